@@ -1,0 +1,2 @@
+//! The farwood command.
+fn main() {}

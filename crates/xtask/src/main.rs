@@ -1,0 +1,2 @@
+//! The house checks.
+fn main() {}
