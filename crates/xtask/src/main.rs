@@ -1,2 +1,90 @@
-//! The house checks.
-fn main() {}
+//! `cargo xtask`: runs the house's checks and reports what breaks them.
+//!
+//! Exit codes: 0 when the check holds, 1 when it does not, 2 when the command line is wrong or the check
+//! could not run.
+#![forbid(unsafe_code)]
+// A command talks to its user through these; the lint guards the libraries.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::process::ExitCode;
+
+use xtask::{licences, root, tidy};
+
+const HELP: &str = "\
+The house's own checks.
+
+Usage: cargo xtask <COMMAND>
+
+Commands:
+  tidy           Check the rules of the tree: layers, forbidden words, length, format maps, ...
+  tidy --rules   List the rules and what each one asks
+  licences       Check the licence of every dependency against the allow-list
+  ci-list        List what .ci/run runs, in its order
+
+Examples:
+  cargo xtask tidy
+  cargo xtask licences
+";
+
+const CI_LIST: &str = "\
+cargo fmt --all --check
+cargo clippy --workspace --all-targets --locked -- -D warnings
+RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
+cargo test --workspace --locked                (includes tidy and licences)
+cargo xtask licences
+cargo run --release --locked -- demo --quick --out target/demo
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["tidy"] => run_tidy(),
+        ["tidy", "--rules"] => say(&tidy::list()),
+        ["licences"] => run_licences(),
+        ["ci-list"] => say(CI_LIST),
+        ["--help" | "-h" | "help"] => say(HELP),
+        _ => {
+            eprint!("{HELP}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn say(text: &str) -> ExitCode {
+    print!("{text}");
+    ExitCode::SUCCESS
+}
+
+fn run_tidy() -> ExitCode {
+    let tree = match tidy::Tree::load(&root()) {
+        Ok(tree) => tree,
+        Err(trouble) => return could_not_run(&trouble.to_string()),
+    };
+    let violations = tidy::check(&tree);
+    for violation in &violations {
+        println!("{violation}");
+    }
+    verdict(violations.len(), &format!("{} files, {} rules", tree.len(), tidy::RULES.len()))
+}
+
+fn run_licences() -> ExitCode {
+    let report = match licences::check(&root()) {
+        Ok(report) => report,
+        Err(trouble) => return could_not_run(&trouble),
+    };
+    for refusal in &report.refused {
+        println!("{refusal}");
+    }
+    verdict(report.refused.len(), &format!("{} packages", report.packages))
+}
+
+fn verdict(violations: usize, looked_at: &str) -> ExitCode {
+    eprintln!("{looked_at}: {violations} violations");
+    ExitCode::from(u8::from(violations > 0))
+}
+
+fn could_not_run(trouble: &str) -> ExitCode {
+    eprintln!("xtask: {trouble}");
+    ExitCode::from(2)
+}

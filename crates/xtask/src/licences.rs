@@ -1,0 +1,157 @@
+//! Every dependency is under a licence we accept.
+//!
+//! All features and all platforms count: what a cargo feature can pull in is judged as well.
+
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+
+use serde::Deserialize;
+use spdx::{Expression, Licensee, ParseMode};
+
+/// Licences that ask for no more than to be named (MPL-2.0: or to stay in their own files).
+///
+/// SPDX writes the OpenLDAP Public License as `OLDAP`; LMDB, a peer in benchmarks, is under it.
+pub const ALLOWED: &[&str] = &[
+    "MIT",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Zlib",
+    "Unicode-3.0",
+    "BSL-1.0",
+    "CC0-1.0",
+    "Unlicense",
+    "MPL-2.0",
+    "OLDAP-2.8",
+];
+
+/// What the check looked at and what it refused.
+#[derive(Debug)]
+pub struct Report {
+    /// Packages that were judged.
+    pub packages: usize,
+    /// Packages that may not be depended on.
+    pub refused: Vec<Refusal>,
+}
+
+/// A package that may not be depended on.
+#[derive(Debug)]
+pub struct Refusal {
+    /// Name and version.
+    pub package: String,
+    /// Why not.
+    pub reason: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {}; replace it, or argue for the licence in a decision record",
+            self.package, self.reason
+        )
+    }
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    version: String,
+    license: Option<String>,
+}
+
+/// Asks cargo for every package of the workspace at `root` and judges each licence.
+///
+/// Fails when cargo fails (no network for a package never fetched, `Cargo.lock` out of date).
+pub fn check(root: &Path) -> Result<Report, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--locked", "--all-features"])
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("cannot run cargo metadata: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    judge(&output.stdout)
+}
+
+/// Judges the packages in the output of `cargo metadata`.
+fn judge(metadata: &[u8]) -> Result<Report, String> {
+    let metadata: Metadata = serde_json::from_slice(metadata)
+        .map_err(|error| format!("cargo metadata is not readable: {error}"))?;
+    let refused = metadata.packages.iter().filter_map(|package| {
+        let reason = verdict(package.license.as_deref()).err()?;
+        Some(Refusal { package: format!("{} {}", package.name, package.version), reason })
+    });
+    Ok(Report { packages: metadata.packages.len(), refused: refused.collect() })
+}
+
+/// Whether one licence expression can be satisfied from [`ALLOWED`].
+fn verdict(licence: Option<&str>) -> Result<(), String> {
+    let licence = licence.ok_or("no licence expression")?;
+    // Lax: crates.io is full of the old `MIT/Apache-2.0`.
+    let expression = Expression::parse_mode(licence, ParseMode::LAX)
+        .map_err(|error| format!("`{licence}` is no licence expression ({})", error.reason))?;
+    let allowed: Vec<Licensee> = ALLOWED
+        .iter()
+        .map(|name| Licensee::parse(name).expect("the allow-list is made of SPDX names"))
+        .collect();
+    let failed = match expression
+        .evaluate_with_failures(|asked| allowed.iter().any(|licensee| licensee.satisfies(asked)))
+    {
+        Ok(()) => return Ok(()),
+        Err(failed) => failed,
+    };
+    let failed: Vec<String> = failed.iter().map(|asked| asked.req.to_string()).collect();
+    Err(format!("`{licence}` needs {}, not on the allow-list", failed.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_that_the_list_satisfies_are_accepted() {
+        for licence in [
+            "MIT",
+            "MIT OR Apache-2.0",
+            "MIT/Apache-2.0",
+            "GPL-3.0-only OR MIT",
+            "(MIT OR Apache-2.0) AND Unicode-3.0",
+            "Apache-2.0 WITH LLVM-exception OR Apache-2.0 OR MIT",
+        ] {
+            assert_eq!(verdict(Some(licence)), Ok(()), "{licence}");
+        }
+    }
+
+    #[test]
+    fn expressions_that_need_more_are_refused_and_say_what() {
+        let reason = verdict(Some("MIT AND GPL-3.0-only")).unwrap_err();
+        assert!(reason.contains("needs GPL-3.0-only"), "{reason}");
+        assert!(verdict(Some("Apache-2.0 WITH Classpath-exception-2.0")).is_err());
+        assert!(verdict(Some("see LICENSE")).is_err());
+        assert_eq!(verdict(None), Err("no licence expression".to_string()));
+    }
+
+    #[test]
+    fn a_refused_package_is_named() {
+        let metadata = br#"{"packages": [
+            {"name": "good", "version": "1.0.0", "license": "ISC"},
+            {"name": "bad", "version": "2.0.0", "license": "AGPL-3.0-only"},
+            {"name": "mute", "version": "3.0.0", "license": null}
+        ]}"#;
+        let report = judge(metadata).unwrap();
+        assert_eq!(report.packages, 3);
+        let refused: Vec<&str> = report.refused.iter().map(|refusal| refusal.package.as_str()).collect();
+        assert_eq!(refused, ["bad 2.0.0", "mute 3.0.0"]);
+    }
+}

@@ -1,0 +1,164 @@
+//! Which package may depend on which. Arrows go down only.
+
+use toml::{Table, Value};
+
+use super::{File, Rule, Tree, Violation};
+
+pub(super) const RULE: Rule = Rule {
+    name: "layers",
+    asks: "a package depends only on the layers below it, and takes the workspace's lints",
+    check,
+};
+
+const FABRIC: &str = "farwood-fabric";
+const INDEX: &str = "farwood-index";
+const SIM: &str = "farwood-sim";
+const TRANSPORT: &str = "farwood-transport";
+const TESTKIT: &str = "farwood-testkit";
+const BENCH: &str = "farwood-bench";
+const FARWOOD: &str = "farwood";
+const PYTHON: &str = "farwood-python";
+const PROOF: &str = "farwood-proof";
+
+/// Every package of the house, and the packages of the house that its code may use.
+const LAYERS: &[(&str, &[&str])] = &[
+    (FABRIC, &[]),
+    (INDEX, &[FABRIC]),
+    (SIM, &[FABRIC]),
+    (TRANSPORT, &[FABRIC]),
+    (TESTKIT, &[FABRIC]),
+    (BENCH, &[FABRIC, INDEX, SIM, TRANSPORT]),
+    (FARWOOD, &[FABRIC, INDEX, SIM, TRANSPORT, TESTKIT, BENCH]),
+    (PYTHON, &[FABRIC, INDEX, SIM, TRANSPORT, TESTKIT, BENCH, FARWOOD]),
+    (PROOF, &[FABRIC, INDEX, SIM, TRANSPORT, TESTKIT, BENCH, FARWOOD]),
+    ("xtask", &[]),
+];
+
+/// What tests may use beyond [`LAYERS`]. Tests of an index on a fabric live in proof.
+const TEST_LAYERS: &[(&str, &[&str])] = &[
+    (INDEX, &[TESTKIT]),
+    (SIM, &[TESTKIT]),
+    (TRANSPORT, &[TESTKIT]),
+    (TESTKIT, &[INDEX, SIM, TRANSPORT]),
+    (BENCH, &[TESTKIT]),
+];
+
+fn check(tree: &Tree) -> Vec<Violation> {
+    let manifests = tree.files().filter(|file| file.room().is_some() && file.name() == "Cargo.toml");
+    manifests.flat_map(check_manifest).collect()
+}
+
+fn check_manifest(file: &File) -> Vec<Violation> {
+    let Ok(manifest) = file.text.parse::<Table>() else {
+        return vec![Violation::new(file, 1, "this is not TOML", "write a manifest that cargo can read")];
+    };
+    let package = manifest.get("package").and_then(|package| package.get("name")).and_then(Value::as_str);
+    let package = package.unwrap_or_default();
+    let Some(layers) = allowed(LAYERS, package) else {
+        let remedy = "give it a place in crates/xtask/src/tidy/layers.rs, with a decision record";
+        return vec![Violation::new(file, 1, format!("the package `{package}` has no layer"), remedy)];
+    };
+    let test_layers = allowed(TEST_LAYERS, package).unwrap_or_default();
+    let mut violations = Vec::new();
+    for (kind, dependency) in dependencies(&manifest) {
+        let in_house = dependency == "xtask" || dependency == FARWOOD || dependency.starts_with("farwood-");
+        let for_tests = kind == "dev-dependencies" && test_layers.contains(&dependency);
+        if in_house && !for_tests && !layers.contains(&dependency) {
+            let found = format!("`{package}` must not have `{dependency}` among its {kind}");
+            let remedy = "move the code to the room that may, or have the caller pass in what is needed";
+            violations.push(Violation::new(file, line_of(file, dependency), found, remedy));
+        }
+    }
+    let lints = manifest.get("lints").and_then(|lints| lints.get("workspace")).and_then(Value::as_bool);
+    if lints != Some(true) {
+        let found = format!("`{package}` does not take the workspace's lints");
+        violations.push(Violation::new(file, 1, found, "add `[lints]` with `workspace = true`"));
+    }
+    violations
+}
+
+fn allowed(table: &[(&str, &'static [&'static str])], package: &str) -> Option<&'static [&'static str]> {
+    table.iter().find(|(name, _)| *name == package).map(|(_, layers)| *layers)
+}
+
+/// Every dependency with the kind of table it stands in, those for single targets included.
+fn dependencies(manifest: &Table) -> Vec<(&'static str, &str)> {
+    let targets = manifest.get("target").and_then(Value::as_table);
+    let targets = targets.into_iter().flat_map(|targets| targets.values().filter_map(Value::as_table));
+    let mut found = Vec::new();
+    for table in std::iter::once(manifest).chain(targets) {
+        for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            for (name, value) in table.get(kind).and_then(Value::as_table).into_iter().flatten() {
+                found.push((kind, value.get("package").and_then(Value::as_str).unwrap_or(name)));
+            }
+        }
+    }
+    found
+}
+
+/// The line that names a dependency: its key, or the `package` that it renames.
+fn line_of(file: &File, dependency: &str) -> usize {
+    let names = |line: &str| {
+        let key = line.split(['=', '.']).next().unwrap_or_default().trim();
+        key == dependency || (line.contains("package") && line.contains(&format!("\"{dependency}\"")))
+    };
+    file.lines().find(|(_, line)| names(line)).map_or(1, |(number, _)| number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::found_by;
+
+    fn found(package: &str, rest: &str) -> Vec<String> {
+        let text = format!("lints.workspace = true\n[package]\nname = \"{package}\"\n{rest}");
+        found_by(RULE, &[("crates/a/Cargo.toml", &text)])
+    }
+
+    #[test]
+    fn an_arrow_up_is_a_violation() {
+        let violations = found("farwood-index", "[dependencies]\nfarwood-transport.workspace = true\n");
+        assert_eq!(
+            violations,
+            [
+                "crates/a/Cargo.toml:5 `farwood-index` must not have `farwood-transport` among its dependencies"
+            ]
+        );
+    }
+
+    #[test]
+    fn arrows_down_and_to_strangers_are_free() {
+        let dependencies = "[dependencies]\nfarwood-fabric.workspace = true\nlibc = \"0.2\"\n";
+        assert!(found("farwood-index", dependencies).is_empty());
+    }
+
+    #[test]
+    fn tests_may_use_the_testkit_but_not_the_proof() {
+        let tests = |name| format!("[dev-dependencies]\n{name} = \"1\"\n");
+        assert!(found("farwood-transport", &tests("farwood-testkit")).is_empty());
+        assert_eq!(found("farwood-transport", &tests("farwood-proof")).len(), 1);
+        assert_eq!(found("farwood-index", &tests("farwood-transport")).len(), 1);
+    }
+
+    #[test]
+    fn neither_a_new_name_nor_a_target_hides_an_arrow() {
+        assert_eq!(
+            found("farwood-sim", "[dependencies]\ntrees = { package = \"farwood-index\" }\n").len(),
+            1
+        );
+        assert_eq!(
+            found("farwood-sim", "[target.'cfg(unix)'.dependencies]\nfarwood-index = \"1\"\n").len(),
+            1
+        );
+    }
+
+    #[test]
+    fn a_package_has_a_layer_and_the_lints() {
+        assert_eq!(
+            found("farwood-novel", ""),
+            ["crates/a/Cargo.toml:1 the package `farwood-novel` has no layer"]
+        );
+        let violations = found_by(RULE, &[("crates/a/Cargo.toml", "[package]\nname = \"farwood-sim\"\n")]);
+        assert_eq!(violations, ["crates/a/Cargo.toml:1 `farwood-sim` does not take the workspace's lints"]);
+    }
+}

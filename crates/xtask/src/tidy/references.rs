@@ -1,0 +1,104 @@
+//! Nothing leans on what a stranger does not have: a path of one machine, or a document that is not here.
+
+use super::rust::Rust;
+use super::{File, Rule, Tree, Violation};
+
+pub(super) const RULE: Rule =
+    Rule { name: "references", asks: "no path of one machine; every document that is named exists", check };
+
+/// Roots under which people and build machines keep their own files.
+const PRIVATE_ROOTS: &[&str] = &["/home/", "/root/", "/work/", "/Users/"];
+
+/// A name with this in it stands for many.
+const PLACEHOLDER: &str = "NNNN";
+
+fn check(tree: &Tree) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for file in tree.files() {
+        violations.extend(file.lines().filter_map(|(line, text)| {
+            let path = private_path(text)?;
+            let remedy = "name what it stands for, or a path inside the tree";
+            Some(Violation::new(file, line, format!("`{path}`, a path of one machine"), remedy))
+        }));
+        if file.is_markdown() {
+            violations.extend(file.lines().filter_map(|(line, text)| dead_reference(tree, file, line, text)));
+        }
+    }
+    for (file, rust) in tree.rust_files() {
+        violations.extend(check_comments(tree, file, rust));
+    }
+    violations
+}
+
+fn check_comments<'a>(
+    tree: &'a Tree,
+    file: &'a File,
+    rust: &'a Rust,
+) -> impl Iterator<Item = Violation> + 'a {
+    rust.comments().filter_map(move |(line, text)| dead_reference(tree, file, line, text))
+}
+
+/// The path in `line` that begins at one of [`PRIVATE_ROOTS`].
+fn private_path(line: &str) -> Option<&str> {
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    PRIVATE_ROOTS.iter().find_map(|root| {
+        let at = line.find(root)?;
+        let after = at + root.len();
+        let alone = !line[..at].ends_with(is_word) && line[after..].starts_with(is_word);
+        let length = line[after..].find(|c| !is_word(c)).unwrap_or(line.len() - after);
+        alone.then(|| &line[at..after + length])
+    })
+}
+
+/// The first document that a line names and the tree does not have.
+fn dead_reference(tree: &Tree, file: &File, line: usize, text: &str) -> Option<Violation> {
+    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && !"._-/".contains(c));
+    let dead = words.find(|word| names_document(word) && !exists(tree, word))?;
+    let remedy = "write that document, or do not send the reader to it";
+    Some(Violation::new(file, line, format!("`{dead}` is not in the tree"), remedy))
+}
+
+fn names_document(word: &str) -> bool {
+    let is_url_or_absolute = word.starts_with('/');
+    let stem = word.trim_end_matches('.').strip_suffix(".md").unwrap_or_default();
+    stem.ends_with(|c: char| c.is_ascii_alphanumeric()) && !is_url_or_absolute && !word.contains(PLACEHOLDER)
+}
+
+/// Whether some file's path ends in `word`.
+fn exists(tree: &Tree, word: &str) -> bool {
+    let word = word.trim_end_matches('.').trim_start_matches("../").trim_start_matches("./");
+    tree.files()
+        .any(|file| file.path.strip_suffix(word).is_some_and(|rest| rest.is_empty() || rest.ends_with('/')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::found_by;
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        found_by(RULE, &[(path, text), ("docs/costs.md", "")])
+    }
+
+    #[test]
+    fn paths_of_one_machine_are_found() {
+        let text = concat!("//! See ", "/home", "/ann/notes.txt.");
+        let expected = concat!("crates/a/src/a.rs:1 `", "/home", "/ann`, a path of one machine");
+        assert_eq!(found("crates/a/src/a.rs", text), [expected]);
+        assert!(found("a.md", "docs/work/a and /homes/b and the root /root/").is_empty());
+    }
+
+    #[test]
+    fn a_document_that_is_named_exists() {
+        assert!(found("docs/a.md", "See [costs](costs.md), `docs/costs.md`, ../docs/costs.md.").is_empty());
+        let files = [("a.md", "x\nsee gone.md.")];
+        assert_eq!(found_by(RULE, &files), ["a.md:2 `gone.md.` is not in the tree"]);
+        let files = [("src/a.rs", "// gone.md\nlet a = \"also-gone.md\";")];
+        assert_eq!(found_by(RULE, &files), ["src/a.rs:1 `gone.md` is not in the tree"]);
+    }
+
+    #[test]
+    fn urls_and_placeholders_are_not_references() {
+        assert!(found("a.md", "https://example.org/gone.md, NNNN-title.md, *.md").is_empty());
+    }
+}
