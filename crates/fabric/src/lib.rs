@@ -1,1 +1,94 @@
-//! Placeholder until the first commit of this room.
+//! The language of far memory: what an index may ask of a memory node, and what it costs.
+//!
+//! Memory nodes hold bytes; everything else happens at the clients, with one-sided verbs. **One
+//! [`post(..)`](Client::post)`.await` is one round trip**, and `grep '\.post('` finds them all. The order of
+//! verbs is in the types of [`chain`]; the order between clients and what a READ may see half-written are
+//! promises of the fabric, named in [`capability`]; bytes become values only through
+//! [`Fetched::check`].
+//!
+//! This crate knows no transport, no clock, no thread and no tree. A transport implements [`Fabric`].
+#![forbid(unsafe_code)]
+
+pub mod buffers;
+pub mod capability;
+pub mod chain;
+pub mod chunks;
+mod client;
+pub mod client_table;
+mod costs;
+pub mod directory;
+pub mod doorbell;
+mod error;
+mod fetched;
+mod lock_word;
+mod pointer;
+mod server;
+pub mod superblock;
+mod verb;
+
+pub use capability::{Capabilities, Capability};
+pub use chain::{Chain, Parallel, Post, all};
+pub use client::{Client, Shelf};
+pub use client_table::ClientId;
+pub use costs::Costs;
+pub use doorbell::{Doorbell, Link, Op, Request};
+pub use error::FabricError;
+pub use fetched::{Checked, Fetched, Object, Torn};
+pub use lock_word::LockWord;
+pub use pointer::{Address, Memory, NodeId, Packed, Remote};
+pub use server::{LocalMemory, Server};
+pub use superblock::PoolShape;
+pub use verb::{
+    Asks, Bits, Cas, Faa, InOrderBefore, Kind, MaskedCas, Places, Read, Swapped, Verb, Write, cas, faa,
+    masked_cas, read, read_bytes, write, write_imm,
+};
+
+use std::future::Future;
+
+/// What became of an attempt to revoke a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Revocation {
+    /// No further verb of that client can land, on any memory node: its locks may be broken.
+    Gone,
+    /// The client may still be alive, or a memory node could not confirm: its locks stand.
+    Alive,
+}
+
+/// One client's connection to a pool of memory nodes.
+///
+/// The trait is used by static dispatch only (`docs/decisions/0005-dispatch.md`).
+pub trait Fabric {
+    /// What this fabric promises.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// The memory nodes of the pool and their sizes.
+    fn shape(&self) -> &PoolShape;
+
+    /// Who this client is in the pool's client table.
+    fn identity(&self) -> ClientId;
+
+    /// Executes a doorbell: chains in order, everything else in any order. The doorbell comes back answered.
+    ///
+    /// All requests are handed to the device before the future first yields; dropping the future does not
+    /// take them back.
+    fn submit(&self, doorbell: Doorbell) -> impl Future<Output = Result<Doorbell, FabricError>>;
+
+    /// As [`submit`](Self::submit), for verbs that nobody waits for. A fabric that is done at once returns
+    /// the doorbell for reuse. A failure is reported by the next `submit`.
+    fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell>;
+
+    /// Nanoseconds since some fixed moment; the laboratory's is virtual.
+    fn now(&self) -> u64;
+
+    /// Lets at least `nanoseconds` pass; 0 only lets others run.
+    fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()>;
+
+    /// Makes sure that no further verb of `client` can land anywhere in the pool, if that can be made sure of.
+    ///
+    /// It never revokes a client that can be seen to be alive; how death is told is the fabric's affair. A
+    /// slow client is not a dead one: a lease alone never fences.
+    fn revoke(&self, client: ClientId) -> impl Future<Output = Result<Revocation, FabricError>>;
+
+    /// Makes `bytes` of host memory at `at` real, where the pool's memory is only promised until used.
+    fn provision(&self, at: Address, bytes: u64) -> impl Future<Output = Result<(), FabricError>>;
+}

@@ -1,0 +1,98 @@
+//! The client's pool of local buffers: where READs land.
+//!
+//! A buffer is owned by whoever needs it next: the pool, the doorbell in flight, the [`Fetched`](crate::Fetched)
+//! copy. A cancelled operation therefore never leaves the fabric writing into memory that is gone; on a real NIC
+//! the pool is the registered memory. After warm-up the pool allocates nothing.
+
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+
+/// Size classes: powers of two words.
+const CLASSES: usize = 32;
+/// Idle buffers kept per class; more are freed.
+const IDLE_MAX: usize = 64;
+
+/// A pool of 8-byte-aligned buffers.
+#[derive(Clone, Default)]
+pub struct Buffers(Rc<[RefCell<Idle>; CLASSES]>);
+
+/// Idle buffers of one size class.
+type Idle = Vec<Box<[u64]>>;
+
+impl Buffers {
+    /// A buffer of `bytes` bytes with arbitrary contents.
+    #[inline]
+    pub fn take(&self, bytes: usize) -> Buffer {
+        let words = bytes.div_ceil(8);
+        let class = words.next_power_of_two().trailing_zeros() as usize;
+        let idle = self.0[class].borrow_mut().pop();
+        let words = idle.unwrap_or_else(|| vec![0; 1 << class].into_boxed_slice());
+        Buffer { words, bytes, pool: self.clone() }
+    }
+}
+
+/// A local copy of far memory, 8-byte aligned; back to its pool when dropped.
+pub struct Buffer {
+    words: Box<[u64]>,
+    bytes: usize,
+    pool: Buffers,
+}
+
+impl Buffer {
+    /// The whole words of the buffer: `len / 8`, rounded up.
+    #[inline]
+    pub fn words_mut(&mut self) -> &mut [u64] {
+        &mut self.words[..self.bytes.div_ceil(8)]
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &zerocopy::IntoBytes::as_bytes(&*self.words)[..self.bytes]
+    }
+}
+
+impl DerefMut for Buffer {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut zerocopy::IntoBytes::as_mut_bytes(&mut *self.words)[..self.bytes]
+    }
+}
+
+impl Drop for Buffer {
+    #[inline]
+    fn drop(&mut self) {
+        let words = std::mem::take(&mut self.words);
+        let mut idle = self.pool.0[words.len().trailing_zeros() as usize].borrow_mut();
+        if idle.len() < IDLE_MAX {
+            idle.push(words);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_buffer_is_used_again() {
+        let pool = Buffers::default();
+        let first = pool.take(1000);
+        let place = first.as_ptr();
+        assert_eq!((first.len(), place.align_offset(8)), (1000, 0));
+        drop(first);
+        let second = pool.take(600);
+        assert_eq!((second.len(), second.as_ptr()), (600, place));
+    }
+
+    #[test]
+    fn the_pool_keeps_a_bounded_number_of_idle_buffers() {
+        let pool = Buffers::default();
+        let many: Vec<_> = (0..IDLE_MAX + 10).map(|_| pool.take(64)).collect();
+        drop(many);
+        assert_eq!(pool.0[3].borrow().len(), IDLE_MAX);
+    }
+}

@@ -1,0 +1,113 @@
+//! What a fabric promises about order and tearing, written down once.
+//!
+//! An index names the capabilities that its proofs use and refuses to open on a fabric that lacks them; each
+//! capability has a litmus test in `farwood-testkit`. What every fabric promises without being asked:
+//!
+//! * eight aligned bytes are whole;
+//! * WRITE then WRITE, and WRITE then READ or atomic, of one chain execute in that order (reliable connection);
+//! * atomics are atomic against other atomics of the same memory node, and against nothing else;
+//! * requests of different chains have no order, and nothing is ordered across memory nodes.
+
+use std::fmt;
+
+/// The promises of one fabric. Values, so that a test can withdraw one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a promise of its own, not a state")]
+pub struct Capabilities {
+    /// Largest READ, in bytes, for which equal front and rear versions prove that no WRITE overlapped it.
+    ///
+    /// On NICs: READs fetch upward and a READ does not overtake a WRITE (Sherman §3.2.3 footnote 5), up to
+    /// 1 KiB. Through shared memory: READs copy downward while WRITEs place upward, any size. 0: never.
+    pub version_pair_bytes_max: usize,
+    /// Aligned bytes that a READ never sees half-written: 8 everywhere, 64 (a line) on NICs.
+    pub whole_bytes: usize,
+    /// The bytes of one WRITE become visible in increasing address order.
+    pub write_upward: bool,
+    /// An atomic and a READ posted after it in one chain execute in that order.
+    pub atomic_then_read: bool,
+    /// What arrives at a memory node after a WRITE executed there sees that WRITE, from any client.
+    ///
+    /// Every one-sided lock rests on it: the next holder's READ must see the last holder's write-back.
+    pub arrival_sees_write: bool,
+    /// Compare-and-swap on part of a word.
+    pub masked_cas: bool,
+    /// A WRITE lands whole or not at all when the process that posted it dies.
+    pub write_survives_writer: bool,
+    /// The memory node's own CPU sees a WRITE as soon as its completion is known.
+    pub cpu_sees_write: bool,
+}
+
+/// One promise, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capability {
+    /// Versions front and rear prove a READ of this many bytes whole.
+    VersionPair(usize),
+    /// See [`Capabilities::write_upward`].
+    WriteUpward,
+    /// See [`Capabilities::atomic_then_read`].
+    AtomicThenRead,
+    /// See [`Capabilities::arrival_sees_write`].
+    ArrivalSeesWrite,
+    /// See [`Capabilities::masked_cas`].
+    MaskedCas,
+    /// See [`Capabilities::cpu_sees_write`].
+    CpuSeesWrite,
+}
+
+impl Capabilities {
+    /// Whether the fabric promises `capability`.
+    pub const fn has(&self, capability: Capability) -> bool {
+        match capability {
+            Capability::VersionPair(bytes) => bytes <= self.version_pair_bytes_max,
+            Capability::WriteUpward => self.write_upward,
+            Capability::AtomicThenRead => self.atomic_then_read,
+            Capability::ArrivalSeesWrite => self.arrival_sees_write,
+            Capability::MaskedCas => self.masked_cas,
+            Capability::CpuSeesWrite => self.cpu_sees_write,
+        }
+    }
+
+    /// The first of `needed` that the fabric does not promise.
+    pub fn missing(&self, needed: &[Capability]) -> Option<Capability> {
+        needed.iter().copied().find(|&capability| !self.has(capability))
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::VersionPair(bytes) => write!(f, "front/rear versions over {bytes} bytes"),
+            Self::WriteUpward => f.write_str("bytes of a WRITE placed upward"),
+            Self::AtomicThenRead => f.write_str("atomic then READ in order"),
+            Self::ArrivalSeesWrite => f.write_str("later arrivals see an executed WRITE"),
+            Self::MaskedCas => f.write_str("masked compare-and-swap"),
+            Self::CpuSeesWrite => f.write_str("the memory node's CPU sees a completed WRITE"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NIC: Capabilities = Capabilities {
+        version_pair_bytes_max: 1024,
+        whole_bytes: 64,
+        write_upward: true,
+        atomic_then_read: true,
+        arrival_sees_write: true,
+        masked_cas: false,
+        write_survives_writer: true,
+        cpu_sees_write: false,
+    };
+
+    #[test]
+    fn the_first_missing_capability_is_named() {
+        assert_eq!(NIC.missing(&[Capability::VersionPair(1024), Capability::AtomicThenRead]), None);
+        assert_eq!(NIC.missing(&[Capability::VersionPair(1025)]), Some(Capability::VersionPair(1025)));
+        assert_eq!(
+            NIC.missing(&[Capability::WriteUpward, Capability::MaskedCas, Capability::CpuSeesWrite]),
+            Some(Capability::MaskedCas)
+        );
+    }
+}

@@ -1,0 +1,290 @@
+//! Chains and doorbells: what may be posted together, and what order it keeps.
+//!
+//! | you write | the card does |
+//! |---|---|
+//! | `a.then(b)` | one list to one memory node, executed in that order |
+//! | `a.fenced(b)` | the same, where the pair needs a fence to stay in order |
+//! | `a.and(b)` | one doorbell per memory node, no order between `a` and `b` |
+//! | `all(verbs)` | the same for a number of verbs known at run time |
+//!
+//! Chains are joined by `and`; a joint doorbell is not a chain:
+//!
+//! ```compile_fail,E0599
+//! use farwood_fabric::{read, write, Chain, Parallel, Remote};
+//! fn unordered(p: Remote<u64>, q: Remote<u64>) {
+//!     let _ = read(p).and(read(q)).then(read(p));
+//! }
+//! ```
+//!
+//! A WRITE behind a READ or an atomic may overtake it, and therefore asks for a fence:
+//!
+//! ```compile_fail,E0277
+//! use farwood_fabric::{read, write, Chain, Remote};
+//! fn overtaken(p: Remote<u64>) {
+//!     let _ = read(p).then(write(p, &[0; 8]));
+//! }
+//! ```
+//!
+//! ```
+//! use farwood_fabric::{read, write, Chain, Parallel, Remote};
+//! fn ordered(p: Remote<u64>, q: Remote<u64>) {
+//!     let _ = write(p, &[0; 8]).then(write(q, &[0; 8])).then(read(p));
+//!     let _ = read(p).fenced(write(p, &[0; 8]));
+//!     let _ = read(p).then(read(q)).and(read(q));
+//! }
+//! ```
+
+use crate::buffers::Buffers;
+use crate::client::Shelf;
+use crate::doorbell::{Doorbell, Link};
+use crate::verb::{InOrderBefore, Kind, Verb};
+use std::marker::PhantomData;
+
+/// Verbs for one memory node, executed in order.
+pub trait Chain: Sized {
+    /// What its completion yields: nested pairs, in order.
+    type Output;
+    /// Kind of the first verb.
+    type First: Kind;
+    /// Kind of the last verb.
+    type Last: Kind;
+    /// Where in the doorbell the answers are.
+    #[doc(hidden)]
+    type Ticket;
+
+    /// Executes `next` after this chain, on the same memory node.
+    ///
+    /// # Panics
+    /// When posted: where the two are on different memory nodes.
+    #[inline]
+    fn then<Next: Chain>(self, next: Next) -> Then<Self, Next>
+    where
+        Self::Last: InOrderBefore<Next::First>,
+    {
+        Then { before: self, next, link: Link::Then }
+    }
+
+    /// As [`then`](Self::then), for pairs that a card does not keep in order by itself: `next` leaves when
+    /// this chain's answers have arrived. One more round trip on the wire, though still one post.
+    #[inline]
+    fn fenced<Next: Chain>(self, next: Next) -> Then<Self, Next> {
+        Then { before: self, next, link: Link::Fenced }
+    }
+
+    #[doc(hidden)]
+    fn ring(self, doorbell: &mut Doorbell, link: Link, buffers: &Buffers) -> Self::Ticket;
+    #[doc(hidden)]
+    fn answer(ticket: Self::Ticket, doorbell: &mut Doorbell) -> Self::Output;
+}
+
+impl<V: Verb> Chain for V {
+    type Output = V::Output;
+    type First = V::Kind;
+    type Last = V::Kind;
+    type Ticket = usize;
+
+    #[inline]
+    fn ring(self, doorbell: &mut Doorbell, link: Link, buffers: &Buffers) -> usize {
+        Verb::ring(self, doorbell, link, buffers)
+    }
+
+    #[inline]
+    fn answer(ticket: usize, doorbell: &mut Doorbell) -> V::Output {
+        V::answer(ticket, doorbell)
+    }
+}
+
+/// Two chains in order; made by [`Chain::then`] and [`Chain::fenced`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a chain does nothing until it is posted"]
+pub struct Then<A, B> {
+    before: A,
+    next: B,
+    link: Link,
+}
+
+impl<A: Chain, B: Chain> Chain for Then<A, B> {
+    type Output = (A::Output, B::Output);
+    type First = A::First;
+    type Last = B::Last;
+    type Ticket = (A::Ticket, B::Ticket);
+
+    #[inline]
+    fn ring(self, doorbell: &mut Doorbell, link: Link, buffers: &Buffers) -> Self::Ticket {
+        let before = self.before.ring(doorbell, link, buffers);
+        (before, self.next.ring(doorbell, self.link, buffers))
+    }
+
+    #[inline]
+    fn answer(ticket: Self::Ticket, doorbell: &mut Doorbell) -> Self::Output {
+        let before = A::answer(ticket.0, doorbell);
+        (before, B::answer(ticket.1, doorbell))
+    }
+}
+
+/// Chains that go out together, with no order between them.
+pub trait Parallel: Sized {
+    /// What the completion of all of them yields: nested pairs.
+    type Output;
+    #[doc(hidden)]
+    type Ticket;
+
+    /// Posts `other` in the same doorbell, in no order relative to this.
+    #[inline]
+    fn and<Other: Parallel>(self, other: Other) -> And<Self, Other> {
+        And { one: self, other }
+    }
+
+    #[doc(hidden)]
+    fn ring(self, doorbell: &mut Doorbell, buffers: &Buffers) -> Self::Ticket;
+    #[doc(hidden)]
+    fn answer(ticket: Self::Ticket, doorbell: &mut Doorbell) -> Self::Output;
+}
+
+impl<C: Chain> Parallel for C {
+    type Output = C::Output;
+    type Ticket = C::Ticket;
+
+    #[inline]
+    fn ring(self, doorbell: &mut Doorbell, buffers: &Buffers) -> C::Ticket {
+        Chain::ring(self, doorbell, Link::First, buffers)
+    }
+
+    #[inline]
+    fn answer(ticket: C::Ticket, doorbell: &mut Doorbell) -> C::Output {
+        C::answer(ticket, doorbell)
+    }
+}
+
+/// Two parts of a doorbell without order; made by [`Parallel::and`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "verbs do nothing until they are posted"]
+pub struct And<A, B> {
+    one: A,
+    other: B,
+}
+
+impl<A: Parallel, B: Parallel> Parallel for And<A, B> {
+    type Output = (A::Output, B::Output);
+    type Ticket = (A::Ticket, B::Ticket);
+
+    #[inline]
+    fn ring(self, doorbell: &mut Doorbell, buffers: &Buffers) -> Self::Ticket {
+        let one = self.one.ring(doorbell, buffers);
+        (one, self.other.ring(doorbell, buffers))
+    }
+
+    #[inline]
+    fn answer(ticket: Self::Ticket, doorbell: &mut Doorbell) -> Self::Output {
+        let one = A::answer(ticket.0, doorbell);
+        (one, B::answer(ticket.1, doorbell))
+    }
+}
+
+/// What [`Client::post`](crate::Client::post) takes: a verb, a chain, a doorbell, or [`all`] of an iterator.
+pub trait Post {
+    /// What its completion yields.
+    type Output;
+    #[doc(hidden)]
+    type Ticket;
+
+    #[doc(hidden)]
+    fn ring(self, doorbell: &mut Doorbell, buffers: &Buffers) -> Self::Ticket;
+    #[doc(hidden)]
+    fn answer(ticket: Self::Ticket, doorbell: Doorbell, shelf: &Shelf) -> Self::Output;
+}
+
+impl<P: Parallel> Post for P {
+    type Output = P::Output;
+    type Ticket = P::Ticket;
+
+    #[inline]
+    fn ring(self, doorbell: &mut Doorbell, buffers: &Buffers) -> P::Ticket {
+        Parallel::ring(self, doorbell, buffers)
+    }
+
+    #[inline]
+    fn answer(ticket: P::Ticket, mut doorbell: Doorbell, shelf: &Shelf) -> P::Output {
+        let output = P::answer(ticket, &mut doorbell);
+        shelf.put(doorbell);
+        output
+    }
+}
+
+/// A run-time number of verbs in one doorbell, in no order; see [`all`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "verbs do nothing until they are posted"]
+pub struct All<I>(I);
+
+/// Posts all of `verbs` in one doorbell, in no order: one round trip. Yields their answers in the order given.
+#[inline]
+pub fn all<I>(verbs: I) -> All<I::IntoIter>
+where
+    I: IntoIterator<Item: Verb>,
+{
+    All(verbs.into_iter())
+}
+
+impl<I> Post for All<I>
+where
+    I: Iterator<Item: Verb>,
+{
+    type Output = Answers<I::Item>;
+    type Ticket = usize;
+
+    #[inline]
+    fn ring(self, doorbell: &mut Doorbell, buffers: &Buffers) -> usize {
+        self.0.fold(0, |count, verb| {
+            Verb::ring(verb, doorbell, Link::First, buffers);
+            count + 1
+        })
+    }
+
+    #[inline]
+    fn answer(count: usize, doorbell: Doorbell, shelf: &Shelf) -> Answers<I::Item> {
+        Answers { doorbell: Some(doorbell), shelf: shelf.clone(), next: 0, count, of: PhantomData }
+    }
+}
+
+/// The answers to [`all`], in the order in which the verbs were given.
+#[must_use = "the answers to the verbs"]
+pub struct Answers<V> {
+    doorbell: Option<Doorbell>,
+    shelf: Shelf,
+    next: usize,
+    count: usize,
+    of: PhantomData<fn(V)>,
+}
+
+impl<V: Verb> Iterator for Answers<V> {
+    type Item = V::Output;
+
+    #[inline]
+    fn next(&mut self) -> Option<V::Output> {
+        if self.next == self.count {
+            return None;
+        }
+        self.next += 1;
+        self.doorbell.as_mut().map(|doorbell| V::answer(self.next - 1, doorbell))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.count - self.next, Some(self.count - self.next))
+    }
+}
+
+impl<V: Verb> ExactSizeIterator for Answers<V> {}
+
+impl<V> Drop for Answers<V> {
+    fn drop(&mut self) {
+        if let Some(doorbell) = self.doorbell.take() {
+            self.shelf.put(doorbell);
+        }
+    }
+}
+
+impl<V> std::fmt::Debug for Answers<V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Answers({} of {} taken)", self.next, self.count)
+    }
+}

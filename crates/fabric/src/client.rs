@@ -1,0 +1,145 @@
+//! A client: one flow of operations, with its own queue pairs, buffers and cost ledger.
+
+use crate::Fabric;
+use crate::buffers::Buffers;
+use crate::chain::Post;
+use crate::costs::Costs;
+use crate::doorbell::{Doorbell, Op};
+use crate::error::FabricError;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Idle doorbells of a client.
+#[derive(Clone, Default)]
+pub struct Shelf(Rc<RefCell<Vec<Doorbell>>>);
+
+impl Shelf {
+    #[inline]
+    fn take(&self) -> Doorbell {
+        self.0.borrow_mut().pop().unwrap_or_default()
+    }
+
+    #[inline]
+    pub(crate) fn put(&self, mut doorbell: Doorbell) {
+        doorbell.clear();
+        self.0.borrow_mut().push(doorbell);
+    }
+}
+
+/// One flow of operations on far memory.
+///
+/// A client belongs to one thread: its queue pairs, buffers and ledger are its own and cost no atomic
+/// instruction (`docs/decisions/0004-send.md`).
+///
+/// ```compile_fail,E0277
+/// fn elsewhere<F: farwood_fabric::Fabric>(client: farwood_fabric::Client<F>)
+/// where farwood_fabric::Client<F>: Sync {}
+/// fn sync<F: farwood_fabric::Fabric + Sync>(client: farwood_fabric::Client<F>) { elsewhere(client) }
+/// ```
+pub struct Client<F> {
+    fabric: F,
+    buffers: Buffers,
+    shelf: Shelf,
+    ledger: Cell<Costs>,
+}
+
+impl<F: Fabric> Client<F> {
+    /// A client of `fabric`.
+    pub fn new(fabric: F) -> Self {
+        Self { fabric, buffers: Buffers::default(), shelf: Shelf::default(), ledger: Cell::default() }
+    }
+
+    /// The fabric under the client.
+    #[inline]
+    pub fn fabric(&self) -> &F {
+        &self.fabric
+    }
+
+    /// Posts verbs and waits for all their answers. **One round trip.**
+    ///
+    /// Cancelling the future does not take the verbs back.
+    ///
+    /// # Errors
+    /// Where the fabric fails; which verbs were executed is then unknown.
+    #[inline]
+    pub async fn post<P: Post>(&self, post: P) -> Result<P::Output, FabricError> {
+        let mut doorbell = self.shelf.take();
+        let ticket = post.ring(&mut doorbell, &self.buffers);
+        let doorbell = self.fabric.submit(doorbell).await?;
+        self.charge(&doorbell, 1);
+        Ok(P::answer(ticket, doorbell, &self.shelf))
+    }
+
+    /// Posts verbs that nobody waits for: counted as verbs and bytes, not as a round trip. Their failure shows
+    /// at the client's next post.
+    pub fn post_detached<P: Post>(&self, post: P) {
+        let mut doorbell = self.shelf.take();
+        let _ = post.ring(&mut doorbell, &self.buffers);
+        self.charge(&doorbell, 0);
+        if let Some(doorbell) = self.fabric.submit_detached(doorbell) {
+            self.shelf.put(doorbell);
+        }
+    }
+
+    /// Takes the costs since they were last taken.
+    #[inline]
+    pub fn take_costs(&self) -> Costs {
+        self.ledger.take()
+    }
+
+    /// Notes in the ledger what only the index knows: retries, cache hits, hand-overs.
+    #[inline]
+    pub fn note(&self, note: impl FnOnce(&mut Costs)) {
+        let mut costs = self.ledger.get();
+        note(&mut costs);
+        self.ledger.set(costs);
+    }
+
+    #[inline]
+    fn charge(&self, doorbell: &Doorbell, round_trips: u64) {
+        self.note(|costs| {
+            costs.round_trips += round_trips;
+            for request in doorbell.requests() {
+                charge_verb(costs, &request.op);
+                costs.cas_failures += round_trips * u64::from(failed(&request.op));
+            }
+        });
+    }
+}
+
+/// Whether an answered compare-and-swap found another word than it expected.
+#[inline]
+fn failed(op: &Op) -> bool {
+    match op {
+        Op::Cas { compare, old, .. } => old != compare,
+        Op::MaskedCas { compare, compare_mask, old, .. } => (old ^ compare) & compare_mask != 0,
+        _ => false,
+    }
+}
+
+#[inline]
+fn charge_verb(costs: &mut Costs, op: &Op) {
+    match op {
+        Op::Read { into } => {
+            costs.reads += 1;
+            costs.bytes_read += into.len() as u64;
+        }
+        Op::Write { data, immediate } => {
+            match immediate {
+                None => costs.writes += 1,
+                Some(_) => costs.write_imm += 1,
+            }
+            costs.bytes_written += data.len() as u64;
+        }
+        Op::Cas { .. } => costs.cas += 1,
+        Op::MaskedCas { .. } => costs.masked_cas += 1,
+        Op::Faa { .. } => costs.faa += 1,
+        Op::Answered => unreachable!("costs are charged before answers are taken"),
+    }
+}
+
+impl<F> std::fmt::Debug for Client<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("costs", &self.ledger.get()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,71 @@
+//! The cost ledger: what one operation asked of the fabric.
+
+use std::ops::AddAssign;
+
+/// Costs of one operation, or of several added up.
+///
+/// Round trips are the posts that were awaited; operations that keep several posts in flight together report
+/// their longest dependent chain. Detached posts count as verbs and bytes only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// Awaited posts.
+    pub round_trips: u64,
+    /// READ verbs.
+    pub reads: u64,
+    /// WRITE verbs.
+    pub writes: u64,
+    /// CAS verbs.
+    pub cas: u64,
+    /// Masked CAS verbs.
+    pub masked_cas: u64,
+    /// FAA verbs.
+    pub faa: u64,
+    /// WRITE_WITH_IMM verbs.
+    pub write_imm: u64,
+    /// Payload bytes fetched by READs (atomics' 8-byte answers are not counted).
+    pub bytes_read: u64,
+    /// Payload bytes of WRITEs.
+    pub bytes_written: u64,
+    /// Atomics that found another value than they compared with.
+    pub cas_failures: u64,
+    /// READs repeated because the copy was torn.
+    pub torn: u64,
+    /// Attempts at a remote lock that found it taken.
+    pub lock: u64,
+    /// Steps to a sibling or restarts because a node no longer covered the key.
+    pub moved: u64,
+    /// Searches that the index cache answered.
+    pub cache_hits: u64,
+    /// Searches that it did not.
+    pub cache_misses: u64,
+    /// Acquisitions of a lock that was handed over by a client of the same compute node.
+    pub handed_over: u64,
+}
+
+impl Costs {
+    /// All verbs.
+    pub fn verbs(&self) -> u64 {
+        self.reads + self.writes + self.cas + self.masked_cas + self.faa + self.write_imm
+    }
+}
+
+impl AddAssign for Costs {
+    fn add_assign(&mut self, other: Self) {
+        self.round_trips += other.round_trips;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.cas += other.cas;
+        self.masked_cas += other.masked_cas;
+        self.faa += other.faa;
+        self.write_imm += other.write_imm;
+        self.bytes_read += other.bytes_read;
+        self.bytes_written += other.bytes_written;
+        self.cas_failures += other.cas_failures;
+        self.torn += other.torn;
+        self.lock += other.lock;
+        self.moved += other.moved;
+        self.cache_hits += other.cache_hits;
+        self.cache_misses += other.cache_misses;
+        self.handed_over += other.handed_over;
+    }
+}

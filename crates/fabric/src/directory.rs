@@ -1,0 +1,321 @@
+//! The directory of named indexes, on memory node 0.
+//!
+//! ```text
+//! entry i lies at directory + 256 i
+//! +   0    8   state: 0 free, 1 reserved, 2 live, 3 being dropped
+//! +   8    8   root: a remote pointer, changed by CAS
+//! +  16    8   seal: hash of the 224 bytes from + 32
+//! +  24    8   zero
+//! +  32    8   number of the index: no two indexes of a pool ever have the same
+//! +  40    4   kind of index           + 44   4   version of the index's format
+//! +  48    1   bytes of the name       + 49  63   the name, UTF-8
+//! + 112  128   parameters: the index's own, fixed when it was created
+//! + 240   16   zero
+//! ```
+//!
+//! Entries change only under the directory lock. A reader that meets an entry in the middle of a change sees it
+//! by the seal and reads again.
+
+use crate::chain::Chain;
+use crate::client::Client;
+use crate::client_table::{self, ClientId, whole};
+use crate::error::FabricError;
+use crate::fetched::{Object, Torn};
+use crate::lock_word::LockWord;
+use crate::pointer::{NodeId, Remote};
+use crate::superblock::{DIRECTORY_LOCK_OFFSET, DIRECTORY_OFFSET, NEXT_INDEX_OFFSET, word};
+use crate::verb::{Swapped, cas, faa, read, read_bytes, write};
+use crate::{Fabric, Revocation};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Entries of the directory: one bit each in a client's slot.
+pub const DIRECTORY_ENTRIES: usize = 64;
+pub(crate) const DIRECTORY_ENTRY_BYTES: usize = 256;
+/// Longest name of an index, bytes.
+pub const NAME_BYTES_MAX: usize = 63;
+/// Bytes of an index's own parameters.
+pub const PARAMETER_BYTES: usize = 128;
+
+const FREE: u64 = 0;
+const RESERVED: u64 = 1;
+const LIVE: u64 = 2;
+const DROPPING: u64 = 3;
+
+/// How long a client waits for the directory's lock while its holder lives, nanoseconds.
+const LOCK_PATIENCE: u64 = 5_000_000_000;
+/// Pause between two attempts at the directory's lock, nanoseconds.
+const LOCK_PAUSE: u64 = 20_000;
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Raw {
+    state: u64,
+    root: u64,
+    seal: u64,
+    zero: u64,
+    number: u64,
+    kind: u32,
+    format: u32,
+    name_bytes: u8,
+    name: [u8; NAME_BYTES_MAX],
+    parameters: [u8; PARAMETER_BYTES],
+    zeros: [u64; 2],
+}
+
+/// Bytes of an entry that the seal covers start here.
+const SEALED: usize = 32;
+
+impl Raw {
+    fn seal_of(bytes: &[u8]) -> u64 {
+        xxhash_rust::xxh3::xxh3_64(&bytes[SEALED..])
+    }
+
+    fn name(&self) -> &str {
+        let name = &self.name[..usize::from(self.name_bytes).min(NAME_BYTES_MAX)];
+        std::str::from_utf8(name).unwrap_or("")
+    }
+}
+
+impl Object for Raw {
+    type Format = ();
+    fn check(bytes: &[u8], (): &()) -> Result<(), Torn> {
+        let raw = Self::ref_from_bytes(bytes).expect("an entry is 256 aligned bytes");
+        let whole = u64::from_le(raw.state) == FREE || u64::from_le(raw.seal) == Self::seal_of(bytes);
+        whole.then_some(()).ok_or(Torn)
+    }
+}
+
+/// A named index as the directory has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Number of the directory entry, 0 to 63.
+    pub slot: u8,
+    /// Number of the index, unique in the pool's life.
+    pub number: u64,
+    /// The name.
+    pub name: String,
+    /// Kind of index, by the numbers that the index room gives out.
+    pub kind: u32,
+    /// Version of the index's format.
+    pub format: u32,
+    /// The index's own parameters.
+    pub parameters: [u8; PARAMETER_BYTES],
+}
+
+impl Entry {
+    /// The word that holds the index's root pointer; changed by CAS.
+    pub fn root(&self) -> Remote<u64> {
+        at(usize::from(self.slot)).part(8)
+    }
+
+    /// The bit of this entry in a client's set of open indexes.
+    pub fn open_bit(&self) -> u64 {
+        1 << self.slot
+    }
+}
+
+/// What a name stands for, before it has an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewEntry<'a> {
+    /// The name, at most [`NAME_BYTES_MAX`] bytes.
+    pub name: &'a str,
+    /// Kind of index.
+    pub kind: u32,
+    /// Version of the index's format.
+    pub format: u32,
+    /// The index's own parameters.
+    pub parameters: [u8; PARAMETER_BYTES],
+}
+
+fn at(slot: usize) -> Remote<Raw> {
+    word(NodeId(0), DIRECTORY_OFFSET + (slot * DIRECTORY_ENTRY_BYTES) as u64).part(0)
+}
+
+/// Reads one entry as it is, once it is not in the middle of a change. [1 RT]
+async fn load<F: Fabric>(client: &Client<F>, slot: usize) -> Result<Raw, FabricError> {
+    for _ in 0..TORN_RETRIES_MAX {
+        let entry = client.post(read_bytes(at(slot), DIRECTORY_ENTRY_BYTES)).await?;
+        if let Ok(entry) = entry.check(&()) {
+            return Ok(Raw::read_from_bytes(&entry).expect("an entry is 256 bytes"));
+        }
+        client.fabric().sleep(LOCK_PAUSE).await;
+    }
+    let why = format!("directory entry {slot} does not match its seal");
+    Err(FabricError::NotAPool { node: NodeId(0), why })
+}
+
+/// Attempts at an entry whose seal does not match: more than any change of an entry takes.
+const TORN_RETRIES_MAX: usize = 1000;
+
+fn entry_of(slot: usize, raw: &Raw) -> Entry {
+    Entry {
+        slot: slot as u8,
+        number: u64::from_le(raw.number),
+        name: raw.name().to_owned(),
+        kind: u32::from_le(raw.kind),
+        format: u32::from_le(raw.format),
+        parameters: raw.parameters,
+    }
+}
+
+/// All live indexes. [64 RT]
+pub async fn list<F: Fabric>(client: &Client<F>) -> Result<Vec<Entry>, FabricError> {
+    let mut entries = Vec::new();
+    for slot in 0..DIRECTORY_ENTRIES {
+        let raw = load(client, slot).await?;
+        if u64::from_le(raw.state) == LIVE {
+            entries.push(entry_of(slot, &raw));
+        }
+    }
+    Ok(entries)
+}
+
+/// The live index of that name. [at most 64 RT]
+pub async fn find<F: Fabric>(client: &Client<F>, name: &str) -> Result<Option<Entry>, FabricError> {
+    for slot in 0..DIRECTORY_ENTRIES {
+        let raw = load(client, slot).await?;
+        if u64::from_le(raw.state) == LIVE && raw.name() == name {
+            return Ok(Some(entry_of(slot, &raw)));
+        }
+    }
+    Ok(None)
+}
+
+/// The directory's lock, held. Release it with [`unlock`](Self::unlock).
+#[must_use = "a held lock must be released"]
+#[derive(Debug)]
+pub struct Locked {
+    mine: LockWord,
+}
+
+fn lock_word() -> Remote<u64> {
+    word(NodeId(0), DIRECTORY_LOCK_OFFSET)
+}
+
+/// Takes the directory's lock, from a dead client if need be. [1 RT when it is free]
+///
+/// # Errors
+/// [`FabricError::DirectoryBusy`] where a living client holds it for five seconds.
+pub async fn lock<F: Fabric>(client: &Client<F>) -> Result<Locked, FabricError> {
+    let mine = LockWord::held_by(client.fabric().identity());
+    let deadline = client.fabric().now() + LOCK_PATIENCE;
+    let mut expected = LockWord::FREE;
+    loop {
+        let found = match client.post(cas(lock_word(), expected.word(), mine.word())).await? {
+            Swapped::Won => return Ok(Locked { mine }),
+            Swapped::Lost(found) => LockWord::from_word(found),
+        };
+        expected = LockWord::FREE;
+        if let Some(holder) = found.holder() {
+            if client.fabric().revoke(holder).await? == Revocation::Gone {
+                expected = found;
+            } else if client.fabric().now() > deadline {
+                return Err(FabricError::DirectoryBusy(holder));
+            }
+            client.fabric().sleep(LOCK_PAUSE).await;
+        }
+    }
+}
+
+impl Locked {
+    /// Releases the lock. [1 RT]
+    pub async fn unlock<F: Fabric>(self, client: &Client<F>) -> Result<(), FabricError> {
+        let _ = client.post(cas(lock_word(), self.mine.word(), LockWord::FREE.word())).await?;
+        Ok(())
+    }
+
+    /// Reserves an entry for a new index: nobody finds it until it is [published](Self::publish). The caller has
+    /// seen that the name is not taken. [66 RT at most]
+    pub async fn reserve<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        new: &NewEntry<'_>,
+    ) -> Result<Entry, FabricError> {
+        let Some((slot, before)) = self.vacancy(client).await? else {
+            return Err(FabricError::NoDirectoryEntry { entries: DIRECTORY_ENTRIES });
+        };
+        assert!(new.name.len() <= NAME_BYTES_MAX, "the caller checked the name");
+        let number = client.post(faa(word(NodeId(0), NEXT_INDEX_OFFSET), 1)).await?;
+        let mut name = [0; NAME_BYTES_MAX];
+        name[..new.name.len()].copy_from_slice(new.name.as_bytes());
+        let mut raw = Raw {
+            state: RESERVED.to_le(),
+            root: 0,
+            seal: 0,
+            zero: 0,
+            number: number.to_le(),
+            kind: new.kind.to_le(),
+            format: new.format.to_le(),
+            name_bytes: new.name.len() as u8,
+            name,
+            parameters: new.parameters,
+            zeros: [0; 2],
+        };
+        raw.seal = Raw::seal_of(raw.as_bytes()).to_le();
+        debug_assert_ne!(before, LIVE, "a live entry is not vacant");
+        client.post(write(at(slot), raw.as_bytes())).await?;
+        Ok(entry_of(slot, &raw))
+    }
+
+    /// A free entry, or one that a client reserved or began to drop and did not finish before it lost the lock.
+    async fn vacancy<F: Fabric>(&self, client: &Client<F>) -> Result<Option<(usize, u64)>, FabricError> {
+        for slot in 0..DIRECTORY_ENTRIES {
+            let state = client.post(read(at(slot).part::<u64>(0))).await?;
+            let state = whole(state);
+            if state == FREE || state == RESERVED {
+                return Ok(Some((slot, state)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes a reserved index findable, with its root. [1 RT]
+    pub async fn publish<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        entry: &Entry,
+        root: u64,
+    ) -> Result<(), FabricError> {
+        let (root, live) = (root.to_le_bytes(), LIVE.to_le_bytes());
+        let state = at(usize::from(entry.slot)).part::<u64>(0);
+        client.post(write(entry.root(), &root).then(write(state, &live))).await.map(|_| ())
+    }
+
+    /// Takes the name out of the directory, unless a living client other than this one has the index open.
+    /// The entry stays taken until [`erase`](Self::erase). `Err(resident)`: who has it open.
+    pub async fn retire<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        entry: &Entry,
+    ) -> Result<Result<(), ClientId>, FabricError> {
+        let state = at(usize::from(entry.slot)).part::<u64>(0);
+        client.post(write(state, &DROPPING.to_le_bytes())).await?;
+        for resident in client_table::residents(client).await? {
+            let other = resident.client != client.fabric().identity();
+            if other
+                && resident.open & entry.open_bit() != 0
+                && client.fabric().revoke(resident.client).await? == Revocation::Alive
+            {
+                client.post(write(state, &LIVE.to_le_bytes())).await?;
+                return Ok(Err(resident.client));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Frees the entry of a retired index, once its chunks are given back. [1 RT]
+    pub async fn erase<F: Fabric>(&self, client: &Client<F>, entry: &Entry) -> Result<(), FabricError> {
+        client.post(write(at(usize::from(entry.slot)).part::<u64>(0), &FREE.to_le_bytes())).await
+    }
+}
+
+/// Whether the index of `entry` still is the one that has the entry. [1 RT]
+pub async fn still<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<bool, FabricError> {
+    let raw = load(client, usize::from(entry.slot)).await?;
+    Ok(u64::from_le(raw.state) == LIVE && u64::from_le(raw.number) == entry.number)
+}
+
+const _: () = assert!(size_of::<Raw>() == DIRECTORY_ENTRY_BYTES);
+const _: () = assert!(std::mem::offset_of!(Raw, root) == 8);
+const _: () = assert!(std::mem::offset_of!(Raw, number) == SEALED);
+const _: () = assert!(std::mem::offset_of!(Raw, parameters) == 112);

@@ -1,0 +1,145 @@
+//! What one post hands to the fabric: requests, their order, their data.
+//!
+//! A doorbell is owned by whoever works on it: the client while it is filled and read, the fabric while it is in
+//! flight. Fabrics see nothing but doorbells; indexes never see one.
+
+use crate::buffers::Buffer;
+use crate::pointer::Address;
+use std::ops::Range;
+
+/// How a request relates to the one before it in its doorbell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// First of a chain: no order relative to anything before it.
+    First,
+    /// Executes after the request before it, which is to the same memory node.
+    Then,
+    /// As `Then`, where the card itself would not keep the order (a WRITE after a READ or an atomic): the
+    /// request waits at the sender for the answers to the ones before it. Costs a network round trip more.
+    Fenced,
+}
+
+/// One verb, with the place for its answer.
+pub enum Op {
+    /// Fetch the bytes at the address into `into`.
+    Read {
+        /// Where the bytes land; its length is the length of the READ.
+        into: Buffer,
+    },
+    /// Place bytes of the doorbell's payload at the address.
+    Write {
+        /// Which bytes of the payload.
+        data: Range<usize>,
+        /// Delivered to the server's completion queue, if any.
+        immediate: Option<u32>,
+    },
+    /// 64-bit compare and swap.
+    Cas {
+        /// Expected word.
+        compare: u64,
+        /// New word.
+        swap: u64,
+        /// Answer: the word that was there.
+        old: u64,
+    },
+    /// Compare and swap of the bits in the masks.
+    MaskedCas {
+        /// Expected bits.
+        compare: u64,
+        /// Which bits are compared.
+        compare_mask: u64,
+        /// New bits.
+        swap: u64,
+        /// Which bits are replaced.
+        swap_mask: u64,
+        /// Answer: the word that was there.
+        old: u64,
+    },
+    /// 64-bit fetch and add.
+    Faa {
+        /// What is added, wrapping.
+        add: u64,
+        /// Answer: the word that was there.
+        old: u64,
+    },
+    /// A READ whose bytes were taken out; never seen by a fabric.
+    Answered,
+}
+
+/// A verb at an address, linked to the one before it.
+pub struct Request {
+    /// Where in far memory.
+    pub at: Address,
+    /// Order relative to the request before it.
+    pub link: Link,
+    /// The verb.
+    pub op: Op,
+}
+
+/// The requests of one post, and the bytes that its WRITEs carry.
+#[derive(Default)]
+pub struct Doorbell {
+    requests: Vec<Request>,
+    payload: Vec<u8>,
+}
+
+impl Doorbell {
+    /// The requests, in the order in which they were posted.
+    #[inline]
+    pub fn requests(&self) -> &[Request] {
+        &self.requests
+    }
+
+    /// The requests, to be answered, and the payload that WRITEs refer to.
+    #[inline]
+    pub fn parts_mut(&mut self) -> (&mut [Request], &[u8]) {
+        (&mut self.requests, &self.payload)
+    }
+
+    /// The bytes that WRITEs refer to.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, at: Address, link: Link, op: Op) -> usize {
+        if link != Link::First {
+            let before = self.requests.last().map(|request| request.at.node());
+            assert!(before == Some(at.node()), "a chain stays on one memory node: {before:?} then {at}");
+        }
+        self.requests.push(Request { at, link, op });
+        self.requests.len() - 1
+    }
+
+    #[inline]
+    pub(crate) fn push_write(&mut self, at: Address, link: Link, data: &[u8], immediate: Option<u32>) {
+        let start = self.payload.len();
+        self.payload.extend_from_slice(data);
+        self.push(at, link, Op::Write { data: start..self.payload.len(), immediate });
+    }
+
+    /// Takes the copy that READ number `index` fetched.
+    #[inline]
+    pub(crate) fn take_read(&mut self, index: usize) -> Buffer {
+        match std::mem::replace(&mut self.requests[index].op, Op::Answered) {
+            Op::Read { into } => into,
+            _ => unreachable!("the ticket of a READ names a READ"),
+        }
+    }
+
+    /// The word that atomic number `index` found.
+    #[inline]
+    pub(crate) fn old(&self, index: usize) -> u64 {
+        match self.requests[index].op {
+            Op::Cas { old, .. } | Op::MaskedCas { old, .. } | Op::Faa { old, .. } => old,
+            _ => unreachable!("the ticket of an atomic names an atomic"),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.requests.clear();
+        self.payload.clear();
+    }
+}

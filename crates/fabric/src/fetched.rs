@@ -1,0 +1,118 @@
+//! Bytes from afar are not values until they are checked.
+
+use crate::buffers::Buffer;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+/// A READ saw part of a WRITE: read again.
+///
+/// A torn copy is neither "found" nor "not found"; there is no way from it to an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Torn;
+
+impl fmt::Display for Torn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the copy mixes two versions")
+    }
+}
+
+impl std::error::Error for Torn {}
+
+/// A kind of object that lies in far memory.
+///
+/// `Format` is what one must know to interpret its bytes: nothing for a word, sizes and consistency scheme for a
+/// node whose layout is chosen at run time.
+pub trait Object {
+    /// What is needed to interpret the bytes.
+    type Format: ?Sized;
+
+    /// Whether `bytes` are one version of the object, by the consistency scheme of `format`.
+    fn check(bytes: &[u8], format: &Self::Format) -> Result<(), Torn>;
+}
+
+/// Eight aligned bytes are whole on every fabric.
+impl Object for u64 {
+    type Format = ();
+
+    #[inline]
+    fn check(bytes: &[u8], (): &()) -> Result<(), Torn> {
+        assert!(bytes.len() == 8, "a word has eight bytes");
+        Ok(())
+    }
+}
+
+/// The bytes that a READ fetched, perhaps torn. The only door to them is [`check`](Self::check).
+///
+/// ```compile_fail,E0599
+/// # use farwood_fabric::{Fetched};
+/// fn peek(copy: Fetched<u64>) -> u64 { copy.word() }
+/// ```
+///
+/// ```compile_fail,E0614
+/// # use farwood_fabric::{Fetched};
+/// fn peek(copy: Fetched<u64>) -> u8 { (*copy)[0] }
+/// ```
+#[must_use = "bytes from afar are worth nothing until they are checked"]
+pub struct Fetched<T: Object + ?Sized> {
+    bytes: Buffer,
+    of: PhantomData<fn() -> *const T>,
+}
+
+impl<T: Object + ?Sized> Fetched<T> {
+    #[inline]
+    pub(crate) fn new(bytes: Buffer) -> Self {
+        Self { bytes, of: PhantomData }
+    }
+
+    /// The copy, if it is one version of the object.
+    ///
+    /// # Errors
+    /// [`Torn`]: read again.
+    #[inline]
+    pub fn check(self, format: &T::Format) -> Result<Checked<T>, Torn> {
+        T::check(&self.bytes, format)?;
+        Ok(Checked { bytes: self.bytes, of: PhantomData })
+    }
+}
+
+/// A local copy of one version of an object: plain memory, free to be changed before it is written back.
+pub struct Checked<T: Object + ?Sized> {
+    bytes: Buffer,
+    of: PhantomData<fn() -> *const T>,
+}
+
+impl Checked<u64> {
+    /// The word.
+    #[inline]
+    pub fn word(&self) -> u64 {
+        u64::from_le_bytes((*self.bytes).try_into().expect("a word has eight bytes"))
+    }
+}
+
+impl<T: Object + ?Sized> Deref for Checked<T> {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl<T: Object + ?Sized> DerefMut for Checked<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+impl<T: Object + ?Sized> fmt::Debug for Fetched<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fetched({} bytes, unchecked)", self.bytes.len())
+    }
+}
+
+impl<T: Object + ?Sized> fmt::Debug for Checked<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Checked({} bytes)", self.bytes.len())
+    }
+}

@@ -1,0 +1,320 @@
+//! Remote pointers: which memory node, which byte.
+//!
+//! ```text
+//!  63            48 47  46                                0
+//! +----------------+---+----------------------------------+
+//! | memory node 16 | D |            offset 47             |   Remote<T>
+//! +----------------+---+----------------------------------+
+//!   D = 1: the offset counts in device memory (the NIC's on-chip memory)
+//!
+//!  47        40 39                                        0
+//! +------------+------------------------------------------+
+//! |   node 8   |        offset / 8, 40 bits               |   Packed<T>
+//! +------------+------------------------------------------+
+//! ```
+//!
+//! Offset 0 of a memory node's host memory is never handed out, so no pointer is the all-zero word: a zero
+//! word in far memory means "none", and `Option<Remote<T>>` costs nothing.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+use std::num::NonZeroU64;
+
+/// The number of a memory node within its pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub u16);
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Which of a memory node's two memories an offset counts in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Memory {
+    /// Main memory.
+    Host,
+    /// The NIC's on-chip memory, reached without crossing PCIe.
+    Device,
+}
+
+const OFFSET_BITS: u32 = 48;
+const DEVICE_BIT: u64 = 1 << (OFFSET_BITS - 1);
+const OFFSET_MASK: u64 = DEVICE_BIT - 1;
+
+/// Where a verb goes: an untyped remote pointer, as fabrics see it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address(NonZeroU64);
+
+impl Address {
+    /// The address of byte `offset` of `memory` on `node`; `None` for host offset 0 and offsets of 2^47 and above.
+    #[inline]
+    pub const fn new(node: NodeId, memory: Memory, offset: u64) -> Option<Self> {
+        if offset > OFFSET_MASK {
+            return None;
+        }
+        let word = match memory {
+            Memory::Host if offset == 0 => return None,
+            Memory::Host => (node.0 as u64) << OFFSET_BITS | offset,
+            Memory::Device => (node.0 as u64) << OFFSET_BITS | DEVICE_BIT | offset,
+        };
+        match NonZeroU64::new(word) {
+            Some(word) => Some(Self(word)),
+            None => None,
+        }
+    }
+
+    /// The memory node.
+    #[inline]
+    pub const fn node(self) -> NodeId {
+        NodeId((self.0.get() >> OFFSET_BITS) as u16)
+    }
+
+    /// Host or device memory.
+    #[inline]
+    pub const fn memory(self) -> Memory {
+        if self.0.get() & DEVICE_BIT == 0 { Memory::Host } else { Memory::Device }
+    }
+
+    /// The offset in bytes within that memory.
+    #[inline]
+    pub const fn offset(self) -> u64 {
+        self.0.get() & OFFSET_MASK
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let device = if self.memory() == Memory::Device { "device+" } else { "" };
+        write!(f, "{}:{device}{:#x}", self.node(), self.offset())
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// A typed pointer into far memory, 64 bits wide (Sherman §4.2.1: 16-bit memory server, 48-bit address).
+///
+/// It is only a number: nothing can be reached through it but by [`post`](crate::Client::post)ing a verb.
+///
+/// ```
+/// use farwood_fabric::{Memory, NodeId, Remote};
+/// let p = Remote::<u64>::new(NodeId(3), Memory::Host, 4096).unwrap();
+/// assert_eq!(Remote::from_word(p.word()), Some(p));
+/// assert!(Remote::<u64>::new(NodeId(3), Memory::Host, 0).is_none());
+/// ```
+///
+/// A pointer to one kind of object is not a pointer to another:
+///
+/// ```compile_fail,E0308
+/// use farwood_fabric::{Memory, NodeId, Remote};
+/// let p = Remote::<u64>::new(NodeId(3), Memory::Host, 4096).unwrap();
+/// let q: Remote<u32> = p;
+/// ```
+///
+/// And it cannot be dereferenced:
+///
+/// ```compile_fail,E0614
+/// use farwood_fabric::{Memory, NodeId, Remote};
+/// let p = Remote::<u64>::new(NodeId(3), Memory::Host, 4096).unwrap();
+/// let value = *p;
+/// ```
+pub struct Remote<T: ?Sized> {
+    address: Address,
+    of: PhantomData<fn() -> *const T>,
+}
+
+impl<T: ?Sized> Remote<T> {
+    /// See [`Address::new`].
+    #[inline]
+    pub const fn new(node: NodeId, memory: Memory, offset: u64) -> Option<Self> {
+        match Address::new(node, memory, offset) {
+            Some(address) => Some(Self::at(address)),
+            None => None,
+        }
+    }
+
+    /// The pointer to what lies at `address`.
+    #[inline]
+    pub const fn at(address: Address) -> Self {
+        Self { address, of: PhantomData }
+    }
+
+    /// The pointer held by a word of far memory; `None` where the word is zero.
+    #[inline]
+    pub const fn from_word(word: u64) -> Option<Self> {
+        match NonZeroU64::new(word) {
+            Some(word) => Some(Self::at(Address(word))),
+            None => None,
+        }
+    }
+
+    /// The pointer as a word of far memory; never zero.
+    #[inline]
+    pub const fn word(self) -> u64 {
+        self.address.0.get()
+    }
+
+    /// The untyped address.
+    #[inline]
+    pub const fn address(self) -> Address {
+        self.address
+    }
+
+    /// The memory node.
+    #[inline]
+    pub const fn node(self) -> NodeId {
+        self.address.node()
+    }
+
+    /// The pointer to a part of the object, `bytes` further on.
+    ///
+    /// # Panics
+    /// Where the sum leaves the 47-bit offset: no pool is that large.
+    #[inline]
+    pub fn part<U: ?Sized>(self, bytes: u64) -> Remote<U> {
+        let Some(part) = Remote::new(self.node(), self.address.memory(), self.address.offset() + bytes)
+        else {
+            unreachable!("an object lies within its memory node: {self:?} + {bytes}")
+        };
+        part
+    }
+}
+
+impl<T: ?Sized> Clone for Remote<T> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T: ?Sized> Copy for Remote<T> {}
+impl<T: ?Sized> PartialEq for Remote<T> {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.address == other.address
+    }
+}
+impl<T: ?Sized> Eq for Remote<T> {}
+impl<T: ?Sized> Hash for Remote<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.address.hash(state);
+    }
+}
+impl<T: ?Sized> fmt::Debug for Remote<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.address, f)
+    }
+}
+impl<T: ?Sized> fmt::Display for Remote<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.address, f)
+    }
+}
+
+/// The 48-bit form of a pointer to an 8-byte-aligned object in host memory, for words of far memory that carry
+/// other bits as well (radix slots, hash entries).
+///
+/// Its limits, [`Packed::NODES_MAX`] memory nodes of [`Packed::BYTES_MAX`] bytes, are checked when a pool is
+/// created, so packing a pointer of a pool always succeeds.
+pub struct Packed<T: ?Sized> {
+    bits: u64,
+    of: PhantomData<fn() -> *const T>,
+}
+
+impl<T: ?Sized> Packed<T> {
+    /// Bits that a packed pointer takes.
+    pub const BITS: u32 = 48;
+    /// Memory nodes that a packed pointer can tell apart.
+    pub const NODES_MAX: u32 = 1 << 8;
+    /// Bytes of host memory per node that a packed pointer can reach.
+    pub const BYTES_MAX: u64 = 8 << 40;
+
+    /// Packs a pointer.
+    ///
+    /// # Panics
+    /// Where the pointer is to device memory, unaligned, or outside the limits: such a pool cannot be created.
+    #[inline]
+    pub fn pack(pointer: Remote<T>) -> Self {
+        let (node, offset) = (pointer.node().0, pointer.address().offset());
+        assert!(
+            pointer.address().memory() == Memory::Host
+                && u32::from(node) < Self::NODES_MAX
+                && offset < Self::BYTES_MAX
+                && offset.is_multiple_of(8),
+            "a pool keeps its objects within the limits of packed pointers: {pointer}"
+        );
+        Self { bits: (u64::from(node) << 40) | (offset / 8), of: PhantomData }
+    }
+
+    /// Reads the pointer back from the low 48 bits of a word; `None` where they are zero.
+    #[inline]
+    pub const fn unpack(word: u64) -> Option<Remote<T>> {
+        let bits = word & ((1 << Self::BITS) - 1);
+        Remote::new(NodeId((bits >> 40) as u16), Memory::Host, (bits & ((1 << 40) - 1)) * 8)
+    }
+
+    /// The 48 bits.
+    #[inline]
+    pub const fn bits(&self) -> u64 {
+        self.bits
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Packed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Packed({:#x})", self.bits)
+    }
+}
+
+const _: () = assert!(size_of::<Option<Remote<u64>>>() == 8);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pointer_survives_its_word() {
+        for node in [0, 1, 255, u16::MAX] {
+            for memory in [Memory::Host, Memory::Device] {
+                for offset in [8, 4096, OFFSET_MASK & !7] {
+                    let p = Remote::<u64>::new(NodeId(node), memory, offset).unwrap();
+                    let q = Remote::<u64>::from_word(p.word()).unwrap();
+                    assert_eq!(
+                        (q.node().0, q.address().memory(), q.address().offset()),
+                        (node, memory, offset)
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_pointer_is_the_zero_word() {
+        assert!(Remote::<u64>::new(NodeId(0), Memory::Host, 0).is_none());
+        assert!(Remote::<u64>::new(NodeId(9), Memory::Host, 0).is_none());
+        assert!(Remote::<u64>::new(NodeId(0), Memory::Host, OFFSET_MASK + 1).is_none());
+        assert_ne!(Remote::<u64>::new(NodeId(0), Memory::Device, 0).unwrap().word(), 0);
+    }
+
+    #[test]
+    fn packing_round_trips_at_the_limits() {
+        let far = Packed::<u64>::BYTES_MAX - 8;
+        for (node, offset) in [(0, 8), (255, far), (1, 64)] {
+            let p = Remote::<u64>::new(NodeId(node), Memory::Host, offset).unwrap();
+            let packed = Packed::pack(p);
+            assert!(packed.bits() < 1 << Packed::<u64>::BITS);
+            assert_eq!(Packed::unpack(packed.bits() | 0xABCD << 48), Some(p));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "packed pointers")]
+    fn device_memory_cannot_be_packed() {
+        let _ = Packed::pack(Remote::<u64>::new(NodeId(0), Memory::Device, 8).unwrap());
+    }
+}

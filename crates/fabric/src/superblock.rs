@@ -1,0 +1,246 @@
+//! The superblock of a memory node: how a pool is recognised, and where everything else in it is.
+//!
+//! ```text
+//! offset   bytes   every memory node has one, in its host memory
+//!      0      64   never used (offset 0 is "none")
+//!     64      64   header (below), written before the node can be reached
+//!    128       8   next chunk: the first chunk never taken; FAA takes one
+//!    136       8   next index number; FAA takes one          (node 0 only)
+//!    144       8   directory lock, a lock word               (node 0 only)
+//!    152     104   zero
+//!    256   16384   directory: 64 entries of 256 bytes        (node 0 only)  -> directory.rs
+//!  16640   16128   zero
+//!  32768  262144   client table: 4096 slots of 64 bytes      (node 0 only)  -> client_table.rs
+//! 294912  8 x n    chunk table: one word per chunk                          -> chunks.rs
+//!   8 MiB   ...    chunk 1; chunk 0 is what is above
+//!
+//! header    bytes
+//! +  0        8    magic "FARWOOD\0"
+//! +  8        4    layout version
+//! + 12        2    this node's number
+//! + 14        2    memory nodes of the pool
+//! + 16        8    pool identity, the same on all its nodes
+//! + 24        8    host memory, bytes
+//! + 32        8    device memory, bytes
+//! + 40        8    chunk, bytes
+//! + 48       16    zero
+//! ```
+//!
+//! All numbers are little endian. The papers allocate chunks by remote procedure call; here memory nodes run no
+//! code, and a chunk is one FAA.
+
+use crate::chunks::CHUNK_BYTES;
+use crate::client_table::{CLIENT_SLOT_BYTES, CLIENTS_MAX};
+use crate::directory::{DIRECTORY_ENTRIES, DIRECTORY_ENTRY_BYTES};
+use crate::error::FabricError;
+use crate::pointer::{Memory, NodeId, Packed, Remote};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// "FARWOOD\0", read as a little-endian word.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"FARWOOD\0");
+/// Version of everything that the map above shows.
+pub const LAYOUT_VERSION: u32 = 1;
+
+/// Offset of the header, bytes.
+pub const HEADER_OFFSET: u64 = 64;
+/// Bytes of the header.
+pub const HEADER_BYTES: usize = 64;
+pub(crate) const NEXT_CHUNK_OFFSET: u64 = 128;
+pub(crate) const NEXT_INDEX_OFFSET: u64 = 136;
+pub(crate) const DIRECTORY_LOCK_OFFSET: u64 = 144;
+pub(crate) const DIRECTORY_OFFSET: u64 = 256;
+pub(crate) const CLIENT_TABLE_OFFSET: u64 = 32 << 10;
+pub(crate) const CHUNK_TABLE_OFFSET: u64 = 294_912;
+
+/// Smallest host memory of a node, bytes: the superblock's chunk and one to use.
+pub const HOST_BYTES_MIN: u64 = 2 * CHUNK_BYTES;
+/// Default device memory of a node, bytes: what a ConnectX-5 gives (Sherman §4.3).
+pub const DEVICE_BYTES_DEFAULT: u64 = 256 << 10;
+
+/// The superblock's header as it lies in memory.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Header {
+    magic: u64,
+    version: u32,
+    node: u16,
+    nodes: u16,
+    pool: u64,
+    host_bytes: u64,
+    device_bytes: u64,
+    chunk_bytes: u64,
+    zero: [u64; 2],
+}
+
+/// The memory nodes of a pool: how many, how large. All nodes of a pool are of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolShape {
+    /// Identity of the pool, drawn when it was created.
+    pub pool: u64,
+    /// Memory nodes.
+    pub nodes: u16,
+    /// Host memory of each, bytes; a multiple of the chunk.
+    pub host_bytes: u64,
+    /// Device memory of each, bytes.
+    pub device_bytes: u64,
+}
+
+impl PoolShape {
+    /// Why a pool of this shape cannot be, if it cannot.
+    pub fn refuse(&self) -> Option<String> {
+        let nodes_max = Packed::<u64>::NODES_MAX;
+        if self.nodes == 0 || u32::from(self.nodes) > nodes_max {
+            return Some(format!("a pool has 1 to {nodes_max} memory nodes, not {}", self.nodes));
+        }
+        if self.host_bytes < HOST_BYTES_MIN || !self.host_bytes.is_multiple_of(CHUNK_BYTES) {
+            return Some(format!(
+                "a memory node has a multiple of {} MiB of memory, at least {} MiB; not {} bytes",
+                CHUNK_BYTES >> 20,
+                HOST_BYTES_MIN >> 20,
+                self.host_bytes
+            ));
+        }
+        if self.host_bytes > HOST_BYTES_MAX {
+            return Some(format!("a memory node has at most {HOST_BYTES_MAX} bytes of memory"));
+        }
+        if self.device_bytes < 64 || !self.device_bytes.is_multiple_of(64) || self.device_bytes > 1 << 32 {
+            return Some(format!(
+                "device memory is a multiple of 64 bytes, from 64 bytes to 4 GiB; not {} bytes",
+                self.device_bytes
+            ));
+        }
+        None
+    }
+
+    /// Chunks of each memory node, with the superblock's.
+    pub fn chunks(&self) -> u64 {
+        self.host_bytes / CHUNK_BYTES
+    }
+
+    /// The bytes to place at [`HEADER_OFFSET`] of memory node `node` before it can be reached, everything else
+    /// being zero but for [`PoolShape::first_words`].
+    pub fn header(&self, node: NodeId) -> [u8; HEADER_BYTES] {
+        let header = Header {
+            magic: MAGIC.to_le(),
+            version: LAYOUT_VERSION.to_le(),
+            node: node.0.to_le(),
+            nodes: self.nodes.to_le(),
+            pool: self.pool.to_le(),
+            host_bytes: self.host_bytes.to_le(),
+            device_bytes: self.device_bytes.to_le(),
+            chunk_bytes: CHUNK_BYTES.to_le(),
+            zero: [0; 2],
+        };
+        header.as_bytes().try_into().expect("the map says 64 bytes")
+    }
+
+    /// The words, with their offsets, that a new memory node holds besides its header.
+    pub fn first_words() -> [(u64, u64); 2] {
+        [(NEXT_CHUNK_OFFSET, 1), (NEXT_INDEX_OFFSET, 1)]
+    }
+
+    /// Reads the header of memory node `node`.
+    ///
+    /// # Errors
+    /// [`FabricError::NotAPool`] that says what is wrong: magic, layout version, node number, sizes.
+    pub fn from_header(node: NodeId, bytes: &[u8]) -> Result<Self, FabricError> {
+        let refuse = |why: String| Err(FabricError::NotAPool { node, why });
+        let Ok(header) = Header::read_from_bytes(bytes) else {
+            return refuse(format!("{} bytes are too few for a superblock", bytes.len()));
+        };
+        if u64::from_le(header.magic) != MAGIC {
+            return refuse(format!("wrong magic {:#018x}; this is not Farwood's memory", header.magic));
+        }
+        let version = u32::from_le(header.version);
+        if version != LAYOUT_VERSION {
+            return refuse(format!(
+                "layout version {version}, and this program knows {LAYOUT_VERSION}; use the Farwood that made the pool, \
+                 or make it again"
+            ));
+        }
+        if u16::from_le(header.node) != node.0 {
+            return refuse(format!("it says that it is node {}", u16::from_le(header.node)));
+        }
+        if u64::from_le(header.chunk_bytes) != CHUNK_BYTES {
+            return refuse(format!("chunks of {} bytes", u64::from_le(header.chunk_bytes)));
+        }
+        let shape = Self {
+            pool: u64::from_le(header.pool),
+            nodes: u16::from_le(header.nodes),
+            host_bytes: u64::from_le(header.host_bytes),
+            device_bytes: u64::from_le(header.device_bytes),
+        };
+        match shape.refuse() {
+            Some(why) => refuse(why),
+            None => Ok(shape),
+        }
+    }
+}
+
+/// Pointer to the word at `offset` of a memory node's superblock.
+pub(crate) const fn word(node: NodeId, offset: u64) -> Remote<u64> {
+    match Remote::new(node, Memory::Host, offset) {
+        Some(word) => word,
+        None => panic!("the superblock starts above offset 0"),
+    }
+}
+
+/// What a chunk table in chunk 0 has room for, and what packed pointers reach, whichever is less.
+const HOST_BYTES_MAX: u64 = {
+    let by_table = (CHUNK_BYTES - CHUNK_TABLE_OFFSET) / 8 * CHUNK_BYTES;
+    let by_packed = Packed::<u64>::BYTES_MAX;
+    if by_table < by_packed { by_table } else { by_packed }
+};
+
+const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
+const _: () = assert!(HEADER_OFFSET + HEADER_BYTES as u64 == NEXT_CHUNK_OFFSET);
+const _: () = assert!(DIRECTORY_LOCK_OFFSET + 8 <= DIRECTORY_OFFSET);
+const _: () =
+    assert!(DIRECTORY_OFFSET + (DIRECTORY_ENTRIES * DIRECTORY_ENTRY_BYTES) as u64 <= CLIENT_TABLE_OFFSET);
+const _: () = assert!(CLIENT_TABLE_OFFSET + (CLIENTS_MAX * CLIENT_SLOT_BYTES) as u64 == CHUNK_TABLE_OFFSET);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: PoolShape =
+        PoolShape { pool: 7, nodes: 2, host_bytes: 64 << 20, device_bytes: DEVICE_BYTES_DEFAULT };
+
+    #[test]
+    fn a_header_is_read_back() {
+        assert_eq!(PoolShape::from_header(NodeId(1), &SHAPE.header(NodeId(1))), Ok(SHAPE));
+    }
+
+    #[test]
+    fn every_wrong_header_is_refused_with_its_reason() {
+        let good = SHAPE.header(NodeId(0));
+        for (byte, reason) in
+            [(0, "magic"), (8, "version"), (12, "node 1"), (14, "nodes"), (24, "multiple"), (40, "chunks")]
+        {
+            let mut bad = good;
+            bad[byte] ^= 1;
+            if byte == 14 {
+                bad[14..16].copy_from_slice(&0u16.to_le_bytes());
+            }
+            let error = PoolShape::from_header(NodeId(0), &bad).unwrap_err().to_string();
+            assert!(error.contains(reason), "byte {byte}: {error}");
+        }
+        assert!(PoolShape::from_header(NodeId(0), &good[..40]).is_err());
+    }
+
+    #[test]
+    fn impossible_shapes_are_refused() {
+        assert_eq!(SHAPE.refuse(), None);
+        for shape in [
+            PoolShape { nodes: 0, ..SHAPE },
+            PoolShape { nodes: 257, ..SHAPE },
+            PoolShape { host_bytes: CHUNK_BYTES, ..SHAPE },
+            PoolShape { host_bytes: (64 << 20) + 4096, ..SHAPE },
+            PoolShape { host_bytes: HOST_BYTES_MAX + CHUNK_BYTES, ..SHAPE },
+            PoolShape { device_bytes: 0, ..SHAPE },
+            PoolShape { device_bytes: 100, ..SHAPE },
+        ] {
+            assert!(shape.refuse().is_some(), "{shape:?}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The verbs: READ, WRITE, WRITE_WITH_IMM, CAS, masked CAS, FAA.
+
+use crate::buffers::Buffers;
+use crate::doorbell::{Doorbell, Link, Op};
+use crate::fetched::{Fetched, Object};
+use crate::pointer::Remote;
+
+/// One verb that can be posted alone, chained, or gathered by [`all`](crate::all).
+pub trait Verb {
+    /// What its completion yields.
+    type Output;
+    /// How cards order what is chained behind it.
+    type Kind: Kind;
+
+    /// Adds the verb to a doorbell.
+    #[doc(hidden)]
+    fn ring(self, doorbell: &mut Doorbell, link: Link, buffers: &Buffers) -> usize;
+    /// Reads the answer out of a completed doorbell.
+    #[doc(hidden)]
+    fn answer(index: usize, doorbell: &mut Doorbell) -> Self::Output;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// What a card does with a verb, as far as order is concerned: it places, or it asks.
+pub trait Kind: sealed::Sealed {}
+
+/// WRITEs: later verbs of the chain execute after them.
+#[derive(Debug)]
+pub enum Places {}
+/// READs and atomics: a WRITE chained behind them may overtake them unless it is fenced.
+#[derive(Debug)]
+pub enum Asks {}
+
+impl sealed::Sealed for Places {}
+impl sealed::Sealed for Asks {}
+impl Kind for Places {}
+impl Kind for Asks {}
+
+/// Which pairs a reliable connection keeps in order without a fence.
+pub trait InOrderBefore<Next: Kind>: Kind {}
+impl InOrderBefore<Places> for Places {}
+impl InOrderBefore<Asks> for Places {}
+/// Atomic then READ, READ then READ: relied on by published systems, and a capability
+/// ([`Capability::AtomicThenRead`](crate::Capability::AtomicThenRead)) that the index must ask for.
+impl InOrderBefore<Asks> for Asks {}
+
+/// A READ; see [`read`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a verb does nothing until it is posted"]
+pub struct Read<T: Object + ?Sized> {
+    from: Remote<T>,
+    bytes: usize,
+}
+
+/// Fetches `bytes` bytes at `from`; they come back unchecked.
+///
+/// # Panics
+/// When posted: where the address or length is not a multiple of 8.
+#[inline]
+pub fn read_bytes<T: Object + ?Sized>(from: Remote<T>, bytes: usize) -> Read<T> {
+    assert!(bytes.is_multiple_of(8) && from.address().offset().is_multiple_of(8), "READs move whole words");
+    Read { from, bytes }
+}
+
+/// Fetches the object at `from`; its bytes come back unchecked.
+#[inline]
+pub fn read<T: Object>(from: Remote<T>) -> Read<T> {
+    read_bytes(from, size_of::<T>())
+}
+
+impl<T: Object + ?Sized> Verb for Read<T> {
+    type Output = Fetched<T>;
+    type Kind = Asks;
+
+    #[inline]
+    fn ring(self, doorbell: &mut Doorbell, link: Link, buffers: &Buffers) -> usize {
+        doorbell.push(self.from.address(), link, Op::Read { into: buffers.take(self.bytes) })
+    }
+
+    #[inline]
+    fn answer(index: usize, doorbell: &mut Doorbell) -> Fetched<T> {
+        Fetched::new(doorbell.take_read(index))
+    }
+}
+
+/// A WRITE; see [`write`] and [`write_imm`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a verb does nothing until it is posted"]
+pub struct Write<'a> {
+    to: crate::Address,
+    data: &'a [u8],
+    immediate: Option<u32>,
+}
+
+/// Places `data` at `to`, any length and alignment. The bytes are copied when the verb is posted.
+#[inline]
+pub fn write<T: ?Sized>(to: Remote<T>, data: &[u8]) -> Write<'_> {
+    Write { to: to.address(), data, immediate: None }
+}
+
+/// As [`write`], and delivers `immediate` to the memory node's server once the bytes are placed.
+#[inline]
+pub fn write_imm<T: ?Sized>(to: Remote<T>, data: &[u8], immediate: u32) -> Write<'_> {
+    Write { to: to.address(), data, immediate: Some(immediate) }
+}
+
+impl Verb for Write<'_> {
+    type Output = ();
+    type Kind = Places;
+
+    #[inline]
+    fn ring(self, doorbell: &mut Doorbell, link: Link, _: &Buffers) -> usize {
+        doorbell.push_write(self.to, link, self.data, self.immediate);
+        doorbell.requests().len() - 1
+    }
+
+    #[inline]
+    fn answer(_: usize, _: &mut Doorbell) {}
+}
+
+/// What a compare-and-swap found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a lost compare-and-swap changed nothing"]
+pub enum Swapped {
+    /// The word was as expected, and is replaced.
+    Won,
+    /// The word was another; nothing changed.
+    Lost(u64),
+}
+
+/// A compare-and-swap; see [`cas`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a verb does nothing until it is posted"]
+pub struct Cas {
+    at: Remote<u64>,
+    compare: u64,
+    swap: u64,
+}
+
+/// Replaces the word at `at` by `swap` if it is `compare`.
+#[inline]
+pub fn cas(at: Remote<u64>, compare: u64, swap: u64) -> Cas {
+    Cas { at, compare, swap }
+}
+
+/// The answer of a CAS yields both the outcome and, through [`Swapped::Lost`], the word that was there.
+impl Verb for Cas {
+    type Output = Swapped;
+    type Kind = Asks;
+
+    #[inline]
+    fn ring(self, doorbell: &mut Doorbell, link: Link, _: &Buffers) -> usize {
+        let Self { at, compare, swap } = self;
+        doorbell.push(at.address(), link, Op::Cas { compare, swap, old: 0 })
+    }
+
+    #[inline]
+    fn answer(index: usize, doorbell: &mut Doorbell) -> Swapped {
+        match doorbell.requests()[index].op {
+            Op::Cas { compare, old, .. } if old == compare => Swapped::Won,
+            _ => Swapped::Lost(doorbell.old(index)),
+        }
+    }
+}
+
+/// The bits of a word that a [`masked_cas`] looks at and replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bits {
+    /// Which bits.
+    pub mask: u64,
+    /// Their values, in place.
+    pub value: u64,
+}
+
+/// A masked compare-and-swap; see [`masked_cas`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a verb does nothing until it is posted"]
+pub struct MaskedCas {
+    at: Remote<u64>,
+    compare: Bits,
+    swap: Bits,
+}
+
+/// Replaces the `swap` bits of the word at `at` if its `compare` bits match. A capability.
+#[inline]
+pub fn masked_cas(at: Remote<u64>, compare: Bits, swap: Bits) -> MaskedCas {
+    MaskedCas { at, compare, swap }
+}
+
+impl Verb for MaskedCas {
+    type Output = Swapped;
+    type Kind = Asks;
+
+    #[inline]
+    fn ring(self, doorbell: &mut Doorbell, link: Link, _: &Buffers) -> usize {
+        let Self { at, compare, swap } = self;
+        let op = Op::MaskedCas {
+            compare: compare.value,
+            compare_mask: compare.mask,
+            swap: swap.value,
+            swap_mask: swap.mask,
+            old: 0,
+        };
+        doorbell.push(at.address(), link, op)
+    }
+
+    #[inline]
+    fn answer(index: usize, doorbell: &mut Doorbell) -> Swapped {
+        match doorbell.requests()[index].op {
+            Op::MaskedCas { compare, compare_mask, old, .. } if (old ^ compare) & compare_mask == 0 => {
+                Swapped::Won
+            }
+            _ => Swapped::Lost(doorbell.old(index)),
+        }
+    }
+}
+
+/// A fetch-and-add; see [`faa`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a verb does nothing until it is posted"]
+pub struct Faa {
+    at: Remote<u64>,
+    add: u64,
+}
+
+/// Adds to the word at `at`, wrapping, and yields the word that was there.
+#[inline]
+pub fn faa(at: Remote<u64>, add: u64) -> Faa {
+    Faa { at, add }
+}
+
+impl Verb for Faa {
+    type Output = u64;
+    type Kind = Asks;
+
+    #[inline]
+    fn ring(self, doorbell: &mut Doorbell, link: Link, _: &Buffers) -> usize {
+        doorbell.push(self.at.address(), link, Op::Faa { add: self.add, old: 0 })
+    }
+
+    #[inline]
+    fn answer(index: usize, doorbell: &mut Doorbell) -> u64 {
+        doorbell.old(index)
+    }
+}
