@@ -1,13 +1,23 @@
-//! Nothing leans on what a stranger does not have: a path of one machine, or a document that is not here.
+//! Nothing leans on what a stranger does not have: a path of one machine, a document or a source file that is not
+//! here.
 
 use super::rust::Rust;
 use super::{File, Rule, Tree, Violation};
 
-pub(super) const RULE: Rule =
-    Rule { name: "references", asks: "no path of one machine; every document that is named exists", check };
+pub(super) const RULE: Rule = Rule {
+    name: "references",
+    asks: "no path of one machine; documents and source files that are named exist",
+    check,
+};
 
 /// Roots under which people and build machines keep their own files.
 const PRIVATE_ROOTS: &[&str] = &["/home/", "/root/", "/work/", "/Users/"];
+
+/// Where source files lie, as documents name them.
+const SOURCES: &str = "crates/";
+
+/// Documents that tell history, and may name what is no more.
+const HISTORY: &[&str] = &["CHANGELOG.md", "docs/decisions/"];
 
 /// A name with this in it stands for many.
 const PLACEHOLDER: &str = "NNNN";
@@ -50,25 +60,36 @@ fn private_path(line: &str) -> Option<&str> {
     })
 }
 
-/// The first document that a line names and the tree does not have.
+/// The first document or source file that a line names and the tree does not have.
 fn dead_reference(tree: &Tree, file: &File, line: usize, text: &str) -> Option<Violation> {
-    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && !"._-/".contains(c));
-    let dead = words.find(|word| names_document(word) && !exists(tree, word))?;
-    let remedy = "write that document, or do not send the reader to it";
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && !"._-/".contains(c));
+    let mut words = words.map(|word| word.trim_end_matches(['.', '/', '-']));
+    let tells_history = HISTORY.iter().any(|history| file.path.starts_with(history));
+    let dead = words.find(|word| {
+        let names_source = !tells_history && word.starts_with(SOURCES);
+        (names_document(word) && !is_document(tree, word)) || (names_source && !is_source(tree, word))
+    })?;
+    let remedy = "write it, or do not send the reader to it";
     Some(Violation::new(file, line, format!("`{dead}` is not in the tree"), remedy))
 }
 
 fn names_document(word: &str) -> bool {
     let is_url_or_absolute = word.starts_with('/');
-    let stem = word.trim_end_matches('.').strip_suffix(".md").unwrap_or_default();
+    let stem = word.strip_suffix(".md").unwrap_or_default();
     stem.ends_with(|c: char| c.is_ascii_alphanumeric()) && !is_url_or_absolute && !word.contains(PLACEHOLDER)
 }
 
 /// Whether some file's path ends in `word`.
-fn exists(tree: &Tree, word: &str) -> bool {
-    let word = word.trim_end_matches('.').trim_start_matches("../").trim_start_matches("./");
+fn is_document(tree: &Tree, word: &str) -> bool {
+    let word = word.trim_start_matches("../").trim_start_matches("./");
     tree.files()
         .any(|file| file.path.strip_suffix(word).is_some_and(|rest| rest.is_empty() || rest.ends_with('/')))
+}
+
+/// Whether `word` is the path of a file or a folder.
+fn is_source(tree: &Tree, word: &str) -> bool {
+    tree.files()
+        .any(|file| file.path.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
 #[cfg(test)]
@@ -92,9 +113,17 @@ mod tests {
     fn a_document_that_is_named_exists() {
         assert!(found("docs/a.md", "See [costs](costs.md), `docs/costs.md`, ../docs/costs.md.").is_empty());
         let files = [("a.md", "x\nsee gone.md.")];
-        assert_eq!(found_by(RULE, &files), ["a.md:2 `gone.md.` is not in the tree"]);
+        assert_eq!(found_by(RULE, &files), ["a.md:2 `gone.md` is not in the tree"]);
         let files = [("src/a.rs", "// gone.md\nlet a = \"also-gone.md\";")];
         assert_eq!(found_by(RULE, &files), ["src/a.rs:1 `gone.md` is not in the tree"]);
+    }
+
+    #[test]
+    fn a_source_file_that_is_named_exists() {
+        let text = "See `crates/a/src/a.rs`, crates/a/ and crates/b.";
+        let source = ("crates/a/src/a.rs", "");
+        assert_eq!(found_by(RULE, &[("a.md", text), source]), ["a.md:1 `crates/b` is not in the tree"]);
+        assert!(found_by(RULE, &[("docs/decisions/0001-a.md", text), source]).is_empty());
     }
 
     #[test]
