@@ -104,14 +104,15 @@ pub(super) fn closing(tokens: &[Token<'_>], open: usize) -> usize {
     tokens.len().saturating_sub(1)
 }
 
-/// The index of the brace or semicolon that ends the head of the item at `from`.
+/// The index of the opening brace or semicolon that ends the head of the item at `from`.
 pub(super) fn head_end(tokens: &[Token<'_>], from: usize) -> Option<usize> {
     let mut index = from;
     while index < tokens.len() {
         match tokens[index].text {
             // `<{` opens a constant argument, not a body.
             "{" if tokens[index - 1].text != "<" => return Some(index),
-            ";" => return Some(index),
+            // A closing brace is the end of what the item, a field say, lies in.
+            ";" | "}" => return Some(index),
             "(" | "[" | "{" => index = closing(tokens, index),
             _ => {}
         }
@@ -164,6 +165,12 @@ mod tests {
         let rust = Rust::new("crates/a/src/lib.rs", &text);
         let outside: Vec<usize> = (1..=9).filter(|line| !rust.is_test(*line)).collect();
         assert_eq!(outside, [1, 6, 9]);
+    }
+
+    #[test]
+    fn a_field_for_tests_does_not_hide_what_follows_its_struct() {
+        let rust = Rust::new("crates/a/src/lib.rs", "struct A {\n #[cfg(test)]\n b: u8,\n}\nfn c() {}\n");
+        assert!(rust.is_test(3) && !rust.is_test(5));
     }
 
     #[test]
