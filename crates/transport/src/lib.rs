@@ -1,1 +1,10 @@
-//! Placeholder until the first commit of this room.
+//! The fabrics that run on real machines. This room touches the operating system so that no other has to.
+//!
+//! | module | fabric |
+//! |---|---|
+//! | [`shm`] | shared memory between the processes of one machine |
+//!
+//! Unsafe code lives only in files named `sys.rs`: one unsafe operation to a block, each with its proof.
+#![deny(unsafe_code)]
+
+pub mod shm;

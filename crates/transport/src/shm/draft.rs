@@ -1,0 +1,207 @@
+//! How a segment comes to be: built under a temporary name, published in one step, never half of it seen.
+//!
+//! ```text
+//! .farwood.NAME.I.new   created exclusively, locked (flock)      the lock says: somebody is at it
+//!        │ size, pages, contents
+//!        ▼
+//! farwood.NAME.I        hard link: fails if the name is taken    published
+//!        │
+//! .farwood.NAME.I.new   unlinked
+//! ```
+//!
+//! The kernel drops the lock when the process is gone, so an unlocked draft is a dead process's, and whoever
+//! comes next removes it. It is removed and never reused: the dead process may have linked it already.
+//!
+//! A segment in huge pages lives on another file system, with a draft of its own there. The draft in the ordinary
+//! directory is made first all the same: as the lock that makes creation of one name exclusive across both.
+
+use super::error::ShmError;
+use super::name::PoolName;
+use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// Losing a race for the draft more often than this means that something else is wrong.
+const ATTEMPTS_MAX: u32 = 64;
+
+/// The exclusive right to create one segment, given back on drop together with the draft's name.
+#[derive(Debug)]
+pub(super) struct Draft {
+    file: File,
+    path: PathBuf,
+}
+
+impl Draft {
+    /// Claims the right to create memory node `node` of pool `name`, whose ordinary directory is `dir`.
+    pub(super) fn begin(dir: &Path, name: &PoolName, node: u16, mode: u32) -> Result<Self, ShmError> {
+        let path = dir.join(name.draft_file(node));
+        for _ in 0..ATTEMPTS_MAX {
+            match create_exclusively(&path, mode) {
+                Ok(file) => {
+                    // Somebody who took it for a dead process's may have come between the two calls.
+                    if try_lock(&file, &path)? && is_at(&file, &path) {
+                        return Ok(Self { file, path });
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    if !remove_if_dead(&path)? {
+                        return Err(ShmError::BeingCreated { pool: name.to_string(), path });
+                    }
+                }
+                Err(error) => return Err(ShmError::from_io("create", &path, 0, error)),
+            }
+        }
+        Err(ShmError::BeingCreated { pool: name.to_string(), path })
+    }
+
+    /// The draft itself: an empty file that is ours alone. The handle shares the draft's file description.
+    pub(super) fn file(&self) -> Result<File, ShmError> {
+        self.file.try_clone().map_err(ShmError::on("use", &self.path))
+    }
+
+    /// The draft's name.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // While we hold the lock, nobody else takes the name. If this fails, the next comer finds a dead draft.
+        let _ = fs::remove_file(&self.path);
+        let _ = self.file.unlock();
+    }
+}
+
+/// A file that did not exist before, open to us and, from now on, to whomever `mode` names.
+pub(super) fn create_exclusively(path: &Path, mode: u32) -> std::io::Result<File> {
+    let file = File::options().read(true).write(true).create_new(true).mode(mode).open(path)?;
+    // The process's umask has had its say at the creation; the pool's mode is what was asked for.
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    Ok(file)
+}
+
+/// Gives `draft` its name, if the name is free.
+pub(super) fn publish(draft: &Path, path: &Path, name: &PoolName) -> Result<(), ShmError> {
+    fs::hard_link(draft, path).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => ShmError::Exists { pool: name.to_string(), path: path.to_owned() },
+        _ => ShmError::from_io("publish", path, 0, error),
+    })
+}
+
+/// Whose a draft is.
+enum Found {
+    Nothing,
+    /// Its process is gone, and we hold its lock.
+    Dead(File),
+    /// Somebody is at work on it.
+    Alive,
+}
+
+/// Whether there is a draft at `path` whose process is gone.
+pub(super) fn is_dead(path: &Path) -> Result<bool, ShmError> {
+    Ok(matches!(find(path)?, Found::Dead(_)))
+}
+
+/// Removes a draft whose process is gone. True: the name is free, false: somebody is at work on it.
+pub(super) fn remove_if_dead(path: &Path) -> Result<bool, ShmError> {
+    match find(path)? {
+        Found::Nothing => Ok(true),
+        Found::Alive => Ok(false),
+        // The lock is held until the name is gone, so that nobody else takes the draft for a dead one meanwhile.
+        Found::Dead(lock) => {
+            if is_at(&lock, path) {
+                fs::remove_file(path).map_err(ShmError::on("remove", path))?;
+            }
+            Ok(true)
+        }
+    }
+}
+
+fn find(path: &Path) -> Result<Found, ShmError> {
+    let open = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    match open {
+        Ok(file) if try_lock(&file, path)? => Ok(Found::Dead(file)),
+        Ok(_) => Ok(Found::Alive),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found::Nothing),
+        Err(error) => Err(ShmError::from_io("open", path, 0, error)),
+    }
+}
+
+fn try_lock(file: &File, path: &Path) -> Result<bool, ShmError> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(ShmError::from_io("lock", path, 0, error)),
+    }
+}
+
+/// Whether `path` names this very file.
+pub(super) fn is_at(file: &File, path: &Path) -> bool {
+    let identity = |data: fs::Metadata| (data.dev(), data.ino());
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(file), Ok(named)) => identity(file) == identity(named),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Scratch;
+    use super::*;
+
+    fn demo() -> PoolName {
+        "demo".parse().unwrap()
+    }
+
+    #[test]
+    fn only_one_process_creates_a_segment() {
+        let scratch = Scratch::new();
+        let draft = Draft::begin(scratch.path(), &demo(), 0, 0o600).unwrap();
+        let second = Draft::begin(scratch.path(), &demo(), 0, 0o600).unwrap_err();
+        assert!(matches!(second, ShmError::BeingCreated { .. }), "{second}");
+        let other = Draft::begin(scratch.path(), &demo(), 1, 0o600).unwrap();
+        drop((draft, other));
+        assert!(scratch.entries().is_empty());
+        Draft::begin(scratch.path(), &demo(), 0, 0o600).unwrap();
+    }
+
+    #[test]
+    fn a_dead_draft_is_replaced_but_never_reused() {
+        let scratch = Scratch::new();
+        let stale = scratch.file(".farwood.demo.0.new", 4096);
+        // The process died after publishing: both names lead to the same file.
+        fs::hard_link(scratch.path().join(".farwood.demo.0.new"), scratch.path().join("farwood.demo.0"))
+            .unwrap();
+        let draft = Draft::begin(scratch.path(), &demo(), 0, 0o600).unwrap();
+        assert!(!is_at(&stale, draft.path()));
+        drop(draft);
+        assert_eq!(scratch.entries(), ["farwood.demo.0"]);
+        assert_eq!(stale.metadata().unwrap().len(), 4096, "the published segment was touched");
+    }
+
+    #[test]
+    fn removing_a_draft_that_vanished_is_no_error() {
+        let scratch = Scratch::new();
+        assert!(remove_if_dead(&scratch.path().join(".farwood.demo.0.new")).unwrap());
+    }
+
+    #[test]
+    fn publishing_does_not_overwrite() {
+        let scratch = Scratch::new();
+        scratch.file("new", 8);
+        let old = scratch.file("farwood.demo.0", 16);
+        let path = scratch.path().join("farwood.demo.0");
+        let error = publish(&scratch.path().join("new"), &path, &demo()).unwrap_err();
+        assert!(matches!(error, ShmError::Exists { .. }), "{error}");
+        assert!(is_at(&old, &path));
+    }
+
+    #[test]
+    fn the_mode_is_exact_whatever_the_umask() {
+        let scratch = Scratch::new();
+        let file = create_exclusively(&scratch.path().join("open"), 0o666).unwrap();
+        assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o666);
+    }
+}

@@ -1,0 +1,149 @@
+//! What can go wrong with a pool's files: each error names the operation and the path, and says what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a pool, or one of its segments, could not be made, found, used or removed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShmError {
+    /// There is no such pool.
+    #[error(
+        "no pool '{pool}' on this machine ({} does not exist); create it with `farwood create shm://{pool}`",
+        path.display()
+    )]
+    NotFound {
+        /// The pool's name.
+        pool: String,
+        /// Where its segment was expected.
+        path: PathBuf,
+    },
+    /// There is such a pool already.
+    #[error(
+        "pool '{pool}' exists already ({}); choose another name, or remove it with `farwood drop shm://{pool}`",
+        path.display()
+    )]
+    Exists {
+        /// The pool's name.
+        pool: String,
+        /// The segment that is in the way.
+        path: PathBuf,
+    },
+    /// Another process is creating the same segment at this moment.
+    #[error("pool '{pool}' is being created by another process right now ({}); try again", path.display())]
+    BeingCreated {
+        /// The pool's name.
+        pool: String,
+        /// The other process's unfinished segment.
+        path: PathBuf,
+    },
+    /// The operating system forbids it.
+    #[error(
+        "not permitted to {operation} {}; ask the owner of the pool for access, or choose another name or \
+         directory (FARWOOD_SHM_DIR)",
+        path.display()
+    )]
+    Permission {
+        /// What was tried.
+        operation: &'static str,
+        /// On which file.
+        path: PathBuf,
+    },
+    /// A segment is smaller than it must be.
+    #[error(
+        "{} has {bytes} bytes where {needed} are needed; it is damaged or no pool of farwood's: see \
+         `farwood doctor`",
+        path.display()
+    )]
+    TooSmall {
+        /// The segment.
+        path: PathBuf,
+        /// Its size, in bytes.
+        bytes: u64,
+        /// The least size, in bytes.
+        needed: u64,
+    },
+    /// Memory, or the file system, is full.
+    #[error(
+        "no room to {operation} {bytes} bytes for {}; make the pool smaller, free memory, or enlarge the file \
+         system (`mount -o remount,size=…`)",
+        path.display()
+    )]
+    NoSpace {
+        /// What was tried.
+        operation: &'static str,
+        /// For which file.
+        path: PathBuf,
+        /// How much was asked for, in bytes.
+        bytes: u64,
+    },
+    /// The name cannot be a pool's.
+    #[error("'{name}' cannot name a pool: {reason}; use 1 to 64 of A-Z a-z 0-9 . _ - and no dot in front")]
+    BadName {
+        /// The name.
+        name: String,
+        /// The rule that it breaks.
+        reason: &'static str,
+    },
+    /// Anything else that the operating system answered.
+    #[error("cannot {operation} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+impl ShmError {
+    /// Sorts what the system answered to `operation` on `path`; `bytes` is how much it asked for, if anything.
+    pub(super) fn from_io(operation: &'static str, path: &Path, bytes: u64, source: io::Error) -> Self {
+        use io::ErrorKind as Kind;
+        let path = path.to_owned();
+        match source.kind() {
+            Kind::PermissionDenied | Kind::ReadOnlyFilesystem => Self::Permission { operation, path },
+            Kind::StorageFull | Kind::FileTooLarge | Kind::OutOfMemory | Kind::QuotaExceeded => {
+                Self::NoSpace { operation, path, bytes }
+            }
+            _ => Self::Io { operation, path, source },
+        }
+    }
+
+    /// [`ShmError::from_io`] as an argument of `map_err`.
+    pub(super) fn on<'a>(operation: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + 'a {
+        move |source| Self::from_io(operation, path, 0, source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sorted(errno: i32) -> ShmError {
+        let error = io::Error::from_raw_os_error(errno);
+        ShmError::from_io("provision", Path::new("/dev/shm/farwood.demo.0"), 4096, error)
+    }
+
+    #[test]
+    fn the_systems_answers_are_sorted() {
+        for errno in [libc::ENOSPC, libc::EFBIG, libc::ENOMEM, libc::EDQUOT] {
+            assert!(matches!(sorted(errno), ShmError::NoSpace { bytes: 4096, .. }), "{errno}");
+        }
+        for errno in [libc::EACCES, libc::EPERM, libc::EROFS] {
+            assert!(matches!(sorted(errno), ShmError::Permission { .. }), "{errno}");
+        }
+        assert!(matches!(sorted(libc::EIO), ShmError::Io { .. }));
+    }
+
+    #[test]
+    fn errors_name_the_path_the_operation_and_the_remedy() {
+        let text = sorted(libc::ENOSPC).to_string();
+        for part in ["provision", "4096 bytes", "/dev/shm/farwood.demo.0", "smaller"] {
+            assert!(text.contains(part), "{part:?} is missing in: {text}");
+        }
+        let missing = ShmError::NotFound { pool: "demo".into(), path: "/dev/shm/farwood.demo.0".into() };
+        assert!(missing.to_string().contains("`farwood create shm://demo`"));
+    }
+}

@@ -1,0 +1,31 @@
+//! Shared memory as far memory: the memory nodes of a pool are files that every process of the machine maps.
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | `sys.rs` | [`Mapping`]: READ, WRITE and the atomics on mapped words; `mmap`, `fallocate`, locks. All unsafe code |
+//! | [`copying`] | why a READ copies downward and a WRITE upward: the proof, and its litmus tests |
+//! | `segment.rs` | [`SegmentDir`], [`Segment`]: memory nodes as named files; create, open, list, remove |
+//! | `draft.rs` | how a segment comes to be: built under a temporary name, then published in one step |
+//! | `name.rs` | [`PoolName`], and which file belongs to which pool |
+//! | `pages.rs` | [`Pages`]: which page size a segment can have and has; how much memory is left |
+//! | `presence.rs` | [`Presence`]: which clients' processes are alive, proven by the kernel |
+//! | `error.rs` | [`ShmError`]: what can go wrong, where, and what to do about it |
+
+pub mod copying;
+mod draft;
+mod error;
+mod name;
+mod pages;
+mod presence;
+mod segment;
+#[allow(unsafe_code)]
+mod sys;
+#[cfg(test)]
+mod testing;
+
+pub use error::ShmError;
+pub use name::PoolName;
+pub use pages::Pages;
+pub use presence::Presence;
+pub use segment::{Backing, Leftover, PoolFiles, Segment, SegmentDir, SegmentFile, SegmentSpec};
+pub use sys::{Access, Mapping};

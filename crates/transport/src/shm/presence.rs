@@ -1,0 +1,248 @@
+//! Presence: which clients' processes are alive, proven by the kernel and not by a clock.
+//!
+//! The locks of a client may be broken only when it is certain that it will never store again. A lease cannot tell
+//! a dead process from a slow one, and a process id means nothing in another PID namespace (containers that
+//! share `/dev/shm`). So the owner of client slot `i` holds a write lock on byte `2^62 + i` of the file of its
+//! pool's memory node 0, far behind its end: bytes that exist only as names of locks.
+//!
+//! # Why a lock that is gone proves that the process cannot store
+//!
+//! It is an *open file description* lock (`F_OFD_SETLK`). The kernel drops it when the last reference to the
+//! description is gone, and the description is the very one that is **mapped**: each mapping made from it is such
+//! a reference, besides the descriptors. So for as long as anybody can store through this attachment, the lock is held:
+//!
+//! - *A process that ends*, however it ends: its threads stop first, each gives up its share in the address space, and
+//!   only the last one's share unmaps the segment and lets the description go.
+//! - *A process that is stopped*, swapped out or merely slow keeps its mapping, and counts as alive.
+//! - *A forked child that has not called exec* has a copy of the mapping and could store: it counts as alive, and so
+//!   does the slot, which is the safe side. `exec` replaces the mapping, and descriptors are close-on-exec.
+//! - *A program that closes descriptors it does not know* (as daemons do) keeps its mapping, and its lock.
+//!
+//! A lock on a file of its own would know only about descriptors, and would need a proof that it belongs to the
+//! same incarnation of the pool. When a pool is removed and made anew under its name, the new one is another file
+//! with other locks.
+//!
+//! The locks say nothing about the memory nodes 1, 2…: whoever leaves a pool unmaps node 0 last.
+
+use super::error::ShmError;
+use super::segment::Segment;
+use super::sys;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Where the bytes that stand for client slots begin: behind all data, and far from the largest offset.
+const SLOTS_AT: i64 = 1 << 62;
+
+/// One attachment's view of who is alive in its pool. All methods may be called from any thread.
+///
+/// Slots are given back by [`Presence::release`], and when the attachment is gone; dropping this view alone does
+/// not give them back, because the process can still store.
+#[derive(Debug)]
+pub struct Presence {
+    segment: Arc<Segment>,
+    /// The slots that this attachment holds: locks do not exclude those who share a description.
+    held: Mutex<BTreeSet<u32>>,
+}
+
+impl Presence {
+    /// The presence of the clients of a pool, on its memory node 0. One per attachment.
+    pub fn new(segment: Arc<Segment>) -> Self {
+        debug_assert_eq!(segment.node(), 0);
+        Self { segment, held: Mutex::default() }
+    }
+
+    /// Takes a client slot. False: a process that is alive has it (this one included). True: nobody had it, and
+    /// whoever had it before can never store again, so this is also the way to become the only one who cleans up.
+    pub fn claim(&self, slot: u32) -> Result<bool, ShmError> {
+        let mut held = self.held();
+        if held.contains(&slot) {
+            return Ok(false);
+        }
+        let claimed = sys::lock_byte(self.segment.file(), byte_of(slot)).map_err(self.on("lock"))?;
+        if claimed {
+            held.insert(slot);
+        }
+        Ok(claimed)
+    }
+
+    /// Gives a client slot back. The caller has stopped using it: from now on anybody may break its locks.
+    pub fn release(&self, slot: u32) -> Result<(), ShmError> {
+        let mut held = self.held();
+        if held.contains(&slot) {
+            sys::unlock_byte(self.segment.file(), byte_of(slot)).map_err(self.on("unlock"))?;
+            held.remove(&slot);
+        }
+        Ok(())
+    }
+
+    /// Whether nobody holds the slot, this process included: its last owner has released it, or can never store
+    /// again. Also true of a slot that nobody has claimed yet, so claim first and announce the slot afterwards.
+    pub fn is_gone(&self, slot: u32) -> Result<bool, ShmError> {
+        let locked = sys::is_byte_locked(self.segment.probe(), byte_of(slot)).map_err(self.on("probe"))?;
+        Ok(!locked)
+    }
+
+    /// The slots held, usable even if a thread panicked meanwhile: an entry follows its lock, never precedes it.
+    fn held(&self) -> MutexGuard<'_, BTreeSet<u32>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn on(&self, operation: &'static str) -> impl FnOnce(std::io::Error) -> ShmError {
+        ShmError::on(operation, self.segment.path())
+    }
+}
+
+fn byte_of(slot: u32) -> i64 {
+    SLOTS_AT + i64::from(slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::segment::{SegmentDir, SegmentSpec};
+    use super::super::testing::{Process, Scratch, as_child_in, eventually};
+    use super::*;
+    use std::fs::File;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    fn spec() -> SegmentSpec {
+        SegmentSpec::new("demo".parse().unwrap(), 0, 4096)
+    }
+
+    fn create(scratch: &Scratch) -> Presence {
+        let segment = scratch.dir().create::<ShmError>(&spec(), |_| Ok(())).unwrap();
+        Presence::new(Arc::new(segment))
+    }
+
+    fn attach(dir: &SegmentDir) -> Presence {
+        Presence::new(Arc::new(dir.open(&spec().name, 0, 0).unwrap()))
+    }
+
+    #[test]
+    fn a_slot_has_one_owner() {
+        let scratch = Scratch::new();
+        let (a, b) = (create(&scratch), attach(&scratch.dir()));
+        assert!(a.is_gone(3).unwrap());
+        assert!(a.claim(3).unwrap());
+        assert!(!a.claim(3).unwrap(), "claimed twice by the same attachment");
+        assert!(!b.claim(3).unwrap(), "claimed twice");
+        assert!(!a.is_gone(3).unwrap(), "does not see itself");
+        assert!(!b.is_gone(3).unwrap());
+        assert!(b.claim(4).unwrap() && !a.is_gone(4).unwrap());
+        b.release(3).unwrap();
+        assert!(!b.is_gone(3).unwrap(), "released by one who did not have it");
+        a.release(3).unwrap();
+        assert!(a.is_gone(3).unwrap() && b.is_gone(3).unwrap());
+        assert!(b.claim(3).unwrap());
+    }
+
+    #[test]
+    fn slots_are_independent_up_to_the_last() {
+        let scratch = Scratch::new();
+        let (a, b) = (create(&scratch), attach(&scratch.dir()));
+        for slot in [0, 1, u32::MAX] {
+            assert!(a.claim(slot).unwrap());
+            assert!(!b.is_gone(slot).unwrap());
+        }
+        assert!(b.is_gone(2).unwrap() && b.is_gone(u32::MAX - 1).unwrap());
+    }
+
+    #[test]
+    fn an_attachment_that_ends_gives_its_slots_back() {
+        let scratch = Scratch::new();
+        let (a, b) = (create(&scratch), attach(&scratch.dir()));
+        assert!(a.claim(1).unwrap());
+        let segment = Arc::clone(&a.segment);
+        drop(a);
+        assert!(!b.is_gone(1).unwrap(), "the segment is still mapped");
+        drop(segment);
+        assert!(b.is_gone(1).unwrap());
+    }
+
+    #[test]
+    fn the_lock_lasts_as_long_as_the_mapping() {
+        let scratch = Scratch::new();
+        let file = scratch.file("any", 4096);
+        let probe = File::open(scratch.path().join("any")).unwrap();
+        let mapping = sys::Mapping::new(&file, 4096).unwrap();
+        assert!(sys::lock_byte(&file, byte_of(1)).unwrap());
+        drop(file);
+        assert!(sys::is_byte_locked(&probe, byte_of(1)).unwrap(), "dropped while still able to store");
+        drop(mapping);
+        assert!(!sys::is_byte_locked(&probe, byte_of(1)).unwrap());
+    }
+
+    #[test]
+    fn a_new_pool_of_the_same_name_has_its_own_slots() {
+        let scratch = Scratch::new();
+        let old = create(&scratch);
+        assert!(old.claim(1).unwrap());
+        scratch.dir().remove(&spec().name).unwrap();
+        let new = create(&scratch);
+        assert!(new.is_gone(1).unwrap() && !old.is_gone(1).unwrap());
+    }
+
+    #[test]
+    fn of_many_threads_one_gets_the_slot() {
+        let scratch = Scratch::new();
+        let presence = create(&scratch);
+        let claims = || (0..200).filter(|slot| presence.claim(*slot).unwrap()).count();
+        let total: usize = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(claims)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(total, 200);
+    }
+
+    /// What the child processes of the tests below do: claim slot 5, and wait to be killed.
+    fn hold_slot_5(directory: PathBuf) {
+        let presence = attach(&SegmentDir::at(directory));
+        assert!(presence.claim(5).unwrap());
+        std::thread::sleep(Duration::from_mins(1));
+    }
+
+    fn child_with_slot_5(scratch: &Scratch, presence: &Presence) -> Process {
+        let child = Process::run("shm::presence::tests::a_killed_process_is_gone", scratch.path());
+        eventually("the child claims slot 5", || !presence.is_gone(5).unwrap());
+        child
+    }
+
+    #[test]
+    fn a_killed_process_is_gone() {
+        if let Some(directory) = as_child_in() {
+            return hold_slot_5(directory);
+        }
+        let scratch = Scratch::new();
+        let presence = create(&scratch);
+        let mut child = child_with_slot_5(&scratch, &presence);
+        assert!(!presence.claim(5).unwrap());
+        child.0.kill().unwrap();
+        child.0.wait().unwrap();
+        assert!(presence.is_gone(5).unwrap(), "a process that has been waited for still holds its lock");
+        assert!(presence.claim(5).unwrap());
+    }
+
+    #[test]
+    fn a_stopped_process_is_alive() {
+        let scratch = Scratch::new();
+        let presence = create(&scratch);
+        let child = child_with_slot_5(&scratch, &presence);
+        child.signal("STOP");
+        eventually("the child stops", || child.state() == 'T');
+        assert!(!presence.is_gone(5).unwrap());
+        assert!(!presence.claim(5).unwrap());
+        child.signal("CONT");
+        assert!(!presence.is_gone(5).unwrap());
+    }
+
+    #[test]
+    fn a_process_killed_while_stopped_is_gone() {
+        let scratch = Scratch::new();
+        let presence = create(&scratch);
+        let mut child = child_with_slot_5(&scratch, &presence);
+        child.signal("STOP");
+        child.0.kill().unwrap();
+        child.0.wait().unwrap();
+        assert!(presence.is_gone(5).unwrap());
+    }
+}

@@ -1,0 +1,333 @@
+//! Tests of segments: how they appear, grow, are found and vanish, and what goes wrong.
+
+use super::super::testing::{Process, Scratch, as_child_in, eventually};
+use super::*;
+use std::os::unix::fs::symlink;
+
+const PAGE: u64 = 4096;
+
+fn demo() -> PoolName {
+    "demo".parse().unwrap()
+}
+
+fn spec(bytes: u64) -> SegmentSpec {
+    SegmentSpec::new(demo(), 0, bytes)
+}
+
+fn create(dir: &SegmentDir, spec: &SegmentSpec) -> Result<Segment, ShmError> {
+    dir.create(spec, |_| Ok(()))
+}
+
+#[test]
+fn what_the_creator_writes_is_what_attachers_see() {
+    let scratch = Scratch::new();
+    let dir = scratch.dir();
+    let made: Result<Segment, ShmError> = dir.create(&spec(3 * PAGE), |segment| {
+        segment.mapping().write_up(64, b"superblock").unwrap();
+        Ok(())
+    });
+    let made = made.unwrap();
+    let opened = dir.open(&demo(), 0, 3 * PAGE).unwrap();
+    let mut words = [0; 2];
+    opened.mapping().read_down(64, &mut words).unwrap();
+    assert_eq!(&words[0].to_ne_bytes(), b"superblo");
+    opened.mapping().write_up(PAGE, &7_u64.to_ne_bytes()).unwrap();
+    assert_eq!(made.mapping().load(PAGE), Ok(7));
+    assert_eq!((opened.mapping().bytes(), opened.node(), opened.name()), (3 * PAGE, 0, &demo()));
+    assert_eq!(opened.path(), scratch.path().join("farwood.demo.0"));
+    assert_eq!(scratch.entries(), ["farwood.demo.0"]);
+}
+
+#[test]
+fn nobody_sees_a_segment_before_it_is_initialised() {
+    let scratch = Scratch::new();
+    let dir = scratch.dir();
+    let made: Result<Segment, ShmError> = dir.create(&spec(PAGE), |_| {
+        assert!(matches!(dir.open(&demo(), 0, 0), Err(ShmError::NotFound { .. })));
+        assert!(dir.list()?.is_empty());
+        assert!(dir.leftovers()?.is_empty(), "a living process's draft was taken for a dead one's");
+        let second = create(&dir, &spec(PAGE));
+        assert!(matches!(second, Err(ShmError::BeingCreated { .. })));
+        Ok(())
+    });
+    made.unwrap();
+    dir.open(&demo(), 0, 0).unwrap();
+}
+
+#[test]
+fn a_creation_that_fails_leaves_nothing() {
+    let scratch = Scratch::new();
+    let failed: Result<Segment, ShmError> =
+        scratch.dir().create(&spec(PAGE), |_| Err(ShmError::BadName { name: String::new(), reason: "test" }));
+    assert!(matches!(failed, Err(ShmError::BadName { .. })));
+    assert!(scratch.entries().is_empty());
+}
+
+#[test]
+fn a_segment_is_never_overwritten() {
+    let scratch = Scratch::new();
+    let dir = scratch.dir();
+    let first = create(&dir, &spec(PAGE)).unwrap();
+    first.mapping().write_up(0, &[1]).unwrap();
+    let second = create(&dir, &spec(PAGE)).unwrap_err();
+    assert!(matches!(second, ShmError::Exists { .. }), "{second}");
+    assert!(second.to_string().contains("farwood drop shm://demo"));
+    assert_eq!(dir.open(&demo(), 0, 0).unwrap().mapping().load(0).unwrap().to_ne_bytes()[0], 1);
+    assert_eq!(scratch.entries(), ["farwood.demo.0"]);
+}
+
+#[test]
+fn of_many_creators_one_succeeds() {
+    let scratch = Scratch::new();
+    let dir = scratch.dir();
+    for _ in 0..50 {
+        let made: usize = std::thread::scope(|scope| {
+            let creators: Vec<_> = (0..4).map(|_| scope.spawn(|| create(&dir, &spec(PAGE)))).collect();
+            let results = creators.into_iter().map(|creator| creator.join().unwrap());
+            results
+                .filter(|result| match result {
+                    Ok(_) => true,
+                    Err(ShmError::Exists { .. } | ShmError::BeingCreated { .. }) => false,
+                    Err(other) => panic!("{other}"),
+                })
+                .count()
+        });
+        assert_eq!(made, 1);
+        assert_eq!(dir.remove(&demo()).unwrap(), 1);
+    }
+}
+
+#[test]
+fn a_missing_pool_is_reported_with_the_remedy() {
+    let scratch = Scratch::new();
+    let dir = scratch.dir();
+    for error in [dir.open(&demo(), 0, 0).unwrap_err(), dir.remove(&demo()).unwrap_err()] {
+        assert!(matches!(error, ShmError::NotFound { .. }), "{error}");
+        assert!(error.to_string().contains("no pool 'demo' on this machine"), "{error}");
+    }
+    assert!(matches!(dir.remove_segment(&demo(), 3), Err(ShmError::NotFound { .. })));
+    let nowhere = SegmentDir::at(scratch.path().join("nowhere"));
+    assert!(matches!(create(&nowhere, &spec(PAGE)), Err(ShmError::Io { .. })));
+    assert!(matches!(nowhere.list(), Err(ShmError::Io { .. })));
+}
+
+#[test]
+fn a_growable_segment_takes_pages_as_they_are_provisioned() {
+    let scratch = Scratch::new();
+    let segment = create(&scratch.dir(), &spec(1 << 30)).unwrap();
+    assert_eq!(segment.bytes_resident().unwrap(), 0);
+    segment.mapping().write_up(PAGE, &[9]).unwrap();
+    segment.provision(PAGE, 16 * PAGE).unwrap();
+    assert_eq!(segment.bytes_resident().unwrap(), 16 * PAGE);
+    assert_ne!(segment.mapping().load(PAGE), Ok(0), "provisioning erased what was there");
+    segment.provision(PAGE, 16 * PAGE).unwrap();
+    segment.provision(0, 0).unwrap();
+    segment.prefault(PAGE, 1).unwrap();
+    assert_eq!(segment.bytes_resident().unwrap(), 16 * PAGE);
+}
+
+#[test]
+fn provisioning_never_makes_a_segment_longer() {
+    let scratch = Scratch::new();
+    let segment = create(&scratch.dir(), &spec(2 * PAGE)).unwrap();
+    for (offset, bytes) in [(0, 3 * PAGE), (2 * PAGE, 1), (u64::MAX, 2), (1, u64::MAX)] {
+        assert!(segment.provision(offset, bytes).is_err(), "{offset} {bytes}");
+        assert!(segment.prefault(offset, bytes).is_err(), "{offset} {bytes}");
+    }
+    assert_eq!(fs::metadata(segment.path()).unwrap().len(), 2 * PAGE);
+}
+
+#[test]
+fn a_reserved_segment_has_all_its_pages() {
+    let scratch = Scratch::new();
+    let spec = SegmentSpec { backing: Backing::Reserved, ..spec(100 * PAGE - 5) };
+    let segment = create(&scratch.dir(), &spec).unwrap();
+    assert_eq!(segment.mapping().bytes(), 100 * PAGE);
+    assert_eq!(segment.bytes_resident().unwrap(), 100 * PAGE);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_the_kernel_kills() {
+    let scratch = Scratch::new();
+    let dir = scratch.dir();
+    for bytes in [1 << 44, 1 << 62, u64::MAX] {
+        let reserved = SegmentSpec { backing: Backing::Reserved, ..spec(bytes) };
+        let error = create(&dir, &reserved).unwrap_err();
+        assert!(matches!(error, ShmError::NoSpace { .. }), "{bytes}: {error}");
+        assert!(scratch.entries().is_empty());
+    }
+    let segment = create(&dir, &spec(1 << 44)).unwrap();
+    let error = segment.provision(0, 1 << 43).unwrap_err();
+    assert!(matches!(error, ShmError::NoSpace { .. }), "{error}");
+    assert_eq!(segment.bytes_resident().unwrap(), 0);
+}
+
+#[test]
+fn small_and_odd_files_are_no_segments() {
+    let scratch = Scratch::new();
+    let dir = scratch.dir();
+    scratch.file("farwood.demo.0", 2 * PAGE + 100);
+    assert_eq!(dir.open(&demo(), 0, 2 * PAGE).unwrap().mapping().bytes(), 2 * PAGE);
+    let error = dir.open(&demo(), 0, 2 * PAGE + 1).unwrap_err();
+    assert!(matches!(error, ShmError::TooSmall { .. }), "{error}");
+    scratch.file("farwood.demo.1", 100);
+    assert!(matches!(dir.open(&demo(), 1, 0), Err(ShmError::TooSmall { .. })));
+    fs::create_dir(scratch.path().join("farwood.demo.2")).unwrap();
+    assert!(matches!(dir.open(&demo(), 2, 0), Err(ShmError::Io { .. })));
+    symlink(scratch.path().join("farwood.demo.0"), scratch.path().join("farwood.demo.3")).unwrap();
+    assert!(matches!(dir.open(&demo(), 3, 0), Err(ShmError::Io { .. })), "followed a link");
+}
+
+#[test]
+fn a_directory_that_forbids_it_is_reported_as_such() {
+    // Nobody can make files in sysfs, not even root.
+    let error = create(&SegmentDir::at("/sys/kernel"), &spec(PAGE)).unwrap_err();
+    assert!(matches!(error, ShmError::Permission { .. }), "{error}");
+}
+
+#[test]
+fn a_file_of_another_mode_is_reported_as_forbidden() {
+    let scratch = Scratch::new();
+    let spec = SegmentSpec { mode: 0o000, ..spec(PAGE) };
+    let made = create(&scratch.dir(), &spec);
+    // Root may open anything.
+    if fs::metadata(scratch.path()).unwrap().uid() == 0 {
+        assert_eq!(fs::metadata(made.unwrap().path()).unwrap().mode() & 0o777, 0);
+    } else {
+        assert!(matches!(made, Err(ShmError::Permission { .. })));
+    }
+}
+
+#[test]
+fn only_the_owner_may_attach_by_default() {
+    let scratch = Scratch::new();
+    let segment = create(&scratch.dir(), &spec(PAGE)).unwrap();
+    assert_eq!(fs::metadata(segment.path()).unwrap().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn pools_are_listed_with_their_segments_and_sizes() {
+    let scratch = Scratch::new();
+    let dir = scratch.dir();
+    for (name, node, bytes) in [("b", 1, PAGE), ("b", 0, 2 * PAGE), ("a.1", 10, PAGE), ("a.1", 9, PAGE)] {
+        create(&dir, &SegmentSpec::new(name.parse().unwrap(), node, bytes)).unwrap();
+    }
+    scratch.file("somebody-elses", 8);
+    fs::create_dir(scratch.path().join("farwood.c.0")).unwrap();
+    let listed = dir.list().unwrap();
+    let summary: Vec<_> = listed
+        .iter()
+        .flat_map(|pool| {
+            pool.segments.iter().map(|segment| (pool.name.as_str(), segment.node, segment.bytes))
+        })
+        .collect();
+    assert_eq!(summary, [("a.1", 9, PAGE), ("a.1", 10, PAGE), ("b", 0, 2 * PAGE), ("b", 1, PAGE)]);
+    assert_eq!(listed.len(), 2);
+}
+
+#[test]
+fn a_removed_pool_stays_with_those_who_have_it() {
+    let scratch = Scratch::new();
+    let dir = scratch.dir();
+    let node_1 = create(&dir, &SegmentSpec { node: 1, ..spec(PAGE) }).unwrap();
+    create(&dir, &spec(PAGE)).unwrap();
+    create(&dir, &SegmentSpec::new("demo.1".parse().unwrap(), 0, PAGE)).unwrap();
+    assert_eq!(dir.remove(&demo()).unwrap(), 2);
+    assert_eq!(scratch.entries(), ["farwood.demo.1.0"]);
+    node_1.mapping().write_up(0, &[1]).unwrap();
+    create(&dir, &SegmentSpec { node: 1, ..spec(PAGE) }).unwrap();
+    dir.remove_segment(&demo(), 1).unwrap();
+}
+
+#[test]
+fn what_a_dead_creator_left_is_found_and_swept() {
+    let scratch = Scratch::new();
+    let dir = scratch.dir();
+    let draft = scratch.file(".farwood.demo.0.new", PAGE);
+    let found = dir.leftovers().unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!((&found[0].name, found[0].node), (&demo(), 0));
+    // As long as its lock is held, a process is at work on it.
+    draft.lock().unwrap();
+    assert!(dir.leftovers().unwrap().is_empty());
+    assert!(!SegmentDir::sweep(&found[0]).unwrap());
+    draft.unlock().unwrap();
+    assert!(SegmentDir::sweep(&found[0]).unwrap());
+    assert!(scratch.entries().is_empty());
+}
+
+#[test]
+fn a_dead_draft_is_in_nobodys_way() {
+    let scratch = Scratch::new();
+    let dir = scratch.dir();
+    scratch.file(".farwood.demo.0.new", PAGE);
+    create(&dir, &spec(2 * PAGE)).unwrap();
+    assert_eq!(scratch.entries(), ["farwood.demo.0"]);
+    scratch.file(".farwood.demo.0.new", PAGE);
+    scratch.file(".farwood.other.0.new", PAGE);
+    dir.remove(&demo()).unwrap();
+    assert_eq!(scratch.entries(), [".farwood.other.0.new"]);
+}
+
+/// What the child process of the test below does.
+fn create_for_ever(dir: &SegmentDir) {
+    let never: Result<Segment, ShmError> = dir.create(&spec(PAGE), |_| {
+        std::thread::sleep(std::time::Duration::from_mins(1));
+        Ok(())
+    });
+    drop(never);
+}
+
+#[test]
+fn a_creator_killed_at_work_leaves_a_leftover() {
+    if let Some(directory) = as_child_in() {
+        return create_for_ever(&SegmentDir::at(directory));
+    }
+    let scratch = Scratch::new();
+    let this_test = "shm::segment::tests::a_creator_killed_at_work_leaves_a_leftover";
+    let mut child = Process::run(this_test, scratch.path());
+    eventually("the child is at work", || scratch.entries() == [".farwood.demo.0.new"]);
+    eventually("the child has locked its draft", || scratch.dir().leftovers().unwrap().is_empty());
+    child.0.kill().unwrap();
+    child.0.wait().unwrap();
+    assert_eq!(scratch.dir().leftovers().unwrap().len(), 1);
+    create(&scratch.dir(), &spec(PAGE)).unwrap();
+    assert_eq!(scratch.entries(), ["farwood.demo.0"]);
+}
+
+#[test]
+fn the_second_place_is_searched_as_well() {
+    // Huge pages are not there on every machine: another directory stands in for their mount.
+    let (scratch, huge) = (Scratch::new(), Scratch::new());
+    let dir = SegmentDir { ordinary: scratch.path().into(), huge: Some(huge.path().into()) };
+    huge.file("farwood.demo.0", 2 * HUGE_PAGE_BYTES);
+    let opened = dir.open(&demo(), 0, 0).unwrap();
+    assert_eq!((opened.pages(), opened.mapping().bytes()), (Pages::Huge, 2 * HUGE_PAGE_BYTES));
+    assert!(matches!(create(&dir, &spec(PAGE)), Err(ShmError::Exists { .. })));
+    assert_eq!(dir.list().unwrap().len(), 1);
+    assert_eq!(dir.remove(&demo()).unwrap(), 1);
+    assert!(huge.entries().is_empty());
+}
+
+#[test]
+fn a_huge_draft_is_built_and_published_beside_the_ordinary_one() {
+    let (scratch, huge) = (Scratch::new(), Scratch::new());
+    huge.file(".farwood.demo.0.new", 1);
+    let draft = HugeDraft::begin(huge.path(), &spec(PAGE)).unwrap();
+    let segment = draft.build(&spec(PAGE)).unwrap();
+    assert_eq!((segment.pages(), segment.mapping().bytes()), (Pages::Huge, HUGE_PAGE_BYTES));
+    draft::publish(&draft.path, segment.path(), &demo()).unwrap();
+    drop(draft);
+    assert_eq!(huge.entries(), ["farwood.demo.0"]);
+    assert!(scratch.entries().is_empty());
+}
+
+#[test]
+fn without_free_huge_pages_ordinary_ones_are_used() {
+    let (scratch, huge) = (Scratch::new(), Scratch::new());
+    let dir = SegmentDir { ordinary: scratch.path().into(), huge: Some(huge.path().into()) };
+    // More than any machine has set aside.
+    let segment = create(&dir, &spec(1 << 44)).unwrap();
+    assert_ne!(segment.pages(), Pages::Huge);
+    assert_eq!(segment.path().parent(), Some(scratch.path()));
+}

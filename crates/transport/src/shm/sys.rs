@@ -1,0 +1,369 @@
+//! The system's side of shared memory, and the only unsafe code of this fabric: mapped words, and the calls
+//! that `std` does not have.
+//!
+//! **No reference into mapped memory.** Other processes store to it at any time, so neither `&[u8]` nor
+//! `&u64` into it may ever exist. Everything goes through raw pointers and one [`AtomicU64`] per word;
+//! an atomic is the one thing that may be shared with a writer. The order in which words are copied is a
+//! promise, proven in [`copying`](super::copying).
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const WORD_BYTES: u64 = size_of::<u64>() as u64;
+/// What a processor fetches from memory at once.
+const LINE_BYTES: usize = 64;
+const LINE_WORDS: usize = LINE_BYTES / WORD_BYTES as usize;
+/// Prefetching further ahead than this only fills the queue of outstanding misses.
+const PREFETCH_LINES_MAX: usize = 32;
+
+// Offsets are 64-bit and become pointers.
+const _: () = assert!(size_of::<usize>() == size_of::<u64>());
+
+/// Why a mapping refused an access. A broken promise of the caller: a pointer that leads nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Access {
+    /// Part of the access lies outside the mapping.
+    #[error("the access leaves the segment")]
+    OutOfRange,
+    /// The offset is not a multiple of 8.
+    #[error("the access is not aligned to 8 bytes")]
+    Misaligned,
+}
+
+/// A file's bytes, mapped and shared with every process that maps the same file; unmapped on drop.
+///
+/// All methods take a byte offset from the start of the file, and are safe whatever other threads and
+/// processes do to the memory meanwhile. They may kill the process with `SIGBUS` when the kernel has no page for
+/// a word: when the file was truncated under the mapping, or a hole is touched on a full file system. So
+/// nobody truncates a segment, and a range is provisioned before it is used.
+///
+/// The mapping keeps the open file description of its file alive (see [`Presence`](super::Presence)).
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u64>,
+    bytes: u64,
+}
+
+// SAFETY: `Mapping` owns its range of addresses, which any thread may use and unmap; it is tied to no thread.
+unsafe impl Send for Mapping {}
+// SAFETY: every access through `&Mapping` is an atomic one, and unmapping needs the mapping by value.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `bytes` of `file`, for reading and writing. `bytes` is a positive multiple of 8, and the
+    /// file is that long already.
+    pub fn new(file: &File, bytes: u64) -> io::Result<Self> {
+        if bytes == 0 || !bytes.is_multiple_of(WORD_BYTES) || i64::try_from(bytes).is_err() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("cannot map {bytes} bytes")));
+        }
+        if file.metadata()?.len() < bytes {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file is shorter than its mapping"));
+        }
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: address and length are left to the kernel and checked by it; a new mapping overlaps nothing of
+        // this process, and the descriptor is open for the whole call.
+        let at = unsafe {
+            libc::mmap(std::ptr::null_mut(), bytes as usize, access, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(at.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
+        Ok(Self { base, bytes })
+    }
+
+    /// How many bytes are mapped.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// READ: copies `into.len()` words from `offset` on, in **decreasing** address order, each with Acquire.
+    #[inline]
+    pub fn read_down(&self, offset: u64, into: &mut [u64]) -> Result<(), Access> {
+        let from = self.words(offset, size_of_val(into) as u64)?;
+        prefetch_words(from, into.len());
+        let (head, lines) = into.as_rchunks_mut::<LINE_WORDS>();
+        let head_words = head.len();
+        for (index, line) in lines.iter_mut().enumerate().rev() {
+            // SAFETY: `from` starts `into.len()` mapped words, and line `index` lies within as many words.
+            let at = unsafe { from.add(head_words + index * LINE_WORDS) };
+            copy_down(at, line);
+        }
+        copy_down(from, head);
+        Ok(())
+    }
+
+    /// WRITE: copies `bytes` to `offset`, in **increasing** address order, each word with Release. Any offset and
+    /// length will do: words that are covered in part are merged atomically, so that the neighbours' bytes
+    /// are neither lost nor torn; whole words are plain stores.
+    #[inline]
+    pub fn write_up(&self, offset: u64, bytes: &[u8]) -> Result<(), Access> {
+        self.within(offset, bytes.len() as u64)?;
+        let skew = (offset % WORD_BYTES) as usize;
+        let mut at = self.word(offset - skew as u64);
+        let mut rest = bytes;
+        if skew != 0 {
+            let (edge, after) = bytes.split_at(bytes.len().min(WORD_BYTES as usize - skew));
+            merge(at, skew, edge);
+            if after.is_empty() {
+                return Ok(());
+            }
+            at = self.word(offset + edge.len() as u64);
+            rest = after;
+        }
+        let (words, edge) = rest.as_chunks();
+        for (index, word) in words.iter().enumerate() {
+            // SAFETY: `at` starts `words.len()` whole words within the range checked above.
+            let at = unsafe { at.add(index) };
+            atomic(at).store(u64::from_ne_bytes(*word), Ordering::Release);
+        }
+        if !edge.is_empty() {
+            merge(self.word(offset + (bytes.len() - edge.len()) as u64), 0, edge);
+        }
+        Ok(())
+    }
+
+    /// Hints that `bytes` from `offset` on will be read soon, so that several reads' misses overlap. Does nothing
+    /// where the range is not mapped.
+    #[inline]
+    pub fn prefetch(&self, offset: u64, bytes: u64) {
+        if let Ok(from) = self.words(offset & !(WORD_BYTES - 1), bytes) {
+            prefetch_words(from, (bytes / WORD_BYTES) as usize);
+        }
+    }
+
+    /// The word at `offset`. SeqCst.
+    #[inline]
+    pub fn load(&self, offset: u64) -> Result<u64, Access> {
+        Ok(atomic(self.words(offset, WORD_BYTES)?).load(Ordering::SeqCst))
+    }
+
+    /// CAS: stores `swap` if the word is `compare`; returns what it was (`compare`: it was swapped). SeqCst.
+    #[inline]
+    pub fn compare_exchange(&self, offset: u64, compare: u64, swap: u64) -> Result<u64, Access> {
+        let word = atomic(self.words(offset, WORD_BYTES)?);
+        let was = word.compare_exchange(compare, swap, Ordering::SeqCst, Ordering::SeqCst);
+        Ok(was.unwrap_or_else(|was| was))
+    }
+
+    /// Masked CAS: where the word equals `compare` in the bits of `compare_mask`, its bits of `swap_mask` become
+    /// those of `swap`; returns what it was. Atomic over all eight bytes. SeqCst.
+    #[inline]
+    pub fn masked_compare_exchange(
+        &self,
+        offset: u64,
+        compare: u64,
+        compare_mask: u64,
+        swap: u64,
+        swap_mask: u64,
+    ) -> Result<u64, Access> {
+        let word = atomic(self.words(offset, WORD_BYTES)?);
+        let was = word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |was| {
+            ((was ^ compare) & compare_mask == 0).then_some((was & !swap_mask) | (swap & swap_mask))
+        });
+        Ok(was.unwrap_or_else(|was| was))
+    }
+
+    /// FAA: adds `add`, wrapping; returns what the word was. SeqCst.
+    #[inline]
+    pub fn fetch_add(&self, offset: u64, add: u64) -> Result<u64, Access> {
+        Ok(atomic(self.words(offset, WORD_BYTES)?).fetch_add(add, Ordering::SeqCst))
+    }
+
+    /// Asks for transparent huge pages. Granted or not, nothing else changes.
+    pub fn advise_huge_pages(&self) -> io::Result<()> {
+        self.advise(0, self.bytes, libc::MADV_HUGEPAGE)
+    }
+
+    /// Brings the pages of a range into this process's page table, so that no later access faults. Holes get pages:
+    /// provision the range first. `offset` and `bytes` are rounded outward to whole pages.
+    pub fn prefault(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.within(offset, bytes).map_err(|access| io::Error::new(io::ErrorKind::InvalidInput, access))?;
+        let page = page_bytes();
+        let start = offset / page * page;
+        let length = (offset + bytes).next_multiple_of(page).min(self.bytes) - start;
+        match self.advise(start, length, libc::MADV_POPULATE_WRITE) {
+            // Linux before 5.14 does not know the call.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.touch(start, length),
+            other => other,
+        }
+    }
+
+    /// Reads one word of every page of a range.
+    fn touch(&self, start: u64, length: u64) -> io::Result<()> {
+        for offset in (start..start + length).step_by(page_bytes() as usize) {
+            self.load(offset).map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+
+    /// One `madvise` on a range within the mapping.
+    fn advise(&self, offset: u64, bytes: u64, advice: libc::c_int) -> io::Result<()> {
+        let at = self.word(offset).cast();
+        // SAFETY: the range is mapped and ours; both kinds of advice used here leave its contents alone.
+        let failed = unsafe { libc::madvise(at, bytes as usize, advice) };
+        if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Checks that a range is mapped.
+    #[inline]
+    fn within(&self, offset: u64, bytes: u64) -> Result<(), Access> {
+        if offset.saturating_add(bytes) > self.bytes { Err(Access::OutOfRange) } else { Ok(()) }
+    }
+
+    /// The first of the mapped, aligned words of a range.
+    #[inline]
+    fn words(&self, offset: u64, bytes: u64) -> Result<*mut u64, Access> {
+        self.within(offset, bytes)?;
+        if !offset.is_multiple_of(WORD_BYTES) {
+            return Err(Access::Misaligned);
+        }
+        Ok(self.word(offset))
+    }
+
+    /// The word at `offset`, which the caller has checked to be a multiple of 8 and not beyond the end.
+    #[inline]
+    fn word(&self, offset: u64) -> *mut u64 {
+        debug_assert!(offset <= self.bytes && offset.is_multiple_of(WORD_BYTES));
+        // SAFETY: the offset is within the mapping or just at its end, as all callers have checked.
+        unsafe { self.base.as_ptr().byte_add(offset as usize) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is ours since `new`, and nothing points into it once the mapping is gone.
+        let failed = unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes as usize) };
+        debug_assert_eq!(failed, 0);
+    }
+}
+
+/// One mapped word, for as long as the caller holds the mapping it came from.
+#[inline]
+fn atomic<'a>(at: *mut u64) -> &'a AtomicU64 {
+    // SAFETY: every caller passes an aligned word within a mapping that outlives its use of the result (it is used
+    // in the same expression), and mapped words are accessed by atomics only.
+    unsafe { AtomicU64::from_ptr(at) }
+}
+
+/// Copies `into.len()` mapped words from `from` on, the last one first.
+#[inline]
+fn copy_down(from: *mut u64, into: &mut [u64]) {
+    for (index, word) in into.iter_mut().enumerate().rev() {
+        // SAFETY: the callers pass as many mapped words as `into` has.
+        let at = unsafe { from.add(index) };
+        *word = atomic(at).load(Ordering::Acquire);
+    }
+}
+
+/// Overwrites bytes `skew..skew + edge.len()` of a word and leaves its other bytes as they are at that moment.
+#[inline]
+fn merge(at: *mut u64, skew: usize, edge: &[u8]) {
+    // It never refuses, so there is no other outcome.
+    let _ = atomic(at).fetch_update(Ordering::Release, Ordering::Relaxed, |word| {
+        let mut bytes = word.to_ne_bytes();
+        bytes[skew..skew + edge.len()].copy_from_slice(edge);
+        Some(u64::from_ne_bytes(bytes))
+    });
+}
+
+/// Starts the fetch of every line of `words` words, so that their misses overlap.
+///
+/// Measured on an AMD EPYC 9004 (4 KiB pages, random 1 KiB reads): upward a little better than downward, both
+/// better than none. The non-temporal hint is 10 % faster still where every node is read once, and no better on
+/// skewed reads; but where the last level of cache is not inclusive it keeps hot nodes out, so not that.
+#[inline]
+fn prefetch_words(from: *mut u64, words: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in 0..words.div_ceil(LINE_WORDS).min(PREFETCH_LINES_MAX) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let at = from.wrapping_add(line * LINE_WORDS);
+        // SAFETY: a prefetch is a hint at an address: it never faults, wherever it points.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (from, words, PREFETCH_LINES_MAX);
+}
+
+/// The size of an ordinary page.
+pub(super) fn page_bytes() -> u64 {
+    // SAFETY: takes a number, returns a number.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two()).unwrap_or(4096)
+}
+
+/// Gives a range of a file its pages, zeroed, so that touching it can no longer fail; contents that are there stay.
+/// Not `posix_fallocate`: on file systems without the call that one *writes* into the file, and would race with
+/// every process that has it mapped.
+pub(super) fn provision(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
+    let (offset, bytes) = (i64::try_from(offset).map_err(invalid)?, i64::try_from(bytes).map_err(invalid)?);
+    loop {
+        // SAFETY: takes an open descriptor and numbers, which the kernel checks.
+        let failed = unsafe { libc::fallocate(file.as_raw_fd(), 0, offset, bytes) };
+        if failed == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Whether the file lives in memory (tmpfs), where pages that do not fit wake the kernel's out-of-memory killer.
+pub(super) fn is_in_memory(file: &File) -> io::Result<bool> {
+    let mut stat = std::mem::MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: the descriptor is open, and the pointer leads to room for the result.
+    let failed = unsafe { libc::fstatfs(file.as_raw_fd(), stat.as_mut_ptr()) };
+    if failed != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call filled it; and all zeroes would be a valid value of plain numbers.
+    let stat = unsafe { stat.assume_init() };
+    Ok(stat.f_type == libc::TMPFS_MAGIC)
+}
+
+/// Takes the write lock on one byte of a file for the file's open file description. False: another
+/// description has it. (The same description may take it again and again.)
+pub(super) fn lock_byte(file: &File, at: i64) -> io::Result<bool> {
+    match lock_call(file, libc::F_OFD_SETLK, libc::F_WRLCK, at) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives the lock on one byte back.
+pub(super) fn unlock_byte(file: &File, at: i64) -> io::Result<()> {
+    lock_call(file, libc::F_OFD_SETLK, libc::F_UNLCK, at).map(drop)
+}
+
+/// Whether any open file description *other than `file`'s* holds the lock on one byte.
+pub(super) fn is_byte_locked(file: &File, at: i64) -> io::Result<bool> {
+    Ok(lock_call(file, libc::F_OFD_GETLK, libc::F_WRLCK, at)? != libc::F_UNLCK)
+}
+
+/// One `fcntl` on the lock of one byte; returns the kind of lock that the kernel answered.
+fn lock_call(file: &File, command: libc::c_int, kind: libc::c_int, at: i64) -> io::Result<libc::c_int> {
+    // `l_pid` must be zero for locks of open file descriptions.
+    let mut lock = libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: at,
+        l_len: 1,
+        l_pid: 0,
+    };
+    // SAFETY: the descriptor is open, and these commands take a pointer to a `flock`, which outlives the call.
+    let failed = unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut lock) };
+    if failed == -1 { Err(io::Error::last_os_error()) } else { Ok(libc::c_int::from(lock.l_type)) }
+}
+
+#[cfg(test)]
+#[path = "sys_tests.rs"]
+mod tests;
