@@ -1,1 +1,30 @@
-//! Placeholder until the first commit of this room.
+//! Workloads, runs, records and figures.
+//!
+//! This room decides *what* is asked of an index and *how* the answers and their costs are written down:
+//!
+//! - what is asked: [`keys`], [`values`], [`distribution`], [`workload`];
+//! - what was measured: [`measure`], [`record`], [`machine`];
+//! - how people see it: [`table`], [`chart`];
+//! - what Farwood is compared with: `peers` (cargo feature `peers`).
+//!
+//! Everything here is deterministic given a seed, prints nothing, and returns records and strings.
+
+// Opening an LMDB environment is `unsafe` in its binding; that one call lives in `peers/sys.rs`.
+#![cfg_attr(not(feature = "peers"), forbid(unsafe_code))]
+#![cfg_attr(feature = "peers", deny(unsafe_code))]
+
+pub mod chart;
+pub mod distribution;
+pub mod error;
+pub mod keys;
+pub mod machine;
+pub mod measure;
+#[cfg(feature = "peers")]
+pub mod peers;
+pub mod random;
+pub mod record;
+pub mod table;
+pub mod values;
+pub mod workload;
+
+pub use error::{Error, Result};

@@ -1,0 +1,440 @@
+//! Measuring: what clients record of every operation, merged over clients, threads and processes.
+//!
+//! A [`Measurement`] belongs to one thread. Recording is a few additions; percentiles are made once, at the end.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::record::{ByOperation, Bytes, Cache, Latency, Measured, Retries, RoundTrips, Verbs};
+use crate::{Error, Result};
+
+/// Significant decimal digits of latencies.
+const DIGITS: u8 = 3;
+/// Longest latency told apart, in ns: 1000 s. Longer ones count as this.
+const LATENCY_MAX_NS: u64 = 1_000_000_000_000;
+/// Round trips told apart; more are counted together, as one more than this.
+pub const ROUND_TRIPS_MAX: usize = 64;
+
+/// The kinds of operation that are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OperationKind {
+    /// Read of one key.
+    Get,
+    /// Insert or update, and read-modify-write.
+    Put,
+    /// Insert of a new key.
+    Insert,
+    /// Remove.
+    Remove,
+    /// Range scan.
+    Scan,
+}
+
+const KINDS: usize = 5;
+
+/// Summed costs. Of one operation when recorded, of many when merged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CostTotals {
+    /// Round trips (longest chain of dependent posts).
+    pub round_trips: u64,
+    /// READs.
+    pub reads: u64,
+    /// WRITEs.
+    pub writes: u64,
+    /// CASes on 64 bits.
+    pub cas: u64,
+    /// CASes under a mask.
+    pub masked_cas: u64,
+    /// Fetch-and-adds.
+    pub faa: u64,
+    /// WRITE_WITH_IMMs.
+    pub write_imm: u64,
+    /// Bytes read from memory nodes.
+    pub bytes_read: u64,
+    /// Bytes written to memory nodes.
+    pub bytes_written: u64,
+    /// Reads repeated because a copy was torn.
+    pub torn: u64,
+    /// Attempts at a lock that was held.
+    pub lock: u64,
+    /// Steps taken because something had moved.
+    pub moved: u64,
+    /// Lookups that the cache answered.
+    pub cache_hits: u64,
+    /// Lookups that it did not.
+    pub cache_misses: u64,
+}
+
+impl std::ops::AddAssign<&CostTotals> for CostTotals {
+    #[inline]
+    fn add_assign(&mut self, other: &CostTotals) {
+        self.round_trips += other.round_trips;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.cas += other.cas;
+        self.masked_cas += other.masked_cas;
+        self.faa += other.faa;
+        self.write_imm += other.write_imm;
+        self.bytes_read += other.bytes_read;
+        self.bytes_written += other.bytes_written;
+        self.torn += other.torn;
+        self.lock += other.lock;
+        self.moved += other.moved;
+        self.cache_hits += other.cache_hits;
+        self.cache_misses += other.cache_misses;
+    }
+}
+
+/// What was measured of one kind of operation.
+#[derive(Clone, Debug)]
+struct Tally {
+    latency_ns: Histogram<u64>,
+    latency_sum_ns: u64,
+    latency_max_ns: u64,
+    /// Operations by round trips; the last place is for more than [`ROUND_TRIPS_MAX`].
+    round_trips: [u64; ROUND_TRIPS_MAX + 2],
+    costs: CostTotals,
+}
+
+/// What was measured by one thread, or by many once merged.
+#[derive(Clone, Debug, Default)]
+pub struct Measurement {
+    /// By [`OperationKind`]; boxed because most workloads have two kinds and a histogram is large.
+    tallies: [Option<Box<Tally>>; KINDS],
+}
+
+impl Measurement {
+    /// Nothing measured yet.
+    pub fn new() -> Measurement {
+        Measurement::default()
+    }
+
+    /// Records one operation: its latency in ns and its costs.
+    #[inline]
+    pub fn record(&mut self, kind: OperationKind, latency_ns: u64, costs: &CostTotals) {
+        let tally = self.tallies[kind as usize].get_or_insert_with(|| Box::new(Tally::new()));
+        tally.record(latency_ns, costs);
+    }
+
+    /// Adds what another client, thread or process measured.
+    pub fn merge(&mut self, other: &Measurement) {
+        for (mine, theirs) in self.tallies.iter_mut().zip(&other.tallies) {
+            if let Some(theirs) = theirs {
+                mine.get_or_insert_with(|| Box::new(Tally::new())).merge(theirs);
+            }
+        }
+    }
+
+    /// Operations of all kinds.
+    pub fn operations(&self) -> u64 {
+        self.tallies.iter().flatten().map(|tally| tally.operations()).sum()
+    }
+
+    /// Costs of all operations together.
+    pub fn costs(&self) -> CostTotals {
+        let mut costs = CostTotals::default();
+        for tally in self.tallies.iter().flatten() {
+            costs += &tally.costs;
+        }
+        costs
+    }
+
+    /// The measured fields of a record over all kinds, for a run of `seconds` whose caches hold `cache_bytes`
+    /// (`None`: there is no cache).
+    pub fn measured(&self, seconds: f64, cache_bytes: Option<u64>) -> Measured {
+        self.total().remote(seconds, cache_bytes)
+    }
+
+    /// The same by kind of operation.
+    pub fn by_operation(&self, seconds: f64, cache_bytes: Option<u64>) -> ByOperation {
+        self.by_kind(|tally| tally.remote(seconds, cache_bytes))
+    }
+
+    /// The measured fields for a store without far memory (a peer): throughput and latency only.
+    pub fn measured_locally(&self, seconds: f64) -> Measured {
+        self.total().local(seconds)
+    }
+
+    /// The same by kind of operation.
+    pub fn by_operation_locally(&self, seconds: f64) -> ByOperation {
+        self.by_kind(|tally| tally.local(seconds))
+    }
+
+    /// The measurement as one line of JSON, for a process to send to its parent.
+    pub fn to_json_line(&self) -> String {
+        let tallies = self.tallies.each_ref().map(|tally| tally.as_deref().map(Tally::to_wire));
+        serde_json::to_string(&tallies).expect("numbers always have a JSON form")
+    }
+
+    /// The inverse of [`Measurement::to_json_line`].
+    pub fn from_json_line(line: &str) -> Result<Measurement> {
+        let wires: [Option<TallyWire>; KINDS] = serde_json::from_str(line)
+            .map_err(|error| Error::Record(format!("measurement of a process: {error}")))?;
+        Ok(Measurement { tallies: wires.map(|wire| wire.map(|wire| Box::new(Tally::from_wire(&wire)))) })
+    }
+
+    fn total(&self) -> Tally {
+        let mut total = Tally::new();
+        for tally in self.tallies.iter().flatten() {
+            total.merge(tally);
+        }
+        total
+    }
+
+    fn by_kind(&self, measured: impl Fn(&Tally) -> Measured) -> ByOperation {
+        let of = |kind: OperationKind| self.tallies[kind as usize].as_deref().map(&measured);
+        ByOperation {
+            get: of(OperationKind::Get),
+            put: of(OperationKind::Put),
+            insert: of(OperationKind::Insert),
+            remove: of(OperationKind::Remove),
+            scan: of(OperationKind::Scan),
+        }
+    }
+}
+
+/// A tally between processes: histograms as lists of values and their counts.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TallyWire {
+    latency_ns: Vec<(u64, u64)>,
+    latency_sum_ns: u64,
+    latency_max_ns: u64,
+    round_trips: Vec<(usize, u64)>,
+    costs: CostTotals,
+}
+
+impl Tally {
+    fn new() -> Tally {
+        let mut latency_ns = Histogram::new_with_bounds(1, 1 << 20, DIGITS).expect("bounds are in order");
+        latency_ns.auto(true);
+        Tally {
+            latency_ns,
+            latency_sum_ns: 0,
+            latency_max_ns: 0,
+            round_trips: [0; ROUND_TRIPS_MAX + 2],
+            costs: CostTotals::default(),
+        }
+    }
+
+    #[inline]
+    fn record(&mut self, latency_ns: u64, costs: &CostTotals) {
+        self.count(latency_ns, 1);
+        self.latency_sum_ns += latency_ns;
+        self.latency_max_ns = self.latency_max_ns.max(latency_ns);
+        let place = usize::try_from(costs.round_trips).unwrap_or(usize::MAX);
+        self.round_trips[place.min(ROUND_TRIPS_MAX + 1)] += 1;
+        self.costs += costs;
+    }
+
+    #[inline]
+    fn count(&mut self, latency_ns: u64, times: u64) {
+        let latency_ns = latency_ns.min(LATENCY_MAX_NS);
+        self.latency_ns.record_n(latency_ns, times).expect("the histogram grows up to the longest latency");
+    }
+
+    fn merge(&mut self, other: &Tally) {
+        self.latency_ns.add(&other.latency_ns).expect("the histogram grows up to the longest latency");
+        self.latency_sum_ns += other.latency_sum_ns;
+        self.latency_max_ns = self.latency_max_ns.max(other.latency_max_ns);
+        for (mine, theirs) in self.round_trips.iter_mut().zip(&other.round_trips) {
+            *mine += theirs;
+        }
+        self.costs += &other.costs;
+    }
+
+    fn operations(&self) -> u64 {
+        self.latency_ns.len()
+    }
+
+    fn local(&self, seconds: f64) -> Measured {
+        Measured {
+            operations: self.operations(),
+            seconds,
+            mops: ratio(self.operations() as f64 / 1e6, seconds),
+            latency_us: self.latency(),
+            ..Measured::default()
+        }
+    }
+
+    fn remote(&self, seconds: f64, cache_bytes: Option<u64>) -> Measured {
+        let costs = &self.costs;
+        let per_op = |count: u64| ratio(count as f64, self.operations() as f64);
+        let lookups = (costs.cache_hits + costs.cache_misses) as f64;
+        let hit_ratio = ratio(costs.cache_hits as f64, lookups);
+        Measured {
+            round_trips: Some(self.round_trips()),
+            verbs_per_op: Some(Verbs {
+                read: per_op(costs.reads),
+                write: per_op(costs.writes),
+                cas: per_op(costs.cas),
+                masked_cas: per_op(costs.masked_cas),
+                faa: per_op(costs.faa),
+                write_imm: per_op(costs.write_imm),
+            }),
+            bytes_per_op: Some(Bytes {
+                read: per_op(costs.bytes_read),
+                written: per_op(costs.bytes_written),
+            }),
+            retries: Some(Retries { torn: costs.torn, lock: costs.lock, moved: costs.moved }),
+            cache: cache_bytes.map(|bytes| Cache { bytes, hit_ratio }),
+            ..self.local(seconds)
+        }
+    }
+
+    fn latency(&self) -> Latency {
+        let microseconds = |ns: u64| ns as f64 / 1e3;
+        // A bucket's upper end may lie above the longest latency itself.
+        let at =
+            |quantile| microseconds(self.latency_ns.value_at_quantile(quantile).min(self.latency_max_ns));
+        Latency {
+            mean: ratio(microseconds(self.latency_sum_ns), self.operations() as f64),
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: microseconds(self.latency_max_ns),
+        }
+    }
+
+    fn round_trips(&self) -> RoundTrips {
+        let histogram: BTreeMap<u64, u64> =
+            (0..).zip(self.round_trips).filter(|(_, operations)| *operations > 0).collect();
+        RoundTrips {
+            mean: ratio(self.costs.round_trips as f64, self.operations() as f64),
+            p50: quantile(&histogram, self.operations(), 50),
+            p99: quantile(&histogram, self.operations(), 99),
+            histogram,
+        }
+    }
+
+    fn to_wire(&self) -> TallyWire {
+        let buckets = self.latency_ns.iter_recorded();
+        TallyWire {
+            latency_ns: buckets.map(|b| (b.value_iterated_to(), b.count_since_last_iteration())).collect(),
+            latency_sum_ns: self.latency_sum_ns,
+            latency_max_ns: self.latency_max_ns,
+            round_trips: self.round_trips.into_iter().enumerate().filter(|(_, count)| *count > 0).collect(),
+            costs: self.costs,
+        }
+    }
+
+    fn from_wire(wire: &TallyWire) -> Tally {
+        let mut tally = Tally::new();
+        for (value, count) in &wire.latency_ns {
+            tally.count(*value, *count);
+        }
+        for (place, count) in &wire.round_trips {
+            tally.round_trips[(*place).min(ROUND_TRIPS_MAX + 1)] += count;
+        }
+        tally.latency_sum_ns = wire.latency_sum_ns;
+        tally.latency_max_ns = wire.latency_max_ns;
+        tally.costs = wire.costs;
+        tally
+    }
+}
+
+/// `part / whole`, and 0 of nothing.
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// The smallest value that at least `percent` % of the counted operations do not exceed.
+fn quantile(histogram: &BTreeMap<u64, u64>, total: u64, percent: u64) -> u64 {
+    let wanted = (total * percent).div_ceil(100);
+    let mut seen = 0;
+    for (value, count) in histogram {
+        seen += count;
+        if seen >= wanted {
+            return *value;
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn costs(round_trips: u64) -> CostTotals {
+        CostTotals {
+            round_trips,
+            reads: 2,
+            bytes_read: 100,
+            cache_hits: 3,
+            cache_misses: 1,
+            ..Default::default()
+        }
+    }
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() <= b.abs() * 0.002
+    }
+
+    #[test]
+    fn percentiles_and_means_are_those_of_what_was_recorded() {
+        let mut measurement = Measurement::new();
+        for i in 1..=1000 {
+            measurement.record(OperationKind::Get, i * 1000, &costs(if i <= 985 { 1 } else { 3 }));
+        }
+        let measured = measurement.measured(0.5, Some(77));
+        assert_eq!(measured.operations, 1000);
+        assert!(close(measured.mops, 0.002));
+        let latency = &measured.latency_us;
+        for (measured, theory) in [
+            (latency.mean, 500.5),
+            (latency.p50, 500.0),
+            (latency.p90, 900.0),
+            (latency.p99, 990.0),
+            (latency.p999, 999.0),
+            (latency.max, 1000.0),
+        ] {
+            assert!(close(measured, theory), "{measured} for {theory}");
+        }
+        let round_trips = measured.round_trips.unwrap();
+        assert_eq!((round_trips.p50, round_trips.p99), (1, 3));
+        assert!(close(round_trips.mean, 1.03));
+        assert_eq!(round_trips.histogram, BTreeMap::from([(1, 985), (3, 15)]));
+        assert!(close(measured.verbs_per_op.unwrap().read, 2.0));
+        assert_eq!(measured.cache, Some(Cache { bytes: 77, hit_ratio: 0.75 }));
+    }
+
+    #[test]
+    fn merging_is_the_same_as_measuring_together_also_between_processes() {
+        let (mut one, mut two, mut both) = (Measurement::new(), Measurement::new(), Measurement::new());
+        for i in 0..2000 {
+            let kind = if i % 3 == 0 { OperationKind::Scan } else { OperationKind::Put };
+            let latency_ns = 100 + i * i * i;
+            let part = if i % 2 == 0 { &mut one } else { &mut two };
+            part.record(kind, latency_ns, &costs(i % 70));
+            both.record(kind, latency_ns, &costs(i % 70));
+        }
+        one.merge(&Measurement::from_json_line(&two.to_json_line()).unwrap());
+        assert_eq!(one.measured(1.0, None), both.measured(1.0, None));
+        assert_eq!(one.by_operation(1.0, None), both.by_operation(1.0, None));
+        assert_eq!(one.costs(), both.costs());
+        let histogram = one.measured(1.0, None).round_trips.unwrap().histogram;
+        assert_eq!(histogram.keys().next_back(), Some(&65), "what is above 64 is counted as 65");
+        assert!(one.by_operation(1.0, None).get.is_none());
+    }
+
+    #[test]
+    fn the_line_of_a_process_is_refused_when_it_is_something_else() {
+        let error = Measurement::from_json_line("{}").unwrap_err().to_string();
+        assert!(error.contains("measurement of a process"), "{error}");
+    }
+
+    #[test]
+    fn nothing_measured_is_zeros_and_absurd_latencies_are_kept() {
+        let empty = Measurement::new().measured(1.0, None);
+        assert_eq!(empty.operations, 0);
+        assert!(empty.mops == 0.0 && empty.latency_us == Latency::default());
+        let mut measurement = Measurement::new();
+        measurement.record(OperationKind::Remove, 0, &costs(1));
+        measurement.record(OperationKind::Remove, u64::MAX / 2, &costs(1));
+        assert_eq!(measurement.operations(), 2);
+    }
+}
