@@ -37,7 +37,7 @@
 use crate::buffers::Buffers;
 use crate::client::Shelf;
 use crate::doorbell::{Doorbell, Link};
-use crate::verb::{InOrderBefore, Kind, Verb};
+use crate::verb::{Asks, InOrderBefore, Kind, Verb};
 use std::marker::PhantomData;
 
 /// Verbs for one memory node, executed in order.
@@ -69,6 +69,15 @@ pub trait Chain: Sized {
     #[inline]
     fn fenced<Next: Chain>(self, next: Next) -> Then<Self, Next> {
         Then { before: self, next, link: Link::Fenced }
+    }
+
+    /// As [`then`](Self::then) where there is a `next`; as this chain alone where there is none.
+    #[inline]
+    fn then_maybe<Next: Chain>(self, next: Option<Next>) -> ThenMaybe<Self, Next>
+    where
+        Self::Last: InOrderBefore<Next::First>,
+    {
+        ThenMaybe { before: self, next }
     }
 
     #[doc(hidden)]
@@ -119,6 +128,75 @@ impl<A: Chain, B: Chain> Chain for Then<A, B> {
     fn answer(ticket: Self::Ticket, doorbell: &mut Doorbell) -> Self::Output {
         let before = A::answer(ticket.0, doorbell);
         (before, B::answer(ticket.1, doorbell))
+    }
+}
+
+/// A chain and perhaps one more; made by [`Chain::then_maybe`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a chain does nothing until it is posted"]
+pub struct ThenMaybe<A, B> {
+    before: A,
+    next: Option<B>,
+}
+
+impl<A: Chain, B: Chain> Chain for ThenMaybe<A, B> {
+    type Output = (A::Output, Option<B::Output>);
+    type First = A::First;
+    type Last = Asks;
+    type Ticket = (A::Ticket, Option<B::Ticket>);
+
+    #[inline]
+    fn ring(self, doorbell: &mut Doorbell, link: Link, buffers: &Buffers) -> Self::Ticket {
+        let before = self.before.ring(doorbell, link, buffers);
+        (before, self.next.map(|next| next.ring(doorbell, Link::Then, buffers)))
+    }
+
+    #[inline]
+    fn answer(ticket: Self::Ticket, doorbell: &mut Doorbell) -> Self::Output {
+        let before = A::answer(ticket.0, doorbell);
+        (before, ticket.1.map(|ticket| B::answer(ticket, doorbell)))
+    }
+}
+
+/// One of two chains, chosen at run time; posted, one of their two answers. As far as order goes it counts as
+/// asking, which is the weaker kind.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Either<A, B> {
+    One(A),
+    Other(B),
+}
+
+impl<T> Either<T, T> {
+    /// The value, whichever it is.
+    #[inline]
+    pub fn value(self) -> T {
+        match self {
+            Self::One(value) | Self::Other(value) => value,
+        }
+    }
+}
+
+impl<A: Chain, B: Chain> Chain for Either<A, B> {
+    type Output = Either<A::Output, B::Output>;
+    type First = Asks;
+    type Last = Asks;
+    type Ticket = Either<A::Ticket, B::Ticket>;
+
+    #[inline]
+    fn ring(self, doorbell: &mut Doorbell, link: Link, buffers: &Buffers) -> Self::Ticket {
+        match self {
+            Self::One(chain) => Either::One(chain.ring(doorbell, link, buffers)),
+            Self::Other(chain) => Either::Other(chain.ring(doorbell, link, buffers)),
+        }
+    }
+
+    #[inline]
+    fn answer(ticket: Self::Ticket, doorbell: &mut Doorbell) -> Self::Output {
+        match ticket {
+            Either::One(ticket) => Either::One(A::answer(ticket, doorbell)),
+            Either::Other(ticket) => Either::Other(B::answer(ticket, doorbell)),
+        }
     }
 }
 

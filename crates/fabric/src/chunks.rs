@@ -2,11 +2,14 @@
 //!
 //! ```text
 //! chunk table, one word per chunk, at offset 294912 of its memory node
-//!  63   62   61      56 55       48 47                  16 15         0
-//! +----+----+----------+-----------+----------------------+------------+
-//! | T  | F  |    0     |  entry 8  |  epoch of the owner  |  its slot  |
-//! +----+----+----------+-----------+----------------------+------------+
-//!   T: taken by that client for that directory entry    F: given back, free to be taken again
+//!  63   62   61   60   56 55       48 47                  16 15         0
+//! +----+----+----+-------+-----------+----------------------+------------+
+//! | T  | F  | R  |   0   |  entry 8  |  epoch of the owner  |  its slot  |   T, R
+//! +----+----+----+-------+-----------+----------------------+------------+
+//! |                      |           |         used / 64 B, 48 bits      |   R alone
+//! +----------------------+-----------+-----------------------------------+
+//!   T: being carved by that client for that directory entry     F: given back, free to be taken again
+//!   R: used up to there for that directory entry; the rest is free to be carved for it
 //!   0: never taken, or taken by a client that has not written its name yet
 //! ```
 //!
@@ -26,6 +29,9 @@ pub const CHUNK_BYTES: u64 = 8 << 20;
 
 const TAKEN: u64 = 1 << 63;
 const FREED: u64 = 1 << 62;
+const REST: u64 = 1 << 61;
+const USED_UNIT: u64 = 64;
+const USED_MASK: u64 = (1 << 48) - 1;
 /// Table words fetched by one READ.
 const TABLE_WORDS_PER_READ: u64 = 128;
 
@@ -75,26 +81,58 @@ impl Chunk {
     }
 }
 
-/// Takes a chunk of memory node `node`; `None` where all are taken.
-/// [3 RT; once all were taken before: 2, a search of the table at 1 RT per 128 chunks, and 1 for the CAS]
+/// Takes a chunk of memory node `node`, new or with a rest that another client of the same index left; with
+/// it, how much of it is used, bytes. `None` where there is none.
+/// [1 RT, 1 RT per 128 chunks to look for rests, 1 for a rest's CAS; for a new chunk 2]
 pub async fn take<F: Fabric>(
     client: &Client<F>,
     node: NodeId,
     owner: Owner,
-) -> Result<Option<Chunk>, FabricError> {
-    let chunks = client.fabric().shape().chunks();
-    let next = word(node, NEXT_CHUNK_OFFSET);
-    // An exhausted counter is only read, so that it never overflows.
-    if taken(client, node).await? < chunks {
-        let number = client.post(faa(next, 1)).await?;
-        if number < chunks {
-            let chunk = Chunk { node, number };
-            client.post(write(chunk.table_word(), &owner.word().to_le_bytes())).await?;
-            client.fabric().provision(chunk.start().address(), CHUNK_BYTES).await?;
-            return Ok(Some(chunk));
+) -> Result<Option<(Chunk, u64)>, FabricError> {
+    let table = table(client, node).await?;
+    for &(chunk, word) in &table {
+        if word & REST != 0 && entry_of(word) == owner.entry && retake(client, chunk, word, owner).await? {
+            return Ok(Some((chunk, (word & USED_MASK) * USED_UNIT)));
         }
     }
-    retake(client, node, owner).await
+    let chunks = client.fabric().shape().chunks();
+    // An exhausted counter is left alone, so that it never overflows.
+    if (table.len() as u64) + 1 < chunks {
+        let number = client.post(faa(word(node, NEXT_CHUNK_OFFSET), 1)).await?;
+        if number < chunks {
+            let chunk = Chunk { node, number };
+            client.fabric().provision(chunk.start().address(), CHUNK_BYTES).await?;
+            client.post(write(chunk.table_word(), &owner.word().to_le_bytes())).await?;
+            return Ok(Some((chunk, 0)));
+        }
+    }
+    for &(chunk, word) in &table {
+        if word == FREED && retake(client, chunk, word, owner).await? {
+            return Ok(Some((chunk, 0)));
+        }
+    }
+    Ok(None)
+}
+
+async fn retake<F: Fabric>(
+    client: &Client<F>,
+    chunk: Chunk,
+    word: u64,
+    owner: Owner,
+) -> Result<bool, FabricError> {
+    Ok(client.post(cas(chunk.table_word(), word, owner.word())).await? == Swapped::Won)
+}
+
+/// Leaves the rest of a chunk, of which `used` bytes are used, to the next client that allocates for directory
+/// entry `entry`. [1 RT]
+pub async fn leave_rest<F: Fabric>(
+    client: &Client<F>,
+    chunk: Chunk,
+    entry: u8,
+    used: u64,
+) -> Result<(), FabricError> {
+    let word = REST | u64::from(entry) << 48 | used.div_ceil(USED_UNIT);
+    client.post(write(chunk.table_word(), &word.to_le_bytes())).await
 }
 
 /// How many chunks of `node` were ever taken, with the superblock's. [1 RT]
@@ -103,28 +141,36 @@ pub async fn taken<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<u64, F
     Ok(crate::client_table::whole(next).min(client.fabric().shape().chunks()))
 }
 
-async fn retake<F: Fabric>(
-    client: &Client<F>,
-    node: NodeId,
-    owner: Owner,
-) -> Result<Option<Chunk>, FabricError> {
-    for (chunk, word) in table(client, node).await? {
-        if word == FREED && client.post(cas(chunk.table_word(), FREED, owner.word())).await? == Swapped::Won {
-            return Ok(Some(chunk));
-        }
-    }
-    Ok(None)
-}
-
 /// Gives back a chunk that nothing points into any more. [1 RT]
 pub async fn give_back<F: Fabric>(client: &Client<F>, chunk: Chunk) -> Result<(), FabricError> {
     client.post(write(chunk.table_word(), &FREED.to_le_bytes())).await
 }
 
-/// The chunks of `node` that are in use, with their owners. [1 RT + 1 RT per 128 chunks]
-pub async fn owned<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<Vec<(Chunk, Owner)>, FabricError> {
-    let table = table(client, node).await?;
-    Ok(table.into_iter().filter_map(|(chunk, word)| Some((chunk, Owner::from_word(word)?))).collect())
+/// A chunk in use, as the table has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InUse {
+    /// The chunk.
+    pub chunk: Chunk,
+    /// The directory entry of the index that it serves.
+    pub entry: u8,
+    /// The client that carves it, if any does.
+    pub client: Option<ClientId>,
+}
+
+/// The chunks of `node` that are in use. [1 RT + 1 RT per 128 chunks]
+pub async fn in_use<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<Vec<InUse>, FabricError> {
+    let in_use = |(chunk, word): (Chunk, u64)| {
+        (word & (TAKEN | REST) != 0).then(|| InUse {
+            chunk,
+            entry: entry_of(word),
+            client: Owner::from_word(word).map(|owner| owner.client),
+        })
+    };
+    Ok(table(client, node).await?.into_iter().filter_map(in_use).collect())
+}
+
+const fn entry_of(word: u64) -> u8 {
+    (word >> 48) as u8
 }
 
 async fn table<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<Vec<(Chunk, u64)>, FabricError> {
@@ -156,7 +202,8 @@ impl Object for Words {
 }
 
 const _: () = assert!(CHUNK_TABLE_OFFSET.is_multiple_of(8));
-const _: () = assert!(TAKEN & FREED == 0 && crate::client_table::CLIENTS_MAX <= 1 << 16);
+const _: () = assert!((CHUNK_BYTES / USED_UNIT) < USED_MASK);
+const _: () = assert!(crate::client_table::CLIENTS_MAX <= 1 << 16);
 
 #[cfg(test)]
 mod tests {

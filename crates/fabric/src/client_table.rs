@@ -9,6 +9,9 @@
 //! + 32  32   zero
 //! ```
 //!
+//! A slot stands for one attachment of a compute node to the pool. Its clients share it: they hand locks to each
+//! other, and they die together (`docs/decisions/0007-identity.md`).
+//!
 //! A slot is reused under the next epoch. An identity whose epoch is not the slot's, or whose slot is free, is
 //! gone: whatever it still holds may be taken from it.
 

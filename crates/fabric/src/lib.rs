@@ -27,7 +27,7 @@ pub mod superblock;
 mod verb;
 
 pub use capability::{Capabilities, Capability};
-pub use chain::{Chain, Parallel, Post, all};
+pub use chain::{Chain, Either, Parallel, Post, all};
 pub use client::{Client, Shelf};
 pub use client_table::ClientId;
 pub use costs::Costs;
@@ -64,7 +64,8 @@ pub trait Fabric {
     /// The memory nodes of the pool and their sizes.
     fn shape(&self) -> &PoolShape;
 
-    /// Who this client is in the pool's client table.
+    /// Who this client's compute node is in the pool's client table; its clients share the identity, because
+    /// they hand locks to each other and die together.
     fn identity(&self) -> ClientId;
 
     /// Executes a doorbell: chains in order, everything else in any order. The doorbell comes back answered.

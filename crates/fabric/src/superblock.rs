@@ -12,6 +12,7 @@
 //!  16640   16128   zero
 //!  32768  262144   client table: 4096 slots of 64 bytes      (node 0 only)  -> client_table.rs
 //! 294912  8 x n    chunk table: one word per chunk                          -> chunks.rs
+//!   4 MiB  262144  lock table in host memory: 32768 words, for indexes that do not use device memory
 //!   8 MiB   ...    chunk 1; chunk 0 is what is above
 //!
 //! header    bytes
@@ -51,6 +52,11 @@ pub(crate) const DIRECTORY_LOCK_OFFSET: u64 = 144;
 pub(crate) const DIRECTORY_OFFSET: u64 = 256;
 pub(crate) const CLIENT_TABLE_OFFSET: u64 = 32 << 10;
 pub(crate) const CHUNK_TABLE_OFFSET: u64 = 294_912;
+
+/// Where a table of locks in host memory lies, bytes.
+pub const HOST_LOCKS_OFFSET: u64 = 4 << 20;
+/// Bytes of the table of locks in host memory: as many words as a ConnectX-5's device memory holds.
+pub const HOST_LOCKS_BYTES: u64 = 256 << 10;
 
 /// Smallest host memory of a node, bytes: the superblock's chunk and one to use.
 pub const HOST_BYTES_MIN: u64 = 2 * CHUNK_BYTES;
@@ -185,14 +191,15 @@ pub(crate) const fn word(node: NodeId, offset: u64) -> Remote<u64> {
     }
 }
 
-/// What a chunk table in chunk 0 has room for, and what packed pointers reach, whichever is less.
+/// What the chunk table has room for, and what packed pointers reach, whichever is less.
 const HOST_BYTES_MAX: u64 = {
-    let by_table = (CHUNK_BYTES - CHUNK_TABLE_OFFSET) / 8 * CHUNK_BYTES;
+    let by_table = (HOST_LOCKS_OFFSET - CHUNK_TABLE_OFFSET) / 8 * CHUNK_BYTES;
     let by_packed = Packed::<u64>::BYTES_MAX;
     if by_table < by_packed { by_table } else { by_packed }
 };
 
 const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
+const _: () = assert!(HOST_LOCKS_OFFSET + HOST_LOCKS_BYTES <= CHUNK_BYTES);
 const _: () = assert!(HEADER_OFFSET + HEADER_BYTES as u64 == NEXT_CHUNK_OFFSET);
 const _: () = assert!(DIRECTORY_LOCK_OFFSET + 8 <= DIRECTORY_OFFSET);
 const _: () =

@@ -1,1 +1,12 @@
-//! Placeholder until the first commit of this room.
+//! Tree indexes for far memory, generic over the fabric.
+#![forbid(unsafe_code)]
+
+pub mod alloc;
+pub mod cache;
+pub mod consistency;
+mod error;
+pub mod lock;
+pub mod retry;
+pub mod sherman;
+
+pub use error::IndexError;

@@ -1,0 +1,106 @@
+//! Memory for nodes: chunks taken from the memory nodes in turn, nodes carved from them locally
+//! (Sherman §4.2.4).
+//!
+//! Shared by the clients of a compute node. What a compute node leaves of its chunk is given back when it
+//! leaves, and taken up by the next that allocates for the same index.
+
+use crate::error::IndexError;
+use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
+use farwood_fabric::{Client, Fabric, FabricError, NodeId, Remote};
+use std::sync::{Mutex, PoisonError};
+
+/// Allocates objects of one size for one index.
+#[derive(Debug)]
+pub struct Allocator {
+    entry: u8,
+    object_bytes: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The chunk being carved, and how much of it is used, bytes.
+    chunk: Option<(Chunk, u64)>,
+    /// Objects that were allocated and never linked.
+    spare: Vec<u64>,
+    /// The memory node whose turn it is; drawn from the identity at first.
+    next_node: Option<u16>,
+}
+
+impl Allocator {
+    /// An allocator for objects of `object_bytes`, for the index at directory entry `entry`.
+    pub fn new(entry: u8, object_bytes: usize) -> Self {
+        Self { entry, object_bytes: object_bytes as u64, state: Mutex::default() }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Memory for one object, not yet linked. [0 RT; at the end of a chunk as in [`chunks::take`]]
+    ///
+    /// # Errors
+    /// [`FabricError::PoolFull`] where no memory node has a chunk.
+    pub async fn allocate<F: Fabric, T: ?Sized>(&self, client: &Client<F>) -> Result<Remote<T>, IndexError> {
+        loop {
+            if let Some(object) = self.carve() {
+                return Ok(object);
+            }
+            let (chunk, used) = self.take_chunk(client).await?;
+            let mut state = self.state();
+            match state.chunk {
+                // Another client of this compute node was faster: its chunk is used up first.
+                Some((other, at)) if at + self.object_bytes <= CHUNK_BYTES => {
+                    let rest = (used..=CHUNK_BYTES - self.object_bytes).step_by(self.object_bytes as usize);
+                    state.spare.extend(rest.map(|at| chunk.start().part::<T>(at).word()));
+                    state.chunk = Some((other, at));
+                }
+                _ => state.chunk = Some((chunk, used)),
+            }
+        }
+    }
+
+    fn carve<T: ?Sized>(&self) -> Option<Remote<T>> {
+        let mut state = self.state();
+        if let Some(spare) = state.spare.pop() {
+            return Remote::from_word(spare);
+        }
+        let (chunk, used) = state.chunk.as_mut()?;
+        if *used + self.object_bytes > CHUNK_BYTES {
+            return None;
+        }
+        let object = chunk.start().part(*used);
+        *used += self.object_bytes;
+        Some(object)
+    }
+
+    /// Takes back an object that was never linked, so that no pointer to it exists.
+    pub fn unlinked<T: ?Sized>(&self, object: Remote<T>) {
+        self.state().spare.push(object.word());
+    }
+
+    async fn take_chunk<F: Fabric>(&self, client: &Client<F>) -> Result<(Chunk, u64), IndexError> {
+        let shape = *client.fabric().shape();
+        let me = client.fabric().identity();
+        let owner = Owner { client: me, entry: self.entry };
+        let first = self.state().next_node.unwrap_or(me.slot % shape.nodes);
+        for step in 0..shape.nodes {
+            let node = (first + step) % shape.nodes;
+            if let Some(taken) = chunks::take(client, NodeId(node), owner).await? {
+                self.state().next_node = Some((node + 1) % shape.nodes);
+                return Ok(taken);
+            }
+        }
+        let chunks = shape.chunks() * u64::from(shape.nodes);
+        Err(IndexError::Fabric(FabricError::PoolFull { chunks, chunk_bytes: CHUNK_BYTES }))
+    }
+
+    /// Gives back what is left of the chunk, for the next compute node. [1 RT]
+    pub async fn leave<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
+        let chunk = self.state().chunk.take();
+        if let Some((chunk, used)) = chunk {
+            chunks::leave_rest(client, chunk, self.entry, used).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,8 @@
+//! The index cache: what a compute node keeps of the tree (Sherman §4.2.3).
+//!
+//! A cache never makes an answer wrong: it only says where to look, and what is found there is checked against
+//! its fences and its level.
+
+mod ordered;
+
+pub use ordered::{OrderedCache, Ranged};

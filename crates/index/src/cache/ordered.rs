@@ -1,0 +1,334 @@
+//! An ordered, concurrent cache with a byte budget, for nodes that cover ranges of keys.
+//!
+//! The paper takes a lock-free skip list. This is a two-level array that readers see through one atomic pointer:
+//! a search is two binary searches over contiguous numbers, takes no lock, and writes nothing that is shared; a
+//! change copies one run of nodes and the list of runs. Searches outnumber changes by far: a change follows a
+//! miss, which costs round trips.
+//!
+//! Eviction draws two cached nodes at random and drops the one used longer ago (power of two choices).
+
+use arc_swap::ArcSwap;
+use std::cmp::Ordering as Order;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Nodes in a run before it is cut in two.
+const RUN_MAX: usize = 128;
+
+/// What can be cached: something that begins at a key and takes room.
+pub trait Ranged {
+    /// The smallest key that it covers.
+    fn lower(&self) -> &[u8];
+    /// Bytes that it takes in the cache.
+    fn bytes(&self) -> usize;
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    node: Arc<T>,
+    /// The cache's tick when the node was last used.
+    used: AtomicU64,
+}
+
+/// Nodes by increasing lower key, with the keys' first eight bytes beside them.
+#[derive(Debug)]
+struct Run<T> {
+    prefixes: Box<[u64]>,
+    slots: Box<[Arc<Slot<T>>]>,
+}
+
+/// All runs, in order; none is empty.
+#[derive(Debug)]
+struct Runs<T> {
+    prefixes: Box<[u64]>,
+    runs: Box<[Arc<Run<T>>]>,
+}
+
+/// An ordered cache of `T` within a byte budget.
+#[derive(Debug)]
+pub struct OrderedCache<T> {
+    runs: ArcSwap<Runs<T>>,
+    /// One writer at a time; it holds the state of the random draw.
+    writer: Mutex<u64>,
+    tick: AtomicU64,
+    bytes: AtomicUsize,
+    bytes_max: usize,
+}
+
+fn prefix(key: &[u8]) -> u64 {
+    crate::sherman::node::prefix(key)
+}
+
+/// How many of `lowers`, from the left, are at or below `key`; `full` compares where prefixes are equal.
+#[inline]
+fn at_or_below(prefixes: &[u64], wanted: u64, full: impl Fn(usize) -> Order) -> usize {
+    let (mut from, mut to) = (0, prefixes.len());
+    while from < to {
+        let middle = usize::midpoint(from, to);
+        let below = match prefixes[middle].cmp(&wanted) {
+            Order::Less => true,
+            Order::Equal => full(middle) != Order::Greater,
+            Order::Greater => false,
+        };
+        if below {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    from
+}
+
+impl<T: Ranged> Run<T> {
+    fn new(slots: Vec<Arc<Slot<T>>>) -> Self {
+        let prefixes = slots.iter().map(|slot| prefix(slot.node.lower())).collect();
+        Self { prefixes, slots: slots.into_boxed_slice() }
+    }
+
+    fn lower(&self) -> &[u8] {
+        self.slots[0].node.lower()
+    }
+
+    /// How many nodes begin at or below `key`.
+    #[inline]
+    fn position(&self, key: &[u8]) -> usize {
+        at_or_below(&self.prefixes, prefix(key), |at| self.slots[at].node.lower().cmp(key))
+    }
+}
+
+impl<T: Ranged> Runs<T> {
+    fn new(runs: Vec<Arc<Run<T>>>) -> Self {
+        Self { prefixes: runs.iter().map(|run| run.prefixes[0]).collect(), runs: runs.into_boxed_slice() }
+    }
+
+    /// The run in which `key` would be.
+    #[inline]
+    fn run_of(&self, key: &[u8]) -> usize {
+        at_or_below(&self.prefixes, prefix(key), |at| self.runs[at].lower().cmp(key)).saturating_sub(1)
+    }
+
+    /// These runs with run `at` replaced by `new`, which may be empty or too long.
+    fn with(&self, at: usize, new: Vec<Arc<Slot<T>>>) -> Self {
+        let mut runs = Vec::with_capacity(self.runs.len() + 1);
+        runs.extend_from_slice(&self.runs[..at.min(self.runs.len())]);
+        if new.len() > RUN_MAX {
+            let mut left = new;
+            let right = left.split_off(left.len() / 2);
+            runs.push(Arc::new(Run::new(left)));
+            runs.push(Arc::new(Run::new(right)));
+        } else if !new.is_empty() {
+            runs.push(Arc::new(Run::new(new)));
+        }
+        runs.extend_from_slice(self.runs.get(at + 1..).unwrap_or_default());
+        Self::new(runs)
+    }
+}
+
+impl<T: Ranged> OrderedCache<T> {
+    /// An empty cache of at most `bytes_max` bytes.
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            runs: ArcSwap::from_pointee(Runs::new(Vec::new())),
+            writer: Mutex::new(0x2545_F491_4F6C_DD1D),
+            tick: AtomicU64::new(0),
+            bytes: AtomicUsize::new(0),
+            bytes_max,
+        }
+    }
+
+    /// The byte budget.
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    /// Bytes in use.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Nodes in the cache.
+    pub fn len(&self) -> usize {
+        self.runs.load().runs.iter().map(|run| run.slots.len()).sum()
+    }
+
+    /// Whether nothing is cached.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Shows `look` the node with the greatest lower key at or below `key`. The node may not cover the key.
+    #[inline]
+    pub fn find<R>(&self, key: &[u8], look: impl FnOnce(&Arc<T>) -> R) -> Option<R> {
+        let runs = self.runs.load();
+        let run = runs.runs.get(runs.run_of(key))?;
+        let slot = &run.slots[run.position(key).checked_sub(1)?];
+        // Without evictions and insertions the tick stands still, and readers write nothing.
+        let tick = self.tick.load(Ordering::Relaxed);
+        if slot.used.load(Ordering::Relaxed) != tick {
+            slot.used.store(tick, Ordering::Relaxed);
+        }
+        Some(look(&slot.node))
+    }
+
+    /// As [`find`](Self::find), for the node with the greatest lower key *below* `key`; all nodes are below
+    /// `None`.
+    pub fn find_below<R>(&self, key: Option<&[u8]>, look: impl FnOnce(&Arc<T>) -> R) -> Option<R> {
+        let runs = self.runs.load();
+        let Some(key) = key else {
+            return Some(look(&runs.runs.last()?.slots.last()?.node));
+        };
+        let at = runs.run_of(key);
+        let run = runs.runs.get(at)?;
+        let below = run.slots.partition_point(|slot| slot.node.lower() < key);
+        let slot = match below.checked_sub(1) {
+            Some(slot) => &run.slots[slot],
+            None => runs.runs[at.checked_sub(1)?].slots.last()?,
+        };
+        Some(look(&slot.node))
+    }
+
+    /// Adds a node, in the place of one with the same lower key, and evicts others to stay within the budget.
+    pub fn insert(&self, node: Arc<T>) {
+        if node.bytes() > self.bytes_max {
+            return;
+        }
+        let mut random = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let tick = self.tick.fetch_add(1, Ordering::Relaxed) + 1;
+        let runs = self.runs.load_full();
+        let at = runs.run_of(node.lower());
+        let mut slots: Vec<_> = runs.runs.get(at).map_or_else(Vec::new, |run| run.slots.to_vec());
+        let place = slots.partition_point(|slot| slot.node.lower() < node.lower());
+        let mut bytes = self.bytes() + node.bytes();
+        let same = slots.get(place).is_some_and(|slot| slot.node.lower() == node.lower());
+        let slot = Arc::new(Slot { node, used: AtomicU64::new(tick) });
+        if same {
+            bytes -= slots[place].node.bytes();
+            slots[place] = slot;
+        } else {
+            slots.insert(place, slot);
+        }
+        let mut next = runs.with(at, slots);
+        while bytes > self.bytes_max {
+            let (run, slot) = victim(&next, &mut random);
+            bytes -= next.runs[run].slots[slot].node.bytes();
+            next = without(&next, run, slot);
+        }
+        self.bytes.store(bytes, Ordering::Relaxed);
+        self.runs.store(Arc::new(next));
+    }
+
+    /// Drops `node`, if it still is in the cache.
+    pub fn remove(&self, node: &Arc<T>) {
+        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let runs = self.runs.load_full();
+        let at = runs.run_of(node.lower());
+        let Some(run) = runs.runs.get(at) else { return };
+        let Some(slot) = run.slots.iter().position(|slot| Arc::ptr_eq(&slot.node, node)) else { return };
+        self.bytes.store(self.bytes() - node.bytes(), Ordering::Relaxed);
+        self.runs.store(Arc::new(without(&runs, at, slot)));
+    }
+
+    /// Drops everything.
+    pub fn clear(&self) {
+        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        self.bytes.store(0, Ordering::Relaxed);
+        self.runs.store(Arc::new(Runs::new(Vec::new())));
+    }
+}
+
+fn without<T: Ranged>(runs: &Runs<T>, run: usize, slot: usize) -> Runs<T> {
+    let mut slots = runs.runs[run].slots.to_vec();
+    slots.remove(slot);
+    runs.with(run, slots)
+}
+
+/// Of two nodes drawn at random, the one used longer ago.
+fn victim<T: Ranged>(runs: &Runs<T>, random: &mut u64) -> (usize, usize) {
+    let mut draw = || {
+        let run = below(random, runs.runs.len());
+        (run, below(random, runs.runs[run].slots.len()))
+    };
+    let used = |(run, slot): (usize, usize)| runs.runs[run].slots[slot].used.load(Ordering::Relaxed);
+    let (one, other) = (draw(), draw());
+    if used(one) <= used(other) { one } else { other }
+}
+
+/// A number below `limit`, by xorshift.
+fn below(random: &mut u64, limit: usize) -> usize {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    ((u128::from(*random) * limit as u128) >> 64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[derive(Debug)]
+    struct Piece(Vec<u8>);
+
+    impl Ranged for Piece {
+        fn lower(&self) -> &[u8] {
+            &self.0
+        }
+        fn bytes(&self) -> usize {
+            100
+        }
+    }
+
+    /// Keys that share their first eight bytes in groups, so that prefixes tie.
+    fn key(number: u64) -> Vec<u8> {
+        [(number / 7).to_be_bytes(), number.to_be_bytes()].concat()
+    }
+
+    #[test]
+    fn finds_what_a_map_finds() {
+        let cache = OrderedCache::new(usize::MAX);
+        let mut model = BTreeMap::new();
+        for step in 0..3000u64 {
+            let number = step * 7919 % 5003;
+            let piece = Arc::new(Piece(key(number)));
+            model.insert(piece.0.clone(), Arc::clone(&piece));
+            cache.insert(piece);
+            if step % 5 == 0 {
+                let victim = model.remove(&key(step * 31 % 5003));
+                if let Some(piece) = victim {
+                    cache.remove(&piece);
+                }
+            }
+        }
+        assert_eq!((cache.len(), cache.bytes()), (model.len(), 100 * model.len()));
+        for number in 0..5010 {
+            let found = cache.find(&key(number), |piece| piece.0.clone());
+            assert_eq!(found, model.range(..=key(number)).next_back().map(|(key, _)| key.clone()));
+            let found = cache.find_below(Some(&key(number)), |piece| piece.0.clone());
+            assert_eq!(found, model.range(..key(number)).next_back().map(|(key, _)| key.clone()));
+        }
+        assert_eq!(cache.find_below(None, |piece| piece.0.clone()), model.keys().next_back().cloned());
+    }
+
+    #[test]
+    fn stays_within_its_budget_and_keeps_what_is_used() {
+        let cache = OrderedCache::new(100 * 100);
+        for number in 0..1000 {
+            cache.insert(Arc::new(Piece(key(number))));
+            assert!(cache.bytes() <= cache.bytes_max());
+            assert!(
+                cache.find(&key(0), |piece| piece.0 == key(0)).unwrap_or(false) || number > 20,
+                "{number}"
+            );
+        }
+        assert_eq!(cache.len(), 100);
+        let recent = (500..1000).filter(|&n| cache.find(&key(n), |piece| piece.0 == key(n)) == Some(true));
+        assert!(recent.count() > 80, "the ones used longest ago go first");
+    }
+
+    #[test]
+    fn what_is_larger_than_the_budget_is_not_cached() {
+        let cache = OrderedCache::new(99);
+        cache.insert(Arc::new(Piece(key(1))));
+        assert!(cache.is_empty());
+    }
+}

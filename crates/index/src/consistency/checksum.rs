@@ -1,0 +1,103 @@
+//! A hash over what one WRITE covers.
+//!
+//! ```text
+//! guarded by a hash:   | hash 64 | ................... body ................... |
+//! an entry's hash:     bit 0: the entry is in use; bits 1 to 63: hash
+//! ```
+//!
+//! It needs nothing of the fabric but whole words: whatever mixture of two versions a READ returns, its hash
+//! differs from the one in front, but for a chance of 2^-63.
+//!
+//! An entry's hash takes in the version of its node and its own slot (the *salt*): an entry read from before a
+//! split does not pass for one of after it, and neither does a free one.
+
+use farwood_fabric::Torn;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// Bytes of a hash.
+pub const GUARD_BYTES: usize = 8;
+const IN_USE: u64 = 1;
+
+fn hash_at_front(guarded: &[u8]) -> u64 {
+    u64::from_le_bytes(guarded[..GUARD_BYTES].try_into().expect("eight bytes"))
+}
+
+/// Whether the first `covered` bytes of a node are what its hash was made over.
+#[inline]
+pub fn check_node(node: &[u8], covered: usize) -> Result<(), Torn> {
+    if hash_at_front(node) == xxh3_64(&node[GUARD_BYTES..covered]) { Ok(()) } else { Err(Torn) }
+}
+
+/// Gives the first `covered` bytes of a node their hash.
+pub fn seal_node(node: &mut [u8], covered: usize) {
+    let hash = xxh3_64(&node[GUARD_BYTES..covered]);
+    node[..GUARD_BYTES].copy_from_slice(&hash.to_le_bytes());
+}
+
+fn hash_of_entry(entry: &[u8], salt: u64, in_use: bool) -> u64 {
+    let body = if in_use { &entry[GUARD_BYTES..] } else { &[] };
+    (xxh3_64_with_seed(body, salt) & !IN_USE) | u64::from(in_use)
+}
+
+/// Whether a copy of an entry is one version of it, under that salt, and whether the entry is in use.
+#[inline]
+pub fn check_entry(entry: &[u8], salt: u64) -> Result<bool, Torn> {
+    let found = hash_at_front(entry);
+    let in_use = found & IN_USE != 0;
+    if found == hash_of_entry(entry, salt, in_use) { Ok(in_use) } else { Err(Torn) }
+}
+
+/// Whether an entry says of itself that it is in use, checked or not.
+#[inline]
+pub fn claims_use(entry: &[u8]) -> bool {
+    hash_at_front(entry) & IN_USE != 0
+}
+
+/// Gives an entry that is about to be written its hash.
+pub fn seal_entry(entry: &mut [u8], salt: u64, in_use: bool) {
+    let hash = hash_of_entry(entry, salt, in_use);
+    entry[..GUARD_BYTES].copy_from_slice(&hash.to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mixture_of_two_versions_of_an_entry_is_torn() {
+        let mut old = [1u8; 40];
+        let mut new = [2u8; 40];
+        seal_entry(&mut old, 9, true);
+        seal_entry(&mut new, 9, true);
+        for split in 1..40 {
+            for (low, high) in [(&old, &new), (&new, &old)] {
+                let mut mixed = [0u8; 40];
+                mixed[..split].copy_from_slice(&low[..split]);
+                mixed[split..].copy_from_slice(&high[split..]);
+                assert_eq!(check_entry(&mixed, 9), Err(Torn), "split at {split}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_entry_of_another_version_of_its_node_is_torn() {
+        let mut entry = [3u8; 24];
+        for in_use in [true, false] {
+            seal_entry(&mut entry, 1, in_use);
+            assert_eq!(check_entry(&entry, 1), Ok(in_use));
+            assert_eq!(check_entry(&entry, 2), Err(Torn));
+        }
+    }
+
+    #[test]
+    fn any_changed_byte_of_a_node_is_noticed() {
+        let mut node = vec![5u8; 64];
+        seal_node(&mut node, 64);
+        for byte in 0..64 {
+            node[byte] ^= 1;
+            assert_eq!(check_node(&node, 64), Err(Torn));
+            node[byte] ^= 1;
+        }
+        assert_eq!(check_node(&node, 64), Ok(()));
+    }
+}

@@ -1,0 +1,148 @@
+//! What an index tells its caller.
+
+use farwood_fabric::{Capability, ClientId, FabricError};
+use std::fmt;
+
+/// An operation on an index failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IndexError {
+    /// The fabric failed.
+    Fabric(FabricError),
+    /// The sizes asked for cannot be.
+    BadSizes(String),
+    /// A key or value of another length than the index was created with.
+    WrongLength {
+        /// "key" or "value".
+        what: &'static str,
+        /// The index's length, bytes.
+        expected: usize,
+        /// The length given, bytes.
+        found: usize,
+    },
+    /// The fabric lacks a promise that the index's consistency rests on.
+    Unsafe {
+        /// The missing promise.
+        capability: Capability,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A node is not what the tree says it is, or stays torn: memory was damaged, or a client died in the
+    /// middle of a WRITE.
+    Damaged {
+        /// The operation that met it.
+        operation: &'static str,
+        /// Where the node is.
+        at: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A living client holds a lock for too long.
+    LockHeld {
+        /// The operation that waited.
+        operation: &'static str,
+        /// Who holds it.
+        holder: ClientId,
+        /// For how long, in milliseconds.
+        waited_ms: u64,
+    },
+    /// A loop came to its bound: other clients changed the tree faster than this one could follow.
+    Exhausted {
+        /// The operation.
+        operation: &'static str,
+        /// How often it tried.
+        tries: u32,
+    },
+    /// There is no index of that name.
+    NoSuchIndex(String),
+    /// There already is an index of that name.
+    IndexExists(String),
+    /// The name cannot be an index's.
+    BadName(String),
+    /// The directory entry is of another kind, or of another version of the format.
+    WrongFormat(String),
+    /// The index is open elsewhere.
+    InUse {
+        /// The index.
+        name: String,
+        /// Who has it open.
+        client: ClientId,
+    },
+    /// Bulk loading needs an empty index.
+    NotEmpty,
+    /// Bulk loading needs strictly increasing keys.
+    NotSorted {
+        /// How many entries were in order.
+        entries: u64,
+    },
+}
+
+impl fmt::Display for IndexError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fabric(error) => error.fmt(f),
+            Self::BadSizes(why) | Self::BadName(why) | Self::WrongFormat(why) => f.write_str(why),
+            Self::WrongLength { what, expected, found } => {
+                write!(f, "the index has {what}s of {expected} bytes; this one has {found}")
+            }
+            Self::Unsafe { capability, remedy } => {
+                write!(f, "the index needs \"{capability}\", which this fabric does not promise; {remedy}")
+            }
+            Self::Damaged { operation, at, what } => write!(
+                f,
+                "{operation}: the node at {at} is damaged: {what}; run `farwood check` for all of the damage, and load \
+                 the index again"
+            ),
+            Self::LockHeld { operation, holder, waited_ms } => write!(
+                f,
+                "{operation}: client {holder} is alive and has held a lock for {waited_ms} ms; resume or end its process \
+                 (`farwood stat` names it)"
+            ),
+            Self::Exhausted { operation, tries } => {
+                write!(f, "{operation}: gave up after {tries} tries under contention; try again")
+            }
+            Self::NoSuchIndex(name) => {
+                write!(
+                    f,
+                    "there is no index '{name}' in the pool; `farwood stat` lists them, `farwood create` makes one"
+                )
+            }
+            Self::IndexExists(name) => {
+                write!(
+                    f,
+                    "there already is an index '{name}' in the pool; choose another name, or `farwood drop` it"
+                )
+            }
+            Self::InUse { name, client } => {
+                write!(f, "client {client} has the index '{name}' open; end that client first")
+            }
+            Self::NotEmpty => {
+                write!(
+                    f,
+                    "bulk loading needs an empty index; insert one by one, or drop the index and create it again"
+                )
+            }
+            Self::NotSorted { entries } => {
+                write!(
+                    f,
+                    "bulk loading needs strictly increasing keys; the key after the first {entries} is not"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for IndexError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Fabric(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<FabricError> for IndexError {
+    fn from(error: FabricError) -> Self {
+        Self::Fabric(error)
+    }
+}

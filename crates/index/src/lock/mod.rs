@@ -1,0 +1,327 @@
+//! Node locks: a global lock table at each memory node, a local one at each compute node (Sherman §4.3, HOCL).
+//!
+//! [`NodeLocks`] belongs to a compute node and is shared by its clients. [`NodeLocks::acquire`] yields a
+//! [`Held`] lock, a linear value: [`Held::release`] consumes it and yields a *verb*, so that the unlock rides in
+//! the doorbell of the write-back, and a [`LocalRelease`] to be completed when that doorbell has been answered.
+//! Only then does the next client of the compute node get its turn: it may be on another queue pair, where its
+//! READ could overtake this one's write-back.
+//!
+//! Several nodes may share one lock word. So a client never waits for a lock while it holds one.
+
+mod global;
+mod local;
+
+pub use global::{GlobalLock, TryTake, Unlock};
+pub use local::LocalTables;
+
+use crate::error::IndexError;
+use farwood_fabric::{Client, ClientId, Fabric, LockWord, PoolShape, Remote, Revocation, Swapped};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where the global lock table lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockMemory {
+    /// Main memory: every atomic crosses PCIe twice.
+    Host,
+    /// The NIC's on-chip memory.
+    Device,
+}
+
+/// How large a lock is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockWidth {
+    /// 64 bits: names holder and epoch, so that a dead client's lock can be told and taken.
+    Word,
+    /// 16 bits, four to a word, taken by masked CAS (the paper's; 131,072 locks in 256 KiB). It names the
+    /// holder's slot but not its epoch: a dead client's lock cannot be taken. For reproduction.
+    Packed,
+}
+
+/// How a lock is released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// By FAA (FG).
+    Faa,
+    /// By WRITE (FG+, Sherman).
+    Write,
+}
+
+/// What coordinates the clients of one compute node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalLocks {
+    /// Nothing: each tries the global lock for itself.
+    None,
+    /// A local lock that they spin on.
+    Spinning,
+    /// A local lock with a queue, first come, first served; the global lock is handed over within the compute
+    /// node at most this often in a row.
+    Queued {
+        /// Consecutive hand-overs; 0: none.
+        hand_over_max: u8,
+    },
+}
+
+/// How nodes are locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockOptions {
+    /// Where the global table lies.
+    pub memory: LockMemory,
+    /// How large a lock is.
+    pub width: LockWidth,
+    /// How it is released.
+    pub release: Release,
+    /// What coordinates the clients of one compute node.
+    pub local: LocalLocks,
+}
+
+impl LockMemory {
+    /// The name in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Device => "device",
+        }
+    }
+}
+
+impl LockWidth {
+    /// The name in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Word => "64 bit",
+            Self::Packed => "16 bit",
+        }
+    }
+}
+
+impl Release {
+    /// The name in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Faa => "faa",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// Time between two looks at whether a lock's holder is gone, nanoseconds.
+const SUSPICION: u64 = 2_000_000;
+/// How long a client waits for a lock whose holder lives, nanoseconds.
+const PATIENCE: u64 = 20_000_000_000;
+/// Failed attempts between two looks at the clock.
+const ATTEMPTS_PER_LOOK: u32 = 64;
+
+/// The locks of one compute node: its view of the global tables, and its local tables.
+#[derive(Debug)]
+pub struct NodeLocks {
+    options: LockOptions,
+    tables: LocalTables,
+    locks: u64,
+    dropped: AtomicU64,
+}
+
+impl NodeLocks {
+    /// The locks for a pool of that shape.
+    pub fn new(options: LockOptions, shape: &PoolShape) -> Self {
+        let locks = GlobalLock::count(options, shape);
+        let tables = LocalTables::new(options.local, usize::from(shape.nodes), locks as usize);
+        Self { options, tables, locks, dropped: AtomicU64::new(0) }
+    }
+
+    /// Locks of each memory node.
+    pub fn count(&self) -> u64 {
+        self.locks
+    }
+
+    /// How many held locks were dropped instead of released, which is a bug, or a cancelled operation.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Takes the lock of the node at `node`. The caller holds no lock.
+    /// [1 RT; 0 when it is handed over; 1 more for each time that another compute node is found to hold it]
+    ///
+    /// # Errors
+    /// [`IndexError::LockHeld`] where a living client keeps it for 20 s.
+    pub async fn acquire<'a, F: Fabric, T: ?Sized>(
+        &'a self,
+        client: &'a Client<F>,
+        node: Remote<T>,
+        operation: &'static str,
+    ) -> Result<Held<'a, F>, IndexError> {
+        let lock = GlobalLock::of(self.options, self.locks, node);
+        let me = client.fabric().identity();
+        let abandon = || client.post_detached(lock.release(self.options.release, me));
+        let turn = self.tables.acquire(client, lock, &abandon).await;
+        let mut held = Held { locks: self, client, lock, turn, armed: false };
+        if held.turn.handed_over() {
+            client.note(|costs| costs.handed_over += 1);
+        } else {
+            self.take(client, lock, operation).await?;
+        }
+        held.armed = true;
+        Ok(held)
+    }
+
+    /// Takes the global lock, from a dead client if need be.
+    async fn take<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        lock: GlobalLock,
+        operation: &'static str,
+    ) -> Result<(), IndexError> {
+        if client.post(lock.try_take(client.fabric().identity())).await?.value() == Swapped::Won {
+            return Ok(());
+        }
+        let mut wait = Wait::new(client.fabric().now());
+        loop {
+            client.note(|costs| costs.lock += 1);
+            client.fabric().sleep(0).await;
+            let found = match client.post(lock.try_take(client.fabric().identity())).await?.value() {
+                Swapped::Won => return Ok(()),
+                Swapped::Lost(found) => found,
+            };
+            if wait.is_suspicious(client.fabric())
+                && let Some(holder) = lock.holder(found)
+                && self.break_lock(client, lock, found, holder).await?
+            {
+                return Ok(());
+            }
+            wait.end(client.fabric(), operation, lock.holder(found))?;
+        }
+    }
+
+    /// Takes the lock over from `holder` if it is gone for good: first it is revoked, then its lock is broken.
+    async fn break_lock<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        lock: GlobalLock,
+        found: u64,
+        holder: ClientId,
+    ) -> Result<bool, IndexError> {
+        if client.fabric().revoke(holder).await? == Revocation::Alive {
+            return Ok(false);
+        }
+        let mine = client.fabric().identity();
+        Ok(client.post(lock.take_from(LockWord::from_word(found), mine)).await? == Swapped::Won)
+    }
+}
+
+/// How long a client has been waiting for a lock.
+struct Wait {
+    attempts: u32,
+    since: u64,
+    looked: u64,
+    now: u64,
+}
+
+impl Wait {
+    fn new(now: u64) -> Self {
+        Self { attempts: 0, since: now, looked: now, now }
+    }
+
+    /// Whether it is time to look if the holder is gone.
+    fn is_suspicious(&mut self, fabric: &impl Fabric) -> bool {
+        self.attempts += 1;
+        if !self.attempts.is_multiple_of(ATTEMPTS_PER_LOOK) {
+            return false;
+        }
+        self.now = fabric.now();
+        if self.now - self.looked < SUSPICION {
+            return false;
+        }
+        self.looked = self.now;
+        true
+    }
+
+    /// Ends the wait after [`PATIENCE`].
+    fn end(
+        &self,
+        fabric: &impl Fabric,
+        operation: &'static str,
+        holder: Option<ClientId>,
+    ) -> Result<(), IndexError> {
+        let waited = self.now - self.since;
+        if waited < PATIENCE {
+            return Ok(());
+        }
+        let holder = holder.unwrap_or(fabric.identity());
+        Err(IndexError::LockHeld { operation, holder, waited_ms: waited / 1_000_000 })
+    }
+}
+
+/// A lock that this client holds.
+#[must_use = "a held lock must be released"]
+pub struct Held<'a, F: Fabric> {
+    locks: &'a NodeLocks,
+    client: &'a Client<F>,
+    lock: GlobalLock,
+    turn: local::Turn<'a>,
+    /// Whether the global lock is really held: not while it is being acquired, nor after its release.
+    armed: bool,
+}
+
+impl<'a, F: Fabric> Held<'a, F> {
+    /// Gives the lock up. The verb, if there is one, is to be chained behind the write-back; there is none where
+    /// the lock is handed over to the next client of this compute node. The [`LocalRelease`] is to be completed
+    /// when the post has been answered.
+    pub fn release(mut self) -> (Option<Unlock>, LocalRelease<'a, F>) {
+        self.armed = false;
+        let hand_over = self.turn.decide_hand_over();
+        let unlock = (!hand_over).then(|| self.unlock());
+        (unlock, LocalRelease { held: self, hand_over })
+    }
+
+    /// Gives the lock up when nothing is to be written. [1 RT; 0 when it is handed over]
+    pub async fn give_up(self) -> Result<(), IndexError> {
+        let client = self.client;
+        let (unlock, local) = self.release();
+        if let Some(unlock) = unlock {
+            client.post(unlock).await?;
+        }
+        local.complete();
+        Ok(())
+    }
+
+    fn unlock(&self) -> Unlock {
+        self.lock.release(self.locks.options.release, self.client.fabric().identity())
+    }
+}
+
+impl<F: Fabric> Drop for Held<'_, F> {
+    /// An operation was cancelled, or failed, while it held the lock. Nothing of it is in flight but what came
+    /// with the unlock, so the lock is free to be taken once this verb has landed.
+    fn drop(&mut self) {
+        if self.armed {
+            self.locks.dropped.fetch_add(1, Ordering::Relaxed);
+            self.client.post_detached(self.unlock());
+        }
+    }
+}
+
+/// A lock whose unlock is on its way, or that waits to be handed over.
+#[must_use = "complete it when the unlock has been answered"]
+pub struct LocalRelease<'a, F: Fabric> {
+    held: Held<'a, F>,
+    hand_over: bool,
+}
+
+impl<F: Fabric> LocalRelease<'_, F> {
+    /// The write-back has been answered: the next client of the compute node may have its turn.
+    pub fn complete(mut self) {
+        if self.hand_over && !self.held.turn.hand_over() {
+            // Whoever was to get the lock has been cancelled: nobody waits any more.
+            self.held.client.post_detached(self.held.unlock());
+        }
+        self.hand_over = false;
+    }
+}
+
+impl<F: Fabric> Drop for LocalRelease<'_, F> {
+    /// The post of the write-back failed or was cancelled: the unlock follows it on the same queue pair.
+    fn drop(&mut self) {
+        if self.hand_over {
+            self.held.client.post_detached(self.held.unlock());
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Bounded loops: how often an operation tries again, and what it says when it gives up.
+
+use crate::error::IndexError;
+use farwood_fabric::{Client, Fabric};
+
+/// A loop's bound. Every try but the first lets others run; later ones sleep.
+#[derive(Debug)]
+pub struct Retry {
+    operation: &'static str,
+    tries: u32,
+    tries_max: u32,
+}
+
+/// Tries that follow each other without sleeping.
+const EAGER: u32 = 32;
+/// Pause after that, nanoseconds; it grows up to [`PAUSE_MAX`].
+const PAUSE: u64 = 1_000;
+/// Longest pause, nanoseconds.
+const PAUSE_MAX: u64 = 1_000_000;
+
+impl Retry {
+    /// At most `tries_max` tries of `operation`.
+    pub const fn new(operation: &'static str, tries_max: u32) -> Self {
+        Self { operation, tries: 0, tries_max }
+    }
+
+    /// The operation that is tried.
+    pub const fn operation(&self) -> &'static str {
+        self.operation
+    }
+
+    /// Before another try.
+    ///
+    /// # Errors
+    /// [`IndexError::Exhausted`] after the last.
+    pub async fn again<F: Fabric>(&mut self, client: &Client<F>) -> Result<(), IndexError> {
+        self.tries += 1;
+        if self.tries >= self.tries_max {
+            return Err(IndexError::Exhausted { operation: self.operation, tries: self.tries });
+        }
+        let pause = match self.tries.checked_sub(EAGER) {
+            None => 0,
+            Some(late) => (PAUSE << late.min(10)).min(PAUSE_MAX),
+        };
+        client.fabric().sleep(pause).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,212 @@
+//! The bytes of a node.
+//!
+//! ```text
+//! offset    bytes   every node; all numbers little endian, keys as the user gives them
+//! +  0         8    guard: version (32 bits, and 32 zero bits), or hash            -> consistency/
+//! +  8         1    level; leaves are level 0
+//! +  9         1    flags: 1 = freed, 2 = no upper fence
+//! + 10         2    count of children but one (inner nodes), of entries (sorted leaves), 0 (two-level leaves)
+//! + 12         4    version, raised by every write of the whole node
+//! + 16         8    right sibling, a remote pointer; 0 = none
+//! + 24         8    number of the index that the node belongs to
+//! + 32         K    lower fence: the smallest key that may be here
+//! + 32 + K     K    upper fence: the smallest key that may not; meaningless under flag 2
+//! + 32 + 2K         inner node: leftmost child 8, then (key K, child 8) by increasing key
+//!                   sorted leaf: (key K, value V) by increasing key
+//!                   two-level leaf: entries in any order, free ones among them (below)
+//! last 4            rear version
+//!
+//! entry of a two-level leaf, under versions        under a hash
+//! +  0         4    version                        +  0      8   hash
+//! +  4         K    key                            +  8      K   key
+//! +  4 + K     V    value                          +  8 + K  V   value
+//! +  4 + K + V 4    version
+//! ```
+//!
+//! The lowest possible key, all bytes zero, needs no mark: it is the lower fence of the leftmost nodes. Every
+//! byte string of length K is a legal key, so "no upper fence" is a flag and "free" is a bit of the entry's
+//! guard (Sherman uses sentinel keys).
+
+use super::options::Leaves;
+use crate::consistency::{Consistency, checksum, versions};
+use crate::error::IndexError;
+use std::ops::Range;
+
+/// Version of everything that the map shows, and of [`Layout::encode`].
+pub const FORMAT: u32 = 1;
+
+/// Smallest and largest key, bytes.
+pub const KEY_BYTES: Range<usize> = 8..1025;
+/// Largest value, bytes. Longer ones lie out of line, which is not built yet.
+pub const VALUE_BYTES_MAX: usize = 4096;
+/// Smallest and largest node, bytes.
+pub const NODE_BYTES: Range<usize> = 256..(1 << 18) + 1;
+/// The paper's node, bytes.
+pub const NODE_BYTES_DEFAULT: usize = 1024;
+/// Entries or children that a node must have room for, so that it can split.
+const CAPACITY_MIN: usize = 4;
+
+pub(super) const LEVEL: usize = 8;
+pub(super) const FLAGS: usize = 9;
+pub(super) const COUNT: usize = 10;
+pub(super) const VERSION: usize = 12;
+pub(super) const SIBLING: usize = 16;
+pub(super) const INDEX: usize = 24;
+pub(super) const LOWER: usize = 32;
+pub(super) const POINTER_BYTES: usize = 8;
+const REAR_BYTES: usize = 4;
+/// Guard bytes of a two-level entry, in front of the key, per scheme.
+const ENTRY_FRONT: [usize; 2] = [4, 8];
+
+/// Sizes, scheme and derived offsets of one tree's nodes. Fixed when the tree is created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Bytes of a key.
+    pub key_bytes: usize,
+    /// Bytes of a value.
+    pub value_bytes: usize,
+    /// Bytes of a node.
+    pub node_bytes: usize,
+    /// Layout of leaves.
+    pub leaves: Leaves,
+    /// Scheme for the nodes, and for the entries of two-level leaves.
+    pub consistency: Consistency,
+    /// Number of the index, in every node.
+    pub index: u64,
+    /// Bytes of a leaf's entry with its guards.
+    pub entry_bytes: usize,
+    /// Entries of a leaf.
+    pub leaf_capacity: usize,
+    /// Keys of an inner node; it has one child more.
+    pub inner_capacity: usize,
+}
+
+/// What a user chooses of a layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Bytes of a key, 8 to 1024.
+    pub key_bytes: usize,
+    /// Bytes of a value, 0 to 4096.
+    pub value_bytes: usize,
+    /// Bytes of a node: a multiple of 64, 256 B to 256 KiB.
+    pub node_bytes: usize,
+}
+
+impl Layout {
+    /// The layout for these sizes.
+    ///
+    /// # Errors
+    /// [`IndexError::BadSizes`] that says what to change.
+    pub fn new(
+        sizes: Sizes,
+        leaves: Leaves,
+        consistency: Consistency,
+        index: u64,
+    ) -> Result<Self, IndexError> {
+        let Sizes { key_bytes, value_bytes, node_bytes } = sizes;
+        let refuse = |why: String| Err(IndexError::BadSizes(why));
+        if !KEY_BYTES.contains(&key_bytes) {
+            return refuse(format!("keys have 8 to 1024 bytes, not {key_bytes}"));
+        }
+        if value_bytes > VALUE_BYTES_MAX {
+            return refuse(format!("values have at most {VALUE_BYTES_MAX} bytes, not {value_bytes}"));
+        }
+        if !NODE_BYTES.contains(&node_bytes) || !node_bytes.is_multiple_of(64) {
+            return refuse(format!("nodes have a multiple of 64 bytes, 256 B to 256 KiB; not {node_bytes}"));
+        }
+        let guards = if leaves == Leaves::TwoLevel { checksum::GUARD_BYTES } else { 0 };
+        let entry_bytes = key_bytes + value_bytes + guards;
+        let room = node_bytes.saturating_sub(LOWER + 2 * key_bytes + REAR_BYTES);
+        let leaf_capacity = room / entry_bytes;
+        let inner_capacity = room.saturating_sub(POINTER_BYTES) / (key_bytes + POINTER_BYTES);
+        if leaf_capacity.min(inner_capacity) < CAPACITY_MIN {
+            let needed = LOWER + 2 * key_bytes + REAR_BYTES + CAPACITY_MIN * entry_bytes.max(key_bytes + 16);
+            return refuse(format!(
+                "nodes of {node_bytes} bytes have room for {leaf_capacity} entries of {entry_bytes} bytes, and \
+                 must have room for {CAPACITY_MIN}: choose at least {} bytes a node",
+                needed.next_multiple_of(64)
+            ));
+        }
+        let leaf_capacity = leaf_capacity.min(usize::from(u16::MAX));
+        let inner_capacity = inner_capacity.min(usize::from(u16::MAX));
+        Ok(Self {
+            key_bytes,
+            value_bytes,
+            node_bytes,
+            leaves,
+            consistency,
+            index,
+            entry_bytes,
+            leaf_capacity,
+            inner_capacity,
+        })
+    }
+
+    /// Where the upper fence begins.
+    pub(super) fn upper(&self) -> usize {
+        LOWER + self.key_bytes
+    }
+
+    /// Where entries or children begin.
+    #[inline]
+    pub(super) fn body(&self) -> usize {
+        LOWER + 2 * self.key_bytes
+    }
+
+    /// The bytes of leaf entry `slot`, guards and all.
+    #[inline]
+    pub fn entry(&self, slot: usize) -> Range<usize> {
+        let start = self.body() + slot * self.entry_bytes;
+        start..start + self.entry_bytes
+    }
+
+    /// Bytes in front of an entry's key.
+    #[inline]
+    pub(super) fn entry_front(&self) -> usize {
+        match (self.leaves, self.consistency) {
+            (Leaves::Sorted, _) => 0,
+            (Leaves::TwoLevel, Consistency::Versions) => ENTRY_FRONT[0],
+            (Leaves::TwoLevel, Consistency::Checksum) => ENTRY_FRONT[1],
+        }
+    }
+
+    /// The bytes of the key of leaf entry `slot`.
+    #[inline]
+    pub(super) fn entry_key(&self, slot: usize) -> Range<usize> {
+        let start = self.body() + slot * self.entry_bytes + self.entry_front();
+        start..start + self.key_bytes
+    }
+
+    /// The bytes of the value of leaf entry `slot`.
+    #[inline]
+    pub(super) fn entry_value(&self, slot: usize) -> Range<usize> {
+        let start = self.entry_key(slot).end;
+        start..start + self.value_bytes
+    }
+
+    /// The bytes of key `at` of an inner node.
+    #[inline]
+    pub(super) fn separator(&self, at: usize) -> Range<usize> {
+        let start = self.body() + POINTER_BYTES + at * (self.key_bytes + POINTER_BYTES);
+        start..start + self.key_bytes
+    }
+
+    /// The bytes of child `at` of an inner node; child 0 is the leftmost.
+    #[inline]
+    pub(super) fn child(&self, at: usize) -> Range<usize> {
+        let start = self.body() + at * (self.key_bytes + POINTER_BYTES);
+        start..start + POINTER_BYTES
+    }
+
+    /// Bytes of a node that its hash covers, from the front: all, or only the header where entries have their
+    /// own.
+    #[inline]
+    pub(super) fn hashed(&self, level: u8) -> usize {
+        if level == 0 && self.leaves == Leaves::TwoLevel { self.body() } else { self.node_bytes }
+    }
+}
+
+const _: () = assert!(LOWER == INDEX + 8 && SIBLING == VERSION + 4 && COUNT + 2 == VERSION);
+const _: () = assert!(ENTRY_FRONT[0] * 2 == versions::ENTRY_GUARD_BYTES);
+const _: () = assert!(ENTRY_FRONT[1] == checksum::GUARD_BYTES);
+const _: () = assert!(versions::ENTRY_GUARD_BYTES == checksum::GUARD_BYTES, "entries are of one size");

@@ -1,0 +1,312 @@
+//! Leaves: sorted and written whole, or unsorted with two-level guards.
+
+use super::layout::Layout;
+use super::node::{Fences, Node, RawNode, compare, prefix};
+use super::options::Leaves;
+use crate::consistency::{Consistency, checksum, versions};
+use farwood_fabric::{Remote, Torn};
+use std::cmp::Ordering;
+use std::ops::{Deref, DerefMut, Range};
+
+/// What the writer wants of a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// Insert, or update what is there.
+    Put(&'a [u8]),
+    /// Insert, unless the key is there.
+    Insert(&'a [u8]),
+    /// Update, if the key is there.
+    Update(&'a [u8]),
+    /// Remove, if the key is there.
+    Remove,
+}
+
+/// What became of a [`Change`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placed {
+    /// These bytes of the leaf are to be written back; `existed`: the key was there before.
+    Entry {
+        /// The bytes: one entry, or the whole node.
+        bytes: Range<usize>,
+        /// Whether the key was there before.
+        existed: bool,
+    },
+    /// Nothing is to be written: the key is there (insert), or is not (update, remove).
+    Unchanged,
+    /// The leaf has no room.
+    Full,
+}
+
+impl<B: Deref<Target = [u8]>> Node<'_, B> {
+    /// The key of leaf entry `slot`.
+    #[inline]
+    pub fn key(&self, slot: usize) -> &[u8] {
+        &self.bytes[self.layout.entry_key(slot)]
+    }
+
+    /// The value of leaf entry `slot`.
+    #[inline]
+    pub fn value(&self, slot: usize) -> &[u8] {
+        &self.bytes[self.layout.entry_value(slot)]
+    }
+
+    /// Whether entry `slot` is in use.
+    ///
+    /// # Errors
+    /// [`Torn`] where the copy of the entry mixes two versions.
+    #[inline]
+    pub fn in_use(&self, slot: usize) -> Result<bool, Torn> {
+        if self.layout.leaves == Leaves::Sorted {
+            return Ok(slot < self.count());
+        }
+        let entry = &self.bytes[self.layout.entry(slot)];
+        match self.layout.consistency {
+            Consistency::Versions => versions::check_entry(entry),
+            Consistency::Checksum => checksum::check_entry(entry, self.salt(slot)),
+        }
+    }
+
+    /// What an entry's hash takes in besides its bytes.
+    #[inline]
+    fn salt(&self, slot: usize) -> u64 {
+        u64::from(self.version()) << 16 | slot as u64
+    }
+
+    /// The entry of `key`. `None` is an answer: every entry of the copy was whole, and none was of that key.
+    ///
+    /// # Errors
+    /// [`Torn`] where the entry of the key, or on a miss any entry, mixes two versions.
+    #[inline]
+    pub fn find(&self, key: &[u8]) -> Result<Option<usize>, Torn> {
+        match self.layout.leaves {
+            Leaves::Sorted => Ok(self.find_sorted(key).ok()),
+            Leaves::TwoLevel => self.find_unsorted(key),
+        }
+    }
+
+    /// The slot of `key` in a sorted leaf, or where it belongs.
+    fn find_sorted(&self, key: &[u8]) -> Result<usize, usize> {
+        let (mut from, mut to) = (0, self.count());
+        while from < to {
+            let middle = usize::midpoint(from, to);
+            match compare(self.key(middle), key) {
+                Ordering::Equal => return Ok(middle),
+                Ordering::Less => from = middle + 1,
+                Ordering::Greater => to = middle,
+            }
+        }
+        Err(from)
+    }
+
+    #[inline]
+    fn find_unsorted(&self, key: &[u8]) -> Result<Option<usize>, Torn> {
+        let wanted = prefix(key);
+        let (first, step) = (self.layout.entry_key(0).start, self.layout.entry_bytes);
+        let entries = &self.bytes[first..];
+        for slot in 0..self.layout.leaf_capacity {
+            let prefix_of_entry = prefix(&entries[slot * step..]);
+            if prefix_of_entry == wanted && self.key(slot) == key && self.in_use(slot)? {
+                return Ok(Some(slot));
+            }
+        }
+        // A torn entry may be the one: only a copy without any proves a miss.
+        for slot in 0..self.layout.leaf_capacity {
+            self.in_use(slot)?;
+        }
+        Ok(None)
+    }
+
+    /// The slots in use, by increasing key; appended to `slots`. A key that was removed and inserted again while
+    /// the leaf was read may be in two slots: one is kept.
+    ///
+    /// # Errors
+    /// [`Torn`] where any entry mixes two versions.
+    pub fn sorted_slots(&self, slots: &mut Vec<u16>) -> Result<(), Torn> {
+        let before = slots.len();
+        let candidates =
+            if self.layout.leaves == Leaves::Sorted { self.count() } else { self.layout.leaf_capacity };
+        let mut in_order = true;
+        for slot in 0..candidates {
+            if self.in_use(slot)? {
+                if let Some(&last) = slots[before..].last() {
+                    in_order &= compare(self.key(usize::from(last)), self.key(slot)) == Ordering::Less;
+                }
+                slots.push(slot as u16);
+            }
+        }
+        if !in_order {
+            let mut sorted = slots.split_off(before);
+            sorted.sort_unstable_by(|&a, &b| compare(self.key(usize::from(a)), self.key(usize::from(b))));
+            sorted.dedup_by(|&mut a, &mut b| self.key(usize::from(a)) == self.key(usize::from(b)));
+            slots.extend(sorted);
+        }
+        Ok(())
+    }
+
+    /// The first slot that is not in use.
+    fn vacancy(&self) -> Result<Option<usize>, Torn> {
+        for slot in 0..self.layout.leaf_capacity {
+            if !self.in_use(slot)? {
+                return Ok(Some(slot));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
+    /// Makes `change` at `key` in the local copy of a leaf whose lock is held.
+    ///
+    /// # Errors
+    /// [`Torn`] where an entry mixes two versions: under the lock that means damage.
+    pub fn place(&mut self, key: &[u8], change: Change<'_>) -> Result<Placed, Torn> {
+        let found = self.find(key)?;
+        match (found, change) {
+            (Some(_), Change::Insert(_)) | (None, Change::Update(_) | Change::Remove) => {
+                Ok(Placed::Unchanged)
+            }
+            (Some(slot), Change::Put(value) | Change::Update(value)) => {
+                self.set_entry(slot, key, value);
+                Ok(self.touched(slot, true))
+            }
+            (Some(slot), Change::Remove) => {
+                self.clear_entry(slot);
+                Ok(self.touched(slot, true))
+            }
+            (None, Change::Put(value) | Change::Insert(value)) => self.add(key, value),
+        }
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<Placed, Torn> {
+        let slot = match self.layout.leaves {
+            Leaves::TwoLevel => self.vacancy()?,
+            Leaves::Sorted if self.count() == self.layout.leaf_capacity => None,
+            Leaves::Sorted => Some(self.make_room(key)),
+        };
+        let Some(slot) = slot else { return Ok(Placed::Full) };
+        self.set_entry(slot, key, value);
+        Ok(self.touched(slot, false))
+    }
+
+    /// Shifts the entries behind where `key` belongs in a sorted leaf that has room.
+    fn make_room(&mut self, key: &[u8]) -> usize {
+        let (Ok(slot) | Err(slot)) = self.find_sorted(key);
+        let (start, end) = (self.layout.entry(slot).start, self.layout.entry(self.count()).start);
+        self.bytes.copy_within(start..end, start + self.layout.entry_bytes);
+        self.set_count(self.count() + 1);
+        slot
+    }
+
+    fn set_entry(&mut self, slot: usize, key: &[u8], value: &[u8]) {
+        let (key_at, value_at) = (self.layout.entry_key(slot), self.layout.entry_value(slot));
+        self.bytes[key_at].copy_from_slice(key);
+        self.bytes[value_at].copy_from_slice(value);
+        self.seal_entry(slot, true);
+    }
+
+    fn clear_entry(&mut self, slot: usize) {
+        match self.layout.leaves {
+            Leaves::TwoLevel => self.seal_entry(slot, false),
+            Leaves::Sorted => {
+                let (next, end) = (self.layout.entry(slot + 1).start, self.layout.entry(self.count()).start);
+                self.bytes.copy_within(next..end, self.layout.entry(slot).start);
+                self.set_count(self.count() - 1);
+            }
+        }
+    }
+
+    fn seal_entry(&mut self, slot: usize, in_use: bool) {
+        if self.layout.leaves == Leaves::Sorted {
+            return;
+        }
+        let salt = self.salt(slot);
+        let entry = &mut self.bytes[self.layout.entry(slot)];
+        match self.layout.consistency {
+            Consistency::Versions => versions::seal_entry(entry, in_use),
+            Consistency::Checksum => checksum::seal_entry(entry, salt, in_use),
+        }
+    }
+
+    /// Under hashes, entries take in their node's version, which has just changed.
+    pub(super) fn reseal_entries(&mut self) {
+        let two_level = self.level() == 0 && self.layout.leaves == Leaves::TwoLevel;
+        if two_level && self.layout.consistency == Consistency::Checksum {
+            for slot in 0..self.layout.leaf_capacity {
+                let in_use = checksum::claims_use(&self.bytes[self.layout.entry(slot)]);
+                self.seal_entry(slot, in_use);
+            }
+        }
+    }
+
+    /// What must be written back after a change of one entry.
+    fn touched(&mut self, slot: usize, existed: bool) -> Placed {
+        let bytes = match self.layout.leaves {
+            Leaves::TwoLevel => self.layout.entry(slot),
+            Leaves::Sorted => {
+                self.seal();
+                0..self.layout.node_bytes
+            }
+        };
+        Placed::Entry { bytes, existed }
+    }
+
+    /// Moves the upper half of a full leaf to a new right sibling, which will lie at `at`, and places `key` in
+    /// the half where it belongs. Neither is sealed yet.
+    ///
+    /// # Errors
+    /// [`Torn`] where an entry mixes two versions: under the lock that means damage.
+    pub fn split_leaf(
+        &mut self,
+        at: Remote<RawNode>,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Node<'l, Vec<u8>>, Torn> {
+        let mut slots = Vec::with_capacity(self.layout.leaf_capacity);
+        self.sorted_slots(&mut slots)?;
+        let middle = slots.len() / 2;
+        let fence = self.key(usize::from(slots[middle])).to_vec();
+        let right_fences = Fences { lower: &fence, upper: self.upper() };
+        let mut right = Node::empty(self.layout, 0, right_fences, self.sibling());
+        for (to, &slot) in slots[middle..].iter().enumerate() {
+            right.push_entry(to, self.key(usize::from(slot)), self.value(usize::from(slot)));
+        }
+        self.drop_slots(&slots[middle..]);
+        self.set_upper(Some(&fence));
+        self.set_sibling(Some(at));
+        let placed = if compare(key, &fence) == Ordering::Less {
+            self.add(key, value)?
+        } else {
+            right.add(key, value)?
+        };
+        assert!(matches!(placed, Placed::Entry { existed: false, .. }), "half a leaf has room");
+        Ok(right)
+    }
+
+    /// Takes the entries `gone`, the upper part of the leaf, out of it.
+    fn drop_slots(&mut self, gone: &[u16]) {
+        match self.layout.leaves {
+            Leaves::Sorted => self.set_count(self.count() - gone.len()),
+            Leaves::TwoLevel => gone.iter().for_each(|&slot| self.seal_entry(usize::from(slot), false)),
+        }
+    }
+
+    /// Fills `slot` of a leaf that is being made, slots in order.
+    pub fn push_entry(&mut self, slot: usize, key: &[u8], value: &[u8]) {
+        if self.layout.leaves == Leaves::Sorted {
+            self.set_count(slot + 1);
+        }
+        self.set_entry(slot, key, value);
+    }
+}
+
+impl Layout {
+    /// Entries that a bulk loader puts in a leaf at `fill` (a share of 1).
+    pub fn leaf_fill(&self, fill: f64) -> usize {
+        ((self.leaf_capacity as f64 * fill) as usize).clamp(1, self.leaf_capacity)
+    }
+
+    /// Separators that a bulk loader puts in an inner node at `fill`.
+    pub fn inner_fill(&self, fill: f64) -> usize {
+        ((self.inner_capacity as f64 * fill) as usize).clamp(1, self.inner_capacity)
+    }
+}

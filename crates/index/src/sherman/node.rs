@@ -1,0 +1,276 @@
+//! A local copy of a node: its header, and what inner nodes and leaves share.
+//!
+//! Pure: no fabric, no async. `B` is whatever holds the bytes: a checked copy from afar, a vector, a slice.
+
+use super::layout::{COUNT, FLAGS, INDEX, LEVEL, Layout, SIBLING, VERSION};
+use crate::consistency::{Consistency, checksum, versions};
+use farwood_fabric::{Object, Remote, Torn};
+use std::cmp::Ordering;
+use std::ops::{Deref, DerefMut};
+
+/// The node as it lies in far memory; only its pointer and its layout are known.
+#[derive(Debug)]
+pub enum RawNode {}
+
+/// Levels that a tree can have; fan-out of at least four makes 2^48 bytes a tree of at most 24 levels.
+pub const LEVELS_MAX: u8 = 32;
+
+pub(super) const FREED: u8 = 1;
+pub(super) const NO_UPPER: u8 = 2;
+
+impl Object for RawNode {
+    type Format = Layout;
+
+    /// Whether the copy is one version of the node. Entries of two-level leaves are judged one by one, later.
+    #[inline]
+    fn check(bytes: &[u8], layout: &Layout) -> Result<(), Torn> {
+        match layout.consistency {
+            Consistency::Versions if bytes.len() == layout.node_bytes => versions::check_node(bytes),
+            Consistency::Checksum if bytes.len() == layout.node_bytes => {
+                checksum::check_node(bytes, layout.hashed(bytes[LEVEL]))
+            }
+            _ => unreachable!("nodes are read whole"),
+        }
+    }
+}
+
+/// The first eight bytes of a key as a number that sorts as the key does.
+#[inline]
+pub fn prefix(key: &[u8]) -> u64 {
+    u64::from_be_bytes(key[..8].try_into().expect("keys have at least eight bytes"))
+}
+
+/// Compares two keys of one length.
+#[inline]
+pub fn compare(a: &[u8], b: &[u8]) -> Ordering {
+    prefix(a).cmp(&prefix(b)).then_with(|| a[8..].cmp(&b[8..]))
+}
+
+/// A local copy of a node with the layout that explains it.
+#[derive(Clone, Debug)]
+pub struct Node<'l, B> {
+    pub(super) layout: &'l Layout,
+    pub(super) bytes: B,
+}
+
+impl<'l, B: Deref<Target = [u8]>> Node<'l, B> {
+    /// The node in `bytes`, which have passed [`RawNode`]'s check or were made here.
+    ///
+    /// # Errors
+    /// What is wrong with a node that is one version, and yet cannot be a node of this tree.
+    pub fn decode(layout: &'l Layout, bytes: B) -> Result<Self, String> {
+        let node = Self { layout, bytes };
+        if node.index() != layout.index {
+            return Err(format!("it belongs to index number {}, not {}", node.index(), layout.index));
+        }
+        if node.level() >= LEVELS_MAX {
+            return Err(format!("level {}", node.level()));
+        }
+        if node.bytes[FLAGS] & !(FREED | NO_UPPER) != 0 {
+            return Err(format!("unknown flags {:#04x}", node.bytes[FLAGS]));
+        }
+        if node.count() > node.capacity() {
+            return Err(format!("{} entries where {} fit", node.count(), node.capacity()));
+        }
+        Ok(node)
+    }
+
+    /// The level; leaves are level 0.
+    #[inline]
+    pub fn level(&self) -> u8 {
+        self.bytes[LEVEL]
+    }
+
+    /// Entries that the node has room for: children but one, or leaf entries.
+    pub fn capacity(&self) -> usize {
+        if self.level() == 0 { self.layout.leaf_capacity } else { self.layout.inner_capacity }
+    }
+
+    /// The count in the header: keys of an inner node, entries of a sorted leaf.
+    #[inline]
+    pub fn count(&self) -> usize {
+        usize::from(u16::from_le_bytes([self.bytes[COUNT], self.bytes[COUNT + 1]]))
+    }
+
+    /// Whether the node was taken out of the tree.
+    #[inline]
+    pub fn freed(&self) -> bool {
+        self.bytes[FLAGS] & FREED != 0
+    }
+
+    /// How often the node was written whole.
+    #[inline]
+    pub fn version(&self) -> u32 {
+        u32::from_le_bytes(self.bytes[VERSION..VERSION + 4].try_into().expect("four bytes"))
+    }
+
+    /// The number of the index that the node belongs to.
+    pub fn index(&self) -> u64 {
+        self.word(INDEX)
+    }
+
+    /// The right sibling.
+    #[inline]
+    pub fn sibling(&self) -> Option<Remote<RawNode>> {
+        Remote::from_word(self.word(SIBLING))
+    }
+
+    /// The lower fence: the smallest key that may be here.
+    #[inline]
+    pub fn lower(&self) -> &[u8] {
+        &self.bytes[super::layout::LOWER..][..self.layout.key_bytes]
+    }
+
+    /// The upper fence: the smallest key that may not be here; `None` where there is none.
+    #[inline]
+    pub fn upper(&self) -> Option<&[u8]> {
+        let upper = &self.bytes[self.layout.upper()..][..self.layout.key_bytes];
+        (self.bytes[FLAGS] & NO_UPPER == 0).then_some(upper)
+    }
+
+    /// Whether `key` lies at or above the upper fence: its place is to the right.
+    #[inline]
+    pub fn is_left_of(&self, key: &[u8]) -> bool {
+        self.upper().is_some_and(|upper| compare(key, upper) != Ordering::Less)
+    }
+
+    /// Whether `key` lies below the lower fence: its place is to the left.
+    #[inline]
+    pub fn is_right_of(&self, key: &[u8]) -> bool {
+        compare(key, self.lower()) == Ordering::Less
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.bytes[at..at + 8].try_into().expect("eight bytes"))
+    }
+}
+
+/// The fences of a node to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Fences<'a> {
+    /// The smallest key that may be in it.
+    pub lower: &'a [u8],
+    /// The smallest key that may not.
+    pub upper: Option<&'a [u8]>,
+}
+
+impl<'l> Node<'l, Vec<u8>> {
+    /// An empty node, not yet sealed.
+    pub fn empty(
+        layout: &'l Layout,
+        level: u8,
+        fences: Fences<'_>,
+        sibling: Option<Remote<RawNode>>,
+    ) -> Self {
+        let mut node = Self { layout, bytes: vec![0; layout.node_bytes] };
+        node.bytes[LEVEL] = level;
+        node.bytes[INDEX..INDEX + 8].copy_from_slice(&layout.index.to_le_bytes());
+        node.set_lower(fences.lower);
+        node.set_upper(fences.upper);
+        node.set_sibling(sibling);
+        node
+    }
+}
+
+impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
+    pub(super) fn set_lower(&mut self, lower: &[u8]) {
+        let at = super::layout::LOWER;
+        self.bytes[at..at + self.layout.key_bytes].copy_from_slice(lower);
+    }
+
+    pub(super) fn set_upper(&mut self, upper: Option<&[u8]>) {
+        let at = self.layout.upper();
+        self.bytes[FLAGS] &= !NO_UPPER;
+        match upper {
+            Some(upper) => self.bytes[at..at + self.layout.key_bytes].copy_from_slice(upper),
+            None => self.bytes[FLAGS] |= NO_UPPER,
+        }
+    }
+
+    pub(super) fn set_sibling(&mut self, sibling: Option<Remote<RawNode>>) {
+        let word = sibling.map_or(0, Remote::word);
+        self.bytes[SIBLING..SIBLING + 8].copy_from_slice(&word.to_le_bytes());
+    }
+
+    pub(super) fn set_count(&mut self, count: usize) {
+        let count = u16::try_from(count).expect("capacities fit 16 bits");
+        self.bytes[COUNT..COUNT + 2].copy_from_slice(&count.to_le_bytes());
+    }
+
+    /// Raises the version and guards the node, which is about to be written whole.
+    pub fn seal(&mut self) {
+        let version = self.version().wrapping_add(1);
+        self.bytes[VERSION..VERSION + 4].copy_from_slice(&version.to_le_bytes());
+        self.reseal_entries();
+        match self.layout.consistency {
+            Consistency::Versions => versions::seal_node(&mut self.bytes, version),
+            Consistency::Checksum => {
+                let covered = self.layout.hashed(self.level());
+                checksum::seal_node(&mut self.bytes, covered);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::Sizes;
+    use super::super::options::Leaves;
+    use super::*;
+
+    fn layout(consistency: Consistency, leaves: Leaves) -> Layout {
+        let sizes = Sizes { key_bytes: 16, value_bytes: 8, node_bytes: 512 };
+        Layout::new(sizes, leaves, consistency, 77).unwrap()
+    }
+
+    #[test]
+    fn a_sealed_node_is_read_back() {
+        for consistency in [Consistency::Versions, Consistency::Checksum] {
+            for leaves in [Leaves::Sorted, Leaves::TwoLevel] {
+                let layout = layout(consistency, leaves);
+                let sibling = Remote::from_word(4096);
+                let (lower, upper) = ([1; 16], [9; 16]);
+                let fences = Fences { lower: &lower, upper: Some(&upper) };
+                let mut node = Node::empty(&layout, 0, fences, sibling);
+                node.seal();
+                assert_eq!(RawNode::check(&node.bytes, &layout), Ok(()));
+                let node = Node::decode(&layout, &node.bytes[..]).unwrap();
+                assert_eq!((node.level(), node.version(), node.sibling()), (0, 1, sibling));
+                assert!(node.is_right_of(&[0; 16]) && !node.is_right_of(&[1; 16]));
+                assert!(node.is_left_of(&[9; 16]) && !node.is_left_of(&[8; 16]));
+            }
+        }
+    }
+
+    #[test]
+    fn every_key_is_covered_without_an_upper_fence() {
+        let layout = layout(Consistency::Versions, Leaves::TwoLevel);
+        let node = Node::empty(&layout, 0, Fences { lower: &[0; 16], upper: None }, None);
+        for key in [[0; 16], [255; 16]] {
+            assert!(!node.is_left_of(&key) && !node.is_right_of(&key));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_node_of_this_tree_is_refused() {
+        let layout = layout(Consistency::Versions, Leaves::Sorted);
+        let good = Node::empty(&layout, 1, Fences { lower: &[0; 16], upper: None }, None).bytes;
+        assert!(Node::decode(&layout, &good[..]).is_ok());
+        for (byte, value, reason) in [
+            (INDEX, 1, "index number"),
+            (LEVEL, 200, "level"),
+            (FLAGS, 8, "flags"),
+            (COUNT + 1, 9, "entries"),
+        ] {
+            let mut bad = good.clone();
+            bad[byte] = value;
+            assert!(Node::decode(&layout, &bad[..]).unwrap_err().contains(reason), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What makes one variant of the tree differ from another, as values chosen at run time.
+//!
+//! The variants are the steps of Sherman's Figure 10, each adding one technique to the one before it:
+//!
+//! | variant | leaves | locks in | release | write-back | local locks |
+//! |---|---|---|---|---|---|
+//! | `fg` | sorted, node hash | host memory | FAA | alone | none |
+//! | `fg+` | sorted, node hash | host memory | WRITE | alone | none |
+//! | `+combine` | sorted, node hash | host memory | WRITE | with the unlock | none |
+//! | `+on-chip` | sorted, node hash | device memory | WRITE | with the unlock | none |
+//! | `+local` | sorted, node hash | device memory | WRITE | with the unlock | spinning |
+//! | `+queue` | sorted, node hash | device memory | WRITE | with the unlock | first come, first served |
+//! | `+hierarchical` | sorted, node hash | device memory | WRITE | with the unlock | and handed over |
+//! | `+two-level` = `sherman` | unsorted, two-level | device memory | WRITE | with the unlock | and handed over |
+
+use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
+use std::fmt;
+use std::str::FromStr;
+
+/// How leaves are laid out and written back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaves {
+    /// Sorted; every change writes the whole node back under one hash (FG).
+    Sorted,
+    /// Unsorted; a change of one entry writes that entry back under its own guard (Sherman §4.4).
+    TwoLevel,
+}
+
+/// When a write-back and the release of its lock leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteBack {
+    /// One after the other's answer.
+    Alone,
+    /// In one doorbell, in order (Sherman §4.5).
+    Combined,
+}
+
+/// One point in the space of variants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Layout of leaves. Fixed when the tree is created.
+    pub leaves: Leaves,
+    /// Where locks are and how they are taken. Memory and width are fixed when the tree is created.
+    pub lock: LockOptions,
+    /// Whether write-back and unlock share a doorbell.
+    pub write_back: WriteBack,
+}
+
+/// The named variants, in the paper's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the module's table says what each is")]
+pub enum Variant {
+    Fg,
+    FgPlus,
+    Combine,
+    OnChip,
+    Local,
+    Queue,
+    Hierarchical,
+    Sherman,
+}
+
+impl Variant {
+    /// All variants with the names that people use.
+    pub const ALL: [(Self, &'static str); 8] = [
+        (Self::Fg, "fg"),
+        (Self::FgPlus, "fg+"),
+        (Self::Combine, "+combine"),
+        (Self::OnChip, "+on-chip"),
+        (Self::Local, "+local"),
+        (Self::Queue, "+queue"),
+        (Self::Hierarchical, "+hierarchical"),
+        (Self::Sherman, "sherman"),
+    ];
+
+    /// The name that people use.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(variant, _)| *variant == self).map_or("", |(_, name)| name)
+    }
+
+    /// The options that the name stands for.
+    pub fn options(self) -> Options {
+        let step = |variant: Self| self as u8 >= variant as u8;
+        let pick = |variant, before: LocalLocks, after| if step(variant) { after } else { before };
+        let local = pick(Self::Local, LocalLocks::None, LocalLocks::Spinning);
+        let local = pick(Self::Queue, local, LocalLocks::Queued { hand_over_max: 0 });
+        let local = pick(Self::Hierarchical, local, LocalLocks::Queued { hand_over_max: HAND_OVER_MAX });
+        Options {
+            leaves: if step(Self::Sherman) { Leaves::TwoLevel } else { Leaves::Sorted },
+            lock: LockOptions {
+                memory: if step(Self::OnChip) { LockMemory::Device } else { LockMemory::Host },
+                width: LockWidth::Word,
+                release: if step(Self::FgPlus) { Release::Write } else { Release::Faa },
+                local,
+            },
+            write_back: if step(Self::Combine) { WriteBack::Combined } else { WriteBack::Alone },
+        }
+    }
+}
+
+/// Times in a row that a lock is handed over within a compute node before the others get their chance
+/// (Sherman §4.3).
+pub const HAND_OVER_MAX: u8 = 4;
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Variant {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let plain = if name == "+two-level" { "sherman" } else { name };
+        Self::ALL.iter().find(|(_, known)| *known == plain).map(|(variant, _)| *variant).ok_or_else(|| {
+            let known: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
+            format!("no variant '{name}'; there are {}", known.join(", "))
+        })
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Variant::Sherman.options()
+    }
+}
+
+impl Options {
+    /// The options as pairs of names and values, for records.
+    pub fn describe(&self) -> Vec<(&'static str, String)> {
+        let local = match self.lock.local {
+            LocalLocks::None => "none".to_owned(),
+            LocalLocks::Spinning => "spinning".to_owned(),
+            LocalLocks::Queued { hand_over_max: 0 } => "queued".to_owned(),
+            LocalLocks::Queued { hand_over_max } => {
+                format!("queued, handed over at most {hand_over_max} times")
+            }
+        };
+        let leaves = match self.leaves {
+            Leaves::Sorted => "sorted",
+            Leaves::TwoLevel => "two-level",
+        };
+        let write_back = match self.write_back {
+            WriteBack::Alone => "alone",
+            WriteBack::Combined => "combined with the unlock",
+        };
+        vec![
+            ("leaves", leaves.to_owned()),
+            ("lock_memory", self.lock.memory.name().to_owned()),
+            ("lock_width", self.lock.width.name().to_owned()),
+            ("release", self.lock.release.name().to_owned()),
+            ("write_back", write_back.to_owned()),
+            ("local_locks", local),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for (variant, name) in Variant::ALL {
+            assert_eq!(name.parse(), Ok(variant));
+            assert_eq!(variant.to_string(), name);
+        }
+        assert_eq!("+two-level".parse(), Ok(Variant::Sherman));
+        assert!("btree".parse::<Variant>().unwrap_err().contains("+hierarchical"));
+    }
+
+    #[test]
+    fn each_variant_adds_one_technique() {
+        let mut before = Variant::Fg.options();
+        for (variant, name) in &Variant::ALL[1..] {
+            let after = variant.options();
+            let changed = [
+                before.leaves != after.leaves,
+                before.lock.memory != after.lock.memory,
+                before.lock.release != after.lock.release,
+                before.lock.local != after.lock.local,
+                before.write_back != after.write_back,
+            ];
+            assert_eq!(changed.iter().filter(|&&changed| changed).count(), 1, "{name}");
+            before = after;
+        }
+        assert_eq!(before, Options::default());
+    }
+}
