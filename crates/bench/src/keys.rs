@@ -150,8 +150,13 @@ fn write_integer_key(rank: u64, key: &mut [u8]) {
     let integer = scatter(rank);
     let (first, rest) = key.split_at_mut(8);
     first.copy_from_slice(&integer.to_be_bytes());
-    for (number, word) in (1..).zip(rest.chunks_mut(8)) {
-        word.copy_from_slice(&padding_of(integer, number).to_be_bytes()[..word.len()]);
+    let (words, tail) = rest.as_chunks_mut::<8>();
+    let tail_number = words.len() as u64 + 1;
+    for (number, word) in (1..).zip(words) {
+        *word = padding_of(integer, number).to_be_bytes();
+    }
+    if !tail.is_empty() {
+        tail.copy_from_slice(&padding_of(integer, tail_number).to_be_bytes()[..tail.len()]);
     }
 }
 

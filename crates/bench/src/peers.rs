@@ -102,9 +102,9 @@ impl PeerKind {
         self == PeerKind::Lmdb
     }
 
-    /// Opens or creates the store. LMDB's lies in `folder`, which must exist, and can grow to
-    /// [`map_bytes`]`(entries_max, …)`; every process of a run gives the same number. The others are empty and
-    /// in this process's memory. Refuses lengths that the peer does not support.
+    /// Opens or creates the store. LMDB's lies in `folder`, which must exist, and has room for `entries_max`
+    /// entries; every process of a run gives the same number, and opens it once. The others are empty and in
+    /// this process's memory. Refuses lengths that the peer does not support.
     pub fn open(self, folder: &Path, sizes: Sizes, entries_max: u64) -> Result<Box<dyn Peer>> {
         match self {
             PeerKind::Lmdb => lmdb::open(folder, sizes, entries_max),

@@ -44,8 +44,13 @@ pub fn fill_value(value: &mut [u8], rank: u64, version: u64) {
     let head = (rank << VERSION_BITS) | (version & VERSION_MASK);
     let (first, rest) = value.split_at_mut(8);
     first.copy_from_slice(&head.to_le_bytes());
-    for (number, word) in (1..).zip(rest.chunks_mut(8)) {
-        word.copy_from_slice(&word_of(head, number).to_le_bytes()[..word.len()]);
+    let (words, tail) = rest.as_chunks_mut::<8>();
+    let tail_number = words.len() as u64 + 1;
+    for (number, word) in (1..).zip(words) {
+        *word = word_of(head, number).to_le_bytes();
+    }
+    if !tail.is_empty() {
+        tail.copy_from_slice(&word_of(head, tail_number).to_le_bytes()[..tail.len()]);
     }
 }
 
@@ -56,10 +61,15 @@ pub fn verify(value: &[u8]) -> Result<(u64, u64)> {
         return Err(refusal(value, "it is shorter than one word".to_owned()));
     };
     let head = u64::from_le_bytes(*first);
-    for (number, word) in (1..).zip(rest.chunks(8)) {
-        if *word != word_of(head, number).to_le_bytes()[..word.len()] {
-            return Err(refusal(value, format!("word {number} is not of the write that word 0 names")));
+    let (words, tail) = rest.as_chunks::<8>();
+    for (number, word) in (1..).zip(words) {
+        if u64::from_le_bytes(*word) != word_of(head, number) {
+            return Err(foreign_word(value, number));
         }
+    }
+    let tail_number = words.len() as u64 + 1;
+    if !tail.is_empty() && *tail != word_of(head, tail_number).to_le_bytes()[..tail.len()] {
+        return Err(foreign_word(value, tail_number));
     }
     Ok((head >> VERSION_BITS, head & VERSION_MASK))
 }
@@ -77,6 +87,11 @@ pub fn verify_for(rank: u64, value: &[u8]) -> Result<u64> {
 #[inline]
 const fn word_of(head: u64, number: u64) -> u64 {
     mix(head ^ number.wrapping_mul(0xD6E8_FEB8_6659_FD93))
+}
+
+#[cold]
+fn foreign_word(value: &[u8], number: u64) -> Error {
+    refusal(value, format!("word {number} is not of the write that word 0 names"))
 }
 
 #[cold]
