@@ -114,7 +114,7 @@ mod tests {
                 }
             });
             let mut tally = Tally::default();
-            let end = Instant::now() + Duration::from_secs(10);
+            let end = Instant::now() + Duration::from_secs(3);
             while tally.missed == 0 && tally.whole + tally.torn < wanted && Instant::now() < end {
                 let mut node = [0; WORDS];
                 read(&map, &mut node);
@@ -153,6 +153,64 @@ mod tests {
         node[50] = 8;
         tally.judge(&node);
         assert_eq!((tally.whole, tally.torn, tally.missed), (0, 0, 1));
+    }
+
+    /// Runs `write(version)` over and over beside `ends`, which returns (first word, last word) of what it saw of
+    /// them, last word first: so the first is at least as new, if `write` stores and `ends` loads as it should.
+    /// Ends when `ends` has seen many versions, or soon: on one processor each takes a switch between threads.
+    fn first_is_never_behind_last(write: impl Fn(u64) + Sync, mut ends: impl FnMut() -> (u64, u64)) {
+        const VERSIONS_SEEN: u32 = 20_000;
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut version = 1;
+                while !done.load(Relaxed) {
+                    write(version);
+                    version += 1;
+                }
+            });
+            let (mut behind, mut seen, mut before) = (None, 0, 0);
+            let end = Instant::now() + Duration::from_secs(1);
+            while behind.is_none() && seen < VERSIONS_SEEN && Instant::now() < end {
+                let (first, last) = ends();
+                seen += u32::from(last != before);
+                before = last;
+                behind = (first < last).then_some((first, last));
+            }
+            done.store(true, Relaxed);
+            assert_eq!(behind, None);
+        });
+    }
+
+    #[test]
+    fn a_write_stores_its_last_word_last() {
+        let map = anonymous(4096);
+        let write = |version: u64| {
+            let node = [version.to_ne_bytes(); WORDS];
+            map.write_up(512, node.as_flattened()).unwrap();
+        };
+        first_is_never_behind_last(write, || {
+            let last = map.load(512 + 8 * (WORDS as u64 - 1)).unwrap();
+            (map.load(512).unwrap(), last)
+        });
+    }
+
+    #[test]
+    fn a_read_loads_its_last_word_first() {
+        let map = anonymous(4096);
+        for words in [2, 7, 8, 9, 100, WORDS] {
+            let last = 512 + 8 * (words as u64 - 1);
+            let write = |version: u64| {
+                map.write_up(512, &version.to_ne_bytes()).unwrap();
+                map.write_up(last, &version.to_ne_bytes()).unwrap();
+            };
+            write(0);
+            first_is_never_behind_last(write, || {
+                let mut node = [0; WORDS];
+                map.read_down(512, &mut node[..words]).unwrap();
+                (node[0], node[words - 1])
+            });
+        }
     }
 
     /// Message passing: data written before a flag is seen by whoever has seen the flag.
