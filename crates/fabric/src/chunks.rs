@@ -19,7 +19,7 @@ use crate::Fabric;
 use crate::client::Client;
 use crate::client_table::ClientId;
 use crate::error::FabricError;
-use crate::fetched::{Object, Torn};
+use crate::fetched::Words;
 use crate::pointer::{Memory, NodeId, Remote};
 use crate::superblock::{CHUNK_TABLE_OFFSET, NEXT_CHUNK_OFFSET, word};
 use crate::verb::{Swapped, cas, faa, read, read_bytes, write};
@@ -189,16 +189,6 @@ async fn table<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<Vec<(Chunk
         }
     }
     Ok(table)
-}
-
-/// Several words, each of which is read for itself.
-struct Words;
-
-impl Object for Words {
-    type Format = ();
-    fn check(_: &[u8], (): &()) -> Result<(), Torn> {
-        Ok(())
-    }
 }
 
 const _: () = assert!(CHUNK_TABLE_OFFSET.is_multiple_of(8));

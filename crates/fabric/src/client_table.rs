@@ -19,6 +19,7 @@ use crate::Fabric;
 use crate::chain::Chain;
 use crate::client::Client;
 use crate::error::FabricError;
+use crate::fetched::Words;
 use crate::pointer::{NodeId, Remote};
 use crate::superblock::{CLIENT_TABLE_OFFSET, word};
 use crate::verb::{Swapped, cas, read, read_bytes, write};
@@ -108,10 +109,18 @@ pub async fn expire<F: Fabric>(client: &Client<F>, client_id: ClientId) -> Resul
     Ok(())
 }
 
-/// Marks in one's own slot which directory entries one has open, as a bit set. [1 RT]
-pub async fn set_open<F: Fabric>(client: &Client<F>, open: u64) -> Result<(), FabricError> {
-    let slot = client.fabric().identity().slot;
-    client.post(write(part(slot, OPEN), &open.to_le_bytes())).await
+/// Marks in one's own slot that one has the directory entry of `open_bit` open, until one leaves. [at most 2 RT
+/// and 2 for each other client of the compute node that marks at the same time]
+pub async fn mark_open<F: Fabric>(client: &Client<F>, open_bit: u64) -> Result<(), FabricError> {
+    let at: Remote<u64> = part(client.fabric().identity().slot, OPEN);
+    let mut open = whole(client.post(read(at)).await?);
+    while open & open_bit == 0 {
+        match client.post(cas(at, open, open | open_bit)).await? {
+            Swapped::Won => break,
+            Swapped::Lost(found) => open = found,
+        }
+    }
+    Ok(())
 }
 
 /// One living client, as the table shows it.
@@ -130,7 +139,7 @@ pub async fn residents<F: Fabric>(client: &Client<F>) -> Result<Vec<Resident>, F
     const SLOTS_PER_READ: usize = 16;
     let mut residents = Vec::new();
     for first in (0..CLIENTS_MAX).step_by(SLOTS_PER_READ) {
-        let from = state_of(first as u16).part::<Slots>(0);
+        let from = state_of(first as u16).part::<Words>(0);
         let slots = client.post(read_bytes(from, SLOTS_PER_READ * CLIENT_SLOT_BYTES)).await?;
         let Ok(slots) = slots.check(&()) else { unreachable!("words are whole") };
         for (index, slot) in slots.chunks_exact(CLIENT_SLOT_BYTES).enumerate() {
@@ -143,16 +152,6 @@ pub async fn residents<F: Fabric>(client: &Client<F>) -> Result<Vec<Resident>, F
         }
     }
     Ok(residents)
-}
-
-/// Several slots, each of whose words is read for itself.
-struct Slots;
-
-impl crate::Object for Slots {
-    type Format = ();
-    fn check(_: &[u8], (): &()) -> Result<(), crate::Torn> {
-        Ok(())
-    }
 }
 
 fn part(slot: u16, field: u64) -> Remote<u64> {

@@ -42,6 +42,18 @@ impl Object for u64 {
     }
 }
 
+/// Any number of words, each of which is read for itself.
+#[derive(Debug)]
+pub enum Words {}
+
+impl Object for Words {
+    type Format = ();
+
+    fn check(_: &[u8], (): &()) -> Result<(), Torn> {
+        Ok(())
+    }
+}
+
 /// The bytes that a READ fetched, perhaps torn. The only door to them is [`check`](Self::check).
 ///
 /// ```compile_fail,E0599

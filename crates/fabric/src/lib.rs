@@ -33,7 +33,7 @@ pub use client_table::ClientId;
 pub use costs::Costs;
 pub use doorbell::{Doorbell, Link, Op, Request};
 pub use error::FabricError;
-pub use fetched::{Checked, Fetched, Object, Torn};
+pub use fetched::{Checked, Fetched, Object, Torn, Words};
 pub use lock_word::LockWord;
 pub use pointer::{Address, Memory, NodeId, Packed, Remote};
 pub use server::{LocalMemory, Server};
@@ -92,4 +92,43 @@ pub trait Fabric {
 
     /// Makes `bytes` of host memory at `at` real, where the pool's memory is only promised until used.
     fn provision(&self, at: Address, bytes: u64) -> impl Future<Output = Result<(), FabricError>>;
+}
+
+/// A borrowed connection is as good as an owned one.
+impl<F: Fabric> Fabric for &F {
+    fn capabilities(&self) -> &Capabilities {
+        F::capabilities(self)
+    }
+
+    fn shape(&self) -> &PoolShape {
+        F::shape(self)
+    }
+
+    fn identity(&self) -> ClientId {
+        F::identity(self)
+    }
+
+    fn submit(&self, doorbell: Doorbell) -> impl Future<Output = Result<Doorbell, FabricError>> {
+        F::submit(self, doorbell)
+    }
+
+    fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell> {
+        F::submit_detached(self, doorbell)
+    }
+
+    fn now(&self) -> u64 {
+        F::now(self)
+    }
+
+    fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+        F::sleep(self, nanoseconds)
+    }
+
+    fn revoke(&self, client: ClientId) -> impl Future<Output = Result<Revocation, FabricError>> {
+        F::revoke(self, client)
+    }
+
+    fn provision(&self, at: Address, bytes: u64) -> impl Future<Output = Result<(), FabricError>> {
+        F::provision(self, at, bytes)
+    }
 }

@@ -13,6 +13,7 @@
 //!  32768  262144   client table: 4096 slots of 64 bytes      (node 0 only)  -> client_table.rs
 //! 294912  8 x n    chunk table: one word per chunk                          -> chunks.rs
 //!   4 MiB  262144  lock table in host memory: 32768 words, for indexes that do not use device memory
+//!   5 MiB   1 MiB  the transport's own
 //!   8 MiB   ...    chunk 1; chunk 0 is what is above
 //!
 //! header    bytes
@@ -57,6 +58,11 @@ pub(crate) const CHUNK_TABLE_OFFSET: u64 = 294_912;
 pub const HOST_LOCKS_OFFSET: u64 = 4 << 20;
 /// Bytes of the table of locks in host memory: as many words as a ConnectX-5's device memory holds.
 pub const HOST_LOCKS_BYTES: u64 = 256 << 10;
+
+/// Where the memory lies that a transport may use for itself, bytes.
+pub const TRANSPORT_OFFSET: u64 = 5 << 20;
+/// Bytes of the memory that a transport may use for itself.
+pub const TRANSPORT_BYTES: u64 = 1 << 20;
 
 /// Smallest host memory of a node, bytes: the superblock's chunk and one to use.
 pub const HOST_BYTES_MIN: u64 = 2 * CHUNK_BYTES;
@@ -199,7 +205,8 @@ const HOST_BYTES_MAX: u64 = {
 };
 
 const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
-const _: () = assert!(HOST_LOCKS_OFFSET + HOST_LOCKS_BYTES <= CHUNK_BYTES);
+const _: () = assert!(HOST_LOCKS_OFFSET + HOST_LOCKS_BYTES <= TRANSPORT_OFFSET);
+const _: () = assert!(TRANSPORT_OFFSET + TRANSPORT_BYTES <= CHUNK_BYTES);
 const _: () = assert!(HEADER_OFFSET + HEADER_BYTES as u64 == NEXT_CHUNK_OFFSET);
 const _: () = assert!(DIRECTORY_LOCK_OFFSET + 8 <= DIRECTORY_OFFSET);
 const _: () =

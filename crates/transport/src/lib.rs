@@ -2,9 +2,11 @@
 //!
 //! | module | fabric |
 //! |---|---|
+//! | [`runtime`] | (runs clients on threads) |
 //! | [`shm`] | shared memory between the processes of one machine |
 //!
 //! Unsafe code lives only in files named `sys.rs`: one unsafe operation to a block, each with its proof.
 #![deny(unsafe_code)]
 
+pub mod runtime;
 pub mod shm;

@@ -5,4 +5,4 @@
 
 mod ordered;
 
-pub use ordered::{OrderedCache, Ranged};
+pub use ordered::{OrderedCache, Ranged, at_or_below};

@@ -59,9 +59,10 @@ fn prefix(key: &[u8]) -> u64 {
     crate::sherman::node::prefix(key)
 }
 
-/// How many of `lowers`, from the left, are at or below `key`; `full` compares where prefixes are equal.
+/// How many of a sorted list of keys, given by their prefixes, are at or below a key; `full` compares a key of
+/// the list with it where the prefixes are equal.
 #[inline]
-fn at_or_below(prefixes: &[u64], wanted: u64, full: impl Fn(usize) -> Order) -> usize {
+pub fn at_or_below(prefixes: &[u64], wanted: u64, full: impl Fn(usize) -> Order) -> usize {
     let (mut from, mut to) = (0, prefixes.len());
     while from < to {
         let middle = usize::midpoint(from, to);
@@ -167,23 +168,6 @@ impl<T: Ranged> OrderedCache<T> {
         if slot.used.load(Ordering::Relaxed) != tick {
             slot.used.store(tick, Ordering::Relaxed);
         }
-        Some(look(&slot.node))
-    }
-
-    /// As [`find`](Self::find), for the node with the greatest lower key *below* `key`; all nodes are below
-    /// `None`.
-    pub fn find_below<R>(&self, key: Option<&[u8]>, look: impl FnOnce(&Arc<T>) -> R) -> Option<R> {
-        let runs = self.runs.load();
-        let Some(key) = key else {
-            return Some(look(&runs.runs.last()?.slots.last()?.node));
-        };
-        let at = runs.run_of(key);
-        let run = runs.runs.get(at)?;
-        let below = run.slots.partition_point(|slot| slot.node.lower() < key);
-        let slot = match below.checked_sub(1) {
-            Some(slot) => &run.slots[slot],
-            None => runs.runs[at.checked_sub(1)?].slots.last()?,
-        };
         Some(look(&slot.node))
     }
 
@@ -303,10 +287,7 @@ mod tests {
         for number in 0..5010 {
             let found = cache.find(&key(number), |piece| piece.0.clone());
             assert_eq!(found, model.range(..=key(number)).next_back().map(|(key, _)| key.clone()));
-            let found = cache.find_below(Some(&key(number)), |piece| piece.0.clone());
-            assert_eq!(found, model.range(..key(number)).next_back().map(|(key, _)| key.clone()));
         }
-        assert_eq!(cache.find_below(None, |piece| piece.0.clone()), model.keys().next_back().cloned());
     }
 
     #[test]

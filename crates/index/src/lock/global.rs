@@ -39,14 +39,20 @@ pub type TryTake = Either<farwood_fabric::Cas, MaskedCas>;
 impl GlobalLock {
     /// Locks of each memory node's table.
     pub fn count(options: LockOptions, shape: &PoolShape) -> u64 {
-        let words = match options.memory {
-            LockMemory::Host => HOST_LOCKS_BYTES / 8,
-            LockMemory::Device => shape.device_bytes / 8,
-        };
+        let words = Self::table_bytes(options, shape) as u64 / 8;
         match options.width {
             LockWidth::Word => words,
             LockWidth::Packed => words * LANES,
         }
+    }
+
+    /// Bytes of each memory node's table.
+    pub fn table_bytes(options: LockOptions, shape: &PoolShape) -> usize {
+        let bytes = match options.memory {
+            LockMemory::Host => HOST_LOCKS_BYTES,
+            LockMemory::Device => shape.device_bytes,
+        };
+        bytes as usize
     }
 
     /// The lock of the node at `node`, one of `count`.

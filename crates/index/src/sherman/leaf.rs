@@ -21,6 +21,16 @@ pub enum Change<'a> {
     Remove,
 }
 
+impl<'a> Change<'a> {
+    /// The value that the change stores.
+    pub fn value(self) -> Option<&'a [u8]> {
+        match self {
+            Self::Put(value) | Self::Insert(value) | Self::Update(value) => Some(value),
+            Self::Remove => None,
+        }
+    }
+}
+
 /// What became of a [`Change`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placed {

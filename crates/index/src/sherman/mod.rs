@@ -1,6 +1,199 @@
-//! Sherman.
+//! Sherman: a B-link tree on far memory, written by its clients (Sherman, SIGMOD'22).
+//!
+//! The operations read like the paper's Figures 7 and 9. Departures from the paper:
+//!
+//! 1. Lock words have 64 bits and name their holder with an epoch, so that a dead holder's lock can be taken.
+//! 2. Versions have 32 bits instead of 4, and there is no 8 µs rule (see [`versions`](crate::consistency::versions)).
+//! 3. The local lock is passed on when the write-back has been answered, not before it is posted: the next client
+//!    may be on another queue pair.
+//! 4. A miss is believed only when every entry of the leaf was whole; the paper's Figure 9 checks the entry that
+//!    it found, and a torn entry is not found.
+//! 5. There are no sentinel keys; an entry in use is told by a bit of its version.
+//! 6. Chunks of memory are taken one-sidedly.
+//! 7. Where a node is larger than the fabric proves versions for, hashes take their place.
+
+mod bulk;
+mod cached;
+mod change;
+mod descend;
 pub mod inner;
 pub mod layout;
 pub mod leaf;
 pub mod node;
+mod open;
 pub mod options;
+mod scan;
+mod split;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub use leaf::Change;
+pub use open::{Config, KIND, drop_index};
+pub use options::{Options, Variant};
+pub use scan::{Direction, Entries, Range};
+pub use walk::{Problem, Walk};
+
+use crate::alloc::Allocator;
+use crate::cache::OrderedCache;
+use crate::error::IndexError;
+use crate::lock::NodeLocks;
+use crate::retry::Retry;
+use arc_swap::ArcSwapOption;
+use cached::{CachedInner, Top};
+use descend::{RESTARTS_MAX, STEPS_RIGHT_MAX, TORN_TRIES_MAX, Whereabouts, torn, whereabouts};
+use farwood_fabric::directory::Entry;
+use farwood_fabric::{Checked, Client, Fabric};
+use layout::Layout;
+use node::RawNode;
+use std::fmt;
+use std::ops::{Deref, Range as Span};
+
+/// One tree, as a compute node sees it: what its clients share. Every operation takes the client that performs
+/// it.
+pub struct Sherman {
+    layout: Layout,
+    options: Options,
+    entry: Entry,
+    locks: NodeLocks,
+    cache: OrderedCache<CachedInner>,
+    top: ArcSwapOption<Top>,
+    allocator: Allocator,
+}
+
+/// A value, in the copy of the leaf that it was found in.
+pub struct Value {
+    leaf: Checked<RawNode>,
+    at: Span<usize>,
+}
+
+impl Deref for Value {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.leaf[self.at.clone()]
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl Sherman {
+    /// The layout of the tree's nodes.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The variant's options.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The tree's entry in the pool's directory.
+    pub fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    /// Bytes of the index cache in use, and its budget.
+    pub fn cache_bytes(&self) -> (usize, usize) {
+        (self.cache.bytes(), self.cache.bytes_max())
+    }
+
+    /// How many locks were dropped instead of released: 0, unless operations were cancelled.
+    pub fn locks_dropped(&self) -> u64 {
+        self.locks.dropped()
+    }
+
+    fn check_key(&self, key: &[u8]) -> Result<(), IndexError> {
+        let (expected, found) = (self.layout.key_bytes, key.len());
+        if found == expected { Ok(()) } else { Err(IndexError::WrongLength { what: "key", expected, found }) }
+    }
+
+    fn check_value(&self, value: &[u8]) -> Result<(), IndexError> {
+        let (expected, found) = (self.layout.value_bytes, value.len());
+        if found == expected {
+            Ok(())
+        } else {
+            Err(IndexError::WrongLength { what: "value", expected, found })
+        }
+    }
+
+    /// The value of `key`, if it has one (Sherman Figure 9).
+    /// [1 RT when the cache knows the leaf; 1 more for each torn copy and each step to the right]
+    ///
+    /// # Errors
+    /// [`IndexError::WrongLength`]; [`IndexError::Damaged`] where the leaf stays torn; the fabric's errors.
+    #[inline]
+    pub async fn get<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<Option<Value>, IndexError> {
+        self.check_key(key)?;
+        let mut retry = Retry::new("get", TORN_TRIES_MAX);
+        let mut way = Way::new("get");
+        let mut at = self.leaf_for(client, key).await?;
+        loop {
+            let leaf = self.read_node(client, at, "get").await?;
+            match whereabouts(&leaf, 0, key) {
+                Whereabouts::Here => match leaf.find(key) {
+                    Ok(found) => return Ok(found.map(|slot| Value::in_leaf(leaf, slot))),
+                    Err(_) => torn(client, &mut retry, at).await?,
+                },
+                elsewhere => at = self.next_leaf(client, elsewhere, key, &mut way).await?,
+            }
+        }
+    }
+
+    /// Where to look for the leaf of `key` after a leaf that was not it: to the right (Lehman and Yao), or from
+    /// the root again.
+    async fn next_leaf<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        whereabouts: Whereabouts,
+        key: &[u8],
+        way: &mut Way,
+    ) -> Result<farwood_fabric::Remote<RawNode>, IndexError> {
+        match whereabouts {
+            Whereabouts::Right(sibling) if way.steps_right < STEPS_RIGHT_MAX => {
+                way.steps_right += 1;
+                self.misled(client, key);
+                Ok(sibling)
+            }
+            _ => {
+                way.steps_right = 0;
+                self.forget(client, key);
+                way.restarts.again(client).await?;
+                self.leaf_for(client, key).await
+            }
+        }
+    }
+}
+
+/// An operation's detours on its way to a node.
+struct Way {
+    steps_right: u32,
+    restarts: Retry,
+}
+
+impl Way {
+    fn new(operation: &'static str) -> Self {
+        Self { steps_right: 0, restarts: Retry::new(operation, RESTARTS_MAX) }
+    }
+}
+
+impl Value {
+    #[inline]
+    fn in_leaf(leaf: descend::Copy<'_>, slot: usize) -> Self {
+        let at = leaf.layout.entry_value(slot);
+        Self { leaf: leaf.bytes, at }
+    }
+}
+
+impl fmt::Debug for Sherman {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sherman")
+            .field("name", &self.entry.name)
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
+    }
+}

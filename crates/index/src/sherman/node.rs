@@ -203,10 +203,14 @@ impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
         self.bytes[COUNT..COUNT + 2].copy_from_slice(&count.to_le_bytes());
     }
 
+    pub(super) fn set_version(&mut self, version: u32) {
+        self.bytes[VERSION..VERSION + 4].copy_from_slice(&version.to_le_bytes());
+    }
+
     /// Raises the version and guards the node, which is about to be written whole.
     pub fn seal(&mut self) {
         let version = self.version().wrapping_add(1);
-        self.bytes[VERSION..VERSION + 4].copy_from_slice(&version.to_le_bytes());
+        self.set_version(version);
         self.reseal_entries();
         match self.layout.consistency {
             Consistency::Versions => versions::seal_node(&mut self.bytes, version),

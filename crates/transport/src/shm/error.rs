@@ -85,6 +85,22 @@ pub enum ShmError {
         /// The rule that it breaks.
         reason: &'static str,
     },
+    /// A pool cannot have these sizes.
+    #[error("pool '{pool}' cannot be created: {why}")]
+    BadShape {
+        /// The pool's name.
+        pool: String,
+        /// What is wrong, and what would be right.
+        why: String,
+    },
+    /// The segments are there, and the pool cannot be used.
+    #[error("pool '{pool}': {error}")]
+    Pool {
+        /// The pool's name.
+        pool: String,
+        /// Why.
+        error: farwood_fabric::FabricError,
+    },
     /// Anything else that the operating system answered.
     #[error("cannot {operation} {}: {source}", path.display())]
     Io {

@@ -9,13 +9,17 @@
 //! | `name.rs` | [`PoolName`], and which file belongs to which pool |
 //! | `pages.rs` | [`Pages`]: which page size a segment can have and has; how much memory is left |
 //! | `presence.rs` | [`Presence`]: which clients' processes are alive, proven by the kernel |
+//! | `pool.rs` | [`ShmPool`], [`ShmFabric`]: the pool as a fabric; [`ShmServer`]: a memory node's own role |
+//! | `immediates.rs` | the queue behind WRITE_WITH_IMM |
 //! | `error.rs` | [`ShmError`]: what can go wrong, where, and what to do about it |
 
 pub mod copying;
 mod draft;
 mod error;
+mod immediates;
 mod name;
 mod pages;
+mod pool;
 mod presence;
 mod segment;
 #[allow(unsafe_code)]
@@ -26,6 +30,7 @@ mod testing;
 pub use error::ShmError;
 pub use name::PoolName;
 pub use pages::Pages;
+pub use pool::{CAPABILITIES, PoolSpec, ShmFabric, ShmMemory, ShmPool, ShmServer, create};
 pub use presence::Presence;
 pub use segment::{Backing, Leftover, PoolFiles, Segment, SegmentDir, SegmentFile, SegmentSpec};
 pub use sys::{Access, Mapping};

@@ -1,0 +1,177 @@
+//! Changes of one entry: put, insert, update, remove (Sherman Figure 7).
+
+use super::descend::{Copy, Whereabouts, damaged, whereabouts};
+use super::leaf::{Change, Placed};
+use super::node::RawNode;
+use super::options::WriteBack;
+use super::{Sherman, Way};
+use crate::error::IndexError;
+use crate::lock::Held;
+use farwood_fabric::{Chain, Client, Fabric, Remote, write};
+
+impl Sherman {
+    /// Stores `value` under `key`; yields whether the key was there before.
+    /// [3 RT when the cache knows the leaf: lock, read, write back with the unlock; 2 when the lock is handed
+    /// over; 4 without command combination; a split adds 3 per level, and 1 where the sibling lies on another
+    /// memory node]
+    ///
+    /// # Errors
+    /// [`IndexError::WrongLength`]; [`IndexError::Damaged`]; [`IndexError::LockHeld`]; a full pool and other errors
+    /// of the fabric. The tree is as before.
+    pub async fn put<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool, IndexError> {
+        self.change(client, key, Change::Put(value), "put").await
+    }
+
+    /// Stores `value` under `key` unless the key is there; yields whether it was stored. Costs and errors as
+    /// [`put`](Self::put).
+    pub async fn insert<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool, IndexError> {
+        self.change(client, key, Change::Insert(value), "insert").await.map(|existed| !existed)
+    }
+
+    /// Replaces the value of `key` if the key is there; yields whether it was. Costs and errors as
+    /// [`put`](Self::put), without splits.
+    pub async fn update<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool, IndexError> {
+        self.change(client, key, Change::Update(value), "update").await
+    }
+
+    /// Removes `key`; yields whether it was there. Costs and errors as [`put`](Self::put), without splits.
+    ///
+    /// Leaves that become empty stay in the tree (the paper merges them; it does not say how).
+    pub async fn remove<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<bool, IndexError> {
+        self.change(client, key, Change::Remove, "remove").await
+    }
+
+    /// Makes a change; yields whether the key was there before.
+    async fn change<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+        change: Change<'_>,
+        operation: &'static str,
+    ) -> Result<bool, IndexError> {
+        self.check_key(key)?;
+        if let Some(value) = change.value() {
+            self.check_value(value)?;
+        }
+        let at = self.leaf_for(client, key).await?;
+        let (held, at, mut leaf) = self.lock_covering(client, at, 0, key, operation).await?;
+        match leaf.place(key, change) {
+            Ok(Placed::Entry { bytes, existed }) => {
+                self.write_back(client, held, at.part(bytes.start as u64), &leaf.bytes[bytes]).await?;
+                Ok(existed)
+            }
+            Ok(Placed::Unchanged) => {
+                held.give_up().await?;
+                Ok(!matches!(change, Change::Update(_) | Change::Remove))
+            }
+            Ok(Placed::Full) => {
+                let Some(value) = change.value() else { unreachable!("a removal needs no room") };
+                self.split_leaf(client, held, at, leaf, (key, value)).await?;
+                Ok(false)
+            }
+            Err(_) => {
+                held.give_up().await?;
+                let what = "an entry is half-written: its writer died in the middle of a WRITE";
+                Err(damaged(operation, at, what.to_owned()))
+            }
+        }
+    }
+
+    /// Locks and reads the node of `level` that covers `key`, at `at` or right of it. Between two nodes no lock
+    /// is held: they may share one. [2 RT; 3 per step]
+    pub(super) async fn lock_covering<'a, F: Fabric>(
+        &'a self,
+        client: &'a Client<F>,
+        at: Remote<RawNode>,
+        level: u8,
+        key: &[u8],
+        operation: &'static str,
+    ) -> Result<(Held<'a, F>, Remote<RawNode>, Copy<'a>), IndexError> {
+        let mut way = Way::new(operation);
+        let mut at = at;
+        loop {
+            let held = self.locks.acquire(client, at, operation).await?;
+            let node = match self.read_locked(client, at, operation).await {
+                Ok(node) => node,
+                Err(error) => {
+                    held.give_up().await?;
+                    return Err(error);
+                }
+            };
+            let seen = whereabouts(&node, level, key);
+            if seen == Whereabouts::Here {
+                return Ok((held, at, node));
+            }
+            held.give_up().await?;
+            at = match level {
+                0 => self.next_leaf(client, seen, key, &mut way).await?,
+                _ => self.next_inner(client, seen, level, key, &mut way).await?,
+            };
+        }
+    }
+
+    /// As [`next_leaf`](Self::next_leaf), for inner nodes. The level exists: nodes of it were seen.
+    async fn next_inner<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        whereabouts: Whereabouts,
+        level: u8,
+        key: &[u8],
+        way: &mut Way,
+    ) -> Result<Remote<RawNode>, IndexError> {
+        if let Whereabouts::Right(sibling) = whereabouts {
+            client.note(|costs| costs.moved += 1);
+            return Ok(sibling);
+        }
+        self.forget(client, key);
+        way.restarts.again(client).await?;
+        match self.descend(client, key, level).await? {
+            Some(at) => Ok(at),
+            None => Err(damaged(
+                way.restarts.operation(),
+                self.entry.root().part(0),
+                format!("level {level} is gone"),
+            )),
+        }
+    }
+
+    /// Writes back part of a node, and releases its lock.
+    /// [1 RT; 2 without command combination, 1 if then the lock is handed over]
+    pub(super) async fn write_back<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        held: Held<'_, F>,
+        to: Remote<[u8]>,
+        bytes: &[u8],
+    ) -> Result<(), IndexError> {
+        let (unlock, local) = held.release();
+        match self.options.write_back {
+            WriteBack::Combined => {
+                client.post(write(to, bytes).then_maybe(unlock)).await?;
+            }
+            WriteBack::Alone => {
+                client.post(write(to, bytes)).await?;
+                if let Some(unlock) = unlock {
+                    client.post(unlock).await?;
+                }
+            }
+        }
+        local.complete();
+        Ok(())
+    }
+}

@@ -1,0 +1,318 @@
+//! From a key to the node that covers it: the cache, the top of the tree, and the way down.
+
+use super::Sherman;
+use super::cached::{CachedInner, Top};
+use super::layout::LEVEL;
+use super::node::{Node, RawNode};
+use crate::error::IndexError;
+use crate::retry::Retry;
+use arc_swap::ArcSwapAny;
+use farwood_fabric::{Checked, Client, Fabric, Remote, read, read_bytes};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Tries at a copy that stays torn, with pauses: some two seconds. Longer than any WRITE takes, its writer being
+/// alive and running.
+pub(super) const TORN_TRIES_MAX: u32 = 2_000;
+/// The same while holding the node's lock, when nobody writes.
+const TORN_TRIES_LOCKED: u32 = 64;
+/// Restarts from the root.
+pub(super) const RESTARTS_MAX: u32 = 10_000;
+/// Steps to the right before the way down is tried afresh.
+pub(super) const STEPS_RIGHT_MAX: u32 = 3;
+
+/// Where a key lies, seen from a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whereabouts {
+    /// In the node.
+    Here,
+    /// In the sibling, or right of it.
+    Right(Remote<RawNode>),
+    /// The pointer was stale: the node is of another level, was freed, or lies right of the key.
+    Astray,
+}
+
+/// A node's copy as it came from afar.
+pub(super) type Copy<'l> = Node<'l, Checked<RawNode>>;
+
+impl Sherman {
+    /// Reads the node at `at`. [1 RT, and 1 for each torn copy]
+    pub(super) async fn read_node<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        at: Remote<RawNode>,
+        operation: &'static str,
+    ) -> Result<Copy<'_>, IndexError> {
+        self.read_until(client, at, Retry::new(operation, TORN_TRIES_MAX)).await
+    }
+
+    /// Reads the node at `at`, whose lock this client holds. [1 RT]
+    pub(super) async fn read_locked<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        at: Remote<RawNode>,
+        operation: &'static str,
+    ) -> Result<Copy<'_>, IndexError> {
+        self.read_until(client, at, Retry::new(operation, TORN_TRIES_LOCKED)).await
+    }
+
+    async fn read_until<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        at: Remote<RawNode>,
+        mut retry: Retry,
+    ) -> Result<Copy<'_>, IndexError> {
+        loop {
+            let copy = client.post(read_bytes(at, self.layout.node_bytes)).await?;
+            match copy.check(&self.layout) {
+                Ok(copy) => return self.decode(at, copy, retry.operation()),
+                Err(_) => torn(client, &mut retry, at).await?,
+            }
+        }
+    }
+
+    /// The node in a copy that is one version.
+    #[inline]
+    pub(super) fn decode(
+        &self,
+        at: Remote<RawNode>,
+        copy: Checked<RawNode>,
+        operation: &'static str,
+    ) -> Result<Copy<'_>, IndexError> {
+        Node::decode(&self.layout, copy).map_err(|what| damaged(operation, at, what))
+    }
+
+    /// The leaf that should cover `key`. [0 RT when the cache knows; else the way down]
+    #[inline]
+    pub(super) async fn leaf_for<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+    ) -> Result<Remote<RawNode>, IndexError> {
+        if let Some(leaf) = self.cached_leaf(key) {
+            client.note(|costs| costs.cache_hits += 1);
+            return Ok(leaf);
+        }
+        client.note(|costs| costs.cache_misses += 1);
+        match self.descend(client, key, 0).await? {
+            Some(leaf) => Ok(leaf),
+            None => unreachable!("every tree has leaves"),
+        }
+    }
+
+    #[inline]
+    fn cached_leaf(&self, key: &[u8]) -> Option<Remote<RawNode>> {
+        self.cache
+            .find(key, |node| node.covers(key).then(|| node.children()[node.child_covering(key)]))
+            .flatten()
+    }
+
+    /// The cached level-1 node that covers `key`.
+    pub(super) fn cached_parent(&self, key: &[u8]) -> Option<Arc<CachedInner>> {
+        self.cache.find(key, |node| node.covers(key).then(|| Arc::clone(node))).flatten()
+    }
+
+    /// Drops what steered towards a node that does not cover `key` (Sherman §4.2.3).
+    pub(super) fn misled<F: Fabric>(&self, client: &Client<F>, key: &[u8]) {
+        client.note(|costs| costs.moved += 1);
+        match self.cached_parent(key) {
+            Some(parent) => self.cache.remove(&parent),
+            None => self.top.store(None),
+        }
+    }
+
+    /// Drops all that is cached of the way to `key`, so that the next way down starts at the root.
+    pub(super) fn forget<F: Fabric>(&self, client: &Client<F>, key: &[u8]) {
+        self.misled(client, key);
+        self.top.store(None);
+    }
+
+    /// The node at `level` that should cover `key`; `None` where the tree is not that high.
+    /// [0 RT from the cached top two levels down to `level` + 1, then 1 per level]
+    pub(super) async fn descend<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+        level: u8,
+    ) -> Result<Option<Remote<RawNode>>, IndexError> {
+        let mut restarts = Retry::new("descend", RESTARTS_MAX);
+        loop {
+            let top = self.top(client).await?;
+            if top.level <= level {
+                return Ok((top.level == level).then_some(top.root));
+            }
+            if let Some(at) = self.descend_from(client, &top, key, level).await? {
+                return Ok(Some(at));
+            }
+            self.forget(client, key);
+            restarts.again(client).await?;
+        }
+    }
+
+    /// From the cached top down; `None` where a pointer on the way was stale.
+    async fn descend_from<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        top: &Top,
+        key: &[u8],
+        level: u8,
+    ) -> Result<Option<Remote<RawNode>>, IndexError> {
+        let Some(root) = &top.node else { unreachable!("a root above level 0 is an inner node") };
+        if !root.covers(key) {
+            return Ok(None);
+        }
+        let child = root.child_covering(key);
+        let (mut at, mut at_level) = (root.children()[child], top.level - 1);
+        while at_level > level {
+            let second = (at_level + 1 == top.level).then(|| &top.below[child]);
+            let known = second.and_then(ArcSwapAny::load_full).filter(|node| node.covers(key));
+            let node = match known {
+                Some(node) => node,
+                None => match self.fetch_inner(client, at, at_level, key).await? {
+                    Some(node) => node,
+                    None => return Ok(None),
+                },
+            };
+            if let Some(slot) = second {
+                slot.store(Some(Arc::clone(&node)));
+            }
+            at = node.children()[node.child_covering(key)];
+            at_level -= 1;
+        }
+        Ok(Some(at))
+    }
+
+    /// Reads the inner node that covers `key` at or right of `at`, and caches it if it is of level 1. `None`: the
+    /// pointer was stale. [1 RT per node]
+    pub(super) async fn fetch_inner<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        at: Remote<RawNode>,
+        level: u8,
+        key: &[u8],
+    ) -> Result<Option<Arc<CachedInner>>, IndexError> {
+        let mut at = at;
+        for _ in 0..=STEPS_RIGHT_MAX {
+            let node = self.read_node(client, at, "descend").await?;
+            match whereabouts(&node, level, key) {
+                Whereabouts::Here => return Ok(Some(self.remember(at, &node, "descend")?)),
+                Whereabouts::Right(sibling) => {
+                    client.note(|costs| costs.moved += 1);
+                    at = sibling;
+                }
+                Whereabouts::Astray => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Caches an inner node that is of level 1.
+    pub(super) fn remember<B: Deref<Target = [u8]>>(
+        &self,
+        at: Remote<RawNode>,
+        node: &Node<'_, B>,
+        operation: &'static str,
+    ) -> Result<Arc<CachedInner>, IndexError> {
+        let cached = CachedInner::copy(at, node).map_err(|what| damaged(operation, at, what.to_owned()))?;
+        let cached = Arc::new(cached);
+        if cached.level == 1 {
+            self.cache.insert(Arc::clone(&cached));
+        }
+        Ok(cached)
+    }
+
+    /// The level-1 node that covers `key`, or `None` where the root is a leaf.
+    pub(super) async fn parent_for<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+    ) -> Result<Option<Arc<CachedInner>>, IndexError> {
+        if let Some(parent) = self.cached_parent(key) {
+            client.note(|costs| costs.cache_hits += 1);
+            return Ok(Some(parent));
+        }
+        client.note(|costs| costs.cache_misses += 1);
+        let mut restarts = Retry::new("scan", RESTARTS_MAX);
+        loop {
+            let Some(at) = self.descend(client, key, 1).await? else { return Ok(None) };
+            if let Some(parent) = self.fetch_inner(client, at, 1, key).await? {
+                return Ok(Some(parent));
+            }
+            self.forget(client, key);
+            restarts.again(client).await?;
+        }
+    }
+
+    /// The top of the tree, as cached. [0 RT; 2 where it is not]
+    pub(super) async fn top<F: Fabric>(&self, client: &Client<F>) -> Result<Arc<Top>, IndexError> {
+        if let Some(top) = self.top.load_full() {
+            return Ok(top);
+        }
+        let root = self.root_word(client).await?;
+        let node = self.read_node(client, root, "descend").await?;
+        let top = match node.level() {
+            0 => Top::leaf(root),
+            _ => Top::inner(
+                CachedInner::copy(root, &node).map_err(|what| damaged("descend", root, what.to_owned()))?,
+            ),
+        };
+        let top = Arc::new(top);
+        self.top.store(Some(Arc::clone(&top)));
+        if let Some(node) = top.node.as_ref().filter(|node| node.level == 1) {
+            self.cache.insert(Arc::clone(node));
+        }
+        Ok(top)
+    }
+
+    /// Where the root is now. [1 RT]
+    pub(super) async fn root_word<F: Fabric>(
+        &self,
+        client: &Client<F>,
+    ) -> Result<Remote<RawNode>, IndexError> {
+        let word = client.post(read(self.entry.root())).await?;
+        let Ok(word) = word.check(&()) else { unreachable!("words are whole") };
+        Remote::from_word(word.word()).ok_or_else(|| {
+            damaged("descend", self.entry.root().part(0), "the root pointer is null".to_owned())
+        })
+    }
+}
+
+/// Notes a torn copy and lets its writer finish.
+pub(super) async fn torn<F: Fabric>(
+    client: &Client<F>,
+    retry: &mut Retry,
+    at: Remote<RawNode>,
+) -> Result<(), IndexError> {
+    client.note(|costs| costs.torn += 1);
+    let operation = retry.operation();
+    retry.again(client).await.map_err(|error| match error {
+        IndexError::Exhausted { tries, .. } => damaged(
+            operation,
+            at,
+            format!(
+                "it stays half-written ({tries} reads): its writer died, or is stopped, in the middle of a WRITE"
+            ),
+        ),
+        other => other,
+    })
+}
+
+/// Where `key` lies, seen from a node that should be of `level` (Sherman §4.2.3: fences and level are checked on
+/// every fetch).
+#[inline]
+pub(super) fn whereabouts<B: Deref<Target = [u8]>>(node: &Node<'_, B>, level: u8, key: &[u8]) -> Whereabouts {
+    if node.level() != level || node.freed() || node.is_right_of(key) {
+        return Whereabouts::Astray;
+    }
+    if !node.is_left_of(key) {
+        return Whereabouts::Here;
+    }
+    node.sibling().map_or(Whereabouts::Astray, Whereabouts::Right)
+}
+
+/// The error for a node that is not what the tree says it is.
+pub(super) fn damaged(operation: &'static str, at: Remote<RawNode>, what: String) -> IndexError {
+    IndexError::Damaged { operation, at: at.to_string(), what }
+}
+
+const _: () = assert!(LEVEL == 8, "the check of a copy looks at the level before the node is decoded");

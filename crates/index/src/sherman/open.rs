@@ -1,0 +1,319 @@
+//! Creating, opening and dropping trees: the directory entry and its parameters.
+//!
+//! ```text
+//! parameters of a Sherman tree in its directory entry (128 bytes, little endian)
+//! +  0  4  key bytes        + 4  4  value bytes       + 8  4  node bytes
+//! + 12  1  leaves: 0 sorted, 1 two-level              + 13 1  consistency: 0 versions, 1 checksum
+//! + 14  1  lock memory: 0 host, 1 device              + 15 1  lock width: 0 word, 1 packed
+//! + 16  1  release: 0 FAA, 1 WRITE                    + 17 1  local locks: 0 none, 1 spinning, 2 queued
+//! + 18  1  hand-overs at most                         + 19 1  write-back: 0 alone, 1 combined
+//! + 20     zero
+//! ```
+
+use super::Sherman;
+use super::layout::{FORMAT, Layout, NODE_BYTES_DEFAULT, Sizes};
+use super::node::{Fences, Node, RawNode};
+use super::options::{Leaves, Options, WriteBack};
+use crate::alloc::Allocator;
+use crate::cache::OrderedCache;
+use crate::consistency::Consistency;
+use crate::error::IndexError;
+use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, NodeLocks, Release};
+use arc_swap::ArcSwapOption;
+use farwood_fabric::chunks;
+use farwood_fabric::directory::{self, Entry, Locked, NAME_BYTES_MAX, NewEntry, PARAMETER_BYTES};
+use farwood_fabric::{Capability, Client, Fabric, NodeId, Remote, client_table, write};
+
+/// The number by which the directory knows Sherman trees.
+pub const KIND: u32 = 1;
+
+/// What a tree is created with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Sizes of keys, values and nodes.
+    pub sizes: Sizes,
+    /// The variant.
+    pub options: Options,
+    /// The consistency scheme of two-level leaves and inner nodes; `None`: from the fabric's capabilities.
+    pub consistency: Option<Consistency>,
+}
+
+impl Default for Config {
+    /// 8-byte keys and values, nodes of 1 KiB, Sherman.
+    fn default() -> Self {
+        let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: NODE_BYTES_DEFAULT };
+        Self { sizes, options: Options::default(), consistency: None }
+    }
+}
+
+impl Sherman {
+    /// Creates the tree `name` and opens it with an index cache of `cache_bytes`.
+    ///
+    /// # Errors
+    /// [`IndexError::IndexExists`], [`IndexError::BadName`], [`IndexError::BadSizes`], [`IndexError::Unsafe`]; a full
+    /// pool or directory.
+    pub async fn create<F: Fabric>(
+        client: &Client<F>,
+        name: &str,
+        config: Config,
+        cache_bytes: usize,
+    ) -> Result<Self, IndexError> {
+        check_name(name)?;
+        let consistency = choose_consistency(client, &config);
+        // The sizes are refused before anything is touched.
+        Layout::new(config.sizes, config.options.leaves, consistency, 0)?;
+        let parameters = encode(&config, consistency);
+        let directory = directory::lock(client).await?;
+        let created = Self::create_locked(client, &directory, name, parameters).await;
+        directory.unlock(client).await?;
+        let entry = created?;
+        Self::assemble(client, entry, cache_bytes).await
+    }
+
+    async fn create_locked<F: Fabric>(
+        client: &Client<F>,
+        directory: &Locked,
+        name: &str,
+        parameters: [u8; PARAMETER_BYTES],
+    ) -> Result<Entry, IndexError> {
+        if directory::find(client, name).await?.is_some() {
+            return Err(IndexError::IndexExists(name.to_owned()));
+        }
+        let new = NewEntry { name, kind: KIND, format: FORMAT, parameters };
+        let entry = directory.reserve(client, &new).await?;
+        // What a client that died while it created or dropped an index here may have left.
+        free_chunks(client, entry.slot).await?;
+        let (layout, _) = decode(&entry)?;
+        let allocator = Allocator::new(entry.slot, layout.node_bytes);
+        let lowest = vec![0; layout.key_bytes];
+        let mut root = Node::empty(&layout, 0, Fences { lower: &lowest, upper: None }, None);
+        root.seal();
+        let at: Remote<RawNode> = allocator.allocate(client).await?;
+        client.post(write(at, root.bytes())).await?;
+        allocator.leave(client).await?;
+        directory.publish(client, &entry, at.word()).await?;
+        Ok(entry)
+    }
+
+    /// Opens the tree `name` with an index cache of `cache_bytes`. Variants of one layout may be open at once;
+    /// `options` other than `None` replace what the tree was created with, where they do not change its layout.
+    ///
+    /// # Errors
+    /// [`IndexError::NoSuchIndex`], [`IndexError::WrongFormat`], [`IndexError::Unsafe`].
+    pub async fn open<F: Fabric>(
+        client: &Client<F>,
+        name: &str,
+        cache_bytes: usize,
+    ) -> Result<Self, IndexError> {
+        let Some(entry) = directory::find(client, name).await? else {
+            return Err(IndexError::NoSuchIndex(name.to_owned()));
+        };
+        Self::assemble(client, entry, cache_bytes).await
+    }
+
+    async fn assemble<F: Fabric>(
+        client: &Client<F>,
+        entry: Entry,
+        cache_bytes: usize,
+    ) -> Result<Self, IndexError> {
+        let (layout, options) = decode(&entry)?;
+        check_capabilities(client, &layout, options)?;
+        client_table::mark_open(client, entry.open_bit()).await?;
+        if !directory::still(client, &entry).await? {
+            return Err(IndexError::NoSuchIndex(entry.name));
+        }
+        let node_bytes = layout.node_bytes;
+        Ok(Self {
+            options,
+            locks: NodeLocks::new(options.lock, client.fabric().shape()),
+            cache: OrderedCache::new(cache_bytes),
+            top: ArcSwapOption::empty(),
+            allocator: Allocator::new(entry.slot, node_bytes),
+            layout,
+            entry,
+        })
+    }
+
+    /// Gives back what this compute node has of the tree's memory and does not use. [1 RT]
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub async fn leave<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
+        self.allocator.leave(client).await
+    }
+}
+
+/// Drops the index `name`, whatever its kind, and frees its memory. No other compute node may have it open, and
+/// this one must not use it again.
+///
+/// # Errors
+/// [`IndexError::NoSuchIndex`]; [`IndexError::InUse`].
+pub async fn drop_index<F: Fabric>(client: &Client<F>, name: &str) -> Result<(), IndexError> {
+    let directory = directory::lock(client).await?;
+    let dropped = drop_locked(client, &directory, name).await;
+    directory.unlock(client).await?;
+    dropped
+}
+
+async fn drop_locked<F: Fabric>(
+    client: &Client<F>,
+    directory: &Locked,
+    name: &str,
+) -> Result<(), IndexError> {
+    let Some(entry) = directory::find(client, name).await? else {
+        return Err(IndexError::NoSuchIndex(name.to_owned()));
+    };
+    if let Err(other) = directory.retire(client, &entry).await? {
+        return Err(IndexError::InUse { name: name.to_owned(), client: other });
+    }
+    free_chunks(client, entry.slot).await?;
+    directory.erase(client, &entry).await?;
+    Ok(())
+}
+
+/// Gives back all chunks of a directory entry that has no index.
+async fn free_chunks<F: Fabric>(client: &Client<F>, slot: u8) -> Result<(), IndexError> {
+    for node in 0..client.fabric().shape().nodes {
+        for used in chunks::in_use(client, NodeId(node)).await? {
+            if used.entry == slot {
+                chunks::give_back(client, used.chunk).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_name(name: &str) -> Result<(), IndexError> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(legal) {
+        return Err(IndexError::BadName(format!(
+            "'{name}' cannot name an index: use 1 to {NAME_BYTES_MAX} letters, digits, '.', '_' or '-'"
+        )));
+    }
+    Ok(())
+}
+
+fn choose_consistency<F: Fabric>(client: &Client<F>, config: &Config) -> Consistency {
+    let capabilities = client.fabric().capabilities();
+    if config.options.leaves == Leaves::Sorted {
+        return Consistency::Checksum;
+    }
+    config.consistency.unwrap_or_else(|| Consistency::for_nodes(config.sizes.node_bytes, capabilities))
+}
+
+fn check_capabilities<F: Fabric>(
+    client: &Client<F>,
+    layout: &Layout,
+    options: Options,
+) -> Result<(), IndexError> {
+    let mut needs = layout.consistency.needs(layout.node_bytes);
+    if options.lock.width == LockWidth::Packed {
+        needs.push(Capability::MaskedCas);
+    }
+    match client.fabric().capabilities().missing(&needs) {
+        None => Ok(()),
+        Some(capability) => Err(IndexError::Unsafe {
+            capability,
+            remedy: "create the index with smaller nodes, with checksums (--consistency checksum), or with 64-bit locks",
+        }),
+    }
+}
+
+fn encode(config: &Config, consistency: Consistency) -> [u8; PARAMETER_BYTES] {
+    let mut bytes = [0; PARAMETER_BYTES];
+    let sizes = [config.sizes.key_bytes, config.sizes.value_bytes, config.sizes.node_bytes];
+    for (at, size) in sizes.into_iter().enumerate() {
+        bytes[4 * at..4 * at + 4].copy_from_slice(&(size as u32).to_le_bytes());
+    }
+    let lock = config.options.lock;
+    let (local, hand_over_max) = match lock.local {
+        LocalLocks::None => (0, 0),
+        LocalLocks::Spinning => (1, 0),
+        LocalLocks::Queued { hand_over_max } => (2, hand_over_max),
+    };
+    let choices = [
+        u8::from(config.options.leaves == Leaves::TwoLevel),
+        u8::from(consistency == Consistency::Checksum),
+        u8::from(lock.memory == LockMemory::Device),
+        u8::from(lock.width == LockWidth::Packed),
+        u8::from(lock.release == Release::Write),
+        local,
+        hand_over_max,
+        u8::from(config.options.write_back == WriteBack::Combined),
+    ];
+    bytes[12..12 + choices.len()].copy_from_slice(&choices);
+    bytes
+}
+
+fn decode(entry: &Entry) -> Result<(Layout, Options), IndexError> {
+    let refuse = |why: String| Err(IndexError::WrongFormat(format!("index '{}': {why}", entry.name)));
+    if entry.kind != KIND {
+        return refuse(format!("it is of kind {}, not a Sherman tree", entry.kind));
+    }
+    if entry.format != FORMAT {
+        let found = entry.format;
+        return refuse(format!(
+            "format {found}, and this program knows {FORMAT}; load it again with this program"
+        ));
+    }
+    let bytes = &entry.parameters;
+    let size = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
+    let choices = &bytes[12..20];
+    if let Some(at) = [0, 1, 2, 3, 4, 7].into_iter().find(|&at| choices[at] > 1) {
+        return refuse(format!("parameter {at} is {}", choices[at]));
+    }
+    let pick = |at: usize| choices[at] == 1;
+    let local = match choices[5] {
+        0 => LocalLocks::None,
+        1 => LocalLocks::Spinning,
+        2 => LocalLocks::Queued { hand_over_max: choices[6] },
+        other => return refuse(format!("local locks of kind {other}")),
+    };
+    let options = Options {
+        leaves: if pick(0) { Leaves::TwoLevel } else { Leaves::Sorted },
+        lock: LockOptions {
+            memory: if pick(2) { LockMemory::Device } else { LockMemory::Host },
+            width: if pick(3) { LockWidth::Packed } else { LockWidth::Word },
+            release: if pick(4) { Release::Write } else { Release::Faa },
+            local,
+        },
+        write_back: if pick(7) { WriteBack::Combined } else { WriteBack::Alone },
+    };
+    let consistency = if pick(1) { Consistency::Checksum } else { Consistency::Versions };
+    let sizes = Sizes { key_bytes: size(0), value_bytes: size(4), node_bytes: size(8) };
+    Ok((Layout::new(sizes, options.leaves, consistency, entry.number)?, options))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options::Variant;
+    use super::*;
+
+    fn entry(parameters: [u8; PARAMETER_BYTES]) -> Entry {
+        Entry { slot: 3, number: 9, name: "t".to_owned(), kind: KIND, format: FORMAT, parameters }
+    }
+
+    #[test]
+    fn parameters_are_read_back() {
+        for (variant, name) in Variant::ALL {
+            for consistency in [Consistency::Versions, Consistency::Checksum] {
+                let config = Config { options: variant.options(), ..Config::default() };
+                let (layout, options) = decode(&entry(encode(&config, consistency))).unwrap();
+                assert_eq!((options, layout.consistency), (config.options, consistency), "{name}");
+                assert_eq!((layout.key_bytes, layout.value_bytes, layout.node_bytes), (8, 8, 1024));
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_parameters_are_refused() {
+        let good = encode(&Config::default(), Consistency::Versions);
+        for (at, value) in [(12, 2), (17, 3), (0, 1), (8, 0)] {
+            let mut bad = good;
+            bad[at] = value;
+            assert!(decode(&entry(bad)).is_err(), "byte {at}");
+        }
+        assert!(decode(&Entry { kind: 2, ..entry(good) }).is_err());
+        assert!(decode(&Entry { format: FORMAT + 1, ..entry(good) }).is_err());
+    }
+}

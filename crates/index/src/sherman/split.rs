@@ -1,0 +1,194 @@
+//! Splits: a new right sibling, then its separator in the parent, and at the top a new root (Sherman §4.5,
+//! Figure 7 lines 18-38; Lehman and Yao).
+//!
+//! Between the write of the split node and that of its parent the tree is as valid as ever: what moved is found
+//! through the sibling pointer. No lock is held across levels.
+
+use super::Sherman;
+use super::descend::{Copy, RESTARTS_MAX};
+use super::inner::Added;
+use super::node::{Fences, LEVELS_MAX, Node, RawNode};
+use super::options::WriteBack;
+use crate::error::IndexError;
+use crate::lock::Held;
+use crate::retry::Retry;
+use farwood_fabric::{Chain, Client, Fabric, FabricError, Remote, Swapped, cas, write};
+
+/// A node that was just split off, and is yet to be made known to the level above.
+pub(super) struct Orphan {
+    pub(super) lower: Vec<u8>,
+    pub(super) at: Remote<RawNode>,
+}
+
+impl Sherman {
+    /// Splits the full leaf at `at`, whose lock is held, places `entry`, and tells the parents.
+    /// [after lock and read: 1 RT, 2 where the sibling lies on another memory node; then 3 per level]
+    pub(super) async fn split_leaf<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        held: Held<'_, F>,
+        at: Remote<RawNode>,
+        mut leaf: Copy<'_>,
+        (key, value): (&[u8], &[u8]),
+    ) -> Result<(), IndexError> {
+        let sibling = match self.allocator.allocate(client).await {
+            Ok(sibling) => sibling,
+            Err(error) => {
+                held.give_up().await?;
+                return Err(error);
+            }
+        };
+        let Ok(mut right) = leaf.split_leaf(sibling, key, value) else {
+            unreachable!("every entry was whole when the leaf was found to be full")
+        };
+        let orphan = Orphan { lower: right.lower().to_vec(), at: sibling };
+        leaf.seal();
+        right.seal();
+        self.write_split(client, held, (at, leaf.bytes()), (sibling, right.bytes())).await?;
+        match self.adopt(client, orphan, 1).await {
+            // The entry is stored, and the sibling is found through its left neighbour: a parent that could not
+            // be told for want of memory costs later searches a step to the right, and no more.
+            Err(IndexError::Fabric(FabricError::PoolFull { .. } | FabricError::NoMemory { .. })) => Ok(()),
+            told => told,
+        }
+    }
+
+    /// Writes a new sibling, then the node that it was split from, then releases the lock, in this order.
+    async fn write_split<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        held: Held<'_, F>,
+        (at, node): (Remote<RawNode>, &[u8]),
+        (sibling, right): (Remote<RawNode>, &[u8]),
+    ) -> Result<(), IndexError> {
+        if at.node() != sibling.node() || self.options.write_back == WriteBack::Alone {
+            client.post(write(sibling, right)).await?;
+            return self.write_back(client, held, at.part(0), node).await;
+        }
+        let (unlock, local) = held.release();
+        client.post(write(sibling, right).then(write(at, node)).then_maybe(unlock)).await?;
+        local.complete();
+        Ok(())
+    }
+
+    /// Enters a split-off node in its parent at `level`, splitting upwards as far as need be.
+    pub(super) async fn adopt<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        orphan: Orphan,
+        level: u8,
+    ) -> Result<(), IndexError> {
+        let mut next = Some((orphan, level));
+        while let Some((orphan, level)) = next {
+            assert!(level < LEVELS_MAX, "a tree of {LEVELS_MAX} levels does not fit any pool");
+            next = self.adopt_at(client, orphan, level).await?.map(|orphan| (orphan, level + 1));
+        }
+        Ok(())
+    }
+
+    /// The same at one level; yields the parent's own new sibling where the parent had to be split.
+    async fn adopt_at<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        orphan: Orphan,
+        level: u8,
+    ) -> Result<Option<Orphan>, IndexError> {
+        let mut growths = Retry::new("split", RESTARTS_MAX);
+        let parent = loop {
+            if let Some(parent) = self.parent_at(client, &orphan.lower, level).await? {
+                break parent;
+            }
+            if self.grow(client, &orphan, level).await? {
+                return Ok(None);
+            }
+            growths.again(client).await?;
+        };
+        let (held, at, mut node) = self.lock_covering(client, parent, level, &orphan.lower, "split").await?;
+        match node.add_child(&orphan.lower, orphan.at) {
+            Added::Yes => {
+                node.seal();
+                self.write_back(client, held, at.part(0), node.bytes()).await?;
+                self.remember(at, &node, "split")?;
+                Ok(None)
+            }
+            Added::Already => {
+                held.give_up().await?;
+                Ok(None)
+            }
+            Added::Full => self.split_inner(client, held, at, node, &orphan).await.map(Some),
+        }
+    }
+
+    /// Where the node of `level` that covers `key` is: from the cache, if it is of level 1 and cached.
+    async fn parent_at<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+        level: u8,
+    ) -> Result<Option<Remote<RawNode>>, IndexError> {
+        match self.cached_parent(key).filter(|_| level == 1) {
+            Some(parent) => Ok(Some(parent.at)),
+            None => self.descend(client, key, level).await,
+        }
+    }
+
+    async fn split_inner<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        held: Held<'_, F>,
+        at: Remote<RawNode>,
+        mut node: Copy<'_>,
+        orphan: &Orphan,
+    ) -> Result<Orphan, IndexError> {
+        let sibling = match self.allocator.allocate(client).await {
+            Ok(sibling) => sibling,
+            Err(error) => {
+                held.give_up().await?;
+                return Err(error);
+            }
+        };
+        let mut right = node.split_inner(sibling);
+        let added = if right.is_right_of(&orphan.lower) {
+            node.add_child(&orphan.lower, orphan.at)
+        } else {
+            right.add_child(&orphan.lower, orphan.at)
+        };
+        assert_eq!(added, Added::Yes, "half a node has room");
+        node.seal();
+        right.seal();
+        self.write_split(client, held, (at, node.bytes()), (sibling, right.bytes())).await?;
+        self.remember(at, &node, "split")?;
+        self.remember(sibling, &right, "split")?;
+        Ok(Orphan { lower: right.lower().to_vec(), at: sibling })
+    }
+
+    /// Gives the tree a new root at `level` over the old one and `orphan`; `false`: the tree is that high already.
+    ///
+    /// Two clients that split at the old root's level may both come here; the CAS lets one of them be first, and
+    /// the other finds a parent. Whatever the new root does not name is reached through sibling pointers: the
+    /// root, old or new, is always the leftmost node of its level. [2 RT to look, 2 to grow]
+    async fn grow<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        orphan: &Orphan,
+        level: u8,
+    ) -> Result<bool, IndexError> {
+        self.top.store(None);
+        let old = self.root_word(client).await?;
+        if self.read_node(client, old, "split").await?.level() >= level {
+            return Ok(false);
+        }
+        let lowest = vec![0; self.layout.key_bytes];
+        let mut root = Node::empty(&self.layout, level, Fences { lower: &lowest, upper: None }, None);
+        root.set_leftmost(old);
+        root.push_child(&orphan.lower, orphan.at);
+        root.seal();
+        let at: Remote<RawNode> = self.allocator.allocate(client).await?;
+        client.post(write(at, root.bytes())).await?;
+        let swap = client.post(cas(self.entry.root(), old.word(), at.word())).await?;
+        if swap != Swapped::Won {
+            self.allocator.unlinked(at);
+        }
+        Ok(swap == Swapped::Won)
+    }
+}

@@ -1,0 +1,257 @@
+//! The walker: visits a whole tree at rest and checks every invariant.
+//!
+//! * every node is one version, of the right index and level, and not freed;
+//! * the nodes of a level follow each other: each begins where its left neighbour ends, the first at the lowest
+//!   key, the last without end;
+//! * a parent's separators are its children's lower fences, and every child lies in the level below;
+//! * keys lie between their leaf's fences, no key is there twice, separators and sorted leaves increase;
+//! * no lock is held.
+//!
+//! A node that its left neighbour links and no parent names is not a fault: the client that split it died, or was
+//! out of memory, before it told the parent. It is counted as half-linked.
+
+use super::Sherman;
+use super::node::{Node, RawNode, compare};
+use super::options::Leaves;
+use crate::error::IndexError;
+use crate::lock::GlobalLock;
+use farwood_fabric::{Checked, Client, Fabric, NodeId, Remote, Torn, Words, read_bytes};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Tries at a node before it counts as torn for good: nobody writes.
+const TORN_TRIES_MAX: usize = 100;
+/// Problems that are reported one by one.
+const PROBLEMS_MAX: usize = 1000;
+/// Bytes of a lock table that are read at a time.
+const TABLE_BYTES_PER_READ: usize = 1024;
+
+/// A violated invariant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where: a node or a lock.
+    pub at: String,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.at, self.what)
+    }
+}
+
+/// What the walker saw.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Walk {
+    /// Nodes of each level, leaves first.
+    pub nodes: Vec<u64>,
+    /// Entries of all leaves.
+    pub entries: u64,
+    /// Entries that the leaves have room for.
+    pub room: u64,
+    /// Nodes that no parent names yet.
+    pub half_linked: u64,
+    /// Violated invariants; at most 1000 are listed.
+    pub problems: Vec<Problem>,
+}
+
+/// What a level calls the nodes of the level below: the lower fence of each, by the word of its pointer.
+type Names = BTreeMap<u64, Vec<u8>>;
+
+impl Walk {
+    fn problem(&mut self, at: impl fmt::Display, what: impl Into<String>) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(Problem { at: at.to_string(), what: what.into() });
+        }
+    }
+}
+
+/// A read copy of a node, whose parts may yet be wrong.
+type Copy<'l> = Node<'l, Checked<RawNode>>;
+
+impl Sherman {
+    /// Walks the tree, which nobody changes meanwhile, and reports every violated invariant. [1 RT per node, and
+    /// per KiB of lock table]
+    ///
+    /// # Errors
+    /// The fabric's. What is wrong with the tree is in the [`Walk`].
+    pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<Walk, IndexError> {
+        let mut walk = Walk::default();
+        let root = self.root_word(client).await?;
+        if let Some(node) = self.walk_read(client, root, &mut walk).await? {
+            let mut first = Some(root);
+            let mut names = Names::from([(root.word(), vec![0; self.layout.key_bytes])]);
+            walk.nodes = vec![0; usize::from(node.level()) + 1];
+            for level in (0..=node.level()).rev() {
+                let Some(leftmost) = first else { break };
+                (first, names) = self.walk_level(client, leftmost, level, names, &mut walk).await?;
+            }
+        }
+        self.walk_locks(client, &mut walk).await?;
+        Ok(walk)
+    }
+
+    /// Walks one level from its leftmost node; yields the leftmost node of the level below, and the names that
+    /// this level has for that one.
+    async fn walk_level<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        leftmost: Remote<RawNode>,
+        level: u8,
+        mut names: Names,
+        walk: &mut Walk,
+    ) -> Result<(Option<Remote<RawNode>>, Names), IndexError> {
+        let mut below = Names::new();
+        let mut first_below = None;
+        let mut lower = vec![0; self.layout.key_bytes];
+        let mut next = Some(leftmost);
+        let mut seen = std::collections::BTreeSet::new();
+        while let Some(at) = next {
+            if !seen.insert(at.word()) {
+                walk.problem(at, "the sibling pointers run in a circle");
+                break;
+            }
+            let Some(node) = self.walk_read(client, at, walk).await? else { break };
+            walk.nodes[usize::from(level)] += 1;
+            check_header(&node, at, level, &lower, walk);
+            match names.remove(&at.word()) {
+                Some(name) if name != node.lower() => {
+                    walk.problem(at, "the parent has another lower fence for it");
+                }
+                Some(_) => {}
+                None => walk.half_linked += 1,
+            }
+            if level == 0 {
+                self.walk_leaf(&node, at, walk);
+            } else {
+                let leftmost = walk_inner(&node, at, &mut below, walk);
+                first_below = first_below.or(leftmost);
+            }
+            next = node.sibling();
+            match (node.upper(), next) {
+                (Some(upper), Some(_)) => lower.copy_from_slice(upper),
+                (None, None) => {}
+                (Some(_), None) => walk.problem(at, "it has an upper fence and no sibling"),
+                (None, Some(_)) => walk.problem(at, "it has a sibling and no upper fence"),
+            }
+        }
+        for at in names.into_keys() {
+            walk.problem(
+                format_args!("{at:#x}"),
+                format!("a parent names it, and level {level} does not link it"),
+            );
+        }
+        Ok((first_below, below))
+    }
+
+    /// Reads a node; `None` where it is no node of this tree, which is noted.
+    async fn walk_read<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        at: Remote<RawNode>,
+        walk: &mut Walk,
+    ) -> Result<Option<Copy<'_>>, IndexError> {
+        for _ in 0..TORN_TRIES_MAX {
+            let copy = client.post(read_bytes(at, self.layout.node_bytes)).await?;
+            match copy.check(&self.layout).map(|copy| Node::decode(&self.layout, copy)) {
+                Ok(Ok(node)) => return Ok(Some(node)),
+                Ok(Err(what)) => {
+                    walk.problem(at, what);
+                    return Ok(None);
+                }
+                Err(Torn) => client.fabric().sleep(0).await,
+            }
+        }
+        walk.problem(at, "the node is half-written: its writer died in the middle of a WRITE");
+        Ok(None)
+    }
+
+    fn walk_leaf(&self, leaf: &Copy<'_>, at: Remote<RawNode>, walk: &mut Walk) {
+        walk.room += self.layout.leaf_capacity as u64;
+        let mut keys = Vec::new();
+        for slot in 0..self.layout.leaf_capacity {
+            match leaf.in_use(slot) {
+                Ok(true) => keys.push(leaf.key(slot)),
+                Ok(false) => {}
+                Err(Torn) => walk.problem(at, format!("entry {slot} is half-written")),
+            }
+        }
+        walk.entries += keys.len() as u64;
+        if keys.iter().any(|key| leaf.is_right_of(key) || leaf.is_left_of(key)) {
+            walk.problem(at, "a key lies outside of the fences");
+        }
+        if self.layout.leaves == Leaves::TwoLevel {
+            keys.sort_unstable();
+        }
+        if keys.windows(2).any(|pair| compare(pair[0], pair[1]) != Ordering::Less) {
+            walk.problem(at, "keys are out of order, or there twice");
+        }
+    }
+
+    /// Every lock of every table must be free.
+    async fn walk_locks<F: Fabric>(&self, client: &Client<F>, walk: &mut Walk) -> Result<(), IndexError> {
+        for node in 0..client.fabric().shape().nodes {
+            let table = GlobalLock::at(self.options.lock, NodeId(node), 0).word();
+            let bytes = GlobalLock::table_bytes(self.options.lock, client.fabric().shape());
+            for offset in (0..bytes).step_by(TABLE_BYTES_PER_READ) {
+                let length = TABLE_BYTES_PER_READ.min(bytes - offset);
+                let words = client.post(read_bytes(table.part::<Words>(offset as u64), length)).await?;
+                let Ok(words) = words.check(&()) else { unreachable!("words are whole") };
+                for (at, word) in words.chunks_exact(8).enumerate() {
+                    if word != [0; 8] {
+                        let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+                        let lock = offset / 8 + at;
+                        let holder = farwood_fabric::LockWord::from_word(word).holder();
+                        let holder = holder.map_or_else(|| format!("{word:#x}"), |holder| holder.to_string());
+                        walk.problem(format!("lock word {lock} of node {node}"), format!("held by {holder}"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_header(node: &Copy<'_>, at: Remote<RawNode>, level: u8, lower: &[u8], walk: &mut Walk) {
+    if node.level() != level {
+        walk.problem(at, format!("it is of level {}, and linked at level {level}", node.level()));
+    }
+    if node.freed() {
+        walk.problem(at, "it is marked as freed, and linked");
+    }
+    if node.lower() != lower {
+        walk.problem(at, "it does not begin where its left neighbour ends");
+    }
+    if node.upper().is_some_and(|upper| upper <= node.lower()) {
+        walk.problem(at, "its fences are out of order");
+    }
+}
+
+/// Checks an inner node and adds its children's names; yields the leftmost child.
+fn walk_inner(
+    node: &Copy<'_>,
+    at: Remote<RawNode>,
+    below: &mut Names,
+    walk: &mut Walk,
+) -> Option<Remote<RawNode>> {
+    for child in 0..=node.count() {
+        let lower = if child == 0 { node.lower() } else { node.separator(child - 1) };
+        if child > 0 && (compare(lower, node.lower()) != Ordering::Greater || node.is_left_of(lower)) {
+            walk.problem(at, "a separator lies outside of the fences");
+        }
+        if child > 1 && compare(node.separator(child - 2), lower) != Ordering::Less {
+            walk.problem(at, "separators are out of order");
+        }
+        match node.child(child) {
+            None => walk.problem(at, format!("child {child} is null")),
+            Some(child) => {
+                if below.insert(child.word(), lower.to_vec()).is_some() {
+                    walk.problem(at, format!("the node at {child} has two parents"));
+                }
+            }
+        }
+    }
+    node.child(0)
+}

@@ -1,0 +1,86 @@
+//! The queue of immediates of a memory node: many senders, one receiver, nobody's death blocks the others.
+//!
+//! ```text
+//! in the transport's own memory, 5 MiB into the segment
+//! +  0   8   tail: where the next immediate goes (a hint: the slots decide)
+//! +  8   8   head: where the receiver is
+//! + 64   8 x 4096 slots
+//!
+//!  63            33  32  31                              0
+//! +-----------------+---+---------------------------------+
+//! |     lap 31      | F |            immediate            |   F = 1: full
+//! +-----------------+---+---------------------------------+
+//! ```
+//!
+//! A slot of lap n is empty until a sender's CAS fills it, and is empty for lap n + 1 when the receiver has
+//! taken it. A sender that dies between filling a slot and moving the tail leaves a hint that the next one
+//! corrects.
+
+use super::sys::{Access, Mapping};
+use farwood_fabric::superblock::{TRANSPORT_BYTES, TRANSPORT_OFFSET};
+use std::thread;
+
+const SLOTS: u64 = 4096;
+const TAIL: u64 = TRANSPORT_OFFSET;
+const HEAD: u64 = TRANSPORT_OFFSET + 8;
+const FIRST_SLOT: u64 = TRANSPORT_OFFSET + 64;
+const FULL: u64 = 1 << 32;
+const LAP_SHIFT: u32 = 33;
+const LAPS: u64 = 1 << 31;
+
+/// One memory node's queue.
+pub(super) struct Immediates<'a> {
+    memory: &'a Mapping,
+}
+
+fn empty(ticket: u64) -> u64 {
+    (ticket / SLOTS % LAPS) << LAP_SHIFT
+}
+
+fn slot_of(ticket: u64) -> u64 {
+    FIRST_SLOT + 8 * (ticket % SLOTS)
+}
+
+impl<'a> Immediates<'a> {
+    /// The queue in a memory node's segment.
+    pub(super) fn of(memory: &'a Mapping) -> Self {
+        Self { memory }
+    }
+
+    /// Adds an immediate; waits while the queue is full.
+    pub(super) fn send(&self, immediate: u32) -> Result<(), Access> {
+        loop {
+            let ticket = self.memory.load(TAIL)?;
+            let empty = empty(ticket);
+            let found =
+                self.memory.compare_exchange(slot_of(ticket), empty, empty | FULL | u64::from(immediate))?;
+            if found == empty {
+                self.memory.compare_exchange(TAIL, ticket, ticket + 1)?;
+                return Ok(());
+            }
+            if found & !(FULL - 1) == empty | FULL {
+                // Filled by another, who has not moved the tail yet, or never will.
+                self.memory.compare_exchange(TAIL, ticket, ticket + 1)?;
+            } else {
+                // Full since the lap before: the receiver is behind.
+                thread::yield_now();
+            }
+        }
+    }
+
+    /// Takes the oldest immediate, if there is one. Only one process receives.
+    pub(super) fn receive(&self) -> Option<u32> {
+        const WITHIN: &str = "the queue lies within the segment";
+        let ticket = self.memory.load(HEAD).expect(WITHIN);
+        let slot = self.memory.load(slot_of(ticket)).expect(WITHIN);
+        if slot & !(FULL - 1) != empty(ticket) | FULL {
+            return None;
+        }
+        self.memory.write_up(slot_of(ticket), &empty(ticket + SLOTS).to_ne_bytes()).expect(WITHIN);
+        self.memory.write_up(HEAD, &(ticket + 1).to_ne_bytes()).expect(WITHIN);
+        Some(slot as u32)
+    }
+}
+
+const _: () = assert!(64 + 8 * SLOTS <= TRANSPORT_BYTES);
+const _: () = assert!(LAP_SHIFT + LAPS.trailing_zeros() == u64::BITS);

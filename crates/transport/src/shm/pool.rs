@@ -1,0 +1,522 @@
+//! A pool of shared-memory nodes, and this process's attachment to it.
+
+use super::error::ShmError;
+use super::immediates::Immediates;
+use super::name::PoolName;
+use super::pages::Pages;
+use super::presence::Presence;
+use super::segment::{Backing, Segment, SegmentDir, SegmentSpec};
+use super::sys::{Access, Mapping};
+use crate::runtime::block_on;
+use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
+use farwood_fabric::{
+    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LocalMemory, Memory, NodeId, Op,
+    PoolShape, Revocation, Server, client_table,
+};
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::task::Poll;
+use std::time::Instant;
+
+/// What two processors that copy through shared memory promise.
+///
+/// READs copy downward and WRITEs upward, so that a pair of versions proves a copy of any size whole
+/// ([`copying`](super::copying)); nothing above a word is whole by itself; and a process that dies in the middle
+/// of a WRITE leaves half of it.
+pub const CAPABILITIES: Capabilities = Capabilities {
+    version_pair_bytes_max: usize::MAX,
+    whole_bytes: 8,
+    write_upward: true,
+    atomic_then_read: true,
+    arrival_sees_write: true,
+    masked_cas: true,
+    write_survives_writer: false,
+    cpu_sees_write: true,
+};
+
+/// A pool to be created.
+#[derive(Clone, Debug)]
+pub struct PoolSpec {
+    /// The name.
+    pub name: PoolName,
+    /// Memory nodes.
+    pub nodes: u16,
+    /// Host memory of each, bytes.
+    pub host_bytes: u64,
+    /// Device memory of each, bytes.
+    pub device_bytes: u64,
+    /// Whether all of it is taken at once.
+    pub backing: Backing,
+}
+
+/// The memory nodes of a pool, mapped into this process.
+struct Nodes {
+    shape: PoolShape,
+    segments: Vec<Arc<Segment>>,
+    capabilities: Capabilities,
+    /// The moment from which time is counted.
+    start: Instant,
+}
+
+/// This process's attachment to a pool: a compute node. Clones share it.
+#[derive(Clone)]
+pub struct ShmPool(Arc<Attachment>);
+
+struct Attachment {
+    nodes: Nodes,
+    presence: Presence,
+    identity: ClientId,
+}
+
+/// Creates the pool's segments, node 0 last: nobody can open the pool before it is whole.
+///
+/// # Errors
+/// [`ShmError::Exists`], [`ShmError::NoSpace`], [`ShmError::BadShape`] and the system's.
+pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
+    let shape = PoolShape {
+        pool: RandomState::new().build_hasher().finish(),
+        nodes: spec.nodes,
+        host_bytes: spec.host_bytes,
+        device_bytes: spec.device_bytes,
+    };
+    if let Some(why) = shape.refuse() {
+        return Err(ShmError::BadShape { pool: spec.name.to_string(), why });
+    }
+    let mut made = Vec::new();
+    for node in (0..spec.nodes).rev() {
+        let segment = SegmentSpec {
+            backing: spec.backing,
+            ..SegmentSpec::new(spec.name.clone(), node, spec.host_bytes + spec.device_bytes)
+        };
+        match dir.create(&segment, |segment| initialise(segment, &shape, node)) {
+            Ok(segment) => made.push(segment),
+            Err(error) => {
+                for segment in made {
+                    dir.remove_segment(&spec.name, segment.node())?;
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes the superblock of a new memory node. The chunk that it lies in, and the device memory, get their pages.
+fn initialise(segment: &Segment, shape: &PoolShape, node: u16) -> Result<(), ShmError> {
+    segment.provision(0, farwood_fabric::chunks::CHUNK_BYTES)?;
+    segment.provision(shape.host_bytes, shape.device_bytes)?;
+    let header = shape.header(NodeId(node));
+    let mut writes = vec![(HEADER_OFFSET, header.to_vec())];
+    writes.extend(PoolShape::first_words().map(|(offset, word)| (offset, word.to_le_bytes().to_vec())));
+    for (offset, bytes) in writes {
+        segment.mapping().write_up(offset, &bytes).expect("the superblock lies within its segment");
+    }
+    Ok(())
+}
+
+impl ShmPool {
+    /// Attaches this process to a pool, as a new compute node.
+    ///
+    /// # Errors
+    /// [`ShmError::NotFound`], [`ShmError::Permission`], [`ShmError::TooSmall`]; [`ShmError::Pool`] where what is
+    /// there is no pool of this version, or all client slots are taken.
+    pub fn open(dir: &SegmentDir, name: &PoolName) -> Result<Self, ShmError> {
+        Self::open_promising(dir, name, CAPABILITIES)
+    }
+
+    /// As [`open`](Self::open), promising less than is true: so that tests see what an index does without.
+    pub fn open_promising(
+        dir: &SegmentDir,
+        name: &PoolName,
+        capabilities: Capabilities,
+    ) -> Result<Self, ShmError> {
+        let nodes = Nodes::open(dir, name, capabilities)?;
+        let presence = Presence::new(Arc::clone(&nodes.segments[0]));
+        let identity = enter(&nodes, &presence)?;
+        Ok(Self(Arc::new(Attachment { nodes, presence, identity })))
+    }
+
+    /// A new client of this compute node, for the calling thread.
+    pub fn client(&self) -> Client<ShmFabric> {
+        Client::new(ShmFabric { pool: Arc::clone(&self.0), failed: RefCell::new(None) })
+    }
+
+    /// The memory nodes and their sizes.
+    pub fn shape(&self) -> &PoolShape {
+        &self.0.nodes.shape
+    }
+
+    /// Who this compute node is.
+    pub fn identity(&self) -> ClientId {
+        self.0.identity
+    }
+
+    /// The pages that each memory node lies in, and the bytes of it that have pages.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn memory(&self) -> Result<Vec<(Pages, u64)>, ShmError> {
+        self.0.nodes.segments.iter().map(|segment| Ok((segment.pages(), segment.bytes_resident()?))).collect()
+    }
+
+    /// The server role of memory node `node`. At most one process plays it.
+    pub fn server(&self, node: NodeId) -> Option<ShmServer> {
+        let segment = self.0.nodes.segments.get(usize::from(node.0))?;
+        let memory = ShmMemory { segment: Arc::clone(segment), node, host_bytes: self.shape().host_bytes };
+        Some(ShmServer { memory })
+    }
+}
+
+/// Takes a slot of the client table: one whose lock in the presence file is free, which proves that nobody else
+/// has it, or that whoever had it is gone.
+fn enter(nodes: &Nodes, presence: &Presence) -> Result<ClientId, ShmError> {
+    let client = Client::new(Nameless(nodes));
+    let process = u64::from(std::process::id());
+    for slot in 0..client_table::CLIENTS_MAX as u16 {
+        if !presence.claim(u32::from(slot))? {
+            continue;
+        }
+        let entered = block_on(client_table::enter(&client, slot, process));
+        if let Some(identity) = entered.map_err(|error| nodes.refuse(error))? {
+            return Ok(identity);
+        }
+        presence.release(u32::from(slot))?;
+    }
+    Err(nodes.refuse(FabricError::NoClientSlot { slots: client_table::CLIENTS_MAX }))
+}
+
+impl Drop for Attachment {
+    /// Leaves the client table. Should that fail, the process's end will do.
+    fn drop(&mut self) {
+        let client = Client::new(Nameless(&self.nodes));
+        let _ = block_on(client_table::expire(&client, self.identity));
+        let _ = self.presence.release(u32::from(self.identity.slot));
+    }
+}
+
+impl Nodes {
+    fn open(dir: &SegmentDir, name: &PoolName, capabilities: Capabilities) -> Result<Self, ShmError> {
+        let first = dir.open(name, 0, HEADER_OFFSET + HEADER_BYTES as u64)?;
+        let refuse = |error| ShmError::Pool { pool: name.to_string(), error };
+        let mut header = [0; HEADER_BYTES / 8];
+        first.mapping().read_down(HEADER_OFFSET, &mut header).expect("the segment has a superblock's size");
+        let header: Vec<u8> = header.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let shape = PoolShape::from_header(NodeId(0), &header).map_err(refuse)?;
+        let bytes = shape.host_bytes + shape.device_bytes;
+        let mut segments = Vec::new();
+        for node in 0..shape.nodes {
+            let segment = dir.open(name, node, bytes)?;
+            let mut header = [0; HEADER_BYTES / 8];
+            segment.mapping().read_down(HEADER_OFFSET, &mut header).expect("its size was checked");
+            let header: Vec<u8> = header.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            if PoolShape::from_header(NodeId(node), &header).map_err(refuse)? != shape {
+                let why = "it belongs to another pool of the same name".to_owned();
+                return Err(refuse(FabricError::NotAPool { node: NodeId(node), why }));
+            }
+            segments.push(Arc::new(segment));
+        }
+        Ok(Self { shape, segments, capabilities, start: Instant::now() })
+    }
+
+    fn refuse(&self, error: FabricError) -> ShmError {
+        ShmError::Pool { pool: self.segments[0].name().to_string(), error }
+    }
+
+    /// The mapping and the place in it of `bytes` bytes at `at`.
+    #[inline]
+    fn place(&self, at: Address, bytes: usize) -> Result<(&Mapping, u64), FabricError> {
+        let (start, limit) = match at.memory() {
+            Memory::Host => (0, self.shape.host_bytes),
+            Memory::Device => (self.shape.host_bytes, self.shape.device_bytes),
+        };
+        let segment = self.segments.get(usize::from(at.node().0));
+        match segment {
+            Some(segment) if at.offset() + bytes as u64 <= limit => {
+                Ok((segment.mapping(), start + at.offset()))
+            }
+            _ => Err(FabricError::OutOfRange { at, bytes }),
+        }
+    }
+
+    /// Executes a doorbell, verb after verb.
+    #[inline]
+    fn execute(&self, doorbell: &mut Doorbell) -> Result<(), FabricError> {
+        let (requests, payload) = doorbell.parts_mut();
+        if requests.len() > 1 {
+            // Several READs miss the processor's caches at the same time instead of one after the other.
+            for request in &*requests {
+                if let Op::Read { into } = &request.op
+                    && let Ok((mapping, offset)) = self.place(request.at, into.len())
+                {
+                    mapping.prefetch(offset, into.len() as u64);
+                }
+            }
+        }
+        let mut placed = false;
+        for request in requests {
+            self.execute_one(request.at, &mut request.op, payload)?;
+            placed = matches!(request.op, Op::Write { .. });
+        }
+        if placed {
+            // A store may wait in the processor's store buffer while a later load is served. What arrives after
+            // this post has been answered sees its WRITEs: an atomic behind them would see to that, as this does.
+            fence(Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn execute_one(&self, at: Address, op: &mut Op, payload: &[u8]) -> Result<(), FabricError> {
+        let fault = |bytes: usize| {
+            move |access| match access {
+                Access::OutOfRange => FabricError::OutOfRange { at, bytes },
+                Access::Misaligned => FabricError::Misaligned { at },
+            }
+        };
+        match op {
+            Op::Read { into } => {
+                let bytes = into.len();
+                let (mapping, offset) = self.place(at, bytes)?;
+                mapping.read_down(offset, into.words_mut()).map_err(fault(bytes))
+            }
+            Op::Write { data, immediate } => {
+                let (mapping, offset) = self.place(at, data.len())?;
+                mapping.write_up(offset, &payload[data.clone()]).map_err(fault(data.len()))?;
+                match immediate {
+                    Some(immediate) => Immediates::of(mapping).send(*immediate).map_err(fault(8)),
+                    None => Ok(()),
+                }
+            }
+            Op::Cas { compare, swap, old } => {
+                let (mapping, offset) = self.place(at, 8)?;
+                *old = mapping.compare_exchange(offset, *compare, *swap).map_err(fault(8))?;
+                Ok(())
+            }
+            Op::MaskedCas { compare, compare_mask, swap, swap_mask, old } => {
+                let (mapping, offset) = self.place(at, 8)?;
+                let swapped =
+                    mapping.masked_compare_exchange(offset, *compare, *compare_mask, *swap, *swap_mask);
+                *old = swapped.map_err(fault(8))?;
+                Ok(())
+            }
+            Op::Faa { add, old } => {
+                let (mapping, offset) = self.place(at, 8)?;
+                *old = mapping.fetch_add(offset, *add).map_err(fault(8))?;
+                Ok(())
+            }
+            Op::Answered => unreachable!("answers are taken out after the doorbell is done"),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    async fn sleep(&self, nanoseconds: u64) {
+        let mut deadline = None;
+        poll_fn(|context| {
+            let now = if nanoseconds == 0 && deadline.is_some() { u64::MAX } else { self.now() };
+            if now >= *deadline.get_or_insert_with(|| now.saturating_add(nanoseconds.max(1))) {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn provision(&self, at: Address, bytes: u64) -> Result<(), FabricError> {
+        let (_, offset) = self.place(at, bytes as usize)?;
+        let segment = &self.segments[usize::from(at.node().0)];
+        let no_memory = |error: ShmError| FabricError::NoMemory { node: at.node(), why: error.to_string() };
+        segment.provision(offset, bytes).map_err(no_memory)
+    }
+}
+
+/// One client's connection to a shared-memory pool. Posts are done when they return.
+pub struct ShmFabric {
+    pool: Arc<Attachment>,
+    /// What went wrong with a detached post.
+    failed: RefCell<Option<FabricError>>,
+}
+
+impl Fabric for ShmFabric {
+    #[inline]
+    fn capabilities(&self) -> &Capabilities {
+        &self.pool.nodes.capabilities
+    }
+
+    #[inline]
+    fn shape(&self) -> &PoolShape {
+        &self.pool.nodes.shape
+    }
+
+    #[inline]
+    fn identity(&self) -> ClientId {
+        self.pool.identity
+    }
+
+    #[inline]
+    fn submit(&self, mut doorbell: Doorbell) -> impl Future<Output = Result<Doorbell, FabricError>> {
+        let earlier = self.failed.take();
+        let done = earlier.map_or_else(|| self.pool.nodes.execute(&mut doorbell), Err);
+        std::future::ready(done.map(|()| doorbell))
+    }
+
+    fn submit_detached(&self, mut doorbell: Doorbell) -> Option<Doorbell> {
+        if let Err(error) = self.pool.nodes.execute(&mut doorbell) {
+            self.failed.replace(Some(error));
+        }
+        Some(doorbell)
+    }
+
+    fn now(&self) -> u64 {
+        self.pool.nodes.now()
+    }
+
+    fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+        self.pool.nodes.sleep(nanoseconds)
+    }
+
+    /// A client is gone when the kernel has dropped its process's lock in the presence file, which it does only
+    /// when all threads of the process have stopped.
+    async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
+        let table = Client::new(self);
+        if !client_table::look(&table, client.slot).await?.is(client) {
+            return Ok(Revocation::Gone);
+        }
+        let gone = client.slot != self.pool.identity.slot
+            && self.pool.presence.is_gone(u32::from(client.slot)).unwrap_or(false);
+        if !gone {
+            return Ok(Revocation::Alive);
+        }
+        client_table::expire(&table, client).await?;
+        Ok(Revocation::Gone)
+    }
+
+    fn provision(&self, at: Address, bytes: u64) -> impl Future<Output = Result<(), FabricError>> {
+        std::future::ready(self.pool.nodes.provision(at, bytes))
+    }
+}
+
+/// The connection of a process that is not in the client table: while it enters, and when it leaves.
+struct Nameless<'a>(&'a Nodes);
+
+impl Fabric for Nameless<'_> {
+    fn capabilities(&self) -> &Capabilities {
+        &self.0.capabilities
+    }
+
+    fn shape(&self) -> &PoolShape {
+        &self.0.shape
+    }
+
+    fn identity(&self) -> ClientId {
+        unreachable!("who enters or leaves the client table asks for no identity")
+    }
+
+    fn submit(&self, mut doorbell: Doorbell) -> impl Future<Output = Result<Doorbell, FabricError>> {
+        std::future::ready(self.0.execute(&mut doorbell).map(|()| doorbell))
+    }
+
+    fn submit_detached(&self, mut doorbell: Doorbell) -> Option<Doorbell> {
+        // Nobody here posts detached verbs; their failure would have nobody to be told.
+        let _ = self.0.execute(&mut doorbell);
+        Some(doorbell)
+    }
+
+    fn now(&self) -> u64 {
+        self.0.now()
+    }
+
+    fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+        self.0.sleep(nanoseconds)
+    }
+
+    fn revoke(&self, _: ClientId) -> impl Future<Output = Result<Revocation, FabricError>> {
+        std::future::ready(Ok(Revocation::Alive))
+    }
+
+    fn provision(&self, at: Address, bytes: u64) -> impl Future<Output = Result<(), FabricError>> {
+        std::future::ready(self.0.provision(at, bytes))
+    }
+}
+
+/// A memory node's own view of its memory.
+pub struct ShmMemory {
+    segment: Arc<Segment>,
+    node: NodeId,
+    host_bytes: u64,
+}
+
+impl ShmMemory {
+    fn checked(&self, offset: u64) -> Result<(), FabricError> {
+        let Some(at) = Address::new(self.node, Memory::Host, offset) else {
+            return Ok(());
+        };
+        if offset.saturating_add(8) > self.host_bytes {
+            return Err(FabricError::OutOfRange { at, bytes: 8 });
+        }
+        if offset.is_multiple_of(8) { Ok(()) } else { Err(FabricError::Misaligned { at }) }
+    }
+}
+
+impl LocalMemory for ShmMemory {
+    fn load(&self, offset: u64) -> Result<u64, FabricError> {
+        self.checked(offset)?;
+        Ok(self.segment.mapping().load(offset).expect("the offset was checked"))
+    }
+
+    fn store(&self, offset: u64, word: u64) -> Result<(), FabricError> {
+        self.checked(offset)?;
+        self.segment.mapping().write_up(offset, &word.to_ne_bytes()).expect("the offset was checked");
+        Ok(())
+    }
+}
+
+/// The server role of one memory node.
+pub struct ShmServer {
+    memory: ShmMemory,
+}
+
+impl Server for ShmServer {
+    type Local = ShmMemory;
+
+    fn local(&self) -> &ShmMemory {
+        &self.memory
+    }
+
+    async fn receive(&self) -> Result<u32, FabricError> {
+        poll_fn(|context| {
+            if let Some(immediate) = Immediates::of(self.memory.segment.mapping()).receive() {
+                return Poll::Ready(Ok(immediate));
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await
+    }
+
+    async fn compute(&self, _: u64) {}
+}
+
+impl std::fmt::Debug for ShmPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShmPool").field("shape", self.shape()).field("identity", &self.identity()).finish()
+    }
+}
+
+impl std::fmt::Debug for ShmFabric {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShmFabric").field("identity", &self.pool.identity).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for ShmServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShmServer").field("node", &self.memory.node).finish_non_exhaustive()
+    }
+}
