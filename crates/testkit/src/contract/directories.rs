@@ -1,0 +1,136 @@
+//! The directory of named indexes, and its lock.
+
+use crate::harness::Harness;
+use farwood_fabric::client_table;
+use farwood_fabric::directory::{self, DIRECTORY_ENTRIES, Entry, NAME_BYTES_MAX, NewEntry, PARAMETER_BYTES};
+use farwood_fabric::{Client, Fabric, FabricError};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+fn new(name: &str) -> NewEntry<'_> {
+    NewEntry { name, kind: 7, format: 3, parameters: [0x5A; PARAMETER_BYTES] }
+}
+
+/// Creates an index that is nothing but its entry.
+async fn create<F: Fabric>(client: &Client<F>, name: &str, root: u64) -> Entry {
+    let lock = directory::lock(client).await.expect("the lock can be had");
+    let entry = lock.reserve(client, &new(name)).await.expect("the directory has room");
+    lock.publish(client, &entry, root).await.expect("a post");
+    lock.unlock(client).await.expect("a post");
+    entry
+}
+
+/// Drops an index that nobody else has open.
+async fn remove<F: Fabric>(client: &Client<F>, entry: &Entry) {
+    let lock = directory::lock(client).await.expect("the lock can be had");
+    assert_eq!(lock.retire(client, entry).await, Ok(Ok(())), "nobody has {} open", entry.name);
+    lock.erase(client, entry).await.expect("a post");
+    lock.unlock(client).await.expect("a post");
+}
+
+pub(super) fn an_index_is_found_from_publication_to_retirement<H: Harness>(harness: &H) {
+    harness.block_on(async {
+        let client = harness.client();
+        let longest = "ü".repeat(NAME_BYTES_MAX / 2) + "x";
+        let mut numbers = Vec::new();
+        for name in ["contract", "contract", &longest, ""] {
+            assert_eq!(directory::find(&client, name).await, Ok(None), "{name:?} is not there yet");
+            let lock = directory::lock(&client).await.expect("the lock can be had");
+            let entry = lock.reserve(&client, &new(name)).await.expect("the directory has room");
+            assert_eq!(directory::find(&client, name).await, Ok(None), "{name:?} is only reserved");
+            lock.publish(&client, &entry, 0xF00D).await.expect("a post");
+            lock.unlock(&client).await.expect("a post");
+            let found = directory::find(&client, name).await.expect("READs").expect("it is published");
+            assert_eq!(found, entry, "what is found is what was reserved");
+            let expected = (name, 7, 3, [0x5A; PARAMETER_BYTES]);
+            assert_eq!((found.name.as_str(), found.kind, found.format, found.parameters), expected);
+            assert_eq!(crate::harness::peek_word(&client, entry.root()).await, Ok(0xF00D), "the root");
+            assert!(directory::list(&client).await.expect("READs").contains(&entry), "{name:?} is listed");
+            assert_eq!(directory::still(&client, &entry).await, Ok(true));
+            remove(&client, &entry).await;
+            assert_eq!(directory::find(&client, name).await, Ok(None), "{name:?} is gone");
+            assert_eq!(directory::still(&client, &entry).await, Ok(false));
+            assert!(!directory::list(&client).await.expect("READs").contains(&entry), "{name:?} is gone");
+            assert!(!numbers.contains(&entry.number), "two indexes have the number {}", entry.number);
+            numbers.push(entry.number);
+        }
+    });
+}
+
+pub(super) fn the_directory_lock_excludes<H: Harness>(harness: &H) {
+    const ROUNDS: u64 = 50;
+    let (inside, entered) = (AtomicU64::new(0), AtomicU64::new(0));
+    harness.together(4, async |_, client| {
+        for _ in 0..ROUNDS {
+            let lock = directory::lock(&client).await.expect("the lock can be had");
+            assert_eq!(inside.fetch_add(1, SeqCst), 0, "two clients hold the directory's lock");
+            client.fabric().sleep(0).await;
+            entered.fetch_add(1, SeqCst);
+            assert_eq!(inside.fetch_sub(1, SeqCst), 1, "two clients hold the directory's lock");
+            lock.unlock(&client).await.expect("a post");
+        }
+    });
+    assert_eq!(entered.into_inner(), 4 * ROUNDS, "everybody had the lock every time");
+}
+
+pub(super) fn a_name_is_given_once<H: Harness>(harness: &H) {
+    for round in 0..10 {
+        let created = harness.together(4, async |_, client| {
+            let lock = directory::lock(&client).await.expect("the lock can be had");
+            let mut created = None;
+            if directory::find(&client, "wanted").await.expect("READs").is_none() {
+                let entry = lock.reserve(&client, &new("wanted")).await.expect("the directory has room");
+                lock.publish(&client, &entry, 1).await.expect("a post");
+                created = Some(entry);
+            }
+            lock.unlock(&client).await.expect("a post");
+            created
+        });
+        let created: Vec<Entry> = created.into_iter().flatten().collect();
+        assert_eq!(created.len(), 1, "round {round}: one client creates, the others find: {created:?}");
+        harness.block_on(async {
+            let client = harness.client();
+            let listed = directory::list(&client).await.expect("READs");
+            let named = listed.iter().filter(|entry| entry.name == "wanted").count();
+            assert_eq!(named, 1, "one index of that name");
+            remove(&client, &created[0]).await;
+        });
+    }
+}
+
+pub(super) fn an_index_in_use_is_not_retired<H: Harness>(harness: &H) {
+    harness.block_on(async {
+        let (client, user) = (harness.client(), harness.stranger());
+        let entry = create(&client, "in use", 1).await;
+        client_table::mark_open(&user, entry.open_bit()).await.expect("posts");
+        let lock = directory::lock(&client).await.expect("the lock can be had");
+        let refused = lock.retire(&client, &entry).await;
+        assert_eq!(refused, Ok(Err(user.fabric().identity())), "who has it open is named");
+        lock.unlock(&client).await.expect("a post");
+        assert_eq!(directory::find(&client, "in use").await, Ok(Some(entry.clone())), "it is still there");
+        // Who leaves has nothing open.
+        drop(user);
+        // Having it open oneself does not keep one from dropping it.
+        client_table::mark_open(&client, entry.open_bit()).await.expect("posts");
+        remove(&client, &entry).await;
+    });
+}
+
+pub(super) fn a_full_directory_says_so<H: Harness>(harness: &H) {
+    harness.block_on(async {
+        let client = harness.client();
+        let mut entries = Vec::new();
+        for number in 0..DIRECTORY_ENTRIES {
+            entries.push(create(&client, &format!("index {number}"), 1).await);
+        }
+        let lock = directory::lock(&client).await.expect("the lock can be had");
+        let full = lock.reserve(&client, &new("one too many")).await;
+        let expected = FabricError::NoDirectoryEntry { entries: DIRECTORY_ENTRIES };
+        assert_eq!(full.err(), Some(expected), "all entries are taken");
+        lock.unlock(&client).await.expect("a post");
+        assert_eq!(directory::list(&client).await.map(|all| all.len()), Ok(DIRECTORY_ENTRIES));
+        for entry in &entries {
+            remove(&client, entry).await;
+        }
+        assert_eq!(directory::list(&client).await.map(|all| all.len()), Ok(0), "all are gone");
+    });
+}

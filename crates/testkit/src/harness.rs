@@ -1,0 +1,254 @@
+//! How a test gets clients, runs them together, and finds memory to play on.
+
+use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
+use farwood_fabric::{
+    Address, Client, Fabric, FabricError, Memory, NodeId, Object, PoolShape, Remote, Server, Torn,
+    read_bytes, write,
+};
+use std::cell::Cell;
+use std::future::Future;
+use std::panic::resume_unwind;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+/// A pool of memory nodes under test, which nobody else uses.
+pub trait Harness {
+    /// The fabric under test.
+    type Fabric: Fabric;
+
+    /// A new client, for the calling thread. Clients may be of one compute node, and share its identity.
+    fn client(&self) -> Client<Self::Fabric>;
+
+    /// A new client, for the calling thread, of a compute node of its own: it shares its identity with nobody.
+    fn stranger(&self) -> Client<Self::Fabric>;
+
+    /// Runs one client's work to its end on the calling thread.
+    fn block_on<T>(&self, work: impl Future<Output = T>) -> T;
+
+    /// Runs `count` clients at the same time, each with a client of its own, and collects what they return in
+    /// the order of their numbers. Odd numbers are [strangers](Self::stranger). Fabrics of threads use [`on_threads`], fabrics of one thread
+    /// [`taking_turns`]; work that waits for another client must therefore await something of the fabric.
+    fn together<T: Send>(
+        &self,
+        count: usize,
+        work: impl AsyncFn(usize, Client<Self::Fabric>) -> T + Sync,
+    ) -> Vec<T>;
+
+    /// What the pool was made as: what every client must find.
+    fn shape(&self) -> PoolShape;
+}
+
+/// A harness whose memory nodes have servers.
+pub trait ServerHarness: Harness {
+    /// A memory node's server.
+    type Server: Server;
+
+    /// The server of memory node `node`, for the calling thread.
+    fn server(&self, node: NodeId) -> Self::Server;
+
+    /// Runs the server of memory node 0 and one client at the same time.
+    fn serve<S: Send, C: Send>(
+        &self,
+        server: impl AsyncFnOnce(Self::Server) -> S + Send,
+        client: impl AsyncFnOnce(Client<Self::Fabric>) -> C + Send,
+    ) -> (S, C);
+}
+
+/// [`Harness::together`] for a fabric of threads: a thread for each client.
+pub fn on_threads<H: Harness + Sync, T: Send>(
+    harness: &H,
+    count: usize,
+    work: impl AsyncFn(usize, Client<H::Fabric>) -> T + Sync,
+) -> Vec<T> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let run = |number| scope.spawn(move || harness.block_on(work(number, numbered(harness, number))));
+        let threads: Vec<_> = (0..count).map(run).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    })
+}
+
+fn numbered<H: Harness>(harness: &H, number: usize) -> Client<H::Fabric> {
+    if number.is_multiple_of(2) { harness.client() } else { harness.stranger() }
+}
+
+/// [`ServerHarness::serve`] for a fabric of threads.
+pub fn serve_on_threads<H: ServerHarness + Sync, S: Send, C: Send>(
+    harness: &H,
+    server: impl AsyncFnOnce(H::Server) -> S + Send,
+    client: impl AsyncFnOnce(Client<H::Fabric>) -> C + Send,
+) -> (S, C) {
+    std::thread::scope(|scope| {
+        let server = scope.spawn(move || harness.block_on(server(harness.server(NodeId(0)))));
+        let client = harness.block_on(client(harness.client()));
+        (server.join().unwrap_or_else(|panic| resume_unwind(panic)), client)
+    })
+}
+
+/// [`Harness::together`] for a fabric of one thread: the clients are polled in turn until all are done.
+pub fn taking_turns<H: Harness, T>(
+    harness: &H,
+    count: usize,
+    work: impl AsyncFn(usize, Client<H::Fabric>) -> T,
+) -> Vec<T> {
+    let mut running: Vec<_> =
+        (0..count).map(|number| Some(Box::pin(work(number, numbered(harness, number))))).collect();
+    let mut done: Vec<Option<T>> = (0..count).map(|_| None).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    while done.iter().any(Option::is_none) {
+        for (slot, result) in running.iter_mut().zip(&mut done) {
+            let Some(future) = slot else { continue };
+            if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+                *result = Some(value);
+                *slot = None;
+            }
+        }
+    }
+    done.into_iter().flatten().collect()
+}
+
+/// Polls `future` until it is done, giving way to other threads in between.
+pub fn poll_to_end<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::yield_now(),
+        }
+    }
+}
+
+/// Bytes of which nothing is known: what a READ of them saw is what the test wants to see, torn or not.
+#[derive(Debug)]
+pub struct Raw;
+
+impl Object for Raw {
+    type Format = ();
+
+    fn check(_: &[u8], (): &()) -> Result<(), Torn> {
+        Ok(())
+    }
+}
+
+/// A piece of far memory to play on: raw bytes.
+pub type Place = Remote<Raw>;
+
+/// The place at `offset` of `memory` on `node`; host offset 0 is not one.
+///
+/// # Panics
+/// Where there is no such address.
+pub fn place(node: NodeId, memory: Memory, offset: u64) -> Place {
+    Remote::at(Address::new(node, memory, offset).expect("an address that can be"))
+}
+
+/// Reads raw bytes. [1 RT]
+pub async fn peek<F: Fabric>(client: &Client<F>, at: Place, bytes: usize) -> Result<Vec<u8>, FabricError> {
+    Ok(whole(client.post(read_bytes(at, bytes)).await?))
+}
+
+/// Reads a word. [1 RT]
+pub async fn peek_word<F: Fabric>(client: &Client<F>, at: Remote<u64>) -> Result<u64, FabricError> {
+    let Ok(word) = client.post(farwood_fabric::read(at)).await?.check(&()) else {
+        unreachable!("eight aligned bytes are whole")
+    };
+    Ok(word.word())
+}
+
+/// Writes a word. [1 RT]
+pub async fn poke_word<F: Fabric>(client: &Client<F>, at: Remote<u64>, word: u64) -> Result<(), FabricError> {
+    client.post(write(at, &word.to_le_bytes())).await
+}
+
+/// The bytes of a raw copy.
+pub fn whole(copy: farwood_fabric::Fetched<Raw>) -> Vec<u8> {
+    let Ok(bytes) = copy.check(&()) else { unreachable!("raw bytes are never torn") };
+    bytes.to_vec()
+}
+
+/// The words of raw bytes.
+pub fn words(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + '_ {
+    bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
+}
+
+/// A chunk of host memory, carved by a test and zeroed before it is handed out.
+#[derive(Debug)]
+pub struct Scratch {
+    chunk: Chunk,
+    next: Cell<u64>,
+}
+
+impl Scratch {
+    /// Takes a chunk of memory node `node` for the caller's tests.
+    ///
+    /// # Panics
+    /// Where the pool is full or the fabric fails.
+    pub async fn take<F: Fabric>(client: &Client<F>, node: NodeId) -> Self {
+        let owner = Owner { client: client.fabric().identity(), entry: SCRATCH_ENTRY };
+        let chunk = chunks::take(client, node, owner).await.expect("a chunk can be taken");
+        let (chunk, used) = chunk.expect("the pool under test has a free chunk");
+        assert_eq!(used, 0, "tests leave no rests of chunks");
+        Self { chunk, next: Cell::new(0) }
+    }
+
+    /// The next `bytes` bytes of the chunk, on a 64-byte line of their own, holding zeroes.
+    ///
+    /// # Panics
+    /// Where the chunk is used up or the fabric fails.
+    pub async fn zeroed<F: Fabric>(&self, client: &Client<F>, bytes: usize) -> Place {
+        let start = self.next.get();
+        let end = start + (bytes as u64).next_multiple_of(LINE_BYTES);
+        assert!(end <= CHUNK_BYTES, "a test needs at most a chunk");
+        self.next.set(end);
+        let place = self.chunk.start().part(start);
+        client.post(write(place, &vec![0; (end - start) as usize])).await.expect("scratch memory is there");
+        place
+    }
+
+    /// A word on a line of its own, holding zero.
+    pub async fn word<F: Fabric>(&self, client: &Client<F>) -> Remote<u64> {
+        self.zeroed(client, 8).await.part(0)
+    }
+
+    /// Gives the chunk back.
+    ///
+    /// # Panics
+    /// Where the fabric fails.
+    pub async fn give_back<F: Fabric>(self, client: &Client<F>) {
+        chunks::give_back(client, self.chunk).await.expect("a chunk can be given back");
+    }
+}
+
+/// The directory entry in whose name tests take chunks; no test fills the directory.
+pub const SCRATCH_ENTRY: u8 = 63;
+const LINE_BYTES: u64 = 64;
+
+/// A pseudo-random sequence from a seed: tests repeat exactly.
+#[derive(Clone, Debug)]
+pub struct Chance(u64);
+
+impl Chance {
+    /// The sequence of `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number (SplitMix64).
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word ^ (word >> 31)
+    }
+
+    /// A number below `limit`, which is not 0.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(limit)) >> 64) as u64
+    }
+
+    /// True once in `times`.
+    pub fn once_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+}

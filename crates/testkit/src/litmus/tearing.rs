@@ -1,0 +1,107 @@
+//! What a READ may see of a WRITE that is under way.
+
+use super::{Report, Tally, ground, promises, race};
+use crate::harness::{Chance, Harness, Place, peek, peek_word, place, words};
+use farwood_fabric::{Capability, Fabric as _, Memory, NodeId, write};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Aligned blocks of `BYTES` bytes are never seen half-written.
+pub(super) fn whole<H: Harness, const BYTES: usize>(harness: &H, iterations: u64) -> Report {
+    ground(harness, BYTES, |at| whole_at(harness, iterations, at, BYTES))
+        .named(format!("{BYTES} aligned bytes are whole"))
+}
+
+/// Words of device memory are never seen half-written.
+pub(super) fn whole_device<H: Harness>(harness: &H, iterations: u64) -> Report {
+    let at = place(NodeId(0), Memory::Device, 0);
+    whole_at(harness, iterations, at, 8).named("8 aligned bytes of device memory are whole".to_owned())
+}
+
+impl Report {
+    fn named(self, name: String) -> Self {
+        Self { name, ..self }
+    }
+}
+
+fn whole_at<H: Harness>(harness: &H, iterations: u64, at: Place, bytes: usize) -> Report {
+    let (tally, last) = (Tally::default(), AtomicU64::new(0));
+    race(
+        harness,
+        iterations,
+        async |client, round| {
+            // Every byte changes with every WRITE.
+            client.post(write(at, &vec![round as u8; bytes])).await.expect("a WRITE");
+        },
+        async |client, _| {
+            let seen = peek(client, at, bytes).await.expect("a READ");
+            tally.tried(last.swap(u64::from(seen[0]), Relaxed) != u64::from(seen[0]));
+            tally.judge(seen.iter().any(|byte| *byte != seen[0]), || format!("read {seen:x?}"));
+        },
+    );
+    let promised = harness.client().fabric().capabilities().whole_bytes.max(8) >= bytes;
+    tally.report("", promised)
+}
+
+/// Equal versions in the first and the last word prove that a READ of `BYTES` bytes met no WRITE.
+pub(super) fn version_pair<H: Harness, const BYTES: usize>(harness: &H, iterations: u64) -> Report {
+    let (tally, last) = (Tally::default(), AtomicU64::new(0));
+    ground(harness, BYTES, |at| {
+        race(
+            harness,
+            iterations,
+            async |client, version| {
+                let node = version.to_le_bytes().repeat(BYTES / 8);
+                client.post(write(at, &node)).await.expect("a WRITE");
+            },
+            async |client, _| {
+                let node = peek(client, at, BYTES).await.expect("a READ");
+                let front = words(&node).next().expect("at least a word");
+                let rear = words(&node).next_back().expect("at least a word");
+                tally.tried(front != rear || last.swap(front, Relaxed) != front);
+                let mixed = front == rear && words(&node).any(|word| word != front);
+                tally.judge(mixed, || format!("versions {front} around {:?}", runs(&node)));
+            },
+        );
+    });
+    let capability = Capability::VersionPair(BYTES);
+    tally.report(capability.to_string(), promises(harness, capability))
+}
+
+/// The words of a node, equal neighbours told once: (words, value).
+fn runs(node: &[u8]) -> Vec<(usize, u64)> {
+    let mut runs: Vec<(usize, u64)> = Vec::new();
+    for word in words(node) {
+        match runs.last_mut() {
+            Some((count, value)) if *value == word => *count += 1,
+            _ => runs.push((1, word)),
+        }
+    }
+    runs
+}
+
+/// Who sees a later byte of a WRITE finds every earlier one there.
+pub(super) fn write_upward<H: Harness>(harness: &H, iterations: u64) -> Report {
+    const WORDS: u64 = 64;
+    let (tally, last) = (Tally::default(), AtomicU64::new(0));
+    ground(harness, 8 * WORDS as usize, |at| {
+        race(
+            harness,
+            iterations,
+            async |client, round| {
+                let data = round.to_le_bytes().repeat(WORDS as usize);
+                client.post(write(at, &data)).await.expect("a WRITE");
+            },
+            async |client, iteration| {
+                let mut chance = Chance::new(iteration);
+                let later = 1 + chance.below(WORDS - 1);
+                let earlier = chance.below(later);
+                let (earlier_at, later_at) = (at.part(8 * earlier), at.part(8 * later));
+                let new = peek_word(client, later_at).await.expect("a READ");
+                let old = peek_word(client, earlier_at).await.expect("a READ");
+                tally.tried(last.swap(new, Relaxed) != new);
+                tally.judge(old < new, || format!("word {later} was {new}, then word {earlier} was {old}"));
+            },
+        );
+    });
+    tally.report(Capability::WriteUpward.to_string(), promises(harness, Capability::WriteUpward))
+}

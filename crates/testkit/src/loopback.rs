@@ -1,0 +1,467 @@
+//! A fabric in one thread, for tests: memory nodes are byte vectors, a doorbell is executed when it is posted,
+//! and time is a counter.
+//!
+//! It is honest unless told otherwise. [`Faults`] withdraw what other fabrics promise: a READ or WRITE is cut into
+//! pieces between which other clients run, READs pass atomics, WRITEs linger. A [`Bug`] breaks what no fabric may.
+//! Both exist to show that the litmus programs and the contract notice.
+
+mod execute;
+mod time;
+
+use crate::harness::{self, Chance, Harness, ServerHarness};
+use execute::Lingering;
+use farwood_fabric::client_table::{self, CLIENTS_MAX};
+use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
+use farwood_fabric::{
+    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LocalMemory, Memory, NodeId,
+    PoolShape, Revocation, Server,
+};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::Future;
+use std::rc::{Rc, Weak};
+use time::{Sleep, Turn};
+
+/// What an honest loopback promises: everything.
+pub const EVERYTHING: Capabilities = Capabilities {
+    version_pair_bytes_max: usize::MAX,
+    whole_bytes: usize::MAX,
+    write_upward: true,
+    atomic_then_read: true,
+    arrival_sees_write: true,
+    masked_cas: true,
+    write_survives_writer: true,
+    cpu_sees_write: true,
+};
+
+/// Two memory nodes of 64 MiB.
+pub const SMALL: PoolShape =
+    PoolShape { pool: 0x100B, nodes: 2, host_bytes: 64 << 20, device_bytes: 256 << 10 };
+
+/// In which order the pieces of a transfer are copied while others run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Copying {
+    /// At once: nobody runs in between.
+    #[default]
+    Whole,
+    /// In increasing address order.
+    Upward,
+    /// In decreasing address order.
+    Downward,
+}
+
+/// Which promises are withdrawn.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each withdraws a promise of its own")]
+pub struct Faults {
+    /// How READs are copied.
+    pub reads: Copying,
+    /// How WRITEs are copied.
+    pub writes: Copying,
+    /// Aligned bytes that are copied at once where a transfer is cut up. Less than 8 breaks every fabric's promise.
+    pub piece_bytes: usize,
+    /// A READ chained behind an atomic or a READ is executed before it.
+    pub read_overtakes: bool,
+    /// Of two WRITEs in a chain the later lands first.
+    pub write_overtakes: bool,
+    /// A WRITE is answered long before others see it.
+    pub write_lingers: bool,
+    /// Between an atomic's load and its store other clients' WRITEs to the same word can land, and are lost.
+    pub atomic_swallows: bool,
+    /// Between an atomic's load and its store other atomics can run.
+    pub atomic_races: bool,
+}
+
+impl Faults {
+    /// An honest fabric.
+    pub const NONE: Self = Self {
+        reads: Copying::Whole,
+        writes: Copying::Whole,
+        piece_bytes: 8,
+        read_overtakes: false,
+        write_overtakes: false,
+        write_lingers: false,
+        atomic_swallows: false,
+        atomic_races: false,
+    };
+}
+
+/// Something that no fabric may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// An unaligned WRITE clears the byte after it.
+    NeighbourSpoiled,
+    /// A READ leaves its last word as it finds the buffer.
+    ReadShort,
+    /// A masked CAS compares and replaces all bits.
+    MaskIgnored,
+    /// FAA stops at the largest number.
+    AddSaturates,
+    /// A failed CAS stores its new word all the same.
+    CasAlwaysSwaps,
+    /// A failed CAS says that it found what it expected.
+    CasClaimsToWin,
+    /// Chains are executed last verb first.
+    ChainReversed,
+    /// Detached verbs are dropped.
+    DetachedLost,
+    /// The failure of detached verbs is not reported.
+    DetachedFailureSilent,
+    /// Verbs that leave a memory node are cut off at its end.
+    RangeUnchecked,
+    /// Atomics work at any address.
+    AlignmentUnchecked,
+    /// All compute nodes have the identity of the first.
+    IdentityShared,
+    /// Revoking always succeeds.
+    RevokesTheLiving,
+    /// Time goes back now and then.
+    ClockBack,
+    /// Dropping the future of a post takes its verbs back.
+    CancelTakesBack,
+    /// An immediate is delivered before the bytes.
+    ImmediateFirst,
+}
+
+/// How a [`Loopback`] is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The memory nodes.
+    pub shape: PoolShape,
+    /// What the fabric says that it promises.
+    pub promises: Capabilities,
+    /// Which promises it does not keep.
+    pub faults: Faults,
+    /// What it does wrong.
+    pub bug: Option<Bug>,
+    /// Seed of the interleaving of clients.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { shape: SMALL, promises: EVERYTHING, faults: Faults::NONE, bug: None, seed: 1 }
+    }
+}
+
+/// A pool of memory nodes in this thread; makes its clients.
+#[derive(Clone)]
+pub struct Loopback(Rc<World>);
+
+struct World {
+    settings: Settings,
+    /// The compute node that [`Harness::client`] hands out clients of, while it has any.
+    home: RefCell<Weak<Member>>,
+    state: RefCell<State>,
+}
+
+struct State {
+    nodes: Vec<Node>,
+    clients: BTreeSet<ClientId>,
+    now: u64,
+    /// Counts everything that anybody did: a sleeper that sees it stand still is alone.
+    progress: u64,
+    /// Deadlines of those who sleep, and how many have each.
+    sleepers: BTreeMap<u64, usize>,
+    lingering: VecDeque<Lingering>,
+    /// Words at which an atomic is between its load and its store.
+    busy: BTreeSet<Address>,
+    chance: Chance,
+}
+
+/// One memory node.
+struct Node {
+    host: Vec<u8>,
+    device: Vec<u8>,
+    immediates: VecDeque<u32>,
+}
+
+impl Node {
+    fn new(shape: &PoolShape, node: NodeId) -> Self {
+        let mut host = vec![0; shape.host_bytes as usize];
+        host[HEADER_OFFSET as usize..][..HEADER_BYTES].copy_from_slice(&shape.header(node));
+        for (offset, word) in PoolShape::first_words() {
+            host[offset as usize..][..8].copy_from_slice(&word.to_le_bytes());
+        }
+        Self { host, device: vec![0; shape.device_bytes as usize], immediates: VecDeque::new() }
+    }
+
+    fn memory(&mut self, memory: Memory) -> &mut Vec<u8> {
+        match memory {
+            Memory::Host => &mut self.host,
+            Memory::Device => &mut self.device,
+        }
+    }
+}
+
+impl Default for Loopback {
+    fn default() -> Self {
+        Self::new(Settings::default())
+    }
+}
+
+impl Loopback {
+    /// A fresh pool.
+    ///
+    /// # Panics
+    /// Where a pool of that shape cannot be.
+    pub fn new(settings: Settings) -> Self {
+        assert_eq!(settings.shape.refuse(), None, "a pool that can be");
+        let nodes = (0..settings.shape.nodes).map(|node| Node::new(&settings.shape, NodeId(node))).collect();
+        let state = State {
+            nodes,
+            clients: BTreeSet::new(),
+            now: 1,
+            progress: 0,
+            sleepers: BTreeMap::new(),
+            lingering: VecDeque::new(),
+            busy: BTreeSet::new(),
+            chance: Chance::new(settings.seed),
+        };
+        Self(Rc::new(World { settings, home: RefCell::default(), state: RefCell::new(state) }))
+    }
+
+    /// Kills a client: its verbs fail from now on, it can be revoked, and its slot stays as it is until somebody
+    /// expires it.
+    pub fn kill(&self, client: ClientId) {
+        self.0.state.borrow_mut().clients.remove(&client);
+    }
+
+    /// A client of compute node `identity`, which it keeps in the pool if it is a member.
+    fn connect(&self, identity: ClientId, member: Option<Rc<Member>>) -> Client<LoopbackFabric> {
+        let (world, failure) = (Rc::clone(&self.0), RefCell::new(None));
+        Client::new(LoopbackFabric { world, identity, member, failure })
+    }
+
+    /// Enters a new compute node into the pool.
+    fn enter(&self) -> Rc<Member> {
+        let usher = self.connect(NOBODY, None);
+        for slot in 0..CLIENTS_MAX as u16 {
+            let looked = harness::poll_to_end(client_table::look(&usher, slot)).expect("the table is there");
+            if looked.live {
+                continue;
+            }
+            let entered = harness::poll_to_end(client_table::enter(&usher, slot, 0));
+            let identity = entered.expect("the table is there").expect("nobody else enters");
+            self.0.state.borrow_mut().clients.insert(identity);
+            return Rc::new(Member { world: Rc::clone(&self.0), identity });
+        }
+        panic!("all {CLIENTS_MAX} client slots are taken")
+    }
+}
+
+/// Stands for no compute node.
+const NOBODY: ClientId = ClientId { slot: 0, epoch: 0 };
+
+/// A compute node's place in the pool, which it leaves when the last of its clients is dropped.
+struct Member {
+    world: Rc<World>,
+    identity: ClientId,
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let alive = self.world.state.borrow_mut().clients.remove(&self.identity);
+        if alive {
+            let usher = Loopback(Rc::clone(&self.world)).connect(NOBODY, None);
+            let left = harness::poll_to_end(client_table::expire(&usher, self.identity));
+            left.expect("the table is there");
+        }
+    }
+}
+
+impl Harness for Loopback {
+    type Fabric = LoopbackFabric;
+
+    fn client(&self) -> Client<LoopbackFabric> {
+        let home = self.0.home.borrow().upgrade();
+        let home = home.unwrap_or_else(|| self.enter());
+        *self.0.home.borrow_mut() = Rc::downgrade(&home);
+        self.connect(home.identity, Some(home))
+    }
+
+    fn stranger(&self) -> Client<LoopbackFabric> {
+        if self.0.settings.bug == Some(Bug::IdentityShared) {
+            return self.client();
+        }
+        let member = self.enter();
+        self.connect(member.identity, Some(member))
+    }
+
+    fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        harness::poll_to_end(work)
+    }
+
+    fn together<T: Send>(
+        &self,
+        count: usize,
+        work: impl AsyncFn(usize, Client<LoopbackFabric>) -> T + Sync,
+    ) -> Vec<T> {
+        harness::taking_turns(self, count, work)
+    }
+
+    fn shape(&self) -> PoolShape {
+        self.0.settings.shape
+    }
+}
+
+impl ServerHarness for Loopback {
+    type Server = LoopbackServer;
+
+    fn server(&self, node: NodeId) -> LoopbackServer {
+        LoopbackServer { local: LoopbackMemory { world: Rc::clone(&self.0), node } }
+    }
+
+    fn serve<S: Send, C: Send>(
+        &self,
+        server: impl AsyncFnOnce(LoopbackServer) -> S + Send,
+        client: impl AsyncFnOnce(Client<LoopbackFabric>) -> C + Send,
+    ) -> (S, C) {
+        let (served, asked) = (Cell::new(None), Cell::new(None));
+        let server = async { served.set(Some(server(self.server(NodeId(0))).await)) };
+        let client = async { asked.set(Some(client(self.client()).await)) };
+        harness::poll_to_end(time::both(server, client));
+        let (Some(server), Some(client)) = (served.into_inner(), asked.into_inner()) else {
+            unreachable!("both ran to their ends")
+        };
+        (server, client)
+    }
+}
+
+/// One client's connection to a [`Loopback`].
+pub struct LoopbackFabric {
+    world: Rc<World>,
+    identity: ClientId,
+    /// Keeps the compute node in the pool; none for those who act for the pool itself.
+    member: Option<Rc<Member>>,
+    /// What became of a detached post.
+    failure: RefCell<Option<FabricError>>,
+}
+
+impl LoopbackFabric {
+    fn admit(&self) -> Result<(), FabricError> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        let known = self.member.is_none() || self.world.state.borrow().clients.contains(&self.identity);
+        if known { Ok(()) } else { Err(FabricError::Revoked(self.identity)) }
+    }
+}
+
+impl Fabric for LoopbackFabric {
+    fn capabilities(&self) -> &Capabilities {
+        &self.world.settings.promises
+    }
+
+    fn shape(&self) -> &PoolShape {
+        &self.world.settings.shape
+    }
+
+    fn identity(&self) -> ClientId {
+        self.identity
+    }
+
+    async fn submit(&self, mut doorbell: Doorbell) -> Result<Doorbell, FabricError> {
+        self.admit()?;
+        if self.world.settings.bug == Some(Bug::CancelTakesBack) {
+            Turn::new(&self.world).await;
+        }
+        self.world.execute(self.identity, &mut doorbell).await?;
+        self.world.maybe_turn().await;
+        Ok(doorbell)
+    }
+
+    fn submit_detached(&self, mut doorbell: Doorbell) -> Option<Doorbell> {
+        if self.world.settings.bug != Some(Bug::DetachedLost) {
+            let executed = harness::poll_to_end(self.world.execute(self.identity, &mut doorbell));
+            if self.world.settings.bug != Some(Bug::DetachedFailureSilent) {
+                *self.failure.borrow_mut() = executed.err();
+            }
+        }
+        Some(doorbell)
+    }
+
+    fn now(&self) -> u64 {
+        let mut state = self.world.state.borrow_mut();
+        state.now += 1;
+        match self.world.settings.bug {
+            Some(Bug::ClockBack) if state.now.is_multiple_of(64) => state.now - 50,
+            _ => state.now,
+        }
+    }
+
+    async fn sleep(&self, nanoseconds: u64) {
+        Sleep::new(&self.world, nanoseconds).await;
+    }
+
+    async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
+        let alive = self.world.state.borrow().clients.contains(&client);
+        if alive && self.world.settings.bug != Some(Bug::RevokesTheLiving) {
+            return Ok(Revocation::Alive);
+        }
+        Ok(Revocation::Gone)
+    }
+
+    async fn provision(&self, at: Address, bytes: u64) -> Result<(), FabricError> {
+        self.world.range(at, bytes as usize).map(|_| ())
+    }
+}
+
+/// The server of one memory node of a [`Loopback`].
+pub struct LoopbackServer {
+    local: LoopbackMemory,
+}
+
+impl Server for LoopbackServer {
+    type Local = LoopbackMemory;
+
+    fn local(&self) -> &LoopbackMemory {
+        &self.local
+    }
+
+    async fn receive(&self) -> Result<u32, FabricError> {
+        loop {
+            let node = usize::from(self.local.node.0);
+            let immediate = self.local.world.state.borrow_mut().nodes[node].immediates.pop_front();
+            match immediate {
+                Some(immediate) => return Ok(immediate),
+                None => time::idle().await,
+            }
+        }
+    }
+
+    async fn compute(&self, nanoseconds: u64) {
+        self.local.world.state.borrow_mut().now += nanoseconds;
+        Turn::new(&self.local.world).await;
+    }
+}
+
+/// A memory node's own view of its memory.
+pub struct LoopbackMemory {
+    world: Rc<World>,
+    node: NodeId,
+}
+
+impl LoopbackMemory {
+    fn at(&self, offset: u64) -> Result<std::ops::Range<usize>, FabricError> {
+        let address = Address::new(self.node, Memory::Host, offset);
+        let at = address.ok_or(FabricError::NodeLost { node: self.node, why: "offset 0".to_owned() })?;
+        self.world.range(at, 8)
+    }
+}
+
+impl LocalMemory for LoopbackMemory {
+    fn load(&self, offset: u64) -> Result<u64, FabricError> {
+        let range = self.at(offset)?;
+        let state = self.world.state.borrow();
+        let bytes = &state.nodes[usize::from(self.node.0)].host[range];
+        Ok(u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
+    }
+
+    fn store(&self, offset: u64, word: u64) -> Result<(), FabricError> {
+        let range = self.at(offset)?;
+        let mut state = self.world.state.borrow_mut();
+        state.nodes[usize::from(self.node.0)].host[range].copy_from_slice(&word.to_le_bytes());
+        Ok(())
+    }
+}

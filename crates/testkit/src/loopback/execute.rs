@@ -1,0 +1,259 @@
+//! How a [`Loopback`](super::Loopback) executes a doorbell, right or wrong.
+
+use super::time::Turn;
+use super::{Bug, Copying, World};
+use farwood_fabric::{Address, Capability, ClientId, Doorbell, FabricError, Link, Op, Request};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Things done by anybody before a lingering WRITE lands.
+const LINGERS: u64 = 6;
+
+/// A WRITE that was answered and is not there yet.
+pub(super) struct Lingering {
+    by: ClientId,
+    at: Address,
+    bytes: Vec<u8>,
+    due: u64,
+}
+
+impl World {
+    /// Executes the chains of a doorbell, one after the other.
+    pub(super) async fn execute(
+        self: &Rc<Self>,
+        by: ClientId,
+        doorbell: &mut Doorbell,
+    ) -> Result<(), FabricError> {
+        let (requests, payload) = doorbell.parts_mut();
+        for request in requests.iter() {
+            self.check(request)?;
+        }
+        self.progress();
+        self.land(by, requests);
+        for chain in requests.chunk_by_mut(|_, next| next.link != Link::First) {
+            let mut order: Vec<usize> = (0..chain.len()).collect();
+            self.reorder(chain, &mut order);
+            for index in order {
+                self.one(by, &mut chain[index], payload).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the verbs of a chain in the order in which a faulty fabric executes them.
+    fn reorder(&self, chain: &[Request], order: &mut [usize]) {
+        let faults = &self.settings.faults;
+        if self.settings.bug == Some(Bug::ChainReversed) {
+            order.reverse();
+        }
+        for second in 1..chain.len() {
+            let ops = (&chain[second - 1].op, &chain[second].op);
+            let swap = match ops {
+                (Op::Write { .. }, Op::Write { .. }) => faults.write_overtakes,
+                (Op::Write { .. }, _) => false,
+                (_, Op::Read { .. }) => faults.read_overtakes && chain[second].link == Link::Then,
+                _ => false,
+            };
+            if swap {
+                order.swap(second - 1, second);
+            }
+        }
+    }
+
+    fn check(&self, request: &Request) -> Result<(), FabricError> {
+        let (bytes, atomic) = match &request.op {
+            Op::Read { into } => (into.len(), false),
+            Op::Write { data, .. } => (data.len(), false),
+            Op::MaskedCas { .. } if !self.settings.promises.masked_cas => {
+                return Err(FabricError::Missing(Capability::MaskedCas));
+            }
+            Op::Cas { .. } | Op::MaskedCas { .. } | Op::Faa { .. } => (8, true),
+            Op::Answered => unreachable!("never posted"),
+        };
+        let checked = self.settings.bug != Some(Bug::AlignmentUnchecked);
+        if atomic && checked && !request.at.offset().is_multiple_of(8) {
+            return Err(FabricError::Misaligned { at: request.at });
+        }
+        self.range(request.at, bytes).map(|_| ())
+    }
+
+    /// Where `bytes` bytes at `at` lie in their memory.
+    pub(super) fn range(&self, at: Address, bytes: usize) -> Result<Range<usize>, FabricError> {
+        let mut state = self.state.borrow_mut();
+        let outside = FabricError::OutOfRange { at, bytes };
+        let Some(node) = state.nodes.get_mut(usize::from(at.node().0)) else { return Err(outside) };
+        let size = node.memory(at.memory()).len();
+        let (start, end) = (at.offset() as usize, (at.offset() as usize).saturating_add(bytes));
+        if end <= size {
+            return Ok(start..end);
+        }
+        if self.settings.bug == Some(Bug::RangeUnchecked) && bytes <= size {
+            return Ok(size - bytes..size);
+        }
+        Err(outside)
+    }
+
+    async fn one(self: &Rc<Self>, by: ClientId, request: &mut Request, payload: &[u8]) {
+        let at = request.at;
+        match &mut request.op {
+            Op::Read { into } => self.read(at, into).await,
+            Op::Write { data, immediate } => {
+                let early = immediate.is_some() && self.settings.bug == Some(Bug::ImmediateFirst);
+                if early {
+                    self.deliver(at, *immediate);
+                    Turn::new(self).await;
+                }
+                self.write(by, at, &payload[data.clone()]).await;
+                if !early {
+                    self.deliver(at, *immediate);
+                }
+            }
+            atomic => self.atomic(at, atomic).await,
+        }
+        if self.settings.faults.read_overtakes || self.settings.faults.write_overtakes {
+            self.maybe_turn().await;
+        }
+    }
+
+    fn deliver(&self, at: Address, immediate: Option<u32>) {
+        let mut state = self.state.borrow_mut();
+        state.nodes[usize::from(at.node().0)].immediates.extend(immediate);
+    }
+
+    async fn read(self: &Rc<Self>, at: Address, into: &mut [u8]) {
+        let wanted = match self.settings.bug {
+            Some(Bug::ReadShort) if into.len() > 8 => into.len() - 8,
+            _ => into.len(),
+        };
+        for piece in self.pieces(self.settings.faults.reads, at, wanted) {
+            if piece.start != 0 || piece.end != wanted {
+                self.maybe_turn().await;
+            }
+            self.load(at, piece.start, &mut into[piece]);
+        }
+    }
+
+    async fn write(self: &Rc<Self>, by: ClientId, at: Address, bytes: &[u8]) {
+        if self.settings.faults.write_lingers {
+            let mut state = self.state.borrow_mut();
+            let due = state.progress + LINGERS;
+            state.lingering.push_back(Lingering { by, at, bytes: bytes.to_vec(), due });
+            return;
+        }
+        for piece in self.pieces(self.settings.faults.writes, at, bytes.len()) {
+            if piece.start != 0 || piece.end != bytes.len() {
+                self.maybe_turn().await;
+            }
+            self.store(at, piece.start, &bytes[piece]);
+        }
+        let unaligned = !(at.offset() as usize + bytes.len()).is_multiple_of(8);
+        if self.settings.bug == Some(Bug::NeighbourSpoiled) && unaligned {
+            self.store(at, bytes.len(), &[0]);
+        }
+    }
+
+    /// Lands the lingering WRITEs that are due, and those of `by` that its requests meet: it sees its own.
+    fn land(&self, by: ClientId, requests: &[Request]) {
+        let mut state = self.state.borrow_mut();
+        let progress = state.progress;
+        let meets = |write: &Lingering| requests.iter().any(|request| overlap(write, request));
+        let is_due = |write: &Lingering| write.due <= progress || write.by == by && meets(write);
+        let (due, rest): (VecDeque<_>, VecDeque<_>) = state.lingering.drain(..).partition(is_due);
+        state.lingering = rest;
+        drop(state);
+        for write in due {
+            self.store(write.at, 0, &write.bytes);
+        }
+    }
+
+    /// The pieces of a transfer, in the order in which they are copied.
+    fn pieces(&self, copying: Copying, at: Address, bytes: usize) -> Vec<Range<usize>> {
+        let piece_bytes = self.settings.faults.piece_bytes;
+        if copying == Copying::Whole {
+            return std::iter::once(0..bytes).collect();
+        }
+        let mut pieces = Vec::new();
+        let mut start = 0;
+        while start < bytes {
+            let offset = at.offset() as usize + start;
+            let end = bytes.min(start + piece_bytes - offset % piece_bytes);
+            pieces.push(start..end);
+            start = end;
+        }
+        if copying == Copying::Downward {
+            pieces.reverse();
+        }
+        pieces
+    }
+
+    async fn atomic(self: &Rc<Self>, at: Address, op: &mut Op) {
+        let faults = &self.settings.faults;
+        let leaves_gap = faults.atomic_swallows || faults.atomic_races;
+        if leaves_gap && !faults.atomic_races {
+            while !self.state.borrow_mut().busy.insert(at) {
+                Turn::new(self).await;
+            }
+        }
+        let mut word = [0; 8];
+        self.load(at, 0, &mut word);
+        let before = u64::from_le_bytes(word);
+        if leaves_gap {
+            self.maybe_turn().await;
+        }
+        if let Some(after) = answer(op, before, self.settings.bug) {
+            self.store(at, 0, &after.to_le_bytes());
+        }
+        self.state.borrow_mut().busy.remove(&at);
+    }
+
+    fn load(&self, at: Address, from: usize, into: &mut [u8]) {
+        let range = self.range(at, from + into.len()).expect("checked when it was posted");
+        let mut state = self.state.borrow_mut();
+        let memory = state.nodes[usize::from(at.node().0)].memory(at.memory());
+        into.copy_from_slice(&memory[range][from..]);
+    }
+
+    fn store(&self, at: Address, from: usize, bytes: &[u8]) {
+        let Ok(range) = self.range(at, from + bytes.len()) else { return };
+        let mut state = self.state.borrow_mut();
+        let memory = state.nodes[usize::from(at.node().0)].memory(at.memory());
+        memory[range][from..].copy_from_slice(bytes);
+    }
+}
+
+fn overlap(write: &Lingering, request: &Request) -> bool {
+    let bytes = match &request.op {
+        Op::Read { into } => into.len(),
+        Op::Write { data, .. } => data.len(),
+        _ => 8,
+    };
+    let (a, b) = (write.at, request.at);
+    let same = a.node() == b.node() && a.memory() == b.memory();
+    same && a.offset() < b.offset() + bytes as u64 && b.offset() < a.offset() + write.bytes.len() as u64
+}
+
+/// Answers an atomic that found `before`; the word to store, if any.
+fn answer(op: &mut Op, before: u64, bug: Option<Bug>) -> Option<u64> {
+    match op {
+        Op::Cas { compare, swap, old } => {
+            *old = if bug == Some(Bug::CasClaimsToWin) { *compare } else { before };
+            (*compare == before || bug == Some(Bug::CasAlwaysSwaps)).then_some(*swap)
+        }
+        Op::MaskedCas { compare, compare_mask, swap, swap_mask, old } => {
+            *old = before;
+            let all = bug == Some(Bug::MaskIgnored);
+            let (compare_mask, swap_mask) =
+                if all { (u64::MAX, u64::MAX) } else { (*compare_mask, *swap_mask) };
+            ((before ^ *compare) & compare_mask == 0).then_some(before & !swap_mask | *swap & swap_mask)
+        }
+        Op::Faa { add, old } => {
+            *old = before;
+            Some(match bug {
+                Some(Bug::AddSaturates) => before.saturating_add(*add),
+                _ => before.wrapping_add(*add),
+            })
+        }
+        Op::Read { .. } | Op::Write { .. } | Op::Answered => unreachable!("an atomic"),
+    }
+}

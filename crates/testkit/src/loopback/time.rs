@@ -1,0 +1,130 @@
+//! Turns and time of a [`Loopback`](super::Loopback): who runs next, and when the clock jumps.
+//!
+//! Nothing here wakes anybody: the executors of tests poll all clients again and again. A sleeper that is polled
+//! twice while nobody did anything moves the clock to the next deadline.
+
+use super::World;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// Nanoseconds that a post takes.
+const POST_NANOSECONDS: u64 = 2_000;
+
+impl World {
+    /// Counts something that a client did.
+    pub(super) fn progress(&self) {
+        let mut state = self.state.borrow_mut();
+        state.progress += 1;
+        state.now += POST_NANOSECONDS;
+    }
+
+    /// Lets the other clients run, every other time.
+    pub(super) async fn maybe_turn(self: &Rc<Self>) {
+        let turn = self.state.borrow_mut().chance.once_in(2);
+        if turn {
+            Turn::new(self).await;
+        }
+    }
+}
+
+/// Lets every other client run once.
+pub(super) struct Turn {
+    world: Rc<World>,
+    taken: bool,
+}
+
+impl Turn {
+    pub(super) fn new(world: &Rc<World>) -> Self {
+        Self { world: Rc::clone(world), taken: false }
+    }
+}
+
+impl Future for Turn {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.taken {
+            return Poll::Ready(());
+        }
+        self.taken = true;
+        self.world.progress();
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// Lets every other client run once, without counting as something done.
+pub(super) fn idle() -> impl Future<Output = ()> {
+    let mut polled = false;
+    poll_fn(move |context| {
+        if polled {
+            return Poll::Ready(());
+        }
+        polled = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+}
+
+/// Runs both to their ends.
+pub(super) async fn both(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let (mut one_done, mut other_done) = (false, false);
+    poll_fn(|context| {
+        one_done = one_done || one.as_mut().poll(context).is_ready();
+        other_done = other_done || other.as_mut().poll(context).is_ready();
+        if one_done && other_done { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// A client that waits for time to pass.
+pub(super) struct Sleep {
+    world: Rc<World>,
+    deadline: u64,
+    /// What had been done when this was polled last.
+    seen: Option<u64>,
+}
+
+impl Sleep {
+    pub(super) fn new(world: &Rc<World>, nanoseconds: u64) -> Self {
+        let mut state = world.state.borrow_mut();
+        let deadline = state.now + nanoseconds;
+        *state.sleepers.entry(deadline).or_default() += 1;
+        Self { world: Rc::clone(world), deadline, seen: None }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let world = Rc::clone(&self.world);
+        let mut state = world.state.borrow_mut();
+        if self.seen == Some(state.progress) {
+            let next = state.sleepers.first_key_value().map_or(self.deadline, |(deadline, _)| *deadline);
+            state.now = state.now.max(next);
+        }
+        if self.seen.is_some() && state.now >= self.deadline {
+            state.progress += 1;
+            return Poll::Ready(());
+        }
+        self.seen = Some(state.progress);
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        let mut state = self.world.state.borrow_mut();
+        if let Some(count) = state.sleepers.get_mut(&self.deadline) {
+            *count -= 1;
+            if *count == 0 {
+                state.sleepers.remove(&self.deadline);
+            }
+        }
+    }
+}
