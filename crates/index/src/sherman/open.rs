@@ -7,7 +7,8 @@
 //! + 14  1  lock memory: 0 host, 1 device              + 15 1  lock width: 0 word, 1 packed
 //! + 16  1  release: 0 FAA, 1 WRITE                    + 17 1  local locks: 0 none, 1 spinning, 2 queued
 //! + 18  1  hand-overs at most                         + 19 1  write-back: 0 alone, 1 combined
-//! + 20     zero
+//! + 20  1  kind of the keys                           + 21 1  kind of the values: numbers of the caller's own
+//! + 22     zero
 //! ```
 
 use super::Sherman;
@@ -36,13 +37,15 @@ pub struct Config {
     pub options: Options,
     /// The consistency scheme of two-level leaves and inner nodes; `None`: from the fabric's capabilities.
     pub consistency: Option<Consistency>,
+    /// What keys and values mean to the caller, kept with the tree and read back by [`Sherman::kinds`].
+    pub kinds: [u8; 2],
 }
 
 impl Default for Config {
     /// 8-byte keys and values, nodes of 1 KiB, Sherman.
     fn default() -> Self {
         let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: NODE_BYTES_DEFAULT };
-        Self { sizes, options: Options::default(), consistency: None }
+        Self { sizes, options: Options::default(), consistency: None, kinds: [0; 2] }
     }
 }
 
@@ -95,8 +98,7 @@ impl Sherman {
         Ok(entry)
     }
 
-    /// Opens the tree `name` with an index cache of `cache_bytes`. Variants of one layout may be open at once;
-    /// `options` other than `None` replace what the tree was created with, where they do not change its layout.
+    /// Opens the tree `name` with an index cache of `cache_bytes`.
     ///
     /// # Errors
     /// [`IndexError::NoSuchIndex`], [`IndexError::WrongFormat`], [`IndexError::Unsafe`].
@@ -132,6 +134,11 @@ impl Sherman {
             layout,
             entry,
         })
+    }
+
+    /// What keys and values mean to whoever created the tree.
+    pub fn kinds(&self) -> [u8; 2] {
+        [self.entry.parameters[20], self.entry.parameters[21]]
     }
 
     /// Gives back what this compute node has of the tree's memory and does not use. [1 RT]
@@ -240,6 +247,8 @@ fn encode(config: &Config, consistency: Consistency) -> [u8; PARAMETER_BYTES] {
         local,
         hand_over_max,
         u8::from(config.options.write_back == WriteBack::Combined),
+        config.kinds[0],
+        config.kinds[1],
     ];
     bytes[12..12 + choices.len()].copy_from_slice(&choices);
     bytes
@@ -308,7 +317,7 @@ mod tests {
     #[test]
     fn unknown_parameters_are_refused() {
         let good = encode(&Config::default(), Consistency::Versions);
-        for (at, value) in [(12, 2), (17, 3), (0, 1), (8, 0)] {
+        for (at, value) in [(12, 2), (17, 3), (0, 1), (9, 0)] {
             let mut bad = good;
             bad[at] = value;
             assert!(decode(&entry(bad)).is_err(), "byte {at}");
