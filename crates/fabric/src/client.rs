@@ -6,7 +6,7 @@ use crate::chain::Post;
 use crate::costs::Costs;
 use crate::doorbell::{Doorbell, Op};
 use crate::error::FabricError;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Idle doorbells of a client.
@@ -40,13 +40,13 @@ pub struct Client<F> {
     fabric: F,
     buffers: Buffers,
     shelf: Shelf,
-    ledger: Cell<Costs>,
+    ledger: RefCell<Costs>,
 }
 
 impl<F: Fabric> Client<F> {
     /// A client of `fabric`.
     pub fn new(fabric: F) -> Self {
-        Self { fabric, buffers: Buffers::default(), shelf: Shelf::default(), ledger: Cell::default() }
+        Self { fabric, buffers: Buffers::default(), shelf: Shelf::default(), ledger: RefCell::default() }
     }
 
     /// The fabric under the client.
@@ -90,9 +90,7 @@ impl<F: Fabric> Client<F> {
     /// Notes in the ledger what only the index knows: retries, cache hits, hand-overs.
     #[inline]
     pub fn note(&self, note: impl FnOnce(&mut Costs)) {
-        let mut costs = self.ledger.get();
-        note(&mut costs);
-        self.ledger.set(costs);
+        note(&mut self.ledger.borrow_mut());
     }
 
     #[inline]
@@ -140,6 +138,6 @@ fn charge_verb(costs: &mut Costs, op: &Op) {
 
 impl<F> std::fmt::Debug for Client<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("costs", &self.ledger.get()).finish_non_exhaustive()
+        f.debug_struct("Client").field("costs", &self.ledger.borrow()).finish_non_exhaustive()
     }
 }

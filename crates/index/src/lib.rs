@@ -5,6 +5,7 @@ pub mod alloc;
 pub mod cache;
 pub mod consistency;
 mod error;
+mod key;
 pub mod lock;
 pub mod retry;
 pub mod sherman;

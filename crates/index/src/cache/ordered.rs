@@ -7,6 +7,7 @@
 //!
 //! Eviction draws two cached nodes at random and drops the one used longer ago (power of two choices).
 
+use crate::key::{compare, prefix};
 use arc_swap::ArcSwap;
 use std::cmp::Ordering as Order;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -55,10 +56,6 @@ pub struct OrderedCache<T> {
     bytes_max: usize,
 }
 
-fn prefix(key: &[u8]) -> u64 {
-    crate::sherman::node::prefix(key)
-}
-
 /// How many of a sorted list of keys, given by their prefixes, are at or below a key; `full` compares a key of
 /// the list with it where the prefixes are equal.
 #[inline]
@@ -93,7 +90,7 @@ impl<T: Ranged> Run<T> {
     /// How many nodes begin at or below `key`.
     #[inline]
     fn position(&self, key: &[u8]) -> usize {
-        at_or_below(&self.prefixes, prefix(key), |at| self.slots[at].node.lower().cmp(key))
+        at_or_below(&self.prefixes, prefix(key), |at| compare(self.slots[at].node.lower(), key))
     }
 }
 
@@ -105,7 +102,7 @@ impl<T: Ranged> Runs<T> {
     /// The run in which `key` would be.
     #[inline]
     fn run_of(&self, key: &[u8]) -> usize {
-        at_or_below(&self.prefixes, prefix(key), |at| self.runs[at].lower().cmp(key)).saturating_sub(1)
+        at_or_below(&self.prefixes, prefix(key), |at| compare(self.runs[at].lower(), key)).saturating_sub(1)
     }
 
     /// These runs with run `at` replaced by `new`, which may be empty or too long.

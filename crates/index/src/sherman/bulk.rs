@@ -5,9 +5,10 @@
 //! everybody does, through the sibling pointers if not yet through the new root.
 
 use super::Sherman;
-use super::node::{Fences, Node, RawNode, compare};
+use super::node::{Fences, Node, RawNode};
 use super::split::Orphan;
 use crate::error::IndexError;
+use crate::key::compare;
 use crate::lock::Held;
 use farwood_fabric::{Client, Fabric, Remote, Swapped, all, cas, write};
 use std::cmp::Ordering;

@@ -1,10 +1,12 @@
 //! Inner nodes as a compute node keeps them: level 1 within a byte budget, the two top levels always
 //! (Sherman §4.2.3).
 
-use super::node::{Node, RawNode, prefix};
+use super::node::{Node, RawNode};
 use crate::cache::{Ranged, at_or_below};
+use crate::key::{compare, prefix};
 use arc_swap::ArcSwapOption;
 use farwood_fabric::Remote;
+use std::cmp::Ordering;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -56,7 +58,8 @@ impl CachedInner {
     /// Whether `key` lies between the fences.
     #[inline]
     pub(super) fn covers(&self, key: &[u8]) -> bool {
-        &*self.lower <= key && self.upper.as_deref().is_none_or(|upper| key < upper)
+        compare(&self.lower, key) != Ordering::Greater
+            && self.upper.as_deref().is_none_or(|upper| compare(key, upper) == Ordering::Less)
     }
 
     fn separator(&self, at: usize) -> &[u8] {
@@ -69,7 +72,7 @@ impl CachedInner {
     pub(super) fn child_covering(&self, key: &[u8]) -> usize {
         let short = self.separators.is_empty();
         at_or_below(&self.prefixes, prefix(key), |at| {
-            if short { std::cmp::Ordering::Equal } else { self.separator(at).cmp(key) }
+            if short { Ordering::Equal } else { self.separator(at).cmp(key) }
         })
     }
 

@@ -1,7 +1,8 @@
 //! Inner nodes: sorted separators and children, written whole.
 
 use super::layout::POINTER_BYTES;
-use super::node::{Fences, Node, RawNode, compare};
+use super::node::{Fences, Node, RawNode};
+use crate::key::compare;
 use farwood_fabric::Remote;
 use std::cmp::Ordering;
 use std::ops::{Deref, DerefMut};

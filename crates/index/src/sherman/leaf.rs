@@ -1,9 +1,10 @@
 //! Leaves: sorted and written whole, or unsorted with two-level guards.
 
 use super::layout::Layout;
-use super::node::{Fences, Node, RawNode, compare, prefix};
+use super::node::{Fences, Node, RawNode};
 use super::options::Leaves;
 use crate::consistency::{Consistency, checksum, versions};
+use crate::key::{compare, prefix};
 use farwood_fabric::{Remote, Torn};
 use std::cmp::Ordering;
 use std::ops::{Deref, DerefMut, Range};
@@ -111,11 +112,10 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
     #[inline]
     fn find_unsorted(&self, key: &[u8]) -> Result<Option<usize>, Torn> {
         let wanted = prefix(key);
-        let (first, step) = (self.layout.entry_key(0).start, self.layout.entry_bytes);
-        let entries = &self.bytes[first..];
-        for slot in 0..self.layout.leaf_capacity {
-            let prefix_of_entry = prefix(&entries[slot * step..]);
-            if prefix_of_entry == wanted && self.key(slot) == key && self.in_use(slot)? {
+        let body = &self.bytes[self.layout.entry_key(0).start..];
+        for (slot, entry) in body.chunks(self.layout.entry_bytes).take(self.layout.leaf_capacity).enumerate()
+        {
+            if prefix(entry) == wanted && self.key(slot) == key && self.in_use(slot)? {
                 return Ok(Some(slot));
             }
         }

@@ -4,6 +4,7 @@
 
 use super::layout::{COUNT, FLAGS, INDEX, LEVEL, Layout, SIBLING, VERSION};
 use crate::consistency::{Consistency, checksum, versions};
+use crate::key::compare;
 use farwood_fabric::{Object, Remote, Torn};
 use std::cmp::Ordering;
 use std::ops::{Deref, DerefMut};
@@ -32,18 +33,6 @@ impl Object for RawNode {
             _ => unreachable!("nodes are read whole"),
         }
     }
-}
-
-/// The first eight bytes of a key as a number that sorts as the key does.
-#[inline]
-pub fn prefix(key: &[u8]) -> u64 {
-    u64::from_be_bytes(key[..8].try_into().expect("keys have at least eight bytes"))
-}
-
-/// Compares two keys of one length.
-#[inline]
-pub fn compare(a: &[u8], b: &[u8]) -> Ordering {
-    prefix(a).cmp(&prefix(b)).then_with(|| a[8..].cmp(&b[8..]))
 }
 
 /// A local copy of a node with the layout that explains it.

@@ -10,8 +10,9 @@
 
 use super::Sherman;
 use super::descend::{Copy, RESTARTS_MAX, TORN_TRIES_MAX, Whereabouts, torn, whereabouts};
-use super::node::{RawNode, compare};
+use super::node::RawNode;
 use crate::error::IndexError;
+use crate::key::compare;
 use crate::retry::Retry;
 use farwood_fabric::{Client, Fabric, Fetched, Remote, Torn, all, read_bytes};
 use std::cmp::Ordering;

@@ -11,9 +11,10 @@
 //! out of memory, before it told the parent. It is counted as half-linked.
 
 use super::Sherman;
-use super::node::{Node, RawNode, compare};
+use super::node::{Node, RawNode};
 use super::options::Leaves;
 use crate::error::IndexError;
+use crate::key::compare;
 use crate::lock::GlobalLock;
 use farwood_fabric::{Checked, Client, Fabric, NodeId, Remote, Torn, Words, read_bytes};
 use std::cmp::Ordering;
