@@ -163,6 +163,7 @@ impl<'l> Node<'l, Vec<u8>> {
         node.set_lower(fences.lower);
         node.set_upper(fences.upper);
         node.set_sibling(sibling);
+        node.reseal_entries();
         node
     }
 }
