@@ -1,1 +1,6 @@
-//! Placeholder until the first commit of this room.
+//! Tree indexes for far memory.
+#![forbid(unsafe_code)]
+
+mod error;
+
+pub use error::Error;

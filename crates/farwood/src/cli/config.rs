@@ -1,0 +1,123 @@
+//! Flag over environment over configuration file over default.
+//!
+//! The file has one table per command, whose keys are that command's long options, and the same at its top for
+//! options of all commands:
+//!
+//! ```toml
+//! json = true
+//!
+//! [create]
+//! memory = "8GiB"
+//! nodes = 2
+//! ```
+//!
+//! Each value takes the place of the option's default, so clap itself puts flags and environment above it. An
+//! unknown table or key is an error.
+
+use super::Failure;
+use clap::{Arg, Command};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The file's name, in the current folder and in the user's configuration folder.
+const FILE: &str = "farwood.toml";
+
+/// Gives every option its variable, and the file's value as its default.
+pub(crate) fn configure(command: Command, arguments: &[OsString]) -> Result<Command, Failure> {
+    let command = with_environment(command);
+    let Some(path) = find(arguments) else { return Ok(command) };
+    let text = std::fs::read_to_string(&path);
+    let text = text.map_err(|source| Failure::File { operation: "read", path: path.clone(), source })?;
+    apply(command, &path, &text)
+}
+
+/// Where the file is: as the command line says, as the environment says, here, or in the user's folder.
+fn find(arguments: &[OsString]) -> Option<PathBuf> {
+    let mut rest = arguments.iter().skip(1);
+    while let Some(argument) = rest.next() {
+        if argument == "--" {
+            break;
+        }
+        if argument == "--config" {
+            return rest.next().map(PathBuf::from);
+        }
+        if let Some(path) = argument.to_str().and_then(|argument| argument.strip_prefix("--config=")) {
+            return Some(path.into());
+        }
+    }
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(path) = variable("FARWOOD_CONFIG") {
+        return Some(path);
+    }
+    let folder = variable("XDG_CONFIG_HOME").or_else(|| variable("HOME").map(|home| home.join(".config")));
+    let folders = [Some(PathBuf::new()), folder.map(|folder| folder.join("farwood"))];
+    folders.into_iter().flatten().map(|folder| folder.join(FILE)).find(|path| path.is_file())
+}
+
+/// Options that can be set from elsewhere. Those of clap, `--config` and the hidden ones cannot.
+fn settable(argument: &Arg) -> bool {
+    !argument.is_hide_set()
+        && argument.get_long().is_some_and(|long| !matches!(long, "help" | "version" | "config"))
+}
+
+fn with_environment(command: Command) -> Command {
+    let variable = |prefix: &str, argument: Arg| {
+        if settable(&argument) && argument.get_env().is_none() {
+            let long = argument.get_long().unwrap_or_default();
+            let name = format!("{prefix}{long}").replace('-', "_").to_uppercase();
+            argument.env(name).hide_env(true)
+        } else {
+            argument
+        }
+    };
+    command.mut_args(|argument| variable("FARWOOD_", argument)).mut_subcommands(|command| {
+        let prefix = format!("FARWOOD_{}_", command.get_name());
+        command.mut_args(|argument| variable(&prefix, argument))
+    })
+}
+
+/// Makes the file's values the options' defaults.
+fn apply(mut command: Command, path: &Path, text: &str) -> Result<Command, Failure> {
+    let refuse = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| refuse(error.to_string()))?;
+    for (key, value) in table {
+        command = match value {
+            toml::Value::Table(options) => {
+                let Some(subcommand) = command.find_subcommand(&key) else {
+                    return Err(refuse(format!("there is no command [{key}]; `farwood --help` lists them")));
+                };
+                let set = apply_all(subcommand.clone(), options, &key).map_err(refuse)?;
+                command.mut_subcommand(key, |_| set)
+            }
+            value => set_default(command, &key, &value, "").map_err(refuse)?,
+        };
+    }
+    Ok(command)
+}
+
+fn apply_all(mut command: Command, options: toml::Table, name: &str) -> Result<Command, String> {
+    for (key, value) in options {
+        command = set_default(command, &key, &value, name)?;
+    }
+    Ok(command)
+}
+
+fn set_default(command: Command, key: &str, value: &toml::Value, of: &str) -> Result<Command, String> {
+    let matching = |argument: &&Arg| settable(argument) && argument.get_long() == Some(key);
+    let Some(id) = command.get_arguments().find(matching).map(|argument| argument.get_id().clone()) else {
+        let place = if of.is_empty() { "at the top".to_owned() } else { format!("in [{of}]") };
+        return Err(format!(
+            "unknown key '{key}' {place}; keys are long options, `farwood {of} --help` lists them"
+        ));
+    };
+    let text = |value: &toml::Value| match value {
+        toml::Value::String(text) => Ok(text.clone()),
+        toml::Value::Integer(_) | toml::Value::Float(_) | toml::Value::Boolean(_) => Ok(value.to_string()),
+        _ => Err(format!("'{key}' must be a string, a number, or true or false")),
+    };
+    let values = match value {
+        toml::Value::Array(values) => values.iter().map(text).collect::<Result<Vec<_>, _>>()?,
+        value => vec![text(value)?],
+    };
+    Ok(command.mut_arg(id, |argument| argument.default_values(values)))
+}

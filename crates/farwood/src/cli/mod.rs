@@ -1,0 +1,168 @@
+//! The command line: one file per command, each a `struct Args` for clap and a `run`.
+//!
+//! Every command is `run(args, context) -> Result<Outcome, Failure>`. Data goes to [`Context::out`], words to
+//! [`Context::words`]; a write that fails is passed up with `?`. The exit code comes from [`Outcome`] and
+//! [`Failure`]; the table is in `docs/cli.md` and in `--help`.
+//!
+//! Every option with a long name can also be set by the environment, `FARWOOD_<COMMAND>_<OPTION>`, and by the
+//! configuration file: `config` arranges that for all commands alike, so none has to.
+
+mod bench;
+mod check;
+mod config;
+mod create;
+mod demo;
+mod doctor;
+mod drop;
+mod entry;
+mod failure;
+mod load;
+mod scan;
+mod size;
+mod stat;
+mod worker;
+
+pub(crate) use failure::{Failure, Outcome};
+
+use clap::{FromArgMatches as _, Parser, Subcommand};
+use std::ffi::OsString;
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::process::ExitCode;
+
+/// What the exit codes mean, as `--help` shows it. `docs/cli.md` and `farwood::Error::exit_code` agree.
+const EXIT_CODES: &str = "\
+Exit codes:
+   0  done
+   1  the key was not there; check found problems
+   2  the command line, the configuration or the input is wrong
+   3  no such pool or index
+   4  it exists already
+   5  full: the pool, its tables, or memory
+   6  no permission
+   7  wrong magic, version, format or type
+   8  damaged
+   9  busy: in use, or a lock is held
+  10  another error of the operating system
+
+Pools are URLs: shm://NAME, indexes shm://NAME/INDEX. Options can also be set by FARWOOD_<COMMAND>_<OPTION> in the
+environment and by `farwood.toml`, in this folder or in ~/.config/farwood.";
+
+/// Tree indexes for far memory.
+#[derive(Debug, Parser)]
+#[command(name = "farwood", version, about, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(arg_required_else_help = true, propagate_version = true, disable_help_subcommand = true)]
+struct Cli {
+    /// Print JSON on stdout
+    #[arg(long, global = true)]
+    json: bool,
+    /// Read this configuration file instead of farwood.toml or ~/.config/farwood/farwood.toml
+    #[arg(long, global = true, value_name = "FILE", env = "FARWOOD_CONFIG")]
+    config: Option<std::path::PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The commands, in the order in which people meet them.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::Args),
+    Create(create::Args),
+    Drop(drop::Args),
+    Put(entry::PutArgs),
+    Get(entry::GetArgs),
+    Del(entry::DelArgs),
+    Scan(scan::Args),
+    Load(load::Args),
+    Check(check::Args),
+    Stat(stat::Args),
+    Bench(bench::Args),
+    Doctor(doctor::Args),
+    #[command(hide = true)]
+    Worker(worker::Args),
+}
+
+/// How data is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// For people.
+    Text,
+    /// `--json`: one object, or one per line.
+    Json,
+}
+
+/// What a command is given besides its arguments.
+pub(crate) struct Context<'a> {
+    /// Data: stdout, buffered, flushed when the command is done.
+    pub(crate) out: &'a mut dyn Write,
+    /// Words: stderr.
+    pub(crate) words: &'a mut dyn Write,
+    /// How data is printed.
+    pub(crate) format: Format,
+    /// Whether stderr is a terminal, so that progress may be shown there.
+    pub(crate) progress: bool,
+}
+
+impl Context<'_> {
+    /// Prints one JSON value on a line.
+    pub(crate) fn json(&mut self, value: &serde_json::Value) -> io::Result<()> {
+        writeln!(self.out, "{value}")
+    }
+}
+
+/// Runs the command that `arguments` say.
+pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let mut words = io::stderr().lock();
+    let done = run(arguments.collect(), &mut out, &mut words);
+    let flushed = out.flush();
+    let code = match done.and_then(|outcome| flushed.map(|()| outcome).map_err(Failure::Output)) {
+        Ok(outcome) => outcome.exit_code(),
+        Err(failure) => {
+            // There is nobody left to tell if stderr is closed as well.
+            let _ = failure.report(&mut words);
+            failure.exit_code()
+        }
+    };
+    ExitCode::from(code)
+}
+
+fn run(arguments: Vec<OsString>, out: &mut dyn Write, words: &mut dyn Write) -> Result<Outcome, Failure> {
+    let cli = parse(arguments)?;
+    let format = if cli.json { Format::Json } else { Format::Text };
+    let mut context = Context { out, words, format, progress: io::stderr().is_terminal() };
+    dispatch(cli.command, &mut context)
+}
+
+fn parse(arguments: Vec<OsString>) -> Result<Cli, Failure> {
+    let command = config::configure(<Cli as clap::CommandFactory>::command(), &arguments)?;
+    let matches = command.try_get_matches_from(arguments)?;
+    Ok(Cli::from_arg_matches(&matches)?)
+}
+
+fn dispatch(command: Command, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    match command {
+        Command::Demo(args) => demo::run(args, context),
+        Command::Create(args) => create::run(&args, context),
+        Command::Drop(args) => drop::run(&args, context),
+        Command::Put(args) => entry::put(&args, context),
+        Command::Get(args) => entry::get(&args, context),
+        Command::Del(args) => entry::del(&args, context),
+        Command::Scan(args) => scan::run(&args, context),
+        Command::Load(args) => load::run(&args, context),
+        Command::Check(args) => check::run(&args, context),
+        Command::Stat(args) => stat::run(&args, context),
+        Command::Bench(args) => bench::run(args, context),
+        Command::Doctor(args) => doctor::run(&args, context),
+        Command::Worker(args) => worker::run(args, context),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+}

@@ -1,0 +1,70 @@
+//! Sizes as people write them: `8GiB`, `256KiB`, `4096`.
+
+/// The units, with their bytes.
+const UNITS: [(&str, u64); 9] = [
+    ("", 1),
+    ("B", 1),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+    ("K", 1 << 10),
+    ("M", 1 << 20),
+    ("G", 1 << 30),
+];
+
+/// Reads a size in bytes. For clap's `value_parser`.
+pub(crate) fn parse(text: &str) -> Result<u64, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let factor = UNITS.iter().find(|(name, _)| *name == unit.trim_start()).map(|(_, factor)| *factor);
+    let (Ok(number), Some(factor)) = (number.parse::<u64>(), factor) else {
+        return Err("a size is a number with B, KiB, MiB, GiB or TiB behind it, such as 256KiB".to_owned());
+    };
+    number.checked_mul(factor).ok_or_else(|| "more bytes than 64 bits can count".to_owned())
+}
+
+/// A size for people: in the largest unit that leaves a number of at least one.
+pub(crate) fn show(bytes: u64) -> String {
+    for (name, factor) in [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
+        if bytes >= factor {
+            let whole = bytes.is_multiple_of(factor);
+            let decimals = if whole { 0 } else { 1 };
+            return format!("{:.decimals$} {name}", bytes as f64 / factor as f64);
+        }
+    }
+    format!("{bytes} B")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("256KiB", 256 << 10),
+            ("8GiB", 8 << 30),
+            ("1 MiB", 1 << 20),
+            ("2G", 2 << 30),
+        ] {
+            assert_eq!(parse(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_is_refused() {
+        for text in ["", "GiB", "-1", "1.5GiB", "8GB", "1kib", "99999999999TiB"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_shown() {
+        for (bytes, text) in [(17, "17 B"), (1 << 30, "1 GiB"), (1536, "1.5 KiB"), (8 << 20, "8 MiB")] {
+            assert_eq!(show(bytes), text);
+        }
+    }
+}
