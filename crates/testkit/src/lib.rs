@@ -5,6 +5,8 @@
 //! | [`harness`] | how a test gets clients, runs them together and finds memory to play on |
 //! | [`contract`] | what every fabric does, one named check each |
 //! | [`litmus`] | one program per promise about order and tearing, run whether it is promised or not |
+//! | [`history`] | what concurrent clients did and saw, and whether some order explains it |
+//! | [`model`] | random operations on an ordered index, compared with a `BTreeMap` |
 //! | [`loopback`] | a fabric in one thread, honest or broken on purpose: every check here can fail |
 //!
 //! Checks panic with what went wrong; nothing here prints.
@@ -12,7 +14,9 @@
 
 pub mod contract;
 pub mod harness;
+pub mod history;
 pub mod litmus;
 pub mod loopback;
+pub mod model;
 
 pub use harness::{Harness, Scratch, ServerHarness};

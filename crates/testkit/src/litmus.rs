@@ -10,7 +10,7 @@ mod order;
 mod tearing;
 
 use crate::harness::{Harness, Place, Scratch, ServerHarness};
-use farwood_fabric::{Capability, Client, NodeId};
+use farwood_fabric::{Capability, Client, Fabric, NodeId};
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -55,7 +55,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// A program: how often to try, and what it saw.
+/// A program: how often to try at least, and what it saw.
 pub type Program<H> = fn(&H, u64) -> Report;
 
 /// The programs for the harness `H`.
@@ -83,6 +83,8 @@ impl<H: Harness + 'static> Litmus<H> {
         ("arrival sees write, handed over", order::lock_handed_over::<H>),
         ("arrival sees write, handed over by device memory", order::device_lock_handed_over::<H>),
         ("arrival sees write, crossed", order::crossed::<H>),
+        ("arrival sees write, crossed chains", order::crossed_chains::<H>),
+        ("arrival sees write, crossed after chains", order::crossed_after_chains::<H>),
         ("masked CAS of neighbours", order::masked_neighbours::<H>),
         ("WRITE beside an atomic", order::write_beside_atomic::<H>),
     ];
@@ -129,6 +131,13 @@ impl Tally {
         self.met.fetch_add(u64::from(met), Relaxed);
     }
 
+    /// Whether to go on after `tries` of a client: until a tenth of `iterations` tries have met a change, within
+    /// reason. Clients may find themselves alone for long: on a busy machine they run one after the other.
+    fn goes_on(&self, tries: u64, iterations: u64) -> bool {
+        let met_enough = self.met.load(Relaxed) >= iterations / 10;
+        tries < iterations || !met_enough && tries < iterations * PATIENCE
+    }
+
     /// Counts a violation if `broken`.
     fn judge(&self, broken: bool, describe: impl FnOnce() -> String) {
         if broken && self.violations.fetch_add(1, Relaxed) == 0 {
@@ -148,6 +157,47 @@ impl Tally {
     }
 }
 
+/// How many times the iterations asked for a program takes to meet enough changes.
+const PATIENCE: u64 = 30;
+
+/// Clients that wait for each other before they start, and perhaps every round.
+#[derive(Debug)]
+struct Meeting([AtomicU64; 2]);
+
+impl Meeting {
+    /// Looks at the other before giving way.
+    const GLANCES: u32 = 2_000;
+
+    fn new() -> Self {
+        Self([AtomicU64::new(0), AtomicU64::new(0)])
+    }
+
+    /// Waits until the other is in round `round` too, or gone.
+    async fn meet<F: Fabric>(&self, client: &Client<F>, mine: usize, round: u64) {
+        self.0[mine].store(round, SeqCst);
+        loop {
+            for _ in 0..Self::GLANCES {
+                if self.0[1 - mine].load(SeqCst) >= round {
+                    return;
+                }
+                std::hint::spin_loop();
+            }
+            client.fabric().sleep(0).await;
+        }
+    }
+
+    /// Lets nobody wait for this client any more, however it ends.
+    fn leave_at_end(&self, mine: usize) -> impl Drop + '_ {
+        struct Leaves<'a>(&'a AtomicU64);
+        impl Drop for Leaves<'_> {
+            fn drop(&mut self) {
+                self.0.store(u64::MAX, SeqCst);
+            }
+        }
+        Leaves(&self.0[mine])
+    }
+}
+
 /// Stops the others when its client is done, or panics.
 struct Stop<'a>(&'a AtomicBool);
 
@@ -157,15 +207,18 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Runs a writer, which is called with 1, 2, 3…, against a reader that is called `iterations` times.
+/// Runs a writer, which is called with 1, 2, 3…, against a reader that is called `iterations` times or more.
 fn race<H: Harness>(
     harness: &H,
     iterations: u64,
+    tally: &Tally,
     write: impl AsyncFn(&Client<H::Fabric>, u64) + Sync,
     read: impl AsyncFn(&Client<H::Fabric>, u64) + Sync,
 ) {
-    let stop = AtomicBool::new(false);
+    let (stop, meeting) = (AtomicBool::new(false), Meeting::new());
     harness.together(2, async |role, client| {
+        let _leaves = meeting.leave_at_end(role);
+        meeting.meet(&client, role, 1).await;
         if role == 0 {
             let mut round = 0;
             while !stop.load(SeqCst) {
@@ -174,8 +227,10 @@ fn race<H: Harness>(
             }
         } else {
             let _stop = Stop(&stop);
-            for iteration in 0..iterations {
+            let mut iteration = 0;
+            while tally.goes_on(iteration, iterations) {
                 read(&client, iteration).await;
+                iteration += 1;
             }
         }
     });
@@ -195,6 +250,5 @@ fn ground<H: Harness, T>(harness: &H, bytes: usize, program: impl FnOnce(Place) 
 }
 
 fn promises<H: Harness>(harness: &H, capability: Capability) -> bool {
-    use farwood_fabric::Fabric as _;
     harness.client().fabric().capabilities().has(capability)
 }

@@ -111,7 +111,8 @@ fn writes_that_overtake_are_noticed() {
 #[test]
 fn writes_that_linger_are_noticed() {
     let faults = Faults { write_lingers: true, ..Faults::NONE };
-    broken(faults, &["arrival sees write, crossed"]);
+    let names = ["", " chains", " after chains"].map(|how| format!("arrival sees write, crossed{how}"));
+    broken(faults, &names.each_ref().map(String::as_str));
     let report = server_litmus(&Loopback::new(Settings { faults, ..Settings::default() }), ITERATIONS);
     assert!(report.failed(), "{report}");
 }

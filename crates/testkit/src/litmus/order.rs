@@ -1,7 +1,7 @@
 //! In which order verbs take effect, in a chain and between clients.
 
-use super::{Report, Tally, ground, promises, race};
-use crate::harness::{Harness, Place, ServerHarness, peek, peek_word, place, poke_word, words};
+use super::{Meeting, Report, Tally, ground, promises, race};
+use crate::harness::{Chance, Harness, Place, ServerHarness, peek, peek_word, place, poke_word, words};
 use farwood_fabric::{
     Bits, Capability, Chain, Client, Fabric, FabricError, LocalMemory, Memory, NodeId, Remote, Server,
     Swapped, cas, faa, masked_cas, read, write,
@@ -64,6 +64,7 @@ fn flagged<H: Harness>(
         race(
             harness,
             iterations,
+            &tally,
             async |client, round| {
                 let word = round.to_le_bytes();
                 client.post(write(data, &word).then(write(flag, &word))).await.expect("a chain");
@@ -95,9 +96,13 @@ fn handed_over<H: Harness>(harness: &H, iterations: u64, lock: Option<Remote<u64
     ground(harness, GROUND_BYTES, |at| {
         let lock = lock.unwrap_or(at.part(APART));
         harness.block_on(async { poke_word(&harness.client(), lock, 0).await.expect("a WRITE") });
+        let meeting = Meeting::new();
         harness.together(2, async |number, client| {
-            let mut mine = 0;
-            for _ in 0..iterations / 2 {
+            let _leaves = meeting.leave_at_end(number);
+            meeting.meet(&client, number, 1).await;
+            let (mut mine, mut tries) = (0, 0);
+            while tally.goes_on(tries, iterations / 2) {
+                tries += 1;
                 while client.post(cas(lock, 0, number as u64 + 1)).await.expect("a CAS") != Swapped::Won {
                     client.fabric().sleep(0).await;
                 }
@@ -119,21 +124,55 @@ fn handed_over<H: Harness>(harness: &H, iterations: u64, lock: Option<Remote<u64
 
 /// Two clients each write a word and then read the other's: one of them sees the other's WRITE.
 pub(super) fn crossed<H: Harness>(harness: &H, iterations: u64) -> Report {
-    let at_round = [AtomicU64::new(0), AtomicU64::new(0)];
-    let stop = AtomicBool::new(false);
+    let one_by_one = async |client: &Client<H::Fabric>, mine, other, round| {
+        poke_word(client, mine, round).await.expect("a WRITE");
+        peek_word(client, other).await.expect("a READ")
+    };
+    crossing(harness, iterations, "crossed WRITEs and READs", one_by_one)
+}
+
+/// The same with WRITE and READ in one chain.
+pub(super) fn crossed_chains<H: Harness>(harness: &H, iterations: u64) -> Report {
+    let chained = async |client: &Client<H::Fabric>, mine, other, round: u64| {
+        let ((), seen) =
+            client.post(write(mine, &round.to_le_bytes()).then(read(other))).await.expect("a chain");
+        seen.check(&()).expect("a word").word()
+    };
+    crossing(harness, iterations, "crossed chains of WRITE and READ", chained)
+}
+
+/// The same with something read in the WRITE's chain, and the other's word in the next post.
+pub(super) fn crossed_after_chains<H: Harness>(harness: &H, iterations: u64) -> Report {
+    let chained = async |client: &Client<H::Fabric>, mine, other, round: u64| {
+        let _ = client.post(write(mine, &round.to_le_bytes()).then(read(mine))).await.expect("a chain");
+        peek_word(client, other).await.expect("a READ")
+    };
+    crossing(harness, iterations, "crossed READs behind chains of WRITE and READ", chained)
+}
+
+/// Spins by which one of two clients that cross is late.
+const SKEW_MAX: u64 = 16;
+
+fn crossing<H: Harness>(
+    harness: &H,
+    iterations: u64,
+    what: &str,
+    cross: impl AsyncFn(&Client<H::Fabric>, Remote<u64>, Remote<u64>, u64) -> u64 + Sync,
+) -> Report {
+    let meeting = Meeting::new();
     let seen = ground(harness, GROUND_BYTES, |at| {
         let words = [at.part::<u64>(0), at.part::<u64>(APART)];
         harness.together(2, async |mine, client| {
-            let _stop = super::Stop(&stop);
+            let _leaves = meeting.leave_at_end(mine);
+            let mut chance = Chance::new(mine as u64);
             let mut seen = Vec::with_capacity(iterations as usize);
             for round in 1..=iterations {
-                // Side by side: the two must be in the same round to be in each other's way.
-                at_round[mine].store(round, SeqCst);
-                while at_round[1 - mine].load(SeqCst) < round && !stop.load(SeqCst) {
-                    client.fabric().sleep(0).await;
+                // Side by side, give or take a little: the two must be in the same round to be in each other's way.
+                meeting.meet(&client, mine, round).await;
+                for _ in 0..chance.below(SKEW_MAX) {
+                    std::hint::spin_loop();
                 }
-                poke_word(&client, words[mine], round).await.expect("a WRITE");
-                seen.push(peek_word(&client, words[1 - mine]).await.expect("a READ"));
+                seen.push(cross(&client, words[mine], words[1 - mine], round).await);
             }
             seen
         })
@@ -145,7 +184,7 @@ pub(super) fn crossed<H: Harness>(harness: &H, iterations: u64) -> Report {
         let missed = *one < round && *other < round;
         tally.judge(missed, || format!("in round {round} the two saw {one} and {other}"));
     }
-    let name = format!("{}: crossed WRITEs and READs", Capability::ArrivalSeesWrite);
+    let name = format!("{}: {what}", Capability::ArrivalSeesWrite);
     tally.report(name, promises(harness, Capability::ArrivalSeesWrite))
 }
 
@@ -155,7 +194,10 @@ pub(super) fn masked_neighbours<H: Harness>(harness: &H, iterations: u64) -> Rep
     let (tally, there) = (Tally::default(), AtomicBool::new(true));
     ground(harness, 64, |at| {
         let word = at.part::<u64>(0);
+        let meeting = Meeting::new();
         harness.together(2, async |field, client| {
+            let _leaves = meeting.leave_at_end(field);
+            meeting.meet(&client, field, 1).await;
             for count in 0..iterations / 2 {
                 match count_up(&client, word, 16 * field as u32, count).await {
                     Err(FabricError::Missing(Capability::MaskedCas)) => return there.store(false, SeqCst),
@@ -203,6 +245,7 @@ pub(super) fn write_beside_atomic<H: Harness>(harness: &H, iterations: u64) -> R
         race(
             harness,
             iterations,
+            &tally,
             async |client, _| {
                 // Adds to the lower half only; 2^32 rounds would carry.
                 client.post(faa(word, 1)).await.expect("an FAA");
@@ -247,9 +290,10 @@ pub(super) fn cpu_sees_write<H: ServerHarness>(harness: &H, iterations: u64) -> 
                     client.fabric().sleep(0).await;
                 }
             }
-            poke_word(&client, word, 0).await.expect("a WRITE");
         },
     );
+    let word = place(NodeId(0), Memory::Host, OFFSET).part(0);
+    harness.block_on(async { poke_word(&harness.client(), word, 0).await.expect("a WRITE") });
     let name = Capability::CpuSeesWrite.to_string();
     tally.report(name, promises(harness, Capability::CpuSeesWrite))
 }

@@ -28,6 +28,7 @@ fn whole_at<H: Harness>(harness: &H, iterations: u64, at: Place, bytes: usize) -
     race(
         harness,
         iterations,
+        &tally,
         async |client, round| {
             // Every byte changes with every WRITE.
             client.post(write(at, &vec![round as u8; bytes])).await.expect("a WRITE");
@@ -35,7 +36,7 @@ fn whole_at<H: Harness>(harness: &H, iterations: u64, at: Place, bytes: usize) -
         async |client, _| {
             let seen = peek(client, at, bytes).await.expect("a READ");
             tally.tried(last.swap(u64::from(seen[0]), Relaxed) != u64::from(seen[0]));
-            tally.judge(seen.iter().any(|byte| *byte != seen[0]), || format!("read {seen:x?}"));
+            tally.judge(seen.iter().any(|byte| *byte != seen[0]), || format!("read {:x?}", runs(&seen)));
         },
     );
     let promised = harness.client().fabric().capabilities().whole_bytes.max(8) >= bytes;
@@ -49,6 +50,7 @@ pub(super) fn version_pair<H: Harness, const BYTES: usize>(harness: &H, iteratio
         race(
             harness,
             iterations,
+            &tally,
             async |client, version| {
                 let node = version.to_le_bytes().repeat(BYTES / 8);
                 client.post(write(at, &node)).await.expect("a WRITE");
@@ -87,6 +89,7 @@ pub(super) fn write_upward<H: Harness>(harness: &H, iterations: u64) -> Report {
         race(
             harness,
             iterations,
+            &tally,
             async |client, round| {
                 let data = round.to_le_bytes().repeat(WORDS as usize);
                 client.post(write(at, &data)).await.expect("a WRITE");

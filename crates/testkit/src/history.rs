@@ -1,0 +1,210 @@
+//! What concurrent clients did to an ordered index and what they were told, and whether some order explains it.
+//!
+//! Clients write [journals](Recorder), in memory or to files of their own; a parent [reads](History::read) them
+//! all into one [`History`] and [checks](History::check) it: per key, is there an order of the operations, true to
+//! real time, in which every answer is right (linearizability)? Do [scans](Scan) miss nothing that was there
+//! throughout, and show nothing that was not?
+//!
+//! A client that was killed leaves operations without an answer: they may have taken effect at any time since, or
+//! never.
+//!
+//! Times come from one clock that all clients share: the fabric's where it is the same in all processes, or a
+//! [`tick`] in far memory. An operation that ended at the very time at which another began counts as concurrent.
+
+mod journal;
+mod linear;
+mod scans;
+
+pub use journal::{Pending, Recorder};
+
+use farwood_fabric::{Client, Fabric, FabricError, Remote, faa};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Bound;
+use std::time::Duration;
+
+/// Bytes of a key or value.
+pub type Bytes = Vec<u8>;
+
+/// What a client asked of one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Store, whether the key is there or not.
+    Put(Bytes),
+    /// Store if the key is absent.
+    Insert(Bytes),
+    /// Store if the key is present.
+    Update(Bytes),
+    /// Take the key out.
+    Remove,
+    /// Look.
+    Get,
+}
+
+/// What a client was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Whether it took effect; a put always does.
+    Done(bool),
+    /// What a get found.
+    Found(Option<Bytes>),
+}
+
+/// One operation on one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// Who asked.
+    pub client: u64,
+    /// Which key.
+    pub key: Bytes,
+    /// For what.
+    pub action: Action,
+    /// When.
+    pub call: u64,
+    /// The answer and when it came; none for a client that was killed before.
+    pub answer: Option<(u64, Answer)>,
+}
+
+/// In which direction a scan goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the least key.
+    Forward,
+    /// From the greatest key.
+    Backward,
+}
+
+/// One scan with its answer. It need not be atomic, but each entry must have been there at some time during it,
+/// and no key may be missing that was there all the time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scan {
+    /// Who asked.
+    pub client: u64,
+    /// When.
+    pub call: u64,
+    /// When the answer was complete.
+    pub end: u64,
+    /// Which way.
+    pub direction: Direction,
+    /// Least key.
+    pub from: Bound<Bytes>,
+    /// Greatest key.
+    pub to: Bound<Bytes>,
+    /// Most entries.
+    pub limit: usize,
+    /// Keys and values.
+    pub entries: Vec<(Bytes, Bytes)>,
+}
+
+/// Everything that clients did and saw.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// What was there before all operations.
+    pub initial: BTreeMap<Bytes, Bytes>,
+    /// Operations on single keys, in no order.
+    pub operations: Vec<Operation>,
+    /// Scans, in no order.
+    pub scans: Vec<Scan>,
+}
+
+/// Something that no order explains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The key concerned.
+    pub key: Bytes,
+    /// What is wrong.
+    pub what: String,
+    /// The operations that led to it, the last ones of a key.
+    pub operations: Vec<Operation>,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "key {:02x?}: {}", self.key, self.what)?;
+        for operation in &self.operations {
+            let Operation { client, action, call, answer, .. } = operation;
+            write!(f, "\n  {call}: client {client} {action:02x?}")?;
+            match answer {
+                Some((end, answer)) => write!(f, " -> {end}: {answer:02x?}")?,
+                None => write!(f, " -> never answered")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The result of a check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Keys that were checked.
+    pub keys: usize,
+    /// Operations on them.
+    pub operations: usize,
+    /// Scans that were checked.
+    pub scans: usize,
+    /// What is wrong.
+    pub violations: Vec<Violation>,
+    /// Keys whose operations had too many possible orders to be decided in time.
+    pub undecided: Vec<Bytes>,
+}
+
+impl Verdict {
+    /// # Panics
+    /// Where anything is wrong or undecided.
+    pub fn expect_right(&self) {
+        let wrong: Vec<String> = self.violations.iter().take(3).map(Violation::to_string).collect();
+        let count = self.violations.len();
+        assert!(wrong.is_empty(), "{count} violations:\n{}", wrong.join("\n"));
+        assert!(self.undecided.is_empty(), "undecided keys: {:02x?}", self.undecided);
+    }
+}
+
+impl History {
+    /// Adds another history of the same index and clock.
+    pub fn merge(&mut self, other: Self) {
+        self.initial.extend(other.initial);
+        self.operations.extend(other.operations);
+        self.scans.extend(other.scans);
+    }
+
+    /// Checks every key and every scan. A key is given up as undecided after `patience`.
+    pub fn check(&self, patience: Duration) -> Verdict {
+        let keys = self.by_key();
+        let mut verdict = Verdict {
+            keys: keys.len(),
+            operations: self.operations.len(),
+            scans: self.scans.len(),
+            ..Verdict::default()
+        };
+        linear::check(&keys, patience, &mut verdict);
+        scans::check(self, &keys, &mut verdict);
+        verdict
+    }
+
+    /// The operations of each key in the order of their calls, with what the key held before.
+    fn by_key(&self) -> BTreeMap<&[u8], KeyHistory<'_>> {
+        let mut keys: BTreeMap<&[u8], KeyHistory<'_>> = BTreeMap::new();
+        for (key, value) in &self.initial {
+            keys.entry(key).or_default().initial = Some(value);
+        }
+        for operation in &self.operations {
+            keys.entry(&operation.key).or_default().operations.push(operation);
+        }
+        for key in keys.values_mut() {
+            key.operations.sort_by_key(|operation| operation.call);
+        }
+        keys
+    }
+}
+
+/// What happened to one key.
+#[derive(Default)]
+struct KeyHistory<'a> {
+    initial: Option<&'a [u8]>,
+    operations: Vec<&'a Operation>,
+}
+
+/// A time that all clients of a pool share: how often `clock`, a word of far memory, was asked before. [1 RT]
+pub async fn tick<F: Fabric>(client: &Client<F>, clock: Remote<u64>) -> Result<u64, FabricError> {
+    client.post(faa(clock, 1)).await
+}

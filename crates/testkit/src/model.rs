@@ -1,0 +1,384 @@
+//! Random operations on an ordered index, each compared with what a `BTreeMap` says.
+//!
+//! [`programs`] is a proptest strategy: what it finds shrinks to few steps on few keys. Keys come from families that
+//! are hard on trees ([`Family`]). [`run`] compares every answer, and at the end the whole contents, both ways.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use std::collections::BTreeMap;
+use std::fmt::{self, Debug};
+use std::ops::Bound;
+
+/// Bytes of a key or value.
+pub type Bytes = Vec<u8>;
+
+/// A bound of a scan.
+pub type Edge<'a> = Bound<&'a [u8]>;
+
+/// An ordered index, as a test drives it: blocking, one operation at a time. An adapter turns a failure of the fabric
+/// into a panic; keys and values have the lengths that the program was made for.
+pub trait Ordered {
+    /// The value under `key`.
+    fn get(&mut self, key: &[u8]) -> Option<Bytes>;
+    /// Stores, whether the key is there or not.
+    fn put(&mut self, key: &[u8], value: &[u8]);
+    /// Stores if the key is absent; whether it was.
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> bool;
+    /// Stores if the key is present; whether it was.
+    fn update(&mut self, key: &[u8], value: &[u8]) -> bool;
+    /// Takes the key out; whether it was there.
+    fn remove(&mut self, key: &[u8]) -> bool;
+    /// At most `limit` entries between the bounds, the least keys first.
+    fn scan_forward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(Bytes, Bytes)>;
+    /// At most `limit` entries between the bounds, the greatest keys first.
+    fn scan_backward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(Bytes, Bytes)>;
+    /// Number of keys.
+    fn count(&mut self) -> u64;
+}
+
+/// What is right.
+impl Ordered for BTreeMap<Bytes, Bytes> {
+    fn get(&mut self, key: &[u8]) -> Option<Bytes> {
+        BTreeMap::get(self, key).cloned()
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) {
+        BTreeMap::insert(self, key.to_vec(), value.to_vec());
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let absent = !self.contains_key(key);
+        if absent {
+            self.put(key, value);
+        }
+        absent
+    }
+
+    fn update(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let present = self.contains_key(key);
+        if present {
+            self.put(key, value);
+        }
+        present
+    }
+
+    fn remove(&mut self, key: &[u8]) -> bool {
+        BTreeMap::remove(self, key).is_some()
+    }
+
+    fn scan_forward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(Bytes, Bytes)> {
+        let within = within(self, from, to);
+        within.take(limit).map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    fn scan_backward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(Bytes, Bytes)> {
+        let within = within(self, from, to).rev();
+        within.take(limit).map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    fn count(&mut self) -> u64 {
+        self.len() as u64
+    }
+}
+
+/// The entries between two bounds, which may be the wrong way round.
+fn within<'a>(
+    map: &'a BTreeMap<Bytes, Bytes>,
+    from: Edge<'_>,
+    to: Edge<'_>,
+) -> impl DoubleEndedIterator<Item = (&'a Bytes, &'a Bytes)> {
+    let empty = match (from, to) {
+        (Bound::Excluded(from), Bound::Excluded(to) | Bound::Included(to))
+        | (Bound::Included(from), Bound::Excluded(to)) => from >= to,
+        (Bound::Included(from), Bound::Included(to)) => from > to,
+        _ => false,
+    };
+    let range = (!empty).then(|| map.range::<[u8], _>((from, to)));
+    range.into_iter().flatten()
+}
+
+/// Families of keys, all of one length, that are hard on trees in different ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Consecutive numbers.
+    Dense,
+    /// Numbers spread over all bits.
+    Sparse,
+    /// The least and the greatest keys there are.
+    Extreme,
+    /// Keys that differ in their last bytes only.
+    SharedPrefix,
+    /// Keys that part at every length of a common prefix.
+    Forks,
+}
+
+impl Family {
+    const ALL: [Self; 5] = [Self::Dense, Self::Sparse, Self::Extreme, Self::SharedPrefix, Self::Forks];
+
+    /// The key number `index` of the family. Different numbers may be one key, where the length has room for
+    /// no more.
+    pub fn key(self, index: u16, key_bytes: usize) -> Bytes {
+        let number = u64::from(index);
+        match self {
+            Self::Dense => low(0, number, key_bytes),
+            Self::Sparse => {
+                let mut chance = crate::harness::Chance::new(number);
+                (0..key_bytes).map(|_| chance.next_u64() as u8).collect()
+            }
+            Self::Extreme if index.is_multiple_of(2) => low(0, number / 2, key_bytes),
+            Self::Extreme => low(0, number / 2, key_bytes).into_iter().map(|byte| !byte).collect(),
+            Self::SharedPrefix => low(0xA5, number, key_bytes),
+            Self::Forks => {
+                let mut key = vec![0x80_u8; key_bytes];
+                let fork = usize::from(index) % key_bytes;
+                key[fork] = key[fork].wrapping_add((index / key_bytes as u16) as u8).wrapping_add(1);
+                key
+            }
+        }
+    }
+}
+
+/// `number` in the last bytes of a key, big endian, behind bytes of `prefix`.
+fn low(prefix: u8, number: u64, key_bytes: usize) -> Bytes {
+    let mut key = vec![prefix; key_bytes];
+    let digits = number.to_be_bytes();
+    // No more than the 16 bits that there are: the rest is the prefix.
+    let count = key_bytes.min(2);
+    key[key_bytes - count..].copy_from_slice(&digits[8 - count..]);
+    key
+}
+
+/// In which order a program goes through its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Each step takes the next greater key of the program.
+    Ascending,
+    /// Each step takes the next smaller one.
+    Descending,
+    /// Each step draws one.
+    Drawn,
+}
+
+/// What a step does with its key.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// See [`Ordered::get`].
+    Get,
+    /// See [`Ordered::put`].
+    Put(u8),
+    /// See [`Ordered::insert`].
+    Insert(u8),
+    /// See [`Ordered::update`].
+    Update(u8),
+    /// See [`Ordered::remove`].
+    Remove,
+    /// A scan from the step's key or to it, or beyond a second one.
+    Scan {
+        /// Whether forward or backward.
+        forward: bool,
+        /// Which key the other bound has, if any.
+        other: Option<Index>,
+        /// Whether the step's key is within its bound.
+        included: bool,
+        /// Most entries.
+        limit: usize,
+    },
+    /// See [`Ordered::count`].
+    Count,
+}
+
+/// What programs are to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Bytes of every key, at least 1.
+    pub key_bytes: usize,
+    /// Bytes of every value.
+    pub value_bytes: usize,
+    /// Most keys of a program.
+    pub keys_max: usize,
+    /// Most steps of a program.
+    pub steps_max: usize,
+}
+
+/// A sequence of operations.
+#[derive(Clone)]
+pub struct Program {
+    /// Its keys.
+    keys: Vec<Bytes>,
+    order: Order,
+    value_bytes: usize,
+    steps: Vec<(Index, Step)>,
+}
+
+impl Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:?}, {} keys", self.order, self.keys.len())?;
+        for (number, (_, step)) in self.steps.iter().enumerate() {
+            writeln!(f, "  {step:?} {:02x?}", self.key(number))?;
+        }
+        Ok(())
+    }
+}
+
+impl Program {
+    /// The key of a step.
+    fn key(&self, step: usize) -> &Bytes {
+        let count = self.keys.len();
+        match self.order {
+            Order::Ascending => &self.keys[step % count],
+            Order::Descending => &self.keys[count - 1 - step % count],
+            Order::Drawn => self.steps[step].0.get(&self.keys),
+        }
+    }
+
+    /// The number of steps.
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Whether there are no steps.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+}
+
+/// Programs of a shape, from all families, in all orders.
+pub fn programs(shape: Shape) -> impl Strategy<Value = Program> {
+    let family = prop::sample::select(&Family::ALL[..]);
+    let order = prop_oneof![
+        3 => Just(Order::Drawn),
+        1 => Just(Order::Ascending),
+        1 => Just(Order::Descending),
+    ];
+    // The first of a family are the least and the greatest keys.
+    let start = prop_oneof![Just(0), 0..256u16, any::<u16>()];
+    let keys = vec((family, start, 0..64u16), 1..=8);
+    let steps = vec((any::<Index>(), step()), 0..=shape.steps_max);
+    (keys, order, 1..=shape.keys_max, steps).prop_map(move |(runs, order, keys_max, steps)| {
+        let run = |(family, start, length): (Family, u16, u16)| {
+            (0..=length).map(move |at| family.key(start.wrapping_add(at), shape.key_bytes))
+        };
+        let mut keys: Vec<Bytes> = runs.into_iter().flat_map(run).take(keys_max).collect();
+        keys.sort();
+        keys.dedup();
+        Program { keys, order, value_bytes: shape.value_bytes, steps }
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let scan = (any::<bool>(), any::<Option<Index>>(), any::<bool>(), 0..40usize);
+    prop_oneof![
+        3 => Just(Step::Get),
+        6 => any::<u8>().prop_map(Step::Put),
+        4 => any::<u8>().prop_map(Step::Insert),
+        2 => any::<u8>().prop_map(Step::Update),
+        3 => Just(Step::Remove),
+        2 => scan.prop_map(|(forward, other, included, limit)| Step::Scan { forward, other, included, limit }),
+        1 => Just(Step::Count),
+    ]
+}
+
+/// An answer that is not the `BTreeMap`'s.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Which step; none for the comparison at the end.
+    pub step: Option<usize>,
+    /// What it was, the index's answer, and the right one.
+    pub what: String,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.step {
+            Some(step) => write!(f, "step {step}: {}", self.what),
+            None => write!(f, "at the end: {}", self.what),
+        }
+    }
+}
+
+impl std::error::Error for Mismatch {}
+
+/// Runs a program on an index that holds what `model` holds, and on `model`; compares every answer, and the contents
+/// at the end.
+///
+/// # Errors
+/// The first answer that is wrong.
+pub fn run(
+    program: &Program,
+    index: &mut impl Ordered,
+    model: &mut BTreeMap<Bytes, Bytes>,
+) -> Result<(), Mismatch> {
+    for step in 0..program.len() {
+        one(program, step, index, model).map_err(|what| Mismatch { step: Some(step), what })?;
+    }
+    contents(index, model).map_err(|what| Mismatch { step: None, what })
+}
+
+fn same<T: PartialEq + Debug>(what: impl FnOnce() -> String, found: &T, right: &T) -> Result<(), String> {
+    if found == right {
+        return Ok(());
+    }
+    Err(format!("{}: {found:02x?}, should be {right:02x?}", what()))
+}
+
+fn one(
+    program: &Program,
+    number: usize,
+    index: &mut impl Ordered,
+    model: &mut BTreeMap<Bytes, Bytes>,
+) -> Result<(), String> {
+    let (key, step) = (program.key(number), &program.steps[number].1);
+    let value = |byte: &u8| value(*byte, number, program.value_bytes);
+    let what = || format!("{step:?} {key:02x?}");
+    match step {
+        Step::Get => same(what, &index.get(key), &Ordered::get(model, key)),
+        Step::Put(byte) => {
+            index.put(key, &value(byte));
+            model.put(key, &value(byte));
+            Ok(())
+        }
+        Step::Insert(byte) => {
+            same(what, &index.insert(key, &value(byte)), &Ordered::insert(model, key, &value(byte)))
+        }
+        Step::Update(byte) => same(what, &index.update(key, &value(byte)), &model.update(key, &value(byte))),
+        Step::Remove => same(what, &index.remove(key), &Ordered::remove(model, key)),
+        Step::Scan { forward, other, included, limit } => {
+            let edge = if *included { Bound::Included(&key[..]) } else { Bound::Excluded(&key[..]) };
+            let other =
+                other.map_or(Bound::Unbounded, |other| Bound::Included(&other.get(&program.keys)[..]));
+            let what = || format!("{step:?} {key:02x?} and {other:02x?}");
+            if *forward {
+                let found = index.scan_forward(edge, other, *limit);
+                same(what, &found, &model.scan_forward(edge, other, *limit))
+            } else {
+                let found = index.scan_backward(other, edge, *limit);
+                same(what, &found, &model.scan_backward(other, edge, *limit))
+            }
+        }
+        Step::Count => same(what, &index.count(), &model.count()),
+    }
+}
+
+/// A value that tells its step; of all zeroes or ones now and then.
+fn value(byte: u8, step: usize, value_bytes: usize) -> Bytes {
+    if byte == 0 || byte == u8::MAX {
+        return vec![byte; value_bytes];
+    }
+    let number = (step as u64).to_le_bytes();
+    (0..value_bytes).map(|at| number[at % 8] ^ byte).collect()
+}
+
+/// Compares everything that an index holds with what it should hold.
+fn contents(index: &mut impl Ordered, model: &mut BTreeMap<Bytes, Bytes>) -> Result<(), String> {
+    const ALL: (Edge<'static>, Edge<'static>) = (Bound::Unbounded, Bound::Unbounded);
+    same(|| "count".to_owned(), &index.count(), &model.count())?;
+    let right = model.scan_forward(ALL.0, ALL.1, usize::MAX);
+    same(|| "a full scan".to_owned(), &index.scan_forward(ALL.0, ALL.1, usize::MAX), &right)?;
+    let right = model.scan_backward(ALL.0, ALL.1, usize::MAX);
+    same(|| "a full scan backward".to_owned(), &index.scan_backward(ALL.0, ALL.1, usize::MAX), &right)?;
+    for (key, value) in model.iter() {
+        same(|| format!("get {key:02x?}"), &index.get(key), &Some(value.clone()))?;
+    }
+    Ok(())
+}
