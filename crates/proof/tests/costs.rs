@@ -1,0 +1,215 @@
+//! Golden costs: round trips, verbs and bytes of every operation of every variant, as `docs/costs.md` has them.
+//!
+//! The table is measured on the loopback fabric, where nothing depends on time; costs are counted above the fabric
+//! and are the same on every one. `FARWOOD_BLESS=1 cargo test -p farwood-proof --test costs` writes the table anew:
+//! a change of cost is a diff.
+
+use farwood_fabric::{Client, Costs};
+use farwood_index::consistency::Consistency;
+use farwood_index::lock::LockWidth;
+use farwood_index::sherman::layout::Sizes;
+use farwood_index::sherman::{Config, Direction, Entries, Range, Sherman, Variant};
+use farwood_testkit::Harness;
+use farwood_testkit::harness::taking_turns;
+use farwood_testkit::loopback::Loopback;
+use std::fmt::Write as _;
+
+type F = <Loopback as Harness>::Fabric;
+
+/// Entries of the tree: three levels.
+const KEYS: u64 = 40_000;
+/// Bytes of the index cache: all of level 1.
+const CACHE_BYTES: usize = 16 << 20;
+
+/// A tree of one variant, and two compute nodes that have it open.
+struct Bench {
+    world: Loopback,
+    tree: Sherman,
+    client: Client<F>,
+    other_tree: Sherman,
+    other_client: Client<F>,
+}
+
+/// Keys are even, so that there is a new key between any two.
+fn key(number: u64) -> [u8; 8] {
+    (2 * number).to_be_bytes()
+}
+
+impl Bench {
+    fn new(config: Config) -> Self {
+        let world = Loopback::default();
+        let client = world.client();
+        let other_client = world.stranger();
+        let created = world.block_on(Sherman::create(&client, "costs", config, CACHE_BYTES));
+        let tree = created.expect("a tree is created");
+        let entries = (0..KEYS).map(|number| (key(number), number.to_le_bytes()));
+        world.block_on(tree.bulk_load(&client, entries, 0.8, |_| {})).expect("it is loaded");
+        let opened = world.block_on(Sherman::open(&other_client, "costs", CACHE_BYTES));
+        let bench = Self { other_tree: opened.expect("the tree is opened"), world, tree, client, other_client };
+        bench.warm();
+        bench
+    }
+
+    /// Fills both caches, and gives both allocators a chunk by a split at the far end.
+    fn warm(&self) {
+        let ends = [(&self.tree, &self.client, KEYS), (&self.other_tree, &self.other_client, KEYS + 50)];
+        for (tree, client, far) in ends {
+            for number in far..far + 50 {
+                self.world.block_on(tree.put(client, &key(number), &[0; 8])).expect("a put");
+            }
+            for number in 0..KEYS {
+                self.world.block_on(tree.get(client, &key(number))).expect("a get");
+            }
+        }
+    }
+
+    /// The costs of one operation.
+    fn cost<T>(&self, operation: impl Future<Output = T>) -> Costs {
+        self.client.take_costs();
+        self.other_client.take_costs();
+        self.world.block_on(operation);
+        let mut costs = self.client.take_costs();
+        costs += self.other_client.take_costs();
+        costs
+    }
+
+    fn put(&self, number: u64, offset: u64) -> Costs {
+        self.put_by((&self.tree, &self.client), number, offset)
+    }
+
+    fn put_by(&self, (tree, client): (&Sherman, &Client<F>), number: u64, offset: u64) -> Costs {
+        let key = (2 * number + offset).to_be_bytes();
+        self.cost(async { tree.put(client, &key, &[1; 8]).await.expect("a put") })
+    }
+
+    /// Fills the leaf of key number `first` until a put splits it; its costs. The parent has room.
+    fn split_by(&self, who: (&Sherman, &Client<F>), first: u64) -> Costs {
+        let without = self.put_by(who, first, 1);
+        (first + 1..first + 100)
+            .map(|number| self.put_by(who, number, 1))
+            .find(|costs| costs.writes > without.writes)
+            .expect("a leaf has less than 100 entries")
+    }
+
+    fn scan(&self, tree: &Sherman) -> Costs {
+        let from = key(1000);
+        let range = Range { from: Some(&from), to: None };
+        let mut found = Entries::new();
+        let costs = self.cost(async {
+            tree.scan(&self.client, range, Direction::Forward, 100, &mut found).await.expect("a scan");
+        });
+        assert_eq!(found.len(), 100);
+        costs
+    }
+
+    fn cold(&self) -> Sherman {
+        self.world.block_on(Sherman::open(&self.client, "costs", CACHE_BYTES)).expect("the tree is opened")
+    }
+
+    /// Two clients of one compute node change one entry at once, until one hands its lock to the other.
+    fn handed_over(&self) -> Option<Costs> {
+        for _ in 0..200 {
+            let tree = &self.tree;
+            // Odd numbers are of other compute nodes: they only look on.
+            let costs = taking_turns(&self.world, 3, async |number, client| {
+                if number != 1 {
+                    tree.put(&client, &key(500), &[1; 8]).await.expect("a put");
+                }
+                client.take_costs()
+            });
+            if let Some(costs) = costs.into_iter().find(|costs| costs.handed_over > 0) {
+                return Some(costs);
+            }
+        }
+        None
+    }
+}
+
+fn row(table: &mut String, variant: &str, operation: &str, case: &str, costs: Costs) {
+    let atomics = costs.cas + costs.masked_cas + costs.faa;
+    writeln!(
+        table,
+        "| `{variant}` | {operation} | {case} | {} | {} | {} | {atomics} | {} | {} |",
+        costs.round_trips, costs.reads, costs.writes, costs.bytes_read, costs.bytes_written
+    )
+    .expect("a string takes what it is given");
+}
+
+fn rows(table: &mut String, name: &str, config: Config) {
+    let bench = Bench::new(config);
+    let mut row = |operation: &str, case: &str, costs: Costs| row(table, name, operation, case, costs);
+    let (tree, client) = (&bench.tree, &bench.client);
+    let (there, absent) = (key(777), 1555u64.to_be_bytes());
+    row("get", "key there", bench.cost(tree.get(client, &there)));
+    row("get", "key absent", bench.cost(tree.get(client, &absent)));
+    let cold = bench.cold();
+    row("get", "nothing cached, 3 levels", bench.cost(cold.get(client, &there)));
+    row("put", "update", bench.put(777, 0));
+    if let Some(costs) = bench.handed_over() {
+        row("put", "update, lock handed over", costs);
+    }
+    row("put", "new key, room in the leaf", bench.put(3000, 1));
+    row("put", "split, sibling on the same memory node", bench.split_by((tree, client), 6000));
+    let other = (&bench.other_tree, &bench.other_client);
+    row("put", "split, sibling on another memory node", bench.split_by(other, 9000));
+    row("insert", "key there", bench.cost(tree.insert(client, &there, &[2; 8])));
+    row("update", "key absent", bench.cost(tree.update(client, &absent, &[2; 8])));
+    row("remove", "key there", bench.cost(tree.remove(client, &key(12_000))));
+    row("remove", "key absent", bench.cost(tree.remove(client, &absent)));
+    row("scan", "100 entries", bench.scan(tree));
+    row("scan", "100 entries, nothing cached", bench.scan(&bench.cold()));
+}
+
+fn table() -> String {
+    let mut table = String::from(
+        "# Costs\n\n\
+         Round trips, verbs and payload bytes of one operation: keys and values of 8 bytes, nodes of 1 KiB, the\n\
+         caches warm unless said otherwise; a split goes up one level. Written by `crates/proof/tests/costs.rs`, which fails when\n\
+         an operation costs anything else. Atomics carry 8 bytes each way, which are not counted.\n\n\
+         | variant | operation | case | round trips | READ | WRITE | atomics | bytes read | bytes written |\n\
+         |---|---|---|---:|---:|---:|---:|---:|---:|\n",
+    );
+    let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 1024 };
+    for (variant, name) in Variant::ALL {
+        rows(&mut table, name, Config { sizes, options: variant.options(), ..Config::default() });
+    }
+    rows(
+        &mut table,
+        "sherman, checksums",
+        Config { sizes, consistency: Some(Consistency::Checksum), ..Config::default() },
+    );
+    let mut packed = Config { sizes, ..Config::default() };
+    packed.options.lock.width = LockWidth::Packed;
+    rows(&mut table, "sherman, 16-bit locks", packed);
+    table
+}
+
+#[test]
+fn every_operation_costs_what_the_table_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/costs.md");
+    let measured = table();
+    if std::env::var_os("FARWOOD_BLESS").is_some() {
+        std::fs::write(path, &measured).expect("the table can be written");
+    }
+    let golden = std::fs::read_to_string(path).expect("the table is there; FARWOOD_BLESS=1 writes it");
+    for (golden, measured) in golden.lines().zip(measured.lines()) {
+        assert_eq!(measured, golden, "a cost has changed; FARWOOD_BLESS=1 writes the table anew");
+    }
+    assert_eq!(golden.lines().count(), measured.lines().count());
+}
+
+#[test]
+fn the_costs_that_the_paper_gives() {
+    let cost = |variant: Variant| {
+        let bench = Bench::new(Config { options: variant.options(), ..Config::default() });
+        let get = bench.cost(bench.tree.get(&bench.client, &key(5)));
+        (get.round_trips, bench.put(5, 0), bench.handed_over())
+    };
+    let (get, update, _) = cost(Variant::FgPlus);
+    assert_eq!((get, update.round_trips), (1, 4));
+    assert_eq!(update.bytes_written, 1024 + 8, "one node, and the lock");
+    let (get, update, handed_over) = cost(Variant::Sherman);
+    assert_eq!((get, update.round_trips), (1, 3));
+    assert!(update.bytes_written <= 32, "{update:?}");
+    assert_eq!(handed_over.map(|costs| costs.round_trips), Some(2));
+}
