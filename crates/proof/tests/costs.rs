@@ -45,7 +45,8 @@ impl Bench {
         let entries = (0..KEYS).map(|number| (key(number), number.to_le_bytes()));
         world.block_on(tree.bulk_load(&client, entries, 0.8, |_| {})).expect("it is loaded");
         let opened = world.block_on(Sherman::open(&other_client, "costs", CACHE_BYTES));
-        let bench = Self { other_tree: opened.expect("the tree is opened"), world, tree, client, other_client };
+        let bench =
+            Self { other_tree: opened.expect("the tree is opened"), world, tree, client, other_client };
         bench.warm();
         bench
     }

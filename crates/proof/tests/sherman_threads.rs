@@ -128,7 +128,8 @@ impl Worker<'_> {
         let mut found = Entries::new();
         let (low, high) = (self.key(from), self.key(to));
         let range = Range { from: Some(&low), to: Some(&high) };
-        block_on(self.tree.scan(&self.client, range, direction, limit, &mut found)).expect("the scan succeeds");
+        block_on(self.tree.scan(&self.client, range, direction, limit, &mut found))
+            .expect("the scan succeeds");
         let mut numbers: Vec<u64> = Vec::new();
         for (key, value) in found.iter() {
             let number = u64::from_be_bytes(key[key.len() - 8..].try_into().unwrap()) / 0x0101;
@@ -162,10 +163,13 @@ fn torture(config: Config, seed: u64) {
     let shm = Shm::new();
     let pools: Vec<ShmPool> = (0..NODES).map(|_| attach(shm.path())).collect();
     let client = pools[0].client();
-    let first = block_on(Sherman::create(&client, "torture", config, CACHE_BYTES)).expect("a tree is created");
+    let first =
+        block_on(Sherman::create(&client, "torture", config, CACHE_BYTES)).expect("a tree is created");
     let mut trees = vec![first];
     for pool in &pools[1..] {
-        trees.push(block_on(Sherman::open(&pool.client(), "torture", CACHE_BYTES)).expect("the tree is opened"));
+        trees.push(
+            block_on(Sherman::open(&pool.client(), "torture", CACHE_BYTES)).expect("the tree is opened"),
+        );
     }
     let barrier = Barrier::new(THREADS as usize);
     let models: Vec<Model> = std::thread::scope(|scope| {
@@ -207,11 +211,14 @@ fn check_left(
     union: &Model,
 ) {
     let mut found = Entries::new();
-    block_on(tree.scan(client, Range::default(), Direction::Forward, usize::MAX, &mut found)).expect("a scan");
+    block_on(tree.scan(client, Range::default(), Direction::Forward, usize::MAX, &mut found))
+        .expect("a scan");
     let layout = tree.layout();
     let expected: Vec<_> = union
         .iter()
-        .map(|(&number, &version)| (key_of(number, layout.key_bytes), value_of(number, version, layout.value_bytes)))
+        .map(|(&number, &version)| {
+            (key_of(number, layout.key_bytes), value_of(number, version, layout.value_bytes))
+        })
         .collect();
     let found: Vec<_> = found.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
     assert!(found == expected, "the tree is the union of the models");
