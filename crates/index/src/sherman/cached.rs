@@ -28,23 +28,16 @@ pub(super) struct CachedInner {
 
 impl CachedInner {
     /// Copies the inner node at `at`.
-    ///
-    /// # Errors
-    /// What is wrong with the node.
-    pub(super) fn copy<B: Deref<Target = [u8]>>(
-        at: Remote<RawNode>,
-        node: &Node<'_, B>,
-    ) -> Result<Self, &'static str> {
+    pub(super) fn copy<B: Deref<Target = [u8]>>(at: Remote<RawNode>, node: &Node<'_, B>) -> Self {
         let keys = 0..node.count();
-        let children = (0..=node.count()).map(|child| node.child(child)).collect::<Option<_>>();
-        let Some(children) = children else { return Err("a child pointer is null") };
+        let children = (0..=node.count()).map(|child| node.child(child)).collect();
         let whole = node.lower().len() > 8;
         let separators = if whole {
             keys.clone().flat_map(|key| node.separator(key).to_vec()).collect()
         } else {
             [].into()
         };
-        Ok(Self {
+        Self {
             at,
             level: node.level(),
             lower: node.lower().into(),
@@ -52,7 +45,7 @@ impl CachedInner {
             prefixes: keys.map(|key| prefix(node.separator(key))).collect(),
             separators,
             children,
-        })
+        }
     }
 
     /// Whether `key` lies between the fences.

@@ -195,7 +195,7 @@ impl Sherman {
         for _ in 0..=STEPS_RIGHT_MAX {
             let node = self.read_node(client, at, "descend").await?;
             match whereabouts(&node, level, key) {
-                Whereabouts::Here => return Ok(Some(self.remember(at, &node, "descend")?)),
+                Whereabouts::Here => return Ok(Some(self.remember(at, &node))),
                 Whereabouts::Right(sibling) => {
                     client.note(|costs| costs.moved += 1);
                     at = sibling;
@@ -211,14 +211,12 @@ impl Sherman {
         &self,
         at: Remote<RawNode>,
         node: &Node<'_, B>,
-        operation: &'static str,
-    ) -> Result<Arc<CachedInner>, IndexError> {
-        let cached = CachedInner::copy(at, node).map_err(|what| damaged(operation, at, what.to_owned()))?;
-        let cached = Arc::new(cached);
+    ) -> Arc<CachedInner> {
+        let cached = Arc::new(CachedInner::copy(at, node));
         if cached.level == 1 {
             self.cache.insert(Arc::clone(&cached));
         }
-        Ok(cached)
+        cached
     }
 
     /// The level-1 node that covers `key`, or `None` where the root is a leaf.
@@ -252,9 +250,7 @@ impl Sherman {
         let node = self.read_node(client, root, "descend").await?;
         let top = match node.level() {
             0 => Top::leaf(root),
-            _ => Top::inner(
-                CachedInner::copy(root, &node).map_err(|what| damaged("descend", root, what.to_owned()))?,
-            ),
+            _ => Top::inner(CachedInner::copy(root, &node)),
         };
         let top = Arc::new(top);
         self.top.store(Some(Arc::clone(&top)));

@@ -25,9 +25,14 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         &self.bytes[self.layout.separator(at)]
     }
 
-    /// Child `at`, 0 being the leftmost. `None`: the node is corrupt.
+    /// Child `at`, 0 being the leftmost.
     #[inline]
-    pub fn child(&self, at: usize) -> Option<Remote<RawNode>> {
+    pub fn child(&self, at: usize) -> Remote<RawNode> {
+        self.child_word(at).expect("a decoded node has all its children")
+    }
+
+    /// Child `at` of a node that is yet to be decoded.
+    pub(super) fn child_word(&self, at: usize) -> Option<Remote<RawNode>> {
         let word = &self.bytes[self.layout.child(at)];
         Remote::from_word(u64::from_le_bytes(word.try_into().expect("eight bytes")))
     }
@@ -102,9 +107,9 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         let fence = self.separator(middle).to_vec();
         let fences = Fences { lower: &fence, upper: self.upper() };
         let mut right = Node::empty(self.layout, self.level(), fences, self.sibling());
-        right.set_leftmost(self.child(middle + 1).expect("the caller checked the node"));
+        right.set_leftmost(self.child(middle + 1));
         for key in middle + 1..count {
-            let child = self.child(key + 1).expect("the caller checked the node");
+            let child = self.child(key + 1);
             right.push_child(self.separator(key), child);
         }
         self.set_count(middle);
@@ -157,7 +162,7 @@ mod tests {
             let probe = key(number);
             if !node.is_left_of(&probe) && !node.is_right_of(&probe) {
                 let expected = model.range(..=probe.clone()).next_back().unwrap().1;
-                assert_eq!(node.child(node.child_covering(&probe)), Some(*expected), "{number}");
+                assert_eq!(node.child(node.child_covering(&probe)), *expected, "{number}");
             }
         }
     }

@@ -61,6 +61,11 @@ impl<'l, B: Deref<Target = [u8]>> Node<'l, B> {
         if node.count() > node.capacity() {
             return Err(format!("{} entries where {} fit", node.count(), node.capacity()));
         }
+        if node.level() > 0
+            && let Some(child) = (0..=node.count()).find(|&child| node.child_word(child).is_none())
+        {
+            return Err(format!("child {child} is null"));
+        }
         Ok(node)
     }
 
@@ -254,7 +259,9 @@ mod tests {
     #[test]
     fn what_cannot_be_a_node_of_this_tree_is_refused() {
         let layout = layout(Consistency::Versions, Leaves::Sorted);
-        let good = Node::empty(&layout, 1, Fences { lower: &[0; 16], upper: None }, None).bytes;
+        let mut good = Node::empty(&layout, 1, Fences { lower: &[0; 16], upper: None }, None);
+        good.set_leftmost(Remote::from_word(64).unwrap());
+        let good = good.bytes;
         assert!(Node::decode(&layout, &good[..]).is_ok());
         for (byte, value, reason) in [
             (INDEX, 1, "index number"),

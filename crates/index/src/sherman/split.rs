@@ -108,7 +108,7 @@ impl Sherman {
             Added::Yes => {
                 node.seal();
                 self.write_back(client, held, at.part(0), node.bytes()).await?;
-                self.remember(at, &node, "split")?;
+                self.remember(at, &node);
                 Ok(None)
             }
             Added::Already => {
@@ -157,8 +157,8 @@ impl Sherman {
         node.seal();
         right.seal();
         self.write_split(client, held, (at, node.bytes()), (sibling, right.bytes())).await?;
-        self.remember(at, &node, "split")?;
-        self.remember(sibling, &right, "split")?;
+        self.remember(at, &node);
+        self.remember(sibling, &right);
         Ok(Orphan { lower: right.lower().to_vec(), at: sibling })
     }
 

@@ -128,7 +128,7 @@ impl Sherman {
                 self.walk_leaf(&node, at, walk);
             } else {
                 let leftmost = walk_inner(&node, at, &mut below, walk);
-                first_below = first_below.or(leftmost);
+                first_below = first_below.or(Some(leftmost));
             }
             next = node.sibling();
             match (node.upper(), next) {
@@ -231,12 +231,7 @@ fn check_header(node: &Copy<'_>, at: Remote<RawNode>, level: u8, lower: &[u8], w
 }
 
 /// Checks an inner node and adds its children's names; yields the leftmost child.
-fn walk_inner(
-    node: &Copy<'_>,
-    at: Remote<RawNode>,
-    below: &mut Names,
-    walk: &mut Walk,
-) -> Option<Remote<RawNode>> {
+fn walk_inner(node: &Copy<'_>, at: Remote<RawNode>, below: &mut Names, walk: &mut Walk) -> Remote<RawNode> {
     for child in 0..=node.count() {
         let lower = if child == 0 { node.lower() } else { node.separator(child - 1) };
         if child > 0 && (compare(lower, node.lower()) != Ordering::Greater || node.is_left_of(lower)) {
@@ -245,13 +240,9 @@ fn walk_inner(
         if child > 1 && compare(node.separator(child - 2), lower) != Ordering::Less {
             walk.problem(at, "separators are out of order");
         }
-        match node.child(child) {
-            None => walk.problem(at, format!("child {child} is null")),
-            Some(child) => {
-                if below.insert(child.word(), lower.to_vec()).is_some() {
-                    walk.problem(at, format!("the node at {child} has two parents"));
-                }
-            }
+        let child = node.child(child);
+        if below.insert(child.word(), lower.to_vec()).is_some() {
+            walk.problem(at, format!("the node at {child} has two parents"));
         }
     }
     node.child(0)
