@@ -26,8 +26,9 @@ pub trait Harness {
     fn block_on<T>(&self, work: impl Future<Output = T>) -> T;
 
     /// Runs `count` clients at the same time, each with a client of its own, and collects what they return in
-    /// the order of their numbers. Odd numbers are [strangers](Self::stranger). Fabrics of threads use [`on_threads`], fabrics of one thread
-    /// [`taking_turns`]; work that waits for another client must therefore await something of the fabric.
+    /// the order of their numbers. Odd numbers are [strangers](Self::stranger). Fabrics of threads use
+    /// [`on_threads`], fabrics of one thread [`taking_turns`]; work that waits for another client must therefore
+    /// await something of the fabric.
     fn together<T: Send>(
         &self,
         count: usize,

@@ -89,6 +89,9 @@ pub(super) fn device_lock_handed_over<H: Harness>(harness: &H, iterations: u64) 
     handed_over(harness, iterations, Some(place(NodeId(0), Memory::Device, 0).part(0)))
 }
 
+/// Lost attempts at a lock before a client gives way.
+const LOSSES_PATIENT: u32 = 1_000;
+
 fn handed_over<H: Harness>(harness: &H, iterations: u64, lock: Option<Remote<u64>>) -> Report {
     const NODE_BYTES: usize = 1024;
     let device = lock.is_some();
@@ -103,8 +106,13 @@ fn handed_over<H: Harness>(harness: &H, iterations: u64, lock: Option<Remote<u64
             let (mut mine, mut tries) = (0, 0);
             while tally.goes_on(tries, iterations / 2) {
                 tries += 1;
+                let mut losses = 0_u32;
                 while client.post(cas(lock, 0, number as u64 + 1)).await.expect("a CAS") != Swapped::Won {
-                    client.fabric().sleep(0).await;
+                    losses += 1;
+                    // Who gives way at once never gets a lock that its holder takes again at once.
+                    if losses.is_multiple_of(LOSSES_PATIENT) {
+                        client.fabric().sleep(0).await;
+                    }
                 }
                 let node = peek(&client, at, NODE_BYTES).await.expect("a READ");
                 let (oldest, expected) = (words(&node).min().unwrap_or(0), newest.load(SeqCst));
