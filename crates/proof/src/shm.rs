@@ -1,0 +1,141 @@
+//! Shared memory as a [`Harness`]: a pool of its own for each test.
+
+use farwood_fabric::{Client, NodeId, PoolShape};
+use farwood_testkit::harness::{on_threads, serve_on_threads};
+use farwood_testkit::{Harness, ServerHarness};
+use farwood_transport::runtime::block_on;
+use farwood_transport::shm::{
+    Backing, PoolName, PoolSpec, SegmentDir, ShmFabric, ShmPool, ShmServer, create,
+};
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// The name of every test's pool; its directory is the test's own.
+const NAME: &str = "proof";
+
+/// The pool's memory nodes and their sizes in tests.
+const NODES: u16 = 2;
+const HOST_BYTES: u64 = 64 << 20;
+const DEVICE_BYTES: u64 = 256 << 10;
+
+/// A directory of its own in shared memory, removed on drop.
+#[derive(Debug)]
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let shm = Path::new("/dev/shm");
+        let root = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
+        let name = format!("farwood-proof-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let path = root.join(name);
+        std::fs::create_dir(&path).expect("a directory can be made in shared memory");
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // A process that a test killed may have left files; they go with the directory.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A pool in shared memory for one test, and this process's attachment to it.
+#[derive(Debug)]
+pub struct Shm {
+    pool: ShmPool,
+    directory: Scratch,
+}
+
+impl Shm {
+    /// A new pool of two memory nodes.
+    ///
+    /// # Panics
+    /// Where the machine refuses.
+    pub fn new() -> Self {
+        let directory = Scratch::new();
+        let spec = PoolSpec {
+            name: name(),
+            nodes: NODES,
+            host_bytes: HOST_BYTES,
+            device_bytes: DEVICE_BYTES,
+            backing: Backing::Growable,
+        };
+        create(&SegmentDir::at(&directory.0), &spec).expect("a pool can be created");
+        Self { pool: attach(&directory.0), directory }
+    }
+
+    /// Where another process finds the pool, with [`attach`].
+    pub fn path(&self) -> &Path {
+        &self.directory.0
+    }
+
+    /// This process's attachment.
+    pub fn pool(&self) -> &ShmPool {
+        &self.pool
+    }
+}
+
+impl Default for Shm {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn name() -> PoolName {
+    NAME.parse().expect("a good name")
+}
+
+/// Attaches once more to the pool of a [`Shm`], perhaps another process's.
+///
+/// # Panics
+/// Where there is no such pool.
+pub fn attach(path: &Path) -> ShmPool {
+    ShmPool::open(&SegmentDir::at(path), &name()).expect("the pool can be opened")
+}
+
+impl Harness for Shm {
+    type Fabric = ShmFabric;
+
+    fn client(&self) -> Client<ShmFabric> {
+        self.pool.client()
+    }
+
+    fn stranger(&self) -> Client<ShmFabric> {
+        attach(self.path()).client()
+    }
+
+    fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        block_on(work)
+    }
+
+    fn together<T: Send>(
+        &self,
+        count: usize,
+        work: impl AsyncFn(usize, Client<ShmFabric>) -> T + Sync,
+    ) -> Vec<T> {
+        on_threads(self, count, work)
+    }
+
+    fn shape(&self) -> PoolShape {
+        PoolShape { nodes: NODES, host_bytes: HOST_BYTES, device_bytes: DEVICE_BYTES, ..*self.pool.shape() }
+    }
+}
+
+impl ServerHarness for Shm {
+    type Server = ShmServer;
+
+    fn server(&self, node: NodeId) -> ShmServer {
+        self.pool.server(node).expect("the pool has that node")
+    }
+
+    fn serve<S: Send, C: Send>(
+        &self,
+        server: impl AsyncFnOnce(ShmServer) -> S + Send,
+        client: impl AsyncFnOnce(Client<ShmFabric>) -> C + Send,
+    ) -> (S, C) {
+        serve_on_threads(self, server, client)
+    }
+}
