@@ -8,6 +8,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::random::{Generator, below, mix};
 use crate::{Error, Result};
 
@@ -20,7 +22,7 @@ pub const THETA_MAX: f64 = 20.0;
 const SPREAD_SEED: u64 = 0x7A69_7066_5F72_616E;
 
 /// How popularity is spread over the keys.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Distribution {
     /// Every key is as likely as any other.
     Uniform,

@@ -46,6 +46,31 @@ pub enum Error {
         /// Which word disagrees with which.
         problem: String,
     },
+    /// An index gave an answer that it must not give.
+    #[error("wrong answer: {0}")]
+    WrongAnswer(String),
+    /// The index failed.
+    #[error(transparent)]
+    Index(#[from] farwood_index::IndexError),
+    /// The pool failed.
+    #[error(transparent)]
+    Pool(#[from] farwood_transport::shm::ShmError),
+    /// A process of the run failed or died.
+    #[error("compute node {compute_node}: {problem}")]
+    Worker {
+        /// The compute node, from 0.
+        compute_node: usize,
+        /// What became of it.
+        problem: String,
+    },
+    /// The processes of a run could not be started or talked to.
+    #[error("{doing}: {source}")]
+    Processes {
+        /// What was being done.
+        doing: String,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
     /// A run record (one JSON line) cannot be read.
     #[error("record: {0}")]
     Record(String),

@@ -201,6 +201,34 @@ impl FileKeys {
         Ok(FileKeys { key_bytes, sorted, line_of_rank, rank_of_line })
     }
 
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.line_of_rank.len()
+    }
+
+    /// Whether there are none; a file without keys is refused, so there always are.
+    pub fn is_empty(&self) -> bool {
+        self.line_of_rank.is_empty()
+    }
+
+    /// The key at a position of the sorted keys.
+    #[inline]
+    pub fn key_at(&self, position: usize) -> &[u8] {
+        self.key(position as u32)
+    }
+
+    /// The rank of the key at a position of the sorted keys.
+    #[inline]
+    pub fn rank_at(&self, position: usize) -> u64 {
+        u64::from(self.rank_of_line[position])
+    }
+
+    /// The key of a rank.
+    #[inline]
+    pub fn key_of(&self, rank: u64) -> &[u8] {
+        self.key(self.line_of_rank[rank as usize])
+    }
+
     #[inline]
     fn key(&self, line: u32) -> &[u8] {
         &self.sorted[line as usize * self.key_bytes..][..self.key_bytes]

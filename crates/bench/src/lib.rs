@@ -3,6 +3,7 @@
 //! This room decides *what* is asked of an index and *how* the answers and their costs are written down:
 //!
 //! - what is asked: [`keys`], [`values`], [`distribution`], [`workload`];
+//! - how it is asked: [`run`], in real processes; [`tour`], with every answer checked against a model;
 //! - what was measured: [`measure`], [`record`], [`machine`];
 //! - how people see it: [`table`], [`chart`];
 //! - what Farwood is compared with: `peers` (cargo feature `peers`).
@@ -14,6 +15,7 @@
 #![cfg_attr(feature = "peers", deny(unsafe_code))]
 
 pub mod chart;
+mod clock;
 pub mod distribution;
 pub mod error;
 pub mod keys;
@@ -23,7 +25,9 @@ pub mod measure;
 pub mod peers;
 pub mod random;
 pub mod record;
+pub mod run;
 pub mod table;
+pub mod tour;
 pub mod values;
 pub mod workload;
 

@@ -18,6 +18,9 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// The kernel's name and release.
     pub kernel: String,
+    /// The pages that the pool of the run lies in; empty where there was none.
+    #[serde(default)]
+    pub pages: String,
 }
 
 impl Machine {
@@ -30,6 +33,7 @@ impl Machine {
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
             memory_bytes: memory_bytes(&read("/proc/meminfo")),
             kernel: format!("{} {}", std::env::consts::OS, release.trim()).trim_end().to_owned(),
+            pages: String::new(),
         }
     }
 }
@@ -37,7 +41,8 @@ impl Machine {
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let gib = self.memory_bytes as f64 / (1u64 << 30) as f64;
-        write!(f, "{}, {} cores, {gib:.0} GiB, {}", self.cpu, self.cores, self.kernel)
+        write!(f, "{}, {} cores, {gib:.0} GiB, {}", self.cpu, self.cores, self.kernel)?;
+        if self.pages.is_empty() { Ok(()) } else { write!(f, ", {}", self.pages) }
     }
 }
 
@@ -87,9 +92,16 @@ mod tests {
 
     #[test]
     fn a_machine_reads_like_a_sentence() {
-        let machine =
-            Machine { cpu: "X".to_owned(), cores: 2, memory_bytes: 16 << 30, kernel: "linux 6.1".to_owned() };
+        let machine = Machine {
+            cpu: "X".to_owned(),
+            cores: 2,
+            memory_bytes: 16 << 30,
+            kernel: "linux 6.1".to_owned(),
+            ..Machine::default()
+        };
         assert_eq!(machine.to_string(), "X, 2 cores, 16 GiB, linux 6.1");
+        let machine = Machine { pages: "4 KiB pages".to_owned(), ..machine };
+        assert!(machine.to_string().ends_with("linux 6.1, 4 KiB pages"));
         assert!(Machine::here().cores >= 1);
         assert!(!commit().is_empty());
     }

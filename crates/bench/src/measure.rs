@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use farwood_fabric::Costs;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::record::{ByOperation, Bytes, Cache, Latency, Measured, Retries, RoundTrips, Verbs};
-use crate::{Error, Result};
 
 /// Significant decimal digits of latencies.
 const DIGITS: u8 = 3;
@@ -68,6 +68,28 @@ pub struct CostTotals {
     pub cache_misses: u64,
 }
 
+impl From<Costs> for CostTotals {
+    #[inline]
+    fn from(costs: Costs) -> CostTotals {
+        CostTotals {
+            round_trips: costs.round_trips,
+            reads: costs.reads,
+            writes: costs.writes,
+            cas: costs.cas,
+            masked_cas: costs.masked_cas,
+            faa: costs.faa,
+            write_imm: costs.write_imm,
+            bytes_read: costs.bytes_read,
+            bytes_written: costs.bytes_written,
+            torn: costs.torn,
+            lock: costs.lock,
+            moved: costs.moved,
+            cache_hits: costs.cache_hits,
+            cache_misses: costs.cache_misses,
+        }
+    }
+}
+
 impl std::ops::AddAssign<&CostTotals> for CostTotals {
     #[inline]
     fn add_assign(&mut self, other: &CostTotals) {
@@ -100,7 +122,8 @@ struct Tally {
 }
 
 /// What was measured by one thread, or by many once merged.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "Wire", into = "Wire")]
 pub struct Measurement {
     /// By [`OperationKind`]; boxed because most workloads have two kinds and a histogram is large.
     tallies: [Option<Box<Tally>>; KINDS],
@@ -163,19 +186,6 @@ impl Measurement {
         self.by_kind(|tally| tally.local(seconds))
     }
 
-    /// The measurement as one line of JSON, for a process to send to its parent.
-    pub fn to_json_line(&self) -> String {
-        let tallies = self.tallies.each_ref().map(|tally| tally.as_deref().map(Tally::to_wire));
-        serde_json::to_string(&tallies).expect("numbers always have a JSON form")
-    }
-
-    /// The inverse of [`Measurement::to_json_line`].
-    pub fn from_json_line(line: &str) -> Result<Measurement> {
-        let wires: [Option<TallyWire>; KINDS] = serde_json::from_str(line)
-            .map_err(|error| Error::Record(format!("measurement of a process: {error}")))?;
-        Ok(Measurement { tallies: wires.map(|wire| wire.map(|wire| Box::new(Tally::from_wire(&wire)))) })
-    }
-
     fn total(&self) -> Tally {
         let mut total = Tally::new();
         for tally in self.tallies.iter().flatten() {
@@ -193,6 +203,21 @@ impl Measurement {
             remove: of(OperationKind::Remove),
             scan: of(OperationKind::Scan),
         }
+    }
+}
+
+/// A measurement between processes.
+type Wire = [Option<TallyWire>; KINDS];
+
+impl From<Wire> for Measurement {
+    fn from(wire: Wire) -> Measurement {
+        Measurement { tallies: wire.map(|tally| tally.map(|tally| Box::new(Tally::from_wire(&tally)))) }
+    }
+}
+
+impl From<Measurement> for Wire {
+    fn from(measurement: Measurement) -> Wire {
+        measurement.tallies.map(|tally| tally.map(|tally| tally.to_wire()))
     }
 }
 
@@ -412,19 +437,14 @@ mod tests {
             part.record(kind, latency_ns, &costs(i % 70));
             both.record(kind, latency_ns, &costs(i % 70));
         }
-        one.merge(&Measurement::from_json_line(&two.to_json_line()).unwrap());
+        let line = serde_json::to_string(&two).unwrap();
+        one.merge(&serde_json::from_str(&line).unwrap());
         assert_eq!(one.measured(1.0, None), both.measured(1.0, None));
         assert_eq!(one.by_operation(1.0, None), both.by_operation(1.0, None));
         assert_eq!(one.costs(), both.costs());
         let histogram = one.measured(1.0, None).round_trips.unwrap().histogram;
         assert_eq!(histogram.keys().next_back(), Some(&65), "what is above 64 is counted as 65");
         assert!(one.by_operation(1.0, None).get.is_none());
-    }
-
-    #[test]
-    fn the_line_of_a_process_is_refused_when_it_is_something_else() {
-        let error = Measurement::from_json_line("{}").unwrap_err().to_string();
-        assert!(error.contains("measurement of a process"), "{error}");
     }
 
     #[test]

@@ -13,11 +13,15 @@ use std::fmt;
 use std::hint::black_box;
 use std::path::Path;
 use std::str::FromStr;
-use std::time::Instant;
 
+use crate::clock::Clock;
 use crate::keys::Keys;
-use crate::measure::{CostTotals, Measurement, OperationKind};
-use crate::values::{fill_value, verify_for};
+use crate::measure::{CostTotals, Measurement};
+use crate::run::Amount;
+use crate::run::node::until;
+use crate::run::seat::{Buffers, First, subject_of};
+use crate::run::team::Hand;
+use crate::values::fill_value;
 use crate::workload::{Operation, OperationStream, Workload, WorkloadSpec};
 use crate::{Error, Result};
 
@@ -145,119 +149,137 @@ pub fn prepare(peer: &dyn Peer, keys: &Keys, spec: &WorkloadSpec, value_bytes: u
     peer.load(&mut next, Sizes { key_bytes: keys.key_bytes(), value_bytes })
 }
 
-/// When a run stops; it also stops when no client has anything left to do.
-#[derive(Clone, Copy, Debug)]
-pub enum Stop {
-    /// After this many operations.
-    Operations(u64),
-    /// After the operation during which this time comes.
-    At(Instant),
+/// The clients of one thread: their streams and buffers. Lives over warm-up and rounds. They are measured as
+/// Farwood's are, with one reading of the clock per operation and every answer checked.
+pub struct PeerClients<'a> {
+    peer: &'a dyn Peer,
+    clients: Vec<PeerClient>,
+    buffers: Buffers<'a>,
 }
 
-/// The clients of one thread: their streams and buffers. Lives over warm-up and rounds.
-#[derive(Debug)]
-pub struct PeerClients<'a> {
-    keys: &'a Keys,
-    may_miss: bool,
-    streams: Vec<OperationStream>,
-    key: Vec<u8>,
-    value: Vec<u8>,
+/// One client. It is out of work when its stream ends.
+struct PeerClient {
+    stream: OperationStream,
+    rehearsal: OperationStream,
+    done: u64,
+    over: bool,
 }
 
 impl<'a> PeerClients<'a> {
-    /// The clients whose streams these are, on `keys`, with values of `value_bytes` (at least 8).
+    /// The clients whose streams these are, each with the one that its warm-up draws from, on `keys`, with values of
+    /// `value_bytes` (at least 8).
     pub fn new(
+        peer: &'a dyn Peer,
         keys: &'a Keys,
         spec: &WorkloadSpec,
-        streams: Vec<OperationStream>,
+        streams: Vec<(OperationStream, OperationStream)>,
         value_bytes: usize,
     ) -> Result<PeerClients<'a>> {
         crate::values::check_value_bytes(value_bytes)?;
-        let (key, value) = (vec![0; keys.key_bytes()], vec![0; value_bytes]);
-        Ok(PeerClients { keys, may_miss: spec.workload.may_miss(), streams, key, value })
+        let client = |(stream, rehearsal)| PeerClient { stream, rehearsal, done: 0, over: false };
+        let clients = streams.into_iter().map(client).collect();
+        Ok(PeerClients { peer, clients, buffers: Buffers::new(keys, value_bytes, spec.workload.may_miss()) })
     }
 
-    /// Runs the clients in turn until `stop`. Answers are checked: a key that must be there is, and a value
-    /// belongs to its key.
-    pub fn run(&mut self, peer: &dyn Peer, stop: Stop) -> Result<Measurement> {
-        let mut measurement = Measurement::new();
-        let (mut done, mut turn) = (0u64, 0);
-        while !self.streams.is_empty() {
-            turn %= self.streams.len();
-            let Some(operation) = self.streams[turn].next() else {
-                self.streams.remove(turn);
-                continue;
-            };
-            turn += 1;
-            let (rank, kind) = subject(operation);
-            self.keys.write_key(rank, &mut self.key);
-            let start = Instant::now();
-            self.execute(peer, operation)?;
-            let end = Instant::now();
-            measurement.record(kind, (end - start).as_nanos() as u64, &CostTotals::default());
-            done += 1;
-            let over = match stop {
-                Stop::Operations(operations) => done >= operations,
-                Stop::At(time) => end >= time,
-            };
-            if over {
-                break;
-            }
-        }
-        Ok(measurement)
-    }
-
-    /// Does one operation on `self.key`.
+    /// Does one operation on the key of `rank`.
     #[inline]
-    fn execute(&mut self, peer: &dyn Peer, operation: Operation) -> Result<()> {
+    fn execute(&mut self, operation: Operation, rank: u64) -> Result<()> {
+        let (peer, buffers) = (self.peer, &mut self.buffers);
+        buffers.take_key(rank);
         match operation {
-            Operation::Get { rank } => self.get(peer, rank),
-            Operation::Put { rank, version } => {
-                fill_value(&mut self.value, rank, version);
-                peer.put(&self.key, &self.value)
+            Operation::Get { .. } => get(peer, buffers, rank),
+            Operation::Put { version, .. } => {
+                buffers.take_value(rank, version);
+                peer.put(&buffers.key, &buffers.value)
             }
-            Operation::Insert { rank, version } => {
-                fill_value(&mut self.value, rank, version);
-                peer.insert(&self.key, &self.value)
+            Operation::Insert { version, .. } => {
+                buffers.take_value(rank, version);
+                peer.insert(&buffers.key, &buffers.value)
             }
-            Operation::Remove { .. } => peer.remove(&self.key).map(drop),
-            Operation::Scan { length, .. } => {
-                let value = &mut self.value;
-                let visit = &mut |_: &[u8], found: &[u8]| {
-                    value.copy_from_slice(found);
-                    black_box(&*value);
-                };
-                peer.scan(&self.key, length as usize, visit).map(drop)
-            }
-            Operation::ReadModifyWrite { rank, version } => {
-                self.get(peer, rank)?;
-                fill_value(&mut self.value, rank, version);
-                peer.put(&self.key, &self.value)
+            Operation::Remove { .. } => peer.remove(&buffers.key).map(drop),
+            Operation::Scan { length, .. } => scan(peer, buffers, length as usize),
+            Operation::ReadModifyWrite { version, .. } => {
+                get(peer, buffers, rank)?;
+                buffers.take_value(rank, version);
+                peer.put(&buffers.key, &buffers.value)
             }
         }
-    }
-
-    #[inline]
-    fn get(&mut self, peer: &dyn Peer, rank: u64) -> Result<()> {
-        if peer.get(&self.key, &mut self.value)? {
-            return verify_for(rank, &self.value).map(drop);
-        }
-        if self.may_miss {
-            return Ok(());
-        }
-        let problem = format!("the key of rank {rank} is not there although it was loaded or inserted");
-        Err(Error::Peer { peer: "the store", problem })
     }
 }
 
-/// The key that an operation starts at, and what it is counted as.
-fn subject(operation: Operation) -> (u64, OperationKind) {
-    match operation {
-        Operation::Get { rank } => (rank, OperationKind::Get),
-        Operation::Put { rank, .. } | Operation::ReadModifyWrite { rank, .. } => (rank, OperationKind::Put),
-        Operation::Insert { rank, .. } => (rank, OperationKind::Insert),
-        Operation::Remove { rank } => (rank, OperationKind::Remove),
-        Operation::Scan { rank, .. } => (rank, OperationKind::Scan),
+#[inline]
+fn get(peer: &dyn Peer, buffers: &mut Buffers<'_>, rank: u64) -> Result<()> {
+    let is_there = peer.get(&buffers.key, &mut buffers.value)?;
+    buffers.check_get(rank, is_there)
+}
+
+fn scan(peer: &dyn Peer, buffers: &mut Buffers<'_>, length: usize) -> Result<()> {
+    let from = buffers.key.clone();
+    let (mut first, mut wrong) = (First::Yes, Ok(()));
+    let visit = &mut |key: &[u8], value: &[u8]| {
+        if wrong.is_ok() {
+            wrong = buffers.check_entry(first, key, value);
+            first = First::No;
+        }
+    };
+    peer.scan(&from, length, visit)?;
+    wrong
+}
+
+impl Hand for PeerClients<'_> {
+    fn pass(&mut self) -> Result<()> {
+        let lowest = vec![0; self.buffers.key.len()];
+        let visit = &mut |key: &[u8], value: &[u8]| {
+            black_box((key, value));
+        };
+        self.peer.scan(&lowest, usize::MAX, visit).map(drop)
+    }
+
+    fn warm_up(&mut self, seconds: f64) -> Result<()> {
+        let clock = Clock::new();
+        let end = until(&clock, Amount::Seconds(seconds));
+        let mut turn = 0;
+        while !end.is_over(clock.now(), 0) {
+            turn = (turn + 1) % self.clients.len();
+            if let Some(operation) = self.clients[turn].rehearsal.next() {
+                self.buffers.take_key(subject_of(operation).0);
+                self.peer.get(&self.buffers.key, &mut self.buffers.value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn work(&mut self, amount: Amount) -> Result<Measurement> {
+        let mut measurement = Measurement::new();
+        let clock = Clock::new();
+        let end = until(&clock, amount);
+        for client in &mut self.clients {
+            (client.done, client.over) = (0, false);
+        }
+        let (mut turn, mut running, mut start) = (0, self.clients.len(), clock.now());
+        while running > 0 {
+            turn = if turn + 1 < self.clients.len() { turn + 1 } else { 0 };
+            if self.clients[turn].over {
+                continue;
+            }
+            let Some(operation) = self.clients[turn].stream.next() else {
+                self.clients[turn].over = true;
+                running -= 1;
+                continue;
+            };
+            let (rank, kind) = subject_of(operation);
+            self.execute(operation, rank)?;
+            let now = clock.now();
+            measurement.record(kind, now - start, &CostTotals::default());
+            start = now;
+            let client = &mut self.clients[turn];
+            client.done += 1;
+            if end.is_over(now, client.done) {
+                client.over = true;
+                running -= 1;
+            }
+        }
+        Ok(measurement)
     }
 }
 

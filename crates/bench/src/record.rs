@@ -245,6 +245,12 @@ impl Record {
     /// A record of what was measured; everything that describes the run is left for the caller:
     /// `Record { index, fabric, …, ..Record::of(measured, by_operation) }`.
     pub fn of(measured: Measured, by_operation: ByOperation) -> Record {
+        Record::default().measured_as(measured, by_operation)
+    }
+
+    /// The same record of another measurement.
+    #[must_use]
+    pub fn measured_as(self, measured: Measured, by_operation: ByOperation) -> Record {
         Record {
             operations: measured.operations,
             seconds: measured.seconds,
@@ -256,7 +262,7 @@ impl Record {
             retries: measured.retries,
             cache: measured.cache,
             by_operation,
-            ..Record::default()
+            ..self
         }
     }
 

@@ -22,6 +22,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::distribution::{Distribution, KeyChooser};
 use crate::{Error, Result};
 
@@ -30,7 +32,7 @@ mod stream;
 pub use stream::{InsertBoard, Operation, OperationStream};
 
 /// A mix of operations by its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Workload {
     /// Insert every key once.
     Load,
@@ -142,7 +144,7 @@ impl Workload {
     }
 
     /// Whether new keys are inserted beyond the [`Workload::key_space`].
-    fn adds_keys(self) -> bool {
+    pub fn adds_keys(self) -> bool {
         matches!(self, Workload::YcsbD | Workload::YcsbE)
     }
 
@@ -170,7 +172,7 @@ impl FromStr for Workload {
 }
 
 /// Everything that decides which operations a run's clients ask for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WorkloadSpec {
     /// The mix.
     pub workload: Workload,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::*;
 use crate::distribution::Distribution;
 use crate::random::Generator;
+use crate::values::verify_for;
 use crate::workload::InsertBoard;
 
 const SMALL: Sizes = Sizes { key_bytes: 8, value_bytes: 8 };
@@ -84,9 +85,11 @@ fn every_workload_runs_on_every_peer_from_two_threads() {
             let board = Arc::new(InsertBoard::new(spec.clients));
             let work = |first: u64| {
                 let stream = |client| spec.stream(client).unwrap().with_board(Arc::clone(&board));
-                let streams = (first..first + 2).map(stream).collect();
-                let mut clients = PeerClients::new(&keys, &spec, streams, 8).unwrap();
-                clients.run(peer, Stop::Operations(1000)).unwrap()
+                let streams = (first..first + 2).map(|client| (stream(client), stream(client))).collect();
+                let mut clients = PeerClients::new(peer, &keys, &spec, streams, 8).unwrap();
+                clients.pass().unwrap();
+                clients.warm_up(0.001).unwrap();
+                clients.work(Amount::Operations(500)).unwrap()
             };
             let mut measurement = std::thread::scope(|scope| {
                 let other = scope.spawn(|| work(2));
@@ -110,9 +113,9 @@ fn lmdb_is_shared_by_processes_and_tells_its_size() {
     let keys = Keys::integers(8).unwrap();
     let spec = spec(Workload::YcsbA, 2);
     let work = |peer: &dyn Peer, client| {
-        let streams = vec![spec.stream(client).unwrap()];
-        let mut clients = PeerClients::new(&keys, &spec, streams, 8).unwrap();
-        clients.run(peer, Stop::Operations(2000)).unwrap();
+        let streams = vec![(spec.stream(client).unwrap(), spec.stream(client).unwrap())];
+        let mut clients = PeerClients::new(peer, &keys, &spec, streams, 8).unwrap();
+        clients.work(Amount::Operations(2000)).unwrap();
         // A key of its own, which the other process looks for.
         let (mut key, mut value) = (keys.key(5000 + client), [0; 8]);
         fill_value(&mut value, 5000 + client, 7);
@@ -148,13 +151,14 @@ fn a_key_that_is_missing_or_a_foreign_value_stops_the_run() {
     let keys = Keys::integers(8).unwrap();
     let spec = spec(Workload::YcsbC, 1);
     each_peer(SMALL, |kind, peer| {
-        let mut clients = PeerClients::new(&keys, &spec, vec![spec.stream(0).unwrap()], 8).unwrap();
-        let error = clients.run(peer, Stop::Operations(10)).unwrap_err().to_string();
+        let streams = vec![(spec.stream(0).unwrap(), spec.stream(0).unwrap())];
+        let mut clients = PeerClients::new(peer, &keys, &spec, streams, 8).unwrap();
+        let error = clients.work(Amount::Operations(10)).unwrap_err().to_string();
         assert!(error.contains("is not there"), "{kind}: {error}");
         for rank in 0..spec.keys {
             peer.put(&keys.key(rank), &[0xff; 8]).unwrap();
         }
-        let error = clients.run(peer, Stop::Operations(10)).unwrap_err().to_string();
+        let error = clients.work(Amount::Operations(10)).unwrap_err().to_string();
         assert!(error.contains("belongs to rank"), "{kind}: {error}");
     });
 }

@@ -1,11 +1,225 @@
-//! `farwood bench`.
+//! `farwood bench`: one run, one record for each contestant.
 
-use super::{Context, Failure, Outcome};
+use super::{Context, Failure, Format, Outcome, size};
+use farwood_bench::distribution::{Distribution, THETA_DEFAULT};
+use farwood_bench::run::{
+    Amount, FabricKind, IndexKind, KeySource, RunSpec, Stage, WorkerCommand, run as measure,
+};
+use farwood_bench::table::table;
+use farwood_bench::workload::Workload;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::PathBuf;
 
-/// Not built yet
+const EXAMPLES: &str = "\
+Examples:
+  farwood bench --workload ycsb-a --keys 10M --compute-nodes 2
+  farwood bench --workload write-intensive --variant fg+ --clients 8 --json
+  farwood bench --workload range-only --range-size 1000 --distribution uniform
+  farwood bench --workload ycsb-c --key-file words.txt --operations 1000000
+  farwood bench --workload ycsb-a --peer lmdb --peer btreemap    (needs the feature `peers`)
+
+Workloads: load, ycsb-a to ycsb-f, write-only, write-intensive, read-intensive, range-only, range-write.
+Without --pool the run makes, fills and removes a pool of its own.";
+
+/// Measure an index: one workload, one record
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The index: sherman
+    #[arg(long, default_value = "sherman")]
+    index: String,
+    /// The variant: fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical or sherman [default: the recommended one]
+    #[arg(long)]
+    variant: Option<String>,
+    /// The fabric: shm
+    #[arg(long, default_value = "shm")]
+    fabric: String,
+    /// The mix of operations
+    #[arg(long, default_value = "ycsb-c")]
+    workload: String,
+    /// How popular the keys are: uniform, zipf or latest
+    #[arg(long, default_value = "zipf")]
+    distribution: String,
+    /// The skew of zipf and latest
+    #[arg(long, default_value_t = THETA_DEFAULT, value_name = "SKEW")]
+    theta: f64,
+    /// Draw popularity over so many ranks, hashed onto the keys [default: --keys]
+    #[arg(long, value_name = "COUNT", value_parser = count)]
+    zipf_ranks: Option<u64>,
+    /// Keys loaded before measuring; for load, inserted [default: 1M, or what a key file leaves for inserts]
+    #[arg(long, value_name = "COUNT", value_parser = count)]
+    keys: Option<u64>,
+    /// Take the keys from the lines of this file (TSV and CSV: the first column)
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Bytes of a key, 8 to 1024 [default: 8, or the longest line of the key file]
+    #[arg(long, value_name = "BYTES")]
+    key_bytes: Option<usize>,
+    /// Bytes of a value, at least 8
+    #[arg(long, default_value_t = 8, value_name = "BYTES")]
+    value_bytes: usize,
+    /// Keys of a scan; for ycsb-e, at most
+    #[arg(long, default_value_t = 100, value_name = "COUNT")]
+    range_size: u32,
+    /// Bytes of a node
+    #[arg(long, default_value = "1KiB", value_name = "SIZE", value_parser = size::parse)]
+    node_bytes: u64,
+    /// Index cache of each compute node
+    #[arg(long, default_value = "512MiB", value_name = "SIZE", value_parser = size::parse)]
+    cache_bytes: u64,
+    /// Memory nodes of the run's own pool
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    memory_nodes: u16,
+    /// Compute nodes: processes
+    #[arg(long, default_value_t = 1, value_name = "COUNT", alias = "processes")]
+    compute_nodes: usize,
+    /// Threads of each compute node [default: one per client, at most the cores]
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<usize>,
+    /// Clients of all compute nodes together [default: one for each]
+    #[arg(long, value_name = "COUNT")]
+    clients: Option<u64>,
+    /// Measure for so long [default: 3; load: until all keys are in]
+    #[arg(long, conflicts_with = "operations")]
+    seconds: Option<f64>,
+    /// Measure so many operations, all clients together
+    #[arg(long, value_name = "COUNT", value_parser = count)]
+    operations: Option<u64>,
+    /// Seconds of reading after a pass over all keys; 0: start cold
+    #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
+    warmup: f64,
+    /// Seed of all operations
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Measure in this pool, shm://NAME, in an index of the run's own
+    #[arg(long, value_name = "URL")]
+    pool: Option<String>,
+    /// Measure this as well, in alternation: lmdb, btreemap, congee or skiplist; repeatable
+    #[arg(long, value_name = "PEER")]
+    peer: Vec<String>,
+}
 
-pub(crate) fn run(_args: Args, _context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    Err(Failure::Other { text: "bench: not built yet".to_owned(), exit_code: 2 })
+/// Reads a count: `1000000`, `1_000_000`, `1000k` or `1M`.
+fn count(text: &str) -> Result<u64, String> {
+    let plain = text.replace('_', "");
+    let (digits, factor) = match plain.strip_suffix(['k', 'K', 'M', 'G']) {
+        Some(digits) if plain.ends_with('M') => (digits, 1_000_000),
+        Some(digits) if plain.ends_with('G') => (digits, 1_000_000_000),
+        Some(digits) => (digits, 1000),
+        None => (&plain[..], 1),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    number.ok_or_else(|| "a count is a number, with k, M or G behind it if you like, such as 10M".to_owned())
+}
+
+impl Args {
+    fn spec(self) -> Result<RunSpec, Failure> {
+        let key_source = match (self.key_file, self.key_bytes) {
+            (Some(file), key_bytes) => KeySource::File(file, key_bytes),
+            (None, key_bytes) => KeySource::Integers(key_bytes.unwrap_or(8)),
+        };
+        let amount = match (self.seconds, self.operations) {
+            (Some(seconds), _) => Some(Amount::Seconds(seconds)),
+            (None, operations) => operations.map(Amount::Operations),
+        };
+        Ok(RunSpec {
+            index: self.index.parse::<IndexKind>()?,
+            variant: self.variant,
+            fabric: self.fabric.parse::<FabricKind>()?,
+            workload: self.workload.parse::<Workload>()?,
+            distribution: Distribution::new(&self.distribution, self.theta)?,
+            zipf_ranks: self.zipf_ranks,
+            keys: self.keys,
+            key_source,
+            value_bytes: self.value_bytes,
+            range_size: self.range_size,
+            node_bytes: self.node_bytes as usize,
+            cache_bytes: self.cache_bytes as usize,
+            memory_nodes: self.memory_nodes,
+            compute_nodes: self.compute_nodes,
+            threads: self.threads,
+            clients: self.clients,
+            amount,
+            warm_up_seconds: self.warmup,
+            seed: self.seed,
+            pool: self.pool,
+            peers: self.peer,
+        })
+    }
+}
+
+pub(crate) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let spec = args.spec()?;
+    let worker = WorkerCommand::this_program("worker").map_err(failure)?;
+    let progress = Progress::new(context);
+    let records = measure(&spec, &worker, &mut |stage| progress.show(stage)).map_err(failure)?;
+    progress.0.finish_and_clear();
+    match context.format {
+        Format::Json => {
+            for record in &records {
+                writeln!(context.out, "{}", record.to_json_line())?;
+            }
+        }
+        Format::Text => write!(context.out, "{}", table(&records))?,
+    }
+    Ok(Outcome::Done)
+}
+
+/// What becomes of a benchmark's error. What the machine or the index did is not the command line's fault.
+pub(super) fn failure(error: farwood_bench::Error) -> Failure {
+    use farwood_bench::Error;
+    let exit_code = match &error {
+        Error::WrongAnswer(_) | Error::Value { .. } => 1,
+        Error::Worker { .. } | Error::Processes { .. } => 10,
+        Error::Pool(_) | Error::Index(_) => 10,
+        _ => return Failure::Bench(error),
+    };
+    Failure::Other { text: error.to_string(), exit_code }
+}
+
+/// What a run is doing, on a terminal.
+pub(super) struct Progress(pub(super) ProgressBar);
+
+impl Progress {
+    pub(super) fn new(context: &Context<'_>) -> Progress {
+        if !context.progress {
+            return Progress(ProgressBar::hidden());
+        }
+        let style = ProgressStyle::with_template("{msg} {wide_bar} {percent} %");
+        Progress(ProgressBar::new(1).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
+    }
+
+    fn show(&self, stage: Stage<'_>) {
+        match stage {
+            Stage::Loading { done, all } => self.bar("loading".to_owned(), done, all),
+            Stage::Warming { contestant } => self.bar(format!("warming up {contestant}"), 0, 1),
+            Stage::Measuring { contestant, round, rounds } => {
+                self.bar(format!("measuring {contestant}"), round as u64 - 1, rounds as u64);
+            }
+        }
+    }
+
+    pub(super) fn bar(&self, message: String, done: u64, all: u64) {
+        self.0.set_length(all.max(1));
+        self.0.set_position(done);
+        self.0.set_message(message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::count;
+
+    #[test]
+    fn counts_are_read() {
+        for (text, number) in
+            [("0", 0), ("1_000", 1000), ("10k", 10_000), ("10M", 10_000_000), ("1G", 1 << 30)]
+        {
+            let number = if text == "1G" { 1_000_000_000 } else { number };
+            assert_eq!(count(text), Ok(number), "{text}");
+        }
+        for text in ["", "M", "-1", "1.5M", "1MB", "99999999999G"] {
+            assert!(count(text).unwrap_err().contains("10M"), "{text}");
+        }
+    }
 }

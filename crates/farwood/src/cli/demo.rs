@@ -1,11 +1,124 @@
-//! `farwood demo`.
+//! `farwood demo`: the tour.
 
-use super::{Context, Failure, Outcome};
+use super::bench::{Progress, failure};
+use super::{Context, Failure, Format, Outcome};
+use farwood_bench::chart;
+use farwood_bench::run::WorkerCommand;
+use farwood_bench::table::table;
+use farwood_bench::tour::{Leg, Outcome as Toured, TourSpec, tour};
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-/// Not built yet
+const EXAMPLES: &str = "\
+Examples:
+  farwood demo
+  farwood demo --quick --out /tmp/demo
+  farwood demo --processes 8 --memory-nodes 4 --seconds 30 --json
+
+Exit code 1: there were wrong answers.";
+
+/// A tour on this machine: several processes, real words, every answer checked
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Processes that work on one index at once
+    #[arg(long, default_value_t = 4, value_name = "COUNT")]
+    processes: usize,
+    /// Memory nodes that the index lies on
+    #[arg(long, default_value_t = 2, value_name = "COUNT")]
+    memory_nodes: u16,
+    /// How long all processes work [default: 12]
+    #[arg(long, conflicts_with = "quick")]
+    seconds: Option<f64>,
+    /// A short tour
+    #[arg(long)]
+    quick: bool,
+    /// Seed of all operations
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where the chart goes, as SVG and PNG
+    #[arg(long, default_value = "farwood-demo", value_name = "FOLDER")]
+    out: PathBuf,
+}
 
-pub(crate) fn run(_args: Args, _context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    Err(Failure::Other { text: "demo: not built yet".to_owned(), exit_code: 2 })
+/// Seconds of work of a short tour.
+const QUICK_SECONDS: f64 = 3.0;
+
+pub(crate) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let default = TourSpec::default();
+    let seconds = args.seconds.unwrap_or(if args.quick { QUICK_SECONDS } else { default.seconds });
+    let Args { processes, memory_nodes, seed, .. } = args;
+    let spec = TourSpec { processes, memory_nodes, seconds, seed, ..default };
+    let worker = WorkerCommand::this_program("worker").map_err(failure)?;
+    writeln!(
+        context.words,
+        "One index of English words on {memory_nodes} memory nodes, {processes} processes at work on it for {seconds} s; \
+         every answer is checked."
+    )?;
+    let progress = Progress::new(context);
+    let toured = tour(&spec, &worker, &mut |leg| show(&progress, leg)).map_err(failure)?;
+    progress.0.finish_and_clear();
+    let files = draw(&args.out, &toured)?;
+    report(context, &toured, &files)?;
+    Ok(if toured.wrong == 0 { Outcome::Done } else { Outcome::Negative })
+}
+
+fn show(progress: &Progress, leg: Leg) {
+    match leg {
+        Leg::Loading { done, all } => progress.bar("loading".to_owned(), done, all),
+        Leg::Starting => progress.bar("starting processes".to_owned(), 0, 1),
+        Leg::Working => progress.bar("all processes work".to_owned(), 0, 1),
+        Leg::Comparing => progress.bar("comparing".to_owned(), 1, 1),
+    }
+}
+
+/// Writes the chart; yields where.
+fn draw(folder: &Path, toured: &Toured) -> Result<[PathBuf; 2], Failure> {
+    let write = |path: &Path, bytes: &[u8]| {
+        let fail = |source| Failure::File { operation: "write", path: path.to_owned(), source };
+        fs::create_dir_all(folder).and_then(|()| fs::write(path, bytes)).map_err(fail)
+    };
+    let files = [folder.join("demo.svg"), folder.join("demo.png")];
+    let records = std::slice::from_ref(&toured.record);
+    write(&files[0], chart::svg(records)?.as_bytes())?;
+    write(&files[1], &chart::png(records)?)?;
+    Ok(files)
+}
+
+fn report(context: &mut Context<'_>, toured: &Toured, files: &[PathBuf; 2]) -> Result<(), Failure> {
+    let Toured { record, answers, wrong, examples, walk, entries } = toured;
+    match context.format {
+        Format::Json => {
+            let record: serde_json::Value = serde_json::from_str(&record.to_json_line())
+                .map_err(|error| Failure::Usage(format!("the record is no JSON: {error}")))?;
+            context.json(&json!({
+                "answers": answers,
+                "wrong": wrong,
+                "examples": examples,
+                "entries": entries,
+                "nodes": walk.nodes,
+                "half_linked": walk.half_linked,
+                "problems": walk.problems.len(),
+                "files": files,
+                "record": record,
+            }))?;
+        }
+        Format::Text => {
+            write!(context.out, "{}", table(std::slice::from_ref(record)))?;
+        }
+    }
+    for example in examples {
+        writeln!(context.words, "wrong: {example}")?;
+    }
+    writeln!(
+        context.words,
+        "{answers} answers checked, {wrong} wrong. {entries} words at the end, in {} nodes on {} levels; every \
+         invariant checked, {} violated.",
+        walk.nodes.iter().sum::<u64>(),
+        walk.nodes.len(),
+        walk.problems.len()
+    )?;
+    writeln!(context.words, "Chart: {} and {}", files[0].display(), files[1].display())?;
+    Ok(())
 }

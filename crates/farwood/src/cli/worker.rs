@@ -1,11 +1,16 @@
-//! `farwood worker`.
+//! `farwood worker`: a process of `bench` or `demo`. Not for people.
 
 use super::{Context, Failure, Outcome};
+use std::io::{self, BufReader};
 
-/// Not built yet
+/// A process of `farwood bench` or `farwood demo`; they start it themselves
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
-pub(crate) fn run(_args: Args, _context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    Err(Failure::Other { text: "worker: not built yet".to_owned(), exit_code: 2 })
+pub(crate) fn run(Args {}: Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    match farwood_bench::run::serve(BufReader::new(io::stdin()), &mut *context.out) {
+        // The parent knows what failed, and tells it.
+        Ok(()) => Ok(Outcome::Done),
+        Err(error) => Err(super::bench::failure(error)),
+    }
 }

@@ -1,0 +1,177 @@
+//! A compute node of a benchmark: opens the pool and the index, and seats its clients on threads.
+
+use std::cell::{Cell, RefCell};
+use std::io::Write;
+use std::sync::Arc;
+
+use farwood_index::sherman::Sherman;
+use farwood_transport::runtime::block_on;
+use farwood_transport::shm::{SegmentDir, ShmPool};
+
+use super::protocol::{ClientsJob, NodeJob};
+use super::seat::{Buffers, Seat, Until, next_turn, subject_of};
+use super::spec::{Amount, FabricKind, IndexKind};
+use super::subject::{ComputeNode, Subject};
+use super::team::{self, Hand};
+use super::turns::{Work, take_turns};
+use super::worker::Parent;
+use crate::Result;
+use crate::clock::Clock;
+use crate::measure::{CostTotals, Measurement};
+use crate::workload::{InsertBoard, OperationStream};
+
+/// Mixed into the seed for the reads of the warm-up.
+const REHEARSAL: u64 = 0x7761_726D_5F75_7021;
+
+/// A compute node's life.
+pub(super) fn serve<W: Write>(job: &NodeJob, parent: &mut Parent<W>) -> Result<()> {
+    match job.fabric {
+        FabricKind::Shm => {
+            let node = ShmPool::open(&SegmentDir::from_env(), &job.pool.parse()?)?;
+            match job.index {
+                IndexKind::Sherman => {
+                    let client = node.client();
+                    let index = block_on(Sherman::open(&client, &job.name, job.cache_bytes))?;
+                    serve_index(&node, &index, &job.clients, parent)?;
+                    Ok(block_on(index.leave(&client))?)
+                }
+            }
+        }
+    }
+}
+
+/// The part that is the same for every index and fabric.
+fn serve_index<N: ComputeNode, S: Subject<N::Fabric>, W: Write>(
+    node: &N,
+    index: &S,
+    job: &ClientsJob,
+    parent: &mut Parent<W>,
+) -> Result<()> {
+    let keys = job.keys.keys()?;
+    let may_miss = job.workload.workload.may_miss();
+    let streams = streams_by_thread(job)?;
+    let make = |thread: usize| {
+        let seat = |pair: &Pair| {
+            let buffers = Buffers::new(&keys, job.value_bytes, may_miss);
+            Seat::new(node.client(), index, pair.clone(), buffers)
+        };
+        Ok(Bench { seats: streams[thread].iter().map(seat).collect() })
+    };
+    let clients = job.workload.clients;
+    team::serve(parent, streams.len(), clients, make, || Some(index.cache_bytes()))
+}
+
+/// A client's stream, and that of its warm-up.
+pub(crate) type Pair = (OperationStream, OperationStream);
+
+/// The streams of a process's clients, dealt to its threads.
+pub(crate) fn streams_by_thread(job: &ClientsJob) -> Result<Vec<Vec<Pair>>> {
+    let board = Arc::new(InsertBoard::new(job.workload.clients));
+    let mut rehearsal = job.workload.clone();
+    rehearsal.seed ^= REHEARSAL;
+    let threads = job.threads.clamp(1, job.clients.clone().count().max(1));
+    let mut hands = vec![Vec::new(); threads];
+    for (turn, client) in job.clients.clone().enumerate() {
+        let stream = job.workload.stream(client)?.with_board(Arc::clone(&board));
+        hands[turn % threads].push((stream, rehearsal.stream(client)?));
+    }
+    Ok(hands)
+}
+
+/// The clients of one thread.
+struct Bench<'a, F: farwood_fabric::Fabric, S: Subject<F>> {
+    seats: Vec<Seat<'a, F, S>>,
+}
+
+impl<F: farwood_fabric::Fabric, S: Subject<F>> Hand for Bench<'_, F, S> {
+    fn pass(&mut self) -> Result<()> {
+        let seat = &self.seats[0];
+        block_on(seat.index.pass(&seat.client))?;
+        let _ = seat.client.take_costs();
+        Ok(())
+    }
+
+    fn warm_up(&mut self, seconds: f64) -> Result<()> {
+        let clock = Clock::new();
+        let end = until(&clock, Amount::Seconds(seconds));
+        let mut turn = 0;
+        while !end.is_over(clock.now(), 0) {
+            turn = (turn + 1) % self.seats.len();
+            block_on(self.seats[turn].rehearse())?;
+        }
+        for seat in &self.seats {
+            let _ = seat.client.take_costs();
+        }
+        Ok(())
+    }
+
+    fn work(&mut self, amount: Amount) -> Result<Measurement> {
+        match &mut self.seats[..] {
+            [seat] => work_alone(seat, amount),
+            seats => work_in_turns(seats, amount),
+        }
+    }
+}
+
+pub(crate) fn until(clock: &Clock, amount: Amount) -> Until {
+    match amount {
+        Amount::Seconds(seconds) => Until::Time(clock.now() + (seconds * 1e9) as u64),
+        Amount::Operations(operations) => Until::Operations(operations),
+    }
+}
+
+/// One client with a thread of its own: nothing between it and the index.
+fn work_alone<F: farwood_fabric::Fabric, S: Subject<F>>(
+    seat: &mut Seat<'_, F, S>,
+    amount: Amount,
+) -> Result<Measurement> {
+    let mut measurement = Measurement::new();
+    let clock = Clock::new();
+    let end = until(&clock, amount);
+    let (mut start, mut done) = (clock.now(), 0);
+    while let Some(operation) = seat.stream.next() {
+        let (rank, kind) = subject_of(operation);
+        block_on(seat.execute(operation, rank))?;
+        let now = clock.now();
+        measurement.record(kind, now - start, &CostTotals::from(seat.client.take_costs()));
+        start = now;
+        done += 1;
+        if end.is_over(now, done) {
+            break;
+        }
+    }
+    Ok(measurement)
+}
+
+/// Several clients in turn. The clock is read twice per operation here: others run in between.
+fn work_in_turns<F: farwood_fabric::Fabric, S: Subject<F>>(
+    seats: &mut [Seat<'_, F, S>],
+    amount: Amount,
+) -> Result<Measurement> {
+    let (clock, progress) = (Clock::new(), Cell::new(0));
+    let end = until(&clock, amount);
+    let measurement = RefCell::new(Measurement::new());
+    let works = seats.iter_mut().map(|seat| {
+        let (measurement, progress) = (&measurement, &progress);
+        Box::pin(async move {
+            let mut done = 0;
+            while let Some(operation) = seat.stream.next() {
+                let start = clock.now();
+                let (rank, kind) = subject_of(operation);
+                seat.execute(operation, rank).await?;
+                let now = clock.now();
+                let costs = CostTotals::from(seat.client.take_costs());
+                measurement.borrow_mut().record(kind, now - start, &costs);
+                done += 1;
+                if end.is_over(now, done) {
+                    break;
+                }
+                next_turn(progress).await;
+            }
+            Ok(())
+        }) as Work<'_, Result<()>>
+    });
+    let ends = take_turns(works.collect(), &progress);
+    ends.into_iter().collect::<Result<()>>()?;
+    Ok(measurement.into_inner())
+}

@@ -1,0 +1,218 @@
+//! One client at work: what it asks, how the answer is checked, what is measured.
+//!
+//! The clock is read once per operation where a client has its thread to itself: the end of an operation is the
+//! start of the next one. A latency hence holds everything that a user's loop would do as well: choosing the key,
+//! making the value, the operation, and looking at the answer.
+
+use std::cell::Cell;
+
+use farwood_fabric::{Client, Fabric};
+use farwood_index::sherman::{Direction, Range};
+
+use super::subject::Subject;
+use crate::keys::Keys;
+use crate::measure::OperationKind;
+use crate::values::{fill_value, verify, verify_for};
+use crate::workload::{Operation, OperationStream};
+use crate::{Error, Result};
+
+/// A client with its stream of operations and its buffers.
+pub(super) struct Seat<'a, F, S: Subject<F>>
+where
+    F: Fabric,
+{
+    pub(super) client: Client<F>,
+    pub(super) index: &'a S,
+    pub(super) stream: OperationStream,
+    /// The keys that warm-up reads: drawn like those of the stream, which it leaves alone.
+    pub(super) rehearsal: OperationStream,
+    pub(super) buffers: Buffers<'a>,
+    found: S::Found,
+}
+
+/// A key and a value, and what they must be.
+#[derive(Clone)]
+pub(crate) struct Buffers<'a> {
+    keys: &'a Keys,
+    may_miss: bool,
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Vec<u8>,
+    /// A key found by a scan.
+    found: Vec<u8>,
+}
+
+/// The key that an operation starts at, and what it is counted as.
+#[inline]
+pub(crate) fn subject_of(operation: Operation) -> (u64, OperationKind) {
+    match operation {
+        Operation::Get { rank } => (rank, OperationKind::Get),
+        Operation::Put { rank, .. } | Operation::ReadModifyWrite { rank, .. } => (rank, OperationKind::Put),
+        Operation::Insert { rank, .. } => (rank, OperationKind::Insert),
+        Operation::Remove { rank } => (rank, OperationKind::Remove),
+        Operation::Scan { rank, .. } => (rank, OperationKind::Scan),
+    }
+}
+
+impl<'a> Buffers<'a> {
+    /// Buffers for `keys` and values of `value_bytes`. `may_miss`: a key that was drawn may not be there.
+    pub(crate) fn new(keys: &'a Keys, value_bytes: usize, may_miss: bool) -> Buffers<'a> {
+        let key = vec![0; keys.key_bytes()];
+        Buffers { keys, may_miss, found: key.clone(), key, value: vec![0; value_bytes] }
+    }
+
+    /// Makes the key of a rank.
+    #[inline]
+    pub(crate) fn take_key(&mut self, rank: u64) {
+        self.keys.write_key(rank, &mut self.key);
+    }
+
+    /// Makes a value.
+    #[inline]
+    pub(crate) fn take_value(&mut self, rank: u64, version: u64) {
+        fill_value(&mut self.value, rank, version);
+    }
+
+    /// Checks what a get said of the key of `rank`.
+    #[inline]
+    pub(crate) fn check_get(&self, rank: u64, is_there: bool) -> Result<()> {
+        if is_there {
+            return verify_for(rank, &self.value).map(drop);
+        }
+        if self.may_miss { Ok(()) } else { Err(missing(rank)) }
+    }
+
+    /// Checks an entry that a scan found after the key in `key`, and goes on to it.
+    #[inline]
+    pub(crate) fn check_entry(&mut self, is_first: First, key: &[u8], value: &[u8]) -> Result<()> {
+        if key < &self.key[..] || (is_first == First::No && key == &self.key[..]) {
+            return Err(Error::WrongAnswer("a scan's keys are out of order".to_owned()));
+        }
+        let (rank, _) = verify(value)?;
+        self.keys.write_key(rank, &mut self.found);
+        if self.found != key {
+            return Err(Error::WrongAnswer(format!("a scan found a value of rank {rank} under another key")));
+        }
+        self.key.copy_from_slice(key);
+        Ok(())
+    }
+}
+
+/// Whether an entry is the first of its scan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum First {
+    Yes,
+    No,
+}
+
+#[cold]
+fn missing(rank: u64) -> Error {
+    Error::WrongAnswer(format!("the key of rank {rank} is not there although it was loaded or inserted"))
+}
+
+impl<'a, F: Fabric, S: Subject<F>> Seat<'a, F, S> {
+    pub(super) fn new(
+        client: Client<F>,
+        index: &'a S,
+        streams: (OperationStream, OperationStream),
+        buffers: Buffers<'a>,
+    ) -> Self {
+        let (stream, rehearsal) = streams;
+        Seat { client, index, stream, rehearsal, buffers, found: S::Found::default() }
+    }
+
+    /// Does one operation and checks its answer.
+    #[inline]
+    pub(super) async fn execute(&mut self, operation: Operation, rank: u64) -> Result<()> {
+        self.buffers.take_key(rank);
+        let Buffers { key, value, .. } = &mut self.buffers;
+        match operation {
+            Operation::Get { .. } => {
+                let is_there = self.index.get(&self.client, key, value).await?;
+                self.buffers.check_get(rank, is_there)
+            }
+            Operation::Put { version, .. } => {
+                fill_value(value, rank, version);
+                self.index.put(&self.client, key, value).await?;
+                Ok(())
+            }
+            Operation::Insert { version, .. } => {
+                fill_value(value, rank, version);
+                let inserted = self.index.insert(&self.client, key, value).await?;
+                if inserted { Ok(()) } else { Err(present(rank)) }
+            }
+            Operation::Remove { .. } => {
+                self.index.remove(&self.client, key).await?;
+                Ok(())
+            }
+            Operation::Scan { length, .. } => self.scan(length).await,
+            Operation::ReadModifyWrite { version, .. } => {
+                let is_there = self.index.get(&self.client, key, value).await?;
+                self.buffers.check_get(rank, is_there)?;
+                self.buffers.take_value(rank, version);
+                self.index.put(&self.client, &self.buffers.key, &self.buffers.value).await?;
+                Ok(())
+            }
+        }
+    }
+
+    #[inline]
+    async fn scan(&mut self, length: u32) -> Result<()> {
+        let range = Range { from: Some(&self.buffers.key), to: None };
+        let (client, limit) = (&self.client, length as usize);
+        self.index.scan(client, range, Direction::Forward, limit, &mut self.found).await?;
+        let mut first = First::Yes;
+        for (key, value) in S::entries(&self.found) {
+            self.buffers.check_entry(first, key, value)?;
+            first = First::No;
+        }
+        Ok(())
+    }
+
+    /// Reads a key that the workload would ask for; whether it is there says nothing yet.
+    pub(super) async fn rehearse(&mut self) -> Result<()> {
+        let Some(operation) = self.rehearsal.next() else { return Ok(()) };
+        let (rank, _) = subject_of(operation);
+        self.buffers.take_key(rank);
+        self.index.get(&self.client, &self.buffers.key, &mut self.buffers.value).await?;
+        Ok(())
+    }
+}
+
+#[cold]
+fn present(rank: u64) -> Error {
+    Error::WrongAnswer(format!("the key of rank {rank} was there before anybody inserted it"))
+}
+
+/// When a client stops.
+#[derive(Clone, Copy)]
+pub(crate) enum Until {
+    /// At a time of the clock, in ns.
+    Time(u64),
+    /// After so many operations.
+    Operations(u64),
+}
+
+impl Until {
+    /// Whether it is time, after `done` operations.
+    #[inline]
+    pub(crate) fn is_over(self, now: u64, done: u64) -> bool {
+        match self {
+            Until::Time(end) => now >= end,
+            Until::Operations(operations) => done >= operations,
+        }
+    }
+}
+
+/// Lets the other clients of the thread have their turn, having done something.
+pub(crate) async fn next_turn(progress: &Cell<u64>) {
+    progress.set(progress.get() + 1);
+    let mut waited = false;
+    std::future::poll_fn(|_| {
+        if std::mem::replace(&mut waited, true) {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
+        }
+    })
+    .await;
+}

@@ -1,0 +1,353 @@
+//! What a run is: everything that the command line can say about it, and what follows from that.
+
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use farwood_index::sherman::Variant;
+use serde::{Deserialize, Serialize};
+
+use crate::distribution::Distribution;
+use crate::keys::{KEY_BYTES_MIN, Keys};
+use crate::workload::{Workload, WorkloadSpec};
+use crate::{Error, Result, values};
+
+/// Share of a node that a bulk load fills (Sherman §5.1).
+pub const FILL: f64 = 0.8;
+/// Integer keys loaded where `--keys` is not given.
+const KEYS_DEFAULT: u64 = 1_000_000;
+/// Rounds of each contestant where there are several.
+const ROUNDS: usize = 3;
+
+/// The indexes that a run can measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IndexKind {
+    /// Sherman and its variants.
+    Sherman,
+}
+
+/// The fabrics that a run can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FabricKind {
+    /// Shared memory between processes of this machine.
+    Shm,
+}
+
+impl IndexKind {
+    /// The name on the command line and in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            IndexKind::Sherman => "sherman",
+        }
+    }
+}
+
+impl FabricKind {
+    /// The name on the command line and in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            FabricKind::Shm => "shm",
+        }
+    }
+}
+
+impl fmt::Display for IndexKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for FabricKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for IndexKind {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<IndexKind> {
+        let problem = match name {
+            "sherman" => return Ok(IndexKind::Sherman),
+            "smart" | "sphinx" | "catfish" => format!("{name} is not built yet"),
+            _ => format!("no such index: {name}"),
+        };
+        Err(Error::parameter("--index", problem, "give sherman"))
+    }
+}
+
+impl FromStr for FabricKind {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<FabricKind> {
+        let problem = match name {
+            "shm" => return Ok(FabricKind::Shm),
+            "sim" | "tcp" | "rdma" => format!("{name} is not built yet"),
+            _ => format!("no such fabric: {name}"),
+        };
+        Err(Error::parameter("--fabric", problem, "give shm"))
+    }
+}
+
+/// Where the keys of a run come from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KeySource {
+    /// Integers spread over 64 bits, of so many bytes.
+    Integers(usize),
+    /// The lines of a file, padded to so many bytes; `None`: to the longest line, in whole words.
+    File(PathBuf, Option<usize>),
+    /// The English words that come with the program.
+    Words,
+}
+
+impl KeySource {
+    /// Reads or makes the keys.
+    pub fn keys(&self) -> Result<Keys> {
+        match self {
+            KeySource::Integers(key_bytes) => Keys::integers(*key_bytes),
+            KeySource::File(file, Some(key_bytes)) => Keys::from_file(file, *key_bytes),
+            KeySource::File(file, None) => {
+                let text = fs::read(file).map_err(|source| Error::Read { file: file.clone(), source })?;
+                let longest = text.split(|byte| *byte == b'\n').map(<[u8]>::len).max().unwrap_or(0);
+                Keys::from_file(file, longest.next_multiple_of(8).max(KEY_BYTES_MIN))
+            }
+            KeySource::Words => Ok(crate::tour::words()),
+        }
+    }
+
+    /// The same source with the length of its keys fixed: what other processes are told.
+    #[must_use]
+    pub fn fixed(self, key_bytes: usize) -> KeySource {
+        match self {
+            KeySource::File(file, None) => KeySource::File(file, Some(key_bytes)),
+            other => other,
+        }
+    }
+}
+
+/// How much each client does in the measured phase.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Amount {
+    /// As much as it can in so many seconds.
+    Seconds(f64),
+    /// So many operations, all clients together.
+    Operations(u64),
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct RunSpec {
+    /// The index.
+    pub index: IndexKind,
+    /// Its variant by name; `None`: the one that is recommended.
+    pub variant: Option<String>,
+    /// The fabric.
+    pub fabric: FabricKind,
+    /// The mix of operations.
+    pub workload: Workload,
+    /// How popular the keys are.
+    pub distribution: Distribution,
+    /// Over how many ranks popularity is drawn; `None`: over the loaded keys.
+    pub zipf_ranks: Option<u64>,
+    /// Keys loaded before measuring; `None`: a million integers, or what a file leaves for inserts.
+    pub keys: Option<u64>,
+    /// Where the keys come from.
+    pub key_source: KeySource,
+    /// Length of a value in bytes.
+    pub value_bytes: usize,
+    /// Length of a scan in keys.
+    pub range_size: u32,
+    /// Size of a node in bytes.
+    pub node_bytes: usize,
+    /// Budget of each compute node's index cache, in bytes.
+    pub cache_bytes: usize,
+    /// Memory nodes of the run's own pool.
+    pub memory_nodes: u16,
+    /// Compute nodes: processes.
+    pub compute_nodes: usize,
+    /// Threads of each compute node; `None`: one per client, at most the cores.
+    pub threads: Option<usize>,
+    /// Clients of all compute nodes; `None`: one for each compute node.
+    pub clients: Option<u64>,
+    /// The measured phase. `load` inserts all its keys if this is `None`; else 3 seconds.
+    pub amount: Option<Amount>,
+    /// Seconds of warm-up after a pass over the whole tree; 0: neither, caches are cold.
+    pub warm_up_seconds: f64,
+    /// Seed of all clients' operations.
+    pub seed: u64,
+    /// An existing pool by its URL; `None`: a pool is made for the run.
+    pub pool: Option<String>,
+    /// Peers to measure in the same run, by name.
+    pub peers: Vec<String>,
+}
+
+impl Default for RunSpec {
+    /// `ycsb-c` on a million integer keys of 8 B, zipf 0.99, one client, 3 seconds.
+    fn default() -> RunSpec {
+        RunSpec {
+            index: IndexKind::Sherman,
+            variant: None,
+            fabric: FabricKind::Shm,
+            workload: Workload::YcsbC,
+            distribution: Distribution::Zipf { theta: crate::distribution::THETA_DEFAULT },
+            zipf_ranks: None,
+            keys: None,
+            key_source: KeySource::Integers(KEY_BYTES_MIN),
+            value_bytes: 8,
+            range_size: 100,
+            node_bytes: farwood_index::sherman::layout::NODE_BYTES_DEFAULT,
+            cache_bytes: 512 << 20,
+            memory_nodes: 1,
+            compute_nodes: 1,
+            threads: None,
+            clients: None,
+            amount: None,
+            warm_up_seconds: 1.0,
+            seed: 1,
+            pool: None,
+            peers: Vec::new(),
+        }
+    }
+}
+
+impl RunSpec {
+    /// Clients of all compute nodes.
+    pub fn clients(&self) -> u64 {
+        self.clients.unwrap_or(self.compute_nodes as u64)
+    }
+
+    /// Threads of each compute node.
+    pub fn threads(&self) -> usize {
+        let clients = self.clients().div_ceil(self.compute_nodes as u64) as usize;
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        self.threads.unwrap_or(cores).clamp(1, clients)
+    }
+
+    /// How often each contestant is measured.
+    pub(super) fn rounds(&self) -> usize {
+        // A load ends with the keys: there is no second round on the same tree.
+        if self.peers.is_empty() || self.workload == Workload::Load { 1 } else { ROUNDS }
+    }
+
+    /// The measured phase of one round.
+    pub(super) fn amount(&self) -> Amount {
+        match (self.amount, self.workload) {
+            (Some(amount), _) => amount,
+            (None, Workload::Load) => Amount::Operations(u64::MAX),
+            (None, _) => Amount::Seconds(3.0),
+        }
+    }
+
+    /// The variant that runs.
+    pub(super) fn variant(&self) -> Result<Variant> {
+        let name = self.variant.as_deref().unwrap_or("sherman");
+        name.parse().map_err(|problem: String| {
+            Error::parameter("--variant", problem, "leave it out for the recommended one")
+        })
+    }
+
+    /// What the clients ask for. `ranks` is how many keys there are at all.
+    pub(super) fn workload(&self, ranks: u64) -> WorkloadSpec {
+        WorkloadSpec {
+            workload: self.workload,
+            distribution: self.distribution,
+            zipf_ranks: self.zipf_ranks.unwrap_or(0),
+            keys: self.keys.unwrap_or_else(|| self.keys_default(ranks)),
+            ranks,
+            range_size: self.range_size,
+            clients: self.clients(),
+            seed: self.seed,
+        }
+    }
+
+    fn keys_default(&self, ranks: u64) -> u64 {
+        let share = match self.workload {
+            workload if workload.is_shermans() => ranks * 2 / 3,
+            workload if workload.adds_keys() => ranks * 4 / 5,
+            _ => ranks,
+        };
+        share.min(match self.key_source {
+            KeySource::Integers(_) => KEYS_DEFAULT,
+            _ => u64::MAX,
+        })
+    }
+
+    /// Keys that the tree holds at most, for which a pool must have room.
+    pub(super) fn entries_max(&self, workload: &WorkloadSpec) -> u64 {
+        let space = workload.workload.key_space(workload.keys);
+        if !workload.workload.adds_keys() {
+            return space;
+        }
+        // Inserts without a bound: a twentieth of more operations than a machine does.
+        let operations = match self.amount() {
+            Amount::Operations(operations) => operations.saturating_mul(self.rounds() as u64),
+            Amount::Seconds(seconds) => (seconds * self.rounds() as f64 * 10e6) as u64,
+        };
+        (space + operations / 20 + 1_000_000).min(workload.ranks)
+    }
+
+    /// Refuses values that cannot be, each with its flag and a remedy.
+    pub fn check(&self) -> Result<()> {
+        self.variant()?;
+        values::check_value_bytes(self.value_bytes)?;
+        self.check_counts()?;
+        let seconds = match self.amount {
+            Some(Amount::Seconds(seconds)) => seconds,
+            _ => 1.0,
+        };
+        if !(seconds.is_finite() && seconds > 0.0) {
+            let problem = format!("{seconds} is no time to measure");
+            return Err(Error::parameter("--seconds", problem, "give more than 0"));
+        }
+        if self.amount == Some(Amount::Operations(0)) {
+            let problem = "there is nothing to do";
+            return Err(Error::parameter("--operations", problem, "give at least 1"));
+        }
+        if !(self.warm_up_seconds.is_finite() && self.warm_up_seconds >= 0.0) {
+            let problem = format!("{} is no time", self.warm_up_seconds);
+            return Err(Error::parameter("--warmup", problem, "give 0 (cold) or more seconds"));
+        }
+        self.check_peers()
+    }
+
+    fn check_counts(&self) -> Result<()> {
+        if self.compute_nodes == 0 || self.compute_nodes > 1024 {
+            let problem = format!("{} processes", self.compute_nodes);
+            return Err(Error::parameter("--compute-nodes", problem, "give 1 to 1024"));
+        }
+        if self.memory_nodes == 0 || self.memory_nodes > 256 {
+            let problem = format!("{} memory nodes", self.memory_nodes);
+            return Err(Error::parameter("--memory-nodes", problem, "give 1 to 256"));
+        }
+        if self.clients() < self.compute_nodes as u64 {
+            let problem = format!("{} clients for {} compute nodes", self.clients(), self.compute_nodes);
+            let remedy = "it is the total: give at least one client to each compute node";
+            return Err(Error::parameter("--clients", problem, remedy));
+        }
+        if self.threads == Some(0) {
+            return Err(Error::parameter("--threads", "no threads do nothing", "give at least 1"));
+        }
+        if self.zipf_ranks == Some(0) {
+            let problem = "there is nothing to draw from";
+            return Err(Error::parameter("--zipf-ranks", problem, "give at least 1"));
+        }
+        Ok(())
+    }
+
+    #[cfg(feature = "peers")]
+    fn check_peers(&self) -> Result<()> {
+        for peer in &self.peers {
+            peer.parse::<crate::peers::PeerKind>()?;
+        }
+        Ok(())
+    }
+
+    #[cfg(not(feature = "peers"))]
+    fn check_peers(&self) -> Result<()> {
+        let Some(peer) = self.peers.first() else { return Ok(()) };
+        let problem = format!("this program was built without peers, {peer} among them");
+        let remedy = "build it with `cargo build --release -p farwood --features peers`";
+        Err(Error::parameter("--peer", problem, remedy))
+    }
+}

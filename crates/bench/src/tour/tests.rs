@@ -1,0 +1,109 @@
+//! Tests of the tour's judgement: what must be noticed is noticed.
+
+use super::model::{Model, Union};
+use super::*;
+use crate::values::fill_value;
+
+const RANKS: u64 = 400;
+const LOADED: u64 = 300;
+
+fn keys() -> FileKeys {
+    let text = (0..RANKS).map(|word| format!("word{word:04}")).collect::<Vec<_>>().join("\n");
+    FileKeys::parse(Path::new("words.txt"), text.as_bytes(), 8).unwrap()
+}
+
+fn model(client: u64) -> Model {
+    Model::new(client, 4, RANKS, LOADED)
+}
+
+fn value(rank: u64, version: u64) -> [u8; 8] {
+    let mut value = [0; 8];
+    fill_value(&mut value, rank, version);
+    value
+}
+
+#[test]
+fn owners_know_their_keys_exactly() {
+    let mut model = model(1);
+    assert_eq!(model.check(5, b"k", Some(&value(5, 0))), Ok(()), "it was loaded");
+    assert!(model.check(5, b"k", None).unwrap_err().contains("version 0"));
+    let version = model.next_version();
+    model.wrote(5, Some(version));
+    assert!(model.check(5, b"k", Some(&value(5, 0))).is_err(), "a lost update");
+    assert_eq!(model.check(5, b"k", Some(&value(5, version))), Ok(()));
+    model.wrote(5, None);
+    assert_eq!(model.check(5, b"k", None), Ok(()));
+    assert!(model.check(5, b"k", Some(&value(5, version))).is_err(), "a removed key that is back");
+    assert!(!model.has(301) && model.has(1));
+}
+
+#[test]
+fn what_others_wrote_is_whole_its_own_and_never_goes_back() {
+    let mut model = model(1);
+    assert_eq!(model.check(6, b"k", Some(&value(6, 9))), Ok(()));
+    assert!(model.check(6, b"k", Some(&value(6, 8))).unwrap_err().contains("went back"));
+    assert!(model.check(6, b"k", Some(&value(7, 9))).unwrap_err().contains("rank 7"));
+    assert!(model.is_permanent(6) && !model.is_permanent(10) && !model.is_permanent(302));
+    assert!(model.check(6, b"k", None).unwrap_err().contains("missing"));
+    assert_eq!(model.check(10, b"k", None), Ok(()), "its owner may have removed it");
+}
+
+/// A scan's entries as the index would give them at first, in the order of `positions`.
+fn entries(keys: &FileKeys, positions: impl Iterator<Item = usize>) -> Vec<(Vec<u8>, [u8; 8])> {
+    let there = positions.map(|position| (position, keys.rank_at(position)));
+    there
+        .filter(|(_, rank)| *rank < LOADED)
+        .map(|(position, rank)| (keys.key_at(position).to_vec(), value(rank, 0)))
+        .collect()
+}
+
+fn judge(
+    keys: &FileKeys,
+    positions: impl Iterator<Item = usize>,
+    limit: usize,
+    entries: &[(Vec<u8>, [u8; 8])],
+) -> u64 {
+    let mut findings = Findings::default();
+    let entries = entries.iter().map(|(key, value)| (&key[..], &value[..]));
+    model(1).check_scan(keys, positions, limit, entries, &mut findings);
+    findings.wrong
+}
+
+#[test]
+fn scans_are_complete_in_order_and_within_bounds() {
+    let keys = keys();
+    let right = entries(&keys, 100..200);
+    assert_eq!(judge(&keys, 100..200, 1000, &right), 0);
+    assert_eq!(judge(&keys, (100..200).rev(), 1000, &entries(&keys, (100..200).rev())), 0);
+    assert_eq!(judge(&keys, 100..200, 10, &right[..10]), 0, "the limit ends it");
+    assert!(judge(&keys, 100..200, 1000, &right[..10]) > 0, "it ends too early");
+    assert!(judge(&keys, 100..200, 9, &right[..10]) > 0, "more than the limit");
+    let mut turned = right.clone();
+    turned.swap(4, 5);
+    assert!(judge(&keys, 100..200, 1000, &turned) > 0, "two entries are exchanged");
+    let missed = |entry: &(Vec<u8>, [u8; 8])| {
+        let (rank, _) = verify(&entry.1).unwrap();
+        rank % 4 == 1 || rank / 4 % 4 < 2
+    };
+    let at = right.iter().position(missed).unwrap();
+    let mut short = right.clone();
+    short.remove(at);
+    assert_eq!(judge(&keys, 100..200, 1000, &short), 1, "a key that must be there is missing");
+    let beyond = entries(&keys, 100..230);
+    assert_eq!(judge(&keys, 100..200, 1000, &beyond), 1, "entries beyond the bound");
+}
+
+#[test]
+fn the_union_of_all_models_has_every_key() {
+    let mut union = Union::new(4);
+    union.add((0..4).map(|client| model(client).into_own()).collect());
+    for rank in 0..RANKS {
+        assert_eq!(union.version(rank), (rank < LOADED).then_some(0));
+    }
+}
+
+#[test]
+fn the_words_that_ship_are_keys() {
+    let words = words();
+    assert_eq!((words.ranks(), words.key_bytes()), (274_937, WORD_BYTES));
+}
