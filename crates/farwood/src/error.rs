@@ -1,17 +1,303 @@
-//! The library's error.
+//! The library's error: what was tried, on what, why it failed and what to do about it.
 
-/// Why a call did not do what it was asked to.
+use crate::kind::Kind;
+use farwood_fabric::FabricError;
+use farwood_index::IndexError;
+use farwood_transport::shm::ShmError;
+use std::convert::Infallible;
+use std::io;
+use std::path::PathBuf;
+
+/// A result whose error is [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a call did not do what it was asked to. The text names the operation, the pool or index, and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Not yet.
-    #[error("not yet")]
-    NotYet,
+    /// That is no URL of a pool, or of an index.
+    #[error("'{url}': {why}; pools are written shm://NAME, indexes shm://NAME/INDEX")]
+    Url {
+        /// What was given.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Pools of that kind are planned, and not built yet.
+    #[error(
+        "'{url}': pools over {scheme}:// are not built yet; use shm://NAME, shared memory of this machine"
+    )]
+    NotBuilt {
+        /// What was given.
+        url: String,
+        /// `tcp`, `rdma` or `sim`.
+        scheme: String,
+    },
+    /// The pool's files could not be made, found, used or removed.
+    #[error("{operation}: {source}")]
+    Pool {
+        /// The operation.
+        operation: &'static str,
+        /// Why.
+        source: ShmError,
+    },
+    /// The pool failed.
+    #[error("{operation} shm://{pool}: {source}")]
+    Fabric {
+        /// The operation.
+        operation: &'static str,
+        /// The pool's name.
+        pool: String,
+        /// Why.
+        source: FabricError,
+    },
+    /// The index failed.
+    #[error("{operation} {url}: {source}")]
+    Index {
+        /// The operation.
+        operation: &'static str,
+        /// The index.
+        url: String,
+        /// Why.
+        source: IndexError,
+    },
+    /// The index has keys or values of another type than it was opened with.
+    #[error(
+        "open {url}: its {what} are {found} and not {expected}; open it with the types that it was created with \
+         (`farwood stat {url}`)"
+    )]
+    Type {
+        /// The index.
+        url: String,
+        /// "keys" or "values".
+        what: &'static str,
+        /// The type that it was opened with.
+        expected: Type,
+        /// The type that it has.
+        found: Type,
+    },
+    /// A key or a value does not fit the index.
+    #[error("{operation} {url}: the {what} {why}")]
+    Unfit {
+        /// The operation.
+        operation: &'static str,
+        /// The index.
+        url: String,
+        /// "key" or "value".
+        what: &'static str,
+        /// Why, and what would fit.
+        why: Unfit,
+    },
+    /// An index cannot be created with these options.
+    #[error("create {url}: {why}")]
+    Options {
+        /// The index.
+        url: String,
+        /// What is wrong, and what would be right.
+        why: String,
+    },
+    /// This process has the index open.
+    #[error("drop {url}: this process has it open; drop all its handles first")]
+    OpenHere {
+        /// The index.
+        url: String,
+    },
+    /// Living processes are attached to the pool.
+    #[error(
+        "remove shm://{pool}: processes are attached to it ({}); end them, or force it (`farwood drop shm://{pool} \
+         --force`): they then keep the memory until they end",
+        list(processes)
+    )]
+    Attached {
+        /// The pool's name.
+        pool: String,
+        /// Process numbers.
+        processes: Vec<u64>,
+    },
+    /// The pool is broken, so nobody can say whether it is in use.
+    #[error(
+        "remove shm://{pool}: {source}; to remove it all the same, force it (`farwood drop shm://{pool} --force`)"
+    )]
+    Unusable {
+        /// The pool's name.
+        pool: String,
+        /// What is wrong with it.
+        source: ShmError,
+    },
+    /// The operating system refused something.
+    #[error("cannot {operation} {}: {source}", path.display())]
+    System {
+        /// What was tried.
+        operation: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// What keys or values are, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Type {
+    /// What the bytes mean.
+    pub kind: Kind,
+    /// How many there are; `None`: any number.
+    pub bytes: Option<usize>,
+}
+
+impl std::fmt::Display for Type {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.bytes {
+            Some(bytes) => write!(f, "{} of {bytes} bytes", self.kind),
+            None => write!(f, "{}", self.kind),
+        }
+    }
+}
+
+/// Why a key or a value does not fit an index.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unfit {
+    /// Its length is another than the index's.
+    #[error("has {found} bytes, and the index has {expected}; give exactly as many")]
+    Length {
+        /// The index's length, bytes.
+        expected: usize,
+        /// The length given, bytes.
+        found: usize,
+    },
+    /// A text is longer than the index has room for.
+    #[error(
+        "is a text of {found} bytes, and the index has room for {most}; shorten it, or create a wider index"
+    )]
+    TooLong {
+        /// The index's length, bytes.
+        most: usize,
+        /// The length given, bytes.
+        found: usize,
+    },
+    /// A text holds a NUL, which stands for its end.
+    #[error("holds a NUL at byte {at}, which marks the end of a text; use byte strings for such data")]
+    Nul {
+        /// Where, bytes.
+        at: usize,
+    },
+    /// Text is expected, and the bytes are none.
+    #[error("is no UTF-8 text; open the index with byte strings to see its bytes")]
+    NoText,
+    /// Words that cannot be read as what the index holds.
+    #[error("'{text}' is no {expected}")]
+    Unreadable {
+        /// The words.
+        text: String,
+        /// What was expected.
+        expected: String,
+    },
+}
+
+fn list(processes: &[u64]) -> String {
+    let names: Vec<_> = processes.iter().map(|process| format!("process {process}")).collect();
+    names.join(", ")
+}
+
+impl From<Infallible> for Error {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
 }
 
 impl Error {
-    /// The exit code.
+    /// The exit code of a command that ends with this error; the table is in `docs/cli.md`.
     pub fn exit_code(&self) -> u8 {
-        10
+        match self {
+            Self::Url { .. } | Self::NotBuilt { .. } | Self::Unfit { .. } | Self::Options { .. } => 2,
+            Self::Type { .. } => 7,
+            Self::OpenHere { .. } | Self::Attached { .. } => 9,
+            Self::Pool { source, .. } | Self::Unusable { source, .. } => of_shm(source),
+            Self::Fabric { source, .. } => of_fabric(source),
+            Self::Index { source, .. } => of_index(source),
+            Self::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => 6,
+            Self::System { .. } => 10,
+        }
+    }
+}
+
+fn of_shm(error: &ShmError) -> u8 {
+    match error {
+        ShmError::BadName { .. } | ShmError::BadShape { .. } => 2,
+        ShmError::NotFound { .. } => 3,
+        ShmError::Exists { .. } => 4,
+        ShmError::NoSpace { .. } => 5,
+        ShmError::Permission { .. } => 6,
+        ShmError::TooSmall { .. } => 8,
+        ShmError::BeingCreated { .. } => 9,
+        ShmError::Pool { error, .. } => of_fabric(error),
+        _ => 10,
+    }
+}
+
+fn of_fabric(error: &FabricError) -> u8 {
+    match error {
+        FabricError::PoolFull { .. }
+        | FabricError::NoMemory { .. }
+        | FabricError::NoClientSlot { .. }
+        | FabricError::NoDirectoryEntry { .. } => 5,
+        FabricError::NotAPool { .. } | FabricError::Missing(_) => 7,
+        FabricError::OutOfRange { .. } | FabricError::Misaligned { .. } => 8,
+        FabricError::DirectoryBusy(_) => 9,
+        _ => 10,
+    }
+}
+
+fn of_index(error: &IndexError) -> u8 {
+    match error {
+        IndexError::Fabric(error) => of_fabric(error),
+        IndexError::BadSizes(_)
+        | IndexError::WrongLength { .. }
+        | IndexError::BadName(_)
+        | IndexError::NotSorted { .. } => 2,
+        IndexError::NoSuchIndex(_) => 3,
+        IndexError::IndexExists(_) | IndexError::NotEmpty => 4,
+        IndexError::Unsafe { .. } | IndexError::WrongFormat(_) => 7,
+        IndexError::Damaged { .. } => 8,
+        IndexError::LockHeld { .. } | IndexError::Exhausted { .. } | IndexError::InUse { .. } => 9,
+        _ => 10,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farwood_fabric::{ClientId, NodeId};
+
+    #[test]
+    fn exit_codes_follow_the_table() {
+        let index = |source| Error::Index { operation: "get", url: "shm://p/i".to_owned(), source };
+        let client = ClientId { slot: 1, epoch: 2 };
+        for (error, code) in [
+            (Error::NotBuilt { url: "tcp://x".to_owned(), scheme: "tcp".to_owned() }, 2),
+            (index(IndexError::NoSuchIndex("i".to_owned())), 3),
+            (index(IndexError::IndexExists("i".to_owned())), 4),
+            (index(IndexError::Fabric(FabricError::PoolFull { chunks: 2, chunk_bytes: 8 << 20 })), 5),
+            (index(IndexError::WrongFormat("format 9".to_owned())), 7),
+            (
+                index(IndexError::Fabric(FabricError::NotAPool { node: NodeId(0), why: "magic".to_owned() })),
+                7,
+            ),
+            (index(IndexError::InUse { name: "i".to_owned(), client }), 9),
+            (Error::OpenHere { url: "shm://p/i".to_owned() }, 9),
+        ] {
+            assert_eq!(error.exit_code(), code, "{error}");
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_operation_the_index_and_the_remedy() {
+        let source = IndexError::NoSuchIndex("words".to_owned());
+        let error = Error::Index { operation: "open", url: "shm://demo/words".to_owned(), source };
+        let text = error.to_string();
+        for part in ["open", "shm://demo/words", "farwood create"] {
+            assert!(text.contains(part), "{part:?} is missing in: {text}");
+        }
     }
 }

@@ -1,11 +1,67 @@
-//! `farwood check`.
+//! `farwood check`: walks an index and verifies every invariant.
 
-use super::{Context, Failure, Outcome};
+use super::{Context, Failure, Format, Outcome, open};
+use farwood::{Url, Walk};
+use serde_json::json;
 
-/// Not built yet
+/// Walk an index and verify every invariant
+///
+/// Nobody may change the index meanwhile: what is half done looks like damage. Exit code 1 if there are problems.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(
+    after_help = "Examples:\n  farwood check shm://demo/words\n  farwood check shm://demo/words --json"
+)]
+pub(crate) struct Args {
+    /// shm://POOL/INDEX
+    url: Url,
+}
 
-pub(crate) fn run(_args: &Args, _context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    Err(Failure::Usage("check: not built yet".to_owned()))
+pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let walk = open(&args.url)?.check()?;
+    match context.format {
+        Format::Json => {
+            let problem = |problem: &farwood::Problem| json!({ "at": problem.at, "what": problem.what });
+            context.json(&json!({
+                "index": args.url.to_string(),
+                "entries": walk.entries,
+                "room": walk.room,
+                "nodes_by_level": walk.nodes,
+                "half_linked": walk.half_linked,
+                "problems": walk.problems.iter().map(problem).collect::<Vec<_>>(),
+            }))?;
+        }
+        Format::Text => summary(args, &walk, context)?,
+    }
+    Ok(if walk.problems.is_empty() { Outcome::Done } else { Outcome::Negative })
+}
+
+fn summary(args: &Args, walk: &Walk, context: &mut Context<'_>) -> Result<(), Failure> {
+    let out = &mut context.out;
+    let percent = if walk.room == 0 { 0.0 } else { 100.0 * walk.entries as f64 / walk.room as f64 };
+    writeln!(out, "{}: {} entries, leaves {percent:.0} % full", args.url, walk.entries)?;
+    for (level, nodes) in walk.nodes.iter().enumerate().rev() {
+        let what = if level == 0 { "leaves" } else { "inner nodes" };
+        writeln!(out, "  level {level}: {nodes} {what}")?;
+    }
+    if walk.half_linked > 0 {
+        writeln!(
+            out,
+            "  {} nodes are linked by their left neighbour only, which is legal",
+            walk.half_linked
+        )?;
+    }
+    for problem in &walk.problems {
+        writeln!(out, "  problem: {problem}")?;
+    }
+    match walk.problems.len() {
+        0 => writeln!(out, "every invariant holds")?,
+        problems => {
+            writeln!(
+                context.words,
+                "check {}: {problems} problems; drop the index and load it again",
+                args.url
+            )?;
+        }
+    }
+    Ok(())
 }

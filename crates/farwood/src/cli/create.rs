@@ -1,11 +1,160 @@
-//! `farwood create`.
+//! `farwood create`: a pool, or an index in it.
 
-use super::{Context, Failure, Outcome};
+use super::{Context, Failure, Format, Outcome, size};
+use farwood::{Backing, Consistency, IndexOptions, Kind, Pool, PoolOptions, Url, Variant};
+use serde_json::json;
 
-/// Not built yet
+const EXAMPLES: &str = "\
+Examples:
+  farwood create shm://demo --memory 1GiB --nodes 2
+  farwood create shm://demo/numbers
+  farwood create shm://demo/words --keys text --key-bytes 64
+  farwood create shm://scratch/t --memory 64MiB        the pool too, if it is not there";
+
+/// Create a pool, or an index in a pool
+///
+/// `shm://NAME` creates a pool of memory nodes; `shm://NAME/INDEX` creates an index in it, and the pool as well if it
+/// is not there and --memory says how large it shall be.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// shm://POOL or shm://POOL/INDEX
+    url: Url,
 
-pub(crate) fn run(_args: &Args, _context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    Err(Failure::Usage("create: not built yet".to_owned()))
+    /// Memory of each memory node, a multiple of 8 MiB [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Pool")]
+    memory: Option<u64>,
+    /// Memory nodes
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Pool")]
+    nodes: u16,
+    /// Device memory of each memory node, where locks lie
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "256KiB", help_heading = "Pool")]
+    device_memory: u64,
+    /// Take all memory at once: nothing can run out later
+    #[arg(long, help_heading = "Pool")]
+    reserve: bool,
+
+    /// What keys are: u64, text or hex (byte strings)
+    #[arg(long, value_name = "KIND", default_value = "u64", help_heading = "Index")]
+    keys: Kind,
+    /// What values are: u64, text or hex
+    #[arg(long, value_name = "KIND", default_value = "u64", help_heading = "Index")]
+    values: Kind,
+    /// Bytes of a key, 8 to 1024; of a text, at most [default: 8]
+    #[arg(long, value_name = "N", help_heading = "Index")]
+    key_bytes: Option<usize>,
+    /// Bytes of a value, 0 to 4096; of a text, at most [default: 8]
+    #[arg(long, value_name = "N", help_heading = "Index")]
+    value_bytes: Option<usize>,
+    /// Bytes of a node, a multiple of 64
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1KiB", help_heading = "Index")]
+    node_bytes: u64,
+    /// fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical or sherman
+    #[arg(long, value_name = "NAME", default_value = "sherman", help_heading = "Index")]
+    variant: Variant,
+    /// How readers tell a whole copy
+    #[arg(long, value_enum, default_value_t = Scheme::Auto, help_heading = "Index")]
+    consistency: Scheme,
+}
+
+/// A consistency scheme, or the pool's choice.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Scheme {
+    /// What the pool's fabric allows
+    Auto,
+    /// Versions in front and behind
+    Versions,
+    /// A hash
+    Checksum,
+}
+
+/// Options that mean nothing where only a pool is created.
+const OF_INDEXES: [&str; 7] =
+    ["keys", "values", "key_bytes", "value_bytes", "node_bytes", "variant", "consistency"];
+
+pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    match args.url.index() {
+        None => create_pool(args, context),
+        Some(index) => create_index(args, index, context),
+    }
+}
+
+fn create_pool(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if let Some(option) = OF_INDEXES.iter().find(|option| context.is_given(option)) {
+        let option = option.replace('_', "-");
+        return Err(Failure::Usage(format!(
+            "create {}: --{option} is about an index; write {}/INDEX, or leave it out",
+            args.url, args.url
+        )));
+    }
+    Pool::create(&args.url, &pool_options(args))?;
+    report(&[&args.url], args, context)
+}
+
+fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let pool_url = args.url.pool_url();
+    let (pool, made) = match Pool::open(&pool_url) {
+        Err(error) if error.exit_code() == 3 && args.memory.is_some() => {
+            Pool::create(&pool_url, &pool_options(args))?;
+            (Pool::open(&pool_url)?, true)
+        }
+        opened => (opened?, false),
+    };
+    let created = pool.create_untyped(index, [args.keys, args.values], &index_options(args));
+    if let Err(error) = created {
+        drop(pool);
+        if made {
+            Pool::remove(&pool_url)?;
+        }
+        return Err(error.into());
+    }
+    let urls = if made { vec![&pool_url, &args.url] } else { vec![&args.url] };
+    report(&urls, args, context)
+}
+
+fn report(urls: &[&Url], args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if context.format == Format::Json {
+        let urls: Vec<_> = urls.iter().map(ToString::to_string).collect();
+        context.json(&json!({ "created": urls }))?;
+        return Ok(Outcome::Done);
+    }
+    for url in urls {
+        match url.index() {
+            None => {
+                let options = pool_options(args);
+                let (nodes, memory) = (options.nodes, size::show(options.memory_bytes));
+                writeln!(context.words, "created {url}: {nodes} memory nodes of {memory}")?;
+            }
+            Some(_) => writeln!(context.words, "created {url}: {} to {}", args.keys, args.values)?,
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn pool_options(args: &Args) -> PoolOptions {
+    let default = PoolOptions::default();
+    PoolOptions {
+        memory_bytes: args.memory.unwrap_or(default.memory_bytes),
+        nodes: args.nodes,
+        device_bytes: args.device_memory,
+        backing: if args.reserve { Backing::Reserved } else { Backing::Growable },
+    }
+}
+
+fn index_options(args: &Args) -> IndexOptions {
+    /// Where the kind does not say the length, and nobody else does.
+    const BYTES_DEFAULT: usize = 8;
+    let width = |kind: Kind, chosen: Option<usize>| chosen.or(kind.width()).or(Some(BYTES_DEFAULT));
+    IndexOptions {
+        key_bytes: width(args.keys, args.key_bytes),
+        value_bytes: width(args.values, args.value_bytes),
+        node_bytes: usize::try_from(args.node_bytes).unwrap_or(usize::MAX),
+        variant: args.variant.options(),
+        consistency: match args.consistency {
+            Scheme::Auto => None,
+            Scheme::Versions => Some(Consistency::Versions),
+            Scheme::Checksum => Some(Consistency::Checksum),
+        },
+        ..IndexOptions::default()
+    }
 }

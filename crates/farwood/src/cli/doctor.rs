@@ -1,11 +1,144 @@
-//! `farwood doctor`.
+//! `farwood doctor`: this machine's shared memory, its pools, and what crashes left.
 
-use super::{Context, Failure, Outcome};
+use super::stat::pool_json;
+use super::{Context, Failure, Format, Outcome, size};
+use farwood::doctor::{self, PoolReport, Report, Swept};
+use serde_json::{Value, json};
 
-/// Not built yet
+const EXAMPLES: &str = "\
+Examples:
+  farwood doctor
+  farwood doctor --sweep        remove what crashed processes left
+  FARWOOD_SHM_DIR=/mnt/shm farwood doctor";
+
+/// Show this machine's pools and memory, and what crashes left
+///
+/// Names each leftover with the command that removes it. Pools that are in order are never touched.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Remove leftovers of dead processes: unfinished segments, and their slots in client tables
+    #[arg(long)]
+    sweep: bool,
+}
 
-pub(crate) fn run(_args: &Args, _context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    Err(Failure::Usage("doctor: not built yet".to_owned()))
+pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let swept = if args.sweep { Some(doctor::sweep()?) } else { None };
+    let report = doctor::examine()?;
+    match context.format {
+        Format::Json => context.json(&as_json(&report, swept.as_ref()))?,
+        Format::Text => as_text(&report, swept.as_ref(), context)?,
+    }
+    Ok(Outcome::Done)
+}
+
+fn as_text(report: &Report, swept: Option<&Swept>, context: &mut Context<'_>) -> Result<(), Failure> {
+    if let Some(swept) = swept {
+        for draft in &swept.drafts {
+            writeln!(context.out, "removed {}", draft.display())?;
+        }
+        for (url, clients) in &swept.clients {
+            writeln!(context.out, "{url}: freed the slots of {clients} dead clients")?;
+        }
+    }
+    machine_text(report, context)?;
+    for pool in &report.pools {
+        pool_text(pool, context)?;
+    }
+    let findings = report.findings();
+    for finding in &findings {
+        writeln!(context.out, "! {}\n    {}", finding.what, finding.remedy)?;
+    }
+    if findings.is_empty() {
+        writeln!(context.out, "nothing to mend")?;
+    }
+    Ok(())
+}
+
+fn machine_text(report: &Report, context: &mut Context<'_>) -> Result<(), Failure> {
+    let out = &mut context.out;
+    let (space, memory) = (&report.directory, &report.memory);
+    let (free, all) = (size::show(space.free_bytes), size::show(space.bytes));
+    writeln!(out, "{}: {free} free of {all}", space.path.display())?;
+    let (free, all) = (size::show(memory.available_bytes), size::show(memory.bytes));
+    writeln!(out, "memory: {free} available of {all}")?;
+    let (huge, free) = memory.huge_pages;
+    let mount = match &memory.huge_mount {
+        Some(path) => format!("mounted at {}", path.display()),
+        None => "not mounted".to_owned(),
+    };
+    writeln!(out, "huge pages of 2 MiB: {free} free of {huge}, {mount}")?;
+    writeln!(out, "transparent huge pages for shared memory: {}", memory.transparent)?;
+    for (name, limit) in &report.limits {
+        let limit = limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
+        writeln!(out, "limit on {name}: {limit}")?;
+    }
+    Ok(())
+}
+
+fn pool_text(pool: &PoolReport, context: &mut Context<'_>) -> Result<(), Failure> {
+    let out = &mut context.out;
+    let resident = pool.segments.iter().map(|segment| segment.resident_bytes).sum();
+    let bytes = pool.segments.iter().map(|segment| segment.bytes).sum();
+    write!(out, "{}: {} of {} in use", pool.url, size::show(resident), size::show(bytes))?;
+    match &pool.state {
+        Err(error) => writeln!(out, "; {error}")?,
+        Ok(stats) => {
+            let attached = stats.clients.iter().filter(|client| client.alive && !client.asking);
+            let processes: Vec<_> = attached.map(|client| client.process.to_string()).collect();
+            let attached = if processes.is_empty() {
+                "nobody attached".to_owned()
+            } else {
+                format!("attached: {}", processes.join(", "))
+            };
+            let names: Vec<_> = stats.indexes.iter().map(|index| index.name.as_str()).collect();
+            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            writeln!(out, "; {attached}; indexes: {names}")?;
+        }
+    }
+    for segment in &pool.segments {
+        writeln!(out, "    {}", segment.path.display())?;
+    }
+    Ok(())
+}
+
+fn as_json(report: &Report, swept: Option<&Swept>) -> Value {
+    let limits: serde_json::Map<_, _> =
+        report.limits.iter().map(|(name, limit)| (name.replace(' ', "_"), json!(limit))).collect();
+    let findings: Vec<_> = report
+        .findings()
+        .into_iter()
+        .map(|finding| json!({ "what": finding.what, "remedy": finding.remedy }))
+        .collect();
+    let memory = &report.memory;
+    let mut value = json!({
+        "directory": report.directory.path,
+        "directory_bytes": report.directory.bytes,
+        "directory_free_bytes": report.directory.free_bytes,
+        "memory_bytes": memory.bytes,
+        "memory_available_bytes": memory.available_bytes,
+        "huge_pages": memory.huge_pages.0,
+        "huge_pages_free": memory.huge_pages.1,
+        "huge_mount": memory.huge_mount,
+        "transparent_huge_pages": memory.transparent,
+        "limits": limits,
+        "pools": report.pools.iter().map(report_json).collect::<Vec<_>>(),
+        "drafts": report.drafts.iter().map(|draft| json!(draft.path)).collect::<Vec<_>>(),
+        "findings": findings,
+    });
+    if let Some(swept) = swept {
+        value["swept_drafts"] = json!(swept.drafts);
+        value["swept_clients"] = json!(swept.clients.iter().map(|(_, clients)| clients).sum::<usize>());
+    }
+    value
+}
+
+fn report_json(pool: &PoolReport) -> Value {
+    let mut value = match &pool.state {
+        Ok(stats) => pool_json(&pool.url, stats),
+        Err(error) => json!({ "pool": pool.url, "error": error.to_string() }),
+    };
+    let segment = |segment: &doctor::Segment| json!({ "path": segment.path, "bytes": segment.bytes, "resident_bytes": segment.resident_bytes });
+    value["segments"] = pool.segments.iter().map(segment).collect();
+    value
 }

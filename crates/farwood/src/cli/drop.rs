@@ -1,11 +1,44 @@
-//! `farwood drop`.
+//! `farwood drop`: removes a pool, or an index from it.
 
-use super::{Context, Failure, Outcome};
+use super::{Context, Failure, Format, Outcome};
+use farwood::{Pool, Url};
+use serde_json::json;
 
-/// Not built yet
+const EXAMPLES: &str = "\
+Examples:
+  farwood drop shm://demo/words
+  farwood drop shm://demo
+  farwood drop shm://demo --force      in use, or broken";
+
+/// Remove a pool, or an index from its pool
+///
+/// A pool is removed if no living process is attached to it, an index if no other process has it open.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// shm://POOL or shm://POOL/INDEX
+    url: Url,
+    /// Remove the pool although processes are attached (they keep its memory until they end), or it is broken
+    #[arg(long)]
+    force: bool,
+}
 
-pub(crate) fn run(_args: &Args, _context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    Err(Failure::Usage("drop: not built yet".to_owned()))
+pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    match (args.url.index(), args.force) {
+        (Some(_), true) => {
+            return Err(Failure::Usage(format!(
+                "drop {}: --force is for pools; end the processes that have the index open (`farwood stat {}`)",
+                args.url,
+                args.url.pool_url()
+            )));
+        }
+        (Some(index), false) => Pool::open(&args.url.pool_url())?.drop_index(index)?,
+        (None, true) => Pool::remove_by_force(&args.url)?,
+        (None, false) => Pool::remove(&args.url)?,
+    }
+    match context.format {
+        Format::Json => context.json(&json!({ "dropped": args.url.to_string() }))?,
+        Format::Text => writeln!(context.words, "dropped {}", args.url)?,
+    }
+    Ok(Outcome::Done)
 }

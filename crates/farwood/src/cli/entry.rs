@@ -1,23 +1,114 @@
 //! `farwood put`, `farwood get` and `farwood del`: one entry.
 
-use super::{Context, Failure, Outcome};
+use super::{Context, Failure, Format, Outcome, Untyped, open, read, show};
+use farwood::Url;
+use serde_json::json;
 
-/// Not built yet
+/// Store a value under a key
+///
+/// Key and value are written as the index's kinds say: decimal numbers, text, or hexadecimal digits.
 #[derive(Debug, clap::Args)]
-pub(crate) struct PutArgs {}
-/// Not built yet
-#[derive(Debug, clap::Args)]
-pub(crate) struct GetArgs {}
-/// Not built yet
-#[derive(Debug, clap::Args)]
-pub(crate) struct DelArgs {}
+#[command(after_help = "Examples:\n  farwood put shm://demo/numbers 7 42\n  \
+    farwood put shm://demo/words --if-absent zebra 1\n  farwood put shm://demo/bytes 00ff00ff00ff00ff 0a")]
+#[command(group = clap::ArgGroup::new("condition").args(["if_absent", "if_present"]))]
+pub(crate) struct PutArgs {
+    /// shm://POOL/INDEX
+    url: Url,
+    /// The key
+    #[arg(allow_hyphen_values = true)]
+    key: String,
+    /// The value
+    #[arg(allow_hyphen_values = true)]
+    value: String,
+    /// Only if the key is not there; exit code 1 if it is
+    #[arg(long)]
+    if_absent: bool,
+    /// Only if the key is there; exit code 1 if it is not
+    #[arg(long)]
+    if_present: bool,
+}
 
-pub(crate) fn put(_args: &PutArgs, _context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    Err(Failure::Usage("not built yet".to_owned()))
+/// Print the value of a key
+///
+/// Exit code 1, and nothing on stdout, if the key is not there.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  farwood get shm://demo/numbers 7\n  farwood get shm://demo/words zebra --json"
+)]
+pub(crate) struct GetArgs {
+    /// shm://POOL/INDEX
+    url: Url,
+    /// The key
+    #[arg(allow_hyphen_values = true)]
+    key: String,
 }
-pub(crate) fn get(_args: &GetArgs, _context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    Err(Failure::Usage("not built yet".to_owned()))
+
+/// Remove a key
+///
+/// Exit code 1 if the key is not there.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  farwood del shm://demo/numbers 7\n  farwood del shm://demo/words zebra")]
+pub(crate) struct DelArgs {
+    /// shm://POOL/INDEX
+    url: Url,
+    /// The key
+    #[arg(allow_hyphen_values = true)]
+    key: String,
 }
-pub(crate) fn del(_args: &DelArgs, _context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    Err(Failure::Usage("not built yet".to_owned()))
+
+/// The bytes of the key that the command line says.
+fn key_of(index: &Untyped, words: &str, operation: &'static str) -> Result<Vec<u8>, Failure> {
+    read(index, operation, "key", words)
+}
+
+pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let index = open(&args.url)?;
+    let key = key_of(&index, &args.key, "put")?;
+    let value = read(&index, "put", "value", &args.value)?;
+    let (stored, existed) = if args.if_absent {
+        let stored = index.insert(&key, &value)?;
+        (stored, !stored)
+    } else if args.if_present {
+        let existed = index.update(&key, &value)?;
+        (existed, existed)
+    } else {
+        (true, index.put(&key, &value)?)
+    };
+    if context.format == Format::Json {
+        context.json(&json!({ "stored": stored, "existed": existed }))?;
+    } else if !stored {
+        let why = if existed { "is there already" } else { "is not there" };
+        writeln!(context.words, "put {}: the key {} {why}; nothing was stored", args.url, args.key)?;
+    }
+    Ok(if stored { Outcome::Done } else { Outcome::Negative })
+}
+
+pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let index = open(&args.url)?;
+    let key = key_of(&index, &args.key, "get")?;
+    let Some(value) = index.get(&key)? else {
+        writeln!(context.words, "get {}: the key {} is not there", args.url, args.key)?;
+        return Ok(Outcome::Negative);
+    };
+    let [key_kind, value_kind] = index.kinds();
+    match context.format {
+        Format::Text => writeln!(context.out, "{}", value_kind.show(&value))?,
+        Format::Json => {
+            let entry = json!({ "key": show::json(key_kind, &key), "value": show::json(value_kind, &value) });
+            context.json(&entry)?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn del(args: &DelArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let index = open(&args.url)?;
+    let key = key_of(&index, &args.key, "del")?;
+    let existed = index.remove(&key)?;
+    if context.format == Format::Json {
+        context.json(&json!({ "existed": existed }))?;
+    } else if !existed {
+        writeln!(context.words, "del {}: the key {} is not there", args.url, args.key)?;
+    }
+    Ok(if existed { Outcome::Done } else { Outcome::Negative })
 }

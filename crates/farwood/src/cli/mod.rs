@@ -18,13 +18,16 @@ mod entry;
 mod failure;
 mod load;
 mod scan;
+mod show;
 mod size;
 mod stat;
 mod worker;
 
 pub(crate) use failure::{Failure, Outcome};
 
-use clap::{FromArgMatches as _, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, FromArgMatches as _, Parser, Subcommand};
+use farwood::{Error, Index, Pool, Url};
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
@@ -100,6 +103,8 @@ pub(crate) struct Context<'a> {
     pub(crate) format: Format,
     /// Whether stderr is a terminal, so that progress may be shown there.
     pub(crate) progress: bool,
+    /// The command's options that are on the command line, by their names in its `Args`.
+    pub(crate) given: Vec<String>,
 }
 
 impl Context<'_> {
@@ -107,6 +112,36 @@ impl Context<'_> {
     pub(crate) fn json(&mut self, value: &serde_json::Value) -> io::Result<()> {
         writeln!(self.out, "{value}")
     }
+
+    /// Whether the option is on the command line, and does not only come from the environment, the configuration
+    /// file or its default.
+    pub(crate) fn is_given(&self, option: &str) -> bool {
+        self.given.iter().any(|given| given == option)
+    }
+}
+
+/// An index whose types are known at run time.
+pub(crate) type Untyped = Index<Vec<u8>, Vec<u8>>;
+
+/// Opens the index that the command line names.
+pub(crate) fn open(url: &Url) -> Result<Untyped, Failure> {
+    let Some(name) = url.index() else {
+        return Err(Failure::Usage(format!("{url} is a pool, and an index is meant: write {url}/INDEX")));
+    };
+    Ok(Pool::open(url.pool_url())?.open_untyped(name)?)
+}
+
+/// The bytes of a "key" or a "value" that the command line says.
+pub(crate) fn read(
+    index: &Untyped,
+    operation: &'static str,
+    what: &'static str,
+    words: &str,
+) -> Result<Vec<u8>, Failure> {
+    let [keys, values] = index.kinds();
+    let (kind, width) = if what == "key" { (keys, index.key_bytes()) } else { (values, index.value_bytes()) };
+    let unfit = |why| Failure::Farwood(Error::Unfit { operation, url: index.url(), what, why });
+    kind.read(words, width).map_err(unfit)
 }
 
 /// Runs the command that `arguments` say.
@@ -127,16 +162,19 @@ pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(arguments: Vec<OsString>, out: &mut dyn Write, words: &mut dyn Write) -> Result<Outcome, Failure> {
-    let cli = parse(arguments)?;
-    let format = if cli.json { Format::Json } else { Format::Text };
-    let mut context = Context { out, words, format, progress: io::stderr().is_terminal() };
-    dispatch(cli.command, &mut context)
-}
-
-fn parse(arguments: Vec<OsString>) -> Result<Cli, Failure> {
     let command = config::configure(<Cli as clap::CommandFactory>::command(), &arguments)?;
     let matches = command.try_get_matches_from(arguments)?;
-    Ok(Cli::from_arg_matches(&matches)?)
+    let cli = Cli::from_arg_matches(&matches)?;
+    let format = if cli.json { Format::Json } else { Format::Text };
+    let progress = io::stderr().is_terminal();
+    dispatch(cli.command, &mut Context { out, words, format, progress, given: given(&matches) })
+}
+
+/// The subcommand's options that are on the command line.
+fn given(matches: &ArgMatches) -> Vec<String> {
+    let Some((_, matches)) = matches.subcommand() else { return Vec::new() };
+    let is_given = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+    matches.ids().filter(is_given).map(|id| id.as_str().to_owned()).collect()
 }
 
 fn dispatch(command: Command, context: &mut Context<'_>) -> Result<Outcome, Failure> {

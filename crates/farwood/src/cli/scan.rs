@@ -1,11 +1,63 @@
-//! `farwood scan`.
+//! `farwood scan`: a range of entries.
 
-use super::{Context, Failure, Outcome};
+use super::{Context, Failure, Format, Outcome, open, read, show};
+use farwood::Url;
+use serde_json::json;
+use std::ops::Bound;
 
-/// Not built yet
+const EXAMPLES: &str = "\
+Examples:
+  farwood scan shm://demo/words --from bee --to cat
+  farwood scan shm://demo/words --reverse --limit 10
+  farwood scan shm://demo/words --json | jq .key";
+
+/// Print entries in the order of their keys
+///
+/// One entry per line: key, tab, value; with --json an object {\"key\", \"value\"}. Ends quietly when whoever reads
+/// has read enough.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// shm://POOL/INDEX
+    url: Url,
+    /// The first key
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    from: Option<String>,
+    /// The end, itself not printed
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    to: Option<String>,
+    /// At most so many entries
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// From the end of the range backwards
+    #[arg(long)]
+    reverse: bool,
+}
 
-pub(crate) fn run(_args: &Args, _context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    Err(Failure::Usage("scan: not built yet".to_owned()))
+pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let index = open(&args.url)?;
+    let end =
+        |words: &Option<String>| words.as_ref().map(|words| read(&index, "scan", "key", words)).transpose();
+    let from = end(&args.from)?.map_or(Bound::Unbounded, Bound::Included);
+    let to = end(&args.to)?.map_or(Bound::Unbounded, Bound::Excluded);
+    let mut scan = index.scan::<Vec<u8>>((from, to));
+    if let Some(limit) = args.limit {
+        scan = scan.limit(limit);
+    }
+    if args.reverse {
+        scan = scan.reverse();
+    }
+    let [key_kind, value_kind] = index.kinds();
+    for entry in scan {
+        let (key, value) = entry?;
+        match context.format {
+            Format::Json => {
+                let (key, value) = (show::json(key_kind, &key), show::json(value_kind, &value));
+                context.json(&json!({ "key": key, "value": value }))?;
+            }
+            Format::Text if value.is_empty() => writeln!(context.out, "{}", key_kind.show(&key))?,
+            Format::Text => writeln!(context.out, "{}\t{}", key_kind.show(&key), value_kind.show(&value))?,
+        }
+    }
+    Ok(Outcome::Done)
 }

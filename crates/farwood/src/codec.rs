@@ -1,0 +1,203 @@
+//! How a program's types become the fixed-length byte strings that trees hold.
+//!
+//! | type | in the index | order | length |
+//! |---|---|---|---|
+//! | `u64` | big-endian | numeric | 8 |
+//! | `[u8; N]` | as it is | bytewise | N |
+//! | `Vec<u8>` ([`Bytes`]) | as it is, of exactly the index's length | bytewise | chosen at creation |
+//! | `String` ([`Text`]) | UTF-8, filled up with zeros | bytewise, so by code points | at most what was chosen |
+
+use crate::error::Unfit;
+use crate::kind::{Kind, check_text, unpad};
+
+/// Byte strings of one length, chosen when the index is created.
+pub type Bytes = Vec<u8>;
+/// UTF-8 text without NUL, up to a length chosen when the index is created.
+pub type Text = String;
+
+/// Bytes that are kept in place before they need memory of their own.
+const INLINE_BYTES: usize = 64;
+
+/// A type whose values an index can hold.
+///
+/// Implement it, and [`Key`] or [`Value`], for types of your own; give them a [`Kind::Other`] of 128 or more.
+pub trait Codec: Sized + 'static {
+    /// What calls take a reference to: `u64`, `[u8]`, `str`.
+    type View: ?Sized;
+    /// The bytes on their way to the index.
+    type Encoded<'a>: AsRef<[u8]>;
+    /// What the index records, so that it is not opened with another type by mistake.
+    const KIND: Kind;
+    /// The length of all values, bytes; `None`: chosen when an index is created.
+    const WIDTH: Option<usize>;
+
+    /// The bytes of `view`, exactly `width` of them.
+    ///
+    /// # Errors
+    /// [`Unfit`] where there are none.
+    fn encode(view: &Self::View, width: usize) -> Result<Self::Encoded<'_>, Unfit>;
+
+    /// The value that the bytes stand for.
+    ///
+    /// # Errors
+    /// [`Unfit`] where they stand for none: somebody wrote them with another type.
+    fn decode(bytes: &[u8]) -> Result<Self, Unfit>;
+}
+
+/// A type that can be a key: the order of its bytes is the order of the index.
+pub trait Key: Codec {}
+
+/// A type that can be a value.
+pub trait Value: Codec {}
+
+impl Codec for u64 {
+    type View = u64;
+    type Encoded<'a> = [u8; 8];
+    const KIND: Kind = Kind::U64;
+    const WIDTH: Option<usize> = Some(8);
+
+    #[inline]
+    fn encode(view: &u64, _width: usize) -> Result<[u8; 8], Unfit> {
+        Ok(view.to_be_bytes())
+    }
+
+    #[inline]
+    fn decode(bytes: &[u8]) -> Result<Self, Unfit> {
+        let bytes = bytes.try_into().map_err(|_| Unfit::Length { expected: 8, found: bytes.len() })?;
+        Ok(Self::from_be_bytes(bytes))
+    }
+}
+
+impl<const N: usize> Codec for [u8; N] {
+    type View = [u8; N];
+    type Encoded<'a> = &'a [u8; N];
+    const KIND: Kind = Kind::Bytes;
+    const WIDTH: Option<usize> = Some(N);
+
+    #[inline]
+    fn encode(view: &[u8; N], _width: usize) -> Result<&[u8; N], Unfit> {
+        Ok(view)
+    }
+
+    #[inline]
+    fn decode(bytes: &[u8]) -> Result<Self, Unfit> {
+        bytes.try_into().map_err(|_| Unfit::Length { expected: N, found: bytes.len() })
+    }
+}
+
+impl Codec for Vec<u8> {
+    type View = [u8];
+    type Encoded<'a> = &'a [u8];
+    const KIND: Kind = Kind::Bytes;
+    const WIDTH: Option<usize> = None;
+
+    #[inline]
+    fn encode(view: &[u8], width: usize) -> Result<&[u8], Unfit> {
+        if view.len() == width { Ok(view) } else { Err(Unfit::Length { expected: width, found: view.len() }) }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, Unfit> {
+        Ok(bytes.to_vec())
+    }
+}
+
+impl Codec for String {
+    type View = str;
+    type Encoded<'a> = Padded;
+    const KIND: Kind = Kind::Text;
+    const WIDTH: Option<usize> = None;
+
+    #[inline]
+    fn encode(view: &str, width: usize) -> Result<Padded, Unfit> {
+        check_text(view, width)?;
+        Ok(Padded::new(view.as_bytes(), width))
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, Unfit> {
+        let text = std::str::from_utf8(unpad(bytes)).map_err(|_| Unfit::NoText)?;
+        Ok(text.to_owned())
+    }
+}
+
+impl Key for u64 {}
+impl Value for u64 {}
+impl<const N: usize> Key for [u8; N] {}
+impl<const N: usize> Value for [u8; N] {}
+impl Key for Vec<u8> {}
+impl Value for Vec<u8> {}
+impl Key for String {}
+impl Value for String {}
+
+/// A byte string, filled up with zeros. Up to 64 bytes need no memory of their own.
+#[derive(Clone, Debug)]
+pub struct Padded(Room);
+
+#[derive(Clone, Debug)]
+enum Room {
+    Inline { bytes: [u8; INLINE_BYTES], width: u8 },
+    Heap(Box<[u8]>),
+}
+
+impl Padded {
+    /// `bytes`, of which there are at most `width`, and zeros up to `width`.
+    #[inline]
+    pub fn new(bytes: &[u8], width: usize) -> Self {
+        if width <= INLINE_BYTES {
+            let mut inline = [0; INLINE_BYTES];
+            inline[..bytes.len()].copy_from_slice(bytes);
+            return Self(Room::Inline { bytes: inline, width: width as u8 });
+        }
+        let mut heap = vec![0; width].into_boxed_slice();
+        heap[..bytes.len()].copy_from_slice(bytes);
+        Self(Room::Heap(heap))
+    }
+}
+
+impl AsRef<[u8]> for Padded {
+    #[inline]
+    fn as_ref(&self) -> &[u8] {
+        match &self.0 {
+            Room::Inline { bytes, width } => &bytes[..usize::from(*width)],
+            Room::Heap(bytes) => bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes<T: Codec>(view: &T::View, width: usize) -> Vec<u8> {
+        T::encode(view, width).unwrap_or_else(|unfit| panic!("{unfit}")).as_ref().to_vec()
+    }
+
+    #[test]
+    fn the_order_of_bytes_is_the_order_of_numbers() {
+        let numbers = [0u64, 1, 255, 256, u64::MAX / 2, u64::MAX];
+        assert!(numbers.windows(2).all(|pair| bytes::<u64>(&pair[0], 8) < bytes::<u64>(&pair[1], 8)));
+    }
+
+    #[test]
+    fn the_order_of_bytes_is_the_order_of_texts() {
+        let texts = ["", "a", "a!", "aa", "b", "z", "é", "日本"];
+        assert!(texts.windows(2).all(|pair| bytes::<String>(pair[0], 16) < bytes::<String>(pair[1], 16)));
+    }
+
+    #[test]
+    fn values_are_read_back() {
+        assert_eq!(u64::decode(&bytes::<u64>(&7, 8)), Ok(7));
+        assert_eq!(<[u8; 3]>::decode(&bytes::<[u8; 3]>(&[1, 2, 3], 3)), Ok([1, 2, 3]));
+        for width in [5, 64, 65, 900] {
+            assert_eq!(String::decode(&bytes::<String>("hello", width)).as_deref(), Ok("hello"), "{width}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        assert!(matches!(Vec::<u8>::encode(&[1, 2], 3), Err(Unfit::Length { expected: 3, found: 2 })));
+        assert!(matches!(String::encode("too long", 7), Err(Unfit::TooLong { most: 7, found: 8 })));
+        assert!(matches!(String::encode("a\0", 7), Err(Unfit::Nul { at: 1 })));
+        assert_eq!(String::decode(&[0xff, 0, 0]), Err(Unfit::NoText));
+        assert!(u64::decode(&[1, 2, 3]).is_err());
+    }
+}

@@ -1,0 +1,328 @@
+//! Indexes with types, and their blocking calls.
+
+use crate::codec::{Codec, Key, Padded, Value};
+use crate::error::{Error, Result, Type, Unfit};
+use crate::kind::Kind;
+use crate::pool::Attached;
+use crate::scan::Scan;
+use crate::seats;
+use crate::session::Session;
+use crate::stats::IndexStats;
+use farwood_fabric::Client;
+use farwood_index::IndexError;
+use farwood_index::sherman::{Sherman, Walk};
+use farwood_transport::runtime::block_on;
+use farwood_transport::shm::ShmFabric;
+use std::borrow::Borrow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+/// One open index, shared by all its handles in this process.
+pub(crate) struct Tree {
+    sherman: Sherman,
+    pool: Arc<Attached>,
+}
+
+impl Tree {
+    pub(crate) fn new(sherman: Sherman, pool: Arc<Attached>) -> Self {
+        Self { sherman, pool }
+    }
+
+    pub(crate) fn sherman(&self) -> &Sherman {
+        &self.sherman
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<Attached> {
+        &self.pool
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.pool.index_url(&self.sherman.entry().name)
+    }
+
+    pub(crate) fn kinds(&self) -> [Kind; 2] {
+        self.sherman.kinds().map(Kind::from_number)
+    }
+
+    /// The type of the keys (0) or the values (1).
+    pub(crate) fn type_of(&self, at: usize) -> Type {
+        let layout = self.sherman.layout();
+        Type { kind: self.kinds()[at], bytes: Some([layout.key_bytes, layout.value_bytes][at]) }
+    }
+
+    #[cold]
+    pub(crate) fn failed(&self, operation: &'static str, source: IndexError) -> Error {
+        Error::Index { operation, url: self.url(), source }
+    }
+
+    #[cold]
+    pub(crate) fn unfit(&self, operation: &'static str, what: &'static str, why: Unfit) -> Error {
+        Error::Unfit { operation, url: self.url(), what, why }
+    }
+
+    /// The bytes of a key.
+    #[inline]
+    pub(crate) fn key<'k, K: Key>(
+        &self,
+        operation: &'static str,
+        key: &'k K::View,
+    ) -> Result<K::Encoded<'k>> {
+        K::encode(key, self.sherman.layout().key_bytes).map_err(|why| self.unfit(operation, "key", why))
+    }
+
+    /// The bytes of a value.
+    #[inline]
+    pub(crate) fn value<'v, V: Value>(
+        &self,
+        operation: &'static str,
+        value: &'v V::View,
+    ) -> Result<V::Encoded<'v>> {
+        let width = self.sherman.layout().value_bytes;
+        V::encode(value, width).map_err(|why| self.unfit(operation, "value", why))
+    }
+
+    /// What the bytes of a value stand for.
+    #[inline]
+    pub(crate) fn decode<T: Codec>(
+        &self,
+        operation: &'static str,
+        what: &'static str,
+        bytes: &[u8],
+    ) -> Result<T> {
+        T::decode(bytes).map_err(|why| self.unfit(operation, what, why))
+    }
+}
+
+impl Drop for Tree {
+    /// Gives back what this process has of the index's memory and does not use. Should that fail, the pool's
+    /// other users find it in the chunk table when this process is gone.
+    fn drop(&mut self) {
+        let client = seats::client(&self.pool);
+        let _ = block_on(self.sherman.leave(&client));
+    }
+}
+
+/// An ordered index from `K` to `V` in a pool, open in this process. Clones, and all handles that were opened
+/// through the same pool, share its cache and its local locks.
+///
+/// Calls block the calling thread, for about the time that their round trips take, and may come from any
+/// number of threads. For many operations at once on one thread there are [sessions](Self::session).
+///
+/// A blocking call finds its thread's client in a few nanoseconds: `cargo bench -p farwood` compares
+/// [`get`](Self::get) with the same lookup through a client at hand.
+pub struct Index<K, V> {
+    tree: Arc<Tree>,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K, V> Clone for Index<K, V> {
+    fn clone(&self) -> Self {
+        Self { tree: Arc::clone(&self.tree), types: PhantomData }
+    }
+}
+
+impl<K: Key, V: Value> Index<K, V> {
+    pub(crate) fn of(tree: Arc<Tree>) -> Self {
+        Self { tree, types: PhantomData }
+    }
+
+    /// The index's URL.
+    pub fn url(&self) -> String {
+        self.tree.url()
+    }
+
+    /// What keys and values are, as recorded in the index.
+    pub fn kinds(&self) -> [Kind; 2] {
+        self.tree.kinds()
+    }
+
+    /// Bytes of a key.
+    pub fn key_bytes(&self) -> usize {
+        self.tree.sherman.layout().key_bytes
+    }
+
+    /// Bytes of a value.
+    pub fn value_bytes(&self) -> usize {
+        self.tree.sherman.layout().value_bytes
+    }
+
+    /// The value of `key`, if it has one. [1 RT when the cache knows the leaf]
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] where the key cannot be in this index; [`Error::Index`].
+    #[inline]
+    pub fn get(&self, key: &K::View) -> Result<Option<V>> {
+        let tree = &*self.tree;
+        let key = tree.key::<K>("get", key)?;
+        let client = seats::client(&tree.pool);
+        match block_on(tree.sherman.get(&client, key.as_ref())) {
+            Ok(Some(value)) => tree.decode("get", "value", &value).map(Some),
+            Ok(None) => Ok(None),
+            Err(error) => Err(tree.failed("get", error)),
+        }
+    }
+
+    /// Stores `value` under `key`; yields whether the key was there before.
+    /// [3 RT when the cache knows the leaf, 2 when a thread of this process hands the leaf's lock over; a split
+    /// adds 3 per level, and 1 where the sibling lies on another memory node]
+    ///
+    /// # Errors
+    /// [`Error::Unfit`]; [`Error::Index`], a full pool among these. The index is then as it was.
+    pub fn put(&self, key: &K::View, value: &V::View) -> Result<bool> {
+        let tree = &*self.tree;
+        let (key, value) = (tree.key::<K>("put", key)?, tree.value::<V>("put", value)?);
+        let client = seats::client(&tree.pool);
+        block_on(tree.sherman.put(&client, key.as_ref(), value.as_ref()))
+            .map_err(|error| tree.failed("put", error))
+    }
+
+    /// Stores `value` under `key` unless the key is there; yields whether it was stored. Costs and errors as
+    /// [`put`](Self::put).
+    pub fn insert(&self, key: &K::View, value: &V::View) -> Result<bool> {
+        let tree = &*self.tree;
+        let (key, value) = (tree.key::<K>("insert", key)?, tree.value::<V>("insert", value)?);
+        let client = seats::client(&tree.pool);
+        block_on(tree.sherman.insert(&client, key.as_ref(), value.as_ref()))
+            .map_err(|error| tree.failed("insert", error))
+    }
+
+    /// Replaces the value of `key` if the key is there; yields whether it was. Costs and errors as
+    /// [`put`](Self::put), without splits.
+    pub fn update(&self, key: &K::View, value: &V::View) -> Result<bool> {
+        let tree = &*self.tree;
+        let (key, value) = (tree.key::<K>("update", key)?, tree.value::<V>("update", value)?);
+        let client = seats::client(&tree.pool);
+        block_on(tree.sherman.update(&client, key.as_ref(), value.as_ref()))
+            .map_err(|error| tree.failed("update", error))
+    }
+
+    /// Removes `key`; yields whether it was there. Costs and errors as [`put`](Self::put), without splits.
+    pub fn remove(&self, key: &K::View) -> Result<bool> {
+        let tree = &*self.tree;
+        let key = tree.key::<K>("remove", key)?;
+        let client = seats::client(&tree.pool);
+        block_on(tree.sherman.remove(&client, key.as_ref())).map_err(|error| tree.failed("remove", error))
+    }
+
+    /// The entries whose keys lie in `range`, by increasing key, or by decreasing key after
+    /// [`reverse`](Scan::reverse). Leaves are fetched many at a time while the iterator moves on.
+    /// [1 RT for up to 32 leaves whose parent is cached]
+    ///
+    /// A scan is not atomic, but it never misses a key that is there throughout. For all entries, see
+    /// [`iter`](Self::iter).
+    ///
+    /// ```
+    /// # use farwood::{IndexOptions, Pool, PoolOptions};
+    /// # let url = format!("shm://doc-scan-{}", std::process::id());
+    /// # Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+    /// # let pool = Pool::open(&url)?;
+    /// let options = IndexOptions { key_bytes: Some(16), ..Default::default() };
+    /// let words = pool.create_index::<String, u64>("words", &options)?;
+    /// for (word, number) in [("ant", 1), ("bee", 2), ("cat", 3)] {
+    ///     words.put(word, &number)?;
+    /// }
+    /// let found: Vec<_> = words.scan("b"..).limit(10).collect::<Result<_, _>>()?;
+    /// assert_eq!(found, [("bee".to_owned(), 2), ("cat".to_owned(), 3)]);
+    /// let last = words.iter().reverse().next().transpose()?;
+    /// assert_eq!(last, Some(("cat".to_owned(), 3)));
+    /// # drop((words, pool));
+    /// # Pool::remove(&url)?;
+    /// # Ok::<(), farwood::Error>(())
+    /// ```
+    ///
+    /// Where an end of the range does not fit the index, the iterator's first item is the error.
+    pub fn scan<Q: Borrow<K::View>>(&self, range: impl RangeBounds<Q>) -> Scan<K, V> {
+        Scan::new(Arc::clone(&self.tree), &range)
+    }
+
+    /// All entries, as by [`scan`](Self::scan).
+    pub fn iter(&self) -> Scan<K, V> {
+        Scan::all(Arc::clone(&self.tree))
+    }
+
+    /// How many entries there are; not atomic, as a scan is not. [1 RT per 32 leaves]
+    ///
+    /// # Errors
+    /// [`Error::Index`].
+    pub fn count(&self) -> Result<u64> {
+        let client = seats::client(&self.tree.pool);
+        block_on(self.tree.sherman.count(&client)).map_err(|error| self.tree.failed("count", error))
+    }
+
+    /// Loads `entries`, whose keys are strictly increasing, into the empty index, filling nodes to the share `fill`
+    /// (0 to 1; 0.8 leaves room for inserts). `progress` is called with the number of entries so far, now and
+    /// then. Yields how many there are. [1 RT per 64 nodes]
+    ///
+    /// # Errors
+    /// [`Error::Index`]: the index is not empty, the keys are not sorted, the pool is full; [`Error::Unfit`]. The
+    /// index is then empty as before.
+    pub fn bulk_load<A, B>(
+        &self,
+        entries: impl IntoIterator<Item = (A, B)>,
+        fill: f64,
+        progress: impl FnMut(u64),
+    ) -> Result<u64>
+    where
+        A: Borrow<K::View>,
+        B: Borrow<V::View>,
+    {
+        let tree = &*self.tree;
+        let mut unfit = None;
+        // What does not fit becomes an entry of no bytes, which ends the load before anything of it is seen.
+        let encoded = entries.into_iter().map(|(key, value)| {
+            let encoded = || -> Result<_> {
+                let key = tree.key::<K>("bulk load", key.borrow())?;
+                let value = tree.value::<V>("bulk load", value.borrow())?;
+                Ok((keep(key.as_ref()), keep(value.as_ref())))
+            };
+            encoded().unwrap_or_else(|error| {
+                unfit = Some(error);
+                (keep(&[]), keep(&[]))
+            })
+        });
+        let client = seats::client(&tree.pool);
+        let loaded = block_on(tree.sherman.bulk_load(&client, encoded, fill, progress));
+        match unfit {
+            Some(error) => Err(error),
+            None => loaded.map_err(|error| tree.failed("bulk load", error)),
+        }
+    }
+
+    /// Walks the index, which nobody changes meanwhile, and verifies every invariant. [1 RT per node, and per KiB
+    /// of lock table]
+    ///
+    /// # Errors
+    /// [`Error::Index`]. What is wrong with the index is in the [`Walk`].
+    pub fn check(&self) -> Result<Walk> {
+        let client = seats::client(&self.tree.pool);
+        block_on(self.tree.sherman.walk(&client)).map_err(|error| self.tree.failed("check", error))
+    }
+
+    /// Sizes, options and cache of the index, as this process sees it. [0 RT]
+    pub fn stats(&self) -> IndexStats {
+        IndexStats::of(&self.tree)
+    }
+
+    /// A session: async calls for the current thread, with a client of its own.
+    pub fn session(&self) -> Session<K, V> {
+        Session::new(Arc::clone(&self.tree))
+    }
+
+    /// The tree itself and a client of the current thread, for those who measure.
+    #[doc(hidden)]
+    pub fn parts(&self) -> (&Sherman, Client<ShmFabric>) {
+        (&self.tree.sherman, self.tree.pool.attachment().client())
+    }
+}
+
+fn keep(bytes: &[u8]) -> Padded {
+    Padded::new(bytes, bytes.len())
+}
+
+impl<K, V> fmt::Debug for Index<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Index").field(&self.tree.url()).finish()
+    }
+}

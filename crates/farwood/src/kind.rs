@@ -1,0 +1,180 @@
+//! What the bytes of keys and values mean, as recorded in the index.
+
+use crate::error::Unfit;
+use std::fmt;
+use std::str::FromStr;
+
+/// What keys, or values, of an index are. One byte of the index's parameters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Byte strings. The command shows them as hexadecimal digits.
+    #[default]
+    Bytes,
+    /// Unsigned numbers of 64 bits, big-endian, so that their order is the order of their bytes.
+    U64,
+    /// UTF-8 text, filled up with zeros.
+    Text,
+    /// A program's own, from 128 on; see [`Codec::KIND`](crate::Codec::KIND).
+    Other(u8),
+}
+
+impl Kind {
+    /// The number in the index's parameters.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Bytes => 0,
+            Self::U64 => 1,
+            Self::Text => 2,
+            Self::Other(number) => number,
+        }
+    }
+
+    /// The kind with that number.
+    pub const fn from_number(number: u8) -> Self {
+        match number {
+            0 => Self::Bytes,
+            1 => Self::U64,
+            2 => Self::Text,
+            other => Self::Other(other),
+        }
+    }
+
+    /// The length that all values of this kind have, bytes.
+    pub const fn width(self) -> Option<usize> {
+        match self {
+            Self::U64 => Some(8),
+            _ => None,
+        }
+    }
+
+    /// The bytes, `width` of them, that people's words stand for: a decimal number, a text, or hexadecimal digits.
+    ///
+    /// # Errors
+    /// [`Unfit`] where they stand for none.
+    pub fn read(self, words: &str, width: usize) -> Result<Vec<u8>, Unfit> {
+        let unreadable = |expected: String| Unfit::Unreadable { text: words.to_owned(), expected };
+        match self {
+            Self::U64 => match words.parse::<u64>() {
+                Ok(number) => Ok(number.to_be_bytes().to_vec()),
+                Err(_) => Err(unreadable("number from 0 to 18446744073709551615".to_owned())),
+            },
+            Self::Text => pad(words, width),
+            Self::Bytes | Self::Other(_) => match read_hex(words) {
+                Some(bytes) if bytes.len() == width => Ok(bytes),
+                _ => Err(unreadable(format!(
+                    "byte string of {width} bytes; write {} hexadecimal digits",
+                    2 * width
+                ))),
+            },
+        }
+    }
+
+    /// The bytes as people's words.
+    pub fn show(self, bytes: &[u8]) -> String {
+        match (self, <[u8; 8]>::try_from(bytes)) {
+            (Self::U64, Ok(bytes)) => u64::from_be_bytes(bytes).to_string(),
+            (Self::Text, _) => String::from_utf8_lossy(unpad(bytes)).into_owned(),
+            _ => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        }
+    }
+}
+
+/// A text's bytes, filled up with zeros.
+pub(crate) fn pad(text: &str, width: usize) -> Result<Vec<u8>, Unfit> {
+    check_text(text, width)?;
+    let mut bytes = text.as_bytes().to_vec();
+    bytes.resize(width, 0);
+    Ok(bytes)
+}
+
+/// A text must end before the index's length does, and a NUL is how its end is told.
+pub(crate) fn check_text(text: &str, width: usize) -> Result<(), Unfit> {
+    if text.len() > width {
+        return Err(Unfit::TooLong { most: width, found: text.len() });
+    }
+    match text.bytes().position(|byte| byte == 0) {
+        Some(at) => Err(Unfit::Nul { at }),
+        None => Ok(()),
+    }
+}
+
+/// The bytes of a text in front of the zeros.
+pub(crate) fn unpad(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    &bytes[..end]
+}
+
+fn read_hex(digits: &str) -> Option<Vec<u8>> {
+    let value = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8);
+    let digits = digits.as_bytes();
+    if !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    digits.chunks_exact(2).map(|pair| Some(value(pair[0])? << 4 | value(pair[1])?)).collect()
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes => f.write_str("hex"),
+            Self::U64 => f.write_str("u64"),
+            Self::Text => f.write_str("text"),
+            Self::Other(number) => write!(f, "kind {number}"),
+        }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "hex" => Ok(Self::Bytes),
+            "u64" => Ok(Self::U64),
+            "text" => Ok(Self::Text),
+            _ => Err("keys and values are u64, text or hex".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_back() {
+        for (kind, words, width) in
+            [(Kind::U64, "42", 8), (Kind::Text, "été", 9), (Kind::Text, "", 8), (Kind::Bytes, "00ff10", 3)]
+        {
+            let bytes = kind.read(words, width).unwrap();
+            assert_eq!(bytes.len(), width);
+            assert_eq!(kind.show(&bytes), words);
+        }
+    }
+
+    #[test]
+    fn words_that_do_not_fit_are_refused() {
+        for (kind, words, width) in [
+            (Kind::U64, "-1", 8),
+            (Kind::U64, "18446744073709551616", 8),
+            (Kind::Text, "too long", 7),
+            (Kind::Text, "a\0b", 8),
+            (Kind::Bytes, "0g", 1),
+            (Kind::Bytes, "000", 1),
+            (Kind::Bytes, "0000", 1),
+        ] {
+            assert!(kind.read(words, width).is_err(), "{kind} {words:?}");
+        }
+    }
+
+    #[test]
+    fn kinds_are_numbers_and_names() {
+        for number in 0..=255 {
+            assert_eq!(Kind::from_number(number).number(), number);
+        }
+        for kind in [Kind::Bytes, Kind::U64, Kind::Text] {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
+    }
+}

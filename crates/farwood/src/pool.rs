@@ -1,0 +1,467 @@
+//! Pools: creating, opening and removing them, and the indexes in them by name.
+
+use crate::codec::{Codec, Key, Value};
+use crate::error::{Error, Result, Type};
+use crate::index::{Index, Tree};
+use crate::kind::Kind;
+use crate::seats;
+use crate::url::Url;
+use farwood_fabric::directory::{self, Entry};
+use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
+use farwood_fabric::{Client, FabricError, Revocation, client_table};
+use farwood_index::IndexError;
+use farwood_index::consistency::Consistency;
+use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes};
+use farwood_index::sherman::{Config, Options, Sherman, drop_index};
+use farwood_transport::runtime::block_on;
+use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmFabric, ShmPool};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// What a pool is created with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolOptions {
+    /// Memory of each memory node, bytes: a multiple of 8 MiB, at least 16 MiB. 1 GiB unless told.
+    pub memory_bytes: u64,
+    /// Memory nodes, 1 to 256. One unless told.
+    pub nodes: u16,
+    /// Device memory of each memory node, bytes, where locks lie. 256 KiB unless told, as on a ConnectX-5.
+    pub device_bytes: u64,
+    /// Whether memory is taken as it is needed, or all at once. As it is needed unless told.
+    pub backing: Backing,
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 1 << 30,
+            nodes: 1,
+            device_bytes: DEVICE_BYTES_DEFAULT,
+            backing: Backing::Growable,
+        }
+    }
+}
+
+/// What an index is created with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexOptions {
+    /// Bytes of a key, 8 to 1024. Must be given where the type does not say it (texts, byte strings).
+    pub key_bytes: Option<usize>,
+    /// Bytes of a value, 0 to 4096. Must be given where the type does not say it.
+    pub value_bytes: Option<usize>,
+    /// Bytes of a node, a multiple of 64. 1 KiB unless told, as in the paper.
+    pub node_bytes: usize,
+    /// The variant of the tree; `Variant::Fg.options()` and others make it the paper's baselines.
+    pub variant: Options,
+    /// How readers tell a whole copy; `None`: the best that the pool's fabric allows.
+    pub consistency: Option<Consistency>,
+    /// Budget of this process's index cache, bytes. See [`CACHE_BYTES_DEFAULT`].
+    pub cache_bytes: usize,
+}
+
+/// Budget of an index cache unless told, bytes: enough to find the leaf of any of 50 million 8-byte keys.
+pub const CACHE_BYTES_DEFAULT: usize = 64 << 20;
+
+impl Default for IndexOptions {
+    fn default() -> Self {
+        Self {
+            key_bytes: None,
+            value_bytes: None,
+            node_bytes: NODE_BYTES_DEFAULT,
+            variant: Options::default(),
+            consistency: None,
+            cache_bytes: CACHE_BYTES_DEFAULT,
+        }
+    }
+}
+
+/// An index as the pool's directory has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexEntry {
+    /// The name.
+    pub name: String,
+    /// Number of the index, never used twice in a pool.
+    pub number: u64,
+    /// The directory entry, 0 to 63.
+    pub slot: u8,
+}
+
+/// A pool of memory nodes, as this process is attached to it. Clones share the attachment, which ends when the last
+/// handle of the pool and of its indexes is gone (and when the other threads that used them have ended, or used
+/// another pool).
+///
+/// ```
+/// use farwood::{IndexOptions, Pool, PoolOptions};
+///
+/// # let url = format!("shm://doc-pool-{}", std::process::id());
+/// # let url = url.as_str();
+/// // In the first process:
+/// Pool::create(url, &PoolOptions { memory_bytes: 64 << 20, nodes: 2, ..Default::default() })?;
+/// // In every process:
+/// let pool = Pool::open(url)?;
+/// let prices = pool.open_or_create::<u64, u64>("prices", &IndexOptions::default())?;
+/// prices.put(&4711, &1999)?;
+/// assert_eq!(prices.get(&4711)?, Some(1999));
+/// # drop((prices, pool));
+/// // In the last:
+/// Pool::remove(url)?;
+/// # Ok::<(), farwood::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Pool(Arc<Attached>);
+
+/// This process's attachment to a pool, shared by all handles.
+pub(crate) struct Attached {
+    number: u64,
+    name: PoolName,
+    dir: SegmentDir,
+    attachment: ShmPool,
+    open: Mutex<BTreeMap<String, Weak<Tree>>>,
+}
+
+impl Attached {
+    /// Number of this attachment, never used twice in a process.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(crate) fn attachment(&self) -> &ShmPool {
+        &self.attachment
+    }
+
+    pub(crate) fn dir(&self) -> &SegmentDir {
+        &self.dir
+    }
+
+    pub(crate) fn name(&self) -> &PoolName {
+        &self.name
+    }
+
+    pub(crate) fn index_url(&self, index: &str) -> String {
+        format!("shm://{}/{index}", self.name)
+    }
+
+    fn open(&self) -> MutexGuard<'_, BTreeMap<String, Weak<Tree>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        seats::leave(self.number);
+    }
+}
+
+impl Pool {
+    /// Creates the pool. Takes the memory at once if `options` say so: about a quarter of a second per GiB.
+    ///
+    /// # Errors
+    /// [`Error::Pool`]: it exists, or there is no room; [`Error::Url`].
+    pub fn create<U>(url: U, options: &PoolOptions) -> Result<()>
+    where
+        U: TryInto<Url>,
+        Error: From<U::Error>,
+    {
+        let name = url.try_into()?.expect_pool()?;
+        let spec = PoolSpec {
+            name,
+            nodes: options.nodes,
+            host_bytes: options.memory_bytes,
+            device_bytes: options.device_bytes,
+            backing: options.backing,
+        };
+        farwood_transport::shm::create(&SegmentDir::from_env(), &spec)
+            .map_err(|source| Error::Pool { operation: "create", source })
+    }
+
+    /// Attaches this process to the pool.
+    ///
+    /// # Errors
+    /// [`Error::Pool`]: there is none, it is another program's or another version's, or all client slots are taken.
+    pub fn open<U>(url: U) -> Result<Self>
+    where
+        U: TryInto<Url>,
+        Error: From<U::Error>,
+    {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = url.try_into()?.expect_pool()?;
+        let dir = SegmentDir::from_env();
+        let attachment =
+            ShmPool::open(&dir, &name).map_err(|source| Error::Pool { operation: "open", source })?;
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Ok(Self(Arc::new(Attached { number, name, dir, attachment, open: Mutex::default() })))
+    }
+
+    /// Removes a pool that no living process is attached to, this one included.
+    ///
+    /// # Errors
+    /// [`Error::Attached`]; [`Error::Unusable`] where the pool is broken; [`Error::Pool`] where there is none.
+    pub fn remove<U>(url: U) -> Result<()>
+    where
+        U: TryInto<Url>,
+        Error: From<U::Error>,
+    {
+        let name = url.try_into()?.expect_pool()?;
+        let dir = SegmentDir::from_env();
+        let attachment = match ShmPool::open(&dir, &name) {
+            Ok(attachment) => attachment,
+            Err(source @ (ShmError::Permission { .. } | ShmError::BadName { .. })) => {
+                return Err(Error::Pool { operation: "remove", source });
+            }
+            // Segments without the first one are what a crash left, and not "no such pool".
+            Err(source @ ShmError::NotFound { .. }) if !has_segments(&dir, &name) => {
+                return Err(Error::Pool { operation: "remove", source });
+            }
+            Err(source) => return Err(Error::Unusable { pool: name.to_string(), source }),
+        };
+        let processes = others(&attachment).map_err(|source| Error::Fabric {
+            operation: "remove",
+            pool: name.to_string(),
+            source,
+        })?;
+        if !processes.is_empty() {
+            return Err(Error::Attached { pool: name.to_string(), processes });
+        }
+        remove_files(&dir, &name)
+    }
+
+    /// Removes a pool in whatever state it is. Processes that are attached keep its memory until they end.
+    ///
+    /// # Errors
+    /// [`Error::Pool`] where there is none, or the operating system forbids it.
+    pub fn remove_by_force<U>(url: U) -> Result<()>
+    where
+        U: TryInto<Url>,
+        Error: From<U::Error>,
+    {
+        remove_files(&SegmentDir::from_env(), &url.try_into()?.expect_pool()?)
+    }
+
+    /// The pool's URL.
+    pub fn url(&self) -> String {
+        format!("shm://{}", self.0.name)
+    }
+
+    /// Creates an index and opens it. `K` and `V` are recorded in it. [about 140 RT]
+    ///
+    /// # Errors
+    /// [`Error::Index`]: it exists, the name or the sizes cannot be, the pool or its directory is full;
+    /// [`Error::Options`] where a length is missing, or contradicts the type.
+    pub fn create_index<K: Key, V: Value>(&self, name: &str, options: &IndexOptions) -> Result<Index<K, V>> {
+        let key = self.width::<K>(name, "key", options.key_bytes)?;
+        let value = self.width::<V>(name, "value", options.value_bytes)?;
+        let options = IndexOptions { key_bytes: Some(key), value_bytes: Some(value), ..options.clone() };
+        let tree = self.create_tree(name, [K::KIND, V::KIND], &options)?;
+        Ok(Index::of(tree))
+    }
+
+    /// As [`create_index`](Self::create_index), for types that are known at run time only. The handle takes and
+    /// gives the plain bytes.
+    ///
+    /// # Errors
+    /// As [`create_index`](Self::create_index).
+    pub fn create_untyped(
+        &self,
+        name: &str,
+        kinds: [Kind; 2],
+        options: &IndexOptions,
+    ) -> Result<Index<Vec<u8>, Vec<u8>>> {
+        Ok(Index::of(self.create_tree(name, kinds, options)?))
+    }
+
+    /// Opens an index. Handles of one index share its cache and its local locks. [at most 70 RT]
+    ///
+    /// # Errors
+    /// [`Error::Index`]: there is none, or it has another format; [`Error::Type`].
+    pub fn open_index<K: Key, V: Value>(&self, name: &str) -> Result<Index<K, V>> {
+        self.open_index_with_cache(name, CACHE_BYTES_DEFAULT)
+    }
+
+    /// As [`open_index`](Self::open_index), with an index cache of `cache_bytes`, unless this process has the index
+    /// open already.
+    ///
+    /// # Errors
+    /// As [`open_index`](Self::open_index).
+    pub fn open_index_with_cache<K: Key, V: Value>(
+        &self,
+        name: &str,
+        cache_bytes: usize,
+    ) -> Result<Index<K, V>> {
+        let tree = self.open_tree(name, cache_bytes)?;
+        check_type::<K>(&tree, "keys", 0)?;
+        check_type::<V>(&tree, "values", 1)?;
+        Ok(Index::of(tree))
+    }
+
+    /// Opens an index of any types. The handle takes and gives the plain bytes; [`Index::kinds`] says what they
+    /// mean.
+    ///
+    /// # Errors
+    /// [`Error::Index`]: there is none, or it has another format.
+    pub fn open_untyped(&self, name: &str) -> Result<Index<Vec<u8>, Vec<u8>>> {
+        Ok(Index::of(self.open_tree(name, CACHE_BYTES_DEFAULT)?))
+    }
+
+    /// Opens the index, or creates it where there is none. Of several processes that do this at once, one creates.
+    ///
+    /// # Errors
+    /// As [`open_index`](Self::open_index) and [`create_index`](Self::create_index).
+    pub fn open_or_create<K: Key, V: Value>(
+        &self,
+        name: &str,
+        options: &IndexOptions,
+    ) -> Result<Index<K, V>> {
+        match self.open_index_with_cache(name, options.cache_bytes) {
+            Err(Error::Index { source: IndexError::NoSuchIndex(_), .. }) => {}
+            opened => return opened,
+        }
+        match self.create_index(name, options) {
+            // Another process was faster.
+            Err(Error::Index { source: IndexError::IndexExists(_), .. }) => {
+                self.open_index_with_cache(name, options.cache_bytes)
+            }
+            created => created,
+        }
+    }
+
+    /// Drops an index and frees its memory.
+    ///
+    /// # Errors
+    /// [`Error::OpenHere`] where this process has it open; [`Error::Index`]: there is none, or another process has it
+    /// open.
+    pub fn drop_index(&self, name: &str) -> Result<()> {
+        let mut open = self.0.open();
+        if open.get(name).is_some_and(|tree| tree.strong_count() > 0) {
+            return Err(Error::OpenHere { url: self.0.index_url(name) });
+        }
+        open.remove(name);
+        block_on(drop_index(&self.client(), name)).map_err(|error| self.failed("drop", name, error))
+    }
+
+    /// The indexes of the pool, by name. [64 RT]
+    ///
+    /// # Errors
+    /// [`Error::Fabric`].
+    pub fn indexes(&self) -> Result<Vec<IndexEntry>> {
+        let entries = block_on(directory::list(&self.client()));
+        let entry = |Entry { name, number, slot, .. }| IndexEntry { name, number, slot };
+        let mut entries: Vec<_> = entries
+            .map_err(|source| self.fabric_failed("list the indexes of", source))?
+            .into_iter()
+            .map(entry)
+            .collect();
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    pub(crate) fn attached(&self) -> &Arc<Attached> {
+        &self.0
+    }
+
+    pub(crate) fn client(&self) -> std::rc::Rc<Client<ShmFabric>> {
+        seats::client(&self.0)
+    }
+
+    pub(crate) fn fabric_failed(&self, operation: &'static str, source: FabricError) -> Error {
+        Error::Fabric { operation, pool: self.0.name.to_string(), source }
+    }
+
+    fn failed(&self, operation: &'static str, name: &str, source: IndexError) -> Error {
+        Error::Index { operation, url: self.0.index_url(name), source }
+    }
+
+    /// The length of keys or values of type `T`: the type's own, or the one that was chosen.
+    fn width<T: Codec>(&self, name: &str, what: &str, chosen: Option<usize>) -> Result<usize> {
+        width(T::KIND, T::WIDTH, what, chosen)
+            .map_err(|why| Error::Options { url: self.0.index_url(name), why })
+    }
+
+    fn create_tree(&self, name: &str, kinds: [Kind; 2], options: &IndexOptions) -> Result<Arc<Tree>> {
+        let refuse = |why| Error::Options { url: self.0.index_url(name), why };
+        let sizes = Sizes {
+            key_bytes: width(kinds[0], kinds[0].width(), "key", options.key_bytes).map_err(refuse)?,
+            value_bytes: width(kinds[1], kinds[1].width(), "value", options.value_bytes).map_err(refuse)?,
+            node_bytes: options.node_bytes,
+        };
+        let config = Config {
+            sizes,
+            options: options.variant,
+            consistency: options.consistency,
+            kinds: kinds.map(Kind::number),
+        };
+        let mut open = self.0.open();
+        let created = block_on(Sherman::create(&self.client(), name, config, options.cache_bytes));
+        let sherman = created.map_err(|error| self.failed("create", name, error))?;
+        let tree = Arc::new(Tree::new(sherman, Arc::clone(&self.0)));
+        open.insert(name.to_owned(), Arc::downgrade(&tree));
+        Ok(tree)
+    }
+
+    fn open_tree(&self, name: &str, cache_bytes: usize) -> Result<Arc<Tree>> {
+        let mut open = self.0.open();
+        if let Some(tree) = open.get(name).and_then(Weak::upgrade) {
+            return Ok(tree);
+        }
+        let opened = block_on(Sherman::open(&self.client(), name, cache_bytes));
+        let sherman = opened.map_err(|error| self.failed("open", name, error))?;
+        let tree = Arc::new(Tree::new(sherman, Arc::clone(&self.0)));
+        open.insert(name.to_owned(), Arc::downgrade(&tree));
+        Ok(tree)
+    }
+}
+
+/// The length of keys or values: the type's own, or the one that was chosen.
+fn width(kind: Kind, own: Option<usize>, what: &str, chosen: Option<usize>) -> Result<usize, String> {
+    match (own, chosen) {
+        (Some(own), Some(chosen)) if own != chosen => Err(format!(
+            "a {what} of type {kind} has {own} bytes, not {chosen}; leave the {what}'s length out"
+        )),
+        (Some(own), _) => Ok(own),
+        (None, Some(chosen)) => Ok(chosen),
+        (None, None) => {
+            Err(format!("a {what} of type {kind} needs a length; give it ({what}_bytes, --{what}-bytes)"))
+        }
+    }
+}
+
+fn check_type<T: Codec>(tree: &Tree, what: &'static str, at: usize) -> Result<()> {
+    let found = tree.type_of(at);
+    let fits = found.kind == T::KIND && T::WIDTH.is_none_or(|width| found.bytes == Some(width));
+    if fits {
+        return Ok(());
+    }
+    let expected = Type { kind: T::KIND, bytes: T::WIDTH };
+    Err(Error::Type { url: tree.url(), what, expected, found })
+}
+
+/// The processes of the living clients of a pool, but for this attachment. Those that are gone lose their slots.
+fn others(pool: &ShmPool) -> Result<Vec<u64>, FabricError> {
+    use farwood_fabric::Fabric as _;
+    let client = pool.client();
+    let mut processes = Vec::new();
+    for resident in block_on(client_table::residents(&client))? {
+        if resident.client != pool.identity()
+            && block_on(client.fabric().revoke(resident.client))? == Revocation::Alive
+        {
+            processes.push(resident.process);
+        }
+    }
+    processes.dedup();
+    Ok(processes)
+}
+
+fn has_segments(dir: &SegmentDir, name: &PoolName) -> bool {
+    dir.list().is_ok_and(|pools| pools.iter().any(|pool| pool.name == *name))
+}
+
+fn remove_files(dir: &SegmentDir, name: &PoolName) -> Result<()> {
+    dir.remove(name).map(|_| ()).map_err(|source| Error::Pool { operation: "remove", source })
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pool").field(&self.url()).finish()
+    }
+}

@@ -1,0 +1,212 @@
+//! Scans as iterators: batches behind, entries in front.
+
+use crate::codec::{Codec, Key, Value};
+use crate::error::{Error, Result};
+use crate::index::Tree;
+use crate::seats;
+use farwood_index::sherman::{Direction, Entries, Range};
+use farwood_transport::runtime::block_on;
+use std::borrow::Borrow;
+use std::fmt;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+use std::vec;
+
+/// Entries of the first batch; each further one is four times as large.
+const BATCH_FIRST: usize = 64;
+/// Entries of the largest batch.
+const BATCH_MAX: usize = 4096;
+
+/// A scan under way: an iterator over entries. An error is its last item.
+#[must_use = "an iterator does nothing unless it is asked"]
+pub struct Scan<K, V> {
+    tree: Arc<Tree>,
+    span: Span,
+    direction: Direction,
+    /// Entries that may still be fetched.
+    left: usize,
+    batch_max: usize,
+    batch: vec::IntoIter<(K, V)>,
+    entries: Entries,
+    failed: Option<Error>,
+    done: bool,
+}
+
+/// What is left of a range: keys from `from` on, and below `to`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    from: Option<Vec<u8>>,
+    to: Option<Vec<u8>>,
+    /// No key lies in it: it begins behind the largest.
+    void: bool,
+}
+
+impl Span {
+    pub(crate) fn new<K: Key, Q: Borrow<K::View>>(tree: &Tree, range: &impl RangeBounds<Q>) -> Result<Self> {
+        let bytes = |key: &Q| Ok::<_, Error>(tree.key::<K>("scan", key.borrow())?.as_ref().to_vec());
+        let mut span = Self::default();
+        match range.start_bound() {
+            Bound::Unbounded => {}
+            Bound::Included(key) => span.from = Some(bytes(key)?),
+            Bound::Excluded(key) => span.begin_after(bytes(key)?),
+        }
+        match range.end_bound() {
+            Bound::Unbounded => {}
+            Bound::Excluded(key) => span.to = Some(bytes(key)?),
+            // There is none behind the largest key, so nothing ends there.
+            Bound::Included(key) => span.to = successor(bytes(key)?),
+        }
+        Ok(span)
+    }
+
+    pub(crate) fn range(&self) -> Range<'_> {
+        Range { from: self.from.as_deref(), to: self.to.as_deref() }
+    }
+
+    pub(crate) fn is_void(&self) -> bool {
+        self.void
+    }
+
+    fn begin_after(&mut self, key: Vec<u8>) {
+        self.from = successor(key);
+        self.void = self.from.is_none();
+    }
+
+    /// Leaves out everything up to `last`, in the scan's direction.
+    fn pass(&mut self, last: &[u8], direction: Direction) {
+        match direction {
+            Direction::Forward => self.begin_after(last.to_vec()),
+            Direction::Backward => self.to = Some(last.to_vec()),
+        }
+    }
+}
+
+/// The smallest key above `key`; keys have one length.
+fn successor(mut key: Vec<u8>) -> Option<Vec<u8>> {
+    for byte in key.iter_mut().rev() {
+        let carried;
+        (*byte, carried) = byte.overflowing_add(1);
+        if !carried {
+            return Some(key);
+        }
+    }
+    None
+}
+
+impl<K: Key, V: Value> Scan<K, V> {
+    pub(crate) fn new<Q: Borrow<K::View>>(tree: Arc<Tree>, range: &impl RangeBounds<Q>) -> Self {
+        let span = Span::new::<K, Q>(&tree, range);
+        let mut scan = Self::all(tree);
+        match span {
+            Ok(span) => scan.span = span,
+            Err(error) => scan.failed = Some(error),
+        }
+        scan
+    }
+
+    pub(crate) fn all(tree: Arc<Tree>) -> Self {
+        Self {
+            tree,
+            span: Span::default(),
+            direction: Direction::Forward,
+            left: usize::MAX,
+            batch_max: BATCH_FIRST,
+            batch: Vec::new().into_iter(),
+            entries: Entries::new(),
+            failed: None,
+            done: false,
+        }
+    }
+
+    /// At most `limit` entries. Nothing beyond them is fetched, so prefer it to [`Iterator::take`].
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.left = self.left.min(limit);
+        self
+    }
+
+    /// By decreasing key, from the end of the range.
+    pub fn reverse(mut self) -> Self {
+        self.direction = Direction::Backward;
+        self
+    }
+
+    /// Fetches the next batch.
+    fn fetch(&mut self) -> Result<()> {
+        let limit = self.left.min(self.batch_max);
+        self.batch_max = (self.batch_max * 4).min(BATCH_MAX);
+        if limit == 0 || self.span.is_void() {
+            self.done = true;
+            return Ok(());
+        }
+        let tree = &*self.tree;
+        let client = seats::client(tree.pool());
+        block_on(tree.sherman().scan(&client, self.span.range(), self.direction, limit, &mut self.entries))
+            .map_err(|error| tree.failed("scan", error))?;
+        self.left -= self.entries.len();
+        self.done = self.entries.len() < limit;
+        if let Some((last, _)) = self.entries.iter().last() {
+            self.span.pass(last, self.direction);
+        }
+        self.batch = decode(tree, &self.entries)?.into_iter();
+        Ok(())
+    }
+}
+
+/// The entries of a batch, as the program sees them.
+pub(crate) fn decode<K: Codec, V: Codec>(tree: &Tree, entries: &Entries) -> Result<Vec<(K, V)>> {
+    let entry = |(key, value)| Ok((tree.decode("scan", "key", key)?, tree.decode("scan", "value", value)?));
+    entries.iter().map(entry).collect()
+}
+
+impl<K: Key, V: Value> Iterator for Scan<K, V> {
+    type Item = Result<(K, V)>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(entry) = self.batch.next() {
+                return Some(Ok(entry));
+            }
+            if let Some(error) = self.failed.take() {
+                self.done = true;
+                return Some(Err(error));
+            }
+            if self.done {
+                return None;
+            }
+            self.failed = self.fetch().err();
+        }
+    }
+}
+
+impl<K: Key, V: Value> std::iter::FusedIterator for Scan<K, V> {}
+
+impl<K, V> fmt::Debug for Scan<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scan")
+            .field("span", &self.span)
+            .field("direction", &self.direction)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_behind_a_key() {
+        assert_eq!(successor(vec![1, 0, 255]), Some(vec![1, 1, 0]));
+        assert_eq!(successor(vec![255, 255]), None);
+    }
+
+    #[test]
+    fn a_span_shrinks_from_the_side_that_is_scanned() {
+        let mut span = Span { from: Some(vec![1]), to: Some(vec![9]), void: false };
+        span.pass(&[3], Direction::Forward);
+        span.pass(&[7], Direction::Backward);
+        assert_eq!(span, Span { from: Some(vec![4]), to: Some(vec![7]), void: false });
+        span.pass(&[255], Direction::Forward);
+        assert!(span.is_void());
+    }
+}

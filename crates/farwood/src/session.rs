@@ -1,0 +1,139 @@
+//! Sessions: async calls, many at once on one thread.
+
+use crate::codec::{Key, Value};
+use crate::error::Result;
+use crate::index::Tree;
+use crate::scan::{Span, decode};
+use farwood_fabric::{Client, Costs};
+use farwood_index::sherman::{Direction, Entries};
+use farwood_transport::shm::ShmFabric;
+use std::borrow::Borrow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::RangeBounds;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// One flow of operations on an index, for the current thread: async calls, and what they cost.
+///
+/// Neither it nor its futures can be sent to another thread. Run them with [`block_on`](crate::block_on), with
+/// [`run_all`](crate::run_all), in a `tokio::task::LocalSet`, or in any other executor of local futures. A future that
+/// waits for a lock or pauses before a retry wakes its task by itself; no reactor is needed.
+///
+/// Clones share the client. For flows of their own, with costs of their own, ask the index for another session.
+///
+/// ```
+/// # use farwood::{IndexOptions, Pool, PoolOptions, block_on};
+/// # let url = format!("shm://doc-session-{}", std::process::id());
+/// # Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+/// # let pool = Pool::open(&url)?;
+/// let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default())?;
+/// let session = index.session();
+/// block_on(async {
+///     session.put(&1, &10).await?;
+///     session.take_costs();
+///     assert_eq!(session.get(&1).await?, Some(10));
+///     assert_eq!(session.take_costs().round_trips, 1);
+///     Ok::<(), farwood::Error>(())
+/// })?;
+/// # drop((session, index, pool));
+/// # Pool::remove(&url)?;
+/// # Ok::<(), farwood::Error>(())
+/// ```
+pub struct Session<K, V> {
+    // Before the tree: the client goes before the pool does.
+    client: Rc<Client<ShmFabric>>,
+    tree: Arc<Tree>,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K, V> Clone for Session<K, V> {
+    fn clone(&self) -> Self {
+        Self { client: Rc::clone(&self.client), tree: Arc::clone(&self.tree), types: PhantomData }
+    }
+}
+
+impl<K: Key, V: Value> Session<K, V> {
+    pub(crate) fn new(tree: Arc<Tree>) -> Self {
+        let client = Rc::new(tree.pool().attachment().client());
+        Self { client, tree, types: PhantomData }
+    }
+
+    /// As [`Index::get`](crate::Index::get).
+    pub async fn get(&self, key: &K::View) -> Result<Option<V>> {
+        let tree = &*self.tree;
+        let key = tree.key::<K>("get", key)?;
+        match tree.sherman().get(&self.client, key.as_ref()).await {
+            Ok(Some(value)) => tree.decode("get", "value", &value).map(Some),
+            Ok(None) => Ok(None),
+            Err(error) => Err(tree.failed("get", error)),
+        }
+    }
+
+    /// As [`Index::put`](crate::Index::put).
+    pub async fn put(&self, key: &K::View, value: &V::View) -> Result<bool> {
+        let tree = &*self.tree;
+        let (key, value) = (tree.key::<K>("put", key)?, tree.value::<V>("put", value)?);
+        let done = tree.sherman().put(&self.client, key.as_ref(), value.as_ref()).await;
+        done.map_err(|error| tree.failed("put", error))
+    }
+
+    /// As [`Index::insert`](crate::Index::insert).
+    pub async fn insert(&self, key: &K::View, value: &V::View) -> Result<bool> {
+        let tree = &*self.tree;
+        let (key, value) = (tree.key::<K>("insert", key)?, tree.value::<V>("insert", value)?);
+        let done = tree.sherman().insert(&self.client, key.as_ref(), value.as_ref()).await;
+        done.map_err(|error| tree.failed("insert", error))
+    }
+
+    /// As [`Index::update`](crate::Index::update).
+    pub async fn update(&self, key: &K::View, value: &V::View) -> Result<bool> {
+        let tree = &*self.tree;
+        let (key, value) = (tree.key::<K>("update", key)?, tree.value::<V>("update", value)?);
+        let done = tree.sherman().update(&self.client, key.as_ref(), value.as_ref()).await;
+        done.map_err(|error| tree.failed("update", error))
+    }
+
+    /// As [`Index::remove`](crate::Index::remove).
+    pub async fn remove(&self, key: &K::View) -> Result<bool> {
+        let tree = &*self.tree;
+        let key = tree.key::<K>("remove", key)?;
+        let done = tree.sherman().remove(&self.client, key.as_ref()).await;
+        done.map_err(|error| tree.failed("remove", error))
+    }
+
+    /// Up to `limit` entries of `range`, in `direction`, as [`Index::scan`](crate::Index::scan) finds them.
+    pub async fn scan<Q: Borrow<K::View>>(
+        &self,
+        range: impl RangeBounds<Q>,
+        direction: Direction,
+        limit: usize,
+    ) -> Result<Vec<(K, V)>> {
+        let tree = &*self.tree;
+        let span = Span::new::<K, Q>(tree, &range)?;
+        if span.is_void() {
+            return Ok(Vec::new());
+        }
+        let mut entries = Entries::new();
+        let done = tree.sherman().scan(&self.client, span.range(), direction, limit, &mut entries).await;
+        done.map_err(|error| tree.failed("scan", error))?;
+        decode(tree, &entries)
+    }
+
+    /// As [`Index::count`](crate::Index::count).
+    pub async fn count(&self) -> Result<u64> {
+        let done = self.tree.sherman().count(&self.client).await;
+        done.map_err(|error| self.tree.failed("count", error))
+    }
+
+    /// What this session's operations have cost since this was last asked.
+    pub fn take_costs(&self) -> Costs {
+        self.client.take_costs()
+    }
+}
+
+impl<K, V> fmt::Debug for Session<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Session").field(&self.tree.url()).finish()
+    }
+}

@@ -1,0 +1,193 @@
+//! What pools and indexes look like from here.
+
+use crate::error::{Error, Result, Type};
+use crate::index::Tree;
+use crate::pool::Pool;
+use farwood_fabric::chunks::{self, CHUNK_BYTES};
+use farwood_fabric::{ClientId, FabricError, NodeId, client_table};
+use farwood_transport::runtime::block_on;
+use farwood_transport::shm::{Pages, Presence};
+use std::sync::Arc;
+
+/// A pool, as the tables in it show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolStats {
+    /// The memory nodes.
+    pub nodes: Vec<NodeStats>,
+    /// The clients in its client table.
+    pub clients: Vec<ClientStats>,
+    /// The indexes in its directory, by name.
+    pub indexes: Vec<IndexUse>,
+}
+
+/// One memory node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeStats {
+    /// Host memory, bytes.
+    pub memory_bytes: u64,
+    /// Device memory, bytes.
+    pub device_bytes: u64,
+    /// Bytes of both that have pages.
+    pub resident_bytes: u64,
+    /// The pages.
+    pub pages: Pages,
+    /// Chunks, with the superblock's.
+    pub chunks: u64,
+    /// Chunks that serve indexes.
+    pub chunks_used: u64,
+}
+
+/// One client of a pool: an attachment of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientStats {
+    /// Its identity.
+    pub client: ClientId,
+    /// Its process.
+    pub process: u64,
+    /// Whether it is the one that asks.
+    pub asking: bool,
+    /// Whether the process is there; one that is not has died without leaving.
+    pub alive: bool,
+    /// The indexes that it has open.
+    pub open: Vec<String>,
+}
+
+/// An index, and how much of the pool it uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexUse {
+    /// The name.
+    pub name: String,
+    /// Its chunks, of all memory nodes.
+    pub chunks: u64,
+}
+
+/// An index, as a process that has it open sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexStats {
+    /// The index.
+    pub url: String,
+    /// The keys.
+    pub keys: Type,
+    /// The values.
+    pub values: Type,
+    /// Bytes of a node.
+    pub node_bytes: usize,
+    /// Entries of a leaf, at most.
+    pub leaf_entries: usize,
+    /// Keys of an inner node, at most.
+    pub inner_keys: usize,
+    /// How readers tell a whole copy.
+    pub consistency: &'static str,
+    /// The options of the variant, as records have them.
+    pub options: Vec<(&'static str, String)>,
+    /// Bytes of this process's index cache in use.
+    pub cache_bytes: usize,
+    /// Its budget.
+    pub cache_bytes_max: usize,
+    /// Locks that were dropped instead of released, by operations that were cancelled.
+    pub locks_dropped: u64,
+}
+
+impl IndexStats {
+    pub(crate) fn of(tree: &Tree) -> Self {
+        let sherman = tree.sherman();
+        let layout = sherman.layout();
+        let (cache_bytes, cache_bytes_max) = sherman.cache_bytes();
+        Self {
+            url: tree.url(),
+            keys: tree.type_of(0),
+            values: tree.type_of(1),
+            node_bytes: layout.node_bytes,
+            leaf_entries: layout.leaf_capacity,
+            inner_keys: layout.inner_capacity,
+            consistency: layout.consistency.name(),
+            options: sherman.options().describe(),
+            cache_bytes,
+            cache_bytes_max,
+            locks_dropped: sherman.locks_dropped(),
+        }
+    }
+}
+
+impl Pool {
+    /// What the pool's tables say. [about 330 RT, and 1 per 128 chunks]
+    ///
+    /// # Errors
+    /// [`Error::Fabric`], [`Error::Pool`].
+    pub fn stats(&self) -> Result<PoolStats> {
+        let indexes = self.indexes()?;
+        let (nodes, entries) = self.node_stats()?;
+        let used = |slot: u8| entries.iter().filter(|&&entry| entry == slot).count() as u64;
+        let uses =
+            |entry: &crate::IndexEntry| IndexUse { name: entry.name.clone(), chunks: used(entry.slot) };
+        let clients = self.client_stats(&indexes)?;
+        Ok(PoolStats { nodes, clients, indexes: indexes.iter().map(uses).collect() })
+    }
+
+    /// The memory nodes, and for each chunk in use the directory entry that it serves.
+    fn node_stats(&self) -> Result<(Vec<NodeStats>, Vec<u8>)> {
+        let attachment = self.attached().attachment();
+        let shape = attachment.shape();
+        let memory = attachment.memory().map_err(|source| Error::Pool { operation: "examine", source })?;
+        let (mut nodes, mut entries) = (Vec::new(), Vec::new());
+        for (node, (pages, resident_bytes)) in (0..).zip(memory) {
+            let in_use = block_on(chunks::in_use(&self.client(), NodeId(node)))
+                .map_err(|source| self.fabric_failed("examine", source))?;
+            nodes.push(NodeStats {
+                memory_bytes: shape.host_bytes,
+                device_bytes: shape.device_bytes,
+                resident_bytes,
+                pages,
+                chunks: shape.host_bytes / CHUNK_BYTES,
+                chunks_used: in_use.len() as u64,
+            });
+            entries.extend(in_use.iter().map(|chunk| chunk.entry));
+        }
+        Ok((nodes, entries))
+    }
+
+    fn client_stats(&self, indexes: &[crate::IndexEntry]) -> Result<Vec<ClientStats>> {
+        let attached = self.attached();
+        let residents = block_on(client_table::residents(&self.client()));
+        let residents = residents.map_err(|source| self.fabric_failed("examine", source))?;
+        let examine = |source| Error::Pool { operation: "examine", source };
+        let segment = attached.dir().open(attached.name(), 0, 0).map_err(examine)?;
+        let presence = Presence::new(Arc::new(segment));
+        let open = |bits: u64| {
+            let names = indexes.iter().filter(|index| bits >> index.slot & 1 == 1);
+            names.map(|index| index.name.clone()).collect()
+        };
+        let client = |resident: client_table::Resident| {
+            let asking = resident.client == attached.attachment().identity();
+            let gone = presence.is_gone(u32::from(resident.client.slot)).map_err(examine)?;
+            Ok(ClientStats {
+                client: resident.client,
+                process: resident.process,
+                asking,
+                alive: asking || !gone,
+                open: open(resident.open),
+            })
+        };
+        residents.into_iter().map(client).collect()
+    }
+
+    /// Takes the slots of clients whose processes died without leaving; yields how many there were.
+    ///
+    /// # Errors
+    /// [`Error::Fabric`].
+    pub fn sweep_clients(&self) -> Result<usize> {
+        let stats = self.stats()?;
+        let gone = stats.clients.iter().filter(|client| !client.alive);
+        let mut swept = 0;
+        for client in gone {
+            self.revoke(client.client).map_err(|source| self.fabric_failed("sweep", source))?;
+            swept += 1;
+        }
+        Ok(swept)
+    }
+
+    fn revoke(&self, client: ClientId) -> Result<(), FabricError> {
+        use farwood_fabric::Fabric as _;
+        block_on(self.client().fabric().revoke(client)).map(|_| ())
+    }
+}

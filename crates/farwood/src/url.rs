@@ -1,0 +1,153 @@
+//! Where pools and indexes are: `shm://POOL` and `shm://POOL/INDEX`.
+
+use crate::error::Error;
+use farwood_transport::shm::PoolName;
+use std::fmt;
+use std::str::FromStr;
+
+/// Kinds of pools that are planned.
+const PLANNED: [&str; 3] = ["tcp", "rdma", "sim"];
+
+/// The address of a pool, or of an index in it.
+///
+/// ```
+/// let url: farwood::Url = "shm://demo/words".parse()?;
+/// assert_eq!((url.pool().as_str(), url.index()), ("demo", Some("words")));
+/// assert_eq!(url.pool_url().to_string(), "shm://demo");
+/// assert!("tcp://host:7700".parse::<farwood::Url>().is_err());
+/// # Ok::<(), farwood::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Url {
+    pool: PoolName,
+    index: Option<String>,
+}
+
+impl Url {
+    /// The pool's name.
+    pub fn pool(&self) -> &PoolName {
+        &self.pool
+    }
+
+    /// The index's name, if the URL has one.
+    pub fn index(&self) -> Option<&str> {
+        self.index.as_deref()
+    }
+
+    /// The URL of the pool.
+    #[must_use]
+    pub fn pool_url(&self) -> Self {
+        Self { pool: self.pool.clone(), index: None }
+    }
+
+    /// The URL of the index `name` in the same pool.
+    #[must_use]
+    pub fn index_url(&self, name: &str) -> Self {
+        Self { pool: self.pool.clone(), index: Some(name.to_owned()) }
+    }
+
+    /// The URL, which must be a pool's.
+    pub(crate) fn expect_pool(self) -> Result<PoolName, Error> {
+        match &self.index {
+            None => Ok(self.pool),
+            Some(index) => {
+                let why = format!("this names the index '{index}', and a pool is meant");
+                Err(Error::Url { url: self.to_string(), why })
+            }
+        }
+    }
+}
+
+impl FromStr for Url {
+    type Err = Error;
+
+    fn from_str(url: &str) -> Result<Self, Error> {
+        let refuse = |why: &str| Err(Error::Url { url: url.to_owned(), why: why.to_owned() });
+        let Some((scheme, rest)) = url.split_once("://") else {
+            return refuse("this is no URL");
+        };
+        if PLANNED.contains(&scheme) {
+            return Err(Error::NotBuilt { url: url.to_owned(), scheme: scheme.to_owned() });
+        }
+        if scheme != "shm" {
+            return refuse(&format!("there are no pools over {scheme}://"));
+        }
+        let (pool, index) = match rest.split_once('/') {
+            None => (rest, None),
+            Some((_, "")) => return refuse("the name of the index is missing behind the '/'"),
+            Some((_, index)) if index.contains('/') => return refuse("the name of an index holds no '/'"),
+            Some((pool, index)) => (pool, Some(index.to_owned())),
+        };
+        let pool = pool.parse().map_err(|source| Error::Pool { operation: "read the URL", source })?;
+        Ok(Self { pool, index })
+    }
+}
+
+impl TryFrom<&str> for Url {
+    type Error = Error;
+
+    fn try_from(url: &str) -> Result<Self, Error> {
+        url.parse()
+    }
+}
+
+impl TryFrom<&String> for Url {
+    type Error = Error;
+
+    fn try_from(url: &String) -> Result<Self, Error> {
+        url.parse()
+    }
+}
+
+impl From<&Url> for Url {
+    fn from(url: &Url) -> Self {
+        url.clone()
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "shm://{}", self.pool)?;
+        match &self.index {
+            Some(index) => write!(f, "/{index}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read_back() {
+        for text in ["shm://demo", "shm://demo/words", "shm://a.b-c/x.y"] {
+            assert_eq!(text.parse::<Url>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused_with_the_right_words() {
+        for (text, words) in [
+            ("demo", "no URL"),
+            ("http://demo", "http://"),
+            ("tcp://host:1", "not built yet"),
+            ("rdma://host", "not built yet"),
+            ("sim://", "not built yet"),
+            ("shm://", "empty"),
+            ("shm://.x", "dot"),
+            ("shm://demo/", "missing"),
+            ("shm://demo/a/b", "'/'"),
+        ] {
+            let error = text.parse::<Url>().unwrap_err();
+            assert!(error.to_string().contains(words), "{text}: {error}");
+            assert_eq!(error.exit_code(), 2, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_pool_is_not_an_index() {
+        let url: Url = "shm://demo/words".parse().unwrap();
+        assert!(url.expect_pool().unwrap_err().to_string().contains("a pool is meant"));
+    }
+}
