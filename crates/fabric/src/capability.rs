@@ -50,6 +50,8 @@ pub enum Capability {
     ArrivalSeesWrite,
     /// See [`Capabilities::masked_cas`].
     MaskedCas,
+    /// See [`Capabilities::write_survives_writer`].
+    WriteSurvivesWriter,
     /// See [`Capabilities::cpu_sees_write`].
     CpuSeesWrite,
 }
@@ -63,6 +65,7 @@ impl Capabilities {
             Capability::AtomicThenRead => self.atomic_then_read,
             Capability::ArrivalSeesWrite => self.arrival_sees_write,
             Capability::MaskedCas => self.masked_cas,
+            Capability::WriteSurvivesWriter => self.write_survives_writer,
             Capability::CpuSeesWrite => self.cpu_sees_write,
         }
     }
@@ -81,6 +84,7 @@ impl fmt::Display for Capability {
             Self::AtomicThenRead => f.write_str("atomic then READ in order"),
             Self::ArrivalSeesWrite => f.write_str("later arrivals see an executed WRITE"),
             Self::MaskedCas => f.write_str("masked compare-and-swap"),
+            Self::WriteSurvivesWriter => f.write_str("a WRITE outlives its writer whole"),
             Self::CpuSeesWrite => f.write_str("the memory node's CPU sees a completed WRITE"),
         }
     }

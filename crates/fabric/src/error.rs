@@ -16,7 +16,7 @@ pub enum FabricError {
         /// How many bytes it was to touch.
         bytes: usize,
     },
-    /// An atomic at an address that is not a multiple of eight.
+    /// A READ or an atomic at an address that is not a multiple of eight: a corrupt pointer.
     Misaligned {
         /// Where the verb went.
         at: Address,
@@ -77,7 +77,10 @@ impl fmt::Display for FabricError {
                 )
             }
             Self::Misaligned { at } => {
-                write!(f, "an atomic at {at} is not 8-byte aligned: a corrupt pointer; run `farwood check`")
+                write!(
+                    f,
+                    "a verb at {at} needs an address that is a multiple of 8: a corrupt pointer; run `farwood check`"
+                )
             }
             Self::NodeLost { node, why } => write!(f, "memory node {node} cannot be reached: {why}"),
             Self::Revoked(client) => {

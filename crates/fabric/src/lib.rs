@@ -75,10 +75,12 @@ pub trait Fabric {
     fn submit(&self, doorbell: Doorbell) -> impl Future<Output = Result<Doorbell, FabricError>>;
 
     /// As [`submit`](Self::submit), for verbs that nobody waits for. A fabric that is done at once returns
-    /// the doorbell for reuse. A failure is reported by the next `submit`.
+    /// the doorbell for reuse. A failure is reported by the next `submit`, which then does nothing else; the one
+    /// after it works again.
     fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell>;
 
-    /// Nanoseconds since some fixed moment; the laboratory's is virtual.
+    /// Nanoseconds since some fixed moment, the same for all clients on one machine; the laboratory's time is
+    /// virtual.
     fn now(&self) -> u64;
 
     /// Lets at least `nanoseconds` pass; 0 only lets others run.

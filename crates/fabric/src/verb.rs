@@ -55,13 +55,14 @@ pub struct Read<T: Object + ?Sized> {
     bytes: usize,
 }
 
-/// Fetches `bytes` bytes at `from`; they come back unchecked.
+/// Fetches `bytes` bytes at `from`; they come back unchecked. An address that is not a multiple of 8 is the
+/// fabric's to refuse, as it comes from far memory.
 ///
 /// # Panics
-/// When posted: where the address or length is not a multiple of 8.
+/// Where `bytes` is not a multiple of 8.
 #[inline]
 pub fn read_bytes<T: Object + ?Sized>(from: Remote<T>, bytes: usize) -> Read<T> {
-    assert!(bytes.is_multiple_of(8) && from.address().offset().is_multiple_of(8), "READs move whole words");
+    assert!(bytes.is_multiple_of(8), "READs move whole words");
     Read { from, bytes }
 }
 

@@ -135,9 +135,10 @@ impl Worker<'_> {
             let number = u64::from_be_bytes(key[key.len() - 8..].try_into().unwrap()) / 0x0101;
             assert_eq!(key, self.key(number));
             let version = version_in(value, number);
-            match self.mine(number) {
-                true => assert_eq!(Some(version), self.model.get(&number).copied(), "own key {number}"),
-                false => self.saw(number, Some(version)),
+            if self.mine(number) {
+                assert_eq!(Some(version), self.model.get(&number).copied(), "own key {number}");
+            } else {
+                self.saw(number, Some(version));
             }
             numbers.push(number);
         }

@@ -126,29 +126,27 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         Ok(None)
     }
 
-    /// The slots in use, by increasing key; appended to `slots`. A key that was removed and inserted again while
+    /// Puts into `slots` the slots in use, by increasing key. A key that was removed and inserted again while
     /// the leaf was read may be in two slots: one is kept.
     ///
     /// # Errors
     /// [`Torn`] where any entry mixes two versions.
     pub fn sorted_slots(&self, slots: &mut Vec<u16>) -> Result<(), Torn> {
-        let before = slots.len();
+        slots.clear();
         let candidates =
             if self.layout.leaves == Leaves::Sorted { self.count() } else { self.layout.leaf_capacity };
         let mut in_order = true;
         for slot in 0..candidates {
             if self.in_use(slot)? {
-                if let Some(&last) = slots[before..].last() {
+                if let Some(&last) = slots.last() {
                     in_order &= compare(self.key(usize::from(last)), self.key(slot)) == Ordering::Less;
                 }
                 slots.push(slot as u16);
             }
         }
         if !in_order {
-            let mut sorted = slots.split_off(before);
-            sorted.sort_unstable_by(|&a, &b| compare(self.key(usize::from(a)), self.key(usize::from(b))));
-            sorted.dedup_by(|&mut a, &mut b| self.key(usize::from(a)) == self.key(usize::from(b)));
-            slots.extend(sorted);
+            slots.sort_unstable_by(|&a, &b| compare(self.key(usize::from(a)), self.key(usize::from(b))));
+            slots.dedup_by(|&mut a, &mut b| self.key(usize::from(a)) == self.key(usize::from(b)));
         }
         Ok(())
     }

@@ -316,7 +316,6 @@ impl Sherman {
                 Some(copy) => copy.check(&self.layout),
                 None => client.post(read_bytes(at, self.layout.node_bytes)).await?.check(&self.layout),
             };
-            slots.clear();
             match checked.map(|copy| self.decode(at, copy, "scan")) {
                 Ok(Err(damage)) => return Err(damage),
                 Ok(Ok(leaf)) if leaf.level() != 0 => return Ok(None),

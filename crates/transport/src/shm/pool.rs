@@ -6,7 +6,7 @@ use super::name::PoolName;
 use super::pages::Pages;
 use super::presence::Presence;
 use super::segment::{Backing, Segment, SegmentDir, SegmentSpec};
-use super::sys::{Access, Mapping};
+use super::sys::{self, Access, Mapping};
 use crate::runtime::block_on;
 use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
 use farwood_fabric::{
@@ -19,7 +19,6 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::task::Poll;
-use std::time::Instant;
 
 /// What two processors that copy through shared memory promise.
 ///
@@ -57,8 +56,6 @@ struct Nodes {
     shape: PoolShape,
     segments: Vec<Arc<Segment>>,
     capabilities: Capabilities,
-    /// The moment from which time is counted.
-    start: Instant,
 }
 
 /// This process's attachment to a pool: a compute node. Clones share it.
@@ -218,7 +215,7 @@ impl Nodes {
             }
             segments.push(Arc::new(segment));
         }
-        Ok(Self { shape, segments, capabilities, start: Instant::now() })
+        Ok(Self { shape, segments, capabilities })
     }
 
     fn refuse(&self, error: FabricError) -> ShmError {
@@ -255,14 +252,19 @@ impl Nodes {
                 }
             }
         }
-        let mut placed = false;
+        // A store may wait in the processor's store buffer while a later load is served. Whoever arrives after a
+        // WRITE was executed must see it, and a WRITE was executed when a READ chained behind it is answered, or
+        // the post is.
+        let mut unseen = false;
         for request in requests {
+            if unseen && matches!(request.op, Op::Read { .. }) {
+                fence(Ordering::SeqCst);
+                unseen = false;
+            }
             self.execute_one(request.at, &mut request.op, payload)?;
-            placed = matches!(request.op, Op::Write { .. });
+            unseen |= matches!(request.op, Op::Write { .. });
         }
-        if placed {
-            // A store may wait in the processor's store buffer while a later load is served. What arrives after
-            // this post has been answered sees its WRITEs: an atomic behind them would see to that, as this does.
+        if unseen {
             fence(Ordering::SeqCst);
         }
         Ok(())
@@ -311,14 +313,11 @@ impl Nodes {
         }
     }
 
-    fn now(&self) -> u64 {
-        self.start.elapsed().as_nanos() as u64
-    }
-
     async fn sleep(&self, nanoseconds: u64) {
         let mut deadline = None;
         poll_fn(|context| {
-            let now = if nanoseconds == 0 && deadline.is_some() { u64::MAX } else { self.now() };
+            let now =
+                if nanoseconds == 0 && deadline.is_some() { u64::MAX } else { sys::monotonic_nanoseconds() };
             if now >= *deadline.get_or_insert_with(|| now.saturating_add(nanoseconds.max(1))) {
                 return Poll::Ready(());
             }
@@ -374,7 +373,7 @@ impl Fabric for ShmFabric {
     }
 
     fn now(&self) -> u64 {
-        self.pool.nodes.now()
+        sys::monotonic_nanoseconds()
     }
 
     fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {
@@ -429,7 +428,7 @@ impl Fabric for Nameless<'_> {
     }
 
     fn now(&self) -> u64 {
-        self.0.now()
+        sys::monotonic_nanoseconds()
     }
 
     fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {

@@ -52,6 +52,15 @@ unsafe impl Send for Mapping {}
 // SAFETY: every access through `&Mapping` is an atomic one, and unmapping needs the mapping by value.
 unsafe impl Sync for Mapping {}
 
+/// Nanoseconds on the clock that all processes of this machine share, and that never goes back.
+pub(super) fn monotonic_nanoseconds() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one `timespec` to the place it is given, which lives for the whole call.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    assert!(failed == 0, "every Linux has a monotonic clock");
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 impl Mapping {
     /// Maps the first `bytes` of `file`, for reading and writing. `bytes` is a positive multiple of 8, and the
     /// file is that long already.
