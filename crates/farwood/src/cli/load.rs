@@ -1,11 +1,371 @@
-//! `farwood load`.
+//! `farwood load`: fills an index from a file, or from stdin.
+//!
+//! An empty index is bulk-loaded, if the entries fit into memory to be sorted there; any other gets them one by
+//! one. Of several entries with one key the last one counts, either way.
 
-use super::{Context, Failure, Outcome};
+mod rows;
 
-/// Not built yet
+use self::rows::{Columns, Row, Trouble};
+use super::{Context, Failure, Format, Outcome, Untyped, open, read, size};
+use farwood::{Kind, Url};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+const EXAMPLES: &str = "\
+Examples:
+  farwood load shm://demo/words data/english-words.txt
+  farwood load shm://demo/prices prices.csv --header --key-column id --value-column price
+  zcat words.gz | farwood load shm://demo/words - --value 1";
+
+/// Fill an index from a text, TSV or CSV file, or from stdin
+///
+/// Text files have one key per line; the value is the line's number, or --value. A bad line ends the load with its
+/// number and what is wrong with it, unless --skip-bad counts and passes over it.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// shm://POOL/INDEX
+    url: Url,
+    /// The file; `-` is stdin
+    file: PathBuf,
+    /// How the file is written; auto goes by its name: .tsv, .csv, else text
+    #[arg(long, value_enum, default_value_t = Layout::Auto)]
+    format: Layout,
+    /// The first line of a TSV or CSV file names the columns
+    #[arg(long)]
+    header: bool,
+    /// The column of the keys: its number from 1, or its name in the header
+    #[arg(long, value_name = "COLUMN", default_value = "1")]
+    key_column: String,
+    /// The column of the values
+    #[arg(long, value_name = "COLUMN", default_value = "2")]
+    value_column: String,
+    /// The value of all keys, instead of a column or the line's number
+    #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
+    value: Option<String>,
+    /// Pass over bad lines, and say how many there were
+    #[arg(long)]
+    skip_bad: bool,
+    /// How full a bulk load makes the nodes, 0.5 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.8, value_parser = share)]
+    fill: f64,
+    /// Sort up to so many bytes of entries in memory for a bulk load; 0 never does
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1GiB")]
+    sort_memory: u64,
+}
 
-pub(crate) fn run(_args: &Args, _context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    Err(Failure::Usage("load: not built yet".to_owned()))
+/// How a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Layout {
+    /// By the file's name
+    Auto,
+    /// One key per line
+    Text,
+    /// Columns between tabs, nothing quoted
+    Tsv,
+    /// Columns between commas, quoted where need be
+    Csv,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.5..=1.0).contains(&share) => Ok(share),
+        _ => Err("a share is a number from 0.5 to 1".to_owned()),
+    }
+}
+
+/// What a load has done.
+#[derive(Default)]
+struct Tally {
+    /// Lines that became entries.
+    loaded: u64,
+    /// Those whose key was there before, in the file or in the index.
+    replaced: u64,
+    /// Bad lines passed over.
+    skipped: u64,
+    bulk: bool,
+}
+
+/// A load under way.
+struct Load<'a> {
+    args: &'a Args,
+    index: &'a Untyped,
+    tally: Tally,
+}
+
+/// Key and value, as bytes.
+type Entry = (Vec<u8>, Vec<u8>);
+
+pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let start = Instant::now();
+    let index = open(&args.url)?;
+    let layout = layout_of(args);
+    check_values(args, layout, &index)?;
+    let (reader, progress) = open_file(&args.file, context.progress)?;
+    let mut rows = rows_of(args, layout, reader)?;
+    let mut load = Load { args, index: &index, tally: Tally::default() };
+    let done = load.all(&mut rows, &progress);
+    progress.finish_and_clear();
+    done?;
+    let (tally, seconds) = (load.tally, start.elapsed().as_secs_f64());
+    if context.format == Format::Json {
+        context.json(&json!({
+            "loaded": tally.loaded,
+            "replaced": tally.replaced,
+            "skipped": tally.skipped,
+            "bulk": tally.bulk,
+            "seconds": seconds,
+        }))?;
+    } else {
+        let how = if tally.bulk { "in bulk" } else { "one by one" };
+        writeln!(
+            context.words,
+            "loaded {} entries into {} {how}: {} replaced, {} bad lines skipped, {seconds:.1} s",
+            tally.loaded, args.url, tally.replaced, tally.skipped
+        )?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn layout_of(args: &Args) -> Layout {
+    match (args.format, args.file.extension().and_then(|extension| extension.to_str())) {
+        (Layout::Auto, Some("tsv")) => Layout::Tsv,
+        (Layout::Auto, Some("csv")) => Layout::Csv,
+        (Layout::Auto, _) => Layout::Text,
+        (layout, _) => layout,
+    }
+}
+
+/// Refuses what no line could make good.
+fn check_values(args: &Args, layout: Layout, index: &Untyped) -> Result<(), Failure> {
+    let [_, kind] = index.kinds();
+    if let Some(value) = &args.value {
+        return read(index, "load", "value", value).map(drop);
+    }
+    let numbers = matches!(kind, Kind::U64 | Kind::Text) || index.value_bytes() == 0;
+    if layout == Layout::Text && !numbers {
+        return Err(Failure::Usage(format!(
+            "load {}: its values are byte strings, for which a line's number will not do; give --value",
+            args.url
+        )));
+    }
+    Ok(())
+}
+
+fn open_file(path: &Path, shown: bool) -> Result<(Box<dyn BufRead>, ProgressBar), Failure> {
+    const BUFFER_BYTES: usize = 1 << 20;
+    let failed = |source| Failure::File { operation: "open", path: path.to_owned(), source };
+    let (reader, bytes): (Box<dyn io::Read>, _) = if path == Path::new("-") {
+        (Box::new(io::stdin()), None)
+    } else {
+        let file = File::open(path).map_err(failed)?;
+        let data = file.metadata().map_err(failed)?;
+        (Box::new(file), data.is_file().then_some(data.len()))
+    };
+    let progress = match (shown, bytes) {
+        (false, _) => ProgressBar::hidden(),
+        (true, Some(bytes)) => ProgressBar::new(bytes).with_style(style("{bar:40} {bytes}/{total_bytes} {msg}")),
+        (true, None) => ProgressBar::new_spinner().with_style(style("{spinner} {bytes} {msg}")),
+    };
+    let reader = BufReader::with_capacity(BUFFER_BYTES, progress.wrap_read(reader));
+    Ok((Box::new(reader), progress))
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+fn rows_of(args: &Args, layout: Layout, reader: Box<dyn BufRead>) -> Result<Box<rows::Rows>, Failure> {
+    let delimiter = match layout {
+        Layout::Tsv => b'\t',
+        Layout::Csv => b',',
+        Layout::Auto | Layout::Text => return Ok(Box::new(rows::lines(reader))),
+    };
+    let value = args.value.is_none().then_some(args.value_column.as_str());
+    let columns = Columns { delimiter, header: args.header, key: &args.key_column, value };
+    let table = rows::table(reader, &columns).map_err(|why| {
+        Failure::Usage(format!("load {}: {}: {why}", args.url, args.file.display()))
+    })?;
+    Ok(Box::new(table))
+}
+
+impl Load<'_> {
+    fn all(&mut self, rows: &mut rows::Rows, progress: &ProgressBar) -> Result<(), Failure> {
+        let empty = self.index.iter().limit(1).next().transpose()?.is_none();
+        if !empty || self.args.sort_memory == 0 {
+            return self.one_by_one(rows);
+        }
+        let entry_bytes = self.index.key_bytes() + self.index.value_bytes();
+        let mut sorter = Sorter::new(self.index.key_bytes(), entry_bytes);
+        while sorter.bytes() < self.args.sort_memory {
+            match self.next(rows)? {
+                Some((key, value)) => sorter.push(&key, &value),
+                None => return self.bulk(sorter, progress),
+            }
+        }
+        for (key, value) in sorter.in_order_of_arrival() {
+            self.put(key, value)?;
+        }
+        self.one_by_one(rows)
+    }
+
+    /// The next good row, as bytes.
+    fn next(&mut self, rows: &mut rows::Rows) -> Result<Option<Entry>, Failure> {
+        for row in rows {
+            let line = match &row {
+                Ok(row) => row.line,
+                Err(Trouble::Line { line, .. }) => *line,
+                Err(Trouble::Read(_)) => 0,
+            };
+            let why = match row {
+                Ok(row) => match self.encode(&row) {
+                    Ok(entry) => return Ok(Some(entry)),
+                    Err(why) => why,
+                },
+                Err(Trouble::Line { why, .. }) => why,
+                Err(Trouble::Read(source)) => {
+                    return Err(Failure::File { operation: "read", path: self.args.file.clone(), source });
+                }
+            };
+            if !self.args.skip_bad {
+                let (file, loaded) = (self.args.file.display(), self.tally.loaded);
+                return Err(Failure::Usage(format!(
+                    "load {}: {file}:{line}: {why}; mend the line, or pass over such lines with --skip-bad ({loaded} \
+                     entries are loaded)",
+                    self.args.url
+                )));
+            }
+            self.tally.skipped += 1;
+        }
+        Ok(None)
+    }
+
+    fn encode(&self, row: &Row) -> Result<Entry, String> {
+        let [key_kind, value_kind] = self.index.kinds();
+        let key = key_kind.read(&row.key, self.index.key_bytes()).map_err(|why| format!("the key {why}"))?;
+        let width = self.index.value_bytes();
+        let value = match (&self.args.value, &row.value) {
+            (Some(words), _) | (None, Some(words)) => value_kind.read(words, width),
+            (None, None) if width == 0 => Ok(Vec::new()),
+            (None, None) => value_kind.read(&row.line.to_string(), width),
+        };
+        Ok((key, value.map_err(|why| format!("the value {why}"))?))
+    }
+
+    fn one_by_one(&mut self, rows: &mut rows::Rows) -> Result<(), Failure> {
+        while let Some((key, value)) = self.next(rows)? {
+            self.put(&key, &value)?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        let existed = self.index.put(key, value)?;
+        self.tally.loaded += 1;
+        self.tally.replaced += u64::from(existed);
+        Ok(())
+    }
+
+    fn bulk(&mut self, mut sorter: Sorter, progress: &ProgressBar) -> Result<(), Failure> {
+        progress.set_message("sorting");
+        let arrived = sorter.count() as u64;
+        sorter.sort();
+        progress.set_message("writing");
+        match self.index.bulk_load(sorter.in_order(), self.args.fill, |_| progress.tick()) {
+            Ok(loaded) => {
+                self.tally = Tally {
+                    loaded: arrived,
+                    replaced: arrived - loaded,
+                    bulk: true,
+                    ..std::mem::take(&mut self.tally)
+                };
+                Ok(())
+            }
+            // Somebody has put something meanwhile.
+            Err(error) if error.exit_code() == 4 => {
+                for (key, value) in sorter.in_order() {
+                    self.put(key, value)?;
+                }
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Entries of one length each, on their way to be sorted.
+struct Sorter {
+    key_bytes: usize,
+    entry_bytes: usize,
+    bytes: Vec<u8>,
+    count: usize,
+    /// Numbers of entries by increasing key, each key once, its last entry.
+    order: Vec<usize>,
+}
+
+impl Sorter {
+    fn new(key_bytes: usize, entry_bytes: usize) -> Self {
+        Self { key_bytes, entry_bytes, bytes: Vec::new(), count: 0, order: Vec::new() }
+    }
+
+    fn push(&mut self, key: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        self.count += 1;
+    }
+
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn entry(&self, at: usize) -> (&[u8], &[u8]) {
+        self.bytes[at * self.entry_bytes..(at + 1) * self.entry_bytes].split_at(self.key_bytes)
+    }
+
+    fn sort(&mut self) {
+        let mut order: Vec<usize> = (0..self.count).collect();
+        // Of equal keys the later entry comes first, and is the one that is kept.
+        order.sort_unstable_by(|&a, &b| self.entry(a).0.cmp(self.entry(b).0).then(b.cmp(&a)));
+        order.dedup_by(|later, kept| self.entry(*later).0 == self.entry(*kept).0);
+        self.order = order;
+    }
+
+    fn in_order(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.order.iter().map(|&at| self.entry(at))
+    }
+
+    fn in_order_of_arrival(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        (0..self.count).map(|at| self.entry(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_sorted_and_the_last_of_a_key_stays() {
+        let mut sorter = Sorter::new(1, 2);
+        for (key, value) in [(3, 1), (1, 2), (3, 3), (2, 4), (1, 5)] {
+            sorter.push(&[key], &[value]);
+        }
+        sorter.sort();
+        let entries: Vec<_> = sorter.in_order().map(|(key, value)| (key[0], value[0])).collect();
+        assert_eq!(entries, [(1, 5), (2, 4), (3, 3)]);
+        assert_eq!((sorter.count(), sorter.bytes()), (5, 10));
+    }
+
+    #[test]
+    fn a_share_is_a_share() {
+        assert_eq!(share("0.8"), Ok(0.8));
+        assert!(share("0.4").is_err() && share("1.1").is_err() && share("NaN").is_err() && share("x").is_err());
+    }
 }
