@@ -63,6 +63,56 @@ fn take_where(seats: &RefCell<Vec<Seat>>, leaves: impl Fn(&Seat) -> bool) -> Vec
 }
 
 #[cfg(test)]
-pub(crate) fn count() -> usize {
-    SEATS.with(|seats| seats.borrow().len())
+mod tests {
+    use super::*;
+    use crate::{IndexOptions, Pool, PoolOptions};
+
+    fn seats() -> usize {
+        SEATS.with(|seats| seats.borrow().len())
+    }
+
+    fn pool(name: &str) -> Pool {
+        let url = format!("shm://seats-{name}-{}", std::process::id());
+        Pool::create(&url, &PoolOptions { memory_bytes: 16 << 20, ..PoolOptions::default() }).unwrap();
+        let pool = Pool::open(&url).unwrap();
+        // Its memory stays while it is attached; so nothing is left of it if the test fails.
+        Pool::remove_by_force(&url).unwrap();
+        pool
+    }
+
+    #[test]
+    fn a_thread_has_one_client_for_each_pool() {
+        let (a, b) = (pool("a"), pool("b"));
+        let index = a.create_index::<u64, u64>("i", &IndexOptions::default()).unwrap();
+        index.put(&1, &2).unwrap();
+        b.indexes().unwrap();
+        assert_eq!(index.get(&1).unwrap(), Some(2));
+        assert_eq!(seats(), 2);
+        drop(b);
+        assert_eq!(seats(), 1, "the client of a pool that is gone");
+        drop((a, index));
+        assert_eq!(seats(), 0);
+    }
+
+    #[test]
+    fn another_threads_client_goes_when_that_thread_moves_on() {
+        let (a, b) = (pool("c"), pool("d"));
+        let (go, gone) = std::sync::mpsc::channel();
+        let weak = Arc::downgrade(a.attached());
+        let other = a.clone();
+        let thread = std::thread::spawn(move || {
+            other.indexes().unwrap();
+            drop(other);
+            gone.recv().unwrap();
+            assert_eq!(seats(), 1);
+            b.indexes().unwrap();
+            assert_eq!(seats(), 1, "the client of the pool that is gone, or none of the new one");
+        });
+        while weak.strong_count() > 1 {
+            std::thread::yield_now();
+        }
+        drop(a);
+        go.send(()).unwrap();
+        thread.join().unwrap();
+    }
 }

@@ -168,7 +168,9 @@ fn open_file(path: &Path, shown: bool) -> Result<(Box<dyn BufRead>, ProgressBar)
     };
     let progress = match (shown, bytes) {
         (false, _) => ProgressBar::hidden(),
-        (true, Some(bytes)) => ProgressBar::new(bytes).with_style(style("{bar:40} {bytes}/{total_bytes} {msg}")),
+        (true, Some(bytes)) => {
+            ProgressBar::new(bytes).with_style(style("{bar:40} {bytes}/{total_bytes} {msg}"))
+        }
         (true, None) => ProgressBar::new_spinner().with_style(style("{spinner} {bytes} {msg}")),
     };
     let reader = BufReader::with_capacity(BUFFER_BYTES, progress.wrap_read(reader));
@@ -187,9 +189,8 @@ fn rows_of(args: &Args, layout: Layout, reader: Box<dyn BufRead>) -> Result<Box<
     };
     let value = args.value.is_none().then_some(args.value_column.as_str());
     let columns = Columns { delimiter, header: args.header, key: &args.key_column, value };
-    let table = rows::table(reader, &columns).map_err(|why| {
-        Failure::Usage(format!("load {}: {}: {why}", args.url, args.file.display()))
-    })?;
+    let table = rows::table(reader, &columns)
+        .map_err(|why| Failure::Usage(format!("load {}: {}: {why}", args.url, args.file.display())))?;
     Ok(Box::new(table))
 }
 
@@ -366,6 +367,8 @@ mod tests {
     #[test]
     fn a_share_is_a_share() {
         assert_eq!(share("0.8"), Ok(0.8));
-        assert!(share("0.4").is_err() && share("1.1").is_err() && share("NaN").is_err() && share("x").is_err());
+        assert!(
+            share("0.4").is_err() && share("1.1").is_err() && share("NaN").is_err() && share("x").is_err()
+        );
     }
 }

@@ -1,0 +1,61 @@
+//! What the library adds to a lookup: `Index::get`, which finds its thread's client, beside the tree's own `get`
+//! through a client at hand. Rounds alternate; the median counts. `cargo bench -p farwood`.
+#![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
+
+use farwood::{Index, IndexOptions, Pool, PoolOptions, block_on};
+use std::hint::black_box;
+use std::time::Instant;
+
+const KEYS: u64 = 10_000;
+const OPERATIONS: u64 = 1_000_000;
+const ROUNDS: usize = 15;
+
+fn main() -> farwood::Result<()> {
+    let url = format!("shm://bench-{}", std::process::id());
+    Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..PoolOptions::default() })?;
+    let measured = measure(&url);
+    Pool::remove_by_force(&url)?;
+    measured
+}
+
+fn measure(url: &str) -> farwood::Result<()> {
+    let pool = Pool::open(url)?;
+    let index = pool.create_index::<u64, u64>("numbers", &IndexOptions::default())?;
+    index.bulk_load((0..KEYS).map(|key| (key, key)), 0.8, |_| ())?;
+    let (mut held, mut library) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        held.push(through_a_held_client(&index));
+        library.push(through_the_library(&index)?);
+    }
+    let (held, library) = (median(held), median(library));
+    println!("held client {held:.1} ns, library {library:.1} ns: {:+.1} ns for each get", library - held);
+    Ok(())
+}
+
+/// Keys in an order that is none.
+fn keys() -> impl Iterator<Item = u64> {
+    (0..OPERATIONS).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % KEYS)
+}
+
+fn through_a_held_client(index: &Index<u64, u64>) -> f64 {
+    let (sherman, client) = index.parts();
+    let start = Instant::now();
+    for key in keys() {
+        let value = block_on(sherman.get(&client, &key.to_be_bytes()));
+        black_box(value.is_ok_and(|value| value.is_some()));
+    }
+    start.elapsed().as_nanos() as f64 / OPERATIONS as f64
+}
+
+fn through_the_library(index: &Index<u64, u64>) -> farwood::Result<f64> {
+    let start = Instant::now();
+    for key in keys() {
+        black_box(index.get(&key)?);
+    }
+    Ok(start.elapsed().as_nanos() as f64 / OPERATIONS as f64)
+}
+
+fn median(mut samples: Vec<f64>) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples[samples.len() / 2]
+}

@@ -1,0 +1,33 @@
+//! A million sorted entries at once, a check of every invariant, and changes afterwards.
+//!
+//! `cargo run --release --example bulk_load`
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
+use farwood::{IndexOptions, Pool, PoolOptions};
+use std::time::Instant;
+
+const ENTRIES: u64 = 1_000_000;
+
+fn main() -> farwood::Result<()> {
+    let url = format!("shm://example-bulk-{}", std::process::id());
+    Pool::create(&url, &PoolOptions { memory_bytes: 128 << 20, nodes: 2, ..PoolOptions::default() })?;
+    let done = use_it(&url);
+    Pool::remove_by_force(&url)?;
+    done
+}
+
+fn use_it(url: &str) -> farwood::Result<()> {
+    let index = Pool::open(url)?.create_index::<u64, u64>("even", &IndexOptions::default())?;
+    let start = Instant::now();
+    // Nodes that are 80 % full have room for the inserts to come.
+    let loaded = index.bulk_load((0..ENTRIES).map(|number| (number * 2, number)), 0.8, |_| ())?;
+    println!("{loaded} entries in {:.2} s", start.elapsed().as_secs_f64());
+    for odd in (1..20_000).step_by(2) {
+        index.put(&odd, &0)?;
+    }
+    let walk = index.check()?;
+    assert!(walk.problems.is_empty(), "{:?}", walk.problems);
+    println!("{} entries in {} leaves, {} levels", walk.entries, walk.nodes[0], walk.nodes.len());
+    assert_eq!(walk.entries, ENTRIES + 10_000);
+    Ok(())
+}

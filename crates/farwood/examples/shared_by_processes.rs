@@ -1,0 +1,56 @@
+//! One index, several processes: each counts the words that it is given into the same index.
+//!
+//! `cargo run --example shared_by_processes` starts itself three times more.
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
+use farwood::{IndexOptions, Pool, PoolOptions};
+use std::process::Command;
+
+const PROCESSES: u64 = 3;
+const KEYS: u64 = 2_000;
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().collect();
+    match &arguments[1..] {
+        [url, process] => Ok(write(url, process.parse()?)?),
+        _ => share(),
+    }
+}
+
+/// What the first process does.
+fn share() -> Result<(), Failure> {
+    let url = format!("shm://example-shared-{}", std::process::id());
+    Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, nodes: 2, ..PoolOptions::default() })?;
+    let done = run_all(&url);
+    Pool::remove_by_force(&url)?;
+    done
+}
+
+fn run_all(url: &str) -> Result<(), Failure> {
+    let start =
+        |process: u64| Command::new(std::env::current_exe()?).args([url, &process.to_string()]).spawn();
+    let children: Vec<_> = (0..PROCESSES).map(start).collect::<Result<_, _>>()?;
+    for mut child in children {
+        assert!(child.wait()?.success());
+    }
+    // The processes are gone; what they wrote is not.
+    let index = Pool::open(url)?.open_index::<u64, u64>("shared")?;
+    assert_eq!(index.count()?, KEYS * PROCESSES);
+    for entry in index.iter() {
+        let (key, writer) = entry?;
+        assert_eq!(key % PROCESSES, writer);
+    }
+    println!("{PROCESSES} processes have written {} keys", index.count()?);
+    Ok(())
+}
+
+/// What every other process does: its keys lie between those of the others.
+fn write(url: &str, process: u64) -> farwood::Result<()> {
+    let index = Pool::open(url)?.open_or_create::<u64, u64>("shared", &IndexOptions::default())?;
+    for number in 0..KEYS {
+        index.put(&(number * PROCESSES + process), &process)?;
+    }
+    Ok(())
+}

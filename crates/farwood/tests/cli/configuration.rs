@@ -1,0 +1,68 @@
+//! Flag over environment over configuration file over default.
+
+use crate::machine::Machine;
+
+/// Memory nodes of the pool that `farwood create` makes.
+fn nodes(machine: &Machine, arguments: &[&str], variable: Option<&str>) -> u64 {
+    let mut command = machine.command(&[&["create", "shm://p", "--memory", "16MiB"], arguments].concat());
+    if let Some(value) = variable {
+        command.env("FARWOOD_CREATE_NODES", value);
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let nodes = machine.json(&["stat", "shm://p"])[0]["nodes"].as_array().unwrap().len();
+    machine.ok(&["drop", "shm://p"]);
+    nodes as u64
+}
+
+#[test]
+fn flag_over_environment_over_file_over_default() {
+    let machine = Machine::new();
+    assert_eq!(nodes(&machine, &[], None), 1);
+    machine.file("farwood.toml", "[create]\nnodes = 2\n");
+    assert_eq!(nodes(&machine, &[], None), 2);
+    assert_eq!(nodes(&machine, &[], Some("3")), 3);
+    assert_eq!(nodes(&machine, &["--nodes", "4"], Some("3")), 4);
+}
+
+#[test]
+fn files_are_found_and_named() {
+    let machine = Machine::new();
+    std::fs::create_dir_all(machine.path().join(".config/farwood")).unwrap();
+    machine.file(".config/farwood/farwood.toml", "[create]\nnodes = 2\n");
+    assert_eq!(nodes(&machine, &[], None), 2);
+    machine.file("farwood.toml", "[create]\nnodes = 3\n");
+    assert_eq!(nodes(&machine, &[], None), 3, "the folder's file comes first");
+    let other = machine.file("other.toml", "[create]\nnodes = 4\n");
+    assert_eq!(nodes(&machine, &["--config", &other], None), 4);
+    machine.refused(10, &["--config", "nowhere.toml", "doctor"], &["cannot read nowhere.toml"]);
+}
+
+#[test]
+fn options_without_values_are_true_or_false() {
+    let machine = Machine::with_index();
+    machine.ok(&["put", "shm://p/i", "1", "2"]);
+    machine.file("farwood.toml", "json = true\n[scan]\nlimit = 1\n");
+    assert_eq!(machine.ok(&["scan", "shm://p/i"]), "{\"key\":1,\"value\":2}\n");
+    let output = machine.command(&["get", "shm://p/i", "1"]).env("FARWOOD_JSON", "false").output().unwrap();
+    assert_eq!(output.stdout, b"2\n");
+}
+
+#[test]
+fn what_is_unknown_is_refused() {
+    let machine = Machine::with_index();
+    for (contents, words) in [
+        ("[create]\nnoodles = 2\n", "unknown key 'noodles' in [create]"),
+        ("[frobnicate]\nnodes = 2\n", "no command [frobnicate]"),
+        ("nodes = 2\n", "unknown key 'nodes' at the top"),
+        ("[create]\nnodes = \"many\"\n", "many"),
+        ("[create]\nnodes = { a = 1 }\n", "must be a string"),
+        ("[create\n", "farwood.toml"),
+    ] {
+        machine.file("farwood.toml", contents);
+        machine.refused(2, &["create", "shm://q", "--memory", "16MiB"], &[words]);
+    }
+    let mut command = machine.command(&["create", "shm://q"]);
+    let output = command.env("FARWOOD_CREATE_MEMORY", "lots").env("FARWOOD_CONFIG", "").output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}

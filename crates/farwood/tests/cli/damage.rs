@@ -1,0 +1,88 @@
+//! Pools and indexes that are not what they should be.
+
+use crate::machine::Machine;
+
+/// Where the first leaf of the first index of a pool of one memory node lies: at the start of chunk 1.
+const FIRST_LEAF: u64 = 8 << 20;
+
+#[test]
+fn strangers_files_are_told_from_pools() {
+    let machine = Machine::with_index();
+    machine.overwrite(64, b"SOMEBODY");
+    machine.refused(7, &["get", "shm://p/i", "1"], &["open", "wrong magic"]);
+    machine.refused(7, &["drop", "shm://p"], &["wrong magic", "--force"]);
+    let report = machine.ok(&["doctor"]);
+    assert!(report.contains("wrong magic") && report.contains("farwood drop shm://p --force"), "{report}");
+    machine.ok(&["drop", "shm://p", "--force"]);
+    assert!(!machine.segment().exists());
+}
+
+#[test]
+fn other_versions_are_told_apart() {
+    let machine = Machine::with_index();
+    machine.overwrite(72, &99u32.to_le_bytes());
+    machine.refused(7, &["stat", "shm://p"], &["layout version 99", "make it again"]);
+}
+
+#[test]
+fn a_segment_that_is_too_small_is_told() {
+    let machine = Machine::with_index();
+    std::fs::File::options().write(true).open(machine.segment()).unwrap().set_len(1 << 20).unwrap();
+    machine.refused(8, &["get", "shm://p/i", "1"], &["where 67371008 are needed", "farwood doctor"]);
+    machine.file("farwood.tiny.0", "");
+    machine.refused(8, &["stat", "shm://tiny"], &["0 bytes"]);
+    assert_eq!(machine.json(&["doctor"])[0]["findings"].as_array().unwrap().len(), 2);
+    machine.ok(&["drop", "shm://tiny", "--force"]);
+}
+
+#[test]
+fn a_pool_without_its_first_segment_can_be_removed() {
+    let machine = Machine::new();
+    machine.ok(&["create", "shm://p", "--memory", "16MiB", "--nodes", "2"]);
+    std::fs::remove_file(machine.segment()).unwrap();
+    machine.refused(3, &["stat", "shm://p"], &["no pool"]);
+    machine.refused(3, &["drop", "shm://p"], &["--force"]);
+    assert!(machine.ok(&["doctor"]).contains("farwood drop shm://p --force"));
+    machine.ok(&["drop", "shm://p", "--force"]);
+}
+
+#[test]
+fn a_damaged_node_is_never_an_answer() {
+    let machine = Machine::with_index();
+    let keys: String = (0..10).map(|key| format!("{key}\n")).collect();
+    assert_eq!(machine.run_with_input(&["load", "shm://p/i", "-"], &keys).code, 0);
+    // The number of the index that the node belongs to.
+    machine.overwrite(FIRST_LEAF + 24, &[0xee; 8]);
+    machine.refused(8, &["get", "shm://p/i", "5"], &["get shm://p/i", "damaged", "farwood check"]);
+    machine.refused(8, &["put", "shm://p/i", "5", "1"], &["damaged"]);
+    machine.refused(8, &["scan", "shm://p/i"], &["damaged"]);
+    let ran = machine.run(&["check", "shm://p/i"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.out.contains("problem:"), "{ran:?}");
+    ran.says(&["1 problems", "load it again"]);
+    machine.ok(&["drop", "shm://p/i"]);
+}
+
+#[test]
+fn a_half_written_entry_is_found() {
+    let machine = Machine::with_index();
+    let keys: String = (0..10).map(|key| format!("{key}\n")).collect();
+    assert_eq!(machine.run_with_input(&["load", "shm://p/i", "-"], &keys).code, 0);
+    // The rear version of the first entry: header 32, fences 16, version 4, key 8, value 8.
+    machine.overwrite(FIRST_LEAF + 32 + 16 + 20, &[0x55; 4]);
+    let ran = machine.run(&["check", "shm://p/i", "--json"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let walk: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert!(walk["problems"][0]["what"].as_str().unwrap().contains("half-written"), "{walk}");
+}
+
+#[test]
+fn drafts_of_dead_processes_are_swept() {
+    let machine = Machine::with_pool();
+    let draft = machine.file(".farwood.q.0.new", "half a segment");
+    let report = machine.ok(&["doctor"]);
+    assert!(report.contains(&draft) && report.contains("farwood doctor --sweep"), "{report}");
+    assert!(machine.ok(&["doctor", "--sweep"]).contains("nothing to mend"));
+    assert!(!std::path::Path::new(&draft).exists());
+    machine.ok(&["stat", "shm://p"]);
+}

@@ -1,0 +1,120 @@
+//! One entry, and ranges of them: put, get, del, scan.
+
+use crate::machine::Machine;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+#[test]
+fn an_entry_comes_and_goes() {
+    let machine = Machine::with_index();
+    assert_eq!(machine.ok(&["put", "shm://p/i", "7", "42"]), "");
+    assert_eq!(machine.ok(&["get", "shm://p/i", "7"]), "42\n");
+    assert_eq!(machine.json(&["get", "shm://p/i", "7"])[0], serde_json::json!({ "key": 7, "value": 42 }));
+    let again = machine.json(&["put", "shm://p/i", "7", "43"]);
+    assert_eq!(again[0], serde_json::json!({ "stored": true, "existed": true }));
+    machine.ok(&["del", "shm://p/i", "7"]);
+    machine.refused(1, &["get", "shm://p/i", "7"], &["7 is not there"]);
+    machine.refused(1, &["del", "shm://p/i", "7"], &["7 is not there"]);
+}
+
+#[test]
+fn put_on_a_condition() {
+    let machine = Machine::with_index();
+    machine.refused(
+        1,
+        &["put", "shm://p/i", "1", "10", "--if-present"],
+        &["not there", "nothing was stored"],
+    );
+    machine.ok(&["put", "shm://p/i", "1", "11", "--if-absent"]);
+    machine.refused(1, &["put", "shm://p/i", "1", "12", "--if-absent"], &["there already"]);
+    machine.ok(&["put", "shm://p/i", "1", "13", "--if-present"]);
+    assert_eq!(machine.ok(&["get", "shm://p/i", "1"]), "13\n");
+    machine.refused(2, &["put", "shm://p/i", "1", "2", "--if-absent", "--if-present"], &["cannot be used"]);
+}
+
+#[test]
+fn keys_and_values_are_what_the_index_says() {
+    let machine = Machine::with_pool();
+    machine.ok(&[
+        "create",
+        "shm://p/t",
+        "--keys",
+        "text",
+        "--key-bytes",
+        "12",
+        "--values",
+        "hex",
+        "--value-bytes",
+        "2",
+    ]);
+    machine.ok(&["put", "shm://p/t", "-été", "00ff"]);
+    assert_eq!(machine.ok(&["get", "shm://p/t", "-été"]), "00ff\n");
+    assert_eq!(machine.ok(&["scan", "shm://p/t"]), "-été\t00ff\n");
+    for (key, value, words) in [
+        ("a key that is too long", "00ff", "room for 12"),
+        ("key", "00f", "4 hexadecimal digits"),
+        ("key", "zzzz", "4 hexadecimal digits"),
+    ] {
+        machine.refused(2, &["put", "shm://p/t", key, value], &["put shm://p/t", words]);
+    }
+    machine.ok(&["create", "shm://p/i"]);
+    for key in ["-1", "x", "18446744073709551616", ""] {
+        machine.refused(2, &["get", "shm://p/i", key], &["get shm://p/i", "number from 0"]);
+    }
+    machine.ok(&["put", "shm://p/i", "18446744073709551615", "0"]);
+    assert_eq!(machine.ok(&["get", "shm://p/i", "18446744073709551615"]), "0\n");
+}
+
+/// An index with the keys 0, 2, … 1998.
+fn with_even_keys() -> Machine {
+    let machine = Machine::with_index();
+    let keys: String = (0..1000).map(|key| format!("{}\n", 2 * key)).collect();
+    assert_eq!(machine.run_with_input(&["load", "shm://p/i", "-"], &keys).code, 0);
+    machine
+}
+
+#[test]
+fn ranges_have_ends_limits_and_directions() {
+    let machine = with_even_keys();
+    let keys = |arguments: &[&str]| {
+        let out = machine.ok(&[&["scan", "shm://p/i"], arguments].concat());
+        out.lines().map(|line| line.split('\t').next().unwrap().parse::<u64>().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&["--from", "10", "--to", "16"]), [10, 12, 14]);
+    assert_eq!(keys(&["--from", "9", "--limit", "2"]), [10, 12]);
+    assert_eq!(keys(&["--reverse", "--limit", "2"]), [1998, 1996]);
+    assert_eq!(keys(&["--from", "1990", "--reverse"]), [1998, 1996, 1994, 1992, 1990]);
+    assert_eq!(keys(&["--from", "5", "--to", "5"]), [0; 0]);
+    assert_eq!(keys(&["--from", "9", "--to", "3"]), [0; 0]);
+    assert_eq!(keys(&["--limit", "0"]), [0; 0]);
+    assert_eq!(keys(&[]), (0..1000).map(|key| 2 * key).collect::<Vec<_>>());
+    let lines = machine.json(&["scan", "shm://p/i", "--to", "4"]);
+    assert_eq!(
+        lines,
+        [serde_json::json!({ "key": 0, "value": 1 }), serde_json::json!({ "key": 2, "value": 2 })]
+    );
+    machine.refused(2, &["scan", "shm://p/i", "--from", "x"], &["scan shm://p/i", "'x'"]);
+}
+
+#[test]
+fn a_reader_who_has_enough_is_no_error() {
+    let machine = Machine::with_index();
+    let keys: String = (0..50_000).map(|key| format!("{key}\n")).collect();
+    assert_eq!(machine.run_with_input(&["load", "shm://p/i", "-"], &keys).code, 0);
+    let mut command = machine.command(&["scan", "shm://p/i"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert_eq!(first, "0\t1\n");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let machine = with_even_keys();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = machine.command(&["scan", "shm://p/i"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(10));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("cannot write the output"));
+}

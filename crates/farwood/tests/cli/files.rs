@@ -1,0 +1,124 @@
+//! `farwood load`: files of all layouts, and what is wrong with them.
+
+use crate::machine::Machine;
+
+/// A machine with `shm://p/t` from texts of 16 bytes to numbers.
+fn with_texts() -> Machine {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", "shm://p/t", "--keys", "text", "--key-bytes", "16"]);
+    machine
+}
+
+#[test]
+fn text_goes_in_bulk_and_then_one_by_one() {
+    let machine = with_texts();
+    let file = machine.file("words.txt", "cat\nant\n\nbee\ncat\n");
+    let loaded = &machine.json(&["load", "shm://p/t", &file])[0];
+    assert_eq!(
+        (&loaded["loaded"], &loaded["replaced"], &loaded["bulk"]),
+        (&4.into(), &1.into(), &true.into())
+    );
+    assert_eq!(machine.ok(&["scan", "shm://p/t"]), "ant\t2\nbee\t4\ncat\t5\n");
+    let loaded = &machine.json(&["load", "shm://p/t", &file, "--value", "9"])[0];
+    assert_eq!(
+        (&loaded["loaded"], &loaded["replaced"], &loaded["bulk"]),
+        (&4.into(), &4.into(), &false.into())
+    );
+    assert_eq!(machine.ok(&["scan", "shm://p/t"]), "ant\t9\nbee\t9\ncat\t9\n");
+    assert!(machine.ok(&["check", "shm://p/t"]).contains("3 entries"));
+}
+
+#[test]
+fn what_does_not_fit_into_memory_goes_one_by_one() {
+    let machine = with_texts();
+    for memory in ["0", "100"] {
+        let words: String = (0..500).map(|word| format!("w{:03}\n", word * 7 % 500)).collect();
+        let file = machine.file("words.txt", words);
+        let loaded = &machine.json(&["load", "shm://p/t", &file, "--sort-memory", memory])[0];
+        assert_eq!((&loaded["loaded"], &loaded["bulk"]), (&500.into(), &false.into()));
+        assert!(machine.ok(&["check", "shm://p/t"]).contains("500 entries"));
+        machine.ok(&["drop", "shm://p/t"]);
+        machine.ok(&["create", "shm://p/t", "--keys", "text", "--key-bytes", "16"]);
+    }
+}
+
+#[test]
+fn tables_have_columns() {
+    let machine = with_texts();
+    let file = machine.file("prices.csv", "price,id\n3,\"a, b\"\n4,c\n");
+    let by_name = ["--header", "--key-column", "id", "--value-column", "price"];
+    machine.ok(&[&["load", "shm://p/t", &file][..], &by_name].concat());
+    let file = machine.file("prices.tsv", "5\t\"d\n");
+    machine.ok(&["load", "shm://p/t", &file, "--key-column", "2", "--value-column", "1"]);
+    let piped = machine.run_with_input(&["load", "shm://p/t", "-", "--format", "csv"], "e,6\n");
+    assert_eq!(piped.code, 0, "{piped:?}");
+    assert_eq!(machine.ok(&["scan", "shm://p/t"]), "\"d\t5\na, b\t3\nc\t4\ne\t6\n");
+    machine.refused(2, &["load", "shm://p/t", &file, "--key-column", "id"], &["--header"]);
+    machine.refused(2, &["load", "shm://p/t", &file, "--header", "--key-column", "id"], &["no column 'id'"]);
+}
+
+#[test]
+fn bad_lines_are_named_or_counted() {
+    let machine = with_texts();
+    let bad = [
+        ("long.txt", "ant\na word of far too many letters\nbee\n", ":2:", "room for 16"),
+        ("nul.txt", "ant\nb\0ee\n", ":2:", "NUL"),
+        ("short.csv", "a,1\nb\nc,3\n", ":2:", "1 columns"),
+        ("words.csv", "a,1\nb,two\n", ":2:", "'two' is no number"),
+    ];
+    for (name, contents, line, why) in bad {
+        let file = machine.file(name, contents);
+        machine.refused(2, &["load", "shm://p/t", &file], &[name, line, why, "--skip-bad", "0 entries"]);
+    }
+    assert_eq!(machine.ok(&["scan", "shm://p/t"]), "", "a refused load left something");
+    for (name, ..) in bad {
+        let file = machine.path().join(name);
+        let loaded = &machine.json(&["load", "shm://p/t", file.to_str().unwrap(), "--skip-bad"])[0];
+        assert_eq!(loaded["skipped"], 1, "{name}");
+    }
+    let file = machine.path().join("no-utf8.txt");
+    std::fs::write(&file, b"ant\n\xff\xfe\n").unwrap();
+    machine.refused(
+        2,
+        &["load", "shm://p/t", file.to_str().unwrap()],
+        &[":2:", "UTF-8", "1 entries are loaded"],
+    );
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named() {
+    let machine = with_texts();
+    machine.refused(10, &["load", "shm://p/t", "nowhere.txt"], &["cannot open nowhere.txt"]);
+    machine.refused(10, &["load", "shm://p/t", "."], &["cannot read ."]);
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    let machine = with_texts();
+    let file = machine.file("words.txt", "ant\n");
+    machine.refused(2, &["load", "shm://p/t", &file, "--fill", "0.1"], &["0.5 to 1"]);
+    machine.refused(2, &["load", "shm://p/t", &file, "--value", "many"], &["'many'"]);
+    machine.ok(&["create", "shm://p/h", "--values", "hex", "--value-bytes", "4"]);
+    let numbers = machine.file("numbers.txt", "1\n");
+    machine.refused(2, &["load", "shm://p/h", &numbers], &["give --value"]);
+    machine.ok(&["load", "shm://p/h", &numbers, "--value", "00ff00ff"]);
+    assert_eq!(machine.ok(&["get", "shm://p/h", "1"]), "00ff00ff\n");
+    // Keys without values need no value.
+    machine.ok(&["create", "shm://p/set", "--values", "hex", "--value-bytes", "0"]);
+    machine.ok(&["load", "shm://p/set", &numbers]);
+    assert_eq!(machine.ok(&["scan", "shm://p/set"]), "1\n");
+}
+
+#[test]
+fn real_words_are_all_found() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/english-words.txt");
+    let machine = Machine::new();
+    machine.ok(&["create", "shm://p/t", "--memory", "256MiB", "--keys", "text", "--key-bytes", "48"]);
+    machine.ok(&["load", "shm://p/t", file]);
+    let mut words: Vec<String> = std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect();
+    words.sort_unstable();
+    words.dedup();
+    let found = machine.ok(&["scan", "shm://p/t"]);
+    assert!(found.lines().map(|line| line.split('\t').next().unwrap()).eq(words.iter().map(String::as_str)));
+    assert!(machine.ok(&["check", "shm://p/t"]).contains("every invariant holds"));
+}

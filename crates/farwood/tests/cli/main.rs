@@ -1,0 +1,9 @@
+//! The real binary, in processes of its own, on good and on bad input: exit codes, stdout, and what stderr says.
+
+mod configuration;
+mod damage;
+mod entries;
+mod files;
+mod machine;
+mod pools;
+mod processes;

@@ -1,0 +1,178 @@
+//! Pools and indexes: create, drop, stat, doctor.
+
+use crate::machine::Machine;
+
+#[test]
+fn help_has_examples_and_exit_codes() {
+    let machine = Machine::new();
+    let help = machine.ok(&["--help"]);
+    for part in ["create", "doctor", "Exit codes", "shm://NAME"] {
+        assert!(help.contains(part), "{part}");
+    }
+    assert!(!help.contains("worker"), "a hidden command is shown");
+    for command in
+        ["create", "drop", "put", "get", "del", "scan", "load", "check", "stat", "doctor", "bench", "demo"]
+    {
+        let help = machine.ok(&[command, "--help"]);
+        assert!(help.contains("Examples:"), "{command}");
+    }
+}
+
+#[test]
+fn a_pool_comes_and_goes() {
+    let machine = Machine::new();
+    machine.ok(&["create", "shm://p", "--memory", "32MiB", "--nodes", "2", "--device-memory", "64KiB"]);
+    let stat = &machine.json(&["stat", "shm://p"])[0];
+    assert_eq!(stat["nodes"].as_array().unwrap().len(), 2);
+    assert_eq!(stat["nodes"][1]["memory_bytes"], 32 << 20);
+    assert_eq!(stat["nodes"][1]["device_bytes"], 64 << 10);
+    assert_eq!(stat["clients"][0]["asking"], true);
+    assert_eq!(machine.json(&["doctor"])[0]["pools"][0]["pool"], "shm://p");
+    assert!(machine.ok(&["doctor"]).contains("nothing to mend"));
+    machine.ok(&["drop", "shm://p"]);
+    machine.refused(3, &["stat", "shm://p"], &["open", "no pool 'p'", "farwood create"]);
+}
+
+#[test]
+fn an_index_comes_and_goes() {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", "shm://p/words", "--keys", "text", "--key-bytes", "20", "--variant", "fg+"]);
+    let stat = &machine.json(&["stat", "shm://p/words"])[0];
+    assert_eq!((&stat["keys"], &stat["key_bytes"]), (&"text".into(), &20.into()));
+    assert_eq!(stat["options"]["leaves"], "sorted");
+    assert_eq!(stat["consistency"], "checksum");
+    assert!(machine.ok(&["stat", "shm://p"]).contains("index words: 8 MiB"));
+    assert!(machine.ok(&["check", "shm://p/words"]).contains("every invariant holds"));
+    machine.ok(&["drop", "shm://p/words"]);
+    machine.refused(3, &["stat", "shm://p/words"], &["no index 'words'", "farwood create"]);
+}
+
+#[test]
+fn an_index_makes_its_pool_if_memory_is_given() {
+    let machine = Machine::new();
+    machine.refused(3, &["create", "shm://p/i"], &["no pool 'p'"]);
+    let created = machine.json(&["create", "shm://p/i", "--memory", "32MiB"]);
+    assert_eq!(created[0]["created"], serde_json::json!(["shm://p", "shm://p/i"]));
+    machine.ok(&["drop", "shm://p"]);
+    // What cannot be an index leaves no pool behind.
+    machine.refused(
+        2,
+        &["create", "shm://p/i", "--memory", "32MiB", "--node-bytes", "100"],
+        &["multiple of 64"],
+    );
+    machine.refused(3, &["drop", "shm://p"], &["no pool"]);
+}
+
+#[test]
+fn what_exists_is_not_created_again() {
+    let machine = Machine::with_index();
+    machine.refused(4, &["create", "shm://p"], &["create", "exists already", "farwood drop shm://p"]);
+    machine.refused(4, &["create", "shm://p/i"], &["create shm://p/i", "already", "farwood drop"]);
+}
+
+#[test]
+fn what_does_not_exist_is_not_used() {
+    let machine = Machine::with_pool();
+    let file = machine.file("keys.txt", "1\n");
+    let mut commands: Vec<Vec<&str>> = Vec::new();
+    for url in ["shm://nowhere/i", "shm://p/nothing"] {
+        commands.extend([
+            vec!["put", url, "1", "2"],
+            vec!["get", url, "1"],
+            vec!["del", url, "1"],
+            vec!["scan", url],
+            vec!["load", url, &file],
+            vec!["check", url],
+            vec!["stat", url],
+            vec!["drop", url],
+        ]);
+    }
+    commands.extend([vec!["stat", "shm://nowhere"], vec!["drop", "shm://nowhere"]]);
+    commands.push(vec!["drop", "shm://nowhere", "--force"]);
+    for command in commands {
+        machine.refused(3, &command, &["farwood create"]);
+    }
+}
+
+#[test]
+fn sizes_that_cannot_be_are_refused() {
+    let machine = Machine::with_pool();
+    for (arguments, words) in [
+        (&["create", "shm://q", "--memory", "8MiB"][..], "at least 16 MiB"),
+        (&["create", "shm://q", "--memory", "17MiB"], "multiple of 8 MiB"),
+        (&["create", "shm://q", "--memory", "many"], "256KiB"),
+        (&["create", "shm://q", "--nodes", "0"], "1 to 256"),
+        (&["create", "shm://q", "--device-memory", "100"], "multiple of 64"),
+        (&["create", "shm://p/i", "--key-bytes", "4", "--keys", "hex"], "8 to 1024"),
+        (&["create", "shm://p/i", "--key-bytes", "9"], "u64"),
+        (&["create", "shm://p/i", "--values", "hex", "--value-bytes", "5000"], "4096"),
+        (&["create", "shm://p/i", "--variant", "btree"], "+hierarchical"),
+        (&["create", "shm://p/i", "--keys", "float"], "u64, text or hex"),
+        (&["create", "shm://p/no good"], "cannot name an index"),
+        (&["create", "shm://p", "--key-bytes", "9"], "--key-bytes is about an index"),
+        (&["drop", "shm://p/i", "--force"], "--force is for pools"),
+        (&["get", "shm://p", "1"], "write shm://p/INDEX"),
+        (&["create", "p"], "no URL"),
+        (&["create", "tcp://host:7700"], "not built yet"),
+        (&["create", "shm://p/i", "--frobnicate"], "--frobnicate"),
+        (&["frobnicate"], "frobnicate"),
+    ] {
+        machine.refused(2, arguments, &[words]);
+    }
+}
+
+#[test]
+fn a_reserved_pool_that_does_not_fit_is_refused() {
+    let machine = Machine::new();
+    machine.refused(
+        5,
+        &["create", "shm://p", "--memory", "256GiB", "--reserve"],
+        &["create", "no room", "smaller"],
+    );
+    assert_eq!(machine.json(&["doctor"])[0]["pools"].as_array().unwrap().len(), 0, "something was left");
+}
+
+#[test]
+fn a_full_pool_says_so_and_loses_nothing() {
+    let machine = Machine::new();
+    machine.ok(&["create", "shm://p/i", "--memory", "16MiB"]);
+    let keys = |count: u64| (0..count).map(|key| format!("{}\n", key * 7919)).collect::<String>();
+    machine.ok(&["load", "shm://p/i", &machine.file("few.txt", keys(1000))]);
+    let ran = machine.run(&["load", "shm://p/i", &machine.file("many.txt", keys(400_000))]);
+    assert_eq!(ran.code, 5, "{ran:?}");
+    ran.says(&["put shm://p/i", "full", "farwood create --memory"]);
+    assert_eq!(machine.ok(&["get", "shm://p/i", "7919"]), "2\n");
+    assert_eq!(machine.run(&["check", "shm://p/i"]).code, 0);
+    machine.refused(5, &["create", "shm://p/j"], &["full"]);
+    machine.ok(&["drop", "shm://p/i"]);
+    machine.ok(&["create", "shm://p/j"]);
+}
+
+#[test]
+fn what_may_not_be_touched_is_refused() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
+    use std::os::unix::process::CommandExt as _;
+    let machine = Machine::with_index();
+    let mut command = machine.command(&["get", "shm://p/i", "1"]);
+    if std::fs::metadata(machine.path()).unwrap().uid() == 0 {
+        // Root may do everything: somebody else asks.
+        std::fs::set_permissions(machine.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        command.uid(65534).gid(65534);
+    } else {
+        std::fs::set_permissions(machine.segment(), PermissionsExt::from_mode(0o000)).unwrap();
+    }
+    let Ok(output) = command.output() else {
+        return; // That somebody cannot even reach the binary.
+    };
+    assert_eq!(output.status.code(), Some(6), "{output:?}");
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert!(words.contains("not permitted") && words.contains("ask the owner"), "{words}");
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_named() {
+    let machine = Machine::new();
+    let output = machine.command(&["doctor"]).env("FARWOOD_SHM_DIR", "/nowhere/at/all").output().unwrap();
+    assert_eq!(output.status.code(), Some(10));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("/nowhere/at/all"));
+}

@@ -1,0 +1,124 @@
+//! Several processes at once, and processes that die.
+
+use crate::machine::Machine;
+use std::io::Write as _;
+use std::process::{Child, ChildStdin, Stdio};
+use std::time::{Duration, Instant};
+
+#[test]
+fn four_processes_put_at_once() {
+    let machine = Machine::with_index();
+    let start = |process: u64| {
+        let mut command =
+            machine.command(&["load", "shm://p/i", "-", "--sort-memory", "0", "--format", "csv"]);
+        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        // The keys of the processes alternate, so they meet in every leaf.
+        for number in 0..2_000 {
+            writeln!(input, "{},{}", number * 4 + process, process).unwrap();
+        }
+        child
+    };
+    let mut children: Vec<_> = (0..4).map(start).collect();
+    assert!(children.iter_mut().all(|child| child.wait().unwrap().success()));
+    let found = machine.ok(&["scan", "shm://p/i"]);
+    let expected: String = (0..8_000).map(|key| format!("{key}\t{}\n", key % 4)).collect();
+    assert!(found == expected, "an entry is missing or wrong");
+    assert_eq!(machine.run(&["check", "shm://p/i"]).code, 0);
+}
+
+#[test]
+fn four_commands_put_at_once() {
+    let machine = Machine::with_index();
+    for round in 0..10u64 {
+        let put = |process: u64| {
+            let key = (round * 4 + process).to_string();
+            machine.command(&["put", "shm://p/i", &key, &key]).spawn().unwrap()
+        };
+        let mut children: Vec<_> = (0..4).map(put).collect();
+        assert!(children.iter_mut().all(|child| child.wait().unwrap().success()));
+    }
+    assert_eq!(machine.ok(&["scan", "shm://p/i"]).lines().count(), 40);
+}
+
+#[test]
+fn of_four_that_create_one_succeeds() {
+    let machine = Machine::new();
+    let create = |_| {
+        let mut command = machine.command(&["create", "shm://p/i", "--memory", "32MiB", "--nodes", "2"]);
+        command.stderr(Stdio::null()).spawn().unwrap()
+    };
+    let mut children: Vec<_> = (0..4).map(create).collect();
+    let codes: Vec<_> = children.iter_mut().map(|child| child.wait().unwrap().code().unwrap()).collect();
+    assert_eq!(codes.iter().filter(|&&code| code == 0).count(), 1, "{codes:?}");
+    assert!(codes.iter().all(|code| [0, 3, 4, 9].contains(code)), "{codes:?}");
+    machine.ok(&["stat", "shm://p/i"]);
+}
+
+/// A process that has `shm://p/i` open and waits for its input, killed when the test ends.
+struct Resident {
+    child: Child,
+    /// Open, so that the process waits for more.
+    _input: ChildStdin,
+}
+
+impl Resident {
+    fn start(machine: &Machine) -> Self {
+        let mut command = machine.command(&["load", "shm://p/i", "-", "--sort-memory", "0"]);
+        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        let resident = Self { child, _input: input };
+        let process = resident.process();
+        let end = Instant::now() + Duration::from_secs(20);
+        while !machine.ok(&["stat", "shm://p"]).contains(&format!("process {process}, alive, open: i")) {
+            assert!(Instant::now() < end, "the process does not open the index");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        resident
+    }
+
+    fn process(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Resident {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn what_a_living_process_uses_is_not_dropped() {
+    let machine = Machine::with_index();
+    let resident = Resident::start(&machine);
+    let process = resident.process();
+    machine.refused(9, &["drop", "shm://p/i"], &["drop shm://p/i", "has the index 'i' open"]);
+    machine.refused(9, &["drop", "shm://p"], &[&process, "--force"]);
+    assert!(machine.ok(&["doctor"]).contains(&format!("attached: {process}")));
+    machine.ok(&["drop", "shm://p", "--force"]);
+    machine.refused(3, &["stat", "shm://p"], &["no pool"]);
+}
+
+#[test]
+fn dead_processes_are_told_swept_and_in_nobodys_way() {
+    let machine = Machine::with_index();
+    let mut residents = [Resident::start(&machine), Resident::start(&machine)];
+    residents.iter_mut().for_each(Resident::kill);
+    // Whoever comes next takes the first dead process's slot; the other one's stays.
+    let stat = machine.ok(&["stat", "shm://p"]);
+    assert!(stat.contains(&format!("process {}, gone", residents[1].process())), "{stat}");
+    let report = machine.ok(&["doctor"]);
+    assert!(report.contains("1 clients died") && report.contains("farwood doctor --sweep"), "{report}");
+    let swept = machine.ok(&["doctor", "--sweep"]);
+    assert!(swept.contains("freed the slots of 1") && swept.contains("nothing to mend"), "{swept}");
+    Resident::start(&machine).kill();
+    machine.ok(&["drop", "shm://p/i"]);
+    machine.ok(&["drop", "shm://p"]);
+}

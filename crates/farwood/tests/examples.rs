@@ -1,0 +1,58 @@
+//! Every example runs to its end by itself, and leaves nothing behind.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where cargo has put the examples: beside the directory of the test's own binary.
+fn directory() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.parent().and_then(Path::parent).unwrap().join("examples")
+}
+
+fn run(example: &str) {
+    let shm = Path::new("/dev/shm");
+    let root = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
+    let machine = tempfile::TempDir::with_prefix_in("farwood-example-", root).unwrap();
+    let binary = directory().join(example);
+    assert!(binary.exists(), "{} is not built; run `cargo test` for the whole package", binary.display());
+    let output = Command::new(binary).env("FARWOOD_SHM_DIR", machine.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(!output.stdout.is_empty(), "it shows nothing");
+    assert_eq!(std::fs::read_dir(machine.path()).unwrap().count(), 0, "it left something behind");
+}
+
+#[test]
+fn embedded_u64() {
+    run("embedded_u64");
+}
+
+#[test]
+fn shared_by_processes() {
+    run("shared_by_processes");
+}
+
+#[test]
+fn text_keys_scan() {
+    run("text_keys_scan");
+}
+
+#[test]
+fn async_many_clients() {
+    run("async_many_clients");
+}
+
+#[test]
+fn bulk_load() {
+    run("bulk_load");
+}
+
+#[test]
+fn every_example_is_run() {
+    let examples = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/examples")).unwrap();
+    let tests = include_str!("examples.rs");
+    for example in examples {
+        let name = example.unwrap().file_name().into_string().unwrap();
+        let call = format!("run(\"{}\")", name.trim_end_matches(".rs"));
+        assert!(tests.contains(&call), "{name} is not run");
+    }
+}
