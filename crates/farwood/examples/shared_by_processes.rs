@@ -38,7 +38,7 @@ fn run_all(url: &str) -> Result<(), Failure> {
     // The processes are gone; what they wrote is not.
     let index = Pool::open(url)?.open_index::<u64, u64>("shared")?;
     assert_eq!(index.count()?, KEYS * PROCESSES);
-    for entry in index.iter() {
+    for entry in &index {
         let (key, writer) = entry?;
         assert_eq!(key % PROCESSES, writer);
     }

@@ -317,6 +317,15 @@ impl<K: Key, V: Value> Index<K, V> {
     }
 }
 
+impl<K: Key, V: Value> IntoIterator for &Index<K, V> {
+    type Item = Result<(K, V)>;
+    type IntoIter = Scan<K, V>;
+
+    fn into_iter(self) -> Scan<K, V> {
+        self.iter()
+    }
+}
+
 fn keep(bytes: &[u8]) -> Padded {
     Padded::new(bytes, bytes.len())
 }

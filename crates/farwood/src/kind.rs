@@ -75,7 +75,7 @@ impl Kind {
         match (self, <[u8; 8]>::try_from(bytes)) {
             (Self::U64, Ok(bytes)) => u64::from_be_bytes(bytes).to_string(),
             (Self::Text, _) => String::from_utf8_lossy(unpad(bytes)).into_owned(),
-            _ => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            _ => write_hex(bytes),
         }
     }
 }
@@ -103,6 +103,11 @@ pub(crate) fn check_text(text: &str, width: usize) -> Result<(), Unfit> {
 pub(crate) fn unpad(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     &bytes[..end]
+}
+
+fn write_hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('?');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 fn read_hex(digits: &str) -> Option<Vec<u8>> {

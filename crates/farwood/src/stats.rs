@@ -4,6 +4,7 @@ use crate::error::{Error, Result, Type};
 use crate::index::Tree;
 use crate::pool::Pool;
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
+use farwood_fabric::directory::DIRECTORY_ENTRIES;
 use farwood_fabric::{ClientId, FabricError, NodeId, client_table};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Pages, Presence};
@@ -117,9 +118,16 @@ impl Pool {
     pub fn stats(&self) -> Result<PoolStats> {
         let indexes = self.indexes()?;
         let (nodes, entries) = self.node_stats()?;
-        let used = |slot: u8| entries.iter().filter(|&&entry| entry == slot).count() as u64;
-        let uses =
-            |entry: &crate::IndexEntry| IndexUse { name: entry.name.clone(), chunks: used(entry.slot) };
+        let mut used = [0; DIRECTORY_ENTRIES];
+        for entry in entries {
+            if let Some(used) = used.get_mut(usize::from(entry)) {
+                *used += 1;
+            }
+        }
+        let uses = |entry: &crate::IndexEntry| IndexUse {
+            name: entry.name.clone(),
+            chunks: used[usize::from(entry.slot)],
+        };
         let clients = self.client_stats(&indexes)?;
         Ok(PoolStats { nodes, clients, indexes: indexes.iter().map(uses).collect() })
     }

@@ -45,10 +45,10 @@ pub(crate) struct Args {
 /// Seconds of work of a short tour.
 const QUICK_SECONDS: f64 = 3.0;
 
-pub(crate) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let default = TourSpec::default();
     let seconds = args.seconds.unwrap_or(if args.quick { QUICK_SECONDS } else { default.seconds });
-    let Args { processes, memory_nodes, seed, .. } = args;
+    let &Args { processes, memory_nodes, seed, .. } = args;
     let spec = TourSpec { processes, memory_nodes, seconds, seed, ..default };
     let worker = WorkerCommand::this_program("worker").map_err(failure)?;
     writeln!(

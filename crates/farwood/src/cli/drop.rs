@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
                 args.url.pool_url()
             )));
         }
-        (Some(index), false) => Pool::open(&args.url.pool_url())?.drop_index(index)?,
+        (Some(index), false) => Pool::open(args.url.pool_url())?.drop_index(index)?,
         (None, true) => Pool::remove_by_force(&args.url)?,
         (None, false) => Pool::remove(&args.url)?,
     }

@@ -179,7 +179,7 @@ fn given(matches: &ArgMatches) -> Vec<String> {
 
 fn dispatch(command: Command, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     match command {
-        Command::Demo(args) => demo::run(args, context),
+        Command::Demo(args) => demo::run(&args, context),
         Command::Create(args) => create::run(&args, context),
         Command::Drop(args) => drop::run(&args, context),
         Command::Put(args) => entry::put(&args, context),

@@ -28,8 +28,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
 pub(crate) fn show(bytes: u64) -> String {
     for (name, factor) in [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
         if bytes >= factor {
-            let whole = bytes.is_multiple_of(factor);
-            let decimals = if whole { 0 } else { 1 };
+            let decimals = usize::from(!bytes.is_multiple_of(factor));
             return format!("{:.decimals$} {name}", bytes as f64 / factor as f64);
         }
     }

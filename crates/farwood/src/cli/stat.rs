@@ -18,15 +18,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    match args.url.index() {
-        Some(_) => stat_index(args, context)?,
-        None => {
-            let stats = Pool::open(&args.url)?.stats()?;
-            match context.format {
-                Format::Json => context.json(&pool_json(&args.url, &stats))?,
-                Format::Text => pool_text(&args.url, &stats, context)?,
-            }
-        }
+    if args.url.index().is_some() {
+        stat_index(args, context)?;
+        return Ok(Outcome::Done);
+    }
+    let stats = Pool::open(&args.url)?.stats()?;
+    match context.format {
+        Format::Json => context.json(&pool_json(&args.url.to_string(), &stats))?,
+        Format::Text => pool_text(&args.url, &stats, context)?,
     }
     Ok(Outcome::Done)
 }
@@ -81,7 +80,7 @@ fn index_json(stats: &IndexStats, entries: u64) -> Value {
 }
 
 /// A pool as JSON; the doctor prints it as well.
-pub(super) fn pool_json(url: impl ToString, stats: &PoolStats) -> Value {
+pub(super) fn pool_json(url: &str, stats: &PoolStats) -> Value {
     let node = |node: &NodeStats| {
         json!({
             "memory_bytes": node.memory_bytes,
@@ -103,7 +102,7 @@ pub(super) fn pool_json(url: impl ToString, stats: &PoolStats) -> Value {
     };
     let index = |index: &farwood::IndexUse| json!({ "name": index.name, "chunks": index.chunks });
     json!({
-        "pool": url.to_string(),
+        "pool": url,
         "nodes": stats.nodes.iter().map(node).collect::<Vec<_>>(),
         "clients": stats.clients.iter().map(client).collect::<Vec<_>>(),
         "indexes": stats.indexes.iter().map(index).collect::<Vec<_>>(),

@@ -1,6 +1,6 @@
 //! Pools and indexes that are not what they should be.
 
-use crate::machine::Machine;
+use crate::machine::{Machine, lines};
 
 /// Where the first leaf of the first index of a pool of one memory node lies: at the start of chunk 1.
 const FIRST_LEAF: u64 = 8 << 20;
@@ -49,8 +49,7 @@ fn a_pool_without_its_first_segment_can_be_removed() {
 #[test]
 fn a_damaged_node_is_never_an_answer() {
     let machine = Machine::with_index();
-    let keys: String = (0..10).map(|key| format!("{key}\n")).collect();
-    assert_eq!(machine.run_with_input(&["load", "shm://p/i", "-"], &keys).code, 0);
+    assert_eq!(machine.run_with_input(&["load", "shm://p/i", "-"], &lines(0..10)).code, 0);
     // The number of the index that the node belongs to.
     machine.overwrite(FIRST_LEAF + 24, &[0xee; 8]);
     machine.refused(8, &["get", "shm://p/i", "5"], &["get shm://p/i", "damaged", "farwood check"]);
@@ -66,8 +65,7 @@ fn a_damaged_node_is_never_an_answer() {
 #[test]
 fn a_half_written_entry_is_found() {
     let machine = Machine::with_index();
-    let keys: String = (0..10).map(|key| format!("{key}\n")).collect();
-    assert_eq!(machine.run_with_input(&["load", "shm://p/i", "-"], &keys).code, 0);
+    assert_eq!(machine.run_with_input(&["load", "shm://p/i", "-"], &lines(0..10)).code, 0);
     // The rear version of the first entry: header 32, fences 16, version 4, key 8, value 8.
     machine.overwrite(FIRST_LEAF + 32 + 16 + 20, &[0x55; 4]);
     let ran = machine.run(&["check", "shm://p/i", "--json"]);

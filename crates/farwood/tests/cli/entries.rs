@@ -1,6 +1,6 @@
 //! One entry, and ranges of them: put, get, del, scan.
 
-use crate::machine::Machine;
+use crate::machine::{Machine, lines};
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
@@ -68,7 +68,7 @@ fn keys_and_values_are_what_the_index_says() {
 /// An index with the keys 0, 2, … 1998.
 fn with_even_keys() -> Machine {
     let machine = Machine::with_index();
-    let keys: String = (0..1000).map(|key| format!("{}\n", 2 * key)).collect();
+    let keys = lines((0..1000).map(|key| 2 * key));
     assert_eq!(machine.run_with_input(&["load", "shm://p/i", "-"], &keys).code, 0);
     machine
 }
@@ -99,7 +99,7 @@ fn ranges_have_ends_limits_and_directions() {
 #[test]
 fn a_reader_who_has_enough_is_no_error() {
     let machine = Machine::with_index();
-    let keys: String = (0..50_000).map(|key| format!("{key}\n")).collect();
+    let keys = lines(0..50_000);
     assert_eq!(machine.run_with_input(&["load", "shm://p/i", "-"], &keys).code, 0);
     let mut command = machine.command(&["scan", "shm://p/i"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -1,6 +1,6 @@
 //! `farwood load`: files of all layouts, and what is wrong with them.
 
-use crate::machine::Machine;
+use crate::machine::{Machine, lines};
 
 /// A machine with `shm://p/t` from texts of 16 bytes to numbers.
 fn with_texts() -> Machine {
@@ -32,7 +32,7 @@ fn text_goes_in_bulk_and_then_one_by_one() {
 fn what_does_not_fit_into_memory_goes_one_by_one() {
     let machine = with_texts();
     for memory in ["0", "100"] {
-        let words: String = (0..500).map(|word| format!("w{:03}\n", word * 7 % 500)).collect();
+        let words = lines((0..500).map(|word| format!("w{:03}", word * 7 % 500)));
         let file = machine.file("words.txt", words);
         let loaded = &machine.json(&["load", "shm://p/t", &file, "--sort-memory", memory])[0];
         assert_eq!((&loaded["loaded"], &loaded["bulk"]), (&500.into(), &false.into()));

@@ -1,5 +1,6 @@
 //! A machine of its own for each test: a directory of segments, and a home without configuration.
 
+use std::fmt::{Display, Write as _};
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
@@ -9,6 +10,14 @@ use tempfile::TempDir;
 
 /// A directory in shared memory, where there is some, that vanishes with the test.
 pub(crate) struct Machine(TempDir);
+
+/// A text of one line for each item.
+pub(crate) fn lines<T: Display>(items: impl IntoIterator<Item = T>) -> String {
+    items.into_iter().fold(String::new(), |mut text, item| {
+        writeln!(text, "{item}").unwrap();
+        text
+    })
+}
 
 /// What a command did.
 #[derive(Debug)]

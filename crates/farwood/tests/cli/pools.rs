@@ -1,6 +1,6 @@
 //! Pools and indexes: create, drop, stat, doctor.
 
-use crate::machine::Machine;
+use crate::machine::{Machine, lines};
 
 #[test]
 fn help_has_examples_and_exit_codes() {
@@ -136,7 +136,7 @@ fn a_reserved_pool_that_does_not_fit_is_refused() {
 fn a_full_pool_says_so_and_loses_nothing() {
     let machine = Machine::new();
     machine.ok(&["create", "shm://p/i", "--memory", "16MiB"]);
-    let keys = |count: u64| (0..count).map(|key| format!("{}\n", key * 7919)).collect::<String>();
+    let keys = |count: u64| lines((0..count).map(|key| key * 7919));
     machine.ok(&["load", "shm://p/i", &machine.file("few.txt", keys(1000))]);
     let ran = machine.run(&["load", "shm://p/i", &machine.file("many.txt", keys(400_000))]);
     assert_eq!(ran.code, 5, "{ran:?}");

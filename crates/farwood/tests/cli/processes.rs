@@ -1,6 +1,6 @@
 //! Several processes at once, and processes that die.
 
-use crate::machine::Machine;
+use crate::machine::{Machine, lines};
 use std::io::Write as _;
 use std::process::{Child, ChildStdin, Stdio};
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ fn four_processes_put_at_once() {
     let mut children: Vec<_> = (0..4).map(start).collect();
     assert!(children.iter_mut().all(|child| child.wait().unwrap().success()));
     let found = machine.ok(&["scan", "shm://p/i"]);
-    let expected: String = (0..8_000).map(|key| format!("{key}\t{}\n", key % 4)).collect();
+    let expected = lines((0..8_000).map(|key| format!("{key}\t{}", key % 4)));
     assert!(found == expected, "an entry is missing or wrong");
     assert_eq!(machine.run(&["check", "shm://p/i"]).code, 0);
 }
