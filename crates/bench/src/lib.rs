@@ -5,7 +5,7 @@
 //! - what is asked: [`keys`], [`values`], [`distribution`], [`workload`];
 //! - how it is asked: [`run`], in real processes; [`tour`], with every answer checked against a model;
 //! - what was measured: [`measure`], [`record`], [`machine`];
-//! - how people see it: [`table`], [`chart`];
+//! - how people see it: [`table`], [`chart`], [`page`];
 //! - what Farwood is compared with: `peers` (cargo feature `peers`).
 //!
 //! Everything here is deterministic given a seed, prints nothing, and returns records and strings.
@@ -21,6 +21,7 @@ pub mod error;
 pub mod keys;
 pub mod machine;
 pub mod measure;
+pub mod page;
 #[cfg(feature = "peers")]
 pub mod peers;
 pub mod random;

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// The index: sherman
     #[arg(long, default_value = "sherman")]
     index: String,
-    /// The variant: fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical or sherman [default: the recommended one]
+    /// The variant: fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical or sherman [default: sherman]
     #[arg(long)]
     variant: Option<String>,
     /// The fabric: shm
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "zipf")]
     distribution: String,
     /// The skew of zipf and latest
-    #[arg(long, default_value_t = THETA_DEFAULT, value_name = "SKEW")]
+    #[arg(long, default_value_t = THETA_DEFAULT, value_name = "SKEW", allow_negative_numbers = true)]
     theta: f64,
     /// Draw popularity over so many ranks, hashed onto the keys [default: --keys]
     #[arg(long, value_name = "COUNT", value_parser = count)]
@@ -80,13 +80,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT")]
     clients: Option<u64>,
     /// Measure for so long [default: 3; load: until all keys are in]
-    #[arg(long, conflicts_with = "operations")]
+    #[arg(long, conflicts_with = "operations", allow_negative_numbers = true)]
     seconds: Option<f64>,
     /// Measure so many operations, all clients together
     #[arg(long, value_name = "COUNT", value_parser = count)]
     operations: Option<u64>,
     /// Seconds of reading after a pass over all keys; 0: start cold
-    #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 1.0, value_name = "SECONDS", allow_negative_numbers = true)]
     warmup: f64,
     /// Seed of all operations
     #[arg(long, default_value_t = 1)]
@@ -168,13 +168,15 @@ pub(crate) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Fail
 /// What becomes of a benchmark's error. What the machine or the index did is not the command line's fault.
 pub(super) fn failure(error: farwood_bench::Error) -> Failure {
     use farwood_bench::Error;
-    let exit_code = match &error {
-        Error::WrongAnswer(_) | Error::Value { .. } => 1,
-        Error::Worker { .. } | Error::Processes { .. } => 10,
-        Error::Pool(_) | Error::Index(_) => 10,
-        _ => return Failure::Bench(error),
+    let text = error.to_string();
+    let library = match error {
+        Error::WrongAnswer(_) | Error::Value { .. } => return Failure::Other { text, exit_code: 1 },
+        Error::Worker { .. } | Error::Processes { .. } => return Failure::Other { text, exit_code: 10 },
+        Error::Pool(source) => farwood::Error::Pool { operation: "bench", source },
+        Error::Index(source) => farwood::Error::Index { operation: "bench", url: String::new(), source },
+        error => return Failure::Bench(error),
     };
-    Failure::Other { text: error.to_string(), exit_code }
+    Failure::Other { text, exit_code: library.exit_code() }
 }
 
 /// What a run is doing, on a terminal.

@@ -53,8 +53,8 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let worker = WorkerCommand::this_program("worker").map_err(failure)?;
     writeln!(
         context.words,
-        "One index of English words on {memory_nodes} memory nodes, {processes} processes at work on it for {seconds} s; \
-         every answer is checked."
+        "One index of English words on {memory_nodes} memory nodes, {processes} processes at work on it for \
+         {seconds} s; every answer is checked."
     )?;
     let progress = Progress::new(context);
     let toured = tour(&spec, &worker, &mut |leg| show(&progress, leg)).map_err(failure)?;
