@@ -4,6 +4,7 @@ mod configuration;
 mod damage;
 mod entries;
 mod files;
+mod handbook;
 mod machine;
 mod pools;
 mod processes;
