@@ -13,18 +13,18 @@ fn new(name: &str) -> NewEntry<'_> {
 /// Creates an index that is nothing but its entry.
 async fn create<F: Fabric>(client: &Client<F>, name: &str, root: u64) -> Entry {
     let lock = directory::lock(client).await.expect("the lock can be had");
-    let entry = lock.reserve(client, &new(name)).await.expect("the directory has room");
-    lock.publish(client, &entry, root).await.expect("a post");
-    lock.unlock(client).await.expect("a post");
+    let entry = lock.reserve(&new(name)).await.expect("the directory has room");
+    lock.publish(&entry, root).await.expect("a post");
+    lock.unlock().await.expect("a post");
     entry
 }
 
 /// Drops an index that nobody else has open.
 async fn remove<F: Fabric>(client: &Client<F>, entry: &Entry) {
     let lock = directory::lock(client).await.expect("the lock can be had");
-    assert_eq!(lock.retire(client, entry).await, Ok(Ok(())), "nobody has {} open", entry.name);
-    lock.erase(client, entry).await.expect("a post");
-    lock.unlock(client).await.expect("a post");
+    assert_eq!(lock.retire(entry).await, Ok(Ok(())), "nobody has {} open", entry.name);
+    lock.erase(entry).await.expect("a post");
+    lock.unlock().await.expect("a post");
 }
 
 pub(super) fn an_index_is_found_from_publication_to_retirement<H: Harness>(harness: &H) {
@@ -35,10 +35,10 @@ pub(super) fn an_index_is_found_from_publication_to_retirement<H: Harness>(harne
         for name in ["contract", "contract", &longest, ""] {
             assert_eq!(directory::find(&client, name).await, Ok(None), "{name:?} is not there yet");
             let lock = directory::lock(&client).await.expect("the lock can be had");
-            let entry = lock.reserve(&client, &new(name)).await.expect("the directory has room");
+            let entry = lock.reserve(&new(name)).await.expect("the directory has room");
             assert_eq!(directory::find(&client, name).await, Ok(None), "{name:?} is only reserved");
-            lock.publish(&client, &entry, 0xF00D).await.expect("a post");
-            lock.unlock(&client).await.expect("a post");
+            lock.publish(&entry, 0xF00D).await.expect("a post");
+            lock.unlock().await.expect("a post");
             let found = directory::find(&client, name).await.expect("READs").expect("it is published");
             assert_eq!(found, entry, "what is found is what was reserved");
             let expected = (name, 7, 3, [0x5A; PARAMETER_BYTES]);
@@ -66,7 +66,7 @@ pub(super) fn the_directory_lock_excludes<H: Harness>(harness: &H) {
             client.fabric().sleep(0).await;
             entered.fetch_add(1, SeqCst);
             assert_eq!(inside.fetch_sub(1, SeqCst), 1, "two clients hold the directory's lock");
-            lock.unlock(&client).await.expect("a post");
+            lock.unlock().await.expect("a post");
         }
     });
     assert_eq!(entered.into_inner(), 4 * ROUNDS, "everybody had the lock every time");
@@ -78,11 +78,11 @@ pub(super) fn a_name_is_given_once<H: Harness>(harness: &H) {
             let lock = directory::lock(&client).await.expect("the lock can be had");
             let mut created = None;
             if directory::find(&client, "wanted").await.expect("READs").is_none() {
-                let entry = lock.reserve(&client, &new("wanted")).await.expect("the directory has room");
-                lock.publish(&client, &entry, 1).await.expect("a post");
+                let entry = lock.reserve(&new("wanted")).await.expect("the directory has room");
+                lock.publish(&entry, 1).await.expect("a post");
                 created = Some(entry);
             }
-            lock.unlock(&client).await.expect("a post");
+            lock.unlock().await.expect("a post");
             created
         });
         let created: Vec<Entry> = created.into_iter().flatten().collect();
@@ -103,9 +103,9 @@ pub(super) fn an_index_in_use_is_not_retired<H: Harness>(harness: &H) {
         let entry = create(&client, "in use", 1).await;
         client_table::mark_open(&user, entry.open_bit()).await.expect("posts");
         let lock = directory::lock(&client).await.expect("the lock can be had");
-        let refused = lock.retire(&client, &entry).await;
+        let refused = lock.retire(&entry).await;
         assert_eq!(refused, Ok(Err(user.fabric().identity())), "who has it open is named");
-        lock.unlock(&client).await.expect("a post");
+        lock.unlock().await.expect("a post");
         assert_eq!(directory::find(&client, "in use").await, Ok(Some(entry.clone())), "it is still there");
         // Who leaves has nothing open.
         drop(user);
@@ -123,10 +123,10 @@ pub(super) fn a_full_directory_says_so<H: Harness>(harness: &H) {
             entries.push(create(&client, &format!("index {number}"), 1).await);
         }
         let lock = directory::lock(&client).await.expect("the lock can be had");
-        let full = lock.reserve(&client, &new("one too many")).await;
+        let full = lock.reserve(&new("one too many")).await;
         let expected = FabricError::NoDirectoryEntry { entries: DIRECTORY_ENTRIES };
         assert_eq!(full.err(), Some(expected), "all entries are taken");
-        lock.unlock(&client).await.expect("a post");
+        lock.unlock().await.expect("a post");
         assert_eq!(directory::list(&client).await.map(|all| all.len()), Ok(DIRECTORY_ENTRIES));
         for entry in &entries {
             remove(&client, entry).await;

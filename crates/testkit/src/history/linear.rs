@@ -1,21 +1,21 @@
-//! Is there an order? The Wing-Gong-Lowe search of `porcupine-rs`, one key at a time.
+//! Is there an order? The search of Wing and Gong with Lowe's memory of what was tried, one key at a time.
 //!
-//! Keys are independent, so the history of an index is linearizable if that of every key is. A key whose operations
-//! do not overlap has one order only, and needs no search.
+//! Keys are independent, so the history of an index is linearizable if that of every key is. The search keeps to few
+//! operations at a time: those that had begun when the first of the others ended.
 
 use super::{Action, Answer, KeyHistory, Operation, Verdict, Violation};
-use porcupine_rs::{CheckResult, Model, Operation as Event};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Operations of a violation that are shown.
 const SHOWN_MAX: usize = 16;
+/// Steps of the search between two looks at the clock.
+const STEPS_PER_LOOK: u64 = 1 << 10;
 
 /// One key: absent, or one of its values by number.
-#[derive(Clone, Debug)]
-struct OneKey;
+type State = Option<u32>;
 
 /// An operation on one key and its answer; `None` where that is unknown.
 #[derive(Clone, Copy, Debug)]
@@ -27,26 +27,149 @@ enum Step {
     Get(Option<u32>),
 }
 
-impl Model for OneKey {
-    type State = Option<u32>;
-    type Op = Step;
-    type Metadata = ();
-
-    fn init() -> Option<u32> {
-        None
-    }
-
-    fn step(state: &Option<u32>, step: &Step) -> (bool, Option<u32>) {
+impl Step {
+    /// What the key is after the step; `None` where the answer would have been another.
+    fn after(self, state: State) -> Option<State> {
         let present = state.is_some();
         let conditional = |told: Option<bool>, took: bool, after| {
-            (told.is_none_or(|told| told == took), if took { after } else { *state })
+            told.is_none_or(|told| told == took).then_some(if took { after } else { state })
         };
-        match *step {
-            Step::Put(value) => (true, Some(value)),
-            Step::Insert(value, told) => conditional(told, !present, Some(value)),
-            Step::Update(value, told) => conditional(told, present, Some(value)),
-            Step::Remove(told) => conditional(told, present, None),
-            Step::Get(found) => (found == *state, *state),
+        match self {
+            Self::Put(value) => Some(Some(value)),
+            Self::Insert(value, told) => conditional(told, !present, Some(value)),
+            Self::Update(value, told) => conditional(told, present, Some(value)),
+            Self::Remove(told) => conditional(told, present, None),
+            Self::Get(found) => (found == state).then_some(state),
+        }
+    }
+}
+
+/// A step and its time: from the call to the answer.
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    call: u64,
+    end: u64,
+    step: Step,
+}
+
+/// The steps of one key by their calls: those that were answered, and those that never were.
+#[derive(Debug, Default)]
+struct Events {
+    answered: Vec<Event>,
+    unanswered: Vec<Event>,
+}
+
+/// What a search decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decision {
+    Explained,
+    Unexplained,
+    Undecided,
+}
+
+/// How far an order has come.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Reached {
+    /// All answered steps before this one are placed.
+    frontier: u32,
+    /// Answered steps behind the frontier that are placed, in increasing order.
+    beyond: Vec<u32>,
+    /// Unanswered steps that are placed, in increasing order.
+    taken: Vec<u32>,
+    state: State,
+}
+
+impl Reached {
+    /// The same with one more answered step.
+    fn place(&self, at: u32, state: State) -> Self {
+        let mut next = Self { state, ..self.clone() };
+        if at != self.frontier {
+            let place = next.beyond.partition_point(|&other| other < at);
+            next.beyond.insert(place, at);
+            return next;
+        }
+        next.frontier += 1;
+        let run = next.beyond.iter().zip(next.frontier..).take_while(|(placed, wanted)| *placed == wanted);
+        let run = run.count();
+        next.beyond.drain(..run);
+        next.frontier += run as u32;
+        next
+    }
+
+    /// The same with one more unanswered step.
+    fn take(&self, at: u32, state: State) -> Self {
+        let mut next = Self { state, ..self.clone() };
+        let place = next.taken.partition_point(|&other| other < at);
+        next.taken.insert(place, at);
+        next
+    }
+}
+
+impl Events {
+    fn decide(&self, patience: Duration) -> Decision {
+        let start = Instant::now();
+        let mut tried = HashSet::new();
+        let mut open = vec![Reached { frontier: 0, beyond: Vec::new(), taken: Vec::new(), state: None }];
+        let mut steps = 0;
+        let mut ready = Vec::new();
+        while let Some(reached) = open.pop() {
+            if reached.frontier as usize == self.answered.len() {
+                return Decision::Explained;
+            }
+            steps += 1;
+            if steps % STEPS_PER_LOOK == 0 && start.elapsed() > patience {
+                return Decision::Undecided;
+            }
+            let first_end = self.ready(&reached, &mut ready);
+            self.take_unanswered(&reached, first_end, &mut tried, &mut open);
+            // The one that ended first is tried first.
+            ready.sort_unstable_by_key(|&at| std::cmp::Reverse(self.answered[at as usize].end));
+            for &at in &ready {
+                if let Some(state) = self.answered[at as usize].step.after(reached.state) {
+                    let next = reached.place(at, state);
+                    if tried.insert(next.clone()) {
+                        open.push(next);
+                    }
+                }
+            }
+        }
+        Decision::Unexplained
+    }
+
+    /// The answered steps that may come next: those that had begun when the first of them ended, which is when.
+    fn ready(&self, reached: &Reached, ready: &mut Vec<u32>) -> u64 {
+        ready.clear();
+        let mut first_end = u64::MAX;
+        let mut placed = reached.beyond.iter().peekable();
+        for (at, event) in (reached.frontier..).zip(&self.answered[reached.frontier as usize..]) {
+            if event.call > first_end {
+                break;
+            }
+            if placed.next_if(|placed| **placed == at).is_none() {
+                first_end = first_end.min(event.end);
+                ready.push(at);
+            }
+        }
+        ready.retain(|&at| self.answered[at as usize].call <= first_end);
+        first_end
+    }
+
+    /// Unanswered steps that had begun may come next, where they change anything.
+    fn take_unanswered(
+        &self,
+        reached: &Reached,
+        first_end: u64,
+        tried: &mut HashSet<Reached>,
+        open: &mut Vec<Reached>,
+    ) {
+        for (at, event) in (0..).zip(&self.unanswered).take_while(|(_, event)| event.call <= first_end) {
+            let after = event.step.after(reached.state).filter(|after| *after != reached.state);
+            if let Some(state) = after.filter(|_| reached.taken.binary_search(&at).is_err()) {
+                let next = reached.take(at, state);
+                if tried.insert(next.clone()) {
+                    open.push(next);
+                }
+            }
         }
     }
 }
@@ -80,22 +203,19 @@ impl<'a> Values<'a> {
     }
 }
 
-/// A time as the checker has it; the end of time for what never ended.
-fn time(time: Option<u64>) -> i64 {
-    time.map_or(i64::MAX, |time| i64::try_from(time).unwrap_or(i64::MAX - 1))
-}
-
-fn events(key: &KeyHistory<'_>) -> Vec<Event<OneKey>> {
+fn events(key: &KeyHistory<'_>) -> Events {
     let mut values = Values::default();
-    let event =
-        |call_time, return_time, op| Event { client_id: None, call_time, return_time, op, metadata: None };
-    // What was there before is a put before all others.
-    let initial = key.initial.map(|value| event(-2, -1, Step::Put(values.number(value))));
-    let mut events: Vec<_> = initial.into_iter().collect();
+    let mut events = Events::default();
+    if let Some(value) = key.initial {
+        // What was there before is a put before all others: times are moved by two.
+        events.answered.push(Event { call: 0, end: 1, step: Step::Put(values.number(value)) });
+    }
     for operation in &key.operations {
-        if let Some(step) = values.step(operation) {
-            let end = operation.answer.as_ref().map(|(end, _)| *end);
-            events.push(event(time(Some(operation.call)), time(end), step));
+        let Some(step) = values.step(operation) else { continue };
+        let call = operation.call.saturating_add(2);
+        match &operation.answer {
+            Some((end, _)) => events.answered.push(Event { call, end: end.saturating_add(2), step }),
+            None => events.unanswered.push(Event { call, end: u64::MAX, step }),
         }
     }
     events
@@ -110,8 +230,8 @@ pub(super) fn check(keys: &BTreeMap<&[u8], KeyHistory<'_>>, patience: Duration, 
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some((key, history)) = jobs.get(next.fetch_add(1, Relaxed)) {
-                    let result = decide(&events(history), patience);
-                    if result != CheckResult::Ok {
+                    let result = events(history).decide(patience);
+                    if result != Decision::Explained {
                         found.lock().expect("nobody panics with it").push((**key, *history, result));
                     }
                 }
@@ -122,26 +242,10 @@ pub(super) fn check(keys: &BTreeMap<&[u8], KeyHistory<'_>>, patience: Duration, 
     found.sort_by_key(|(key, ..)| *key);
     for (key, history, result) in found {
         match result {
-            CheckResult::Illegal => verdict.violations.push(explain(key, history, patience)),
+            Decision::Unexplained => verdict.violations.push(explain(key, history, patience)),
             _ => verdict.undecided.push(key.to_vec()),
         }
     }
-}
-
-fn decide(events: &[Event<OneKey>], patience: Duration) -> CheckResult {
-    let one_by_one = events.windows(2).all(|pair| pair[0].return_time < pair[1].call_time);
-    if !one_by_one {
-        return porcupine_rs::check_operations_timeout(events, patience);
-    }
-    let mut state = OneKey::init();
-    for event in events {
-        let (right, after) = OneKey::step(&state, &event.op);
-        if !right {
-            return CheckResult::Illegal;
-        }
-        state = after;
-    }
-    CheckResult::Ok
 }
 
 /// The operations up to the first answer that no order explains.
@@ -153,7 +257,7 @@ fn explain(key: &[u8], history: &KeyHistory<'_>, patience: Duration) -> Violatio
     let wrong = |end: &u64| {
         let prefix = until(history, *end);
         let refs = KeyHistory { initial: history.initial, operations: prefix.iter().collect() };
-        decide(&events(&refs), patience) == CheckResult::Illegal
+        events(&refs).decide(patience) == Decision::Unexplained
     };
     let first = ends.partition_point(|end| !wrong(end));
     let end = ends.get(first).copied().unwrap_or(u64::MAX);
