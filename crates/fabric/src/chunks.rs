@@ -101,13 +101,17 @@ pub async fn take<F: Fabric>(
         let number = client.post(faa(word(node, NEXT_CHUNK_OFFSET), 1)).await?;
         if number < chunks {
             let chunk = Chunk { node, number };
-            client.fabric().provision(chunk.start().address(), CHUNK_BYTES).await?;
+            if let Err(error) = client.fabric().provision(chunk.start().address(), CHUNK_BYTES).await {
+                give_back(client, chunk).await?;
+                return Err(error);
+            }
             client.post(write(chunk.table_word(), &owner.word().to_le_bytes())).await?;
             return Ok(Some((chunk, 0)));
         }
     }
     for &(chunk, word) in &table {
         if word == FREED && retake(client, chunk, word, owner).await? {
+            client.fabric().provision(chunk.start().address(), CHUNK_BYTES).await?;
             return Ok(Some((chunk, 0)));
         }
     }

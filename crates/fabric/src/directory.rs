@@ -24,7 +24,7 @@ use crate::fetched::{Object, Torn};
 use crate::lock_word::LockWord;
 use crate::pointer::{NodeId, Remote};
 use crate::superblock::{DIRECTORY_LOCK_OFFSET, DIRECTORY_OFFSET, NEXT_INDEX_OFFSET, word};
-use crate::verb::{Swapped, cas, faa, read, read_bytes, write};
+use crate::verb::{Cas, Swapped, cas, faa, read, read_bytes, write};
 use crate::{Fabric, Revocation};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -183,9 +183,10 @@ pub async fn find<F: Fabric>(client: &Client<F>, name: &str) -> Result<Option<En
 
 /// The directory's lock, held. Release it with [`unlock`](Self::unlock).
 #[must_use = "a held lock must be released"]
-#[derive(Debug)]
-pub struct Locked {
+pub struct Locked<'c, F: Fabric> {
+    client: &'c Client<F>,
     mine: LockWord,
+    held: bool,
 }
 
 fn lock_word() -> Remote<u64> {
@@ -196,13 +197,13 @@ fn lock_word() -> Remote<u64> {
 ///
 /// # Errors
 /// [`FabricError::DirectoryBusy`] where a living client holds it for five seconds.
-pub async fn lock<F: Fabric>(client: &Client<F>) -> Result<Locked, FabricError> {
+pub async fn lock<F: Fabric>(client: &Client<F>) -> Result<Locked<'_, F>, FabricError> {
     let mine = LockWord::held_by(client.fabric().identity());
     let deadline = client.fabric().now() + LOCK_PATIENCE;
     let mut expected = LockWord::FREE;
     loop {
         let found = match client.post(cas(lock_word(), expected.word(), mine.word())).await? {
-            Swapped::Won => return Ok(Locked { mine }),
+            Swapped::Won => return Ok(Locked { client, mine, held: true }),
             Swapped::Lost(found) => LockWord::from_word(found),
         };
         expected = LockWord::FREE;
@@ -217,25 +218,27 @@ pub async fn lock<F: Fabric>(client: &Client<F>) -> Result<Locked, FabricError> 
     }
 }
 
-impl Locked {
+impl<F: Fabric> Locked<'_, F> {
     /// Releases the lock. [1 RT]
-    pub async fn unlock<F: Fabric>(self, client: &Client<F>) -> Result<(), FabricError> {
-        let _ = client.post(cas(lock_word(), self.mine.word(), LockWord::FREE.word())).await?;
+    pub async fn unlock(mut self) -> Result<(), FabricError> {
+        self.held = false;
+        let _ = self.client.post(self.release()).await?;
         Ok(())
+    }
+
+    /// A lock that was taken from this client for dead is not this client's to free.
+    fn release(&self) -> Cas {
+        cas(lock_word(), self.mine.word(), LockWord::FREE.word())
     }
 
     /// Reserves an entry for a new index: nobody finds it until it is [published](Self::publish). The caller has
     /// seen that the name is not taken. [66 RT at most]
-    pub async fn reserve<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        new: &NewEntry<'_>,
-    ) -> Result<Entry, FabricError> {
-        let Some((slot, before)) = self.vacancy(client).await? else {
+    pub async fn reserve(&self, new: &NewEntry<'_>) -> Result<Entry, FabricError> {
+        let Some(slot) = self.vacancy().await? else {
             return Err(FabricError::NoDirectoryEntry { entries: DIRECTORY_ENTRIES });
         };
         assert!(new.name.len() <= NAME_BYTES_MAX, "the caller checked the name");
-        let number = client.post(faa(word(NodeId(0), NEXT_INDEX_OFFSET), 1)).await?;
+        let number = self.client.post(faa(word(NodeId(0), NEXT_INDEX_OFFSET), 1)).await?;
         let mut name = [0; NAME_BYTES_MAX];
         name[..new.name.len()].copy_from_slice(new.name.as_bytes());
         let mut raw = Raw {
@@ -252,61 +255,83 @@ impl Locked {
             zeros: [0; 2],
         };
         raw.seal = Raw::seal_of(raw.as_bytes()).to_le();
-        debug_assert_ne!(before, LIVE, "a live entry is not vacant");
-        client.post(write(at(slot), raw.as_bytes())).await?;
+        self.client.post(write(at(slot), raw.as_bytes())).await?;
         Ok(entry_of(slot, &raw))
     }
 
-    /// A free entry, or one that a client reserved or began to drop and did not finish before it lost the lock.
-    async fn vacancy<F: Fabric>(&self, client: &Client<F>) -> Result<Option<(usize, u64)>, FabricError> {
+    /// A free entry, or one that a client reserved or dropped and did not finish before it lost the lock. An index
+    /// whose dropping was begun while others had it open lives on.
+    async fn vacancy(&self) -> Result<Option<usize>, FabricError> {
         for slot in 0..DIRECTORY_ENTRIES {
-            let state = client.post(read(at(slot).part::<u64>(0))).await?;
-            let state = whole(state);
-            if state == FREE || state == RESERVED {
-                return Ok(Some((slot, state)));
+            match whole(self.client.post(read(state_of(slot))).await?) {
+                FREE | RESERVED => return Ok(Some(slot)),
+                DROPPING if self.opener(slot).await?.is_none() => return Ok(Some(slot)),
+                DROPPING => self.client.post(write(state_of(slot), &LIVE.to_le_bytes())).await?,
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Another living client that has the entry open.
+    async fn opener(&self, slot: usize) -> Result<Option<ClientId>, FabricError> {
+        for resident in client_table::residents(self.client).await? {
+            let other = resident.client != self.client.fabric().identity();
+            if other
+                && resident.open & (1 << slot) != 0
+                && self.client.fabric().revoke(resident.client).await? == Revocation::Alive
+            {
+                return Ok(Some(resident.client));
             }
         }
         Ok(None)
     }
 
     /// Makes a reserved index findable, with its root. [1 RT]
-    pub async fn publish<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        entry: &Entry,
-        root: u64,
-    ) -> Result<(), FabricError> {
+    pub async fn publish(&self, entry: &Entry, root: u64) -> Result<(), FabricError> {
         let (root, live) = (root.to_le_bytes(), LIVE.to_le_bytes());
-        let state = at(usize::from(entry.slot)).part::<u64>(0);
-        client.post(write(entry.root(), &root).then(write(state, &live))).await.map(|_| ())
+        let state = state_of(usize::from(entry.slot));
+        self.client.post(write(entry.root(), &root).then(write(state, &live))).await.map(|_| ())
     }
 
     /// Takes the name out of the directory, unless a living client other than this one has the index open.
-    /// The entry stays taken until [`erase`](Self::erase). `Err(resident)`: who has it open.
-    pub async fn retire<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        entry: &Entry,
-    ) -> Result<Result<(), ClientId>, FabricError> {
-        let state = at(usize::from(entry.slot)).part::<u64>(0);
-        client.post(write(state, &DROPPING.to_le_bytes())).await?;
-        for resident in client_table::residents(client).await? {
-            let other = resident.client != client.fabric().identity();
-            if other
-                && resident.open & entry.open_bit() != 0
-                && client.fabric().revoke(resident.client).await? == Revocation::Alive
-            {
-                client.post(write(state, &LIVE.to_le_bytes())).await?;
-                return Ok(Err(resident.client));
+    /// The entry stays taken until [`erase`](Self::erase). `Err(client)`: who has it open.
+    pub async fn retire(&self, entry: &Entry) -> Result<Result<(), ClientId>, FabricError> {
+        let slot = usize::from(entry.slot);
+        self.client.post(write(state_of(slot), &DROPPING.to_le_bytes())).await?;
+        match self.opener(slot).await? {
+            None => Ok(Ok(())),
+            Some(opener) => {
+                self.client.post(write(state_of(slot), &LIVE.to_le_bytes())).await?;
+                Ok(Err(opener))
             }
         }
-        Ok(Ok(()))
     }
 
     /// Frees the entry of a retired index, once its chunks are given back. [1 RT]
-    pub async fn erase<F: Fabric>(&self, client: &Client<F>, entry: &Entry) -> Result<(), FabricError> {
-        client.post(write(at(usize::from(entry.slot)).part::<u64>(0), &FREE.to_le_bytes())).await
+    pub async fn erase(&self, entry: &Entry) -> Result<(), FabricError> {
+        self.client.post(write(state_of(usize::from(entry.slot)), &FREE.to_le_bytes())).await
     }
+}
+
+impl<F: Fabric> Drop for Locked<'_, F> {
+    /// The operation failed or was cancelled.
+    fn drop(&mut self) {
+        if self.held {
+            self.client.post_detached(self.release());
+        }
+    }
+}
+
+impl<F: Fabric> std::fmt::Debug for Locked<'_, F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Locked").field("mine", &self.mine).finish_non_exhaustive()
+    }
+}
+
+/// The state word of an entry.
+fn state_of(slot: usize) -> Remote<u64> {
+    at(slot).part(0)
 }
 
 /// Whether the index of `entry` still is the one that has the entry. [1 RT]

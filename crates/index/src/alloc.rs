@@ -47,15 +47,21 @@ impl Allocator {
                 return Ok(object);
             }
             let (chunk, used) = self.take_chunk(client).await?;
-            let mut state = self.state();
-            match state.chunk {
+            if let Some((chunk, used)) = self.install(chunk, used) {
                 // Another client of this compute node was faster: its chunk is used up first.
-                Some((other, at)) if at + self.object_bytes <= CHUNK_BYTES => {
-                    let rest = (used..=CHUNK_BYTES - self.object_bytes).step_by(self.object_bytes as usize);
-                    state.spare.extend(rest.map(|at| chunk.start().part::<T>(at).word()));
-                    state.chunk = Some((other, at));
-                }
-                _ => state.chunk = Some((chunk, used)),
+                chunks::leave_rest(client, chunk, self.entry, used).await?;
+            }
+        }
+    }
+
+    /// Takes a chunk into use, or gives it back where there is room in another.
+    fn install(&self, chunk: Chunk, used: u64) -> Option<(Chunk, u64)> {
+        let mut state = self.state();
+        match state.chunk {
+            Some((_, at)) if at + self.object_bytes <= CHUNK_BYTES => Some((chunk, used)),
+            _ => {
+                state.chunk = Some((chunk, used));
+                None
             }
         }
     }

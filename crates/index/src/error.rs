@@ -37,13 +37,13 @@ pub enum IndexError {
         /// What is wrong with it.
         what: String,
     },
-    /// A living client holds a lock for too long.
+    /// Living clients had a lock for too long, one or several in turn.
     LockHeld {
         /// The operation that waited.
         operation: &'static str,
-        /// Who holds it.
-        holder: ClientId,
-        /// For how long, in milliseconds.
+        /// Who has it now, where the lock tells.
+        holder: Option<ClientId>,
+        /// For how long this client waited, in milliseconds.
         waited_ms: u64,
     },
     /// A loop came to its bound: other clients changed the tree faster than this one could follow.
@@ -61,6 +61,11 @@ pub enum IndexError {
     BadName(String),
     /// The directory entry is of another kind, or of another version of the format.
     WrongFormat(String),
+    /// Another index of the pool has locks of another width in the same memory.
+    MixedLocks {
+        /// That index.
+        other: String,
+    },
     /// The index is open elsewhere.
     InUse {
         /// The index.
@@ -93,11 +98,15 @@ impl fmt::Display for IndexError {
                 "{operation}: the node at {at} is damaged: {what}; run `farwood check` for all of the damage, and load \
                  the index again"
             ),
-            Self::LockHeld { operation, holder, waited_ms } => write!(
-                f,
-                "{operation}: client {holder} is alive and has held a lock for {waited_ms} ms; resume or end its process \
-                 (`farwood stat` names it)"
-            ),
+            Self::LockHeld { operation, holder, waited_ms } => {
+                let holder =
+                    holder.map_or_else(|| "a client".to_owned(), |holder| format!("client {holder}"));
+                write!(
+                    f,
+                    "{operation}: waited {waited_ms} ms for a lock that {holder} has, which is alive; resume or end \
+                     its process (`farwood stat` names it)"
+                )
+            }
             Self::Exhausted { operation, tries } => {
                 write!(f, "{operation}: gave up after {tries} tries under contention; try again")
             }
@@ -113,6 +122,11 @@ impl fmt::Display for IndexError {
                     "there already is an index '{name}' in the pool; choose another name, or `farwood drop` it"
                 )
             }
+            Self::MixedLocks { other } => write!(
+                f,
+                "index '{other}' has locks of another width in the same memory of this pool, and a lock's word is of \
+                 one width: create the index in a pool of its own"
+            ),
             Self::InUse { name, client } => {
                 write!(f, "client {client} has the index '{name}' open; end that client first")
             }

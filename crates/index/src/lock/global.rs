@@ -127,6 +127,11 @@ impl GlobalLock {
         cas(self.word, holder.word(), LockWord::held_by(me).word())
     }
 
+    /// Frees the lock if `holder` has it.
+    pub fn free_from(&self, holder: LockWord) -> farwood_fabric::Cas {
+        cas(self.word, holder.word(), LockWord::FREE.word())
+    }
+
     /// Who holds the lock, by the word that was found; packed locks do not tell whom to revoke.
     pub fn holder(&self, found: u64) -> Option<ClientId> {
         match self.width {

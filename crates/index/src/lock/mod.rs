@@ -187,8 +187,15 @@ impl NodeLocks {
             {
                 return Ok(());
             }
-            wait.end(client.fabric(), operation, lock.holder(found))?;
+            wait.end(operation, lock.holder(found))?;
         }
+    }
+
+    /// The verb that frees a lock if this compute node has it; `None` where another of its clients may have it.
+    fn take_back<F: Fabric>(&self, lock: GlobalLock, client: &Client<F>) -> Option<farwood_fabric::Cas> {
+        let mine = LockWord::held_by(client.fabric().identity());
+        let certain = self.options.local != LocalLocks::None && self.options.width == LockWidth::Word;
+        certain.then(|| lock.free_from(mine))
     }
 
     /// Takes the lock over from `holder` if it is gone for good: first it is revoked, then its lock is broken.
@@ -235,17 +242,11 @@ impl Wait {
     }
 
     /// Ends the wait after [`PATIENCE`].
-    fn end(
-        &self,
-        fabric: &impl Fabric,
-        operation: &'static str,
-        holder: Option<ClientId>,
-    ) -> Result<(), IndexError> {
+    fn end(&self, operation: &'static str, holder: Option<ClientId>) -> Result<(), IndexError> {
         let waited = self.now - self.since;
         if waited < PATIENCE {
             return Ok(());
         }
-        let holder = holder.unwrap_or(fabric.identity());
         Err(IndexError::LockHeld { operation, holder, waited_ms: waited / 1_000_000 })
     }
 }
@@ -276,8 +277,11 @@ impl<'a, F: Fabric> Held<'a, F> {
     pub async fn give_up(self) -> Result<(), IndexError> {
         let client = self.client;
         let (unlock, local) = self.release();
-        if let Some(unlock) = unlock {
-            client.post(unlock).await?;
+        if let Some(unlock) = unlock
+            && let Err(error) = client.post(unlock).await
+        {
+            local.failed().await;
+            return Err(error.into());
         }
         local.complete();
         Ok(())
@@ -315,10 +319,22 @@ impl<F: Fabric> LocalRelease<'_, F> {
         }
         self.hand_over = false;
     }
+
+    /// The post failed, and whether the unlock was executed is unknown. The lock is released if this compute node
+    /// still has it, which is for certain only where its clients take turns; where they do not, the lock stays
+    /// until this compute node leaves the pool. [1 RT]
+    pub async fn failed(mut self) {
+        self.hand_over = false;
+        if let Some(take_back) = self.held.locks.take_back(self.held.lock, self.held.client) {
+            // The fabric has failed already, and its first error is the one to report.
+            let _ = self.held.client.post(take_back).await;
+        }
+    }
 }
 
 impl<F: Fabric> Drop for LocalRelease<'_, F> {
-    /// The post of the write-back failed or was cancelled: the unlock follows it on the same queue pair.
+    /// The operation was cancelled. An unlock that was posted is on its way; one that was saved for the next
+    /// client follows the write-back on the same queue pair.
     fn drop(&mut self) {
         if self.hand_over {
             self.held.client.post_detached(self.held.unlock());

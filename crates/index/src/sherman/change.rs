@@ -6,8 +6,8 @@ use super::node::RawNode;
 use super::options::WriteBack;
 use super::{Sherman, Way};
 use crate::error::IndexError;
-use crate::lock::Held;
-use farwood_fabric::{Chain, Client, Fabric, Remote, write};
+use crate::lock::{Held, LocalRelease};
+use farwood_fabric::{Chain, Client, Fabric, FabricError, Remote, write};
 
 impl Sherman {
     /// Stores `value` under `key`; yields whether the key was there before.
@@ -134,12 +134,12 @@ impl Sherman {
         key: &[u8],
         way: &mut Way,
     ) -> Result<Remote<RawNode>, IndexError> {
+        way.restarts.again(client).await?;
         if let Whereabouts::Right(sibling) = whereabouts {
             client.note(|costs| costs.moved += 1);
             return Ok(sibling);
         }
         self.forget(client, key);
-        way.restarts.again(client).await?;
         match self.descend(client, key, level).await? {
             Some(at) => Ok(at),
             None => Err(damaged(
@@ -160,18 +160,27 @@ impl Sherman {
         bytes: &[u8],
     ) -> Result<(), IndexError> {
         let (unlock, local) = held.release();
-        match self.options.write_back {
-            WriteBack::Combined => {
-                client.post(write(to, bytes).then_maybe(unlock)).await?;
-            }
-            WriteBack::Alone => {
-                client.post(write(to, bytes)).await?;
-                if let Some(unlock) = unlock {
-                    client.post(unlock).await?;
-                }
-            }
+        let written = match (self.options.write_back, unlock) {
+            (WriteBack::Combined, unlock) => client.post(write(to, bytes).then_maybe(unlock)).await.map(drop),
+            (WriteBack::Alone, None) => client.post(write(to, bytes)).await,
+            (WriteBack::Alone, Some(unlock)) => match client.post(write(to, bytes)).await {
+                Ok(()) => client.post(unlock).await.map(drop),
+                failed => failed,
+            },
+        };
+        self.released(local, written).await
+    }
+
+    /// Ends a release whose post was answered, or failed.
+    pub(super) async fn released<F: Fabric>(
+        &self,
+        local: LocalRelease<'_, F>,
+        written: Result<(), FabricError>,
+    ) -> Result<(), IndexError> {
+        match written {
+            Ok(()) => local.complete(),
+            Err(_) => local.failed().await,
         }
-        local.complete();
-        Ok(())
+        Ok(written?)
     }
 }

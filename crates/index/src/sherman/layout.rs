@@ -16,11 +16,14 @@
 //!                   two-level leaf: entries in any order, free ones among them (below)
 //! last 4            rear version
 //!
+//! Entries begin at the next multiple of 4 and are padded to one (shown as p), so that no version straddles two
+//! words: a version is whole, or 32 bits would count for less.
+//!
 //! entry of a two-level leaf, under versions        under a hash
 //! +  0         4    version                        +  0      8   hash
 //! +  4         K    key                            +  8      K   key
-//! +  4 + K     V    value                          +  8 + K  V   value
-//! +  4 + K + V 4    version
+//! +  4 + K     V+p  value                          +  8 + K  V+p value
+//! last 4            version
 //! ```
 //!
 //! The lowest possible key, all bytes zero, needs no mark: it is the lower fence of the leftmost nodes. Every
@@ -57,6 +60,14 @@ pub(super) const POINTER_BYTES: usize = 8;
 const REAR_BYTES: usize = 4;
 /// Guard bytes of a two-level entry, in front of the key, per scheme.
 const ENTRY_FRONT: [usize; 2] = [4, 8];
+
+/// Bytes of a version, and the alignment that keeps it within one word.
+const VERSION_BYTES: usize = 4;
+
+/// Where entries or children begin.
+const fn body_of(key_bytes: usize) -> usize {
+    (LOWER + 2 * key_bytes).next_multiple_of(VERSION_BYTES)
+}
 
 /// Sizes, scheme and derived offsets of one tree's nodes. Fixed when the tree is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,12 +126,12 @@ impl Layout {
             return refuse(format!("nodes have a multiple of 64 bytes, 256 B to 256 KiB; not {node_bytes}"));
         }
         let guards = if leaves == Leaves::TwoLevel { checksum::GUARD_BYTES } else { 0 };
-        let entry_bytes = key_bytes + value_bytes + guards;
-        let room = node_bytes.saturating_sub(LOWER + 2 * key_bytes + REAR_BYTES);
+        let entry_bytes = (key_bytes + value_bytes).next_multiple_of(VERSION_BYTES) + guards;
+        let room = node_bytes.saturating_sub(body_of(key_bytes) + REAR_BYTES);
         let leaf_capacity = room / entry_bytes;
         let inner_capacity = room.saturating_sub(POINTER_BYTES) / (key_bytes + POINTER_BYTES);
         if leaf_capacity.min(inner_capacity) < CAPACITY_MIN {
-            let needed = LOWER + 2 * key_bytes + REAR_BYTES + CAPACITY_MIN * entry_bytes.max(key_bytes + 16);
+            let needed = body_of(key_bytes) + REAR_BYTES + CAPACITY_MIN * entry_bytes.max(key_bytes + 16);
             return refuse(format!(
                 "nodes of {node_bytes} bytes have room for {leaf_capacity} entries of {entry_bytes} bytes, and \
                  must have room for {CAPACITY_MIN}: choose at least {} bytes a node",
@@ -150,7 +161,7 @@ impl Layout {
     /// Where entries or children begin.
     #[inline]
     pub(super) fn body(&self) -> usize {
-        LOWER + 2 * self.key_bytes
+        body_of(self.key_bytes)
     }
 
     /// The bytes of leaf entry `slot`, guards and all.
@@ -207,6 +218,27 @@ impl Layout {
 }
 
 const _: () = assert!(LOWER == INDEX + 8 && SIBLING == VERSION + 4 && COUNT + 2 == VERSION);
+const _: () = assert!(NODE_BYTES.start.is_multiple_of(VERSION_BYTES) && ENTRY_FRONT[0] == VERSION_BYTES);
 const _: () = assert!(ENTRY_FRONT[0] * 2 == versions::ENTRY_GUARD_BYTES);
 const _: () = assert!(ENTRY_FRONT[1] == checksum::GUARD_BYTES);
 const _: () = assert!(versions::ENTRY_GUARD_BYTES == checksum::GUARD_BYTES, "entries are of one size");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_version_straddles_two_words() {
+        for (key_bytes, value_bytes) in [(8, 8), (9, 8), (16, 5), (13, 0), (28, 8), (11, 3)] {
+            let sizes = Sizes { key_bytes, value_bytes, node_bytes: 1024 };
+            let layout = Layout::new(sizes, Leaves::TwoLevel, Consistency::Versions, 1).expect("they fit");
+            for slot in 0..layout.leaf_capacity {
+                let entry = layout.entry(slot);
+                assert!(entry.start.is_multiple_of(4) && entry.end.is_multiple_of(4), "{sizes:?}");
+                assert!(layout.entry_value(slot).end <= entry.end - VERSION_BYTES);
+                assert!(entry.end <= 1024 - REAR_BYTES);
+            }
+            assert!(layout.child(layout.inner_capacity).end <= 1024 - REAR_BYTES);
+        }
+    }
+}

@@ -68,22 +68,23 @@ impl Sherman {
         let parameters = encode(&config, consistency);
         let directory = directory::lock(client).await?;
         let created = Self::create_locked(client, &directory, name, parameters).await;
-        directory.unlock(client).await?;
+        directory.unlock().await?;
         let entry = created?;
         Self::assemble(client, entry, cache_bytes).await
     }
 
     async fn create_locked<F: Fabric>(
         client: &Client<F>,
-        directory: &Locked,
+        directory: &Locked<'_, F>,
         name: &str,
         parameters: [u8; PARAMETER_BYTES],
     ) -> Result<Entry, IndexError> {
         if directory::find(client, name).await?.is_some() {
             return Err(IndexError::IndexExists(name.to_owned()));
         }
+        refuse_mixed_locks(client, &parameters).await?;
         let new = NewEntry { name, kind: KIND, format: FORMAT, parameters };
-        let entry = directory.reserve(client, &new).await?;
+        let entry = directory.reserve(&new).await?;
         // What a client that died while it created or dropped an index here may have left.
         free_chunks(client, entry.slot).await?;
         let (layout, _) = decode(&entry)?;
@@ -94,7 +95,7 @@ impl Sherman {
         let at: Remote<RawNode> = allocator.allocate(client).await?;
         client.post(write(at, root.bytes())).await?;
         allocator.leave(client).await?;
-        directory.publish(client, &entry, at.word()).await?;
+        directory.publish(&entry, at.word()).await?;
         Ok(entry)
     }
 
@@ -158,23 +159,40 @@ impl Sherman {
 pub async fn drop_index<F: Fabric>(client: &Client<F>, name: &str) -> Result<(), IndexError> {
     let directory = directory::lock(client).await?;
     let dropped = drop_locked(client, &directory, name).await;
-    directory.unlock(client).await?;
+    directory.unlock().await?;
     dropped
 }
 
 async fn drop_locked<F: Fabric>(
     client: &Client<F>,
-    directory: &Locked,
+    directory: &Locked<'_, F>,
     name: &str,
 ) -> Result<(), IndexError> {
     let Some(entry) = directory::find(client, name).await? else {
         return Err(IndexError::NoSuchIndex(name.to_owned()));
     };
-    if let Err(other) = directory.retire(client, &entry).await? {
+    if let Err(other) = directory.retire(&entry).await? {
         return Err(IndexError::InUse { name: name.to_owned(), client: other });
     }
     free_chunks(client, entry.slot).await?;
-    directory.erase(client, &entry).await?;
+    directory.erase(&entry).await?;
+    Ok(())
+}
+
+/// The lock tables are the pool's: a word of them holds one 64-bit lock or four of 16 bits, and releasing one
+/// would erase the others.
+async fn refuse_mixed_locks<F: Fabric>(
+    client: &Client<F>,
+    parameters: &[u8; PARAMETER_BYTES],
+) -> Result<(), IndexError> {
+    const MEMORY: usize = 14;
+    const WIDTH: usize = 15;
+    for other in directory::list(client).await? {
+        let theirs = &other.parameters;
+        if other.kind == KIND && theirs[MEMORY] == parameters[MEMORY] && theirs[WIDTH] != parameters[WIDTH] {
+            return Err(IndexError::MixedLocks { other: other.name });
+        }
+    }
     Ok(())
 }
 

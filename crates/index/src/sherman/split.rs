@@ -62,13 +62,15 @@ impl Sherman {
         (sibling, right): (Remote<RawNode>, &[u8]),
     ) -> Result<(), IndexError> {
         if at.node() != sibling.node() || self.options.write_back == WriteBack::Alone {
-            client.post(write(sibling, right)).await?;
+            if let Err(error) = client.post(write(sibling, right)).await {
+                held.give_up().await?;
+                return Err(error.into());
+            }
             return self.write_back(client, held, at.part(0), node).await;
         }
         let (unlock, local) = held.release();
-        client.post(write(sibling, right).then(write(at, node)).then_maybe(unlock)).await?;
-        local.complete();
-        Ok(())
+        let written = client.post(write(sibling, right).then(write(at, node)).then_maybe(unlock)).await;
+        self.released(local, written.map(drop)).await
     }
 
     /// Enters a split-off node in its parent at `level`, splitting upwards as far as need be.

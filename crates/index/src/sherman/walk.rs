@@ -16,7 +16,7 @@ use super::options::Leaves;
 use crate::error::IndexError;
 use crate::key::compare;
 use crate::lock::GlobalLock;
-use farwood_fabric::{Checked, Client, Fabric, NodeId, Remote, Torn, Words, read_bytes};
+use farwood_fabric::{Checked, Client, Fabric, LockWord, NodeId, Remote, Torn, Words, read, read_bytes};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,6 +25,10 @@ use std::fmt;
 const TORN_TRIES_MAX: usize = 100;
 /// Problems that are reported one by one.
 const PROBLEMS_MAX: usize = 1000;
+/// Looks at a lock that is held before it counts as left.
+const LOCK_LOOKS_MAX: usize = 100;
+/// Pause between two of them, nanoseconds.
+const LOCK_LOOK_PAUSE: u64 = 100_000;
 /// Bytes of a lock table that are read at a time.
 const TABLE_BYTES_PER_READ: usize = 1024;
 
@@ -191,7 +195,8 @@ impl Sherman {
         }
     }
 
-    /// Every lock of every table must be free.
+    /// Every lock of every table must be free, or come free soon: the table serves all indexes of the pool, and
+    /// others may be busy.
     async fn walk_locks<F: Fabric>(&self, client: &Client<F>, walk: &mut Walk) -> Result<(), IndexError> {
         for node in 0..client.fabric().shape().nodes {
             let table = GlobalLock::at(self.options.lock, NodeId(node), 0).word();
@@ -200,19 +205,34 @@ impl Sherman {
                 let length = TABLE_BYTES_PER_READ.min(bytes - offset);
                 let words = client.post(read_bytes(table.part::<Words>(offset as u64), length)).await?;
                 let Ok(words) = words.check(&()) else { unreachable!("words are whole") };
-                for (at, word) in words.chunks_exact(8).enumerate() {
-                    if word != [0; 8] {
-                        let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
-                        let lock = offset / 8 + at;
-                        let holder = farwood_fabric::LockWord::from_word(word).holder();
+                for (at, word) in words.chunks_exact(8).enumerate().filter(|(_, word)| *word != [0; 8]) {
+                    let at = offset + 8 * at;
+                    let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+                    if !comes_free(client, table.part(at as u64)).await? {
+                        let holder = LockWord::from_word(word).holder();
                         let holder = holder.map_or_else(|| format!("{word:#x}"), |holder| holder.to_string());
-                        walk.problem(format!("lock word {lock} of node {node}"), format!("held by {holder}"));
+                        walk.problem(
+                            format!("lock word {} of node {node}", at / 8),
+                            format!("held by {holder}"),
+                        );
                     }
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Whether a lock's word is free at one of several looks.
+async fn comes_free<F: Fabric>(client: &Client<F>, word: Remote<u64>) -> Result<bool, IndexError> {
+    for _ in 0..LOCK_LOOKS_MAX {
+        let Ok(found) = client.post(read(word)).await?.check(&()) else { unreachable!("words are whole") };
+        if found.word() == 0 {
+            return Ok(true);
+        }
+        client.fabric().sleep(LOCK_LOOK_PAUSE).await;
+    }
+    Ok(false)
 }
 
 fn check_header(node: &Copy<'_>, at: Remote<RawNode>, level: u8, lower: &[u8], walk: &mut Walk) {

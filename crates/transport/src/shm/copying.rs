@@ -63,10 +63,9 @@
 //!
 //! A WRITE that has been copied may still sit in the store buffer of its core. A later READ *by the same client*
 //! of other words can be served before that (store-load reordering, the one that TSO allows): two clients that
-//! each write one word and then read the other's may both see the old value. On a network card a completed
-//! WRITE is seen by whatever arrives afterwards. A fabric that promises this needs
-//! `std::sync::atomic::fence(SeqCst)` at the end of each post that held a WRITE and no later atomic; the atomics
-//! of [`Mapping`](super::Mapping) are SeqCst and order by themselves on x86.
+//! each write one word and then read the other's may both see the old value. On a network card an executed WRITE
+//! is seen by whatever arrives afterwards. So the fabric puts a `fence(SeqCst)` between a WRITE and the next READ
+//! of its doorbell, and at the end of a doorbell that holds a WRITE and no READ after it.
 
 #[cfg(test)]
 mod tests {

@@ -16,7 +16,7 @@
 //! taken it. A sender that dies between filling a slot and moving the tail leaves a hint that the next one
 //! corrects.
 
-use super::sys::{Access, Mapping};
+use super::sys::{Access, Mapping, monotonic_nanoseconds};
 use farwood_fabric::superblock::{TRANSPORT_BYTES, TRANSPORT_OFFSET};
 use std::thread;
 
@@ -27,6 +27,8 @@ const FIRST_SLOT: u64 = TRANSPORT_OFFSET + 64;
 const FULL: u64 = 1 << 32;
 const LAP_SHIFT: u32 = 33;
 const LAPS: u64 = 1 << 31;
+/// How long a sender waits for room, nanoseconds.
+const PATIENCE: u64 = 10_000_000_000;
 
 /// One memory node's queue.
 pub(super) struct Immediates<'a> {
@@ -47,8 +49,9 @@ impl<'a> Immediates<'a> {
         Self { memory }
     }
 
-    /// Adds an immediate; waits while the queue is full.
-    pub(super) fn send(&self, immediate: u32) -> Result<(), Access> {
+    /// Adds an immediate; waits while the queue is full. `Ok(false)`: it stayed full for ten seconds.
+    pub(super) fn send(&self, immediate: u32) -> Result<bool, Access> {
+        let deadline = monotonic_nanoseconds() + PATIENCE;
         loop {
             let ticket = self.memory.load(TAIL)?;
             let empty = empty(ticket);
@@ -56,13 +59,16 @@ impl<'a> Immediates<'a> {
                 self.memory.compare_exchange(slot_of(ticket), empty, empty | FULL | u64::from(immediate))?;
             if found == empty {
                 self.memory.compare_exchange(TAIL, ticket, ticket + 1)?;
-                return Ok(());
+                return Ok(true);
             }
             if found & !(FULL - 1) == empty | FULL {
                 // Filled by another, who has not moved the tail yet, or never will.
                 self.memory.compare_exchange(TAIL, ticket, ticket + 1)?;
             } else {
-                // Full since the lap before: the receiver is behind.
+                // Full since the lap before: the receiver is behind, or gone.
+                if monotonic_nanoseconds() > deadline {
+                    return Ok(false);
+                }
                 thread::yield_now();
             }
         }

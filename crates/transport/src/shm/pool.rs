@@ -167,7 +167,7 @@ impl ShmPool {
     }
 }
 
-/// Takes a slot of the client table: one whose lock in the presence file is free, which proves that nobody else
+/// Takes a slot of the client table: one whose presence lock is free, which proves that nobody else
 /// has it, or that whoever had it is gone.
 fn enter(nodes: &Nodes, presence: &Presence) -> Result<ClientId, ShmError> {
     let client = Client::new(Nameless(nodes));
@@ -288,8 +288,11 @@ impl Nodes {
                 let (mapping, offset) = self.place(at, data.len())?;
                 mapping.write_up(offset, &payload[data.clone()]).map_err(fault(data.len()))?;
                 match immediate {
-                    Some(immediate) => Immediates::of(mapping).send(*immediate).map_err(fault(8)),
-                    None => Ok(()),
+                    Some(immediate) if !Immediates::of(mapping).send(*immediate).map_err(fault(8))? => {
+                        let why = "its server takes no messages".to_owned();
+                        Err(FabricError::NodeLost { node: at.node(), why })
+                    }
+                    _ => Ok(()),
                 }
             }
             Op::Cas { compare, swap, old } => {
@@ -380,7 +383,7 @@ impl Fabric for ShmFabric {
         self.pool.nodes.sleep(nanoseconds)
     }
 
-    /// A client is gone when the kernel has dropped its process's lock in the presence file, which it does only
+    /// A client is gone when the kernel has dropped its process's presence lock, which it does only
     /// when all threads of the process have stopped.
     async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
         let table = Client::new(self);
