@@ -1,4 +1,7 @@
-//! What the tests of whole systems share: the fabrics as harnesses of the testkit. Nothing depends on this room.
+//! What the tests of whole systems share: the fabrics as harnesses of the testkit, and Sherman as its checks see it.
+//! Nothing depends on this room.
 #![forbid(unsafe_code)]
 
+pub mod seeds;
+pub mod sherman;
 pub mod shm;

@@ -6,16 +6,18 @@
 //! Both exist to show that the litmus programs and the contract notice.
 
 mod execute;
+mod flight;
 mod time;
 
 use crate::harness::{self, Chance, Harness, ServerHarness};
-use execute::Lingering;
+use execute::{Lingering, Writing};
 use farwood_fabric::client_table::{self, CLIENTS_MAX};
 use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
 use farwood_fabric::{
-    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LocalMemory, Memory, NodeId,
-    PoolShape, Revocation, Server,
+    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LocalMemory, Memory, NodeId, Op,
+    PoolShape, Request, Revocation, Server,
 };
+use flight::{Flight, Orphan, PostId};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
@@ -60,6 +62,10 @@ pub struct Faults {
     pub writes: Copying,
     /// Aligned bytes that are copied at once where a transfer is cut up. Less than 8 breaks every fabric's promise.
     pub piece_bytes: usize,
+    /// A READ that saw part of a WRITE's new bytes stays behind that WRITE: with both copied upward, NICs do this.
+    pub reads_stay_behind: bool,
+    /// Posts with atomics are done when they return: nobody can drop one half-way. Shared memory does this.
+    pub atomics_at_once: bool,
     /// A READ chained behind an atomic or a READ is executed before it.
     pub read_overtakes: bool,
     /// Of two WRITEs in a chain the later lands first.
@@ -78,6 +84,8 @@ impl Faults {
         reads: Copying::Whole,
         writes: Copying::Whole,
         piece_bytes: 8,
+        reads_stay_behind: false,
+        atomics_at_once: false,
         read_overtakes: false,
         write_overtakes: false,
         write_lingers: false,
@@ -164,6 +172,15 @@ struct State {
     /// Deadlines of those who sleep, and how many have each.
     sleepers: BTreeMap<u64, usize>,
     lingering: VecDeque<Lingering>,
+    /// WRITEs that are being copied, where READs stay behind them.
+    writing: BTreeMap<u64, Writing>,
+    /// Posts that nobody waits for any more.
+    orphans: Vec<Orphan>,
+    /// The same by connection, those that are just being executed included.
+    orphaned: BTreeSet<PostId>,
+    /// Posts so far; connections so far.
+    posts: u64,
+    connections: u64,
     /// Words at which an atomic is between its load and its store.
     busy: BTreeSet<Address>,
     chance: Chance,
@@ -215,6 +232,11 @@ impl Loopback {
             progress: 0,
             sleepers: BTreeMap::new(),
             lingering: VecDeque::new(),
+            writing: BTreeMap::new(),
+            orphans: Vec::new(),
+            orphaned: BTreeSet::new(),
+            posts: 0,
+            connections: 0,
             busy: BTreeSet::new(),
             chance: Chance::new(settings.seed),
         };
@@ -227,10 +249,18 @@ impl Loopback {
         self.0.state.borrow_mut().clients.remove(&client);
     }
 
+    /// Another client of the compute node that `client` belongs to.
+    pub fn sibling(&self, client: &Client<LoopbackFabric>) -> Client<LoopbackFabric> {
+        let fabric = client.fabric();
+        self.connect(fabric.identity, fabric.member.clone())
+    }
+
     /// A client of compute node `identity`, which it keeps in the pool if it is a member.
     fn connect(&self, identity: ClientId, member: Option<Rc<Member>>) -> Client<LoopbackFabric> {
         let (world, failure) = (Rc::clone(&self.0), RefCell::new(None));
-        Client::new(LoopbackFabric { world, identity, member, failure })
+        world.state.borrow_mut().connections += 1;
+        let connection = world.state.borrow().connections;
+        Client::new(LoopbackFabric { world, identity, connection, member, failure })
     }
 
     /// Enters a new compute node into the pool.
@@ -289,7 +319,7 @@ impl Harness for Loopback {
     }
 
     fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
-        harness::poll_to_end(work)
+        time::drive(work)
     }
 
     fn together<T: Send>(
@@ -332,6 +362,7 @@ impl ServerHarness for Loopback {
 pub struct LoopbackFabric {
     world: Rc<World>,
     identity: ClientId,
+    connection: u64,
     /// Keeps the compute node in the pool; none for those who act for the pool itself.
     member: Option<Rc<Member>>,
     /// What became of a detached post.
@@ -348,6 +379,12 @@ impl LoopbackFabric {
     }
 }
 
+impl LoopbackFabric {
+    fn flight(&self, doorbell: Doorbell) -> Flight {
+        Flight::new(&self.world, self.connection, self.identity, doorbell)
+    }
+}
+
 impl Fabric for LoopbackFabric {
     fn capabilities(&self) -> &Capabilities {
         &self.world.settings.promises
@@ -361,24 +398,32 @@ impl Fabric for LoopbackFabric {
         self.identity
     }
 
-    async fn submit(&self, mut doorbell: Doorbell) -> Result<Doorbell, FabricError> {
+    async fn submit(&self, doorbell: Doorbell) -> Result<Doorbell, FabricError> {
         self.admit()?;
         if self.world.settings.bug == Some(Bug::CancelTakesBack) {
             Turn::new(&self.world).await;
         }
-        self.world.execute(self.identity, &mut doorbell).await?;
+        let atomic = |request: &Request| !matches!(request.op, Op::Read { .. } | Op::Write { .. });
+        if self.world.settings.faults.atomics_at_once && doorbell.requests().iter().any(atomic) {
+            return time::drive(self.flight(doorbell));
+        }
+        let doorbell = self.flight(doorbell).await?;
         self.world.maybe_turn().await;
         Ok(doorbell)
     }
 
-    fn submit_detached(&self, mut doorbell: Doorbell) -> Option<Doorbell> {
-        if self.world.settings.bug != Some(Bug::DetachedLost) {
-            let executed = harness::poll_to_end(self.world.execute(self.identity, &mut doorbell));
-            if self.world.settings.bug != Some(Bug::DetachedFailureSilent) {
-                *self.failure.borrow_mut() = executed.err();
-            }
+    fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell> {
+        if self.world.settings.bug == Some(Bug::DetachedLost) {
+            return Some(doorbell);
         }
-        Some(doorbell)
+        // What can be wrong with a doorbell is found before anything of it is executed.
+        if let Err(failure) = self.world.check_all(&doorbell) {
+            if self.world.settings.bug != Some(Bug::DetachedFailureSilent) {
+                *self.failure.borrow_mut() = Some(failure);
+            }
+            return Some(doorbell);
+        }
+        self.flight(doorbell).or_orphan()?.ok()
     }
 
     fn now(&self) -> u64 {

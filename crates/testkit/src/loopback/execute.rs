@@ -3,7 +3,7 @@
 use super::time::Turn;
 use super::{Bug, Copying, World};
 use farwood_fabric::{Address, Capability, ClientId, Doorbell, FabricError, Link, Op, Request};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -18,6 +18,13 @@ pub(super) struct Lingering {
     due: u64,
 }
 
+/// A WRITE that is being copied upward.
+pub(super) struct Writing {
+    at: Address,
+    bytes: usize,
+    placed: usize,
+}
+
 impl World {
     /// Executes the chains of a doorbell, one after the other.
     pub(super) async fn execute(
@@ -25,10 +32,8 @@ impl World {
         by: ClientId,
         doorbell: &mut Doorbell,
     ) -> Result<(), FabricError> {
+        self.check_all(doorbell)?;
         let (requests, payload) = doorbell.parts_mut();
-        for request in requests.iter() {
-            self.check(request)?;
-        }
         self.progress();
         self.land(by, requests);
         for chain in requests.chunk_by_mut(|_, next| next.link != Link::First) {
@@ -59,6 +64,11 @@ impl World {
                 order.swap(second - 1, second);
             }
         }
+    }
+
+    /// Whether a doorbell can be executed.
+    pub(super) fn check_all(&self, doorbell: &Doorbell) -> Result<(), FabricError> {
+        doorbell.requests().iter().try_for_each(|request| self.check(request))
     }
 
     fn check(&self, request: &Request) -> Result<(), FabricError> {
@@ -126,9 +136,13 @@ impl World {
             Some(Bug::ReadShort) if into.len() > 8 => into.len() - 8,
             _ => into.len(),
         };
+        let mut behind = BTreeSet::new();
         for piece in self.pieces(self.settings.faults.reads, at, wanted) {
             if piece.start != 0 || piece.end != wanted {
                 self.maybe_turn().await;
+            }
+            while self.would_overtake(at, &piece, &mut behind) {
+                Turn::new(self).await;
             }
             self.load(at, piece.start, &mut into[piece]);
         }
@@ -141,16 +155,58 @@ impl World {
             state.lingering.push_back(Lingering { by, at, bytes: bytes.to_vec(), due });
             return;
         }
+        let number = self.begin_write(at, bytes.len());
         for piece in self.pieces(self.settings.faults.writes, at, bytes.len()) {
             if piece.start != 0 || piece.end != bytes.len() {
                 self.maybe_turn().await;
             }
-            self.store(at, piece.start, &bytes[piece]);
+            self.store(at, piece.start, &bytes[piece.clone()]);
+            self.advance_write(number, piece.end);
         }
         let unaligned = !(at.offset() as usize + bytes.len()).is_multiple_of(8);
         if self.settings.bug == Some(Bug::NeighbourSpoiled) && unaligned {
             self.store(at, bytes.len(), &[0]);
         }
+    }
+
+    fn begin_write(&self, at: Address, bytes: usize) -> u64 {
+        let mut state = self.state.borrow_mut();
+        let number = state.posts;
+        state.posts += 1;
+        if self.settings.faults.reads_stay_behind {
+            state.writing.insert(number, Writing { at, bytes, placed: 0 });
+        }
+        number
+    }
+
+    fn advance_write(&self, number: u64, placed: usize) {
+        let mut state = self.state.borrow_mut();
+        if let Some(writing) = state.writing.get_mut(&number) {
+            writing.placed = placed;
+            if placed == writing.bytes {
+                state.writing.remove(&number);
+            }
+        }
+    }
+
+    /// Whether a READ would overtake a WRITE of which it saw something, and which those are.
+    fn would_overtake(&self, at: Address, piece: &Range<usize>, behind: &mut BTreeSet<u64>) -> bool {
+        let state = self.state.borrow();
+        let (start, end) = (at.offset() + piece.start as u64, at.offset() + piece.end as u64);
+        let mut overtakes = false;
+        for (number, writing) in &state.writing {
+            let (from, all) = (writing.at.offset(), writing.at.offset() + writing.bytes as u64);
+            let same = writing.at.node() == at.node() && writing.at.memory() == at.memory();
+            if !same || end <= from || start >= all {
+                continue;
+            }
+            if end.min(all) <= from + writing.placed as u64 {
+                behind.insert(*number);
+            } else {
+                overtakes |= behind.contains(number);
+            }
+        }
+        overtakes
     }
 
     /// Lands the lingering WRITEs that are due, and those of `by` that its requests meet: it sees its own.

@@ -7,7 +7,7 @@ use super::World;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 /// Nanoseconds that a post takes.
 const POST_NANOSECONDS: u64 = 2_000;
@@ -15,9 +15,12 @@ const POST_NANOSECONDS: u64 = 2_000;
 impl World {
     /// Counts something that a client did.
     pub(super) fn progress(&self) {
-        let mut state = self.state.borrow_mut();
-        state.progress += 1;
-        state.now += POST_NANOSECONDS;
+        {
+            let mut state = self.state.borrow_mut();
+            state.progress += 1;
+            state.now += POST_NANOSECONDS;
+        }
+        self.step_orphans();
     }
 
     /// Lets the other clients run, every other time.
@@ -66,6 +69,17 @@ pub(super) fn idle() -> impl Future<Output = ()> {
         context.waker().wake_by_ref();
         Poll::Pending
     })
+}
+
+/// Runs one client's work to its end, with nobody to give way to.
+pub(super) fn drive<T>(work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(value) = work.as_mut().poll(&mut context) {
+            return value;
+        }
+    }
 }
 
 /// Runs both to their ends.

@@ -1,0 +1,270 @@
+//! Sherman as the testkit's checks see it: single operations with their answers, random wishes, and the blocking
+//! [`Ordered`] index of the model tests.
+
+use farwood_fabric::{Client, Fabric};
+use farwood_index::IndexError;
+use farwood_index::sherman::{self, Entries, Range, Sherman, Variant};
+use farwood_testkit::Harness;
+use farwood_testkit::harness::Chance;
+use farwood_testkit::history::{Action, Answer, Bytes, Direction};
+use farwood_testkit::model::{Edge, Ordered};
+use std::ops::Bound;
+
+/// What a client wants to do next.
+#[derive(Clone, Debug)]
+pub enum Wish {
+    /// Something with one key.
+    One(Bytes, Action),
+    /// A scan.
+    Scan(Span),
+    /// To know how many keys there are.
+    Count,
+}
+
+/// The range, direction and limit of a scan.
+#[derive(Clone, Debug)]
+pub struct Span {
+    /// Which way.
+    pub direction: Direction,
+    /// The first key.
+    pub from: Option<Bytes>,
+    /// The key behind the last.
+    pub to: Option<Bytes>,
+    /// Most entries.
+    pub limit: usize,
+}
+
+impl Span {
+    /// Everything.
+    pub const fn all(direction: Direction) -> Self {
+        Self { direction, from: None, to: None, limit: usize::MAX }
+    }
+}
+
+/// How much of each kind of operation is wished for.
+#[derive(Clone, Copy, Debug)]
+pub struct Mix {
+    /// Gets of one hundred operations.
+    pub gets: u64,
+    /// Scans and counts.
+    pub scans: u64,
+    /// Removals; the rest are puts, inserts and updates, 2 : 2 : 1.
+    pub removals: u64,
+}
+
+/// A third looks, the rest changes.
+pub const MIXED: Mix = Mix { gets: 24, scans: 10, removals: 18 };
+
+/// One client's wishes. Each value is written once: it names its writer.
+#[derive(Debug)]
+pub struct Wishes<'k> {
+    keys: &'k [Bytes],
+    value_bytes: usize,
+    mix: Mix,
+    client: u64,
+    step: u64,
+    chance: Chance,
+}
+
+impl<'k> Wishes<'k> {
+    /// The wishes of client number `client`.
+    pub fn new(keys: &'k [Bytes], value_bytes: usize, mix: Mix, client: u64, seed: u64) -> Self {
+        let chance = Chance::new(seed ^ client.wrapping_mul(0xD1B5_4A32_D192_ED03));
+        Self { keys, value_bytes, mix, client, step: 0, chance }
+    }
+
+    /// A draw of the client's own.
+    pub fn chance(&mut self) -> &mut Chance {
+        &mut self.chance
+    }
+
+    fn key(&mut self) -> Bytes {
+        // Every other draw is of a few neighbours: they meet in one leaf.
+        let all = self.keys.len() as u64;
+        let limit = if self.chance.once_in(2) { all } else { all.min(4) };
+        self.keys[self.chance.below(limit) as usize].clone()
+    }
+
+    fn value(&mut self) -> Bytes {
+        self.step += 1;
+        let word = (self.client << 40 | self.step).to_le_bytes();
+        word.iter().copied().cycle().take(self.value_bytes).collect()
+    }
+}
+
+impl Iterator for Wishes<'_> {
+    type Item = Wish;
+
+    fn next(&mut self) -> Option<Wish> {
+        let Mix { gets, scans, removals } = self.mix;
+        let (key, kind) = (self.key(), self.chance.below(100));
+        let action = match kind {
+            kind if kind < gets => Action::Get,
+            kind if kind < gets + scans => return Some(self.look(key)),
+            kind if kind < gets + scans + removals => Action::Remove,
+            _ => match self.chance.below(5) {
+                0 | 1 => Action::Put(self.value()),
+                2 | 3 => Action::Insert(self.value()),
+                _ => Action::Update(self.value()),
+            },
+        };
+        Some(Wish::One(key, action))
+    }
+}
+
+impl Wishes<'_> {
+    fn look(&mut self, key: Bytes) -> Wish {
+        if self.chance.once_in(5) {
+            return Wish::Count;
+        }
+        let other = self.key();
+        let from = (!self.chance.once_in(3)).then(|| key.clone().min(other.clone()));
+        let to = (!self.chance.once_in(3)).then(|| key.max(other));
+        let direction = if self.chance.once_in(2) { Direction::Forward } else { Direction::Backward };
+        let limit = if self.chance.once_in(2) { usize::MAX } else { self.chance.below(12) as usize };
+        Wish::Scan(Span { direction, from, to, limit })
+    }
+}
+
+/// Performs one operation; the action as it turned out, and its answer. A put that found its key is an update that
+/// took effect, and one that did not is an insert that did: so the answer of a put is checked, too.
+///
+/// # Errors
+/// The index's.
+pub async fn perform<F: Fabric>(
+    tree: &Sherman,
+    client: &Client<F>,
+    key: &[u8],
+    action: &Action,
+) -> Result<(Action, Answer), IndexError> {
+    Ok(match action {
+        Action::Put(value) if tree.put(client, key, value).await? => {
+            (Action::Update(value.clone()), Answer::Done(true))
+        }
+        Action::Put(value) => (Action::Insert(value.clone()), Answer::Done(true)),
+        Action::Insert(value) => (action.clone(), Answer::Done(tree.insert(client, key, value).await?)),
+        Action::Update(value) => (action.clone(), Answer::Done(tree.update(client, key, value).await?)),
+        Action::Remove => (Action::Remove, Answer::Done(tree.remove(client, key).await?)),
+        Action::Get => {
+            let found = tree.get(client, key).await?;
+            (Action::Get, Answer::Found(found.map(|value| value.to_vec())))
+        }
+    })
+}
+
+/// Scans a span.
+///
+/// # Errors
+/// The index's.
+pub async fn scan<F: Fabric>(
+    tree: &Sherman,
+    client: &Client<F>,
+    span: &Span,
+) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
+    let range = Range { from: span.from.as_deref(), to: span.to.as_deref() };
+    let direction = match span.direction {
+        Direction::Forward => sherman::Direction::Forward,
+        Direction::Backward => sherman::Direction::Backward,
+    };
+    let mut entries = Entries::new();
+    tree.scan(client, range, direction, span.limit, &mut entries).await?;
+    Ok(entries.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect())
+}
+
+/// The bounds of a span as the history has them.
+pub fn bounds(span: &Span) -> (Bound<Bytes>, Bound<Bytes>) {
+    let from = span.from.clone().map_or(Bound::Unbounded, Bound::Included);
+    (from, span.to.clone().map_or(Bound::Unbounded, Bound::Excluded))
+}
+
+/// The variant number `number`, all in turn.
+pub fn variant(number: u64) -> Variant {
+    Variant::ALL[(number % Variant::ALL.len() as u64) as usize].0
+}
+
+/// A tree and a client of it: an index for the model tests.
+pub struct Driven<'h, H: Harness> {
+    /// What runs the client.
+    pub harness: &'h H,
+    /// The tree.
+    pub tree: Sherman,
+    /// The client.
+    pub client: Client<H::Fabric>,
+}
+
+impl<H: Harness> Driven<'_, H> {
+    fn done(&mut self, key: &[u8], action: &Action) -> bool {
+        let (_, answer) =
+            self.harness.block_on(perform(&self.tree, &self.client, key, action)).expect("it succeeds");
+        answer == Answer::Done(true)
+    }
+
+    fn span(
+        &mut self,
+        direction: Direction,
+        from: Edge<'_>,
+        to: Edge<'_>,
+        limit: usize,
+    ) -> Vec<(Bytes, Bytes)> {
+        // The bounds of the tree's ranges: the first key, and the key behind the last. Nothing lies behind the
+        // greatest key, and everything before the key behind it.
+        let Ok(from) = next_of(from, Bound::Included(())) else { return Vec::new() };
+        let to = next_of(to, Bound::Excluded(())).unwrap_or(None);
+        self.scan(&Span { direction, from, to, limit })
+    }
+
+    fn scan(&mut self, span: &Span) -> Vec<(Bytes, Bytes)> {
+        self.harness.block_on(scan(&self.tree, &self.client, span)).expect("it succeeds")
+    }
+}
+
+/// A bound as one of the kind `wanted`: the same key, or the one after it. `Err`: there is none after it.
+fn next_of(bound: Edge<'_>, wanted: Bound<()>) -> Result<Option<Bytes>, ()> {
+    let (key, same) = match bound {
+        Bound::Unbounded => return Ok(None),
+        Bound::Included(key) => (key, matches!(wanted, Bound::Included(()))),
+        Bound::Excluded(key) => (key, matches!(wanted, Bound::Excluded(()))),
+    };
+    let mut key = key.to_vec();
+    if !same {
+        let at = key.iter().rposition(|byte| *byte != u8::MAX).ok_or(())?;
+        key[at] += 1;
+        key[at + 1..].fill(0);
+    }
+    Ok(Some(key))
+}
+
+impl<H: Harness> Ordered for Driven<'_, H> {
+    fn get(&mut self, key: &[u8]) -> Option<Bytes> {
+        let found = self.harness.block_on(self.tree.get(&self.client, key)).expect("it succeeds");
+        found.map(|value| value.to_vec())
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.harness.block_on(self.tree.put(&self.client, key, value)).expect("it succeeds");
+    }
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> bool {
+        self.done(key, &Action::Insert(value.to_vec()))
+    }
+
+    fn update(&mut self, key: &[u8], value: &[u8]) -> bool {
+        self.done(key, &Action::Update(value.to_vec()))
+    }
+
+    fn remove(&mut self, key: &[u8]) -> bool {
+        self.done(key, &Action::Remove)
+    }
+
+    fn scan_forward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(Bytes, Bytes)> {
+        self.span(Direction::Forward, from, to, limit)
+    }
+
+    fn scan_backward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(Bytes, Bytes)> {
+        self.span(Direction::Backward, from, to, limit)
+    }
+
+    fn count(&mut self) -> u64 {
+        self.harness.block_on(self.tree.count(&self.client)).expect("it succeeds")
+    }
+}

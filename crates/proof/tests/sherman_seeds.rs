@@ -1,0 +1,95 @@
+//! Sherman on the loopback fabric, seed by seed: every variant on fabrics that copy as shared memory does, as NICs
+//! do, and in no useful order at all. Every answer must be explained.
+//!
+//! `FARWOOD_SEEDS=5000` runs more seeds, `FARWOOD_SEEDS=17..18` that one; a failure names the command.
+
+use farwood_proof::seeds::{Case, Coverage, run};
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The seeds that were asked for, or the first `count`.
+fn seeds(count: u64) -> Range<u64> {
+    let Ok(asked) = std::env::var("FARWOOD_SEEDS") else { return 0..count };
+    let number = |text: &str| text.parse().expect("FARWOOD_SEEDS is a count or a range like 17..18");
+    match asked.split_once("..") {
+        Some((from, to)) => number(from)..number(to),
+        None => 0..number(&asked),
+    }
+}
+
+/// Runs seeds on all processors; panics with the first that fails.
+fn run_seeds(test: &str, seeds: Range<u64>, case: impl Fn(u64) -> Case + Sync) -> Coverage {
+    let (next, failed) = (AtomicU64::new(seeds.start), AtomicU64::new(u64::MAX));
+    let (total, failure) = (Mutex::new(Coverage::default()), Mutex::new(None));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while failed.load(Relaxed) == u64::MAX {
+                    let seed = next.fetch_add(1, Relaxed);
+                    if seed >= seeds.end {
+                        break;
+                    }
+                    match outcome(&case(seed)) {
+                        Ok(coverage) => total.lock().unwrap().add(&coverage),
+                        Err(what) => {
+                            failed.store(seed, Relaxed);
+                            failure.lock().unwrap().get_or_insert((seed, what));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    if let Some((seed, what)) = failure.into_inner().unwrap() {
+        panic!(
+            "seed {seed}: {what}\n{:?}\nagain: FARWOOD_SEEDS={seed}..{} cargo test -p farwood-proof --test \
+             sherman_seeds {test}",
+            case(seed),
+            seed + 1
+        );
+    }
+    total.into_inner().unwrap()
+}
+
+/// A run's outcome; a panic is a failure like any other.
+fn outcome(case: &Case) -> Result<Coverage, String> {
+    catch_unwind(AssertUnwindSafe(|| run(case))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+        Err(format!("panic: {}", text.unwrap_or_default()))
+    })
+}
+
+#[expect(clippy::print_stdout, reason = "what was covered is for people who run more seeds")]
+fn report(test: &str, coverage: &Coverage) {
+    println!("{test}: {coverage:#?}");
+}
+
+#[test]
+fn every_answer_is_explained() {
+    let asked = seeds(SEEDS);
+    let whole = asked.end - asked.start >= SEEDS;
+    let coverage = run_seeds("every_answer_is_explained", asked, Case::of);
+    report("every_answer_is_explained", &coverage);
+    if whole {
+        let costs = coverage.costs;
+        for (what, count) in [
+            ("torn copies", costs.torn),
+            ("steps right and restarts", costs.moved),
+            ("locks lost", costs.lock),
+            ("hand-overs", costs.handed_over),
+            ("cache hits", costs.cache_hits),
+            ("cache misses", costs.cache_misses),
+            ("trees of three levels", coverage.levels[3]),
+            ("trees of four levels", coverage.levels[4]),
+        ] {
+            assert!(count > 0, "no {what}: {coverage:?}");
+        }
+    }
+}
+
+/// Seeds of the normal run.
+const SEEDS: u64 = 240;
