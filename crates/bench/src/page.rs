@@ -55,7 +55,8 @@ pub fn sections(text: &str) -> Result<Vec<Section>> {
 pub fn page(sections: &[(Section, Vec<Record>)]) -> String {
     let mut page = String::from(
         "# Benchmarks\n\nMade from [docs/records](records/commands.txt) by \
-         `cargo run -p farwood-bench --example benchmarks`; do not edit.\nTo measure again: `docs/records/measure`.\n\n",
+         `cargo run -p farwood-bench --example benchmarks`; do not edit.\n\
+         To measure again: `docs/records/measure`.\n\n",
     );
     page.push_str(METHOD);
     for (section, records) in sections {

@@ -5,6 +5,7 @@
 //! making the value, the operation, and looking at the answer.
 
 use std::cell::Cell;
+use std::cmp::Ordering;
 
 use farwood_fabric::{Client, Fabric};
 use farwood_index::sherman::{Direction, Range};
@@ -84,16 +85,36 @@ impl<'a> Buffers<'a> {
     /// Checks an entry that a scan found after the key in `key`, and goes on to it.
     #[inline]
     pub(crate) fn check_entry(&mut self, is_first: First, key: &[u8], value: &[u8]) -> Result<()> {
-        if key < &self.key[..] || (is_first == First::No && key == &self.key[..]) {
+        let in_order = match order(&self.key, key) {
+            Ordering::Less => true,
+            Ordering::Equal => is_first == First::Yes,
+            Ordering::Greater => false,
+        };
+        if !in_order {
             return Err(Error::WrongAnswer("a scan's keys are out of order".to_owned()));
         }
         let (rank, _) = verify(value)?;
         self.keys.write_key(rank, &mut self.found);
-        if self.found != key {
+        if order(&self.found, key) != Ordering::Equal {
             return Err(Error::WrongAnswer(format!("a scan found a value of rank {rank} under another key")));
         }
         self.key.copy_from_slice(key);
         Ok(())
+    }
+}
+
+/// The order of two keys. Their first words mostly tell, without a call.
+#[inline]
+fn order(a: &[u8], b: &[u8]) -> Ordering {
+    let (Some((first_a, rest_a)), Some((first_b, rest_b))) = (a.split_first_chunk(), b.split_first_chunk())
+    else {
+        return a.cmp(b);
+    };
+    let first = u64::from_be_bytes(*first_a).cmp(&u64::from_be_bytes(*first_b));
+    if first == Ordering::Equal && !(rest_a.is_empty() && rest_b.is_empty()) {
+        rest_a.cmp(rest_b)
+    } else {
+        first
     }
 }
 
@@ -215,4 +236,46 @@ pub(crate) async fn next_turn(progress: &Cell<u64>) {
         }
     })
     .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_ordered_by_their_bytes() {
+        let keys: [&[u8]; 6] = [b"", b"abc", b"abcdefgh", b"abcdefgh\0", b"abcdefghi", b"b"];
+        for (at, a) in keys.iter().enumerate() {
+            for (other, b) in keys.iter().enumerate() {
+                assert_eq!(order(a, b), at.cmp(&other), "{a:?} {b:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_entries_of_a_scan_are_noticed() {
+        let keys = Keys::integers(8).unwrap();
+        let mut ranks = keys.ranks_in_key_order(4);
+        let entry = |rank: u64| {
+            let mut value = [0; 16];
+            fill_value(&mut value, rank, 3);
+            (keys.key(rank), value)
+        };
+        let judge = |ranks: &[u64]| {
+            let mut buffers = Buffers::new(&keys, 16, false);
+            let mut first = First::Yes;
+            ranks.iter().try_for_each(|rank| {
+                let (key, value) = entry(*rank);
+                buffers.check_entry(std::mem::replace(&mut first, First::No), &key, &value)
+            })
+        };
+        judge(&ranks).unwrap();
+        assert!(judge(&[ranks[0], ranks[0]]).is_err(), "twice");
+        ranks.swap(1, 2);
+        assert!(judge(&ranks).unwrap_err().to_string().contains("out of order"));
+        let mut buffers = Buffers::new(&keys, 16, false);
+        let wrong = buffers.check_entry(First::Yes, &entry(1).0, &entry(2).1).unwrap_err().to_string();
+        assert!(wrong.contains("another key"), "{wrong}");
+        assert!(buffers.check_get(1, false).unwrap_err().to_string().contains("not there"));
+    }
 }
