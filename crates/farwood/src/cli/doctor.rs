@@ -85,21 +85,20 @@ fn pool_text(pool: &PoolReport, context: &mut Context<'_>) -> Result<(), Failure
         Err(error) => writeln!(out, "; {error}")?,
         Ok(stats) => {
             let attached = stats.clients.iter().filter(|client| client.alive && !client.asking);
-            let processes: Vec<_> = attached.map(|client| client.process.to_string()).collect();
-            let attached = if processes.is_empty() {
-                "nobody attached".to_owned()
-            } else {
-                format!("attached: {}", processes.join(", "))
-            };
-            let names: Vec<_> = stats.indexes.iter().map(|index| index.name.as_str()).collect();
-            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            writeln!(out, "; {attached}; indexes: {names}")?;
+            let attached = names(attached.map(|client| client.process.to_string()));
+            let indexes = names(stats.indexes.iter().map(|index| index.name.clone()));
+            writeln!(out, "; attached: {attached}; indexes: {indexes}")?;
         }
     }
     for segment in &pool.segments {
         writeln!(out, "    {}", segment.path.display())?;
     }
     Ok(())
+}
+
+fn names(names: impl Iterator<Item = String>) -> String {
+    let names: Vec<_> = names.collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 fn as_json(report: &Report, swept: Option<&Swept>) -> Value {
@@ -138,7 +137,13 @@ fn report_json(pool: &PoolReport) -> Value {
         Ok(stats) => pool_json(&pool.url, stats),
         Err(error) => json!({ "pool": pool.url, "error": error.to_string() }),
     };
-    let segment = |segment: &doctor::Segment| json!({ "path": segment.path, "bytes": segment.bytes, "resident_bytes": segment.resident_bytes });
+    let segment = |segment: &doctor::Segment| {
+        json!({
+            "path": segment.path,
+            "bytes": segment.bytes,
+            "resident_bytes": segment.resident_bytes,
+        })
+    };
     value["segments"] = pool.segments.iter().map(segment).collect();
     value
 }
