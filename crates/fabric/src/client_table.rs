@@ -109,13 +109,22 @@ pub async fn expire<F: Fabric>(client: &Client<F>, client_id: ClientId) -> Resul
     Ok(())
 }
 
-/// Marks in one's own slot that one has the directory entry of `open_bit` open, until one leaves. [at most 2 RT
-/// and 2 for each other client of the compute node that marks at the same time]
+/// Marks in one's own slot that one has the directory entry of `open_bit` open. [at most 2 RT, and 1 for each other
+/// client of the compute node that marks at the same time]
 pub async fn mark_open<F: Fabric>(client: &Client<F>, open_bit: u64) -> Result<(), FabricError> {
+    mark(client, |open| open | open_bit).await
+}
+
+/// Marks that one has closed the directory entry of `open_bit`. Costs as [`mark_open`].
+pub async fn mark_closed<F: Fabric>(client: &Client<F>, open_bit: u64) -> Result<(), FabricError> {
+    mark(client, |open| open & !open_bit).await
+}
+
+async fn mark<F: Fabric>(client: &Client<F>, change: impl Fn(u64) -> u64) -> Result<(), FabricError> {
     let at: Remote<u64> = part(client.fabric().identity().slot, OPEN);
     let mut open = whole(client.post(read(at)).await?);
-    while open & open_bit == 0 {
-        match client.post(cas(at, open, open | open_bit)).await? {
+    while open != change(open) {
+        match client.post(cas(at, open, change(open))).await? {
             Swapped::Won => break,
             Swapped::Lost(found) => open = found,
         }

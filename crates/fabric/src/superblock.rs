@@ -166,8 +166,8 @@ impl PoolShape {
         let version = u32::from_le(header.version);
         if version != LAYOUT_VERSION {
             return refuse(format!(
-                "layout version {version}, and this program knows {LAYOUT_VERSION}; use the Farwood that made the pool, \
-                 or make it again"
+                "layout version {version}, and this program knows {LAYOUT_VERSION}; use the Farwood that made the \
+                 pool, or make it again"
             ));
         }
         if u16::from_le(header.node) != node.0 {

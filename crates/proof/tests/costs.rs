@@ -165,8 +165,8 @@ fn table() -> String {
     let mut table = String::from(
         "# Costs\n\n\
          Round trips, verbs and payload bytes of one operation: keys and values of 8 bytes, nodes of 1 KiB, the\n\
-         caches warm unless said otherwise; a split goes up one level. Written by `crates/proof/tests/costs.rs`, which fails when\n\
-         an operation costs anything else. Atomics carry 8 bytes each way, which are not counted.\n\n\
+         caches warm unless said otherwise; a split goes up one level. Written by `crates/proof/tests/costs.rs`,\n\
+         which fails when an operation costs anything else. Atomics carry 8 bytes each way, which are not counted.\n\n\
          | variant | operation | case | round trips | READ | WRITE | atomics | bytes read | bytes written |\n\
          |---|---|---|---:|---:|---:|---:|---:|---:|\n",
     );

@@ -29,7 +29,7 @@ mod tests;
 mod walk;
 
 pub use leaf::Change;
-pub use open::{Config, KIND, drop_index};
+pub use open::{Config, Description, KIND, describe, drop_index};
 pub use options::{Options, Variant};
 pub use scan::{Direction, Entries, Range};
 pub use walk::{Problem, Walk};

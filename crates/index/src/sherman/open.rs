@@ -142,6 +142,15 @@ impl Sherman {
         [self.entry.parameters[20], self.entry.parameters[21]]
     }
 
+    /// Marks the tree as closed by this compute node, so that others may drop it. Nobody here may use it any more.
+    /// [at most 2 RT]
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub async fn close<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
+        Ok(client_table::mark_closed(client, self.entry.open_bit()).await?)
+    }
+
     /// Gives back what this compute node has of the tree's memory and does not use. [1 RT]
     ///
     /// # Errors
@@ -149,6 +158,26 @@ impl Sherman {
     pub async fn leave<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         self.allocator.leave(client).await
     }
+}
+
+/// What the directory says of a tree, without opening it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// Sizes and scheme.
+    pub layout: Layout,
+    /// The variant's options.
+    pub options: Options,
+    /// What keys and values mean to whoever created the tree.
+    pub kinds: [u8; 2],
+}
+
+/// Reads a directory entry as a tree's. [0 RT]
+///
+/// # Errors
+/// [`IndexError::WrongFormat`] where it is no tree of this version.
+pub fn describe(entry: &Entry) -> Result<Description, IndexError> {
+    let (layout, options) = decode(entry)?;
+    Ok(Description { layout, options, kinds: [entry.parameters[20], entry.parameters[21]] })
 }
 
 /// Drops the index `name`, whatever its kind, and frees its memory. No other compute node may have it open, and
@@ -239,7 +268,7 @@ fn check_capabilities<F: Fabric>(
         None => Ok(()),
         Some(capability) => Err(IndexError::Unsafe {
             capability,
-            remedy: "create the index with smaller nodes, with checksums (--consistency checksum), or with 64-bit locks",
+            remedy: "create the index with smaller nodes, with checksums (--consistency checksum), or 64-bit locks",
         }),
     }
 }

@@ -67,8 +67,15 @@ impl Entries {
         self.count == 0
     }
 
+    /// Key and value number `at`, in the order of the scan.
+    #[inline]
+    pub fn get(&self, at: usize) -> Option<(&[u8], &[u8])> {
+        let step = self.key_bytes + self.value_bytes;
+        (at < self.count).then(|| self.bytes[at * step..(at + 1) * step].split_at(self.key_bytes))
+    }
+
     /// Keys and values, in the order of the scan.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + DoubleEndedIterator {
         let step = self.key_bytes + self.value_bytes;
         (0..self.count).map(move |at| self.bytes[at * step..(at + 1) * step].split_at(self.key_bytes))
     }

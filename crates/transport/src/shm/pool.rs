@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::task::Poll;
 
 /// What two processors that copy through shared memory promise.
@@ -66,6 +66,8 @@ struct Attachment {
     nodes: Nodes,
     presence: Presence,
     identity: ClientId,
+    /// Set once, when this compute node has left the pool: none of its clients may post any more.
+    left: AtomicBool,
 }
 
 /// Creates the pool's segments, node 0 last: nobody can open the pool before it is whole.
@@ -133,12 +135,18 @@ impl ShmPool {
         let nodes = Nodes::open(dir, name, capabilities)?;
         let presence = Presence::new(Arc::clone(&nodes.segments[0]));
         let identity = enter(&nodes, &presence)?;
-        Ok(Self(Arc::new(Attachment { nodes, presence, identity })))
+        Ok(Self(Arc::new(Attachment { nodes, presence, identity, left: AtomicBool::new(false) })))
     }
 
     /// A new client of this compute node, for the calling thread.
     pub fn client(&self) -> Client<ShmFabric> {
         Client::new(ShmFabric { pool: Arc::clone(&self.0), failed: RefCell::new(None) })
+    }
+
+    /// Leaves the pool before the last handle is dropped: the identity ends, and every later post of this compute
+    /// node's clients is refused with [`FabricError::Revoked`]. No operation may be under way.
+    pub fn leave(&self) {
+        self.0.leave();
     }
 
     /// The memory nodes and their sizes.
@@ -185,12 +193,28 @@ fn enter(nodes: &Nodes, presence: &Presence) -> Result<ClientId, ShmError> {
     Err(nodes.refuse(FabricError::NoClientSlot { slots: client_table::CLIENTS_MAX }))
 }
 
+impl Attachment {
+    /// Leaves the client table, once. Should that fail, the process's end will do.
+    fn leave(&self) {
+        if !self.left.swap(true, Ordering::SeqCst) {
+            let client = Client::new(Nameless(&self.nodes));
+            let _ = block_on(client_table::expire(&client, self.identity));
+            let _ = self.presence.release(u32::from(self.identity.slot));
+        }
+    }
+
+    #[inline]
+    fn execute(&self, doorbell: &mut Doorbell) -> Result<(), FabricError> {
+        if self.left.load(Ordering::Relaxed) {
+            return Err(FabricError::Revoked(self.identity));
+        }
+        self.nodes.execute(doorbell)
+    }
+}
+
 impl Drop for Attachment {
-    /// Leaves the client table. Should that fail, the process's end will do.
     fn drop(&mut self) {
-        let client = Client::new(Nameless(&self.nodes));
-        let _ = block_on(client_table::expire(&client, self.identity));
-        let _ = self.presence.release(u32::from(self.identity.slot));
+        self.leave();
     }
 }
 
@@ -364,12 +388,12 @@ impl Fabric for ShmFabric {
     #[inline]
     fn submit(&self, mut doorbell: Doorbell) -> impl Future<Output = Result<Doorbell, FabricError>> {
         let earlier = self.failed.take();
-        let done = earlier.map_or_else(|| self.pool.nodes.execute(&mut doorbell), Err);
+        let done = earlier.map_or_else(|| self.pool.execute(&mut doorbell), Err);
         std::future::ready(done.map(|()| doorbell))
     }
 
     fn submit_detached(&self, mut doorbell: Doorbell) -> Option<Doorbell> {
-        if let Err(error) = self.pool.nodes.execute(&mut doorbell) {
+        if let Err(error) = self.pool.execute(&mut doorbell) {
             self.failed.replace(Some(error));
         }
         Some(doorbell)
