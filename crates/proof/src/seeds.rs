@@ -4,13 +4,13 @@
 //! Transfers are copied word by word, and between two words anybody may run, or be kept from running for long. So
 //! torn reads, lost races and stale caches are not rare here: they are most of what happens.
 
-use crate::sherman::{MIXED, Span, Wish, Wishes, bounds, perform, scan, variant};
+use crate::sherman::{GROWING, MIXED, Mix, Span, Wish, Wishes, bounds, perform, scan, variant};
 use farwood_fabric::{Client, Costs, PoolShape};
 use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
 use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Config, Sherman};
+use farwood_index::sherman::{Config, Sherman, Variant};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::Chance;
 use farwood_testkit::history::{Action, Answer, Bytes, Direction, History, Operation, Scan};
@@ -18,6 +18,7 @@ use farwood_testkit::loopback::{Copying, EVERYTHING, Faults, Loopback, LoopbackF
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -50,6 +51,8 @@ pub struct Case {
     pub keys: u64,
     /// Operations of each client.
     pub steps: u64,
+    /// Of which kinds.
+    pub mix: Mix,
     /// Bytes of each compute node's cache.
     pub cache_bytes: usize,
     /// One operation of this many is dropped half-way.
@@ -76,6 +79,18 @@ impl Case {
         Self::on(seed, fabric)
     }
 
+    /// The run of a seed in which operations are dropped half-way: on fabrics whose atomics cannot be dropped before
+    /// they are answered, by variants that post the unlock with the write-back (decision 6 says why).
+    pub fn with_drops(seed: u64) -> Self {
+        let fabric = if seed.is_multiple_of(2) { Fabric::SharedMemory } else { Fabric::Overtaking };
+        let mut case = Self::on(seed, fabric);
+        let combining = Variant::Combine as u64;
+        case.config.options = variant(combining + seed / 2 % (8 - combining)).options();
+        case.settings.faults.atomics_at_once = true;
+        case.dropped_once_in = Some(10);
+        case
+    }
+
     /// The run of a seed on a fabric of that kind.
     pub fn on(seed: u64, fabric: Fabric) -> Self {
         let mut chance = Chance::new(seed);
@@ -84,17 +99,21 @@ impl Case {
             options.lock.width = LockWidth::Packed;
         }
         let sizes = SIZES[chance.below(SIZES.len() as u64) as usize];
+        let swallows = chance.once_in(3);
         let consistency = chance.once_in(4).then_some(Consistency::Checksum);
         let config = Config { sizes, options, consistency, ..Config::default() };
         let shape = PoolShape { device_bytes: DEVICE_BYTES[chance.below(3) as usize], ..SMALL };
+        let mut settings = Settings { shape, ..settings(fabric, seed) };
+        settings.faults.atomic_swallows = swallows;
         Self {
             seed,
             config,
-            settings: Settings { shape, ..settings(fabric, seed) },
+            settings,
             compute_nodes: 3,
             clients: 6 + chance.below(3) as usize,
             keys: [12, 40, 90, 240][chance.below(4) as usize],
             steps: 60,
+            mix: [MIXED, GROWING][chance.below(2) as usize],
             cache_bytes: [0, 1 << 10, 1 << 20][chance.below(3) as usize],
             dropped_once_in: None,
             polls_max: 50_000_000,
@@ -191,6 +210,18 @@ impl Notes {
     }
 }
 
+/// Runs a case; a panic is a failure like any other.
+///
+/// # Errors
+/// What went wrong.
+pub fn outcome(case: &Case) -> Result<Coverage, String> {
+    catch_unwind(AssertUnwindSafe(|| run(case))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+        Err(format!("panic: {}", text.unwrap_or_default()))
+    })
+}
+
 type Node = (Sherman, Client<LoopbackFabric>);
 
 /// Runs a case and checks everything.
@@ -222,6 +253,7 @@ pub fn run(case: &Case) -> Result<Coverage, String> {
     if let Some(failure) = notes.failure.take() {
         return Err(failure);
     }
+    loopback.finish();
     loopback.block_on(settle(case, &nodes, &keys, &notes)).map_err(|error| format!("at the end: {error}"))?;
     let mut coverage = notes.coverage.into_inner();
     coverage.runs = 1;
@@ -260,6 +292,9 @@ fn keys(case: &Case) -> Vec<Bytes> {
         }
         keys.push(key);
     }
+    // The first few are wished for most often: neighbours, somewhere.
+    keys.sort();
+    keys.rotate_left(chance.below(case.keys) as usize);
     keys
 }
 
@@ -272,7 +307,7 @@ async fn one_client(
     notes: &Notes,
 ) {
     let value_bytes = case.config.sizes.value_bytes;
-    let mut wishes = Wishes::new(keys, value_bytes, MIXED, me + 1, case.seed);
+    let mut wishes = Wishes::new(keys, value_bytes, case.mix, me + 1, case.seed);
     for _ in 0..case.steps {
         let Some(wish) = wishes.next() else { break };
         let polls = case.dropped_once_in.filter(|&once_in| wishes.chance().once_in(once_in));

@@ -3,9 +3,8 @@
 //!
 //! `FARWOOD_SEEDS=5000` runs more seeds, `FARWOOD_SEEDS=17..18` that one; a failure names the command.
 
-use farwood_proof::seeds::{Case, Coverage, run};
+use farwood_proof::seeds::{Case, Coverage, outcome};
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -54,15 +53,6 @@ fn run_seeds(test: &str, seeds: Range<u64>, case: impl Fn(u64) -> Case + Sync) -
     total.into_inner().unwrap()
 }
 
-/// A run's outcome; a panic is a failure like any other.
-fn outcome(case: &Case) -> Result<Coverage, String> {
-    catch_unwind(AssertUnwindSafe(|| run(case))).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-        Err(format!("panic: {}", text.unwrap_or_default()))
-    })
-}
-
 #[expect(clippy::print_stdout, reason = "what was covered is for people who run more seeds")]
 fn report(test: &str, coverage: &Coverage) {
     println!("{test}: {coverage:#?}");
@@ -88,6 +78,19 @@ fn every_answer_is_explained() {
         ] {
             assert!(count > 0, "no {what}: {coverage:?}");
         }
+    }
+}
+
+/// Operations that are dropped anywhere leave no lock and no wrong answer behind; whether they took effect, nobody
+/// knows.
+#[test]
+fn dropped_operations_harm_nobody() {
+    let asked = seeds(SEEDS / 2);
+    let whole = asked.end - asked.start >= SEEDS / 2;
+    let coverage = run_seeds("dropped_operations_harm_nobody", asked, Case::with_drops);
+    report("dropped_operations_harm_nobody", &coverage);
+    if whole {
+        assert!(coverage.dropped > 100 && coverage.locks_dropped > 10, "{coverage:?}");
     }
 }
 

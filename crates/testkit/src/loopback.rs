@@ -249,6 +249,13 @@ impl Loopback {
         self.0.state.borrow_mut().clients.remove(&client);
     }
 
+    /// Lets posts that nobody waits for any more come to their ends.
+    pub fn finish(&self) {
+        while !self.0.state.borrow().orphans.is_empty() {
+            self.0.progress();
+        }
+    }
+
     /// Another client of the compute node that `client` belongs to.
     pub fn sibling(&self, client: &Client<LoopbackFabric>) -> Client<LoopbackFabric> {
         let fabric = client.fabric();
