@@ -193,12 +193,9 @@ impl Notes {
         history.operations.len() - 1
     }
 
-    fn answer(&self, number: usize, (action, answer): (Action, Answer)) {
+    fn answer(&self, number: usize, answer: Answer) {
         let end = self.tick();
-        let mut history = self.history.borrow_mut();
-        let operation = &mut history.operations[number];
-        operation.action = action;
-        operation.answer = Some((end, answer));
+        self.history.borrow_mut().operations[number].answer = Some((end, answer));
         self.coverage.borrow_mut().operations += 1;
     }
 
@@ -397,7 +394,7 @@ async fn settle(case: &Case, nodes: &[Node], keys: &[Bytes], notes: &Notes) -> R
         for key in keys {
             let number = notes.call(me, key, &Action::Get);
             let found = perform(tree, client, key, &Action::Get).await?;
-            present += u64::from(matches!(found.1, Answer::Found(Some(_))));
+            present += u64::from(matches!(found, Answer::Found(Some(_))));
             notes.answer(number, found);
         }
         for direction in [Direction::Forward, Direction::Backward] {

@@ -129,8 +129,7 @@ impl Wishes<'_> {
     }
 }
 
-/// Performs one operation; the action as it turned out, and its answer. A put that found its key is an update that
-/// took effect, and one that did not is an insert that did: so the answer of a put is checked, too.
+/// Performs one operation.
 ///
 /// # Errors
 /// The index's.
@@ -139,19 +138,13 @@ pub async fn perform<F: Fabric>(
     client: &Client<F>,
     key: &[u8],
     action: &Action,
-) -> Result<(Action, Answer), IndexError> {
+) -> Result<Answer, IndexError> {
     Ok(match action {
-        Action::Put(value) if tree.put(client, key, value).await? => {
-            (Action::Update(value.clone()), Answer::Done(true))
-        }
-        Action::Put(value) => (Action::Insert(value.clone()), Answer::Done(true)),
-        Action::Insert(value) => (action.clone(), Answer::Done(tree.insert(client, key, value).await?)),
-        Action::Update(value) => (action.clone(), Answer::Done(tree.update(client, key, value).await?)),
-        Action::Remove => (Action::Remove, Answer::Done(tree.remove(client, key).await?)),
-        Action::Get => {
-            let found = tree.get(client, key).await?;
-            (Action::Get, Answer::Found(found.map(|value| value.to_vec())))
-        }
+        Action::Put(value) => Answer::Stored { existed: tree.put(client, key, value).await? },
+        Action::Insert(value) => Answer::Done(tree.insert(client, key, value).await?),
+        Action::Update(value) => Answer::Done(tree.update(client, key, value).await?),
+        Action::Remove => Answer::Done(tree.remove(client, key).await?),
+        Action::Get => Answer::Found(tree.get(client, key).await?.map(|value| value.to_vec())),
     })
 }
 
@@ -197,9 +190,8 @@ pub struct Driven<'h, H: Harness> {
 
 impl<H: Harness> Driven<'_, H> {
     fn done(&mut self, key: &[u8], action: &Action) -> bool {
-        let (_, answer) =
-            self.harness.block_on(perform(&self.tree, &self.client, key, action)).expect("it succeeds");
-        answer == Answer::Done(true)
+        let done = perform(&self.tree, &self.client, key, action);
+        self.harness.block_on(done).expect("it succeeds") == Answer::Done(true)
     }
 
     fn span(

@@ -46,6 +46,11 @@ pub enum Action {
 pub enum Answer {
     /// Whether it took effect; a put always does.
     Done(bool),
+    /// A put did, and whether it found its key there.
+    Stored {
+        /// Whether the key was there.
+        existed: bool,
+    },
     /// What a get found.
     Found(Option<Bytes>),
 }

@@ -114,7 +114,8 @@ pub enum Family {
 }
 
 impl Family {
-    const ALL: [Self; 5] = [Self::Dense, Self::Sparse, Self::Extreme, Self::SharedPrefix, Self::Forks];
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Dense, Self::Sparse, Self::Extreme, Self::SharedPrefix, Self::Forks];
 
     /// The key number `index` of the family. Different numbers may be one key, where the length has room for
     /// no more.

@@ -3,7 +3,7 @@
 //! ```text
 //! = KEY VALUE                               there before everything
 //! > CLIENT NUMBER TIME ACTION KEY [VALUE]   an operation begins; ACTION is put, insert, update, remove or get
-//! < CLIENT NUMBER TIME ANSWER [VALUE]       its answer: yes, no, found VALUE or none
+//! < CLIENT NUMBER TIME ANSWER [VALUE]       its answer: yes, no, replaced, added, found VALUE or none
 //! s CLIENT TIME TIME DIRECTION FROM TO LIMIT KEY=VALUE KEY=VALUE ...
 //! ```
 //!
@@ -73,6 +73,8 @@ impl<W: Write> Recorder<W> {
         let name = match answer {
             Answer::Done(true) => "yes",
             Answer::Done(false) => "no",
+            Answer::Stored { existed: true } => "replaced",
+            Answer::Stored { existed: false } => "added",
             Answer::Found(Some(_)) => "found",
             Answer::Found(None) => "none",
         };
@@ -205,6 +207,8 @@ impl History {
                 let answer = match words.next()? {
                     "yes" => Answer::Done(true),
                     "no" => Answer::Done(false),
+                    "replaced" => Answer::Stored { existed: true },
+                    "added" => Answer::Stored { existed: false },
                     "found" => Answer::Found(Some(unhex(words.next()?)?)),
                     "none" => Answer::Found(None),
                     _ => return None,

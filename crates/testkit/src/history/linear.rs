@@ -191,6 +191,13 @@ impl<'a> Values<'a> {
             _ => None,
         };
         Some(match (&operation.action, &operation.answer) {
+            // A put that says what it found is an update or an insert that took effect.
+            (Action::Put(value), Some((_, Answer::Stored { existed: true }))) => {
+                Step::Update(self.number(value), Some(true))
+            }
+            (Action::Put(value), Some((_, Answer::Stored { existed: false }))) => {
+                Step::Insert(self.number(value), Some(true))
+            }
             (Action::Put(value), _) => Step::Put(self.number(value)),
             (Action::Insert(value), _) => Step::Insert(self.number(value), told),
             (Action::Update(value), _) => Step::Update(self.number(value), told),

@@ -1,0 +1,148 @@
+//! Sherman and a `BTreeMap` run the same programs over keys that are hard on trees: every answer is the same, from
+//! the empty tree and from bulk-loaded ones, in all variants and several sizes, on the loopback and shared memory.
+
+use farwood_index::consistency::Consistency;
+use farwood_index::sherman::layout::Sizes;
+use farwood_index::sherman::{Config, Sherman, Variant, drop_index};
+use farwood_proof::sherman::Driven;
+use farwood_proof::shm::Shm;
+use farwood_testkit::Harness;
+use farwood_testkit::loopback::Loopback;
+use farwood_testkit::model::{Bytes, Family, Ordered as _, Program, Shape, programs, run};
+use proptest::prelude::*;
+use proptest::test_runner::{Config as Runs, RngAlgorithm, TestRng, TestRunner};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+const CACHE_BYTES: usize = 8 << 10;
+const NAME: &str = "model";
+
+type Model = BTreeMap<Bytes, Bytes>;
+
+/// Runs `test` on drawn inputs, always the same ones unless FARWOOD_SEEDS says how many.
+fn drawn<S: Strategy>(cases: u32, inputs: &S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
+    let asked = std::env::var("FARWOOD_SEEDS").ok().and_then(|count| count.parse().ok());
+    let runs = Runs { cases: asked.unwrap_or(cases), failure_persistence: None, ..Runs::default() };
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    if let Err(failure) = TestRunner::new_with_rng(runs, rng).run(inputs, test) {
+        panic!("{failure}");
+    }
+}
+
+fn config(sizes: Sizes, variant: Variant, consistency: Option<Consistency>) -> Config {
+    Config { sizes, options: variant.options(), consistency, ..Config::default() }
+}
+
+/// Runs one program on a new tree that holds `loaded`, at that fill, and walks what is left.
+fn agree<H: Harness>(
+    harness: &H,
+    config: Config,
+    (loaded, fill): (&Model, f64),
+    program: &Program,
+) -> Result<(), TestCaseError> {
+    let client = harness.client();
+    let tree = harness.block_on(Sherman::create(&client, NAME, config, CACHE_BYTES)).expect("a new tree");
+    if !loaded.is_empty() {
+        let count = harness.block_on(tree.bulk_load(&client, loaded, fill, |_| {})).expect("it loads");
+        prop_assert_eq!(count, loaded.len() as u64);
+    }
+    let mut driven = Driven { harness, tree, client };
+    let mut model = loaded.clone();
+    let ran = run(program, &mut driven, &mut model);
+    let walk = harness.block_on(driven.tree.walk(&driven.client)).expect("it can be walked");
+    let dropped = driven.tree.locks_dropped();
+    let Driven { tree, client, .. } = driven;
+    drop(tree);
+    harness.block_on(drop_index(&client, NAME)).expect("nobody else has it open");
+    ran.map_err(|wrong| TestCaseError::fail(wrong.to_string()))?;
+    prop_assert_eq!(walk.problems, []);
+    prop_assert_eq!((walk.entries, walk.half_linked, dropped), (model.len() as u64, 0, 0));
+    Ok(())
+}
+
+/// Programs for trees of those sizes.
+fn shape(sizes: Sizes, keys_max: usize, steps_max: usize) -> Shape {
+    Shape { key_bytes: sizes.key_bytes, value_bytes: sizes.value_bytes, keys_max, steps_max }
+}
+
+/// From the empty tree, all variants and both schemes.
+fn from_empty<H: Harness>(harness: &H, sizes: Sizes, steps_max: usize, cases: u32) {
+    for (variant, _) in Variant::ALL {
+        drawn(cases, &programs(shape(sizes, 200, steps_max)), |program| {
+            agree(harness, config(sizes, variant, None), (&Model::new(), 1.0), &program)
+        });
+    }
+    drawn(cases, &programs(shape(sizes, 200, steps_max)), |program| {
+        let config = config(sizes, Variant::Sherman, Some(Consistency::Checksum));
+        agree(harness, config, (&Model::new(), 1.0), &program)
+    });
+}
+
+const SIZES: [Sizes; 4] = [
+    Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 256 },
+    Sizes { key_bytes: 16, value_bytes: 0, node_bytes: 256 },
+    Sizes { key_bytes: 40, value_bytes: 100, node_bytes: 1024 },
+    Sizes { key_bytes: 1024, value_bytes: 8, node_bytes: 16 << 10 },
+];
+
+#[test]
+fn from_the_empty_tree_on_the_loopback() {
+    for sizes in SIZES {
+        from_empty(&Loopback::default(), sizes, 300, 24);
+    }
+}
+
+#[test]
+fn from_the_empty_tree_on_shared_memory() {
+    let shm = Shm::new();
+    for sizes in SIZES {
+        from_empty(&shm, sizes, 300, 24);
+    }
+}
+
+#[test]
+fn from_bulk_loaded_trees() {
+    let (shm, loopback) = (Shm::new(), Loopback::default());
+    let fill = prop::sample::select(&[0.0, 0.3, 0.5, 0.8, 1.0][..]);
+    let family = prop::sample::select(&Family::ALL[..]);
+    for sizes in SIZES {
+        let inputs = (fill.clone(), family.clone(), 1..600_u16, programs(shape(sizes, 200, 200)));
+        for variant in [Variant::Sherman, Variant::FgPlus] {
+            drawn(24, &inputs, |(fill, family, count, program)| {
+                let keys = (0..count).map(|number| family.key(number, sizes.key_bytes));
+                let loaded: Model = keys.map(|key| (key, vec![1; sizes.value_bytes])).collect();
+                let config = config(sizes, variant, None);
+                agree(&loopback, config, (&loaded, fill), &program)?;
+                agree(&shm, config, (&loaded, fill), &program)
+            });
+        }
+    }
+}
+
+/// Every scan between any two of the least and greatest keys, with every small limit.
+#[test]
+fn scans_begin_and_end_where_they_should() {
+    let loopback = Loopback::default();
+    let client = loopback.client();
+    let sizes = SIZES[0];
+    let config = config(sizes, Variant::Sherman, None);
+    let tree = loopback.block_on(Sherman::create(&client, NAME, config, CACHE_BYTES)).expect("a new tree");
+    let (mut index, mut model) = (Driven { harness: &loopback, tree, client }, Model::new());
+    let keys: Vec<Bytes> = (0..24).map(|number| Family::Extreme.key(number, sizes.key_bytes)).collect();
+    for key in &keys {
+        index.put(key, key);
+        model.insert(key.clone(), key.clone());
+    }
+    let edges = || {
+        let of = |key| [Bound::Included(key), Bound::Excluded(key)];
+        std::iter::once(Bound::Unbounded).chain(keys.iter().map(Vec::as_slice).flat_map(of))
+    };
+    for (from, to) in edges().flat_map(|from| edges().map(move |to| (from, to))) {
+        for limit in [0, 1, 5, usize::MAX] {
+            let right = model.scan_forward(from, to, limit);
+            assert_eq!(index.scan_forward(from, to, limit), right, "{from:?} to {to:?}, {limit}");
+            let right = model.scan_backward(from, to, limit);
+            assert_eq!(index.scan_backward(from, to, limit), right, "{to:?} back to {from:?}, {limit}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Several processes on few keys of one tree in shared memory, two threads each: all that they did and were told is
+//! one history, and some order explains it. Also when processes are killed in the middle.
+//!
+//! The clock of shared memory is the machine's monotonic one, the same in all processes. A fence stands between it
+//! and the operation: what an operation does lies between its two times.
+
+use farwood_fabric::{Client, Fabric as _};
+use farwood_index::IndexError;
+use farwood_index::sherman::layout::Sizes;
+use farwood_index::sherman::{Config, Sherman, Variant};
+use farwood_proof::sherman::{MIXED, Span, Wish, Wishes, bounds, perform, scan};
+use farwood_proof::shm::{Shm, attach};
+use farwood_testkit::history::{Action, Answer, Bytes, Direction, History, Recorder, Scan};
+use farwood_transport::runtime::block_on;
+use farwood_transport::shm::{ShmFabric, ShmPool};
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{Ordering::SeqCst, fence};
+use std::time::Duration;
+
+const CHILD: &str = "FARWOOD_HISTORY_CHILD";
+const CHILDREN: u64 = 4;
+const THREADS: u64 = 2;
+const KEYS: u64 = 40;
+const SIZES: Sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 256 };
+const CACHE_BYTES: usize = 4 << 10;
+/// Operations of each thread, where none is killed.
+const STEPS: usize = 2_500;
+/// Time in which a key must be decided.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn keys() -> Vec<Bytes> {
+    (0..KEYS).map(|number| (number * 3).to_be_bytes().to_vec()).collect()
+}
+
+/// One thread of one process: a tree, a client of it, and a journal.
+struct Player<'a, W> {
+    tree: &'a Sherman,
+    client: Client<ShmFabric>,
+    number: u64,
+    journal: Recorder<W>,
+}
+
+impl<W: Write> Player<'_, W> {
+    fn call_time(&self) -> u64 {
+        let now = self.client.fabric().now();
+        fence(SeqCst);
+        now
+    }
+
+    fn end_time(&self) -> u64 {
+        fence(SeqCst);
+        self.client.fabric().now()
+    }
+
+    /// Does what is wished for. A node that a killed process left half-written leaves an operation unanswered.
+    fn fulfil(&mut self, wish: Wish) -> Option<Answer> {
+        match wish {
+            Wish::One(key, action) => self.one(&key, &action),
+            Wish::Scan(span) => {
+                self.scan(&span);
+                None
+            }
+            Wish::Count => unless_damaged(block_on(self.tree.count(&self.client))).and(None),
+        }
+    }
+
+    fn one(&mut self, key: &[u8], action: &Action) -> Option<Answer> {
+        let call = self.call_time();
+        let pending = self.journal.call(call, key, action).expect("the journal is written");
+        let answer = unless_damaged(block_on(perform(self.tree, &self.client, key, action)))?;
+        let end = self.end_time();
+        self.journal.answer(pending, end, &answer).expect("the journal is written");
+        Some(answer)
+    }
+
+    fn scan(&mut self, span: &Span) -> Option<usize> {
+        let call = self.call_time();
+        let entries = unless_damaged(block_on(scan(self.tree, &self.client, span)))?;
+        let (end, client, (from, to)) = (self.end_time(), self.number, bounds(span));
+        let (direction, limit, count) = (span.direction, span.limit, entries.len());
+        let scan = Scan { client, call, end, direction, from, to, limit, entries };
+        self.journal.scan(&scan).expect("the journal is written");
+        Some(count)
+    }
+}
+
+fn unless_damaged<T>(answer: Result<T, IndexError>) -> Option<T> {
+    match answer {
+        Ok(answer) => Some(answer),
+        Err(IndexError::Damaged { .. }) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Whether a process writes its journals at its end, or each line when it happens.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Natural,
+    Killed,
+}
+
+/// A child process: `NUMBER:SEED:START:END:DIRECTORY`.
+fn child(spec: &str) {
+    let mut words = spec.splitn(5, ':');
+    let mut word = || words.next().expect("five words");
+    let mut number = || word().parse::<u64>().expect("a number");
+    let (me, seed, start) = (number(), number(), number());
+    let end = if word() == "killed" { End::Killed } else { End::Natural };
+    let path = PathBuf::from(word());
+    let pool = attach(&path);
+    let tree = block_on(Sherman::open(&pool.client(), "history", CACHE_BYTES)).expect("there is a tree");
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (pool, tree, path) = (&pool, &tree, &path);
+            scope.spawn(move || play(pool, tree, me * THREADS + thread, seed, start, end, path));
+        }
+    });
+}
+
+fn play(pool: &ShmPool, tree: &Sherman, me: u64, seed: u64, start: u64, end: End, path: &Path) {
+    let (client, keys) = (pool.client(), keys());
+    let wishes = Wishes::new(&keys, SIZES.value_bytes, MIXED, me, seed);
+    let mut file = File::create(path.join(format!("{me}.journal"))).expect("a journal can be made");
+    while client.fabric().now() < start {
+        std::thread::yield_now();
+    }
+    if end == End::Killed {
+        let mut player = Player { tree, client, number: me, journal: Recorder::new(me, file) };
+        wishes.for_each(|wish| drop(player.fulfil(wish)));
+        return;
+    }
+    let mut player = Player { tree, client, number: me, journal: Recorder::new(me, Vec::new()) };
+    wishes.take(STEPS).for_each(|wish| drop(player.fulfil(wish)));
+    file.write_all(&player.journal.into_inner()).expect("the journal is written");
+}
+
+/// The parent's side of one run.
+struct Run {
+    shm: Shm,
+    test: &'static str,
+    seed: u64,
+    started: u64,
+}
+
+impl Run {
+    fn new(test: &'static str, variant: Variant, seed: u64) -> (Self, Sherman) {
+        let shm = Shm::new();
+        let config = Config { sizes: SIZES, options: variant.options(), ..Config::default() };
+        let tree = block_on(Sherman::create(&shm.pool().client(), "history", config, CACHE_BYTES));
+        (Self { shm, test, seed, started: 0 }, tree.expect("a tree is created"))
+    }
+
+    /// Starts a child that begins at `start`.
+    fn start(&mut self, start: u64, end: End) -> Child {
+        self.started += 1;
+        let end = if end == End::Killed { "killed" } else { "natural" };
+        let path = self.shm.path().display();
+        let spec = format!("{}:{}:{start}:{end}:{path}", self.started, self.seed);
+        let mut command = Command::new(std::env::current_exe().expect("this is a program"));
+        command.args(["--exact", self.test, "--nocapture"]).env(CHILD, spec).stdout(Stdio::null());
+        command.spawn().expect("a process can be started")
+    }
+
+    /// Everything that all children noted.
+    fn history(&self) -> History {
+        let mut history = History::default();
+        for number in THREADS..(self.started + 1) * THREADS {
+            let path = self.shm.path().join(format!("{number}.journal"));
+            // A child that was killed at once has none.
+            let Ok(journal) = File::open(path) else { continue };
+            history.merge(History::read(BufReader::new(journal)).expect("a journal"));
+        }
+        history
+    }
+
+    /// Looks at all that is left, and checks everything.
+    fn judge(&self, tree: &Sherman) -> usize {
+        let client = self.shm.pool().client();
+        let mut last = Player { tree, client, number: 0, journal: Recorder::new(0, Vec::new()) };
+        for key in keys() {
+            last.one(&key, &Action::Get);
+            // Whoever held the lock of its leaf is gone.
+            last.one(&key, &Action::Remove);
+        }
+        last.scan(&Span::all(Direction::Forward));
+        last.scan(&Span::all(Direction::Backward));
+        let mut history = self.history();
+        history.merge(History::read(&last.journal.into_inner()[..]).expect("a journal"));
+        let verdict = history.check(PATIENCE);
+        verdict.expect_right();
+        assert!(meetings(&history) > 50, "{}: the clients hardly met", meetings(&history));
+        verdict.operations
+    }
+}
+
+/// Operations that began while another client's on the same key was under way.
+fn meetings(history: &History) -> usize {
+    let mut operations: Vec<_> = history
+        .operations
+        .iter()
+        .filter_map(|one| Some((&one.key, one.call, one.answer.as_ref()?.0)))
+        .collect();
+    operations.sort_unstable();
+    operations.windows(2).filter(|pair| pair[0].0 == pair[1].0 && pair[1].1 < pair[0].2).count()
+}
+
+#[test]
+fn processes_on_hot_keys_agree() {
+    if let Ok(spec) = std::env::var(CHILD) {
+        return child(&spec);
+    }
+    for (seed, (variant, name)) in (0..).zip(Variant::ALL) {
+        let (mut run, tree) = Run::new("processes_on_hot_keys_agree", variant, seed);
+        let start = run.shm.pool().client().fabric().now() + 60_000_000;
+        let children: Vec<_> = (0..CHILDREN).map(|_| run.start(start, End::Natural)).collect();
+        for mut child in children {
+            assert!(child.wait().expect("it ends").success(), "{name}: a child failed");
+        }
+        let operations = run.judge(&tree);
+        assert!(operations > (CHILDREN * THREADS) as usize * STEPS * 8 / 10, "{name}: {operations}");
+        let walk = block_on(tree.walk(&run.shm.pool().client())).expect("a walk");
+        assert_eq!((walk.problems, walk.entries, walk.half_linked), (vec![], 0, 0), "{name}");
+    }
+}
+
+const KILLS: u64 = 12;
+
+#[test]
+fn processes_that_are_killed_leave_a_history_that_can_be() {
+    if let Ok(spec) = std::env::var(CHILD) {
+        return child(&spec);
+    }
+    for variant in [Variant::Sherman, Variant::FgPlus] {
+        let test = "processes_that_are_killed_leave_a_history_that_can_be";
+        let (mut run, tree) = Run::new(test, variant, 7);
+        let mut children: Vec<_> = (0..CHILDREN - 1).map(|_| run.start(0, End::Killed)).collect();
+        for kill in 0..KILLS {
+            std::thread::sleep(Duration::from_micros(15_000 + kill * 7_919 % 20_000));
+            end(children.remove(0));
+            children.push(run.start(0, End::Killed));
+        }
+        children.into_iter().for_each(end);
+        let operations = run.judge(&tree);
+        assert!(operations > 1_000, "the children did work: {operations}");
+    }
+}
+
+fn end(mut child: Child) {
+    child.kill().expect("it runs");
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), None, "a child failed before it was killed");
+}
