@@ -19,12 +19,12 @@ fn caught(name: &str, case: impl Fn(u64) -> Case) {
         let case = Case { polls_max: POLLS_MAX, ..case(seed) };
         outcome(&case).err().map(|what| (seed, what))
     });
-    report(name, &noticed);
+    report(name, noticed.as_ref());
     assert!(noticed.is_some(), "{name} is not noticed within {SEEDS} seeds");
 }
 
 #[expect(clippy::print_stdout, reason = "which check noticed is for people who look")]
-fn report(name: &str, noticed: &Option<(u64, String)>) {
+fn report(name: &str, noticed: Option<&(u64, String)>) {
     if let Some((seed, what)) = noticed {
         println!("{name}: seed {seed}: {}", what.lines().next().unwrap_or_default());
     }

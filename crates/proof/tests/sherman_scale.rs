@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 const LOADED: usize = 1_000_000;
 const ADDED: usize = 100_000;
 const FILL: f64 = 0.8;
-/// Lock, read, write back: 3. The rest is splits: one insertion in some forty causes one, of some 4 round trips.
+/// Lock, read, write back: 3. The rest is splits.
 const ROUND_TRIPS_MAX: f64 = 3.25;
 const CACHE_BYTES: usize = 64 << 20;
 
