@@ -8,9 +8,9 @@ use farwood_index::sherman::{Direction, Entries, Range};
 use farwood_transport::runtime::block_on;
 use std::borrow::Borrow;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
-use std::vec;
 
 /// Entries of the first batch; each further one is four times as large.
 const BATCH_FIRST: usize = 64;
@@ -26,10 +26,13 @@ pub struct Scan<K, V> {
     /// Entries that may still be fetched.
     left: usize,
     batch_max: usize,
-    batch: vec::IntoIter<(K, V)>,
+    /// The batch.
     entries: Entries,
+    /// How many of its entries were handed out.
+    passed: usize,
     failed: Option<Error>,
     done: bool,
+    types: PhantomData<fn() -> (K, V)>,
 }
 
 /// What is left of a range: keys from `from` on, and below `to`.
@@ -111,10 +114,11 @@ impl<K: Key, V: Value> Scan<K, V> {
             direction: Direction::Forward,
             left: usize::MAX,
             batch_max: BATCH_FIRST,
-            batch: Vec::new().into_iter(),
             entries: Entries::new(),
+            passed: 0,
             failed: None,
             done: false,
+            types: PhantomData,
         }
     }
 
@@ -142,20 +146,20 @@ impl<K: Key, V: Value> Scan<K, V> {
         let client = seats::client(tree.pool());
         block_on(tree.sherman().scan(&client, self.span.range(), self.direction, limit, &mut self.entries))
             .map_err(|error| tree.failed("scan", error))?;
+        self.passed = 0;
         self.left -= self.entries.len();
         self.done = self.entries.len() < limit;
-        if let Some((last, _)) = self.entries.iter().last() {
+        if let Some((last, _)) = self.entries.iter().next_back() {
             self.span.pass(last, self.direction);
         }
-        self.batch = decode(tree, &self.entries)?.into_iter();
         Ok(())
     }
 }
 
-/// The entries of a batch, as the program sees them.
-pub(crate) fn decode<K: Codec, V: Codec>(tree: &Tree, entries: &Entries) -> Result<Vec<(K, V)>> {
-    let entry = |(key, value)| Ok((tree.decode("scan", "key", key)?, tree.decode("scan", "value", value)?));
-    entries.iter().map(entry).collect()
+/// An entry, as the program sees it.
+#[inline]
+pub(crate) fn decode<K: Codec, V: Codec>(tree: &Tree, (key, value): (&[u8], &[u8])) -> Result<(K, V)> {
+    Ok((tree.decode("scan", "key", key)?, tree.decode("scan", "value", value)?))
 }
 
 impl<K: Key, V: Value> Iterator for Scan<K, V> {
@@ -164,8 +168,11 @@ impl<K: Key, V: Value> Iterator for Scan<K, V> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(entry) = self.batch.next() {
-                return Some(Ok(entry));
+            if let Some(entry) = self.entries.get(self.passed) {
+                let entry = decode(&self.tree, entry);
+                self.passed = if entry.is_ok() { self.passed + 1 } else { self.entries.len() };
+                self.done |= entry.is_err();
+                return Some(entry);
             }
             if let Some(error) = self.failed.take() {
                 self.done = true;

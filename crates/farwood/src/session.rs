@@ -117,7 +117,7 @@ impl<K: Key, V: Value> Session<K, V> {
         let mut entries = Entries::new();
         let done = tree.sherman().scan(&self.client, span.range(), direction, limit, &mut entries).await;
         done.map_err(|error| tree.failed("scan", error))?;
-        decode(tree, &entries)
+        entries.iter().map(|entry| decode(tree, entry)).collect()
     }
 
     /// As [`Index::count`](crate::Index::count).
