@@ -253,6 +253,7 @@ fn of_index(error: &IndexError) -> u8 {
     match error {
         IndexError::Fabric(error) => of_fabric(error),
         IndexError::BadSizes(_)
+        | IndexError::MixedLocks { .. }
         | IndexError::WrongLength { .. }
         | IndexError::BadName(_)
         | IndexError::NotSorted { .. } => 2,
@@ -277,6 +278,7 @@ mod tests {
         for (error, code) in [
             (Error::NotBuilt { url: "tcp://x".to_owned(), scheme: "tcp".to_owned() }, 2),
             (index(IndexError::NoSuchIndex("i".to_owned())), 3),
+            (index(IndexError::MixedLocks { other: "j".to_owned() }), 2),
             (index(IndexError::IndexExists("i".to_owned())), 4),
             (index(IndexError::Fabric(FabricError::PoolFull { chunks: 2, chunk_bytes: 8 << 20 })), 5),
             (index(IndexError::WrongFormat("format 9".to_owned())), 7),
