@@ -39,6 +39,7 @@
 
 mod codec;
 pub mod doctor;
+mod entry;
 mod error;
 mod index;
 mod kind;
@@ -50,15 +51,17 @@ mod stats;
 mod url;
 
 pub use codec::{Bytes, Codec, Key, Padded, Text, Value};
+pub use entry::{IndexEntry, IndexLayout};
 pub use error::{Error, Result, Type, Unfit};
 pub use farwood_fabric::{ClientId, Costs};
+pub use farwood_index::IndexError;
 pub use farwood_index::consistency::Consistency;
 pub use farwood_index::sherman::{Direction, Options, Problem, Variant, Walk};
 pub use farwood_transport::runtime::{block_on, run_all};
 pub use farwood_transport::shm::{Backing, Pages};
 pub use index::Index;
 pub use kind::Kind;
-pub use pool::{CACHE_BYTES_DEFAULT, IndexEntry, IndexOptions, Pool, PoolOptions};
+pub use pool::{CACHE_BYTES_DEFAULT, IndexOptions, Pool, PoolOptions};
 pub use scan::Scan;
 pub use session::Session;
 pub use stats::{ClientStats, IndexStats, IndexUse, NodeStats, PoolStats};

@@ -1,12 +1,13 @@
 //! Pools: creating, opening and removing them, and the indexes in them by name.
 
 use crate::codec::{Codec, Key, Value};
+use crate::entry::IndexEntry;
 use crate::error::{Error, Result, Type};
 use crate::index::{Index, Tree};
 use crate::kind::Kind;
 use crate::seats;
 use crate::url::Url;
-use farwood_fabric::directory::{self, Entry};
+use farwood_fabric::directory;
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use farwood_fabric::{Client, FabricError, Revocation, client_table};
 use farwood_index::IndexError;
@@ -17,7 +18,6 @@ use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmFabric, ShmPool};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// What a pool is created with.
@@ -77,20 +77,9 @@ impl Default for IndexOptions {
     }
 }
 
-/// An index as the pool's directory has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexEntry {
-    /// The name.
-    pub name: String,
-    /// Number of the index, never used twice in a pool.
-    pub number: u64,
-    /// The directory entry, 0 to 63.
-    pub slot: u8,
-}
-
 /// A pool of memory nodes, as this process is attached to it. Clones share the attachment, which ends when the last
-/// handle of the pool and of its indexes is gone (and when the other threads that used them have ended, or used
-/// another pool).
+/// handle of the pool and of its indexes is gone. Threads that used them and live on keep the pool's memory mapped
+/// until they use another pool, or end; they keep nobody from removing it.
 ///
 /// ```
 /// use farwood::{IndexOptions, Pool, PoolOptions};
@@ -114,19 +103,25 @@ pub struct Pool(Arc<Attached>);
 
 /// This process's attachment to a pool, shared by all handles.
 pub(crate) struct Attached {
-    number: u64,
     name: PoolName,
     dir: SegmentDir,
     attachment: ShmPool,
-    open: Mutex<BTreeMap<String, Weak<Tree>>>,
+    open: Mutex<OpenIndexes>,
+}
+
+/// The indexes that this process has open, by name.
+type OpenIndexes = BTreeMap<String, OpenIndex>;
+
+#[derive(Default)]
+struct OpenIndex {
+    /// The one that is handed out.
+    tree: Weak<Tree>,
+    /// Trees that are not closed: more than one where the index was opened again before the drop of its last handle
+    /// came to closing it. The pool's client table has one mark for all of them.
+    trees: usize,
 }
 
 impl Attached {
-    /// Number of this attachment, never used twice in a process.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
     pub(crate) fn attachment(&self) -> &ShmPool {
         &self.attachment
     }
@@ -143,14 +138,30 @@ impl Attached {
         format!("shm://{}/{index}", self.name)
     }
 
-    fn open(&self) -> MutexGuard<'_, BTreeMap<String, Weak<Tree>>> {
+    /// Ends one tree of the index `name`, and does `close` where it was the last.
+    pub(crate) fn close(&self, name: &str, close: impl FnOnce()) {
+        let mut open = self.open();
+        let Some(index) = open.get_mut(name) else {
+            unreachable!("a tree is in the table from its making to its close");
+        };
+        index.trees -= 1;
+        if index.trees == 0 {
+            open.remove(name);
+            // Under the table's lock: who opens the index next marks it as open after this.
+            close();
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, OpenIndexes> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Attached {
+    /// Every operation borrows a handle, and there is none left. What other threads keep cannot post any more.
     fn drop(&mut self) {
-        seats::leave(self.number);
+        self.attachment.leave();
+        seats::leave(self);
     }
 }
 
@@ -185,13 +196,11 @@ impl Pool {
         U: TryInto<Url>,
         Error: From<U::Error>,
     {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = url.try_into()?.expect_pool()?;
         let dir = SegmentDir::from_env();
         let attachment =
             ShmPool::open(&dir, &name).map_err(|source| Error::Pool { operation: "open", source })?;
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Self(Arc::new(Attached { number, name, dir, attachment, open: Mutex::default() })))
+        Ok(Self(Arc::new(Attached { name, dir, attachment, open: Mutex::default() })))
     }
 
     /// Removes a pool that no living process is attached to, this one included.
@@ -332,26 +341,21 @@ impl Pool {
     /// [`Error::OpenHere`] where this process has it open; [`Error::Index`]: there is none, or another process has it
     /// open.
     pub fn drop_index(&self, name: &str) -> Result<()> {
-        let mut open = self.0.open();
-        if open.get(name).is_some_and(|tree| tree.strong_count() > 0) {
+        let open = self.0.open();
+        if open.contains_key(name) {
             return Err(Error::OpenHere { url: self.0.index_url(name) });
         }
-        open.remove(name);
         block_on(drop_index(&self.client(), name)).map_err(|error| self.failed("drop", name, error))
     }
 
-    /// The indexes of the pool, by name. [64 RT]
+    /// The indexes of the pool, by name, with their sizes and types. None of them is opened. [64 RT]
     ///
     /// # Errors
     /// [`Error::Fabric`].
     pub fn indexes(&self) -> Result<Vec<IndexEntry>> {
-        let entries = block_on(directory::list(&self.client()));
-        let entry = |Entry { name, number, slot, .. }| IndexEntry { name, number, slot };
-        let mut entries: Vec<_> = entries
-            .map_err(|source| self.fabric_failed("list the indexes of", source))?
-            .into_iter()
-            .map(entry)
-            .collect();
+        let entries = block_on(directory::list(&self.client()))
+            .map_err(|source| self.fabric_failed("list the indexes of", source))?;
+        let mut entries: Vec<_> = entries.into_iter().map(IndexEntry::from).collect();
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
     }
@@ -368,7 +372,7 @@ impl Pool {
         Error::Fabric { operation, pool: self.0.name.to_string(), source }
     }
 
-    fn failed(&self, operation: &'static str, name: &str, source: IndexError) -> Error {
+    pub(crate) fn failed(&self, operation: &'static str, name: &str, source: IndexError) -> Error {
         Error::Index { operation, url: self.0.index_url(name), source }
     }
 
@@ -394,21 +398,25 @@ impl Pool {
         let mut open = self.0.open();
         let created = block_on(Sherman::create(&self.client(), name, config, options.cache_bytes));
         let sherman = created.map_err(|error| self.failed("create", name, error))?;
-        let tree = Arc::new(Tree::new(sherman, Arc::clone(&self.0)));
-        open.insert(name.to_owned(), Arc::downgrade(&tree));
-        Ok(tree)
+        Ok(self.keep(&mut open, name, sherman))
     }
 
     fn open_tree(&self, name: &str, cache_bytes: usize) -> Result<Arc<Tree>> {
         let mut open = self.0.open();
-        if let Some(tree) = open.get(name).and_then(Weak::upgrade) {
+        if let Some(tree) = open.get(name).and_then(|index| index.tree.upgrade()) {
             return Ok(tree);
         }
         let opened = block_on(Sherman::open(&self.client(), name, cache_bytes));
         let sherman = opened.map_err(|error| self.failed("open", name, error))?;
+        Ok(self.keep(&mut open, name, sherman))
+    }
+
+    fn keep(&self, open: &mut OpenIndexes, name: &str, sherman: Sherman) -> Arc<Tree> {
         let tree = Arc::new(Tree::new(sherman, Arc::clone(&self.0)));
-        open.insert(name.to_owned(), Arc::downgrade(&tree));
-        Ok(tree)
+        let index = open.entry(name.to_owned()).or_default();
+        index.tree = Arc::downgrade(&tree);
+        index.trees += 1;
+        tree
     }
 }
 

@@ -1,25 +1,31 @@
 //! One client per thread and pool, kept by the thread.
 //!
 //! A client belongs to one thread: its buffers and its ledger are free of atomic instructions. Blocking calls may
-//! come from any thread, so each thread keeps a client for each pool that it has used, and finds it by the pool's
-//! number. What is kept ends with the thread, or with the pool: the thread that drops the pool's last handle drops
-//! its own client there and then, other threads when they first use another pool, or end. Until then such a
-//! client keeps the pool's memory mapped, and the process in the pool's client table.
+//! come from any thread, so each thread keeps a client for each pool that it has used. What is kept ends with the
+//! thread, or with the pool: the thread that drops the pool's last handle drops its own client there and then, other
+//! threads when they first use another pool, or end. Until then such a client keeps the pool's memory mapped, and
+//! nothing else: the process has left the pool.
 
 use crate::pool::Attached;
 use farwood_fabric::Client;
 use farwood_transport::shm::ShmFabric;
 use std::cell::RefCell;
+use std::ptr;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
 /// A thread's client of one pool.
 struct Seat {
-    /// The pool's number.
-    pool: u64,
-    /// Dead when no handle of the pool is left.
-    attached: Weak<Attached>,
+    /// Dead when no handle of the pool is left. Its address is the pool's for as long as it is here.
+    pool: Weak<Attached>,
     client: Rc<Client<ShmFabric>>,
+}
+
+impl Seat {
+    #[inline]
+    fn is_in(&self, pool: &Attached) -> bool {
+        ptr::eq(self.pool.as_ptr(), pool)
+    }
 }
 
 thread_local! {
@@ -31,7 +37,7 @@ thread_local! {
 pub(crate) fn client(pool: &Arc<Attached>) -> Rc<Client<ShmFabric>> {
     let found = SEATS.try_with(|seats| {
         let seats = seats.borrow();
-        seats.iter().find(|seat| seat.pool == pool.number()).map(|seat| Rc::clone(&seat.client))
+        seats.iter().find(|seat| seat.is_in(pool)).map(|seat| Rc::clone(&seat.client))
     });
     match found {
         Ok(Some(client)) => client,
@@ -42,19 +48,19 @@ pub(crate) fn client(pool: &Arc<Attached>) -> Rc<Client<ShmFabric>> {
 #[cold]
 fn take_seat(pool: &Arc<Attached>) -> Rc<Client<ShmFabric>> {
     let client = Rc::new(pool.attachment().client());
-    let seat = Seat { pool: pool.number(), attached: Arc::downgrade(pool), client: Rc::clone(&client) };
+    let seat = Seat { pool: Arc::downgrade(pool), client: Rc::clone(&client) };
     // At the thread's end there is nowhere to keep it; then it serves this once.
     let _ = SEATS.try_with(|seats| {
-        let gone = take_where(seats, |seat| seat.attached.strong_count() == 0);
+        let gone = take_where(seats, |seat| seat.pool.strong_count() == 0);
         seats.borrow_mut().push(seat);
         drop(gone);
     });
     client
 }
 
-/// Drops this thread's client of the pool with that number.
-pub(crate) fn leave(pool: u64) {
-    let _ = SEATS.try_with(|seats| drop(take_where(seats, |seat| seat.pool == pool)));
+/// Drops this thread's client of `pool`.
+pub(crate) fn leave(pool: &Attached) {
+    let _ = SEATS.try_with(|seats| drop(take_where(seats, |seat| seat.is_in(pool))));
 }
 
 /// Takes seats out, to be dropped when nothing is borrowed: a client may be the last that holds a pool's memory.

@@ -1,11 +1,12 @@
 //! What pools and indexes look like from here.
 
-use crate::error::{Error, Result, Type};
+use crate::entry::{IndexEntry, IndexLayout};
+use crate::error::{Error, Result};
 use crate::index::Tree;
 use crate::pool::Pool;
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
-use farwood_fabric::directory::DIRECTORY_ENTRIES;
-use farwood_fabric::{ClientId, FabricError, NodeId, client_table};
+use farwood_fabric::{ClientId, FabricError, NodeId, client_table, directory};
+use farwood_index::IndexError;
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Pages, Presence};
 use std::sync::Arc;
@@ -56,8 +57,8 @@ pub struct ClientStats {
 /// An index, and how much of the pool it uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexUse {
-    /// The name.
-    pub name: String,
+    /// The index.
+    pub entry: IndexEntry,
     /// Its chunks, of all memory nodes.
     pub chunks: u64,
 }
@@ -67,20 +68,8 @@ pub struct IndexUse {
 pub struct IndexStats {
     /// The index.
     pub url: String,
-    /// The keys.
-    pub keys: Type,
-    /// The values.
-    pub values: Type,
-    /// Bytes of a node.
-    pub node_bytes: usize,
-    /// Entries of a leaf, at most.
-    pub leaf_entries: usize,
-    /// Keys of an inner node, at most.
-    pub inner_keys: usize,
-    /// How readers tell a whole copy.
-    pub consistency: &'static str,
-    /// The options of the variant, as records have them.
-    pub options: Vec<(&'static str, String)>,
+    /// What it was created with.
+    pub layout: IndexLayout,
     /// Bytes of this process's index cache in use.
     pub cache_bytes: usize,
     /// Its budget.
@@ -89,20 +78,21 @@ pub struct IndexStats {
     pub locks_dropped: u64,
 }
 
+impl IndexUse {
+    /// `entries` has the directory entry of each chunk in use.
+    fn new(entry: IndexEntry, entries: &[u8]) -> Self {
+        let chunks = entries.iter().map(|&slot| u64::from(slot == entry.slot)).sum();
+        Self { entry, chunks }
+    }
+}
+
 impl IndexStats {
     pub(crate) fn of(tree: &Tree) -> Self {
         let sherman = tree.sherman();
-        let layout = sherman.layout();
         let (cache_bytes, cache_bytes_max) = sherman.cache_bytes();
         Self {
             url: tree.url(),
-            keys: tree.type_of(0),
-            values: tree.type_of(1),
-            node_bytes: layout.node_bytes,
-            leaf_entries: layout.leaf_capacity,
-            inner_keys: layout.inner_capacity,
-            consistency: layout.consistency.name(),
-            options: sherman.options().describe(),
+            layout: IndexLayout::new(sherman.layout(), *sherman.options(), sherman.kinds()),
             cache_bytes,
             cache_bytes_max,
             locks_dropped: sherman.locks_dropped(),
@@ -118,18 +108,23 @@ impl Pool {
     pub fn stats(&self) -> Result<PoolStats> {
         let indexes = self.indexes()?;
         let (nodes, entries) = self.node_stats()?;
-        let mut used = [0; DIRECTORY_ENTRIES];
-        for entry in entries {
-            if let Some(used) = used.get_mut(usize::from(entry)) {
-                *used += 1;
-            }
-        }
-        let uses = |entry: &crate::IndexEntry| IndexUse {
-            name: entry.name.clone(),
-            chunks: used[usize::from(entry.slot)],
-        };
         let clients = self.client_stats(&indexes)?;
-        Ok(PoolStats { nodes, clients, indexes: indexes.iter().map(uses).collect() })
+        let indexes = indexes.into_iter().map(|index| IndexUse::new(index, &entries)).collect();
+        Ok(PoolStats { nodes, clients, indexes })
+    }
+
+    /// What the pool's tables say of one index, which is not opened. [at most 64 RT, and 1 per 128 chunks]
+    ///
+    /// # Errors
+    /// [`Error::Index`] where there is none; [`Error::Fabric`], [`Error::Pool`].
+    pub fn index_use(&self, name: &str) -> Result<IndexUse> {
+        let found = block_on(directory::find(&self.client(), name))
+            .map_err(|source| self.fabric_failed("examine", source))?;
+        let Some(entry) = found else {
+            return Err(self.failed("examine", name, IndexError::NoSuchIndex(name.to_owned())));
+        };
+        let (_, entries) = self.node_stats()?;
+        Ok(IndexUse::new(entry.into(), &entries))
     }
 
     /// The memory nodes, and for each chunk in use the directory entry that it serves.
@@ -154,7 +149,7 @@ impl Pool {
         Ok((nodes, entries))
     }
 
-    fn client_stats(&self, indexes: &[crate::IndexEntry]) -> Result<Vec<ClientStats>> {
+    fn client_stats(&self, indexes: &[IndexEntry]) -> Result<Vec<ClientStats>> {
         let attached = self.attached();
         let residents = block_on(client_table::residents(&self.client()));
         let residents = residents.map_err(|source| self.fabric_failed("examine", source))?;

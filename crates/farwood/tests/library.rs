@@ -1,13 +1,16 @@
 //! The library as programs use it: types, threads, scans, sessions, and what is refused.
 
 use farwood::{
-    Direction, Error, Index, IndexOptions, Kind, Pool, PoolOptions, Unfit, Value, block_on, run_all,
+    Direction, Error, Index, IndexOptions, Kind, Pool, PoolOptions, Unfit, Value, Variant, block_on, run_all,
 };
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::Bound;
 use std::pin::Pin;
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 
 /// A pool of its own for each test, removed when it ends.
 struct Scratch {
@@ -76,8 +79,29 @@ fn every_type_is_kept_and_checked() {
     let plain = pool.open_untyped("a").unwrap();
     assert_eq!(plain.kinds(), [Kind::U64, Kind::Bytes]);
     assert_eq!(plain.get(&1u64.to_be_bytes()).unwrap(), Some(vec![1, 2, 3]));
-    let names: Vec<_> = pool.indexes().unwrap().into_iter().map(|index| index.name).collect();
-    assert_eq!(names, ["a", "b"]);
+}
+
+#[test]
+fn a_pools_indexes_are_told_without_opening_them() {
+    let scratch = Scratch::new();
+    let pool = scratch.pool();
+    let fg = IndexOptions { variant: Variant::Fg.options(), node_bytes: 512, ..wide(20) };
+    drop(pool.create_index::<u64, [u8; 3]>("b", &IndexOptions::default()).unwrap());
+    drop(pool.create_index::<String, Vec<u8>>("a", &fg).unwrap());
+    let stats = pool.stats().unwrap();
+    assert!(stats.clients.iter().all(|client| client.open.is_empty()), "{:?}", stats.clients);
+    let indexes = pool.indexes().unwrap();
+    let told = indexes.iter().map(|index| {
+        let layout = index.layout.as_ref().unwrap();
+        let types = format!("{} to {}", layout.keys, layout.values);
+        (index.name.as_str(), types, layout.node_bytes, layout.variant)
+    });
+    let expected = [
+        ("a", "text of 20 bytes to hex of 20 bytes", 512, Some(Variant::Fg)),
+        ("b", "u64 of 8 bytes to hex of 3 bytes", 1024, Some(Variant::Sherman)),
+    ];
+    assert!(told.eq(expected.map(|(name, types, bytes, variant)| (name, types.to_owned(), bytes, variant))));
+    assert_eq!(pool.open_untyped("a").unwrap().stats().layout, *indexes[0].layout.as_ref().unwrap());
 }
 
 #[test]
@@ -191,6 +215,20 @@ fn a_bulk_load_that_fails_leaves_nothing() {
 }
 
 #[test]
+fn a_scan_ends_with_the_first_entry_that_is_none_of_its_type() {
+    let scratch = Scratch::new();
+    let plain = scratch.pool().create_untyped("t", [Kind::U64, Kind::Text], &wide(8)).unwrap();
+    for (key, value) in [(1u64, b"fine\0\0\0\0"), (2, &[0xff; 8]), (3, b"finetoo\0")] {
+        plain.put(&key.to_be_bytes(), value).unwrap();
+    }
+    let texts = scratch.pool().open_index::<u64, String>("t").unwrap();
+    let mut scan = texts.iter();
+    assert_eq!(scan.next().unwrap().unwrap(), (1, "fine".to_owned()));
+    assert!(matches!(scan.next(), Some(Err(Error::Unfit { what: "value", why: Unfit::NoText, .. }))));
+    assert!(scan.next().is_none());
+}
+
+#[test]
 fn threads_share_an_index() {
     let scratch = Scratch::new();
     let index = scratch.numbers();
@@ -301,6 +339,89 @@ fn an_index_is_open_until_the_last_handle_is_gone_and_a_pool_too() {
     drop((pool, index));
     scratch.pool().drop_index("i").unwrap();
     assert!(matches!(Pool::remove(&scratch.url), Err(Error::Attached { .. })));
+}
+
+/// Runs the command in another process; yields its exit code.
+fn command(arguments: &[&str]) -> i32 {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_farwood"));
+    let output = command.args(arguments).output().unwrap();
+    output.status.code().unwrap_or_else(|| panic!("{output:?}"))
+}
+
+#[test]
+fn an_index_that_was_closed_here_is_another_processes_to_drop() {
+    let scratch = Scratch::new();
+    let index = scratch.numbers();
+    index.put(&1, &2).unwrap();
+    let (session, url) = (index.session(), index.url());
+    drop(index);
+    assert_eq!(command(&["drop", &url]), 9, "a session has it open");
+    drop(session);
+    assert_eq!(command(&["drop", &url]), 0);
+    assert_eq!(scratch.pool().open_index::<u64, u64>("numbers").unwrap_err().exit_code(), 3);
+    assert_eq!(scratch.numbers().get(&1).unwrap(), None);
+}
+
+#[test]
+fn an_index_that_is_closed_while_another_thread_opens_it_stays_open() {
+    let scratch = Scratch::new();
+    drop(scratch.numbers());
+    let reader = Pool::open(&scratch.url).unwrap();
+    let open = || reader.stats().unwrap().clients.into_iter().flat_map(|client| client.open).count();
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let index = scratch.pool().open_index::<u64, u64>("numbers").unwrap();
+                    assert_eq!(open(), 1, "others would be free to drop it");
+                    drop(index);
+                }
+            });
+        }
+    });
+    assert_eq!(open(), 0);
+}
+
+/// A thread that has put an entry through an attachment of its own, and idles until the sender goes. The last handle of
+/// the attachment was dropped by another thread.
+fn idler(url: &str) -> (Sender<()>, JoinHandle<()>) {
+    let pool = Pool::open(url).unwrap();
+    let (idle, idles) = channel::<()>();
+    let (go, gone) = channel::<()>();
+    let thread = std::thread::spawn(move || {
+        let index = pool.open_or_create::<u64, u64>("idler", &IndexOptions::default()).unwrap();
+        index.put(&1, &2).unwrap();
+        let last = (index, pool);
+        let thread = std::thread::spawn(move || drop(last));
+        thread.join().unwrap();
+        idle.send(()).unwrap();
+        assert!(gone.recv().is_err());
+    });
+    idles.recv().unwrap();
+    (go, thread)
+}
+
+#[test]
+fn a_thread_that_used_a_pool_and_idles_keeps_nobody_from_removing_it() {
+    let mut scratch = Scratch::new();
+    let (go, thread) = idler(&scratch.url);
+    assert_eq!(scratch.pool().stats().unwrap().clients.len(), 1, "the one that asks");
+    scratch.pool().drop_index("idler").unwrap();
+    scratch.pool = None;
+    Pool::remove(&scratch.url).unwrap();
+    drop(go);
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_thread_that_used_a_pool_and_idles_keeps_no_other_process_from_removing_it() {
+    let mut scratch = Scratch::new();
+    let (go, thread) = idler(&scratch.url);
+    assert_eq!(command(&["drop", &scratch.url]), 9, "this process is attached");
+    scratch.pool = None;
+    assert_eq!(command(&["drop", &scratch.url]), 0);
+    drop(go);
+    thread.join().unwrap();
 }
 
 #[test]

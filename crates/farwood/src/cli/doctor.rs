@@ -86,7 +86,7 @@ fn pool_text(pool: &PoolReport, context: &mut Context<'_>) -> Result<(), Failure
         Ok(stats) => {
             let attached = stats.clients.iter().filter(|client| client.alive && !client.asking);
             let attached = names(attached.map(|client| client.process.to_string()));
-            let indexes = names(stats.indexes.iter().map(|index| index.name.clone()));
+            let indexes = names(stats.indexes.iter().map(|index| index.entry.name.clone()));
             writeln!(out, "; attached: {attached}; indexes: {indexes}")?;
         }
     }

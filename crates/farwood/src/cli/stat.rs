@@ -1,26 +1,41 @@
 //! `farwood stat`: what a pool, or an index, looks like.
 
-use super::{Context, Failure, Format, Outcome, open, size};
-use farwood::{ClientStats, IndexStats, NodeStats, Pool, PoolStats, Url};
+use super::{Context, Failure, Format, Outcome, size};
+use farwood::{ClientStats, Error, IndexLayout, IndexUse, NodeStats, Pool, PoolStats, Url};
 use serde_json::{Value, json};
+
+/// Bytes of a chunk, in which pools give memory to indexes.
+const CHUNK_BYTES: u64 = 8 << 20;
 
 const EXAMPLES: &str = "\
 Examples:
   farwood stat shm://demo
-  farwood stat shm://demo/words --json";
+  farwood stat shm://demo/words --json
+  farwood stat shm://demo/words --count      its entries too, which means reading all of it";
 
 /// Show a pool's memory, clients and indexes, or an index's layout and options
+///
+/// No index is opened, unless its entries are counted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// shm://POOL or shm://POOL/INDEX
     url: Url,
+    /// Open the index and count its entries
+    #[arg(long)]
+    count: bool,
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    if args.url.index().is_some() {
-        stat_index(args, context)?;
+    if let Some(name) = args.url.index() {
+        stat_index(args, name, context)?;
         return Ok(Outcome::Done);
+    }
+    if context.is_given("count") {
+        return Err(Failure::Usage(format!(
+            "stat {}: --count is about an index; write {}/INDEX, or leave it out",
+            args.url, args.url
+        )));
     }
     let stats = Pool::open(&args.url)?.stats()?;
     match context.format {
@@ -30,53 +45,86 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     Ok(Outcome::Done)
 }
 
-fn stat_index(args: &Args, context: &mut Context<'_>) -> Result<(), Failure> {
-    let index = open(&args.url)?;
-    let entries = index.count()?;
-    let stats = index.stats();
+fn stat_index(args: &Args, name: &str, context: &mut Context<'_>) -> Result<(), Failure> {
+    let pool = Pool::open(args.url.pool_url())?;
+    let found = pool.index_use(name)?;
+    let url = args.url.to_string();
+    let layout = found.entry.layout.map_err(|source| Error::Index {
+        operation: "examine",
+        url: url.clone(),
+        source,
+    })?;
+    let entries = if args.count { Some(pool.open_untyped(name)?.count()?) } else { None };
     if context.format == Format::Json {
-        context.json(&index_json(&stats, entries))?;
+        let mut value = layout_json(&layout);
+        value["index"] = url.into();
+        value["chunks"] = found.chunks.into();
+        value["entries"] = entries.into();
+        context.json(&value)?;
         return Ok(());
     }
     let out = &mut context.out;
-    writeln!(out, "{}", stats.url)?;
-    writeln!(out, "  entries      {entries}")?;
-    writeln!(out, "  keys         {}", stats.keys)?;
-    writeln!(out, "  values       {}", stats.values)?;
+    writeln!(out, "{url}")?;
+    if let Some(entries) = entries {
+        writeln!(out, "  entries      {entries}")?;
+    }
+    writeln!(out, "  memory       {}", size::show(found.chunks * CHUNK_BYTES))?;
+    layout_text(&layout, context)
+}
+
+fn layout_text(layout: &IndexLayout, context: &mut Context<'_>) -> Result<(), Failure> {
+    let out = &mut context.out;
+    writeln!(out, "  keys         {}", layout.keys)?;
+    writeln!(out, "  values       {}", layout.values)?;
     writeln!(
         out,
         "  nodes        {}, leaves of {} entries, inner nodes of {} keys",
-        size::show(stats.node_bytes as u64),
-        stats.leaf_entries,
-        stats.inner_keys
+        size::show(layout.node_bytes as u64),
+        layout.leaf_entries,
+        layout.inner_keys
     )?;
-    writeln!(out, "  consistency  {}", stats.consistency)?;
-    for (name, value) in &stats.options {
+    writeln!(out, "  consistency  {}", layout.consistency)?;
+    writeln!(out, "  variant      {}", variant(layout))?;
+    for (name, value) in &layout.options {
         writeln!(out, "  {:<12} {value}", name.replace('_', " "))?;
     }
-    let (cache, most) = (size::show(stats.cache_bytes as u64), size::show(stats.cache_bytes_max as u64));
-    writeln!(out, "  cache        {cache} of {most}, in this process")?;
     Ok(())
 }
 
-fn index_json(stats: &IndexStats, entries: u64) -> Value {
-    let options: serde_json::Map<_, _> =
-        stats.options.iter().map(|(name, value)| ((*name).to_owned(), Value::from(value.as_str()))).collect();
+/// The variant's name, where it has one.
+fn variant(layout: &IndexLayout) -> &'static str {
+    layout.variant.map_or("of its own", farwood::Variant::name)
+}
+
+fn layout_json(layout: &IndexLayout) -> Value {
+    let options: serde_json::Map<_, _> = layout
+        .options
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), Value::from(value.as_str())))
+        .collect();
     json!({
-        "index": stats.url,
-        "entries": entries,
-        "keys": stats.keys.kind.to_string(),
-        "key_bytes": stats.keys.bytes,
-        "values": stats.values.kind.to_string(),
-        "value_bytes": stats.values.bytes,
-        "node_bytes": stats.node_bytes,
-        "leaf_entries": stats.leaf_entries,
-        "inner_keys": stats.inner_keys,
-        "consistency": stats.consistency,
+        "keys": layout.keys.kind.to_string(),
+        "key_bytes": layout.keys.bytes,
+        "values": layout.values.kind.to_string(),
+        "value_bytes": layout.values.bytes,
+        "node_bytes": layout.node_bytes,
+        "leaf_entries": layout.leaf_entries,
+        "inner_keys": layout.inner_keys,
+        "consistency": layout.consistency,
+        "variant": layout.variant.map(farwood::Variant::name),
         "options": options,
-        "cache_bytes": stats.cache_bytes,
-        "cache_bytes_max": stats.cache_bytes_max,
     })
+}
+
+/// An index of a pool; one that this program does not know has an error in the place of its layout.
+fn index_json(index: &IndexUse) -> Value {
+    let mut value = match &index.entry.layout {
+        Ok(layout) => layout_json(layout),
+        Err(error) => json!({ "error": error.to_string() }),
+    };
+    value["name"] = index.entry.name.as_str().into();
+    value["chunks"] = index.chunks.into();
+    value
 }
 
 /// A pool as JSON; the doctor prints it as well.
@@ -100,12 +148,11 @@ pub(super) fn pool_json(url: &str, stats: &PoolStats) -> Value {
             "open": client.open,
         })
     };
-    let index = |index: &farwood::IndexUse| json!({ "name": index.name, "chunks": index.chunks });
     json!({
         "pool": url,
         "nodes": stats.nodes.iter().map(node).collect::<Vec<_>>(),
         "clients": stats.clients.iter().map(client).collect::<Vec<_>>(),
-        "indexes": stats.indexes.iter().map(index).collect::<Vec<_>>(),
+        "indexes": stats.indexes.iter().map(index_json).collect::<Vec<_>>(),
     })
 }
 
@@ -134,7 +181,11 @@ fn pool_text(url: &Url, stats: &PoolStats, context: &mut Context<'_>) -> Result<
         writeln!(out, "  client {}: process {}, {state}, open: {open}", client.client, client.process)?;
     }
     for index in &stats.indexes {
-        writeln!(out, "  index {}: {}", index.name, size::show(index.chunks * (8 << 20)))?;
+        write!(out, "  index {}: {}", index.entry.name, size::show(index.chunks * CHUNK_BYTES))?;
+        match &index.entry.layout {
+            Ok(layout) => writeln!(out, ", {} to {}, {}", layout.keys, layout.values, variant(layout))?,
+            Err(error) => writeln!(out, "; {error}")?,
+        }
     }
     Ok(())
 }

@@ -39,9 +39,13 @@ fn an_index_comes_and_goes() {
     machine.ok(&["create", "shm://p/words", "--keys", "text", "--key-bytes", "20", "--variant", "fg+"]);
     let stat = &machine.json(&["stat", "shm://p/words"])[0];
     assert_eq!((&stat["keys"], &stat["key_bytes"]), (&"text".into(), &20.into()));
-    assert_eq!(stat["options"]["leaves"], "sorted");
-    assert_eq!(stat["consistency"], "checksum");
-    assert!(machine.ok(&["stat", "shm://p"]).contains("index words: 8 MiB"));
+    assert_eq!((&stat["options"]["leaves"], &stat["variant"]), (&"sorted".into(), &"fg+".into()));
+    assert_eq!((&stat["consistency"], &stat["chunks"]), (&"checksum".into(), &1.into()));
+    assert!(stat["entries"].is_null(), "{stat}");
+    assert_eq!(machine.json(&["stat", "shm://p/words", "--count"])[0]["entries"], 0);
+    let stat = machine.ok(&["stat", "shm://p"]);
+    assert!(stat.contains("index words: 8 MiB, text of 20 bytes to u64 of 8 bytes, fg+\n"), "{stat}");
+    assert_eq!(machine.json(&["stat", "shm://p"])[0]["indexes"][0]["key_bytes"], 20);
     assert!(machine.ok(&["check", "shm://p/words"]).contains("every invariant holds"));
     machine.ok(&["drop", "shm://p/words"]);
     machine.refused(3, &["stat", "shm://p/words"], &["no index 'words'", "farwood create"]);
@@ -111,6 +115,7 @@ fn sizes_that_cannot_be_are_refused() {
         (&["create", "shm://p/no good"], "cannot name an index"),
         (&["create", "shm://p", "--key-bytes", "9"], "--key-bytes is about an index"),
         (&["drop", "shm://p/i", "--force"], "--force is for pools"),
+        (&["stat", "shm://p", "--count"], "--count is about an index"),
         (&["get", "shm://p", "1"], "write shm://p/INDEX"),
         (&["create", "p"], "no URL"),
         (&["create", "tcp://host:7700"], "not built yet"),
