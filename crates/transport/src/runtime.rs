@@ -82,7 +82,8 @@ fn wait_for<T>(mut future: Pin<&mut impl Future<Output = T>>) -> T {
     }
 }
 
-/// Runs several futures of one thread to their ends, each in its turn; yields their outputs in order.
+/// Runs several futures of one thread to their ends, each in its turn; yields their outputs in order. The thread
+/// never sleeps while one of them asks to be polled again: it cannot tell whether that one waits or works.
 pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T> {
     let bells: Vec<_> = futures
         .iter()
@@ -90,7 +91,6 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
         .collect();
     let mut outputs: Vec<Option<T>> = futures.iter().map(|_| None).collect();
     let mut running: Vec<_> = futures.into_iter().enumerate().collect();
-    let mut idle = Idle::default();
     while !running.is_empty() {
         let before = running.len();
         let mut polled = false;
@@ -108,10 +108,10 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
                 Poll::Pending => true,
             }
         });
-        match (polled, running.len() < before) {
-            (_, true) => idle = Idle::default(),
-            (true, false) => idle.wait(),
-            (false, false) => thread::park(),
+        if !polled {
+            thread::park();
+        } else if running.len() == before {
+            thread::yield_now();
         }
     }
     outputs.into_iter().flatten().collect()

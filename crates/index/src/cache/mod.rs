@@ -4,5 +4,7 @@
 //! its fences and its level.
 
 mod ordered;
+mod prefixes;
 
-pub use ordered::{OrderedCache, Ranged, at_or_below};
+pub use ordered::{OrderedCache, Ranged, Slot};
+pub use prefixes::Prefixes;

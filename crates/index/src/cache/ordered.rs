@@ -7,14 +7,15 @@
 //!
 //! Eviction draws two cached nodes at random and drops the one used longer ago (power of two choices).
 
+use super::prefixes::Prefixes;
 use crate::key::{compare, prefix};
 use arc_swap::ArcSwap;
-use std::cmp::Ordering as Order;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Nodes in a run before it is cut in two.
-const RUN_MAX: usize = 128;
+const RUN_MAX: usize = 64;
 
 /// What can be cached: something that begins at a key and takes room.
 pub trait Ranged {
@@ -24,24 +25,42 @@ pub trait Ranged {
     fn bytes(&self) -> usize;
 }
 
+/// A cached node, in one piece of memory with the note of its use.
 #[derive(Debug)]
-struct Slot<T> {
-    node: Arc<T>,
+#[repr(C, align(64))]
+pub struct Slot<T> {
     /// The cache's tick when the node was last used.
     used: AtomicU64,
+    /// What a search of the node looks at first shares its line with the note.
+    node: T,
+}
+
+impl<T> Slot<T> {
+    /// A node that is kept elsewhere.
+    pub fn uncached(node: T) -> Self {
+        Self { used: AtomicU64::new(0), node }
+    }
+}
+
+impl<T> Deref for Slot<T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.node
+    }
 }
 
 /// Nodes by increasing lower key, with the keys' first eight bytes beside them.
 #[derive(Debug)]
 struct Run<T> {
-    prefixes: Box<[u64]>,
+    prefixes: Prefixes,
     slots: Box<[Arc<Slot<T>>]>,
 }
 
 /// All runs, in order; none is empty.
 #[derive(Debug)]
 struct Runs<T> {
-    prefixes: Box<[u64]>,
+    prefixes: Prefixes,
     runs: Box<[Arc<Run<T>>]>,
 }
 
@@ -56,30 +75,9 @@ pub struct OrderedCache<T> {
     bytes_max: usize,
 }
 
-/// How many of a sorted list of keys, given by their prefixes, are at or below a key; `full` compares a key of
-/// the list with it where the prefixes are equal.
-#[inline]
-pub fn at_or_below(prefixes: &[u64], wanted: u64, full: impl Fn(usize) -> Order) -> usize {
-    let (mut from, mut to) = (0, prefixes.len());
-    while from < to {
-        let middle = usize::midpoint(from, to);
-        let below = match prefixes[middle].cmp(&wanted) {
-            Order::Less => true,
-            Order::Equal => full(middle) != Order::Greater,
-            Order::Greater => false,
-        };
-        if below {
-            from = middle + 1;
-        } else {
-            to = middle;
-        }
-    }
-    from
-}
-
 impl<T: Ranged> Run<T> {
     fn new(slots: Vec<Arc<Slot<T>>>) -> Self {
-        let prefixes = slots.iter().map(|slot| prefix(slot.node.lower())).collect();
+        let prefixes = Prefixes::new(slots.iter().map(|slot| (prefix(slot.lower()), 0)));
         Self { prefixes, slots: slots.into_boxed_slice() }
     }
 
@@ -90,19 +88,20 @@ impl<T: Ranged> Run<T> {
     /// How many nodes begin at or below `key`.
     #[inline]
     fn position(&self, key: &[u8]) -> usize {
-        at_or_below(&self.prefixes, prefix(key), |at| compare(self.slots[at].node.lower(), key))
+        self.prefixes.at_or_below(prefix(key), |at| compare(self.slots[at].lower(), key))
     }
 }
 
 impl<T: Ranged> Runs<T> {
     fn new(runs: Vec<Arc<Run<T>>>) -> Self {
-        Self { prefixes: runs.iter().map(|run| run.prefixes[0]).collect(), runs: runs.into_boxed_slice() }
+        let prefixes = Prefixes::new(runs.iter().map(|run| (prefix(run.lower()), 0)));
+        Self { prefixes, runs: runs.into_boxed_slice() }
     }
 
     /// The run in which `key` would be.
     #[inline]
     fn run_of(&self, key: &[u8]) -> usize {
-        at_or_below(&self.prefixes, prefix(key), |at| compare(self.runs[at].lower(), key)).saturating_sub(1)
+        self.prefixes.at_or_below(prefix(key), |at| compare(self.runs[at].lower(), key)).saturating_sub(1)
     }
 
     /// These runs with run `at` replaced by `new`, which may be empty or too long.
@@ -156,7 +155,7 @@ impl<T: Ranged> OrderedCache<T> {
 
     /// Shows `look` the node with the greatest lower key at or below `key`. The node may not cover the key.
     #[inline]
-    pub fn find<R>(&self, key: &[u8], look: impl FnOnce(&Arc<T>) -> R) -> Option<R> {
+    pub fn find<R>(&self, key: &[u8], look: impl FnOnce(&Arc<Slot<T>>) -> R) -> Option<R> {
         let runs = self.runs.load();
         let run = runs.runs.get(runs.run_of(key))?;
         let slot = &run.slots[run.position(key).checked_sub(1)?];
@@ -165,23 +164,28 @@ impl<T: Ranged> OrderedCache<T> {
         if slot.used.load(Ordering::Relaxed) != tick {
             slot.used.store(tick, Ordering::Relaxed);
         }
-        Some(look(&slot.node))
+        Some(look(slot))
     }
 
     /// Adds a node, in the place of one with the same lower key, and evicts others to stay within the budget.
-    pub fn insert(&self, node: Arc<T>) {
-        if node.bytes() > self.bytes_max {
-            return;
-        }
-        let mut random = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Yields the node as it is, or would be, cached.
+    pub fn insert(&self, node: T) -> Arc<Slot<T>> {
         let tick = self.tick.fetch_add(1, Ordering::Relaxed) + 1;
+        let slot = Arc::new(Slot { used: AtomicU64::new(tick), node });
+        if slot.bytes() <= self.bytes_max {
+            self.insert_slot(Arc::clone(&slot));
+        }
+        slot
+    }
+
+    fn insert_slot(&self, slot: Arc<Slot<T>>) {
+        let mut random = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let runs = self.runs.load_full();
-        let at = runs.run_of(node.lower());
+        let at = runs.run_of(slot.lower());
         let mut slots: Vec<_> = runs.runs.get(at).map_or_else(Vec::new, |run| run.slots.to_vec());
-        let place = slots.partition_point(|slot| slot.node.lower() < node.lower());
-        let mut bytes = self.bytes() + node.bytes();
-        let same = slots.get(place).is_some_and(|slot| slot.node.lower() == node.lower());
-        let slot = Arc::new(Slot { node, used: AtomicU64::new(tick) });
+        let place = slots.partition_point(|other| other.lower() < slot.lower());
+        let mut bytes = self.bytes() + slot.bytes();
+        let same = slots.get(place).is_some_and(|other| other.lower() == slot.lower());
         if same {
             bytes -= slots[place].node.bytes();
             slots[place] = slot;
@@ -199,12 +203,12 @@ impl<T: Ranged> OrderedCache<T> {
     }
 
     /// Drops `node`, if it still is in the cache.
-    pub fn remove(&self, node: &Arc<T>) {
+    pub fn remove(&self, node: &Arc<Slot<T>>) {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let runs = self.runs.load_full();
         let at = runs.run_of(node.lower());
         let Some(run) = runs.runs.get(at) else { return };
-        let Some(slot) = run.slots.iter().position(|slot| Arc::ptr_eq(&slot.node, node)) else { return };
+        let Some(slot) = run.slots.iter().position(|slot| Arc::ptr_eq(slot, node)) else { return };
         self.bytes.store(self.bytes() - node.bytes(), Ordering::Relaxed);
         self.runs.store(Arc::new(without(&runs, at, slot)));
     }
@@ -270,9 +274,8 @@ mod tests {
         let mut model = BTreeMap::new();
         for step in 0..3000u64 {
             let number = step * 7919 % 5003;
-            let piece = Arc::new(Piece(key(number)));
-            model.insert(piece.0.clone(), Arc::clone(&piece));
-            cache.insert(piece);
+            let piece = cache.insert(Piece(key(number)));
+            model.insert(piece.0.clone(), piece);
             if step % 5 == 0 {
                 let victim = model.remove(&key(step * 31 % 5003));
                 if let Some(piece) = victim {
@@ -291,7 +294,7 @@ mod tests {
     fn stays_within_its_budget_and_keeps_what_is_used() {
         let cache = OrderedCache::new(100 * 100);
         for number in 0..1000 {
-            cache.insert(Arc::new(Piece(key(number))));
+            cache.insert(Piece(key(number)));
             assert!(cache.bytes() <= cache.bytes_max());
             assert!(
                 cache.find(&key(0), |piece| piece.0 == key(0)).unwrap_or(false) || number > 20,
@@ -306,7 +309,7 @@ mod tests {
     #[test]
     fn what_is_larger_than_the_budget_is_not_cached() {
         let cache = OrderedCache::new(99);
-        cache.insert(Arc::new(Piece(key(1))));
+        cache.insert(Piece(key(1)));
         assert!(cache.is_empty());
     }
 }

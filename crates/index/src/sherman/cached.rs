@@ -2,77 +2,99 @@
 //! (Sherman §4.2.3).
 
 use super::node::{Node, RawNode};
-use crate::cache::{Ranged, at_or_below};
-use crate::key::{compare, prefix};
+use crate::cache::{Prefixes, Ranged, Slot};
+use crate::key::prefix;
 use arc_swap::ArcSwapOption;
 use farwood_fabric::Remote;
 use std::cmp::Ordering;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A copy of an inner node, laid out for searching.
+/// A copy of an inner node, laid out for searching: what a search by eight bytes needs lies in the first line.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct CachedInner {
-    /// Where the node is.
-    pub(super) at: Remote<RawNode>,
+    /// The first eight bytes of the lower fence, and of the upper one, if there is one.
+    lower_prefix: u64,
+    upper_prefix: u64,
+    /// The children, by the first eight bytes of their lower fences.
+    children: Prefixes,
     /// Its level.
     pub(super) level: u8,
+    has_upper: bool,
+    /// Where the node is.
+    pub(super) at: Remote<RawNode>,
+    /// The lower fences of the children, one after the other, the node's own first; empty where eight bytes are all.
+    lowers: Box<[u8]>,
     lower: Box<[u8]>,
-    upper: Option<Box<[u8]>>,
-    /// The first eight bytes of each separator.
-    prefixes: Box<[u64]>,
-    /// The separators, one after the other; empty where eight bytes are all.
-    separators: Box<[u8]>,
-    children: Box<[Remote<RawNode>]>,
+    upper: Box<[u8]>,
 }
 
 impl CachedInner {
     /// Copies the inner node at `at`.
     pub(super) fn copy<B: Deref<Target = [u8]>>(at: Remote<RawNode>, node: &Node<'_, B>) -> Self {
-        let keys = 0..node.count();
-        let children = (0..=node.count()).map(|child| node.child(child)).collect();
+        let lower_of = |child: usize| if child == 0 { node.lower() } else { node.separator(child - 1) };
+        let children = 0..node.count() + 1;
         let whole = node.lower().len() > 8;
-        let separators = if whole {
-            keys.clone().flat_map(|key| node.separator(key).to_vec()).collect()
+        let lowers = if whole {
+            children.clone().flat_map(|child| lower_of(child).to_vec()).collect()
         } else {
             [].into()
         };
         Self {
-            at,
+            lower_prefix: prefix(node.lower()),
+            upper_prefix: node.upper().map_or(u64::MAX, prefix),
+            children: Prefixes::new(
+                children.map(|child| (prefix(lower_of(child)), node.child(child).word())),
+            ),
             level: node.level(),
+            has_upper: node.upper().is_some(),
+            at,
+            lowers,
             lower: node.lower().into(),
-            upper: node.upper().map(Into::into),
-            prefixes: keys.map(|key| prefix(node.separator(key))).collect(),
-            separators,
-            children,
+            upper: node.upper().unwrap_or_default().into(),
         }
     }
 
     /// Whether `key` lies between the fences.
     #[inline]
     pub(super) fn covers(&self, key: &[u8]) -> bool {
-        compare(&self.lower, key) != Ordering::Greater
-            && self.upper.as_deref().is_none_or(|upper| compare(key, upper) == Ordering::Less)
-    }
-
-    fn separator(&self, at: usize) -> &[u8] {
-        let bytes = self.lower.len();
-        &self.separators[at * bytes..(at + 1) * bytes]
+        let wanted = prefix(key);
+        let above = match self.lower_prefix.cmp(&wanted) {
+            Ordering::Equal => &*self.lower <= key,
+            decided => decided == Ordering::Less,
+        };
+        let below = match wanted.cmp(&self.upper_prefix) {
+            Ordering::Equal => !self.has_upper || key < &*self.upper,
+            decided => decided == Ordering::Less,
+        };
+        above && below
     }
 
     /// Number of the child that covers `key`, which the node covers.
     #[inline]
     pub(super) fn child_covering(&self, key: &[u8]) -> usize {
-        let short = self.separators.is_empty();
-        at_or_below(&self.prefixes, prefix(key), |at| {
-            if short { Ordering::Equal } else { self.separator(at).cmp(key) }
-        })
+        let count = self.children.at_or_below(prefix(key), |child| {
+            if self.lowers.is_empty() { Ordering::Equal } else { self.lower_of(child).cmp(key) }
+        });
+        // A corrupt node's separators may be out of order; whatever is found is checked against its fences.
+        count.saturating_sub(1)
     }
 
-    /// The children, leftmost first.
+    fn lower_of(&self, child: usize) -> &[u8] {
+        let bytes = self.lower.len();
+        &self.lowers[child * bytes..(child + 1) * bytes]
+    }
+
+    /// How many children there are.
+    pub(super) fn children(&self) -> usize {
+        self.children.len()
+    }
+
+    /// Child `at`, 0 being the leftmost.
     #[inline]
-    pub(super) fn children(&self) -> &[Remote<RawNode>] {
-        &self.children
+    pub(super) fn child(&self, at: usize) -> Remote<RawNode> {
+        Remote::from_word(self.children.word(at)).expect("the children of a decoded node are not null")
     }
 }
 
@@ -82,11 +104,7 @@ impl Ranged for CachedInner {
     }
 
     fn bytes(&self) -> usize {
-        size_of::<Self>()
-            + self.lower.len()
-            + self.upper.as_ref().map_or(0, |upper| upper.len())
-            + self.separators.len()
-            + 8 * (self.prefixes.len() + self.children.len())
+        size_of::<Self>() + self.lower.len() + self.upper.len() + self.lowers.len() + self.children.bytes()
     }
 }
 
@@ -98,9 +116,9 @@ pub(super) struct Top {
     /// Its level.
     pub(super) level: u8,
     /// The root's copy, unless the root is a leaf.
-    pub(super) node: Option<Arc<CachedInner>>,
+    pub(super) node: Option<Arc<Slot<CachedInner>>>,
     /// Copies of the root's children, where those are inner nodes.
-    pub(super) below: Box<[ArcSwapOption<CachedInner>]>,
+    pub(super) below: Box<[ArcSwapOption<Slot<CachedInner>>]>,
 }
 
 impl Top {
@@ -110,12 +128,12 @@ impl Top {
     }
 
     /// The top of a tree whose root is an inner node.
-    pub(super) fn inner(node: CachedInner) -> Self {
-        let children = if node.level > 1 { node.children().len() } else { 0 };
+    pub(super) fn inner(node: Arc<Slot<CachedInner>>) -> Self {
+        let children = if node.level > 1 { node.children() } else { 0 };
         Self {
             root: node.at,
             level: node.level,
-            node: Some(Arc::new(node)),
+            node: Some(node),
             below: (0..children).map(|_| ArcSwapOption::empty()).collect(),
         }
     }

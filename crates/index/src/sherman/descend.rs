@@ -4,6 +4,7 @@ use super::Sherman;
 use super::cached::{CachedInner, Top};
 use super::layout::LEVEL;
 use super::node::{Node, RawNode};
+use crate::cache::Slot;
 use crate::error::IndexError;
 use crate::retry::Retry;
 use arc_swap::ArcSwapAny;
@@ -102,13 +103,11 @@ impl Sherman {
 
     #[inline]
     fn cached_leaf(&self, key: &[u8]) -> Option<Remote<RawNode>> {
-        self.cache
-            .find(key, |node| node.covers(key).then(|| node.children()[node.child_covering(key)]))
-            .flatten()
+        self.cache.find(key, |node| node.covers(key).then(|| node.child(node.child_covering(key)))).flatten()
     }
 
     /// The cached level-1 node that covers `key`.
-    pub(super) fn cached_parent(&self, key: &[u8]) -> Option<Arc<CachedInner>> {
+    pub(super) fn cached_parent(&self, key: &[u8]) -> Option<Arc<Slot<CachedInner>>> {
         self.cache.find(key, |node| node.covers(key).then(|| Arc::clone(node))).flatten()
     }
 
@@ -162,7 +161,7 @@ impl Sherman {
             return Ok(None);
         }
         let child = root.child_covering(key);
-        let (mut at, mut at_level) = (root.children()[child], top.level - 1);
+        let (mut at, mut at_level) = (root.child(child), top.level - 1);
         while at_level > level {
             let second = (at_level + 1 == top.level).then(|| &top.below[child]);
             let known = second.and_then(ArcSwapAny::load_full).filter(|node| node.covers(key));
@@ -176,7 +175,7 @@ impl Sherman {
             if let Some(slot) = second {
                 slot.store(Some(Arc::clone(&node)));
             }
-            at = node.children()[node.child_covering(key)];
+            at = node.child(node.child_covering(key));
             at_level -= 1;
         }
         Ok(Some(at))
@@ -190,7 +189,7 @@ impl Sherman {
         at: Remote<RawNode>,
         level: u8,
         key: &[u8],
-    ) -> Result<Option<Arc<CachedInner>>, IndexError> {
+    ) -> Result<Option<Arc<Slot<CachedInner>>>, IndexError> {
         let mut at = at;
         for _ in 0..=STEPS_RIGHT_MAX {
             let node = self.read_node(client, at, "descend").await?;
@@ -206,17 +205,14 @@ impl Sherman {
         Ok(None)
     }
 
-    /// Caches an inner node that is of level 1.
+    /// Copies an inner node, and caches it if it is of level 1.
     pub(super) fn remember<B: Deref<Target = [u8]>>(
         &self,
         at: Remote<RawNode>,
         node: &Node<'_, B>,
-    ) -> Arc<CachedInner> {
-        let cached = Arc::new(CachedInner::copy(at, node));
-        if cached.level == 1 {
-            self.cache.insert(Arc::clone(&cached));
-        }
-        cached
+    ) -> Arc<Slot<CachedInner>> {
+        let copy = CachedInner::copy(at, node);
+        if copy.level == 1 { self.cache.insert(copy) } else { Arc::new(Slot::uncached(copy)) }
     }
 
     /// The level-1 node that covers `key`, or `None` where the root is a leaf.
@@ -224,7 +220,7 @@ impl Sherman {
         &self,
         client: &Client<F>,
         key: &[u8],
-    ) -> Result<Option<Arc<CachedInner>>, IndexError> {
+    ) -> Result<Option<Arc<Slot<CachedInner>>>, IndexError> {
         if let Some(parent) = self.cached_parent(key) {
             client.note(|costs| costs.cache_hits += 1);
             return Ok(Some(parent));
@@ -250,13 +246,10 @@ impl Sherman {
         let node = self.read_node(client, root, "descend").await?;
         let top = match node.level() {
             0 => Top::leaf(root),
-            _ => Top::inner(CachedInner::copy(root, &node)),
+            _ => Top::inner(self.remember(root, &node)),
         };
         let top = Arc::new(top);
         self.top.store(Some(Arc::clone(&top)));
-        if let Some(node) = top.node.as_ref().filter(|node| node.level == 1) {
-            self.cache.insert(Arc::clone(node));
-        }
         Ok(top)
     }
 

@@ -9,6 +9,7 @@
 //! the leaf that covers the key before the last leaf's lower fence.
 
 use super::Sherman;
+use super::cached::CachedInner;
 use super::descend::{Copy, RESTARTS_MAX, TORN_TRIES_MAX, Whereabouts, torn, whereabouts};
 use super::node::RawNode;
 use crate::error::IndexError;
@@ -236,7 +237,7 @@ impl Sherman {
             let before = course.passed;
             let leg = if let Some(parent) = self.parent_for(client, &course.cursor).await? {
                 let first = parent.child_covering(&course.cursor);
-                let leaves = self.leaves_of(parent.children(), first, course);
+                let leaves = self.leaves_of(&parent, first, course);
                 self.visit_leaves(client, leaves, course, slots, &mut visit).await?
             } else {
                 let root = self.top(client).await?.root;
@@ -258,7 +259,7 @@ impl Sherman {
     /// The leaves to fetch next, in the order of the scan.
     fn leaves_of<'c>(
         &self,
-        children: &'c [Remote<RawNode>],
+        parent: &'c CachedInner,
         first: usize,
         course: &Course<'_>,
     ) -> impl Iterator<Item = Remote<RawNode>> + Clone + use<'c> {
@@ -266,11 +267,11 @@ impl Sherman {
         // The first leaf is entered in its middle, on average.
         let count = course.left.saturating_add(per_leaf / 2).div_ceil(per_leaf).clamp(1, LEAVES_MAX);
         let (forward, span) = match course.direction {
-            Direction::Forward => (true, first..children.len().min(first + count)),
+            Direction::Forward => (true, first..parent.children().min(first + count)),
             Direction::Backward => (false, (first + 1).saturating_sub(count)..first + 1),
         };
         let length = span.len();
-        (0..length).map(move |at| children[if forward { span.start + at } else { span.end - 1 - at }])
+        (0..length).map(move |at| parent.child(if forward { span.start + at } else { span.end - 1 - at }))
     }
 
     /// Fetches `leaves` in one doorbell and visits them as far as they follow each other.
