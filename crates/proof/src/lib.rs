@@ -5,3 +5,4 @@
 pub mod seeds;
 pub mod sherman;
 pub mod shm;
+pub mod yielding;

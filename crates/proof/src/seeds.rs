@@ -57,6 +57,8 @@ pub struct Case {
     pub cache_bytes: usize,
     /// One operation of this many is dropped half-way.
     pub dropped_once_in: Option<u64>,
+    /// One poll of this many keeps its client from running for a while.
+    pub stalled_once_in: u64,
     /// Polls after which the run counts as stuck.
     pub polls_max: u64,
 }
@@ -77,6 +79,16 @@ impl Case {
     pub fn of(seed: u64) -> Self {
         let fabric = [Fabric::SharedMemory, Fabric::Nic, Fabric::Overtaking][(seed / 8 % 3) as usize];
         Self::on(seed, fabric)
+    }
+
+    /// The run of a seed that is short, and all growth from the empty tree: two clients often want to give it its next
+    /// root, and one of them was kept from running just then.
+    pub fn growing(seed: u64) -> Self {
+        let mut case = Self::on(seed, Fabric::SharedMemory);
+        case.config.sizes = SIZES[1];
+        (case.keys, case.steps, case.mix) = (40, 8, Mix { gets: 0, scans: 2, removals: 0 });
+        case.stalled_once_in = 40;
+        case
     }
 
     /// The run of a seed in which operations are dropped half-way: on fabrics whose atomics cannot be dropped before
@@ -116,6 +128,7 @@ impl Case {
             mix: [MIXED, GROWING][chance.below(2) as usize],
             cache_bytes: [0, 1 << 10, 1 << 20][chance.below(3) as usize],
             dropped_once_in: None,
+            stalled_once_in: 150,
             polls_max: 50_000_000,
         }
     }
@@ -357,8 +370,6 @@ async fn at_most<T>(polls: Option<u64>, operation: impl Future<Output = T>) -> O
     .await
 }
 
-/// One poll in this many keeps its client from running for a while.
-const STALL_ONCE_IN: u64 = 150;
 /// Polls of all others for which it is kept at most.
 const STALL_POLLS_MAX: u64 = 600;
 
@@ -380,7 +391,7 @@ fn interleave(case: &Case, tasks: Vec<Pin<Box<dyn Future<Output = ()> + '_>>>, n
         }
         if task.as_mut().poll(&mut context).is_ready() {
             drop(running.swap_remove(at));
-        } else if chance.once_in(STALL_ONCE_IN) {
+        } else if chance.once_in(case.stalled_once_in) {
             *stalled_until = polls + chance.below(STALL_POLLS_MAX);
         }
     }

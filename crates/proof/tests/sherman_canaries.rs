@@ -82,9 +82,20 @@ fn write_backs_that_the_next_holder_does_not_see() {
 #[test]
 fn locks_that_two_can_take() {
     caught("atomics race", |seed| faulty(seed, |faults| faults.atomic_races = true));
-    caught("a lost CAS stores", |seed| buggy(seed, Variant::Sherman, Bug::CasAlwaysSwaps));
+    caught("a lost CAS stores", |seed| buggy(seed, Variant::Fg, Bug::CasAlwaysSwaps));
     caught("a lost CAS wins", |seed| buggy(seed, Variant::Sherman, Bug::CasClaimsToWin));
     caught("the living are revoked", |seed| buggy(seed, Variant::Sherman, Bug::RevokesTheLiving));
+}
+
+#[test]
+fn roots_that_two_can_replace() {
+    caught("the loser replaces the root", |seed| {
+        let mut case = Case::growing(seed);
+        // A lock survives this bug: its holder's WRITE frees it, whoever it names.
+        case.config.options = Variant::Sherman.options();
+        case.settings.bug = Some(Bug::CasAlwaysSwaps);
+        case
+    });
 }
 
 #[test]

@@ -10,6 +10,7 @@ use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Config, Sherman, Variant};
 use farwood_proof::sherman::{MIXED, Span, Wish, Wishes, bounds, perform, scan};
 use farwood_proof::shm::{Shm, attach};
+use farwood_proof::yielding::Yielding;
 use farwood_testkit::history::{Action, Answer, Bytes, Direction, History, Recorder, Scan};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{ShmFabric, ShmPool};
@@ -23,7 +24,7 @@ use std::time::Duration;
 const CHILD: &str = "FARWOOD_HISTORY_CHILD";
 const CHILDREN: u64 = 4;
 const THREADS: u64 = 2;
-const KEYS: u64 = 40;
+const KEYS: u64 = 24;
 const SIZES: Sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 256 };
 const CACHE_BYTES: usize = 4 << 10;
 /// Operations of each thread, where none is killed.
@@ -38,7 +39,7 @@ fn keys() -> Vec<Bytes> {
 /// One thread of one process: a tree, a client of it, and a journal.
 struct Player<'a, W> {
     tree: &'a Sherman,
-    client: Client<ShmFabric>,
+    client: Client<Yielding<&'a ShmFabric>>,
     number: u64,
     journal: Recorder<W>,
 }
@@ -121,7 +122,8 @@ fn child(spec: &str) {
 }
 
 fn play(pool: &ShmPool, tree: &Sherman, me: u64, seed: u64, start: u64, end: End, path: &Path) {
-    let (client, keys) = (pool.client(), keys());
+    let (seat, keys) = (pool.client(), keys());
+    let client = Client::new(Yielding::new(seat.fabric(), seed ^ me));
     let wishes = Wishes::new(&keys, SIZES.value_bytes, MIXED, me, seed);
     let mut file = File::create(path.join(format!("{me}.journal"))).expect("a journal can be made");
     while client.fabric().now() < start {
@@ -178,7 +180,8 @@ impl Run {
 
     /// Looks at all that is left, and checks everything.
     fn judge(&self, tree: &Sherman) -> usize {
-        let client = self.shm.pool().client();
+        let seat = self.shm.pool().client();
+        let client = Client::new(Yielding::new(seat.fabric(), self.seed));
         let mut last = Player { tree, client, number: 0, journal: Recorder::new(0, Vec::new()) };
         for key in keys() {
             last.one(&key, &Action::Get);
@@ -191,7 +194,7 @@ impl Run {
         history.merge(History::read(&last.journal.into_inner()[..]).expect("a journal"));
         let verdict = history.check(PATIENCE);
         verdict.expect_right();
-        assert!(meetings(&history) > 50, "{}: the clients hardly met", meetings(&history));
+        assert!(meetings(&history) > 100, "{}: the clients hardly met", meetings(&history));
         verdict.operations
     }
 }

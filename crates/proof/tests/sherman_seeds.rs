@@ -81,6 +81,18 @@ fn every_answer_is_explained() {
     }
 }
 
+/// Trees grow from nothing while clients that are to make the next root are kept from running.
+#[test]
+fn growing_trees_lose_no_root() {
+    let asked = seeds(SEEDS * 2);
+    let whole = asked.end - asked.start >= SEEDS * 2;
+    let coverage = run_seeds("growing_trees_lose_no_root", asked, Case::growing);
+    report("growing_trees_lose_no_root", &coverage);
+    // Every lost CAS is a lock that was taken, but for those of the root.
+    let lost = coverage.costs.cas_failures - coverage.costs.lock;
+    assert!(lost > 0 || !whole, "nobody lost the race for the root: {coverage:?}");
+}
+
 /// Operations that are dropped anywhere leave no lock and no wrong answer behind; whether they took effect, nobody
 /// knows.
 #[test]

@@ -1,0 +1,66 @@
+//! A fabric that gives way to other threads and processes between two posts now and then: where there are few
+//! processors, clients that are not interrupted hardly meet.
+
+use farwood_fabric::{Address, Capabilities, ClientId, Doorbell, Fabric, FabricError, PoolShape, Revocation};
+use farwood_testkit::harness::Chance;
+use std::cell::RefCell;
+use std::future::Future;
+
+/// Posts for each time that a client gives way, on average.
+const POSTS_PER_YIELD: u64 = 4;
+
+/// A connection that gives way.
+#[derive(Debug)]
+pub struct Yielding<F> {
+    fabric: F,
+    chance: RefCell<Chance>,
+}
+
+impl<F: Fabric> Yielding<F> {
+    /// The connection `fabric`, giving way as `seed` draws it.
+    pub fn new(fabric: F, seed: u64) -> Self {
+        Self { fabric, chance: RefCell::new(Chance::new(seed)) }
+    }
+}
+
+impl<F: Fabric> Fabric for Yielding<F> {
+    fn capabilities(&self) -> &Capabilities {
+        self.fabric.capabilities()
+    }
+
+    fn shape(&self) -> &PoolShape {
+        self.fabric.shape()
+    }
+
+    fn identity(&self) -> ClientId {
+        self.fabric.identity()
+    }
+
+    async fn submit(&self, doorbell: Doorbell) -> Result<Doorbell, FabricError> {
+        let answered = self.fabric.submit(doorbell).await;
+        if self.chance.borrow_mut().once_in(POSTS_PER_YIELD) {
+            std::thread::yield_now();
+        }
+        answered
+    }
+
+    fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell> {
+        self.fabric.submit_detached(doorbell)
+    }
+
+    fn now(&self) -> u64 {
+        self.fabric.now()
+    }
+
+    fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+        self.fabric.sleep(nanoseconds)
+    }
+
+    fn revoke(&self, client: ClientId) -> impl Future<Output = Result<Revocation, FabricError>> {
+        self.fabric.revoke(client)
+    }
+
+    fn provision(&self, at: Address, bytes: u64) -> impl Future<Output = Result<(), FabricError>> {
+        self.fabric.provision(at, bytes)
+    }
+}
