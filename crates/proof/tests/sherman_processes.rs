@@ -19,7 +19,7 @@ use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{Ordering::SeqCst, fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const CHILD: &str = "FARWOOD_HISTORY_CHILD";
 const CHILDREN: u64 = 4;
@@ -166,6 +166,17 @@ impl Run {
         command.spawn().expect("a process can be started")
     }
 
+    /// Waits until child `number` has written so much.
+    fn wait(&self, number: u64, bytes: u64) {
+        let journal = |thread| self.shm.path().join(format!("{}.journal", number * THREADS + thread));
+        let length = |thread| std::fs::metadata(journal(thread)).map_or(0, |journal| journal.len());
+        let since = Instant::now();
+        while (0..THREADS).map(length).sum::<u64>() < bytes {
+            assert!(since.elapsed() < PATIENCE, "child {number} does nothing");
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
     /// Everything that all children noted.
     fn history(&self) -> History {
         let mut history = History::default();
@@ -230,6 +241,8 @@ fn processes_on_hot_keys_agree() {
 }
 
 const KILLS: u64 = 12;
+/// Bytes that a child has written before it is killed: some 1000 operations.
+const JOURNAL_BYTES: u64 = 120_000;
 
 #[test]
 fn processes_that_are_killed_leave_a_history_that_can_be() {
@@ -241,7 +254,8 @@ fn processes_that_are_killed_leave_a_history_that_can_be() {
         let (mut run, tree) = Run::new(test, variant, 7);
         let mut children: Vec<_> = (0..CHILDREN - 1).map(|_| run.start(0, End::Killed)).collect();
         for kill in 0..KILLS {
-            std::thread::sleep(Duration::from_micros(15_000 + kill * 7_919 % 20_000));
+            // The oldest child's number, and what it must have written: kills come anywhere, not at once.
+            run.wait(kill + 1, JOURNAL_BYTES + kill * 997);
             end(children.remove(0));
             children.push(run.start(0, End::Killed));
         }
