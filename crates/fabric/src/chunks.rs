@@ -111,7 +111,10 @@ pub async fn take<F: Fabric>(
     }
     for &(chunk, word) in &table {
         if word == FREED && retake(client, chunk, word, owner).await? {
-            client.fabric().provision(chunk.start().address(), CHUNK_BYTES).await?;
+            if let Err(error) = client.fabric().provision(chunk.start().address(), CHUNK_BYTES).await {
+                give_back(client, chunk).await?;
+                return Err(error);
+            }
             return Ok(Some((chunk, 0)));
         }
     }

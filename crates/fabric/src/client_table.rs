@@ -109,27 +109,28 @@ pub async fn expire<F: Fabric>(client: &Client<F>, client_id: ClientId) -> Resul
     Ok(())
 }
 
-/// Marks in one's own slot that one has the directory entry of `open_bit` open. [at most 2 RT, and 1 for each other
+/// Marks in one's own slot that one has the directory entry of `open_bit` open; yields whether it was not marked
+/// before. [at most 2 RT, and 1 for each other
 /// client of the compute node that marks at the same time]
-pub async fn mark_open<F: Fabric>(client: &Client<F>, open_bit: u64) -> Result<(), FabricError> {
+pub async fn mark_open<F: Fabric>(client: &Client<F>, open_bit: u64) -> Result<bool, FabricError> {
     mark(client, |open| open | open_bit).await
 }
 
 /// Marks that one has closed the directory entry of `open_bit`. Costs as [`mark_open`].
 pub async fn mark_closed<F: Fabric>(client: &Client<F>, open_bit: u64) -> Result<(), FabricError> {
-    mark(client, |open| open & !open_bit).await
+    mark(client, |open| open & !open_bit).await.map(|_| ())
 }
 
-async fn mark<F: Fabric>(client: &Client<F>, change: impl Fn(u64) -> u64) -> Result<(), FabricError> {
+async fn mark<F: Fabric>(client: &Client<F>, change: impl Fn(u64) -> u64) -> Result<bool, FabricError> {
     let at: Remote<u64> = part(client.fabric().identity().slot, OPEN);
     let mut open = whole(client.post(read(at)).await?);
     while open != change(open) {
         match client.post(cas(at, open, change(open))).await? {
-            Swapped::Won => break,
+            Swapped::Won => return Ok(true),
             Swapped::Lost(found) => open = found,
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 /// One living client, as the table shows it.

@@ -63,8 +63,8 @@ pub enum FabricError {
         /// What is wrong with it.
         why: String,
     },
-    /// The directory's lock is held by a living client for too long.
-    DirectoryBusy(ClientId),
+    /// The directory's lock is held for too long, by a living client, or by nobody that the word names.
+    DirectoryBusy(Option<ClientId>),
 }
 
 impl fmt::Display for FabricError {
@@ -106,8 +106,14 @@ impl fmt::Display for FabricError {
                 write!(f, "the pool's directory is full ({entries} indexes); drop one")
             }
             Self::NotAPool { node, why } => write!(f, "memory node {node} holds no usable pool: {why}"),
-            Self::DirectoryBusy(client) => {
+            Self::DirectoryBusy(Some(client)) => {
                 write!(f, "client {client} holds the pool's directory; try again, or end that client")
+            }
+            Self::DirectoryBusy(None) => {
+                write!(
+                    f,
+                    "the pool's directory has a lock that names no client: it is damaged; make the pool again"
+                )
             }
         }
     }

@@ -212,13 +212,6 @@ impl<T: Ranged> OrderedCache<T> {
         self.bytes.store(self.bytes() - node.bytes(), Ordering::Relaxed);
         self.runs.store(Arc::new(without(&runs, at, slot)));
     }
-
-    /// Drops everything.
-    pub fn clear(&self) {
-        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        self.bytes.store(0, Ordering::Relaxed);
-        self.runs.store(Arc::new(Runs::new(Vec::new())));
-    }
 }
 
 fn without<T: Ranged>(runs: &Runs<T>, run: usize, slot: usize) -> Runs<T> {

@@ -15,7 +15,9 @@ pub use global::{GlobalLock, TryTake, Unlock};
 pub use local::LocalTables;
 
 use crate::error::IndexError;
-use farwood_fabric::{Client, ClientId, Fabric, LockWord, PoolShape, Remote, Revocation, Swapped};
+use farwood_fabric::{
+    Client, ClientId, Fabric, FabricError, LockWord, PoolShape, Remote, Revocation, Swapped,
+};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where the global lock table lies.
@@ -128,11 +130,6 @@ impl NodeLocks {
         Self { options, tables, locks, dropped: AtomicU64::new(0) }
     }
 
-    /// Locks of each memory node.
-    pub fn count(&self) -> u64 {
-        self.locks
-    }
-
     /// How many held locks were dropped instead of released, which is a bug, or a cancelled operation.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
@@ -149,6 +146,9 @@ impl NodeLocks {
         node: Remote<T>,
         operation: &'static str,
     ) -> Result<Held<'a, F>, IndexError> {
+        if node.node().0 >= client.fabric().shape().nodes {
+            return Err(FabricError::OutOfRange { at: node.address(), bytes: 0 }.into());
+        }
         let lock = GlobalLock::of(self.options, self.locks, node);
         let me = client.fabric().identity();
         let abandon = || client.post_detached(lock.release(self.options.release, me));

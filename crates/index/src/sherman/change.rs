@@ -17,7 +17,7 @@ impl Sherman {
     ///
     /// # Errors
     /// [`IndexError::WrongLength`]; [`IndexError::Damaged`]; [`IndexError::LockHeld`]; a full pool and other errors
-    /// of the fabric. The tree is as before.
+    /// of the fabric. The entry then is not stored; only when the fabric itself fails is that unknown.
     pub async fn put<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -119,7 +119,7 @@ impl Sherman {
             }
             held.give_up().await?;
             at = match level {
-                0 => self.next_leaf(client, seen, key, &mut way).await?,
+                0 => self.next_leaf(client, &node, seen, key, &mut way).await?,
                 _ => self.next_inner(client, seen, level, key, &mut way).await?,
             };
         }
@@ -134,7 +134,7 @@ impl Sherman {
         key: &[u8],
         way: &mut Way,
     ) -> Result<Remote<RawNode>, IndexError> {
-        way.restarts.again(client).await?;
+        way.restart(client).await?;
         if let Whereabouts::Right(sibling) = whereabouts {
             client.note(|costs| costs.moved += 1);
             return Ok(sibling);

@@ -19,7 +19,7 @@ pub(super) const TORN_TRIES_MAX: u32 = 2_000;
 const TORN_TRIES_LOCKED: u32 = 64;
 /// Restarts from the root.
 pub(super) const RESTARTS_MAX: u32 = 10_000;
-/// Steps to the right before the way down is tried afresh.
+/// Steps to the right before the way down is tried afresh, at first; twice as many each time.
 pub(super) const STEPS_RIGHT_MAX: u32 = 3;
 
 /// Where a key lies, seen from a node.
@@ -135,15 +135,17 @@ impl Sherman {
         level: u8,
     ) -> Result<Option<Remote<RawNode>>, IndexError> {
         let mut restarts = Retry::new("descend", RESTARTS_MAX);
+        let mut steps_max = STEPS_RIGHT_MAX;
         loop {
             let top = self.top(client).await?;
             if top.level <= level {
                 return Ok((top.level == level).then_some(top.root));
             }
-            if let Some(at) = self.descend_from(client, &top, key, level).await? {
+            if let Some(at) = self.descend_from(client, &top, key, level, steps_max).await? {
                 return Ok(Some(at));
             }
             self.forget(client, key);
+            steps_max = steps_max.saturating_mul(2);
             restarts.again(client).await?;
         }
     }
@@ -155,6 +157,7 @@ impl Sherman {
         top: &Top,
         key: &[u8],
         level: u8,
+        steps_max: u32,
     ) -> Result<Option<Remote<RawNode>>, IndexError> {
         let Some(root) = &top.node else { unreachable!("a root above level 0 is an inner node") };
         if !root.covers(key) {
@@ -167,12 +170,12 @@ impl Sherman {
             let known = second.and_then(ArcSwapAny::load_full).filter(|node| node.covers(key));
             let node = match known {
                 Some(node) => node,
-                None => match self.fetch_inner(client, at, at_level, key).await? {
+                None => match self.fetch_inner(client, at, at_level, key, steps_max).await? {
                     Some(node) => node,
                     None => return Ok(None),
                 },
             };
-            if let Some(slot) = second {
+            if let Some(slot) = second.filter(|_| node.at == at) {
                 slot.store(Some(Arc::clone(&node)));
             }
             at = node.child(node.child_covering(key));
@@ -189,14 +192,17 @@ impl Sherman {
         at: Remote<RawNode>,
         level: u8,
         key: &[u8],
+        steps_max: u32,
     ) -> Result<Option<Arc<Slot<CachedInner>>>, IndexError> {
         let mut at = at;
-        for _ in 0..=STEPS_RIGHT_MAX {
+        for _ in 0..=steps_max {
             let node = self.read_node(client, at, "descend").await?;
             match whereabouts(&node, level, key) {
                 Whereabouts::Here => return Ok(Some(self.remember(at, &node))),
                 Whereabouts::Right(sibling) => {
                     client.note(|costs| costs.moved += 1);
+                    // The cached top does not know this node: the next way down reads it again.
+                    self.top.store(None);
                     at = sibling;
                 }
                 Whereabouts::Astray => return Ok(None),
@@ -227,12 +233,14 @@ impl Sherman {
         }
         client.note(|costs| costs.cache_misses += 1);
         let mut restarts = Retry::new("scan", RESTARTS_MAX);
+        let mut steps_max = STEPS_RIGHT_MAX;
         loop {
             let Some(at) = self.descend(client, key, 1).await? else { return Ok(None) };
-            if let Some(parent) = self.fetch_inner(client, at, 1, key).await? {
+            if let Some(parent) = self.fetch_inner(client, at, 1, key, steps_max).await? {
                 return Ok(Some(parent));
             }
             self.forget(client, key);
+            steps_max = steps_max.saturating_mul(2);
             restarts.again(client).await?;
         }
     }

@@ -43,9 +43,10 @@ use arc_swap::ArcSwapOption;
 use cached::{CachedInner, Top};
 use descend::{RESTARTS_MAX, STEPS_RIGHT_MAX, TORN_TRIES_MAX, Whereabouts, torn, whereabouts};
 use farwood_fabric::directory::Entry;
-use farwood_fabric::{Checked, Client, Fabric};
+use farwood_fabric::{Checked, Client, Fabric, Remote};
 use layout::Layout;
 use node::RawNode;
+use split::Orphan;
 use std::fmt;
 use std::ops::{Deref, Range as Span};
 
@@ -139,45 +140,68 @@ impl Sherman {
                     Ok(found) => return Ok(found.map(|slot| Value::in_leaf(leaf, slot))),
                     Err(_) => torn(client, &mut retry, at).await?,
                 },
-                elsewhere => at = self.next_leaf(client, elsewhere, key, &mut way).await?,
+                elsewhere => at = self.next_leaf(client, &leaf, elsewhere, key, &mut way).await?,
             }
         }
     }
 
-    /// Where to look for the leaf of `key` after a leaf that was not it: to the right (Lehman and Yao), or from
-    /// the root again.
+    /// Where to look for the leaf of `key` after `leaf`, which was not it: to the right (Lehman and Yao), or from
+    /// the root again. A sibling that is met on a way that came fresh from the root is in no parent: whoever split
+    /// it off died, or was stopped, and it is entered there now.
     async fn next_leaf<F: Fabric>(
         &self,
         client: &Client<F>,
+        leaf: &descend::Copy<'_>,
         whereabouts: Whereabouts,
         key: &[u8],
         way: &mut Way,
-    ) -> Result<farwood_fabric::Remote<RawNode>, IndexError> {
-        match whereabouts {
-            Whereabouts::Right(sibling) if way.steps_right < STEPS_RIGHT_MAX => {
-                way.steps_right += 1;
-                self.misled(client, key);
-                Ok(sibling)
+    ) -> Result<Remote<RawNode>, IndexError> {
+        if let Whereabouts::Right(sibling) = whereabouts
+            && way.may_step_right()
+        {
+            if let Some(lower) = leaf.upper().filter(|_| way.is_fresh()) {
+                let orphan = Orphan { lower: lower.to_vec(), at: sibling };
+                // Only a shorter way is at stake: the search goes on whatever becomes of it.
+                let _ = Box::pin(self.adopt(client, orphan, 1)).await;
             }
-            _ => {
-                way.steps_right = 0;
-                self.forget(client, key);
-                way.restarts.again(client).await?;
-                self.leaf_for(client, key).await
-            }
+            self.misled(client, key);
+            return Ok(sibling);
         }
+        self.forget(client, key);
+        way.restart(client).await?;
+        self.leaf_for(client, key).await
     }
 }
 
 /// An operation's detours on its way to a node.
 struct Way {
-    steps_right: u32,
+    /// Steps to the right since the last start from the root.
+    steps: u32,
+    /// Steps to the right before the next one.
+    steps_max: u32,
     restarts: Retry,
 }
 
 impl Way {
     fn new(operation: &'static str) -> Self {
-        Self { steps_right: 0, restarts: Retry::new(operation, RESTARTS_MAX) }
+        Self { steps: 0, steps_max: STEPS_RIGHT_MAX, restarts: Retry::new(operation, RESTARTS_MAX) }
+    }
+
+    fn may_step_right(&mut self) -> bool {
+        self.steps += 1;
+        self.steps <= self.steps_max
+    }
+
+    /// Whether the way began at the root, past all caches.
+    fn is_fresh(&self) -> bool {
+        self.steps_max > STEPS_RIGHT_MAX
+    }
+
+    /// From the root again, with more patience for steps to the right.
+    async fn restart<F: Fabric>(&mut self, client: &Client<F>) -> Result<(), IndexError> {
+        self.steps = 0;
+        self.steps_max = self.steps_max.saturating_mul(2);
+        self.restarts.again(client).await
     }
 }
 

@@ -79,6 +79,7 @@ impl Sherman {
         name: &str,
         parameters: [u8; PARAMETER_BYTES],
     ) -> Result<Entry, IndexError> {
+        directory.settle().await?;
         if directory::find(client, name).await?.is_some() {
             return Err(IndexError::IndexExists(name.to_owned()));
         }
@@ -108,8 +109,9 @@ impl Sherman {
         name: &str,
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
-        let Some(entry) = directory::find(client, name).await? else {
-            return Err(IndexError::NoSuchIndex(name.to_owned()));
+        let entry = match directory::find(client, name).await? {
+            Some(entry) => entry,
+            None => find_settled(client, name).await?,
         };
         Self::assemble(client, entry, cache_bytes).await
     }
@@ -121,8 +123,11 @@ impl Sherman {
     ) -> Result<Self, IndexError> {
         let (layout, options) = decode(&entry)?;
         check_capabilities(client, &layout, options)?;
-        client_table::mark_open(client, entry.open_bit()).await?;
-        if !directory::still(client, &entry).await? {
+        let newly = client_table::mark_open(client, entry.open_bit()).await?;
+        if !directory::still(client, &entry).await? && find_settled(client, &entry.name).await? != entry {
+            if newly {
+                client_table::mark_closed(client, entry.open_bit()).await?;
+            }
             return Err(IndexError::NoSuchIndex(entry.name));
         }
         let node_bytes = layout.node_bytes;
@@ -158,6 +163,17 @@ impl Sherman {
     pub async fn leave<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         self.allocator.leave(client).await
     }
+}
+
+/// The index `name` under the directory's lock: a drop that was begun and refused hides an index for a moment.
+async fn find_settled<F: Fabric>(client: &Client<F>, name: &str) -> Result<Entry, IndexError> {
+    let directory = directory::lock(client).await?;
+    let entry = match directory.settle().await {
+        Ok(()) => directory::find(client, name).await,
+        Err(error) => Err(error),
+    };
+    directory.unlock().await?;
+    entry?.ok_or_else(|| IndexError::NoSuchIndex(name.to_owned()))
 }
 
 /// What the directory says of a tree, without opening it.
@@ -197,6 +213,7 @@ async fn drop_locked<F: Fabric>(
     directory: &Locked<'_, F>,
     name: &str,
 ) -> Result<(), IndexError> {
+    directory.settle().await?;
     let Some(entry) = directory::find(client, name).await? else {
         return Err(IndexError::NoSuchIndex(name.to_owned()));
     };

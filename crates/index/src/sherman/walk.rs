@@ -16,7 +16,9 @@ use super::options::Leaves;
 use crate::error::IndexError;
 use crate::key::compare;
 use crate::lock::GlobalLock;
-use farwood_fabric::{Checked, Client, Fabric, LockWord, NodeId, Remote, Torn, Words, read, read_bytes};
+use farwood_fabric::{
+    Checked, Client, Fabric, FabricError, LockWord, NodeId, Remote, Torn, Words, read, read_bytes,
+};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -118,7 +120,12 @@ impl Sherman {
                 walk.problem(at, "the sibling pointers run in a circle");
                 break;
             }
-            let Some(node) = self.walk_read(client, at, walk).await? else { break };
+            let Some(node) = self.walk_read(client, at, walk).await? else {
+                // What lies right of an unreadable node is found by the names that the level above has.
+                names.remove(&at.word());
+                next = name_right_of(&names, &mut lower);
+                continue;
+            };
             walk.nodes[usize::from(level)] += 1;
             check_header(&node, at, level, &lower, walk);
             match names.remove(&at.word()) {
@@ -159,7 +166,13 @@ impl Sherman {
         walk: &mut Walk,
     ) -> Result<Option<Copy<'_>>, IndexError> {
         for _ in 0..TORN_TRIES_MAX {
-            let copy = client.post(read_bytes(at, self.layout.node_bytes)).await?;
+            let copy = match client.post(read_bytes(at, self.layout.node_bytes)).await {
+                Err(FabricError::OutOfRange { .. } | FabricError::Misaligned { .. }) => {
+                    walk.problem(at, "no node can be there");
+                    return Ok(None);
+                }
+                answer => answer?,
+            };
             match copy.check(&self.layout).map(|copy| Node::decode(&self.layout, copy)) {
                 Ok(Ok(node)) => return Ok(Some(node)),
                 Ok(Err(what)) => {
@@ -233,6 +246,14 @@ async fn comes_free<F: Fabric>(client: &Client<F>, word: Remote<u64>) -> Result<
         client.fabric().sleep(LOCK_LOOK_PAUSE).await;
     }
     Ok(false)
+}
+
+/// The first of `names` at or right of `lower`, which becomes its lower fence.
+fn name_right_of(names: &Names, lower: &mut Vec<u8>) -> Option<Remote<RawNode>> {
+    let right = names.iter().filter(|(_, name)| **name >= *lower);
+    let (&word, name) = right.min_by(|one, other| one.1.cmp(other.1))?;
+    lower.clone_from(name);
+    Remote::from_word(word)
 }
 
 fn check_header(node: &Copy<'_>, at: Remote<RawNode>, level: u8, lower: &[u8], walk: &mut Walk) {

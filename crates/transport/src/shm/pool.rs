@@ -237,6 +237,9 @@ impl Nodes {
                 let why = "it belongs to another pool of the same name".to_owned();
                 return Err(refuse(FabricError::NotAPool { node: NodeId(node), why }));
             }
+            // The superblock and the locks are touched by every operation: no fault on first use.
+            segment.prefault(0, farwood_fabric::chunks::CHUNK_BYTES)?;
+            segment.prefault(shape.host_bytes, shape.device_bytes)?;
             segments.push(Arc::new(segment));
         }
         Ok(Self { shape, segments, capabilities })

@@ -1,0 +1,73 @@
+//! Leaves that no parent names: what clients leave that die, or are stopped, between a split and its parent. They
+//! are found through their left neighbours, however many follow each other, and are entered in their parent by
+//! whoever had to look for them.
+
+use farwood_fabric::{Client, Fabric, Remote, write};
+use farwood_index::sherman::leaf::Change;
+use farwood_index::sherman::node::{Fences, Node, RawNode};
+use farwood_index::sherman::{Config, Direction, Entries, Range, Sherman};
+use farwood_testkit::Harness;
+use farwood_testkit::loopback::Loopback;
+
+/// Leaves, each of one key; the first is the root's.
+const LEAVES: u64 = 300;
+
+fn key(number: u64) -> [u8; 8] {
+    (number * 100).to_be_bytes()
+}
+
+/// A tree whose root is a leaf, with many leaves behind it that nothing but sibling pointers leads to: a bulk load
+/// that died before it moved the root.
+async fn orphaned<F: Fabric>(client: &Client<F>) -> Sherman {
+    let tree = Sherman::create(client, "orphans", Config::default(), 1 << 20).await.expect("a tree");
+    let root = client.post(farwood_fabric::read(tree.entry().root())).await.expect("a read");
+    let root =
+        Remote::<RawNode>::from_word(root.check(&()).expect("a word is whole").word()).expect("a root");
+    let owner =
+        farwood_fabric::chunks::Owner { client: client.fabric().identity(), entry: tree.entry().slot };
+    let taken = farwood_fabric::chunks::take(client, root.node(), owner).await.expect("a chunk");
+    let (chunk, used) = taken.expect("there is room");
+    let place = |number: u64| match number {
+        0 => root,
+        _ => chunk.start().part::<RawNode>(used + 1024 * number),
+    };
+    for number in (0..LEAVES).rev() {
+        let lower = if number == 0 { [0; 8] } else { key(number) };
+        let upper = key(number + 1);
+        let last = number + 1 == LEAVES;
+        let fences = Fences { lower: &lower, upper: (!last).then_some(&upper[..]) };
+        let sibling = (!last).then(|| place(number + 1));
+        let mut leaf = Node::empty(tree.layout(), 0, fences, sibling);
+        leaf.place(&key(number), Change::Put(&number.to_le_bytes())).expect("an empty leaf has room");
+        leaf.seal();
+        client.post(write(place(number), leaf.bytes())).await.expect("a write");
+    }
+    tree
+}
+
+#[test]
+fn leaves_that_no_parent_names_are_found_and_entered() {
+    let world = Loopback::default();
+    let client = world.client();
+    let tree = world.block_on(orphaned(&client));
+    let before = world.block_on(tree.walk(&client)).expect("a walk");
+    assert_eq!((before.problems.len(), before.half_linked), (0, LEAVES - 1), "{before:?}");
+    for number in (0..LEAVES).rev() {
+        let found = world.block_on(tree.get(&client, &key(number))).expect("a get");
+        assert_eq!(found.as_deref(), Some(&number.to_le_bytes()[..]), "key {number}");
+        assert!(world.block_on(tree.put(&client, &key(number), &number.to_le_bytes())).expect("a put"));
+    }
+    let mut found = Entries::new();
+    let scan = tree.scan(&client, Range::default(), Direction::Backward, usize::MAX, &mut found);
+    world.block_on(scan).expect("a scan");
+    assert_eq!(found.len() as u64, LEAVES);
+    let after = world.block_on(tree.walk(&client)).expect("a walk");
+    assert_eq!((after.problems.len(), after.entries), (0, LEAVES), "{after:?}");
+    assert!(after.half_linked < 10, "they are entered in their parents: {after:?}");
+    client.take_costs();
+    for number in 0..LEAVES {
+        world.block_on(tree.get(&client, &key(number))).expect("a get");
+    }
+    let costs = client.take_costs();
+    assert!(costs.round_trips < 2 * LEAVES, "the way is short again: {costs:?}");
+}
