@@ -1,7 +1,7 @@
 //! The contract holds on an honest fabric, and notices everything that no fabric may do.
 
 use farwood_testkit::contract::{Contract, contract, server_contract};
-use farwood_testkit::loopback::{Bug, EVERYTHING, Loopback, Settings};
+use farwood_testkit::loopback::{Bug, Copying, EVERYTHING, Faults, Loopback, Settings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[test]
@@ -12,6 +12,16 @@ fn an_honest_fabric_keeps_the_contract() {
         server_contract(&loopback);
         // Once more, now that every chunk was taken before.
         contract(&loopback);
+    }
+}
+
+#[test]
+fn a_fabric_that_cuts_transfers_keeps_the_contract() {
+    // Posts are often dropped, or detached, half-way: they go on.
+    for reads_stay_behind in [false, true] {
+        let upward = Faults { reads: Copying::Upward, writes: Copying::Upward, ..Faults::NONE };
+        let faults = Faults { reads_stay_behind, ..upward };
+        contract(&Loopback::new(Settings { faults, ..Settings::default() }));
     }
 }
 

@@ -74,6 +74,7 @@ fn version_pairs_break_where_reads_and_writes_copy_the_same_way() {
     broken(Faults { reads: Copying::Downward, writes: Copying::Downward, ..UPWARD }, &names);
     kept(Faults { reads: Copying::Downward, ..UPWARD }, &names);
     kept(Faults { reads: Copying::Whole, ..UPWARD }, &names);
+    kept(Faults { reads_stay_behind: true, ..UPWARD }, &names);
 }
 
 #[test]
