@@ -4,6 +4,7 @@ use crate::error::Type;
 use crate::kind::Kind;
 use farwood_fabric::directory::Entry;
 use farwood_index::IndexError;
+use farwood_index::lock::LockWidth;
 use farwood_index::sherman::layout::Layout;
 use farwood_index::sherman::{Description, Options, Variant, describe};
 
@@ -35,8 +36,10 @@ pub struct IndexLayout {
     pub inner_keys: usize,
     /// How readers tell a whole copy.
     pub consistency: &'static str,
-    /// The variant, where its options have a name.
+    /// The variant, where its options have a name. The width of locks is not among them.
     pub variant: Option<Variant>,
+    /// How large a lock is.
+    pub lock_width: LockWidth,
     /// The options of the variant, as records have them.
     pub options: Vec<(&'static str, String)>,
 }
@@ -44,7 +47,9 @@ pub struct IndexLayout {
 impl IndexLayout {
     pub(crate) fn new(layout: &Layout, options: Options, kinds: [u8; 2]) -> Self {
         let [keys, values] = kinds.map(Kind::from_number);
-        let variant = Variant::ALL.iter().find(|(variant, _)| variant.options() == options);
+        let mut named = options;
+        named.lock.width = LockWidth::Word;
+        let variant = Variant::ALL.iter().find(|(variant, _)| variant.options() == named);
         Self {
             keys: Type { kind: keys, bytes: Some(layout.key_bytes) },
             values: Type { kind: values, bytes: Some(layout.value_bytes) },
@@ -53,6 +58,7 @@ impl IndexLayout {
             inner_keys: layout.inner_capacity,
             consistency: layout.consistency.name(),
             variant: variant.map(|(variant, _)| *variant),
+            lock_width: options.lock.width,
             options: options.describe(),
         }
     }

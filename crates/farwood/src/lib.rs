@@ -56,6 +56,7 @@ pub use error::{Error, Result, Type, Unfit};
 pub use farwood_fabric::{ClientId, Costs};
 pub use farwood_index::IndexError;
 pub use farwood_index::consistency::Consistency;
+pub use farwood_index::lock::LockWidth;
 pub use farwood_index::sherman::{Direction, Options, Problem, Variant, Walk};
 pub use farwood_transport::runtime::{block_on, run_all};
 pub use farwood_transport::shm::{Backing, Pages};

@@ -12,6 +12,7 @@ use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use farwood_fabric::{Client, FabricError, Revocation, client_table};
 use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
+use farwood_index::lock::LockWidth;
 use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes};
 use farwood_index::sherman::{Config, Options, Sherman, drop_index};
 use farwood_transport::runtime::block_on;
@@ -55,6 +56,11 @@ pub struct IndexOptions {
     pub node_bytes: usize,
     /// The variant of the tree; `Variant::Fg.options()` and others make it the paper's baselines.
     pub variant: Options,
+    /// How large a lock is, whatever `variant` says of it: [`LockWidth::Word`] (64 bits) unless told.
+    /// [`LockWidth::Packed`] (16 bits) is the paper's, for reproduction only: such a lock names no epoch, so that of
+    /// a client that died cannot be taken from it. The indexes of a pool whose locks lie in the same memory have one
+    /// width.
+    pub lock_width: LockWidth,
     /// How readers tell a whole copy; `None`: the best that the pool's fabric allows.
     pub consistency: Option<Consistency>,
     /// Budget of this process's index cache, bytes. See [`CACHE_BYTES_DEFAULT`].
@@ -71,6 +77,7 @@ impl Default for IndexOptions {
             value_bytes: None,
             node_bytes: NODE_BYTES_DEFAULT,
             variant: Options::default(),
+            lock_width: LockWidth::Word,
             consistency: None,
             cache_bytes: CACHE_BYTES_DEFAULT,
         }
@@ -256,7 +263,8 @@ impl Pool {
     /// Creates an index and opens it. `K` and `V` are recorded in it. [about 140 RT]
     ///
     /// # Errors
-    /// [`Error::Index`]: it exists, the name or the sizes cannot be, the pool or its directory is full;
+    /// [`Error::Index`]: it exists, the name or the sizes cannot be, the pool or its directory is full, another
+    /// index of the pool has locks of another width in the same memory;
     /// [`Error::Options`] where a length is missing, or contradicts the type.
     pub fn create_index<K: Key, V: Value>(&self, name: &str, options: &IndexOptions) -> Result<Index<K, V>> {
         let key = self.width::<K>(name, "key", options.key_bytes)?;
@@ -389,9 +397,11 @@ impl Pool {
             value_bytes: width(kinds[1], kinds[1].width(), "value", options.value_bytes).map_err(refuse)?,
             node_bytes: options.node_bytes,
         };
+        let mut variant = options.variant;
+        variant.lock.width = options.lock_width;
         let config = Config {
             sizes,
-            options: options.variant,
+            options: variant,
             consistency: options.consistency,
             kinds: kinds.map(Kind::number),
         };

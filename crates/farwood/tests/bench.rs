@@ -192,6 +192,18 @@ fn the_record_has_exactly_the_documented_fields() {
 }
 
 #[test]
+fn locks_of_16_bits_are_measured_and_recorded() {
+    let place = Place::new();
+    let run = "--workload ycsb-a --keys 2000 --operations 1000 --warmup 0.01";
+    let packed = place.record(&format!("{run} --lock-width 16"));
+    assert_eq!((&packed["options"]["lock_width"], &packed["variant"]), (&"16 bit".into(), &"sherman".into()));
+    assert!(number(&packed["verbs_per_op"]["masked_cas"]) > 0.0, "{packed}");
+    let wide = place.record(run);
+    assert_eq!(wide["options"]["lock_width"], "64 bit");
+    assert!(close(&wide["verbs_per_op"]["masked_cas"], 0.0), "{wide}");
+}
+
+#[test]
 fn the_same_seed_asks_for_the_same() {
     let place = Place::new();
     let run = |seed: u32| {
@@ -246,6 +258,7 @@ fn what_cannot_be_is_refused_with_a_remedy() {
         ("--fabric tcp", "--fabric: tcp is not built yet", "shm"),
         ("--fabric carrier", "no such fabric", "shm"),
         ("--variant best", "no variant 'best'", "+hierarchical"),
+        ("--lock-width 32", "--lock-width", "16"),
         ("--workload ycsb-z", "no such workload", "ycsb-a"),
         ("--distribution normal", "no such distribution", "uniform"),
         ("--theta -1", "--theta", "0.99"),

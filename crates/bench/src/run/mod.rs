@@ -131,7 +131,7 @@ fn prepare(
         },
     };
     let ground = Ground::prepare(&site, worker)?;
-    let index = ground.create_index(sizes, spec.variant()?.options(), spec.cache_bytes)?;
+    let index = ground.create_index(sizes, spec.options()?, spec.cache_bytes)?;
     Ok((ground, index))
 }
 

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use farwood_index::sherman::Variant;
+use farwood_index::lock::LockWidth;
+use farwood_index::sherman::{Options, Variant};
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
@@ -142,6 +143,8 @@ pub struct RunSpec {
     pub index: IndexKind,
     /// Its variant by name; `None`: the one that is recommended.
     pub variant: Option<String>,
+    /// How large its locks are, whatever the variant.
+    pub lock_width: LockWidth,
     /// The fabric.
     pub fabric: FabricKind,
     /// The mix of operations.
@@ -188,6 +191,7 @@ impl Default for RunSpec {
         RunSpec {
             index: IndexKind::Sherman,
             variant: None,
+            lock_width: LockWidth::Word,
             fabric: FabricKind::Shm,
             workload: Workload::YcsbC,
             distribution: Distribution::Zipf { theta: crate::distribution::THETA_DEFAULT },
@@ -245,6 +249,13 @@ impl RunSpec {
         name.parse().map_err(|problem: String| {
             Error::parameter("--variant", problem, "leave it out for the recommended one")
         })
+    }
+
+    /// The options that the index is created with.
+    pub(super) fn options(&self) -> Result<Options> {
+        let mut options = self.variant()?.options();
+        options.lock.width = self.lock_width;
+        Ok(options)
     }
 
     /// What the clients ask for. `ranks` is how many keys there are at all.

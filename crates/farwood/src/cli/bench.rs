@@ -1,5 +1,6 @@
 //! `farwood bench`: one run, one record for each contestant.
 
+use super::lock_width::LockBits;
 use super::{Context, Failure, Format, Outcome, size};
 use farwood_bench::distribution::{Distribution, THETA_DEFAULT};
 use farwood_bench::run::{
@@ -31,6 +32,10 @@ pub(crate) struct Args {
     /// The variant: fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical or sherman [default: sherman]
     #[arg(long)]
     variant: Option<String>,
+    /// Bits of a lock. Locks of 16 bits (the paper's) name no epoch, so a dead client's lock cannot be taken: for
+    /// reproduction only
+    #[arg(long, value_name = "BITS", value_enum, default_value_t = LockBits::Word)]
+    lock_width: LockBits,
     /// The fabric: shm
     #[arg(long, default_value = "shm")]
     fabric: String,
@@ -125,6 +130,7 @@ impl Args {
         Ok(RunSpec {
             index: self.index.parse::<IndexKind>()?,
             variant: self.variant,
+            lock_width: self.lock_width.into(),
             fabric: self.fabric.parse::<FabricKind>()?,
             workload: self.workload.parse::<Workload>()?,
             distribution: Distribution::new(&self.distribution, self.theta)?,

@@ -17,7 +17,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let walk = open(&args.url)?.check()?;
+    let walk = open(&args.url, context)?.check()?;
     match context.format {
         Format::Json => {
             let problem = |problem: &farwood::Problem| json!({ "at": problem.at, "what": problem.what });

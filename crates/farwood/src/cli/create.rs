@@ -1,6 +1,7 @@
 //! `farwood create`: a pool, or an index in it.
 
-use super::{Context, Failure, Format, Outcome, size};
+use super::lock_width::LockBits;
+use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
 use farwood::{Backing, Consistency, IndexOptions, Kind, Pool, PoolOptions, Url, Variant};
 use serde_json::json;
 
@@ -52,6 +53,10 @@ pub(crate) struct Args {
     /// fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical or sherman
     #[arg(long, value_name = "NAME", default_value = "sherman", help_heading = "Index")]
     variant: Variant,
+    /// Bits of a lock. Locks of 16 bits (the paper's) name no epoch, so a dead client's lock cannot be taken: for
+    /// reproduction only
+    #[arg(long, value_name = "BITS", value_enum, default_value_t = LockBits::Word, help_heading = "Index")]
+    lock_width: LockBits,
     /// How readers tell a whole copy
     #[arg(long, value_enum, default_value_t = Scheme::Auto, help_heading = "Index")]
     consistency: Scheme,
@@ -69,8 +74,8 @@ enum Scheme {
 }
 
 /// Options that mean nothing where only a pool is created.
-const OF_INDEXES: [&str; 7] =
-    ["keys", "values", "key_bytes", "value_bytes", "node_bytes", "variant", "consistency"];
+const OF_INDEXES: [&str; 8] =
+    ["keys", "values", "key_bytes", "value_bytes", "node_bytes", "variant", "lock_width", "consistency"];
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     match args.url.index() {
@@ -101,12 +106,15 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
         opened => (opened?, false),
     };
     let created = pool.create_untyped(index, [args.keys, args.values], &index_options(args));
-    if let Err(error) = created {
-        drop(pool);
-        if made {
-            Pool::remove(&pool_url)?;
+    match created {
+        Ok(index) => warn_of_locks(&index, context)?,
+        Err(error) => {
+            drop(pool);
+            if made {
+                Pool::remove(&pool_url)?;
+            }
+            return Err(error.into());
         }
-        return Err(error.into());
     }
     let urls = if made { vec![&pool_url, &args.url] } else { vec![&args.url] };
     report(&urls, args, context)
@@ -150,6 +158,7 @@ fn index_options(args: &Args) -> IndexOptions {
         value_bytes: width(args.values, args.value_bytes),
         node_bytes: usize::try_from(args.node_bytes).unwrap_or(usize::MAX),
         variant: args.variant.options(),
+        lock_width: args.lock_width.into(),
         consistency: match args.consistency {
             Scheme::Auto => None,
             Scheme::Versions => Some(Consistency::Versions),

@@ -62,7 +62,7 @@ fn key_of(index: &Untyped, words: &str, operation: &'static str) -> Result<Vec<u
 }
 
 pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let index = open(&args.url)?;
+    let index = open(&args.url, context)?;
     let key = key_of(&index, &args.key, "put")?;
     let value = read(&index, "put", "value", &args.value)?;
     let (stored, existed) = if args.if_absent {
@@ -84,7 +84,7 @@ pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, 
 }
 
 pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let index = open(&args.url)?;
+    let index = open(&args.url, context)?;
     let key = key_of(&index, &args.key, "get")?;
     let Some(value) = index.get(&key)? else {
         writeln!(context.words, "get {}: the key {} is not there", args.url, args.key)?;
@@ -102,7 +102,7 @@ pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, 
 }
 
 pub(crate) fn del(args: &DelArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let index = open(&args.url)?;
+    let index = open(&args.url, context)?;
     let key = key_of(&index, &args.key, "del")?;
     let existed = index.remove(&key)?;
     if context.format == Format::Json {

@@ -102,7 +102,7 @@ type Entry = (Vec<u8>, Vec<u8>);
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let start = Instant::now();
-    let index = open(&args.url)?;
+    let index = open(&args.url, context)?;
     let layout = layout_of(args);
     check_values(args, layout, &index)?;
     let (reader, progress) = open_file(&args.file, context.progress)?;

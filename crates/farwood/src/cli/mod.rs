@@ -17,6 +17,7 @@ mod drop;
 mod entry;
 mod failure;
 mod load;
+mod lock_width;
 mod scan;
 mod show;
 mod size;
@@ -27,7 +28,7 @@ pub(crate) use failure::{Failure, Outcome};
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches as _, Parser, Subcommand};
-use farwood::{Error, Index, Pool, Url};
+use farwood::{Error, Index, LockWidth, Pool, Url};
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
@@ -124,11 +125,26 @@ impl Context<'_> {
 pub(crate) type Untyped = Index<Vec<u8>, Vec<u8>>;
 
 /// Opens the index that the command line names.
-pub(crate) fn open(url: &Url) -> Result<Untyped, Failure> {
+pub(crate) fn open(url: &Url, context: &mut Context<'_>) -> Result<Untyped, Failure> {
     let Some(name) = url.index() else {
         return Err(Failure::Usage(format!("{url} is a pool, and an index is meant: write {url}/INDEX")));
     };
-    Ok(Pool::open(url.pool_url())?.open_untyped(name)?)
+    let index = Pool::open(url.pool_url())?.open_untyped(name)?;
+    warn_of_locks(&index, context)?;
+    Ok(index)
+}
+
+/// Tells whoever uses an index with 16-bit locks what these cannot do.
+pub(crate) fn warn_of_locks(index: &Untyped, context: &mut Context<'_>) -> io::Result<()> {
+    if index.stats().layout.lock_width == LockWidth::Word {
+        return Ok(());
+    }
+    writeln!(
+        context.words,
+        "{}: its locks of 16 bits name no epoch: one that a client dies with cannot be taken from it; for \
+         reproduction only",
+        index.url()
+    )
 }
 
 /// The bytes of a "key" or a "value" that the command line says.

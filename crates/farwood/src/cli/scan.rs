@@ -35,7 +35,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let index = open(&args.url)?;
+    let index = open(&args.url, context)?;
     let end =
         |words: &Option<String>| words.as_ref().map(|words| read(&index, "scan", "key", words)).transpose();
     let from = end(&args.from)?.map_or(Bound::Unbounded, Bound::Included);

@@ -1,6 +1,6 @@
 //! `farwood stat`: what a pool, or an index, looks like.
 
-use super::{Context, Failure, Format, Outcome, size};
+use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
 use farwood::{ClientStats, Error, IndexLayout, IndexUse, NodeStats, Pool, PoolStats, Url};
 use serde_json::{Value, json};
 
@@ -54,7 +54,13 @@ fn stat_index(args: &Args, name: &str, context: &mut Context<'_>) -> Result<(), 
         url: url.clone(),
         source,
     })?;
-    let entries = if args.count { Some(pool.open_untyped(name)?.count()?) } else { None };
+    let entries = if args.count {
+        let index = pool.open_untyped(name)?;
+        warn_of_locks(&index, context)?;
+        Some(index.count()?)
+    } else {
+        None
+    };
     if context.format == Format::Json {
         let mut value = layout_json(&layout);
         value["index"] = url.into();

@@ -52,6 +52,39 @@ fn an_index_comes_and_goes() {
 }
 
 #[test]
+fn locks_of_16_bits_are_a_choice_that_is_told() {
+    let machine = Machine::with_pool();
+    let told = ["16 bits", "for reproduction only"];
+    let created = machine.run(&["create", "shm://p/packed", "--lock-width", "16"]);
+    assert_eq!(created.code, 0, "{created:?}");
+    created.says(&told);
+    for command in [
+        &["put", "shm://p/packed", "1", "2"][..],
+        &["get", "shm://p/packed", "1"],
+        &["scan", "shm://p/packed"],
+        &["check", "shm://p/packed"],
+        &["stat", "shm://p/packed", "--count"],
+    ] {
+        let ran = machine.run(command);
+        assert_eq!(ran.code, 0, "{command:?}: {ran:?}");
+        ran.says(&told);
+    }
+    let stat = &machine.json(&["stat", "shm://p/packed"])[0];
+    assert_eq!((&stat["options"]["lock_width"], &stat["variant"]), (&"16 bit".into(), &"sherman".into()));
+}
+
+#[test]
+fn locks_of_two_widths_do_not_go_into_one_memory() {
+    let machine = Machine::with_index();
+    let refused = ["create shm://p/packed", "index 'i' has locks of another width", "a pool of its own"];
+    machine.refused(2, &["create", "shm://p/packed", "--lock-width", "16"], &refused);
+    machine.refused(3, &["stat", "shm://p/packed"], &["no index 'packed'"]);
+    // The locks of fg lie in host memory, those of sherman in device memory.
+    machine.ok(&["create", "shm://p/packed", "--lock-width", "16", "--variant", "fg"]);
+    assert!(!machine.run(&["get", "shm://p/i", "1"]).err.contains("16 bits"));
+}
+
+#[test]
 fn an_index_makes_its_pool_if_memory_is_given() {
     let machine = Machine::new();
     machine.refused(3, &["create", "shm://p/i"], &["no pool 'p'"]);
@@ -111,6 +144,8 @@ fn sizes_that_cannot_be_are_refused() {
         (&["create", "shm://p/i", "--key-bytes", "9"], "u64"),
         (&["create", "shm://p/i", "--values", "hex", "--value-bytes", "5000"], "4096"),
         (&["create", "shm://p/i", "--variant", "btree"], "+hierarchical"),
+        (&["create", "shm://p/i", "--lock-width", "32"], "possible values: 64, 16"),
+        (&["create", "shm://p", "--lock-width", "16"], "--lock-width is about an index"),
         (&["create", "shm://p/i", "--keys", "float"], "u64, text or hex"),
         (&["create", "shm://p/no good"], "cannot name an index"),
         (&["create", "shm://p", "--key-bytes", "9"], "--key-bytes is about an index"),
