@@ -99,7 +99,9 @@ pub struct Swept {
     pub clients: Vec<(String, usize)>,
 }
 
-/// Examines the machine. Attaches to each pool for a moment, and changes nothing in it.
+/// Examines the machine. Attaches to each pool for a moment, as every process must that looks at its tables: that takes
+/// the lowest slot of the pool's client table that nobody alive has. Where this was a dead client's, that one is gone
+/// for good and is not in the report; the others are. Nothing else is changed.
 ///
 /// # Errors
 /// [`Error::Pool`], [`Error::System`] where the directory of segments cannot be read.
@@ -121,7 +123,8 @@ pub fn examine() -> Result<Report> {
     })
 }
 
-/// Removes what crashes left: unfinished segments, and client slots of processes that are gone. Pools stay.
+/// Removes what crashes left: unfinished segments, and client slots of processes that are gone. Pools stay. The slot
+/// that [attaching](examine) takes is not counted.
 ///
 /// # Errors
 /// [`Error::Pool`], [`Error::Fabric`].

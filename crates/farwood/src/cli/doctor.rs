@@ -13,7 +13,9 @@ Examples:
 
 /// Show this machine's pools and memory, and what crashes left
 ///
-/// Names each leftover with the command that removes it. Pools that are in order are never touched.
+/// Names each leftover with the command that removes it. Looking at a pool means attaching to it for a moment, in the
+/// lowest client slot that nobody alive has. A client that died with that slot is mended by this and not shown; other
+/// dead clients are. Nothing else is changed without --sweep, and pools are never removed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
