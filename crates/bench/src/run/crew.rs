@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
-use super::protocol::{Job, Order, Report};
+use super::protocol::{Job, Litter, Order, Report};
 use crate::{Error, Result};
 
 /// How a worker process is started: a program whose process ends up in [`serve`](super::serve).
@@ -179,14 +179,24 @@ fn listen(number: usize, output: ChildStdout, sender: &Sender<(usize, Option<Rep
 pub(crate) struct Janitor(Worker);
 
 impl Janitor {
-    /// Starts one, before there is anything to remove.
-    pub(crate) fn start(command: &WorkerCommand, litter: super::protocol::Litter) -> Result<Janitor> {
+    /// Starts one for what this run has just made, or has drawn a name for: never for what may be another run's. Where
+    /// none can be started, the litter is removed at once.
+    pub(crate) fn start(command: &WorkerCommand, litter: Litter) -> Result<Janitor> {
+        let job = Job::Janitor(litter);
+        let started = Self::start_with(command, &job);
+        if let (Err(_), Job::Janitor(litter)) = (&started, &job) {
+            litter.remove();
+        }
+        started
+    }
+
+    fn start_with(command: &WorkerCommand, job: &Job) -> Result<Janitor> {
         let mut command = command.command();
         command.process_group(0);
         let (worker, output) = Worker::start(command, 0)?;
         drop(output);
         let mut janitor = Janitor(worker);
-        let line = serde_json::to_string(&Job::Janitor(litter)).expect("a job has a JSON form");
+        let line = serde_json::to_string(job).expect("a job has a JSON form");
         let told = janitor.0.input.as_mut().map_or(Ok(()), |input| writeln!(input, "{line}"));
         told.map_err(|source| Error::Processes { doing: "start the janitor".to_owned(), source })?;
         Ok(janitor)

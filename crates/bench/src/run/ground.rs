@@ -1,8 +1,8 @@
 //! The ground of a run: a pool with an index in it, made, filled and removed by the parent.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 #[cfg(feature = "peers")]
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::superblock::{DEVICE_BYTES_DEFAULT, HOST_BYTES_MIN};
@@ -21,10 +21,11 @@ use crate::{Error, Result};
 /// How many entries pass between two calls of a progress callback.
 const PROGRESS_STEP: u64 = 1 << 16;
 
-/// A name that no other run of this machine has.
+/// A name that no other run has, also where several PID namespaces share the directory: the process number is for
+/// people, and 64 random bits are against collisions.
 pub(crate) fn unique(prefix: &str) -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!("{prefix}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+    let random = RandomState::new().build_hasher().finish();
+    format!("{prefix}-{}-{random:016x}", std::process::id())
 }
 
 /// Where a run's pool comes from.
@@ -64,7 +65,6 @@ impl Ground {
             index: (!is_own).then(|| index.clone()),
             folders: Vec::new(),
         };
-        let janitor = Some(Janitor::start(worker, litter)?);
         if let Site::Own { memory_nodes, host_bytes } = site {
             let spec = PoolSpec {
                 name: name.clone(),
@@ -75,6 +75,7 @@ impl Ground {
             };
             create(&dir, &spec)?;
         }
+        let janitor = Some(Janitor::start(worker, litter)?);
         let pool = ShmPool::open(&dir, &name)?;
         Ok(Ground { pool, name, index, dir, is_own, janitor })
     }
@@ -118,9 +119,9 @@ impl Folder {
     pub(crate) fn make(worker: &WorkerCommand) -> Result<Folder> {
         let path = SegmentDir::from_env().path().join(unique("farwood-bench"));
         let litter = Litter { pool: None, index: None, folders: vec![path.clone()] };
-        let janitor = Some(Janitor::start(worker, litter)?);
         std::fs::create_dir(&path)
             .map_err(|source| Error::Processes { doing: format!("make {}", path.display()), source })?;
+        let janitor = Some(Janitor::start(worker, litter)?);
         Ok(Folder { path, janitor })
     }
 
