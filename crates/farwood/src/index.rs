@@ -175,7 +175,12 @@ impl<K: Key, V: Value> Index<K, V> {
     /// adds 3 per level, and 1 where the sibling lies on another memory node]
     ///
     /// # Errors
-    /// [`Error::Unfit`]; [`Error::Index`], a full pool among these. The index is then as it was.
+    /// [`Error::Unfit`]; [`Error::Index`], a full pool and a lock that is not to be had among these. The entry was then
+    /// not stored; only where the fabric itself failed (a lost memory node, a revoked client) is that unknown.
+    ///
+    /// A split stores the entry first and tells the parent afterwards. Where the pool is full by then, or the parent's
+    /// lock is not to be had, this has succeeded all the same: the new leaf is found through its left neighbour, at the
+    /// cost of a step to the right, until a later operation tells the parent.
     pub fn put(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("put", key)?, tree.value::<V>("put", value)?);
@@ -311,7 +316,8 @@ impl<K: Key, V: Value> Index<K, V> {
         IndexStats::of(&self.tree)
     }
 
-    /// A session: async calls for the current thread, with a client of its own.
+    /// A session: async calls for the current thread, with a client of its own. Not to be mixed with this handle's
+    /// blocking calls on one thread, see [`Session`].
     pub fn session(&self) -> Session<K, V> {
         Session::new(Arc::clone(&self.tree))
     }

@@ -20,6 +20,12 @@ use std::sync::Arc;
 /// [`run_all`](crate::run_all), in a `tokio::task::LocalSet`, or in any other executor of local futures. A future that
 /// waits for a lock or pauses before a retry wakes its task by itself; no reactor is needed.
 ///
+/// Do not mix them with blocking calls ([`Index`](crate::Index)'s) on one thread: an operation of a session that is
+/// suspended may hold a leaf's lock, or be the next whose turn it is, and a blocking call that changes the same leaf
+/// waits for its own turn without ever letting the other go on. It may wait for ever. The same holds for a
+/// [`block_on`](crate::block_on) within a future. Before a blocking call, finish the session's operations of this
+/// thread; blocking calls of other threads are no harm.
+///
 /// Clones share the client. For flows of their own, with costs of their own, ask the index for another session.
 ///
 /// ```
