@@ -1,6 +1,6 @@
 //! Changes of one entry: put, insert, update, remove (Sherman Figure 7).
 
-use super::descend::{Copy, Whereabouts, damaged, whereabouts};
+use super::descend::{Copy, Source, Whereabouts, damaged, whereabouts};
 use super::leaf::{Change, Placed};
 use super::node::RawNode;
 use super::options::WriteBack;
@@ -68,8 +68,8 @@ impl Sherman {
         if let Some(value) = change.value() {
             self.check_value(value)?;
         }
-        let at = self.leaf_for(client, key).await?;
-        let (held, at, mut leaf) = self.lock_covering(client, at, 0, key, operation).await?;
+        let from = self.leaf_for(client, key).await?;
+        let (held, at, mut leaf) = self.lock_covering(client, from, 0, key, operation).await?;
         match leaf.place(key, change) {
             Ok(Placed::Entry { bytes, existed }) => {
                 self.write_back(client, held, at.part(bytes.start as u64), &leaf.bytes[bytes]).await?;
@@ -97,13 +97,12 @@ impl Sherman {
     pub(super) async fn lock_covering<'a, F: Fabric>(
         &'a self,
         client: &'a Client<F>,
-        at: Remote<RawNode>,
+        (mut at, source): (Remote<RawNode>, Source),
         level: u8,
         key: &[u8],
         operation: &'static str,
     ) -> Result<(Held<'a, F>, Remote<RawNode>, Copy<'a>), IndexError> {
-        let mut way = Way::new(operation);
-        let mut at = at;
+        let mut way = Way::new(operation, source);
         loop {
             let held = self.locks.acquire(client, at, operation).await?;
             let node = match self.read_locked(client, at, operation).await {

@@ -33,6 +33,15 @@ pub(super) enum Whereabouts {
     Astray,
 }
 
+/// Who said where a leaf is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A copy of its parent, of some age.
+    Cache,
+    /// Its parent, just now.
+    Parent,
+}
+
 /// A node's copy as it came from afar.
 pub(super) type Copy<'l> = Node<'l, Checked<RawNode>>;
 
@@ -83,20 +92,21 @@ impl Sherman {
         Node::decode(&self.layout, copy).map_err(|what| damaged(operation, at, what))
     }
 
-    /// The leaf that should cover `key`. [0 RT when the cache knows; else the way down]
+    /// The leaf that should cover `key`, and whether its parent was read for it just now.
+    /// [0 RT when the cache knows; else the way down]
     #[inline]
     pub(super) async fn leaf_for<F: Fabric>(
         &self,
         client: &Client<F>,
         key: &[u8],
-    ) -> Result<Remote<RawNode>, IndexError> {
+    ) -> Result<(Remote<RawNode>, Source), IndexError> {
         if let Some(leaf) = self.cached_leaf(key) {
             client.note(|costs| costs.cache_hits += 1);
-            return Ok(leaf);
+            return Ok((leaf, Source::Cache));
         }
         client.note(|costs| costs.cache_misses += 1);
         match self.descend(client, key, 0).await? {
-            Some(leaf) => Ok(leaf),
+            Some(leaf) => Ok((leaf, Source::Parent)),
             None => unreachable!("every tree has leaves"),
         }
     }

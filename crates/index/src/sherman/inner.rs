@@ -81,7 +81,9 @@ impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
     pub fn add_child(&mut self, separator: &[u8], child: Remote<RawNode>) -> Added {
         let count = self.count();
         let at = self.child_covering(separator);
-        if at > 0 && self.separator(at - 1) == separator {
+        // A child's lower fence is a separator, or, leftmost, the node's own lower fence.
+        let there = if at > 0 { self.separator(at - 1) } else { self.lower() };
+        if there == separator {
             return Added::Already;
         }
         if count == self.layout.inner_capacity {
@@ -174,6 +176,7 @@ mod tests {
         agrees(&node, &model);
         let taken = node.separator(2).to_vec();
         assert_eq!(node.add_child(&taken, at(999)), Added::Already);
+        assert_eq!(node.add_child(&[0; 12], at(999)), Added::Already, "the leftmost child is there, too");
         agrees(&node, &model);
     }
 

@@ -41,7 +41,7 @@ use crate::lock::NodeLocks;
 use crate::retry::Retry;
 use arc_swap::ArcSwapOption;
 use cached::{CachedInner, Top};
-use descend::{RESTARTS_MAX, STEPS_RIGHT_MAX, TORN_TRIES_MAX, Whereabouts, torn, whereabouts};
+use descend::{RESTARTS_MAX, STEPS_RIGHT_MAX, Source, TORN_TRIES_MAX, Whereabouts, torn, whereabouts};
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{Checked, Client, Fabric, Remote};
 use layout::Layout;
@@ -131,8 +131,8 @@ impl Sherman {
     pub async fn get<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<Option<Value>, IndexError> {
         self.check_key(key)?;
         let mut retry = Retry::new("get", TORN_TRIES_MAX);
-        let mut way = Way::new("get");
-        let mut at = self.leaf_for(client, key).await?;
+        let (mut at, source) = self.leaf_for(client, key).await?;
+        let mut way = Way::new("get", source);
         loop {
             let leaf = self.read_node(client, at, "get").await?;
             match whereabouts(&leaf, 0, key) {
@@ -146,8 +146,8 @@ impl Sherman {
     }
 
     /// Where to look for the leaf of `key` after `leaf`, which was not it: to the right (Lehman and Yao), or from
-    /// the root again. A sibling that is met on a way that came fresh from the root is in no parent: whoever split
-    /// it off died, or was stopped, and it is entered there now.
+    /// the root again. A sibling of a leaf that the parent has just led to is in no parent: whoever split it off
+    /// died, or was stopped, or is on its way there, and it is entered now.
     async fn next_leaf<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -159,7 +159,7 @@ impl Sherman {
         if let Whereabouts::Right(sibling) = whereabouts
             && way.may_step_right()
         {
-            if let Some(lower) = leaf.upper().filter(|_| way.is_fresh()) {
+            if let Some(lower) = leaf.upper().filter(|_| way.source == Source::Parent) {
                 let orphan = Orphan { lower: lower.to_vec(), at: sibling };
                 // Only a shorter way is at stake: the search goes on whatever becomes of it.
                 let _ = Box::pin(self.adopt(client, orphan, 1)).await;
@@ -169,7 +169,9 @@ impl Sherman {
         }
         self.forget(client, key);
         way.restart(client).await?;
-        self.leaf_for(client, key).await
+        let (at, source) = self.leaf_for(client, key).await?;
+        way.source = source;
+        Ok(at)
     }
 }
 
@@ -179,22 +181,19 @@ struct Way {
     steps: u32,
     /// Steps to the right before the next one.
     steps_max: u32,
+    /// Who said where the way to the leaf begins.
+    source: Source,
     restarts: Retry,
 }
 
 impl Way {
-    fn new(operation: &'static str) -> Self {
-        Self { steps: 0, steps_max: STEPS_RIGHT_MAX, restarts: Retry::new(operation, RESTARTS_MAX) }
+    fn new(operation: &'static str, source: Source) -> Self {
+        Self { steps: 0, steps_max: STEPS_RIGHT_MAX, source, restarts: Retry::new(operation, RESTARTS_MAX) }
     }
 
     fn may_step_right(&mut self) -> bool {
         self.steps += 1;
         self.steps <= self.steps_max
-    }
-
-    /// Whether the way began at the root, past all caches.
-    fn is_fresh(&self) -> bool {
-        self.steps_max > STEPS_RIGHT_MAX
     }
 
     /// From the root again, with more patience for steps to the right.

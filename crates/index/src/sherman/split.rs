@@ -5,7 +5,7 @@
 //! through the sibling pointer. No lock is held across levels.
 
 use super::Sherman;
-use super::descend::{Copy, RESTARTS_MAX};
+use super::descend::{Copy, RESTARTS_MAX, Source};
 use super::inner::Added;
 use super::node::{Fences, LEVELS_MAX, Node, RawNode};
 use super::options::WriteBack;
@@ -103,7 +103,8 @@ impl Sherman {
             }
             growths.again(client).await?;
         };
-        let (held, at, mut node) = self.lock_covering(client, parent, level, &orphan.lower, "split").await?;
+        let (held, at, mut node) =
+            self.lock_covering(client, (parent, Source::Cache), level, &orphan.lower, "split").await?;
         match node.add_child(&orphan.lower, orphan.at) {
             Added::Yes => {
                 node.seal();
