@@ -88,7 +88,7 @@ const SIZES: [Sizes; 4] = [
 #[test]
 fn from_the_empty_tree_on_the_loopback() {
     for sizes in SIZES {
-        from_empty(&Loopback::default(), sizes, 300, 24);
+        from_empty(&Loopback::default(), sizes, 300, 12);
     }
 }
 
@@ -96,7 +96,7 @@ fn from_the_empty_tree_on_the_loopback() {
 fn from_the_empty_tree_on_shared_memory() {
     let shm = Shm::new();
     for sizes in SIZES {
-        from_empty(&shm, sizes, 300, 24);
+        from_empty(&shm, sizes, 300, 12);
     }
 }
 
@@ -108,7 +108,7 @@ fn from_bulk_loaded_trees() {
     for sizes in SIZES {
         let inputs = (fill.clone(), family.clone(), 1..600_u16, programs(shape(sizes, 200, 200)));
         for variant in [Variant::Sherman, Variant::FgPlus] {
-            drawn(24, &inputs, |(fill, family, count, program)| {
+            drawn(12, &inputs, |(fill, family, count, program)| {
                 let keys = (0..count).map(|number| family.key(number, sizes.key_bytes));
                 let loaded: Model = keys.map(|key| (key, vec![1; sizes.value_bytes])).collect();
                 let config = config(sizes, variant, None);

@@ -150,6 +150,14 @@ fn overlapping_operations_may_be_ordered_either_way() {
 }
 
 #[test]
+fn a_put_that_says_what_it_found_is_held_to_it() {
+    let stored = |existed| Answer::Stored { existed };
+    right(&[operation(1, 2, put("a"), stored(false)), operation(3, 4, put("b"), stored(true))]);
+    wrong(&[operation(1, 2, put("a"), stored(true))]);
+    wrong(&[operation(1, 2, put("a"), stored(false)), operation(3, 4, put("b"), stored(false))]);
+}
+
+#[test]
 fn times_that_touch_overlap() {
     for value in ["a", "b"] {
         let get = operation(20, 21, Action::Get, found(value));

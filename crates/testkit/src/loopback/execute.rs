@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 /// Things done by anybody before a lingering WRITE lands.
-const LINGERS: u64 = 6;
+const LINGERS: u64 = 40;
 
 /// A WRITE that was answered and is not there yet.
 pub(super) struct Lingering {
