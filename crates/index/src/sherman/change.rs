@@ -158,16 +158,18 @@ impl Sherman {
         to: Remote<[u8]>,
         bytes: &[u8],
     ) -> Result<(), IndexError> {
-        let (unlock, local) = held.release();
-        let written = match (self.options.write_back, unlock) {
-            (WriteBack::Combined, unlock) => client.post(write(to, bytes).then_maybe(unlock)).await.map(drop),
-            (WriteBack::Alone, None) => client.post(write(to, bytes)).await,
-            (WriteBack::Alone, Some(unlock)) => match client.post(write(to, bytes)).await {
-                Ok(()) => client.post(unlock).await.map(drop),
-                failed => failed,
-            },
-        };
-        self.released(local, written).await
+        match self.options.write_back {
+            WriteBack::Combined => {
+                let (unlock, local) = held.release();
+                let written = client.post(write(to, bytes).then_maybe(unlock)).await;
+                self.released(local, written.map(drop)).await
+            }
+            WriteBack::Alone => {
+                let written = client.post(write(to, bytes)).await;
+                held.give_up().await?;
+                Ok(written?)
+            }
+        }
     }
 
     /// Ends a release whose post was answered, or failed.
