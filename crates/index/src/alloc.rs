@@ -25,6 +25,15 @@ struct State {
     spare: Vec<u64>,
     /// The memory node whose turn it is; drawn from the identity at first.
     next_node: Option<u16>,
+    /// Chunks that were taken into use, oldest first.
+    taken: Vec<Chunk>,
+}
+
+/// What an allocator had at some moment; see [`Allocator::mark`].
+#[derive(Debug)]
+pub struct Mark {
+    chunk: Option<(Chunk, u64)>,
+    taken: usize,
 }
 
 impl Allocator {
@@ -61,6 +70,7 @@ impl Allocator {
             Some((_, at)) if at + self.object_bytes <= CHUNK_BYTES => Some((chunk, used)),
             _ => {
                 state.chunk = Some((chunk, used));
+                state.taken.push(chunk);
                 None
             }
         }
@@ -78,6 +88,26 @@ impl Allocator {
         let object = chunk.start().part(*used);
         *used += self.object_bytes;
         Some(object)
+    }
+
+    /// Remembers where the allocator is, for [`roll_back`](Self::roll_back).
+    pub fn mark(&self) -> Mark {
+        let state = self.state();
+        Mark { chunk: state.chunk, taken: state.taken.len() }
+    }
+
+    /// Gives back all that was allocated since `mark`. None of it is linked, and nobody else has allocated.
+    /// [1 RT per chunk]
+    pub async fn roll_back<F: Fabric>(&self, client: &Client<F>, mark: Mark) -> Result<(), IndexError> {
+        let since = {
+            let mut state = self.state();
+            state.chunk = mark.chunk;
+            state.taken.split_off(mark.taken)
+        };
+        for chunk in since {
+            chunks::give_back(client, chunk).await?;
+        }
+        Ok(())
     }
 
     /// Takes back an object that was never linked, so that no pointer to it exists.

@@ -2,7 +2,8 @@
 //! are found through their left neighbours, however many follow each other, and are entered in their parent by
 //! whoever had to look for them.
 
-use farwood_fabric::{Client, Fabric, Remote, write};
+use farwood_fabric::{Client, Fabric, FabricError, Remote, write};
+use farwood_index::IndexError;
 use farwood_index::sherman::leaf::Change;
 use farwood_index::sherman::node::{Fences, Node, RawNode};
 use farwood_index::sherman::{Config, Direction, Entries, Range, Sherman};
@@ -70,4 +71,42 @@ fn leaves_that_no_parent_names_are_found_and_entered() {
     }
     let costs = client.take_costs();
     assert!(costs.round_trips < 2 * LEAVES, "the way is short again: {costs:?}");
+}
+
+/// Ascending keys split the rightmost node of every level again and again, and every level grows to the right of what
+/// is cached: the way must not grow with it.
+#[test]
+fn ascending_keys_are_inserted_at_the_usual_cost() {
+    const KEYS: u64 = 60_000;
+    let world = Loopback::default();
+    let client = world.client();
+    let sizes = farwood_index::sherman::layout::Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 256 };
+    let config = Config { sizes, ..Config::default() };
+    let tree = world.block_on(Sherman::create(&client, "ascending", config, 1 << 20)).expect("a tree");
+    client.take_costs();
+    for number in 0..KEYS {
+        world.block_on(tree.put(&client, &number.to_be_bytes(), &[1; 8])).expect("a put");
+    }
+    let costs = client.take_costs();
+    let walk = world.block_on(tree.walk(&client)).expect("a walk");
+    assert!(walk.nodes.len() > 4 && walk.problems.is_empty(), "{walk:?}");
+    // Leaves of eight entries: a quarter of the puts split a leaf, and a few of these a level above it.
+    assert!(costs.round_trips < 5 * KEYS, "{costs:?}");
+    assert!(costs.moved < KEYS / 4, "{costs:?}");
+}
+
+/// A bulk load that the pool has no room for leaves it as it was.
+#[test]
+fn a_failed_bulk_load_gives_its_memory_back() {
+    let world = Loopback::default();
+    let client = world.client();
+    let tree = world.block_on(Sherman::create(&client, "full", Config::default(), 1 << 20)).expect("a tree");
+    let entries = |count: u64| (0..count).map(|number| (number.to_be_bytes(), number.to_le_bytes()));
+    for _ in 0..3 {
+        let loaded = world.block_on(tree.bulk_load(&client, entries(20_000_000), 0.8, |_| {}));
+        assert!(matches!(loaded, Err(IndexError::Fabric(FabricError::PoolFull { .. }))), "{loaded:?}");
+        assert_eq!(world.block_on(tree.count(&client)).expect("a count"), 0);
+    }
+    assert_eq!(world.block_on(tree.bulk_load(&client, entries(500_000), 0.8, |_| {})), Ok(500_000));
+    assert_eq!(world.block_on(tree.walk(&client)).expect("a walk").problems, []);
 }

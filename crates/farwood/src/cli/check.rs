@@ -27,6 +27,8 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
                 "room": walk.room,
                 "nodes_by_level": walk.nodes,
                 "half_linked": walk.half_linked,
+                "locks_of_the_gone": walk.locks_of_the_gone,
+                "locks_held": walk.locks_held,
                 "problems": walk.problems.iter().map(problem).collect::<Vec<_>>(),
             }))?;
         }
@@ -50,18 +52,28 @@ fn summary(args: &Args, walk: &Walk, context: &mut Context<'_>) -> Result<(), Fa
             walk.half_linked
         )?;
     }
+    if walk.locks_of_the_gone > 0 {
+        writeln!(
+            out,
+            "  {} locks of processes that are gone, which the next writers take over",
+            walk.locks_of_the_gone
+        )?;
+    }
     for problem in &walk.problems {
         writeln!(out, "  problem: {problem}")?;
     }
-    match walk.problems.len() {
-        0 => writeln!(out, "every invariant holds")?,
-        problems => {
-            writeln!(
-                context.words,
-                "check {}: {problems} problems; drop the index and load it again",
-                args.url
-            )?;
-        }
+    let (problems, held) = (walk.problems.len(), walk.locks_held);
+    if problems == 0 {
+        writeln!(out, "every invariant holds")?;
+    } else if problems as u64 == held {
+        let words = "the index is in use: check it again when nobody changes it (`farwood stat` names who has it open)";
+        writeln!(context.words, "check {}: {words}", args.url)?;
+    } else {
+        writeln!(
+            context.words,
+            "check {}: problems: {problems}; drop the index and load it again",
+            args.url
+        )?;
     }
     Ok(())
 }

@@ -133,12 +133,16 @@ impl Sherman {
         key: &[u8],
         way: &mut Way,
     ) -> Result<Remote<RawNode>, IndexError> {
-        way.restart(client).await?;
-        if let Whereabouts::Right(sibling) = whereabouts {
+        if let Whereabouts::Right(sibling) = whereabouts
+            && way.may_step_right()
+        {
             client.note(|costs| costs.moved += 1);
+            // The cached top has led here: it is older than the last split of this level.
+            self.top.store(None);
             return Ok(sibling);
         }
         self.forget(client, key);
+        way.restart(client).await?;
         match self.descend(client, key, level).await? {
             Some(at) => Ok(at),
             None => Err(damaged(

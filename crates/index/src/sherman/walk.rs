@@ -5,7 +5,7 @@
 //!   key, the last without end;
 //! * a parent's separators are its children's lower fences, and every child lies in the level below;
 //! * keys lie between their leaf's fences, no key is there twice, separators and sorted leaves increase;
-//! * no lock is held.
+//! * no lock is held, but for those of clients that are gone, which the next writer takes over.
 //!
 //! A node that its left neighbour links and no parent names is not a fault: the client that split it died, or was
 //! out of memory, before it told the parent. It is counted as half-linked.
@@ -15,9 +15,9 @@ use super::node::{Node, RawNode};
 use super::options::Leaves;
 use crate::error::IndexError;
 use crate::key::compare;
-use crate::lock::GlobalLock;
+use crate::lock::{GlobalLock, LockWidth};
 use farwood_fabric::{
-    Checked, Client, Fabric, FabricError, LockWord, NodeId, Remote, Torn, Words, read, read_bytes,
+    Checked, Client, Fabric, FabricError, LockWord, NodeId, Remote, Revocation, Torn, Words, read, read_bytes,
 };
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -60,6 +60,10 @@ pub struct Walk {
     pub room: u64,
     /// Nodes that no parent names yet.
     pub half_linked: u64,
+    /// Locks of clients that are gone: the next writer takes them over.
+    pub locks_of_the_gone: u64,
+    /// Locks that living clients held all the while; they are among the problems, too.
+    pub locks_held: u64,
     /// Violated invariants; at most 1000 are listed.
     pub problems: Vec<Problem>,
 }
@@ -222,16 +226,34 @@ impl Sherman {
                     let at = offset + 8 * at;
                     let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
                     if !comes_free(client, table.part(at as u64)).await? {
-                        let holder = LockWord::from_word(word).holder();
-                        let holder = holder.map_or_else(|| format!("{word:#x}"), |holder| holder.to_string());
-                        walk.problem(
-                            format!("lock word {} of node {node}", at / 8),
-                            format!("held by {holder}"),
-                        );
+                        self.walk_held(client, word, (node, at / 8), walk).await?;
                     }
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Notes a lock that did not come free.
+    async fn walk_held<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        word: u64,
+        (node, number): (u16, usize),
+        walk: &mut Walk,
+    ) -> Result<(), IndexError> {
+        let named = self.options.lock.width == LockWidth::Word;
+        let holder = LockWord::from_word(word).holder().filter(|_| named);
+        if let Some(holder) = holder
+            && client.fabric().revoke(holder).await? == Revocation::Gone
+        {
+            walk.locks_of_the_gone += 1;
+            return Ok(());
+        }
+        let name =
+            holder.map_or_else(|| format!("{word:#x}"), |holder| format!("client {holder}, which is alive"));
+        walk.locks_held += 1;
+        walk.problem(format!("lock word {number} of node {node}"), format!("held by {name}"));
         Ok(())
     }
 }
