@@ -12,7 +12,17 @@ use std::path::PathBuf;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a call did not do what it was asked to. The text names the operation, the pool or index, and the remedy.
-#[derive(Debug, thiserror::Error)]
+///
+/// `Debug` prints the same sentence as `Display`, so that a `main` that returns this error shows it. What a program can
+/// do something about, it asks [`is_full`](Self::is_full) and [`is_not_found`](Self::is_not_found), or takes from the
+/// `source`: an [`IndexError`], [`FabricError`] or [`ShmError`], which the crate re-exports.
+///
+/// ```
+/// let error = farwood::Pool::open("shm://nowhere-at-all").unwrap_err();
+/// assert!(error.is_not_found() && !error.is_full());
+/// assert_eq!(format!("{error:?}"), error.to_string());
+/// ```
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// That is no URL of a pool, or of an index.
@@ -136,6 +146,13 @@ pub enum Error {
     },
 }
 
+impl std::fmt::Debug for Error {
+    /// The sentence for people: what `main` prints of an error that it returns.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
 /// What keys or values are, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Type {
@@ -206,7 +223,22 @@ impl From<Infallible> for Error {
     }
 }
 
+/// The exit code where a pool or an index is not there.
+const NOT_FOUND: u8 = 3;
+/// The exit code where something is full.
+const FULL: u8 = 5;
+
 impl Error {
+    /// Whether something is full: the pool, its directory or client table, or the machine's memory.
+    pub fn is_full(&self) -> bool {
+        self.exit_code() == FULL
+    }
+
+    /// Whether the pool or the index is not there.
+    pub fn is_not_found(&self) -> bool {
+        self.exit_code() == NOT_FOUND
+    }
+
     /// The exit code of a command that ends with this error; the table is in `docs/cli.md`.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -225,9 +257,9 @@ impl Error {
 fn of_shm(error: &ShmError) -> u8 {
     match error {
         ShmError::BadName { .. } | ShmError::BadShape { .. } => 2,
-        ShmError::NotFound { .. } => 3,
+        ShmError::NotFound { .. } => NOT_FOUND,
         ShmError::Exists { .. } => 4,
-        ShmError::NoSpace { .. } => 5,
+        ShmError::NoSpace { .. } => FULL,
         ShmError::Permission { .. } => 6,
         ShmError::TooSmall { .. } => 8,
         ShmError::BeingCreated { .. } => 9,
@@ -241,7 +273,7 @@ fn of_fabric(error: &FabricError) -> u8 {
         FabricError::PoolFull { .. }
         | FabricError::NoMemory { .. }
         | FabricError::NoClientSlot { .. }
-        | FabricError::NoDirectoryEntry { .. } => 5,
+        | FabricError::NoDirectoryEntry { .. } => FULL,
         FabricError::NotAPool { .. } | FabricError::Missing(_) => 7,
         FabricError::OutOfRange { .. } | FabricError::Misaligned { .. } => 8,
         FabricError::DirectoryBusy(_) => 9,
@@ -257,7 +289,7 @@ fn of_index(error: &IndexError) -> u8 {
         | IndexError::WrongLength { .. }
         | IndexError::BadName(_)
         | IndexError::NotSorted { .. } => 2,
-        IndexError::NoSuchIndex(_) => 3,
+        IndexError::NoSuchIndex(_) => NOT_FOUND,
         IndexError::IndexExists(_) | IndexError::NotEmpty => 4,
         IndexError::Unsafe { .. } | IndexError::WrongFormat(_) => 7,
         IndexError::Damaged { .. } => 8,
@@ -291,6 +323,16 @@ mod tests {
         ] {
             assert_eq!(error.exit_code(), code, "{error}");
         }
+    }
+
+    #[test]
+    fn full_and_not_found_can_be_told() {
+        let index = |source| Error::Index { operation: "put", url: "shm://p/i".to_owned(), source };
+        let full = index(IndexError::Fabric(FabricError::PoolFull { chunks: 2, chunk_bytes: 8 << 20 }));
+        let missing = index(IndexError::NoSuchIndex("i".to_owned()));
+        assert!(full.is_full() && !full.is_not_found());
+        assert!(missing.is_not_found() && !missing.is_full());
+        assert_eq!(format!("{full:?}"), full.to_string());
     }
 
     #[test]
