@@ -14,6 +14,7 @@ use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
 use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes};
+use farwood_index::sherman::options::Leaves;
 use farwood_index::sherman::{Config, Options, Sherman, drop_index};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmFabric, ShmPool};
@@ -25,6 +26,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
     /// Memory of each memory node, bytes: a multiple of 8 MiB, at least 16 MiB. 1 GiB unless told.
+    ///
+    /// Each memory node gives 8 MiB to the superblock. Of the rest of all memory nodes together, each index takes 8 MiB
+    /// per process that inserts into it at the same time, and then what its entries need: about 32 B each for keys
+    /// and values of 8 bytes in leaves that are 80 % full. So 16 MiB serve one writing process of one index.
     pub memory_bytes: u64,
     /// Memory nodes, 1 to 256. One unless told.
     pub nodes: u16,
@@ -265,7 +270,7 @@ impl Pool {
     /// # Errors
     /// [`Error::Index`]: it exists, the name or the sizes cannot be, the pool or its directory is full, another
     /// index of the pool has locks of another width in the same memory;
-    /// [`Error::Options`] where a length is missing, or contradicts the type.
+    /// [`Error::Options`] where a length is missing, or contradicts the type, or sorted leaves are to have versions.
     pub fn create_index<K: Key, V: Value>(&self, name: &str, options: &IndexOptions) -> Result<Index<K, V>> {
         let key = self.width::<K>(name, "key", options.key_bytes)?;
         let value = self.width::<V>(name, "value", options.value_bytes)?;
@@ -397,6 +402,13 @@ impl Pool {
             value_bytes: width(kinds[1], kinds[1].width(), "value", options.value_bytes).map_err(refuse)?,
             node_bytes: options.node_bytes,
         };
+        if options.variant.leaves == Leaves::Sorted && options.consistency == Some(Consistency::Versions) {
+            return Err(refuse(
+                "sorted leaves (fg, fg+ and others) are guarded by checksums, not by versions; leave the consistency \
+                 scheme out, or choose checksums"
+                    .to_owned(),
+            ));
+        }
         let mut variant = options.variant;
         variant.lock.width = options.lock_width;
         let config = Config {

@@ -105,9 +105,12 @@ fn apply_all(mut command: Command, options: toml::Table, name: &str) -> Result<C
 fn set_default(command: Command, key: &str, value: &toml::Value, of: &str) -> Result<Command, String> {
     let matching = |argument: &&Arg| settable(argument) && argument.get_long() == Some(key);
     let Some(id) = command.get_arguments().find(matching).map(|argument| argument.get_id().clone()) else {
-        let place = if of.is_empty() { "at the top".to_owned() } else { format!("in [{of}]") };
+        let (place, command) = match of {
+            "" => ("at the top".to_owned(), "farwood".to_owned()),
+            of => (format!("in [{of}]"), format!("farwood {of}")),
+        };
         return Err(format!(
-            "unknown key '{key}' {place}; keys are long options, `farwood {of} --help` lists them"
+            "unknown key '{key}' {place}; keys are long options, `{command} --help` lists them"
         ));
     };
     let text = |value: &toml::Value| match value {

@@ -16,6 +16,10 @@ Examples:
 ///
 /// `shm://NAME` creates a pool of memory nodes; `shm://NAME/INDEX` creates an index in it, and the pool as well if it
 /// is not there and --memory says how large it shall be.
+///
+/// How much memory: each memory node gives 8 MiB to the superblock; each index takes 8 MiB per process that inserts
+/// into it at the same time, and then what its entries need, about 32 B each for keys and values of 8 bytes at 80 %
+/// fill. So 16MiB serve one writing process of one index.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -41,10 +45,10 @@ pub(crate) struct Args {
     /// What values are: u64, text or hex
     #[arg(long, value_name = "KIND", default_value = "u64", help_heading = "Index")]
     values: Kind,
-    /// Bytes of a key, 8 to 1024; of a text, at most [default: 8]
+    /// Bytes of a key, 8 to 1024; of a text, at most [default: 8, but texts need it]
     #[arg(long, value_name = "N", help_heading = "Index")]
     key_bytes: Option<usize>,
-    /// Bytes of a value, 0 to 4096; of a text, at most [default: 8]
+    /// Bytes of a value, 0 to 4096; of a text, at most [default: 8, but texts need it]
     #[arg(long, value_name = "N", help_heading = "Index")]
     value_bytes: Option<usize>,
     /// Bytes of a node, a multiple of 64
@@ -77,6 +81,9 @@ enum Scheme {
 const OF_INDEXES: [&str; 8] =
     ["keys", "values", "key_bytes", "value_bytes", "node_bytes", "variant", "lock_width", "consistency"];
 
+/// Options that only the making of a pool can follow.
+const OF_POOLS: [&str; 4] = ["memory", "nodes", "device_memory", "reserve"];
+
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     match args.url.index() {
         None => create_pool(args, context),
@@ -105,6 +112,9 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
         }
         opened => (opened?, false),
     };
+    if !made {
+        check_shape(&pool, args, context)?;
+    }
     let created = pool.create_untyped(index, [args.keys, args.values], &index_options(args));
     match created {
         Ok(index) => warn_of_locks(&index, context)?,
@@ -120,6 +130,34 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
     report(&urls, args, context)
 }
 
+/// Refuses options that contradict a pool that is there.
+fn check_shape(pool: &Pool, args: &Args, context: &Context<'_>) -> Result<(), Failure> {
+    if !OF_POOLS.iter().any(|option| context.is_given(option)) {
+        return Ok(());
+    }
+    let nodes = pool.stats()?.nodes;
+    let Some(node) = nodes.first() else { return Ok(()) };
+    let agrees = |option: &str| match option {
+        "memory" => args.memory == Some(node.memory_bytes),
+        "nodes" => usize::from(args.nodes) == nodes.len(),
+        "device_memory" => args.device_memory == node.device_bytes,
+        // Nobody can tell afterwards what was reserved.
+        _ => false,
+    };
+    let Some(option) = OF_POOLS.iter().find(|option| context.is_given(option) && !agrees(option)) else {
+        return Ok(());
+    };
+    Err(Failure::Usage(format!(
+        "create {}: --{} cannot change the pool, which exists, with {} of {} and {} of device memory; leave the pool's \
+         options away",
+        args.url,
+        option.replace('_', "-"),
+        size::count(nodes.len() as u64, "memory node", "memory nodes"),
+        size::show(node.memory_bytes),
+        size::show(node.device_bytes)
+    )))
+}
+
 fn report(urls: &[&Url], args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     if context.format == Format::Json {
         let urls: Vec<_> = urls.iter().map(ToString::to_string).collect();
@@ -130,8 +168,8 @@ fn report(urls: &[&Url], args: &Args, context: &mut Context<'_>) -> Result<Outco
         match url.index() {
             None => {
                 let options = pool_options(args);
-                let (nodes, memory) = (options.nodes, size::show(options.memory_bytes));
-                writeln!(context.words, "created {url}: {nodes} memory nodes of {memory}")?;
+                let nodes = size::count(options.nodes.into(), "memory node", "memory nodes");
+                writeln!(context.words, "created {url}: {nodes} of {}", size::show(options.memory_bytes))?;
             }
             Some(_) => writeln!(context.words, "created {url}: {} to {}", args.keys, args.values)?,
         }
@@ -150,9 +188,11 @@ fn pool_options(args: &Args) -> PoolOptions {
 }
 
 fn index_options(args: &Args) -> IndexOptions {
-    /// Where the kind does not say the length, and nobody else does.
+    /// Where the kind does not say the length, and nobody else does. Texts of so few bytes are nobody's wish: the
+    /// library asks for their length.
     const BYTES_DEFAULT: usize = 8;
-    let width = |kind: Kind, chosen: Option<usize>| chosen.or(kind.width()).or(Some(BYTES_DEFAULT));
+    let default = |kind: Kind| (kind != Kind::Text).then_some(BYTES_DEFAULT);
+    let width = |kind: Kind, chosen: Option<usize>| chosen.or(kind.width()).or(default(kind));
     IndexOptions {
         key_bytes: width(args.keys, args.key_bytes),
         value_bytes: width(args.values, args.value_bytes),

@@ -1,7 +1,7 @@
 //! `farwood demo`: the tour.
 
 use super::bench::{Progress, failure};
-use super::{Context, Failure, Format, Outcome};
+use super::{Context, Failure, Format, Outcome, size};
 use farwood_bench::chart;
 use farwood_bench::run::WorkerCommand;
 use farwood_bench::table::table;
@@ -53,8 +53,10 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let worker = WorkerCommand::this_program("worker").map_err(failure)?;
     writeln!(
         context.words,
-        "One index of English words on {memory_nodes} memory nodes, {processes} processes at work on it for \
-         {seconds} s; every answer is checked."
+        "One index of English words on {}, {} at work on it for {seconds} s; every answer is \
+         checked.",
+        size::count(memory_nodes.into(), "memory node", "memory nodes"),
+        size::count(processes as u64, "process", "processes")
     )?;
     let progress = Progress::new(context);
     let toured = tour(&spec, &worker, &mut |leg| show(&progress, leg)).map_err(failure)?;

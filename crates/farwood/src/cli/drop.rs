@@ -1,7 +1,7 @@
 //! `farwood drop`: removes a pool, or an index from it.
 
 use super::{Context, Failure, Format, Outcome};
-use farwood::{Pool, Url};
+use farwood::{Error, IndexError, Pool, ShmError, Url};
 use serde_json::json;
 
 const EXAMPLES: &str = "\
@@ -24,7 +24,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    match (args.url.index(), args.force) {
+    let dropped = match (args.url.index(), args.force) {
         (Some(_), true) => {
             return Err(Failure::Usage(format!(
                 "drop {}: --force is for pools; end the processes that have the index open (`farwood stat {}`)",
@@ -32,13 +32,30 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
                 args.url.pool_url()
             )));
         }
-        (Some(index), false) => Pool::open(args.url.pool_url())?.drop_index(index)?,
-        (None, true) => Pool::remove_by_force(&args.url)?,
-        (None, false) => Pool::remove(&args.url)?,
-    }
+        (Some(index), false) => Pool::open(args.url.pool_url()).and_then(|pool| pool.drop_index(index)),
+        (None, true) => Pool::remove_by_force(&args.url),
+        (None, false) => Pool::remove(&args.url),
+    };
+    dropped.map_err(|error| failure(&args.url, error))?;
     match context.format {
         Format::Json => context.json(&json!({ "dropped": args.url.to_string() }))?,
         Format::Text => writeln!(context.words, "dropped {}", args.url)?,
     }
     Ok(Outcome::Done)
+}
+
+/// What is not there need not be created to be dropped: no such advice.
+fn failure(url: &Url, error: Error) -> Failure {
+    let text = match &error {
+        Error::Pool { source: ShmError::NotFound { pool, path }, .. } => format!(
+            "drop {url}: no pool '{pool}' on this machine ({} does not exist); `farwood doctor` lists the pools",
+            path.display()
+        ),
+        Error::Index { source: IndexError::NoSuchIndex(name), .. } => format!(
+            "drop {url}: there is no index '{name}' in the pool; `farwood stat {}` lists them",
+            url.pool_url()
+        ),
+        _ => return error.into(),
+    };
+    Failure::Other { text, exit_code: error.exit_code() }
 }

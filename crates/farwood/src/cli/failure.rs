@@ -60,6 +60,15 @@ pub(crate) enum Failure {
     },
 }
 
+/// Completes the commands that a remedy names, so that they can be copied.
+fn with_url(text: &str, url: &str) -> String {
+    let pool = url.rsplit_once('/').map_or(url, |(pool, _)| pool);
+    text.replace("`farwood stat`", &format!("`farwood stat {pool}`"))
+        .replace("`farwood create`", &format!("`farwood create {url}`"))
+        .replace("`farwood drop` it", &format!("`farwood drop {url}`"))
+        .replace("`farwood check`", &format!("`farwood check {url}`"))
+}
+
 impl Failure {
     /// The process's exit code.
     pub(crate) fn exit_code(&self) -> u8 {
@@ -81,6 +90,9 @@ impl Failure {
             Self::CommandLine(error) => error.print(),
             // Whoever reads has read enough.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Self::Farwood(farwood::Error::Index { url, .. }) => {
+                writeln!(words, "farwood: {}", with_url(&self.to_string(), url))
+            }
             other => writeln!(words, "farwood: {other}"),
         }
     }

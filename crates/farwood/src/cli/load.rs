@@ -24,7 +24,7 @@ Examples:
 /// Fill an index from a text, TSV or CSV file, or from stdin
 ///
 /// Text files have one key per line; the value is the line's number, or --value. A bad line ends the load with its
-/// number and what is wrong with it, unless --skip-bad counts and passes over it.
+/// number and what is wrong with it, unless --skip-bad counts and passes over it. Exit code 1 if all lines are bad.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     url: Url,
     /// The file; `-` is stdin
     file: PathBuf,
-    /// How the file is written; auto goes by its name: .tsv, .csv, else text
+    /// How the file is written; auto goes by its name: .tsv, .csv (or .TSV, .CSV), else text
     #[arg(long, value_enum, default_value_t = Layout::Auto)]
     format: Layout,
     /// The first line of a TSV or CSV file names the columns
@@ -87,13 +87,24 @@ struct Tally {
     replaced: u64,
     /// Bad lines passed over.
     skipped: u64,
+    /// The first of them, and what is wrong with it.
+    first_bad: Option<String>,
     bulk: bool,
+}
+
+impl Tally {
+    /// Whether there were lines, and none of them was good.
+    fn nothing_good(&self) -> bool {
+        self.loaded == 0 && self.skipped > 0
+    }
 }
 
 /// A load under way.
 struct Load<'a> {
     args: &'a Args,
     index: &'a Untyped,
+    /// Whether the file has columns, whose names may be its first line.
+    table: bool,
     tally: Tally,
 }
 
@@ -107,10 +118,11 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     check_values(args, layout, &index)?;
     let (reader, progress) = open_file(&args.file, context.progress)?;
     let mut rows = rows_of(args, layout, reader)?;
-    let mut load = Load { args, index: &index, tally: Tally::default() };
+    let mut load = Load { args, index: &index, table: layout != Layout::Text, tally: Tally::default() };
     let done = load.all(&mut rows, &progress);
     progress.finish_and_clear();
     done?;
+    let nothing_good = load.tally.nothing_good();
     let (tally, seconds) = (load.tally, start.elapsed().as_secs_f64());
     if context.format == Format::Json {
         context.json(&json!({
@@ -124,15 +136,24 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         let how = if tally.bulk { "in bulk" } else { "one by one" };
         writeln!(
             context.words,
-            "loaded {} entries into {} {how}: {} replaced, {} bad lines skipped, {seconds:.1} s",
-            tally.loaded, args.url, tally.replaced, tally.skipped
+            "loaded {} into {} {how}: {} replaced, {} skipped, {seconds:.1} s",
+            size::count(tally.loaded, "entry", "entries"),
+            args.url,
+            tally.replaced,
+            size::count(tally.skipped, "bad line", "bad lines")
         )?;
     }
-    Ok(Outcome::Done)
+    if !nothing_good {
+        return Ok(Outcome::Done);
+    }
+    let (file, first) = (args.file.display(), tally.first_bad.unwrap_or_default());
+    writeln!(context.words, "load {}: every line of {file} is bad; the first, {first}", args.url)?;
+    Ok(Outcome::Negative)
 }
 
 fn layout_of(args: &Args) -> Layout {
-    match (args.format, args.file.extension().and_then(|extension| extension.to_str())) {
+    let extension = args.file.extension().and_then(|extension| extension.to_str()).map(str::to_lowercase);
+    match (args.format, extension.as_deref()) {
         (Layout::Auto, Some("tsv")) => Layout::Tsv,
         (Layout::Auto, Some("csv")) => Layout::Csv,
         (Layout::Auto, _) => Layout::Text,
@@ -232,15 +253,25 @@ impl Load<'_> {
                     return Err(Failure::File { operation: "read", path: self.args.file.clone(), source });
                 }
             };
+            // Whoever looks at a table's first line sees names or not; this program does not.
+            let hint = match line {
+                1 if self.table && !self.args.header => "; if it names the columns, give --header",
+                _ => "",
+            };
             if !self.args.skip_bad {
-                let (file, loaded) = (self.args.file.display(), self.tally.loaded);
+                let file = self.args.file.display();
+                let loaded = match self.tally.loaded {
+                    1 => "1 entry is".to_owned(),
+                    loaded => format!("{loaded} entries are"),
+                };
                 return Err(Failure::Usage(format!(
-                    "load {}: {file}:{line}: {why}; mend the line, or pass over such lines with --skip-bad ({loaded} \
-                     entries are loaded)",
+                    "load {}: {file}:{line}: {why}{hint}; mend the line, or pass over such lines with --skip-bad \
+                     ({loaded} loaded)",
                     self.args.url
                 )));
             }
             self.tally.skipped += 1;
+            self.tally.first_bad.get_or_insert_with(|| format!("line {line}: {why}{hint}"));
         }
         Ok(None)
     }

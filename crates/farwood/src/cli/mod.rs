@@ -37,7 +37,7 @@ use std::process::ExitCode;
 const EXIT_CODES: &str = "\
 Exit codes:
    0  done
-   1  the key was not there; check found problems
+   1  the key was not there; check found problems; all lines of a load were bad
    2  the command line, the configuration or the input is wrong
    3  no such pool or index
    4  it exists already
@@ -54,7 +54,7 @@ environment and by `farwood.toml`, in this folder or in ~/.config/farwood.";
 /// Tree indexes for far memory.
 #[derive(Debug, Parser)]
 #[command(name = "farwood", version, about, after_help = EXIT_CODES, max_term_width = 100)]
-#[command(arg_required_else_help = true, propagate_version = true, disable_help_subcommand = true)]
+#[command(arg_required_else_help = true, propagate_version = true)]
 struct Cli {
     /// Print JSON on stdout
     #[arg(long, global = true)]
@@ -178,12 +178,34 @@ pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(arguments: Vec<OsString>, out: &mut dyn Write, words: &mut dyn Write) -> Result<Outcome, Failure> {
-    let command = config::configure(<Cli as clap::CommandFactory>::command(), &arguments)?;
+    let command = with_plain_urls(<Cli as clap::CommandFactory>::command());
+    let command = config::configure(command, &arguments)?;
     let matches = command.try_get_matches_from(arguments)?;
     let cli = Cli::from_arg_matches(&matches)?;
     let format = if cli.json { Format::Json } else { Format::Text };
     let progress = io::stderr().is_terminal();
     dispatch(cli.command, &mut Context { out, words, format, progress, given: given(&matches) })
+}
+
+/// Makes clap, which names the value itself, say only what is wrong with a URL.
+fn with_plain_urls(command: clap::Command) -> clap::Command {
+    let plain = |argument: clap::Arg| match argument.get_id().as_str() {
+        "url" => argument.value_parser(plain_url),
+        _ => argument,
+    };
+    command.mut_subcommands(|command| command.mut_args(plain))
+}
+
+fn plain_url(text: &str) -> Result<Url, String> {
+    text.parse().map_err(|error: Error| {
+        let text = error.to_string();
+        match &error {
+            Error::Url { url, .. } | Error::NotBuilt { url, .. } => {
+                text.strip_prefix(&format!("'{url}': ")).unwrap_or(&text).to_owned()
+            }
+            _ => text,
+        }
+    })
 }
 
 /// The subcommand's options that are on the command line.

@@ -13,7 +13,7 @@ Examples:
 
 /// Print entries in the order of their keys
 ///
-/// One entry per line: key, tab, value; with --json an object {\"key\", \"value\"}. Ends quietly when whoever reads
+/// One entry per line: key, tab, value; with --json an object {"key", "value"}. Ends quietly when whoever reads
 /// has read enough.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -1,4 +1,4 @@
-//! Sizes as people write them: `8GiB`, `256KiB`, `4096`.
+//! Sizes as people write them: `8GiB`, `256KiB`, `4096`. And numbers of things.
 
 /// The units, with their bytes.
 const UNITS: [(&str, u64); 9] = [
@@ -33,6 +33,12 @@ pub(crate) fn show(bytes: u64) -> String {
         }
     }
     format!("{bytes} B")
+}
+
+/// A number of things: "1 node", "2 nodes".
+pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
+    let what = if number == 1 { one } else { many };
+    format!("{number} {what}")
 }
 
 #[cfg(test)]

@@ -50,6 +50,10 @@ fn tables_have_columns() {
     machine.ok(&[&["load", "shm://p/t", &file][..], &by_name].concat());
     let file = machine.file("prices.tsv", "5\t\"d\n");
     machine.ok(&["load", "shm://p/t", &file, "--key-column", "2", "--value-column", "1"]);
+    let named = machine.file("NAMED.CSV", "word,number\nf,7\n");
+    machine.refused(2, &["load", "shm://p/t", &named], &[":1:", "--header"]);
+    machine.ok(&["load", "shm://p/t", &named, "--header"]);
+    machine.ok(&["del", "shm://p/t", "f"]);
     let piped = machine.run_with_input(&["load", "shm://p/t", "-", "--format", "csv"], "e,6\n");
     assert_eq!(piped.code, 0, "{piped:?}");
     assert_eq!(machine.ok(&["scan", "shm://p/t"]), "\"d\t5\na, b\t3\nc\t4\ne\t6\n");
@@ -63,7 +67,7 @@ fn bad_lines_are_named_or_counted() {
     let bad = [
         ("long.txt", "ant\na word of far too many letters\nbee\n", ":2:", "room for 16"),
         ("nul.txt", "ant\nb\0ee\n", ":2:", "NUL"),
-        ("short.csv", "a,1\nb\nc,3\n", ":2:", "1 columns"),
+        ("short.csv", "a,1\nb\nc,3\n", ":2:", "1 column,"),
         ("words.csv", "a,1\nb,two\n", ":2:", "'two' is no number"),
     ];
     for (name, contents, line, why) in bad {
@@ -76,12 +80,16 @@ fn bad_lines_are_named_or_counted() {
         let loaded = &machine.json(&["load", "shm://p/t", file.to_str().unwrap(), "--skip-bad"])[0];
         assert_eq!(loaded["skipped"], 1, "{name}");
     }
+    let file = machine.file("all.csv", "a,one\nb,two\n");
+    let ran = machine.run(&["load", "shm://p/t", &file, "--skip-bad"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    ran.says(&["every line of", "line 1: ", "'one' is no number", "--header"]);
     let file = machine.path().join("no-utf8.txt");
     std::fs::write(&file, b"ant\n\xff\xfe\n").unwrap();
     machine.refused(
         2,
         &["load", "shm://p/t", file.to_str().unwrap()],
-        &[":2:", "UTF-8", "1 entries are loaded"],
+        &[":2:", "UTF-8", "1 entry is loaded"],
     );
 }
 

@@ -10,6 +10,8 @@ fn help_has_examples_and_exit_codes() {
         assert!(help.contains(part), "{part}");
     }
     assert!(!help.contains("worker"), "a hidden command is shown");
+    assert_eq!(machine.ok(&["help"]), help);
+    assert!(machine.ok(&["help", "scan"]).contains("an object {\"key\", \"value\"}"));
     for command in
         ["create", "drop", "put", "get", "del", "scan", "load", "check", "stat", "doctor", "bench", "demo"]
     {
@@ -91,6 +93,19 @@ fn an_index_makes_its_pool_if_memory_is_given() {
     let created = machine.json(&["create", "shm://p/i", "--memory", "32MiB"]);
     assert_eq!(created[0]["created"], serde_json::json!(["shm://p", "shm://p/i"]));
     machine.ok(&["drop", "shm://p"]);
+    // A pool that is there keeps its shape.
+    machine.ok(&["create", "shm://p", "--memory", "32MiB"]);
+    for option in
+        [&["--memory", "99GiB"][..], &["--nodes", "7"], &["--reserve"], &["--device-memory", "1MiB"]]
+    {
+        machine.refused(
+            2,
+            &[&["create", "shm://p/i"], option].concat(),
+            &["create shm://p/i", "the pool, which exists", "1 memory node of 32 MiB", option[0]],
+        );
+    }
+    machine.ok(&["create", "shm://p/i", "--memory", "32MiB", "--nodes", "1"]);
+    machine.ok(&["drop", "shm://p"]);
     // What cannot be an index leaves no pool behind.
     machine.refused(
         2,
@@ -104,7 +119,11 @@ fn an_index_makes_its_pool_if_memory_is_given() {
 fn what_exists_is_not_created_again() {
     let machine = Machine::with_index();
     machine.refused(4, &["create", "shm://p"], &["create", "exists already", "farwood drop shm://p"]);
-    machine.refused(4, &["create", "shm://p/i"], &["create shm://p/i", "already", "farwood drop"]);
+    machine.refused(
+        4,
+        &["create", "shm://p/i"],
+        &["create shm://p/i", "already", "`farwood drop shm://p/i`"],
+    );
 }
 
 #[test]
@@ -121,13 +140,23 @@ fn what_does_not_exist_is_not_used() {
             vec!["load", url, &file],
             vec!["check", url],
             vec!["stat", url],
-            vec!["drop", url],
         ]);
     }
-    commands.extend([vec!["stat", "shm://nowhere"], vec!["drop", "shm://nowhere"]]);
-    commands.push(vec!["drop", "shm://nowhere", "--force"]);
+    commands.push(vec!["stat", "shm://nowhere"]);
     for command in commands {
-        machine.refused(3, &command, &["farwood create"]);
+        machine.refused(3, &command, &["farwood create shm://"]);
+    }
+    // Nobody creates what is to be dropped.
+    for (command, remedy) in [
+        (&["drop", "shm://nowhere"][..], "`farwood doctor`"),
+        (&["drop", "shm://nowhere", "--force"], "`farwood doctor`"),
+        (&["drop", "shm://nowhere/i"], "`farwood doctor`"),
+        (&["drop", "shm://p/nothing"], "`farwood stat shm://p`"),
+    ] {
+        let ran = machine.run(command);
+        assert_eq!(ran.code, 3, "{ran:?}");
+        ran.says(&[remedy]);
+        assert!(!ran.err.contains("create"), "{ran:?}");
     }
 }
 
@@ -142,6 +171,9 @@ fn sizes_that_cannot_be_are_refused() {
         (&["create", "shm://q", "--device-memory", "100"], "multiple of 64"),
         (&["create", "shm://p/i", "--key-bytes", "4", "--keys", "hex"], "8 to 1024"),
         (&["create", "shm://p/i", "--key-bytes", "9"], "u64"),
+        (&["create", "shm://p/i", "--keys", "text"], "--key-bytes"),
+        (&["create", "shm://p/i", "--values", "text"], "--value-bytes"),
+        (&["create", "shm://p/i", "--variant", "fg+", "--consistency", "versions"], "checksums"),
         (&["create", "shm://p/i", "--values", "hex", "--value-bytes", "5000"], "4096"),
         (&["create", "shm://p/i", "--variant", "btree"], "+hierarchical"),
         (&["create", "shm://p/i", "--lock-width", "32"], "possible values: 64, 16"),
@@ -152,7 +184,7 @@ fn sizes_that_cannot_be_are_refused() {
         (&["drop", "shm://p/i", "--force"], "--force is for pools"),
         (&["stat", "shm://p", "--count"], "--count is about an index"),
         (&["get", "shm://p", "1"], "write shm://p/INDEX"),
-        (&["create", "p"], "no URL"),
+        (&["create", "p"], "'p' for '<URL>': this is no URL"),
         (&["create", "tcp://host:7700"], "not built yet"),
         (&["create", "shm://p/i", "--frobnicate"], "--frobnicate"),
         (&["frobnicate"], "frobnicate"),

@@ -1,5 +1,6 @@
 //! Rows of text, TSV and CSV files, with the numbers of their lines.
 
+use crate::cli::size;
 use std::io::{self, BufRead};
 
 /// One line that may become an entry.
@@ -105,7 +106,8 @@ fn row(record: &csv::ByteRecord, key: usize, value: Option<usize>) -> Result<Row
         Some(Ok(field)) => Ok(field),
         Some(Err(_)) => Err(Trouble::Line { line, why: format!("column {} is no UTF-8 text", at + 1) }),
         None => {
-            let why = format!("it has {} columns, and column {} is wanted", record.len(), at + 1);
+            let columns = size::count(record.len() as u64, "column", "columns");
+            let why = format!("it has {columns}, and column {} is wanted", at + 1);
             Err(Trouble::Line { line, why })
         }
     };
@@ -148,7 +150,7 @@ mod tests {
     fn columns_have_numbers_or_names() {
         let columns = Columns { delimiter: b',', header: true, key: "id", value: Some("price") };
         let rows = table(boxed(b"price,id\n3,\"a,b\"\n4\n\"5\",c\n"), &columns).unwrap();
-        assert_eq!(seen(rows), ["2 a,b 3", "3! it has 1 columns, and column 2 is wanted", "4 c 5"]);
+        assert_eq!(seen(rows), ["2 a,b 3", "3! it has 1 column, and column 2 is wanted", "4 c 5"]);
         let columns = Columns { delimiter: b'\t', header: false, key: "2", value: None };
         let rows = table(boxed(b"x\t\"a\ny\tb\n"), &columns).unwrap();
         assert_eq!(seen(rows), ["1 \"a ", "2 b "]);
