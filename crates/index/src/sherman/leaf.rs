@@ -61,6 +61,12 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         &self.bytes[self.layout.entry_value(slot)]
     }
 
+    /// The key of leaf entry `slot` and its value right behind it.
+    #[inline]
+    pub fn key_and_value(&self, slot: usize) -> &[u8] {
+        &self.bytes[self.layout.entry_key(slot).start..self.layout.entry_value(slot).end]
+    }
+
     /// Whether entry `slot` is in use.
     ///
     /// # Errors

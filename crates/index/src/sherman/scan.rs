@@ -86,9 +86,10 @@ impl Entries {
         self.bytes.clear();
     }
 
-    fn push(&mut self, key: &[u8], value: &[u8]) {
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(value);
+    /// Adds an entry: its key, and its value right behind it.
+    #[inline]
+    fn push(&mut self, entry: &[u8]) {
+        self.bytes.extend_from_slice(entry);
         self.count += 1;
     }
 }
@@ -140,6 +141,13 @@ impl Course<'_> {
         self.left > 0
     }
 
+    /// Whether all keys of a leaf that covers the cursor are wanted, as far as its fences tell.
+    fn wants_all(&self, leaf: &Copy<'_>) -> bool {
+        self.direction == Direction::Forward
+            && *self.cursor == *leaf.lower()
+            && self.end.is_none_or(|end| leaf.upper().is_some_and(|upper| upper <= end))
+    }
+
     /// Whether `key` lies between the cursor and the end.
     fn wants(&self, key: &[u8]) -> bool {
         match self.direction {
@@ -172,8 +180,7 @@ impl Sherman {
         let cursor = std::mem::take(&mut found.cursor);
         if let Some(mut course) = self.course(range, direction, limit, cursor)? {
             self.travel(client, &mut course, &mut slots, |leaf, slot| {
-                let slot = usize::from(slot);
-                found.push(leaf.key(slot), leaf.value(slot));
+                found.push(leaf.key_and_value(usize::from(slot)));
             })
             .await?;
             found.cursor = course.cursor;
@@ -358,9 +365,9 @@ fn take_entries(
     slots: &[u16],
     visit: &mut impl FnMut(&Copy<'_>, u16),
 ) {
-    let direction = course.direction;
+    let (direction, all) = (course.direction, course.wants_all(leaf));
     let mut take = |&slot: &u16| {
-        if course.left > 0 && course.wants(leaf.key(usize::from(slot))) {
+        if course.left > 0 && (all || course.wants(leaf.key(usize::from(slot)))) {
             visit(leaf, slot);
             course.left -= 1;
         }
