@@ -87,7 +87,7 @@ impl<T: Object + ?Sized> Verb for Read<T> {
     }
 }
 
-/// A WRITE; see [`write`] and [`write_imm`].
+/// A WRITE; see [`write`](fn@write) and [`write_imm`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a verb does nothing until it is posted"]
 pub struct Write<'a> {
@@ -102,7 +102,7 @@ pub fn write<T: ?Sized>(to: Remote<T>, data: &[u8]) -> Write<'_> {
     Write { to: to.address(), data, immediate: None }
 }
 
-/// As [`write`], and delivers `immediate` to the memory node's server once the bytes are placed.
+/// As [`write`](fn@write), and delivers `immediate` to the memory node's server once the bytes are placed.
 #[inline]
 pub fn write_imm<T: ?Sized>(to: Remote<T>, data: &[u8], immediate: u32) -> Write<'_> {
     Write { to: to.address(), data, immediate: Some(immediate) }

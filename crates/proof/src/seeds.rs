@@ -10,7 +10,7 @@ use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
 use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Config, Sherman, Variant};
+use farwood_index::sherman::{Config, Sherman};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::Chance;
 use farwood_testkit::history::{Action, Answer, Bytes, Direction, History, Operation, Scan};

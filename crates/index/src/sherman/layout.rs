@@ -35,7 +35,7 @@ use crate::consistency::{Consistency, checksum, versions};
 use crate::error::IndexError;
 use std::ops::Range;
 
-/// Version of everything that the map shows, and of [`Layout::encode`].
+/// Version of everything that the map shows, and of the parameters in the directory entry.
 pub const FORMAT: u32 = 1;
 
 /// Smallest and largest key, bytes.

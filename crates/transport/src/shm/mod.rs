@@ -24,7 +24,6 @@ mod presence;
 mod segment;
 #[allow(unsafe_code)]
 mod sys;
-#[cfg(test)]
 mod testing;
 
 pub use error::ShmError;

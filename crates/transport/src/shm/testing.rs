@@ -1,5 +1,7 @@
 //! What the tests of this fabric share: directories that vanish, mappings of no name, child processes.
 
+#![cfg(test)]
+
 use super::segment::SegmentDir;
 use super::sys::Mapping;
 use std::fs::{self, File};
