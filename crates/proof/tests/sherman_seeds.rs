@@ -108,3 +108,12 @@ fn dropped_operations_harm_nobody() {
 
 /// Seeds of the normal run.
 const SEEDS: u64 = 240;
+
+/// A client that was dropped between the split of an inner root and the next root left keys that no way from the old
+/// root led to.
+#[test]
+fn a_split_root_without_a_parent_is_grown_over() {
+    if let Err(what) = outcome(&Case::with_drops(1156)) {
+        panic!("{what}");
+    }
+}

@@ -4,6 +4,7 @@ use super::Sherman;
 use super::cached::{CachedInner, Top};
 use super::layout::LEVEL;
 use super::node::{Node, RawNode};
+use super::split::Orphan;
 use crate::cache::Slot;
 use crate::error::IndexError;
 use crate::retry::Retry;
@@ -154,10 +155,32 @@ impl Sherman {
             if let Some(at) = self.descend_from(client, &top, key, level, steps_max).await? {
                 return Ok(Some(at));
             }
+            if steps_max > STEPS_RIGHT_MAX {
+                self.settle_root(client, &top, key).await?;
+            }
             self.forget(client, key);
             steps_max = steps_max.saturating_mul(2);
             restarts.again(client).await?;
         }
+    }
+
+    /// Grows the tree over a root that was split, by a client that died or was stopped before it could do so: no way
+    /// from such a root leads to what went to its sibling. [0 RT where the root covers `key`]
+    async fn settle_root<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        top: &Top,
+        key: &[u8],
+    ) -> Result<(), IndexError> {
+        if top.node.as_ref().is_none_or(|root| root.covers(key)) {
+            return Ok(());
+        }
+        let root = self.read_node(client, top.root, "descend").await?;
+        if let (Some(lower), Some(sibling)) = (root.upper(), root.sibling()) {
+            let orphan = Orphan { lower: lower.to_vec(), at: sibling };
+            Box::pin(self.adopt(client, orphan, root.level() + 1)).await?;
+        }
+        Ok(())
     }
 
     /// From the cached top down; `None` where a pointer on the way was stale.
