@@ -152,11 +152,12 @@ impl Sherman {
             if top.level <= level {
                 return Ok((top.level == level).then_some(top.root));
             }
+            if steps_max > STEPS_RIGHT_MAX {
+                // Only a shorter way is at stake: one that the pool has no room for is walked to the right.
+                let _ = self.settle_root(client, &top, key).await;
+            }
             if let Some(at) = self.descend_from(client, &top, key, level, steps_max).await? {
                 return Ok(Some(at));
-            }
-            if steps_max > STEPS_RIGHT_MAX {
-                self.settle_root(client, &top, key).await?;
             }
             self.forget(client, key);
             steps_max = steps_max.saturating_mul(2);
@@ -193,13 +194,22 @@ impl Sherman {
         steps_max: u32,
     ) -> Result<Option<Remote<RawNode>>, IndexError> {
         let Some(root) = &top.node else { unreachable!("a root above level 0 is an inner node") };
-        if !root.covers(key) {
+        let covered = root.covers(key);
+        let start = if covered {
+            Arc::clone(root)
+        } else if steps_max == STEPS_RIGHT_MAX {
             return Ok(None);
-        }
-        let child = root.child_covering(key);
-        let (mut at, mut at_level) = (root.child(child), top.level - 1);
+        } else {
+            // The root was read just now, and was split: what went to its siblings is found through them.
+            match self.fetch_inner(client, root.at, top.level, key, steps_max).await? {
+                Some(node) => node,
+                None => return Ok(None),
+            }
+        };
+        let child = start.child_covering(key);
+        let (mut at, mut at_level) = (start.child(child), top.level - 1);
         while at_level > level {
-            let second = (at_level + 1 == top.level).then(|| &top.below[child]);
+            let second = (covered && at_level + 1 == top.level).then(|| &top.below[child]);
             let known = second.and_then(ArcSwapAny::load_full).filter(|node| node.covers(key));
             let node = match known {
                 Some(node) => node,
