@@ -52,17 +52,11 @@ impl<T> Deref for Slot<T> {
 
 /// Nodes by increasing lower key, with the keys' first eight bytes beside them.
 #[derive(Debug)]
-struct Run<T> {
-    prefixes: Prefixes,
-    slots: Box<[Arc<Slot<T>>]>,
-}
+struct Run<T>(Prefixes<Arc<Slot<T>>>);
 
 /// All runs, in order; none is empty.
 #[derive(Debug)]
-struct Runs<T> {
-    prefixes: Prefixes,
-    runs: Box<[Arc<Run<T>>]>,
-}
+struct Runs<T>(Prefixes<Arc<Run<T>>>);
 
 /// An ordered cache of `T` within a byte budget.
 #[derive(Debug)]
@@ -77,37 +71,47 @@ pub struct OrderedCache<T> {
 
 impl<T: Ranged> Run<T> {
     fn new(slots: Vec<Arc<Slot<T>>>) -> Self {
-        let prefixes = Prefixes::new(slots.iter().map(|slot| (prefix(slot.lower()), 0)));
-        Self { prefixes, slots: slots.into_boxed_slice() }
+        Self(Prefixes::new(slots.into_iter().map(|slot| (prefix(slot.lower()), slot))))
     }
 
     fn lower(&self) -> &[u8] {
-        self.slots[0].node.lower()
+        self.slot(0).lower()
+    }
+
+    fn slot(&self, at: usize) -> &Arc<Slot<T>> {
+        self.0.get(at).expect("the caller counted the nodes")
+    }
+
+    fn slots(&self) -> Vec<Arc<Slot<T>>> {
+        self.0.items().cloned().collect()
     }
 
     /// How many nodes begin at or below `key`.
     #[inline]
     fn position(&self, key: &[u8]) -> usize {
-        self.prefixes.at_or_below(prefix(key), |at| compare(self.slots[at].lower(), key))
+        self.0.at_or_below(prefix(key), |at| compare(self.slot(at).lower(), key))
     }
 }
 
 impl<T: Ranged> Runs<T> {
     fn new(runs: Vec<Arc<Run<T>>>) -> Self {
-        let prefixes = Prefixes::new(runs.iter().map(|run| (prefix(run.lower()), 0)));
-        Self { prefixes, runs: runs.into_boxed_slice() }
+        Self(Prefixes::new(runs.into_iter().map(|run| (prefix(run.lower()), run))))
+    }
+
+    fn run(&self, at: usize) -> &Run<T> {
+        self.0.get(at).expect("the caller counted the runs")
     }
 
     /// The run in which `key` would be.
     #[inline]
     fn run_of(&self, key: &[u8]) -> usize {
-        self.prefixes.at_or_below(prefix(key), |at| compare(self.runs[at].lower(), key)).saturating_sub(1)
+        self.0.at_or_below(prefix(key), |at| compare(self.run(at).lower(), key)).saturating_sub(1)
     }
 
     /// These runs with run `at` replaced by `new`, which may be empty or too long.
     fn with(&self, at: usize, new: Vec<Arc<Slot<T>>>) -> Self {
-        let mut runs = Vec::with_capacity(self.runs.len() + 1);
-        runs.extend_from_slice(&self.runs[..at.min(self.runs.len())]);
+        let mut runs = Vec::with_capacity(self.0.len() + 1);
+        runs.extend(self.0.items().take(at).cloned());
         if new.len() > RUN_MAX {
             let mut left = new;
             let right = left.split_off(left.len() / 2);
@@ -116,7 +120,7 @@ impl<T: Ranged> Runs<T> {
         } else if !new.is_empty() {
             runs.push(Arc::new(Run::new(new)));
         }
-        runs.extend_from_slice(self.runs.get(at + 1..).unwrap_or_default());
+        runs.extend(self.0.items().skip(at + 1).cloned());
         Self::new(runs)
     }
 }
@@ -145,7 +149,7 @@ impl<T: Ranged> OrderedCache<T> {
 
     /// Nodes in the cache.
     pub fn len(&self) -> usize {
-        self.runs.load().runs.iter().map(|run| run.slots.len()).sum()
+        self.runs.load().0.items().map(|run| run.0.len()).sum()
     }
 
     /// Whether nothing is cached.
@@ -157,8 +161,8 @@ impl<T: Ranged> OrderedCache<T> {
     #[inline]
     pub fn find<R>(&self, key: &[u8], look: impl FnOnce(&Arc<Slot<T>>) -> R) -> Option<R> {
         let runs = self.runs.load();
-        let run = runs.runs.get(runs.run_of(key))?;
-        let slot = &run.slots[run.position(key).checked_sub(1)?];
+        let run = runs.0.get(runs.run_of(key))?;
+        let slot = run.0.get(run.position(key).checked_sub(1)?)?;
         // Without evictions and insertions the tick stands still, and readers write nothing.
         let tick = self.tick.load(Ordering::Relaxed);
         if slot.used.load(Ordering::Relaxed) != tick {
@@ -182,7 +186,7 @@ impl<T: Ranged> OrderedCache<T> {
         let mut random = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let runs = self.runs.load_full();
         let at = runs.run_of(slot.lower());
-        let mut slots: Vec<_> = runs.runs.get(at).map_or_else(Vec::new, |run| run.slots.to_vec());
+        let mut slots: Vec<_> = runs.0.get(at).map_or_else(Vec::new, |run| run.slots());
         let place = slots.partition_point(|other| other.lower() < slot.lower());
         let mut bytes = self.bytes() + slot.bytes();
         let same = slots.get(place).is_some_and(|other| other.lower() == slot.lower());
@@ -195,7 +199,7 @@ impl<T: Ranged> OrderedCache<T> {
         let mut next = runs.with(at, slots);
         while bytes > self.bytes_max {
             let (run, slot) = victim(&next, &mut random);
-            bytes -= next.runs[run].slots[slot].node.bytes();
+            bytes -= next.run(run).slot(slot).bytes();
             next = without(&next, run, slot);
         }
         self.bytes.store(bytes, Ordering::Relaxed);
@@ -207,15 +211,15 @@ impl<T: Ranged> OrderedCache<T> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let runs = self.runs.load_full();
         let at = runs.run_of(node.lower());
-        let Some(run) = runs.runs.get(at) else { return };
-        let Some(slot) = run.slots.iter().position(|slot| Arc::ptr_eq(slot, node)) else { return };
+        let Some(run) = runs.0.get(at) else { return };
+        let Some(slot) = run.0.items().position(|slot| Arc::ptr_eq(slot, node)) else { return };
         self.bytes.store(self.bytes() - node.bytes(), Ordering::Relaxed);
         self.runs.store(Arc::new(without(&runs, at, slot)));
     }
 }
 
 fn without<T: Ranged>(runs: &Runs<T>, run: usize, slot: usize) -> Runs<T> {
-    let mut slots = runs.runs[run].slots.to_vec();
+    let mut slots = runs.run(run).slots();
     slots.remove(slot);
     runs.with(run, slots)
 }
@@ -223,10 +227,10 @@ fn without<T: Ranged>(runs: &Runs<T>, run: usize, slot: usize) -> Runs<T> {
 /// Of two nodes drawn at random, the one used longer ago.
 fn victim<T: Ranged>(runs: &Runs<T>, random: &mut u64) -> (usize, usize) {
     let mut draw = || {
-        let run = below(random, runs.runs.len());
-        (run, below(random, runs.runs[run].slots.len()))
+        let run = below(random, runs.0.len());
+        (run, below(random, runs.run(run).0.len()))
     };
-    let used = |(run, slot): (usize, usize)| runs.runs[run].slots[slot].used.load(Ordering::Relaxed);
+    let used = |(run, slot): (usize, usize)| runs.run(run).slot(slot).used.load(Ordering::Relaxed);
     let (one, other) = (draw(), draw());
     if used(one) <= used(other) { one } else { other }
 }

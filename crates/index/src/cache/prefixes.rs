@@ -1,60 +1,70 @@
-//! A sorted list of key prefixes, each with a word, laid out so that a search touches few of the processor's cache
-//! lines.
+//! A sorted list of key prefixes, each with an item, laid out so that a search touches few of the processor's cache
+//! lines, and learns early where they are.
 //!
 //! ```text
-//! | first prefixes of the groups | 8 prefixes | their 8 words | 8 prefixes | ...      64 bytes each
+//! in the list itself     | where the groups are | first prefixes of the first 8 groups |
+//! elsewhere, per group   | 8 prefixes           | their 8 items                        |      64 bytes each
 //! ```
 //!
-//! A binary search over n numbers touches a line for each step but the last three. This one reads the first
-//! prefixes of all groups, one line for up to 64 of them, and then one group with the words beside it. A cached
-//! node is searched once per operation, and mostly lies outside of the near caches: lines are what a search costs.
+//! A binary search over n numbers touches a line for each step but the last three, one after the other. This one
+//! reads the first prefixes of all groups, which lie beside the list's header for up to 64 items, and then one group
+//! with the items beside it. A cached node is searched once per operation, and mostly lies outside of the near
+//! caches: lines that wait for one another are what a search costs.
 
 use std::cmp::Ordering;
 
 const GROUP: usize = 8;
-/// Lines of a group: prefixes and words.
-const GROUP_LINES: usize = 2;
 
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct Line([u64; GROUP]);
+/// Eight prefixes; what is not used is the largest number.
+type Line = [u64; GROUP];
 
-impl Line {
-    const FULL: Self = Self([u64::MAX; GROUP]);
-}
+const UNUSED: Line = [u64::MAX; GROUP];
 
-/// A sorted list of prefixes with a word each.
 #[derive(Debug)]
-pub struct Prefixes {
-    lines: Box<[Line]>,
-    /// Lines that hold the groups' first prefixes; the groups follow.
-    index_lines: u32,
-    len: u32,
+#[repr(C, align(128))]
+struct Group<T> {
+    prefixes: Line,
+    items: [Option<T>; GROUP],
 }
 
-impl Prefixes {
+/// A sorted list of prefixes with an item each.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Prefixes<T> {
+    groups: Box<[Group<T>]>,
+    /// The first prefixes of the groups after the eighth.
+    more: Box<[Line]>,
+    len: usize,
+    /// The first prefixes of the first eight groups.
+    first: Line,
+}
+
+impl<T> Prefixes<T> {
     /// The list, which is sorted by prefix.
-    pub fn new(sorted: impl ExactSizeIterator<Item = (u64, u64)>) -> Self {
+    pub fn new(sorted: impl ExactSizeIterator<Item = (u64, T)>) -> Self {
         let len = sorted.len();
-        let groups = len.div_ceil(GROUP);
-        let index_lines = groups.div_ceil(GROUP);
-        let mut lines = vec![Line::FULL; index_lines + GROUP_LINES * groups];
-        for (at, (prefix, word)) in sorted.enumerate() {
-            let group = at / GROUP;
-            let line = index_lines + GROUP_LINES * group;
-            lines[line].0[at % GROUP] = prefix;
-            lines[line + 1].0[at % GROUP] = word;
+        let mut groups: Vec<Group<T>> = Vec::with_capacity(len.div_ceil(GROUP));
+        for (at, (prefix, item)) in sorted.enumerate() {
             if at % GROUP == 0 {
-                lines[group / GROUP].0[group % GROUP] = prefix;
+                groups.push(Group { prefixes: UNUSED, items: [const { None }; GROUP] });
             }
+            let group = groups.last_mut().expect("one was just added");
+            group.prefixes[at % GROUP] = prefix;
+            group.items[at % GROUP] = Some(item);
         }
-        Self { lines: lines.into_boxed_slice(), index_lines: index_lines as u32, len: len as u32 }
+        let mut index = groups.chunks(GROUP).map(|groups| {
+            let mut line = UNUSED;
+            line.iter_mut().zip(groups).for_each(|(first, group)| *first = group.prefixes[0]);
+            line
+        });
+        let first = index.next().unwrap_or(UNUSED);
+        Self { more: index.collect(), first, groups: groups.into_boxed_slice(), len }
     }
 
     /// How many prefixes there are.
     #[inline]
     pub fn len(&self) -> usize {
-        self.len as usize
+        self.len
     }
 
     /// Whether there are none.
@@ -62,37 +72,37 @@ impl Prefixes {
         self.len == 0
     }
 
-    /// The word of prefix number `at`.
+    /// The item of prefix number `at`, if there are as many.
     #[inline]
-    pub fn word(&self, at: usize) -> u64 {
-        self.group_line(at, 1).0[at % GROUP]
+    pub fn get(&self, at: usize) -> Option<&T> {
+        self.groups.get(at / GROUP)?.items[at % GROUP].as_ref()
+    }
+
+    /// All items, in order.
+    pub fn items(&self) -> impl Iterator<Item = &T> {
+        self.groups.iter().flat_map(|group| group.items.iter().flatten())
     }
 
     #[inline]
     fn prefix(&self, at: usize) -> u64 {
-        self.group_line(at, 0).0[at % GROUP]
+        self.groups[at / GROUP].prefixes[at % GROUP]
     }
 
-    #[inline]
-    fn group_line(&self, at: usize, line: usize) -> &Line {
-        &self.lines[self.index_lines as usize + GROUP_LINES * (at / GROUP) + line]
-    }
-
-    /// Bytes that the list takes.
+    /// Bytes that the list takes elsewhere.
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.lines)
+        size_of_val(&*self.groups) + size_of_val(&*self.more)
     }
 
-    /// How many keys of the list are at or below a key, whose prefix is `wanted`. `compare` compares key number
-    /// `at` of the list with it in full; it is asked only where the prefixes are equal.
+    /// How many keys of the list are at or below a key, whose prefix is `wanted`. `compare` compares the whole key of
+    /// item number `at` with it; it is asked only where the prefixes are equal.
     #[inline]
     pub fn at_or_below(&self, wanted: u64, compare: impl Fn(usize) -> Ordering) -> usize {
-        let index = &self.lines[..self.index_lines as usize];
         // What fills the last lines up is the largest number: it counts where that is wanted, and is cut off.
-        let started = index.iter().map(|line| count_at_or_below(line, wanted)).sum::<usize>();
-        let Some(group) = started.min(self.len().div_ceil(GROUP)).checked_sub(1) else { return 0 };
-        let in_group = count_at_or_below(self.group_line(GROUP * group, 0), wanted);
-        let at = (GROUP * group + in_group).min(self.len());
+        let more = self.more.iter().map(|line| count_at_or_below(line, wanted)).sum::<usize>();
+        let started = count_at_or_below(&self.first, wanted) + more;
+        let Some(group) = started.min(self.groups.len()).checked_sub(1) else { return 0 };
+        let in_group = count_at_or_below(&self.groups[group].prefixes, wanted);
+        let at = (GROUP * group + in_group).min(self.len);
         if at > 0 && self.prefix(at - 1) == wanted {
             return self.among_equals(wanted, at, compare);
         }
@@ -120,7 +130,7 @@ impl Prefixes {
 
 #[inline]
 fn count_at_or_below(line: &Line, wanted: u64) -> usize {
-    line.0.iter().map(|&prefix| usize::from(prefix <= wanted)).sum()
+    line.iter().map(|&prefix| usize::from(prefix <= wanted)).sum()
 }
 
 #[cfg(test)]
@@ -129,13 +139,15 @@ mod tests {
 
     #[test]
     fn finds_what_counting_finds() {
-        for len in [0, 1, 7, 8, 9, 60, 64, 65, 128, 700] {
+        for len in [0, 1, 7, 8, 9, 60, 64, 65, 128, 129, 700] {
             let keys: Vec<(u64, u64)> = (0..len).map(|at| (at / 3 * 2, at % 3)).collect();
             let prefixes = Prefixes::new(keys.iter().copied());
             for wanted in (0..len + 3).flat_map(|prefix| (0..4).map(move |rest| (prefix, rest))) {
                 let found = prefixes.at_or_below(wanted.0, |at| keys[at].cmp(&wanted));
                 assert_eq!(found, keys.iter().filter(|&&key| key <= wanted).count(), "{len} {wanted:?}");
             }
+            assert!(prefixes.items().eq(keys.iter().map(|key| &key.1)));
+            assert_eq!((prefixes.len() as u64, prefixes.get(len as usize)), (len, None));
         }
     }
 
@@ -145,7 +157,7 @@ mod tests {
         let prefixes = Prefixes::new(keys.iter().map(|&key| (key, !key)));
         for (wanted, count) in [(2, 0), (3, 1), (u64::MAX - 1, 2), (u64::MAX, 3)] {
             assert_eq!(prefixes.at_or_below(wanted, |at| keys[at].cmp(&wanted)), count);
-            assert!(count == 0 || prefixes.word(count - 1) == !keys[count - 1]);
+            assert!(count == 0 || prefixes.get(count - 1) == Some(&!keys[count - 1]));
         }
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct CachedInner {
     lower_prefix: u64,
     upper_prefix: u64,
     /// The children, by the first eight bytes of their lower fences.
-    children: Prefixes,
+    children: Prefixes<Remote<RawNode>>,
     /// Its level.
     pub(super) level: u8,
     has_upper: bool,
@@ -44,9 +44,7 @@ impl CachedInner {
         Self {
             lower_prefix: prefix(node.lower()),
             upper_prefix: node.upper().map_or(u64::MAX, prefix),
-            children: Prefixes::new(
-                children.map(|child| (prefix(lower_of(child)), node.child(child).word())),
-            ),
+            children: Prefixes::new(children.map(|child| (prefix(lower_of(child)), node.child(child)))),
             level: node.level(),
             has_upper: node.upper().is_some(),
             at,
@@ -94,7 +92,7 @@ impl CachedInner {
     /// Child `at`, 0 being the leftmost.
     #[inline]
     pub(super) fn child(&self, at: usize) -> Remote<RawNode> {
-        Remote::from_word(self.children.word(at)).expect("the children of a decoded node are not null")
+        *self.children.get(at).expect("the caller counted the children")
     }
 }
 
