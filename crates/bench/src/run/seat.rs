@@ -98,7 +98,8 @@ impl<'a> Buffers<'a> {
         if order(&self.found, key) != Ordering::Equal {
             return Err(Error::WrongAnswer(format!("a scan found a value of rank {rank} under another key")));
         }
-        self.key.copy_from_slice(key);
+        // What was found is the key.
+        std::mem::swap(&mut self.key, &mut self.found);
         Ok(())
     }
 }

@@ -141,12 +141,14 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         slots.clear();
         let candidates =
             if self.layout.leaves == Leaves::Sorted { self.count() } else { self.layout.leaf_capacity };
+        slots.reserve(candidates);
+        let mut last: Option<&[u8]> = None;
         let mut in_order = true;
         for slot in 0..candidates {
             if self.in_use(slot)? {
-                if let Some(&last) = slots.last() {
-                    in_order &= compare(self.key(usize::from(last)), self.key(slot)) == Ordering::Less;
-                }
+                let key = self.key(slot);
+                in_order &= last.is_none_or(|last| compare(last, key) == Ordering::Less);
+                last = Some(key);
                 slots.push(slot as u16);
             }
         }
