@@ -94,6 +94,11 @@ pub trait Fabric {
 
     /// Makes `bytes` of host memory at `at` real, where the pool's memory is only promised until used.
     fn provision(&self, at: Address, bytes: u64) -> impl Future<Output = Result<(), FabricError>>;
+
+    /// Notes that a client came along the path `mark`, a rare one. The laboratory counts; other fabrics need not.
+    fn mark(&self, mark: &'static str) {
+        let _ = mark;
+    }
 }
 
 /// A borrowed connection is as good as an owned one.
@@ -132,5 +137,9 @@ impl<F: Fabric> Fabric for &F {
 
     fn provision(&self, at: Address, bytes: u64) -> impl Future<Output = Result<(), FabricError>> {
         F::provision(self, at, bytes)
+    }
+
+    fn mark(&self, mark: &'static str) {
+        F::mark(self, mark);
     }
 }

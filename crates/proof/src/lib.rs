@@ -2,6 +2,7 @@
 //! Nothing depends on this room.
 #![forbid(unsafe_code)]
 
+pub mod lab;
 pub mod seeds;
 pub mod sherman;
 pub mod shm;

@@ -1,0 +1,255 @@
+//! The executor: clients' work, one thread, an order that only the seed and the card decide.
+
+use crate::device::Device;
+use crate::fabric::SimFabric;
+use crate::queue::{Event, Key};
+use farwood_fabric::Client;
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Tasks that were woken. A waker must be shareable between threads, so this is; nobody else ever waits for it.
+type Woken = Arc<Mutex<Vec<Key>>>;
+
+struct TaskWaker {
+    task: Key,
+    woken: Woken,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.lock().unwrap_or_else(PoisonError::into_inner).push(self.task);
+    }
+}
+
+struct Task<'env> {
+    thread: Key,
+    compute: Option<usize>,
+    work: Option<Pin<Box<dyn Future<Output = ()> + 'env>>>,
+    waker: Waker,
+    /// It is among its thread's ready tasks.
+    ready: bool,
+}
+
+/// Where a client runs: a thread of a compute node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    pub(crate) thread: Key,
+    pub(crate) compute: usize,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All work is done, or its compute nodes have crashed.
+    Done,
+    /// The time is up.
+    Time,
+    /// So many pieces of work wait for something that will never happen.
+    Stuck(usize),
+}
+
+/// Clients' work, run together.
+///
+/// Work of one compute node's thread shares its CPU time. Work of a compute node that crashes is dropped where it is.
+pub struct Crew<'env> {
+    device: Rc<RefCell<Device>>,
+    tasks: Vec<Task<'env>>,
+    woken: Woken,
+    spare: Vec<Key>,
+    live: usize,
+}
+
+impl<'env> Crew<'env> {
+    pub(crate) fn new(device: Rc<RefCell<Device>>) -> Self {
+        Self { device, tasks: Vec::new(), woken: Woken::default(), spare: Vec::new(), live: 0 }
+    }
+
+    /// Adds a client's work, on the client's thread.
+    pub fn spawn(&mut self, client: &Client<SimFabric>, work: impl Future<Output = ()> + 'env) {
+        self.spawn_at(client.fabric().seat(), work);
+    }
+
+    /// Adds the work of a client that it owns, on the client's thread.
+    pub fn spawn_at(&mut self, seat: Seat, work: impl Future<Output = ()> + 'env) {
+        self.spawn_on(seat.thread, Some(seat.compute), work);
+    }
+
+    /// Adds a server's work: it costs what it [computes](crate::SimServer).
+    pub fn spawn_server(&mut self, work: impl Future<Output = ()> + 'env) {
+        let thread = {
+            let mut device = self.device.borrow_mut();
+            device.threads.push(Default::default());
+            device.threads.len() - 1
+        };
+        self.spawn_on(thread as Key, None, work);
+    }
+
+    pub(crate) fn spawn_on(
+        &mut self,
+        thread: Key,
+        compute: Option<usize>,
+        work: impl Future<Output = ()> + 'env,
+    ) {
+        let task = self.tasks.len() as Key;
+        let waker = Waker::from(Arc::new(TaskWaker { task, woken: Arc::clone(&self.woken) }));
+        self.tasks.push(Task { thread, compute, work: Some(Box::pin(work)), waker, ready: false });
+        self.live += 1;
+        self.woken.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+    }
+
+    /// Runs until all work is done.
+    ///
+    /// # Errors
+    /// [`Stuck`](crate::Stuck) where somebody waits for what will never happen.
+    pub fn run(&mut self) -> Result<(), crate::Stuck> {
+        crate::world::ended(self.run_until(u64::MAX))
+    }
+
+    /// Runs until all work is done, or until `time`.
+    pub fn run_until(&mut self, time: u64) -> Ended {
+        self.call(0.0, None);
+        while self.live > 0 {
+            let next = self.device.borrow().queue.next_time();
+            match next {
+                None => return Ended::Stuck(self.live),
+                Some(next) if next > time => return Ended::Time,
+                Some(_) => self.step(),
+            }
+        }
+        Ended::Done
+    }
+
+    /// Lets the next event happen, and whoever it wakes run.
+    fn step(&mut self) {
+        let event = self.device.borrow_mut().queue.pop();
+        match event {
+            None => {}
+            Some(Event::Thread(thread)) => self.next_of(thread),
+            Some(event) => {
+                let wake_cost = {
+                    let mut device = self.device.borrow_mut();
+                    device.happen(event);
+                    match event {
+                        Event::Timer(_) | Event::Slice(..) => 0.0,
+                        _ => device.card.cpu.poll_ns,
+                    }
+                };
+                self.call(wake_cost, None);
+            }
+        }
+        self.bury();
+    }
+
+    /// Calls whoever was woken: at once where the thread is idle, else in its turn.
+    fn call(&mut self, cost: f64, by: Option<Key>) {
+        let mut woken = std::mem::take(&mut self.spare);
+        std::mem::swap(&mut woken, &mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner));
+        for task in woken.drain(..) {
+            let Task { thread, work: Some(_), ready: false, .. } = self.tasks[task as usize] else {
+                continue;
+            };
+            let mut device = self.device.borrow_mut();
+            let observer = self.tasks[task as usize].compute.is_none();
+            let cost = match by {
+                _ if observer => 0.0,
+                None => cost,
+                Some(by) if by == task => device.card.cpu.yield_ns,
+                Some(_) => device.card.cpu.hand_over_ns,
+            };
+            self.tasks[task as usize].ready = true;
+            let now = device.queue.now;
+            let calling = &mut device.threads[thread as usize];
+            calling.ready.push_back((task, cost as u64));
+            if !std::mem::replace(&mut calling.called, true) {
+                let time = calling.busy_until.max(now);
+                device.queue.at(time, Event::Thread(thread));
+            }
+        }
+        self.spare = woken;
+    }
+
+    /// A thread runs its next task.
+    fn next_of(&mut self, thread: Key) {
+        let next = {
+            let mut device = self.device.borrow_mut();
+            let now = device.queue.now;
+            let running = &mut device.threads[thread as usize];
+            if running.busy_until > now {
+                // It was frozen meanwhile.
+                let time = running.busy_until;
+                device.queue.at(time, Event::Thread(thread));
+                return;
+            }
+            let next = running.ready.pop_front();
+            if let Some((_, cost)) = next {
+                device.cursor = Some(now + cost);
+            }
+            next
+        };
+        if let Some((task, _)) = next {
+            self.poll(task);
+        }
+        let mut device = self.device.borrow_mut();
+        if let Some(cursor) = device.cursor.take() {
+            let running = &mut device.threads[thread as usize];
+            running.busy_until = running.busy_until.max(cursor);
+        }
+        let running = &mut device.threads[thread as usize];
+        running.called = !running.ready.is_empty();
+        if running.called {
+            let time = running.busy_until;
+            device.queue.at(time, Event::Thread(thread));
+        }
+        drop(device);
+        if let Some((task, _)) = next {
+            self.call(0.0, Some(task));
+        }
+    }
+
+    fn poll(&mut self, number: Key) {
+        let task = &mut self.tasks[number as usize];
+        task.ready = false;
+        let Some(work) = &mut task.work else { return };
+        if let Poll::Ready(()) = work.as_mut().poll(&mut Context::from_waker(&task.waker)) {
+            task.work = None;
+            self.live -= 1;
+        }
+    }
+
+    /// Drops the work of compute nodes that have crashed.
+    fn bury(&mut self) {
+        let fallen = std::mem::take(&mut self.device.borrow_mut().fallen);
+        for node in fallen {
+            for task in &mut self.tasks {
+                if task.compute == Some(node) && task.work.take().is_some() {
+                    self.live -= 1;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Crew<'_> {
+    /// Work that is not done stays undone; its thread's queue forgets it.
+    fn drop(&mut self) {
+        self.tasks.clear();
+        let mut device = self.device.borrow_mut();
+        for thread in &mut device.threads {
+            thread.ready.clear();
+        }
+    }
+}
+
+impl std::fmt::Debug for Crew<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Crew").field("live", &self.live).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,92 @@
+//! Atomics: a slot, a read, a comparison, a write-back of all eight bytes.
+//!
+//! What a WRITE places in the word between the read and the write-back is lost.
+
+use super::{Device, Flying};
+use crate::queue::{Event, Key};
+use crate::stations::atomics::hold;
+use farwood_fabric::{Memory, Op};
+
+impl Device {
+    /// Waits for the slot of the atomic's address.
+    pub(super) fn take_slot(&mut self, verb: Key) {
+        let flying = &self.verbs[verb as usize];
+        let (at, nic) = (flying.at, self.server_nic(flying));
+        let slot = self.nics[nic].slots.of(at.memory(), at.offset());
+        if slot.busy {
+            slot.waiting.push_back(verb);
+            return;
+        }
+        slot.busy = true;
+        self.wait_for_writes(verb);
+    }
+
+    fn wait_for_writes(&mut self, verb: Key) {
+        let after = self.writes_before(verb);
+        if after > self.queue.now {
+            self.queue.at(after, Event::AtomicBegin(verb));
+        } else {
+            self.begin_atomic(verb);
+        }
+    }
+
+    /// Reads the word and decides.
+    pub(super) fn begin_atomic(&mut self, verb: Key) {
+        let Flying { at, .. } = self.verbs[verb as usize];
+        self.touch(at, 8);
+        let before = self.word(at);
+        let (op, _) = self.op(verb);
+        let store = answer(op, before);
+        let now = self.queue.now;
+        let held = hold(&self.card.atomics, at.memory(), store.is_some());
+        let flying = &mut self.verbs[verb as usize];
+        (flying.store, flying.open) = (store, true);
+        self.queue.at(now + held, Event::AtomicEnd(verb));
+        let latency = match at.memory() {
+            Memory::Host => self.card.pcie.read_ns as u64,
+            Memory::Device => held,
+        };
+        self.queue.at(now + latency, Event::Answer(verb));
+    }
+
+    /// Writes back, and leaves slot and processing unit to the next.
+    pub(super) fn end_atomic(&mut self, verb: Key) {
+        let flying = &mut self.verbs[verb as usize];
+        let (at, store) = (flying.at, flying.store);
+        flying.open = false;
+        if let Some(word) = store {
+            self.touch(at, 8);
+            self.set_word(at, word);
+        }
+        let nic = self.server_nic(&self.verbs[verb as usize]);
+        let slot = self.nics[nic].slots.of(at.memory(), at.offset());
+        slot.busy = false;
+        let next = slot.waiting.pop_front();
+        slot.busy = next.is_some();
+        if let Some(next) = next {
+            self.wait_for_writes(next);
+        }
+        self.free_unit(verb);
+        self.retire(verb);
+    }
+}
+
+/// Answers an atomic that found `before`; yields the word to store, if any.
+pub(super) fn answer(op: &mut Op, before: u64) -> Option<u64> {
+    match op {
+        Op::Cas { compare, swap, old } => {
+            *old = before;
+            (*compare == before).then_some(*swap)
+        }
+        Op::MaskedCas { compare, compare_mask, swap, swap_mask, old } => {
+            *old = before;
+            let equal = (before ^ *compare) & *compare_mask == 0;
+            equal.then_some(before & !*swap_mask | *swap & *swap_mask)
+        }
+        Op::Faa { add, old } => {
+            *old = before;
+            Some(before.wrapping_add(*add))
+        }
+        Op::Read { .. } | Op::Write { .. } | Op::Answered => unreachable!("an atomic"),
+    }
+}

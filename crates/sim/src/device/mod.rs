@@ -1,0 +1,380 @@
+//! The device: NICs, memory, and the verbs on their way through them.
+//!
+//! | file | the part of a verb's way |
+//! |---|---|
+//! | `post.rs` | doorbell, send queue, the client's NIC, the wire |
+//! | `serve.rs` | the memory node's NIC: entrance, processing unit, what the verb does |
+//! | `transfer.rs` | bytes, copied line by line at their times, or at once where nothing overlaps |
+//! | `atomic.rs` | slots, read, compare, write back |
+//! | `answer.rs` | the way back, completion |
+//! | `broken.rs` | rules: what is delayed, lost, crashed, cut off |
+
+mod answer;
+mod atomic;
+mod broken;
+mod post;
+mod serve;
+mod transfer;
+
+use crate::card::Card;
+use crate::fault::Rule;
+use crate::queue::{Event, Key, Queue};
+use crate::random::Stream;
+use crate::stations::atomics::Slots;
+use crate::stations::cpu::Thread;
+use crate::stations::messages::{Direction, MessageCosts};
+use crate::stations::outstanding::InFlight;
+use crate::stations::pcie::{Bus, Window};
+use crate::stations::send_queue::SendQueue;
+use crate::stations::server::Cores;
+use crate::stations::units::Unit;
+use crate::trace::Trace;
+use farwood_fabric::{Address, Capabilities, ClientId, Doorbell, FabricError, Link, Memory, Op, PoolShape};
+use slab::Slab;
+use std::collections::VecDeque;
+use std::task::Waker;
+
+/// A NIC: the machine that it is in may be a memory node, a compute node, or both.
+#[derive(Debug)]
+pub(crate) struct Nic {
+    pub(crate) out: Direction,
+    pub(crate) into: Direction,
+    pub(crate) in_flight: InFlight,
+    pub(crate) units: Vec<Unit>,
+    pub(crate) slots: Slots,
+    pub(crate) bus: Bus,
+    /// Times its stations take longer: 1, unless a rule says so.
+    pub(crate) slowness: u64,
+}
+
+/// A memory node.
+#[derive(Debug)]
+pub(crate) struct MemoryNode {
+    pub(crate) host: Vec<u8>,
+    pub(crate) device: Vec<u8>,
+    /// Transfers whose lines are not all copied yet.
+    pub(crate) open: Vec<Key>,
+    /// Its NICs: requests of a client go through one of them.
+    pub(crate) nics: Vec<usize>,
+    /// Until when it is down.
+    pub(crate) down_until: u64,
+    pub(crate) immediates: VecDeque<u32>,
+    pub(crate) receiver: Option<Waker>,
+    pub(crate) cores: Cores,
+}
+
+/// A compute node.
+#[derive(Debug)]
+pub(crate) struct ComputeNode {
+    pub(crate) identity: ClientId,
+    pub(crate) nic: usize,
+    pub(crate) threads: Vec<Key>,
+    pub(crate) crashed: bool,
+    /// Verbs of it that have not been served yet are dropped.
+    pub(crate) revoked: bool,
+    /// Verbs that have left.
+    pub(crate) sent: u64,
+    /// Memory nodes that it cannot reach, each until when.
+    pub(crate) cut_off: Vec<(u16, u64)>,
+}
+
+/// One client's connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) compute: usize,
+    pub(crate) thread: Key,
+    /// First of its send queues, one for each memory node.
+    pub(crate) first_queue: usize,
+    /// What went wrong with a detached post.
+    pub(crate) failed: Option<FabricError>,
+}
+
+/// A doorbell on its way.
+pub(crate) struct Flight {
+    pub(crate) doorbell: Option<Doorbell>,
+    pub(crate) client: Key,
+    /// Verbs that are not answered.
+    pub(crate) left: u32,
+    pub(crate) error: Option<FabricError>,
+    pub(crate) waker: Option<Waker>,
+    pub(crate) waited_for: bool,
+}
+
+/// What kind of verb it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Read,
+    Write,
+    Atomic,
+}
+
+/// A verb on its way.
+#[derive(Debug)]
+pub(crate) struct Flying {
+    /// How many were posted before it.
+    pub(crate) number: u64,
+    pub(crate) flight: Key,
+    /// Its place in the doorbell.
+    pub(crate) index: u32,
+    pub(crate) kind: Kind,
+    pub(crate) at: Address,
+    pub(crate) bytes: u32,
+    pub(crate) link: Link,
+    pub(crate) client: Key,
+    pub(crate) queue: usize,
+    pub(crate) epoch: u32,
+    /// Counted by the client's NIC as in flight.
+    pub(crate) left: bool,
+    pub(crate) window: Window,
+    /// Lines are copied one by one.
+    pub(crate) by_line: bool,
+    /// The transfer or the atomic is not over.
+    pub(crate) open: bool,
+    /// The answer has arrived, or never will.
+    pub(crate) answered: bool,
+    /// What a WRITE places, if its doorbell went back before all was placed.
+    pub(crate) kept: Option<Vec<u8>>,
+    /// What a successful atomic will store.
+    pub(crate) store: Option<u64>,
+    /// Where a READ or WRITE whose lines are not copied upward begins.
+    pub(crate) shuffle: u64,
+    /// Crash its compute node when it is answered.
+    pub(crate) last_words: bool,
+}
+
+/// Verbs that the device has executed, by kind; the cost ledgers of all clients must add up to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Doorbells that somebody waited for.
+    pub doorbells: u64,
+    /// READs.
+    pub reads: u64,
+    /// WRITEs.
+    pub writes: u64,
+    /// WRITEs with an immediate.
+    pub write_imm: u64,
+    /// CAS.
+    pub cas: u64,
+    /// Masked CAS.
+    pub masked_cas: u64,
+    /// FAA.
+    pub faa: u64,
+    /// Bytes that READs fetched.
+    pub bytes_read: u64,
+    /// Bytes that WRITEs placed.
+    pub bytes_written: u64,
+}
+
+impl Counts {
+    /// All verbs.
+    pub fn verbs(&self) -> u64 {
+        self.reads + self.writes + self.write_imm + self.cas + self.masked_cas + self.faa
+    }
+}
+
+/// Everything that the laboratory knows.
+pub(crate) struct Device {
+    pub(crate) card: Card,
+    pub(crate) costs: MessageCosts,
+    /// What it says that it promises.
+    pub(crate) promised: Capabilities,
+    /// What it keeps.
+    pub(crate) kept: Capabilities,
+    pub(crate) shape: PoolShape,
+    pub(crate) exhaustive: bool,
+    pub(crate) queue: Queue,
+    pub(crate) nics: Vec<Nic>,
+    pub(crate) memory: Vec<MemoryNode>,
+    pub(crate) compute: Vec<ComputeNode>,
+    pub(crate) threads: Vec<Thread>,
+    pub(crate) connections: Vec<Connection>,
+    pub(crate) queues: Vec<SendQueue>,
+    pub(crate) flights: Slab<Flight>,
+    pub(crate) verbs: Slab<Flying>,
+    pub(crate) timers: Slab<Waker>,
+    /// How far the thread that runs now has come, nanoseconds.
+    pub(crate) cursor: Option<u64>,
+    pub(crate) posted: u64,
+    pub(crate) counts: Counts,
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) met: crate::fault::Met,
+    pub(crate) chance: Stream,
+    pub(crate) marks: std::collections::BTreeMap<&'static str, u64>,
+    pub(crate) trace: Trace,
+    /// Compute nodes that crashed since somebody asked.
+    pub(crate) fallen: Vec<usize>,
+}
+
+impl Device {
+    /// Lets an event happen; threads are their crew's affair.
+    pub(crate) fn happen(&mut self, event: Event) {
+        match event {
+            Event::Post(flight) => self.post(flight),
+            Event::Arrive(verb) => self.arrive(verb),
+            Event::Enter(verb) => self.enter(verb),
+            Event::Kernel(verb) => self.at_unit(verb),
+            Event::Line(verb, line) => self.copy_line(verb, line),
+            Event::TransferEnd(verb) => self.end_transfer(verb),
+            Event::AtomicBegin(verb) => self.begin_atomic(verb),
+            Event::AtomicEnd(verb) => self.end_atomic(verb),
+            Event::Answer(verb) => self.answer(verb),
+            Event::Return(verb) => self.come_back(verb),
+            Event::Complete(verb) => self.complete(verb),
+            Event::Expire(verb) => self.expire(verb),
+            Event::Timer(timer) => self.timers.remove(timer as usize).wake(),
+            Event::Slice(node, slice) => self.end_slice(node, slice),
+            Event::Rule(rule) => self.apply(rule as usize),
+            Event::Thread(_) => unreachable!("threads are run by the crew"),
+        }
+    }
+
+    /// The time of whoever asks: the thread that runs now has come farther than the last event.
+    #[inline]
+    pub(crate) fn now(&self) -> u64 {
+        self.cursor.unwrap_or(self.queue.now)
+    }
+
+    /// Lets the thread that runs now spend time.
+    #[inline]
+    pub(crate) fn spend(&mut self, nanoseconds: f64) {
+        if let Some(cursor) = &mut self.cursor {
+            *cursor += nanoseconds as u64;
+        }
+    }
+
+    /// The bytes of one memory of a node.
+    #[inline]
+    pub(crate) fn bytes(&mut self, at: Address) -> &mut [u8] {
+        let node = &mut self.memory[usize::from(at.node().0)];
+        match at.memory() {
+            Memory::Host => &mut node.host,
+            Memory::Device => &mut node.device,
+        }
+    }
+
+    /// The NIC of a memory node through which a client's requests go.
+    #[inline]
+    pub(crate) fn server_nic(&self, verb: &Flying) -> usize {
+        let nics = &self.memory[usize::from(verb.at.node().0)].nics;
+        nics[verb.client as usize % nics.len()]
+    }
+
+    #[inline]
+    pub(crate) fn client_nic(&self, client: Key) -> usize {
+        self.compute[self.connections[client as usize].compute].nic
+    }
+
+    #[inline]
+    pub(crate) fn op(&mut self, verb: Key) -> (&mut Op, &[u8]) {
+        let Flying { flight, index, .. } = self.verbs[verb as usize];
+        let doorbell = self.flights[flight as usize].doorbell.as_mut().expect("a verb's doorbell is there");
+        let (requests, payload) = doorbell.parts_mut();
+        (&mut requests[index as usize].op, payload)
+    }
+
+    /// Whether a doorbell can be posted at all.
+    pub(crate) fn check(&self, doorbell: &Doorbell) -> Result<(), FabricError> {
+        doorbell.requests().iter().try_for_each(|request| {
+            let (bytes, atomic) = match &request.op {
+                Op::Read { into } => (into.len(), false),
+                Op::Write { data, .. } => (data.len(), false),
+                Op::MaskedCas { .. } if !self.promised.masked_cas => {
+                    return Err(FabricError::Missing(farwood_fabric::Capability::MaskedCas));
+                }
+                _ => (8, true),
+            };
+            let at = request.at;
+            let size = match at.memory() {
+                _ if at.node().0 >= self.shape.nodes => 0,
+                Memory::Host => self.shape.host_bytes,
+                Memory::Device => self.shape.device_bytes,
+            };
+            if at.offset().saturating_add(bytes as u64) > size {
+                return Err(FabricError::OutOfRange { at, bytes });
+            }
+            if atomic && !at.offset().is_multiple_of(8) {
+                return Err(FabricError::Misaligned { at });
+            }
+            Ok(())
+        })
+    }
+
+    /// Executes a doorbell at once, outside of time: for making and loading, and for looking when all is over.
+    pub(crate) fn execute_at_once(&mut self, doorbell: &mut Doorbell) -> Result<(), FabricError> {
+        self.check(doorbell)?;
+        let (requests, payload) = doorbell.parts_mut();
+        for request in requests {
+            let at = request.at;
+            let start = at.offset() as usize;
+            match &mut request.op {
+                Op::Read { into } => {
+                    self.touch(at, into.len());
+                    let end = start + into.len();
+                    into.copy_from_slice(&self.bytes(at)[start..end]);
+                }
+                Op::Write { data, immediate } => {
+                    self.touch(at, data.len());
+                    let data = &payload[data.clone()];
+                    self.bytes(at)[start..start + data.len()].copy_from_slice(data);
+                    self.deliver(at, *immediate);
+                }
+                atomic => {
+                    self.touch(at, 8);
+                    let before = self.word(at);
+                    if let Some(after) = atomic::answer(atomic, before) {
+                        self.set_word(at, after);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn word(&mut self, at: Address) -> u64 {
+        let start = at.offset() as usize;
+        u64::from_le_bytes(self.bytes(at)[start..start + 8].try_into().expect("eight bytes"))
+    }
+
+    #[inline]
+    pub(crate) fn set_word(&mut self, at: Address, word: u64) {
+        let start = at.offset() as usize;
+        self.bytes(at)[start..start + 8].copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+impl Device {
+    /// Writes down that something happened to a verb.
+    #[inline]
+    fn note(&mut self, verb: Key, stage: &'static str) {
+        if self.trace.tracing != crate::trace::Tracing::Off {
+            self.write_down(verb, stage);
+        }
+    }
+
+    #[cold]
+    fn write_down(&mut self, verb: Key, stage: &'static str) {
+        let flying = &self.verbs[verb as usize];
+        let (number, client, at, bytes) = (flying.number, flying.client, flying.at, flying.bytes);
+        let compute = self.connections[client as usize].compute;
+        let (op, _) = self.op(verb);
+        let (name, seen) = match op {
+            Op::Read { into } => ("READ", if stage == "complete" { into.to_vec() } else { Vec::new() }),
+            Op::Write { immediate: None, .. } => ("WRITE", Vec::new()),
+            Op::Write { immediate: Some(_), .. } => ("WRITE_WITH_IMM", Vec::new()),
+            Op::Cas { old, .. } => ("CAS", old.to_le_bytes().to_vec()),
+            Op::MaskedCas { old, .. } => ("masked CAS", old.to_le_bytes().to_vec()),
+            Op::Faa { old, .. } => ("FAA", old.to_le_bytes().to_vec()),
+            Op::Answered => ("answered", Vec::new()),
+        };
+        let event = crate::trace::TraceEvent {
+            time: self.queue.now,
+            verb: number,
+            stage,
+            client: (client, compute),
+            node: at.node().0,
+            what: format!("{name} {bytes} B at {at}"),
+        };
+        self.trace.add(event, &seen);
+    }
+}

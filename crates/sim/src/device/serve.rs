@@ -1,0 +1,165 @@
+//! A request at the memory node's NIC: the entrance, its processing unit, and what is done there.
+
+use super::{Device, Kind};
+use crate::queue::{Event, Key};
+use crate::stations::fifo::transfer;
+use farwood_fabric::{Memory, Op};
+
+impl Device {
+    /// A request's last byte has come.
+    pub(super) fn arrive(&mut self, verb: Key) {
+        if !self.rules_at_arrival(verb) {
+            return;
+        }
+        let flying = &self.verbs[verb as usize];
+        let (memory, nic) = (flying.at.memory(), self.server_nic(flying));
+        let payload = if flying.kind == Kind::Write { u64::from(flying.bytes) } else { 0 };
+        let costs = self.costs;
+        let (op, _) = self.op(verb);
+        let message = costs.of(op, memory);
+        let bytes = transfer(payload + self.card.wire.request_header_bytes, self.card.wire.link_bytes_per_ns);
+        let now = self.queue.now;
+        let nic = &mut self.nics[nic];
+        let passed = nic.into.receive(now, message * nic.slowness, bytes * nic.slowness);
+        if passed > now {
+            self.queue.at(passed, Event::Enter(verb));
+        } else {
+            self.enter(verb);
+        }
+    }
+
+    /// A request is in the NIC; where requests pass through the kernel, that deals with it first.
+    pub(super) fn enter(&mut self, verb: Key) {
+        let server = &self.card.server;
+        let flying = &self.verbs[verb as usize];
+        let work = server.kernel_message_ns + server.kernel_byte_ns * f64::from(flying.bytes);
+        if work > 0.0 {
+            self.employ_kernel(verb, work as u64);
+        } else {
+            self.at_unit(verb);
+        }
+    }
+
+    /// A request reaches its processing unit.
+    pub(super) fn at_unit(&mut self, verb: Key) {
+        let (nic, unit) = self.unit_of(verb);
+        let overtakes = self.may_overtake(verb, nic, unit);
+        let unit = &mut self.nics[nic].units[unit];
+        if unit.atomic.is_some() && !overtakes {
+            unit.waiting.push_back(verb);
+        } else {
+            self.serve(verb);
+        }
+    }
+
+    /// Where "atomic, then READ" is not kept, a READ does not wait for an atomic of its own queue pair.
+    fn may_overtake(&self, verb: Key, nic: usize, unit: usize) -> bool {
+        let flying = &self.verbs[verb as usize];
+        let Some(atomic) = self.nics[nic].units[unit].atomic else { return false };
+        !self.kept.atomic_then_read
+            && flying.kind == Kind::Read
+            && self.verbs[atomic as usize].queue == flying.queue
+    }
+
+    fn unit_of(&self, verb: Key) -> (usize, usize) {
+        let flying = &self.verbs[verb as usize];
+        let nic = self.server_nic(flying);
+        // Queue pairs are spread evenly: their numbers are given out in turn.
+        (nic, flying.client as usize % self.nics[nic].units.len())
+    }
+
+    fn serve(&mut self, verb: Key) {
+        if self.refuse(verb) {
+            return;
+        }
+        self.note(verb, "serve");
+        self.count(verb);
+        match self.verbs[verb as usize].kind {
+            Kind::Read => self.serve_read(verb),
+            Kind::Write => self.serve_write(verb),
+            Kind::Atomic => {
+                let (nic, unit) = self.unit_of(verb);
+                self.nics[nic].units[unit].atomic = Some(verb);
+                self.take_slot(verb);
+            }
+        }
+    }
+
+    fn count(&mut self, verb: Key) {
+        let mut counts = self.counts;
+        match self.op(verb).0 {
+            Op::Read { into } => {
+                counts.reads += 1;
+                counts.bytes_read += into.len() as u64;
+            }
+            Op::Write { data, immediate } => {
+                counts.bytes_written += data.len() as u64;
+                match immediate {
+                    Some(_) => counts.write_imm += 1,
+                    None => counts.writes += 1,
+                }
+            }
+            Op::Cas { .. } => counts.cas += 1,
+            Op::MaskedCas { .. } => counts.masked_cas += 1,
+            Op::Faa { .. } => counts.faa += 1,
+            Op::Answered => unreachable!("answers are taken out at the client"),
+        }
+        self.counts = counts;
+    }
+
+    fn serve_read(&mut self, verb: Key) {
+        let flying = &self.verbs[verb as usize];
+        let (at, bytes) = (flying.at, u64::from(flying.bytes));
+        let (now, nic) = (self.queue.now, self.server_nic(flying));
+        if at.memory() == Memory::Device {
+            self.copy_at_once(verb);
+            self.answer(verb);
+            return;
+        }
+        let after = self.writes_before(verb);
+        let window = self.nics[nic].bus.read(&self.card.pcie, now, after, bytes);
+        self.open_transfer(verb, window);
+    }
+
+    fn serve_write(&mut self, verb: Key) {
+        let flying = &self.verbs[verb as usize];
+        let (at, bytes) = (flying.at, u64::from(flying.bytes));
+        let (now, nic) = (self.queue.now, self.server_nic(flying));
+        if at.memory() == Memory::Device {
+            self.copy_at_once(verb);
+        } else {
+            let mut window = self.nics[nic].bus.write(&self.card.pcie, now, bytes);
+            if !self.kept.arrival_sees_write {
+                // A WRITE is posted into a fabric that lets reads pass: it lands when it lands.
+                let late = self.chance.below(LATE_NS_MAX);
+                (window.from, window.to) = (window.from + late, window.to + late);
+            }
+            self.open_transfer(verb, window);
+        }
+        self.answer(verb);
+    }
+
+    /// An atomic has left its processing unit: what waited behind it goes on.
+    pub(super) fn free_unit(&mut self, verb: Key) {
+        let (nic, unit) = self.unit_of(verb);
+        self.nics[nic].units[unit].atomic = None;
+        while self.nics[nic].units[unit].atomic.is_none() {
+            let Some(next) = self.nics[nic].units[unit].waiting.pop_front() else { return };
+            self.serve(next);
+        }
+    }
+
+    /// Delivers an immediate to its memory node's server.
+    pub(super) fn deliver(&mut self, at: farwood_fabric::Address, immediate: Option<u32>) {
+        let node = &mut self.memory[usize::from(at.node().0)];
+        node.immediates.extend(immediate);
+        if immediate.is_some()
+            && let Some(receiver) = node.receiver.take()
+        {
+            receiver.wake();
+        }
+    }
+}
+
+/// How late a WRITE may land where nothing is promised.
+const LATE_NS_MAX: u64 = 20_000;

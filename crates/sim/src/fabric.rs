@@ -1,0 +1,240 @@
+//! The fabric that an index sees.
+
+use crate::crew::Seat;
+use crate::device::Device;
+use crate::queue::{Event, Key};
+use crate::world::Stay;
+use farwood_fabric::{
+    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, NodeId, PoolShape, Revocation,
+    client_table,
+};
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// One client's connection in the laboratory.
+#[derive(Clone)]
+pub struct SimFabric {
+    pub(crate) device: Rc<RefCell<Device>>,
+    pub(crate) promised: Capabilities,
+    pub(crate) shape: PoolShape,
+    pub(crate) identity: ClientId,
+    pub(crate) client: Key,
+    /// Outside of time: every post is done at once.
+    pub(crate) at_once: bool,
+    /// Ends its compute node's time in the pool when the last client is gone.
+    pub(crate) stay: Option<Rc<Stay>>,
+}
+
+impl SimFabric {
+    /// Spends CPU time of the client's thread: work that is not in posts and completions.
+    pub fn spend(&self, nanoseconds: f64) {
+        self.device.borrow_mut().spend(nanoseconds);
+    }
+
+    /// The CPU time of an index operation, besides posts and completions, as the card says.
+    pub fn spend_operation(&self) {
+        let mut device = self.device.borrow_mut();
+        let operation = device.card.cpu.operation_ns;
+        device.spend(operation);
+    }
+
+    /// Where the client runs.
+    pub fn seat(&self) -> Seat {
+        let device = self.device.borrow();
+        let connection = &device.connections[self.client as usize];
+        Seat { thread: connection.thread, compute: connection.compute }
+    }
+}
+
+impl Fabric for SimFabric {
+    #[inline]
+    fn capabilities(&self) -> &Capabilities {
+        &self.promised
+    }
+
+    #[inline]
+    fn shape(&self) -> &PoolShape {
+        &self.shape
+    }
+
+    #[inline]
+    fn identity(&self) -> ClientId {
+        self.identity
+    }
+
+    fn submit(&self, mut doorbell: Doorbell) -> impl Future<Output = Result<Doorbell, FabricError>> {
+        let mut device = self.device.borrow_mut();
+        let failed = device.connections[self.client as usize].failed.take();
+        if let Some(error) = failed {
+            return Submitted::Done(Some(Err(error)));
+        }
+        if self.at_once {
+            return Submitted::Done(Some(device.execute_at_once(&mut doorbell).map(|()| doorbell)));
+        }
+        match device.check(&doorbell) {
+            Err(error) => Submitted::Done(Some(Err(error))),
+            Ok(()) if doorbell.requests().is_empty() => Submitted::Done(Some(Ok(doorbell))),
+            Ok(()) => {
+                let flight = device.ring(self.client, doorbell, true);
+                Submitted::Flying(Waiting { device: Rc::clone(&self.device), flight, landed: false })
+            }
+        }
+    }
+
+    fn submit_detached(&self, mut doorbell: Doorbell) -> Option<Doorbell> {
+        let mut device = self.device.borrow_mut();
+        if self.at_once {
+            let done = device.execute_at_once(&mut doorbell);
+            device.connections[self.client as usize].failed = done.err();
+            return Some(doorbell);
+        }
+        if device.compute[device.connections[self.client as usize].compute].crashed {
+            return Some(doorbell);
+        }
+        match device.check(&doorbell) {
+            Ok(()) if doorbell.requests().is_empty() => Some(doorbell),
+            Ok(()) => {
+                device.ring(self.client, doorbell, false);
+                None
+            }
+            Err(error) => {
+                device.connections[self.client as usize].failed = Some(error);
+                Some(doorbell)
+            }
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.device.borrow().now()
+    }
+
+    fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+        Sleep { device: Rc::clone(&self.device), nanoseconds, at_once: self.at_once, timer: None }
+    }
+
+    /// Only a compute node that has crashed is revoked: its queue pairs are closed at every memory node, and each
+    /// confirms it. A memory node that cannot be reached cannot confirm.
+    async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
+        let table = Client::new(self);
+        if !client_table::look(&table, client.slot).await?.is(client) {
+            return Ok(Revocation::Gone);
+        }
+        {
+            let mut device = self.device.borrow_mut();
+            let dead = device.compute.iter().position(|node| node.identity == client && node.crashed);
+            let Some(dead) = dead else { return Ok(Revocation::Alive) };
+            let reached = (0..device.shape.nodes)
+                .all(|node| device.unreachable_until(self.client, NodeId(node)).is_none());
+            if !reached {
+                return Ok(Revocation::Alive);
+            }
+            device.compute[dead].revoked = true;
+        }
+        // The confirmations of all memory nodes take a round trip, in which transfers that had begun come to an end.
+        self.sleep(2 * self.device.borrow().card.wire.one_way_ns as u64 + CONFIRM_NS).await;
+        client_table::expire(&table, client).await?;
+        Ok(Revocation::Gone)
+    }
+
+    fn provision(&self, _: Address, _: u64) -> impl Future<Output = Result<(), FabricError>> {
+        std::future::ready(Ok(()))
+    }
+
+    fn mark(&self, mark: &'static str) {
+        *self.device.borrow_mut().marks.entry(mark).or_default() += 1;
+    }
+}
+
+/// What closing a queue pair takes, besides the way. Longer than any transfer that has begun.
+const CONFIRM_NS: u64 = 50_000;
+
+enum Submitted {
+    Done(Option<Result<Doorbell, FabricError>>),
+    Flying(Waiting),
+}
+
+/// A doorbell that somebody waits for.
+struct Waiting {
+    device: Rc<RefCell<Device>>,
+    flight: Key,
+    landed: bool,
+}
+
+impl Future for Submitted {
+    type Output = Result<Doorbell, FabricError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::Done(done) => Poll::Ready(done.take().expect("polled until it is done")),
+            Self::Flying(waiting) => waiting.poll(context),
+        }
+    }
+}
+
+impl Waiting {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Doorbell, FabricError>> {
+        let device = &mut *self.device.borrow_mut();
+        let flight = &mut device.flights[self.flight as usize];
+        if flight.left > 0 {
+            if !flight.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+                flight.waker = Some(context.waker().clone());
+            }
+            return Poll::Pending;
+        }
+        self.landed = true;
+        let flight = device.flights.remove(self.flight as usize);
+        Poll::Ready(match (flight.error, flight.doorbell) {
+            (None, Some(doorbell)) => Ok(doorbell),
+            (error, _) => Err(error.expect("a doorbell comes back, or an error says why not")),
+        })
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if self.landed {
+            return;
+        }
+        let device = &mut *self.device.borrow_mut();
+        let Some(flight) = device.flights.get_mut(self.flight as usize) else { return };
+        if flight.left == 0 {
+            device.flights.remove(self.flight as usize);
+        } else {
+            // The verbs go on; nobody waits for them any more.
+            (flight.waited_for, flight.waker) = (false, None);
+        }
+    }
+}
+
+/// Lets time pass.
+struct Sleep {
+    device: Rc<RefCell<Device>>,
+    nanoseconds: u64,
+    at_once: bool,
+    timer: Option<u64>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let device = Rc::clone(&self.device);
+        let device = &mut *device.borrow_mut();
+        match self.timer {
+            _ if self.at_once => Poll::Ready(()),
+            Some(due) if device.now() >= due => Poll::Ready(()),
+            Some(_) => Poll::Pending,
+            None => {
+                device.spend(device.card.cpu.yield_ns);
+                let due = device.now() + self.nanoseconds;
+                self.timer = Some(due);
+                let timer = device.timers.insert(context.waker().clone());
+                device.queue.at(due, Event::Timer(timer as Key));
+                Poll::Pending
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! A station that serves one after the other, in the order in which they come: a link, a message engine, a bus.
+
+/// Such a station.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fifo {
+    /// When it will have served all that came, picoseconds.
+    free: u64,
+}
+
+/// Picoseconds of a nanosecond.
+const PS: u64 = 1000;
+
+impl Fifo {
+    /// Serves what comes at `now` and takes `service` picoseconds; yields when that is done, nanoseconds.
+    #[inline]
+    pub(crate) fn serve(&mut self, now: u64, service: u64) -> u64 {
+        self.free = self.free.max(now * PS) + service;
+        self.free.div_ceil(PS)
+    }
+
+    /// Takes in what was on its way already: a request that comes at `now`, and whose last byte came at `now`, is done
+    /// at once, unless the station is behind.
+    #[inline]
+    pub(crate) fn absorb(&mut self, now: u64, service: u64) -> u64 {
+        self.free = (self.free + service).max(now * PS);
+        self.free.div_ceil(PS)
+    }
+}
+
+/// What `bytes` take at a rate of bytes per nanosecond, picoseconds.
+#[inline]
+pub(crate) fn transfer(bytes: u64, bytes_per_ns: f64) -> u64 {
+    (bytes as f64 * PS as f64 / bytes_per_ns) as u64
+}
+
+/// What one takes at a rate per microsecond, picoseconds.
+pub(crate) fn each(per_us: f64) -> u64 {
+    (1e6 / per_us) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_station_adds_its_service_and_a_busy_one_a_wait() {
+        let mut link = Fifo::default();
+        let service = transfer(1000, 12.5);
+        assert_eq!(service, 80_000);
+        assert_eq!(
+            (link.serve(100, service), link.serve(100, service), link.serve(500, service)),
+            (180, 260, 580)
+        );
+        assert_eq!(transfer(1000, f64::INFINITY), 0);
+    }
+
+    #[test]
+    fn what_comes_in_slowly_enough_does_not_wait() {
+        let mut entrance = Fifo::default();
+        assert_eq!(each(55.0), 18_181);
+        assert_eq!((entrance.absorb(100, 18_181), entrance.absorb(119, 18_181)), (100, 119));
+        let burst: Vec<_> = (0..4).map(|_| entrance.absorb(119, 18_181)).collect();
+        assert_eq!(burst, [138, 156, 174, 192]);
+    }
+}

@@ -1,0 +1,62 @@
+//! The card's memory of requests in flight: with more of them than it holds, some are fetched from the host again.
+//!
+//! With `n` requests in flight and room for `c`, a request is missing with probability `(n - c) / n`. A miss takes of
+//! the message rate, and adds its latency. The share is taken from every request instead of being drawn: the mean is
+//! the same, and no chance is needed.
+
+use crate::card::Outstanding;
+
+/// The requests in flight of one NIC.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InFlight(u64);
+
+/// What a request pays for the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Penalty {
+    /// Of the message rate, picoseconds.
+    pub(crate) service: u64,
+    /// Latency, nanoseconds.
+    pub(crate) latency: u64,
+}
+
+impl InFlight {
+    /// Counts a request that leaves; yields its penalty.
+    #[inline]
+    pub(crate) fn add(&mut self, card: &Outstanding) -> Penalty {
+        self.0 += 1;
+        let Some(over) = self.0.checked_sub(card.requests).filter(|over| *over > 0) else {
+            return Penalty::default();
+        };
+        let share = over as f64 / self.0 as f64;
+        Penalty {
+            service: (share * card.miss_service_ns * 1000.0) as u64,
+            latency: (share * card.miss_ns) as u64,
+        }
+    }
+
+    /// Counts an answer.
+    #[inline]
+    pub(crate) fn remove(&mut self) {
+        self.0 -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_miss_costs_by_how_many_there_are_too_many() {
+        let card = Outstanding { requests: 10, miss_ns: 400.0, miss_service_ns: 14.0 };
+        let mut in_flight = InFlight::default();
+        for _ in 0..10 {
+            assert_eq!(in_flight.add(&card), Penalty::default());
+        }
+        (0..9).for_each(|_| {
+            in_flight.add(&card);
+        });
+        assert_eq!(in_flight.add(&card), Penalty { service: 7000, latency: 200 });
+        in_flight.remove();
+        assert_eq!(in_flight.add(&card).latency, 200);
+    }
+}

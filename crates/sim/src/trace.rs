@@ -1,0 +1,120 @@
+//! Traces: what happened when, for comparing two runs and for looking at one.
+//!
+//! A trace opens in `chrome://tracing` and in Perfetto, and can be printed as a sequence diagram.
+
+use std::fmt::Write as _;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// One event of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceEvent {
+    /// Virtual time, nanoseconds.
+    pub time: u64,
+    /// Number of the verb.
+    pub verb: u64,
+    /// What happened to it: `post`, `serve`, `complete`, `lost`.
+    pub stage: &'static str,
+    /// The client, and its compute node.
+    pub client: (u32, usize),
+    /// The memory node.
+    pub node: u16,
+    /// The verb, where, and how much.
+    pub what: String,
+}
+
+/// How much a run writes down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tracing {
+    /// Nothing.
+    #[default]
+    Off,
+    /// A digest of all events and of all bytes that READs fetched.
+    Digest,
+    /// The digest, and every event.
+    Full,
+}
+
+/// What a run wrote down.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    pub(crate) tracing: Tracing,
+    events: Vec<TraceEvent>,
+    digest: u64,
+}
+
+impl Trace {
+    pub(crate) fn new(tracing: Tracing) -> Self {
+        Self { tracing, ..Self::default() }
+    }
+
+    pub(crate) fn add(&mut self, event: TraceEvent, bytes: &[u8]) {
+        let head = [event.time, event.verb, event.stage.len() as u64].map(u64::to_le_bytes);
+        self.digest = xxh3_64_with_seed(bytes, xxh3_64_with_seed(head.as_flattened(), self.digest));
+        if self.tracing == Tracing::Full {
+            self.events.push(event);
+        }
+    }
+
+    /// A number that two runs share if the same happened in both, at the same times, with the same bytes.
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// All events.
+    pub fn events(&self) -> &[TraceEvent] {
+        &self.events
+    }
+
+    /// The trace as JSON for `chrome://tracing` and Perfetto: a process per compute node, a thread per client, a
+    /// slice per verb.
+    pub fn to_json(&self) -> String {
+        let mut json = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
+        let mut first = true;
+        for event in &self.events {
+            let phase = match event.stage {
+                "post" => "b",
+                "serve" => "n",
+                _ => "e",
+            };
+            let comma = if std::mem::take(&mut first) { "" } else { ",\n" };
+            let (client, compute) = event.client;
+            let name = event.what.split(' ').next().unwrap_or_default();
+            let _ = write!(
+                json,
+                "{comma}{{\"name\":\"{name}\",\"cat\":\"verb\",\"ph\":\"{phase}\",\"id\":{},\"ts\":{}.{:03},\
+                 \"pid\":{compute},\"tid\":{client},\"args\":{{\"what\":\"{}\",\"node\":{},\"stage\":\"{}\"}}}}",
+                event.verb,
+                event.time / 1000,
+                event.time % 1000,
+                event.what,
+                event.node,
+                event.stage
+            );
+        }
+        json.push_str("\n]}\n");
+        json
+    }
+
+    /// The last `events` events as a text sequence diagram: one line each, clients to the left, memory nodes to the
+    /// right.
+    pub fn to_sequence(&self, events: usize) -> String {
+        let mut text = String::new();
+        let from = self.events.len().saturating_sub(events);
+        for event in &self.events[from..] {
+            let (client, compute) = event.client;
+            let arrow = match event.stage {
+                "post" => "---->        ",
+                "serve" => "        [x]  ",
+                "complete" => "<----        ",
+                _ => "  -- lost    ",
+            };
+            let (micros, nanos) = (event.time / 1000, event.time % 1000);
+            let _ = writeln!(
+                text,
+                "{micros:>9}.{nanos:03} us  compute {compute} client {client:<4} {arrow} memory {}  #{} {}",
+                event.node, event.verb, event.what
+            );
+        }
+        text
+    }
+}

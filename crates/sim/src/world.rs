@@ -1,0 +1,462 @@
+//! A world: machines, their NICs, a pool in their memory, and time that is virtual.
+
+use crate::card::Card;
+use crate::crew::{Crew, Ended};
+use crate::device::{ComputeNode, Connection, Counts, Device, MemoryNode, Nic};
+use crate::fabric::SimFabric;
+use crate::fault::{Met, Rule};
+use crate::queue::{Key, Queue};
+use crate::random::Stream;
+use crate::server::SimServer;
+use crate::stations::atomics::Slots;
+use crate::stations::messages::MessageCosts;
+use crate::stations::units::Unit;
+use crate::trace::{Trace, Tracing};
+use farwood_fabric::superblock::HEADER_OFFSET;
+use farwood_fabric::{Capabilities, Client, ClientId, NodeId, PoolShape, client_table};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// What the NICs of the papers promise, and this device keeps.
+///
+/// READs fetch upward and stay behind a WRITE, up to 1 KiB; a line is whole; what arrives after a WRITE was executed
+/// sees it; a WRITE that the NIC has lands whole. The memory node's CPU sees a WRITE when it is placed, which its
+/// completion does not tell.
+pub const CAPABILITIES: Capabilities = Capabilities {
+    version_pair_bytes_max: 1024,
+    whole_bytes: 64,
+    write_upward: true,
+    atomic_then_read: true,
+    arrival_sees_write: true,
+    masked_cas: true,
+    write_survives_writer: true,
+    cpu_sees_write: false,
+};
+
+/// What a world is made of.
+#[derive(Clone, Debug)]
+pub struct WorldSpec {
+    /// The card of all machines.
+    pub card: Card,
+    /// Memory nodes.
+    pub memory_nodes: u16,
+    /// Compute nodes.
+    pub compute_nodes: usize,
+    /// Threads of each compute node; its clients are dealt to them in turn.
+    pub threads: usize,
+    /// Host memory of each memory node, bytes. Only what is used costs memory.
+    pub host_bytes: u64,
+    /// Device memory of each memory node, bytes; `None`: what the card has.
+    pub device_bytes: Option<u64>,
+    /// Memory node i and compute node i are one machine, with one NIC.
+    pub colocate: bool,
+    /// NICs of each memory node; a client uses one of them. More than one is for showing what goes wrong then.
+    pub nics: usize,
+    /// What clients are told that the fabric promises.
+    pub promised: Capabilities,
+    /// What the device keeps: less than it promises, to see that somebody notices.
+    pub kept: Capabilities,
+    /// Every line of every transfer is an event.
+    pub exhaustive: bool,
+    /// What is written down.
+    pub tracing: Tracing,
+    /// What goes wrong.
+    pub rules: Vec<Rule>,
+    /// Seed of all that is left to chance.
+    pub seed: u64,
+}
+
+impl WorldSpec {
+    /// A small world: two memory nodes of 64 MiB, three compute nodes of one thread.
+    pub fn small(card: Card) -> Self {
+        Self {
+            card,
+            memory_nodes: 2,
+            compute_nodes: 3,
+            threads: 1,
+            host_bytes: 64 << 20,
+            device_bytes: None,
+            colocate: false,
+            nics: 1,
+            promised: CAPABILITIES,
+            kept: CAPABILITIES,
+            exhaustive: false,
+            tracing: Tracing::Off,
+            rules: Vec::new(),
+            seed: 1,
+        }
+    }
+
+    fn shape(&self) -> PoolShape {
+        PoolShape {
+            pool: self.seed | 1,
+            nodes: self.memory_nodes,
+            host_bytes: self.host_bytes,
+            device_bytes: self.device_bytes.unwrap_or(self.card.memory.device_bytes),
+        }
+    }
+}
+
+/// Why a world cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no such world: {0}")]
+pub struct WorldError(String);
+
+/// A laboratory: a network of machines in virtual time.
+///
+/// ```
+/// use farwood_fabric::{Memory, NodeId, Remote, faa, read, write};
+/// use farwood_sim::{Card, World, WorldSpec};
+///
+/// let world = World::new(WorldSpec::small(Card::named("cx5-100g")?))?;
+/// let clients = [world.client(0), world.client(1)];
+/// let word = Remote::<u64>::new(NodeId(0), Memory::Host, 16 << 20).unwrap();
+/// let mut crew = world.crew();
+/// for client in &clients {
+///     crew.spawn(client, async move {
+///         for _ in 0..100 {
+///             client.post(faa(word, 1)).await.unwrap();
+///         }
+///     });
+/// }
+/// crew.run()?;
+/// let sum = world.block_on(async { clients[0].post(read(word)).await.unwrap().check(&()).unwrap().word() });
+/// assert_eq!(sum, 200);
+/// assert_eq!(clients[0].take_costs().round_trips, 101);
+/// assert!(world.now() > 100_000, "a hundred round trips take more than 100 us");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct World {
+    pub(crate) device: Rc<RefCell<Device>>,
+    spec: WorldSpec,
+    dealt: RefCell<Vec<usize>>,
+    observer: Key,
+    looking: Cell<bool>,
+}
+
+impl World {
+    /// Makes the machines, an empty pool, and enters the compute nodes in its client table.
+    ///
+    /// # Errors
+    /// [`WorldError`] with what cannot be.
+    pub fn new(spec: WorldSpec) -> Result<Self, WorldError> {
+        if let Some(why) = refuse(&spec) {
+            return Err(WorldError(why));
+        }
+        let mut device = device(&spec);
+        device.threads.push(crate::stations::cpu::Thread::default());
+        device.call_rules();
+        let world = Self {
+            device: Rc::new(RefCell::new(device)),
+            dealt: RefCell::new(vec![0; spec.compute_nodes]),
+            observer: (spec.compute_nodes * spec.threads) as Key,
+            looking: Cell::new(false),
+            spec,
+        };
+        for node in 0..world.spec.compute_nodes {
+            world.enter(node, node as u16);
+        }
+        Ok(world)
+    }
+
+    /// Enters a compute node in the client table, at `slot`.
+    fn enter(&self, compute_node: usize, slot: u16) {
+        let client = self.at_once(compute_node);
+        let entered = at_once(client_table::enter(&client, slot, compute_node as u64));
+        let identity = entered.ok().flatten().expect("nobody else takes the slot");
+        self.device.borrow_mut().compute[compute_node].identity = identity;
+    }
+
+    /// One more compute node, a machine of its own; yields its number. It takes the first free slot of the client
+    /// table.
+    ///
+    /// # Panics
+    /// Where the client table is full.
+    pub fn add_compute_node(&self) -> usize {
+        let number = {
+            let mut device = self.device.borrow_mut();
+            device.nics.push(nic(&self.spec.card));
+            let first = device.threads.len();
+            device.threads.resize_with(first + self.spec.threads, Default::default);
+            let threads = (first..first + self.spec.threads).map(|thread| thread as Key).collect();
+            let nic = device.nics.len() - 1;
+            device.compute.push(compute_node(nic, threads));
+            device.compute.len() - 1
+        };
+        self.dealt.borrow_mut().push(0);
+        let client = self.at_once(number);
+        let free = (0..client_table::CLIENTS_MAX as u16).find(|&slot| {
+            let state = at_once(client_table::look(&client, slot));
+            state.is_ok_and(|state| !state.live)
+        });
+        self.enter(number, free.expect("the client table has a free slot"));
+        number
+    }
+
+    /// A client of one more compute node, which leaves the pool with its client.
+    pub fn visitor(&self) -> Client<SimFabric> {
+        let fabric = self.client(self.add_compute_node()).fabric().clone();
+        let stay = Stay(SimFabric { at_once: true, ..fabric.clone() });
+        Client::new(SimFabric { stay: Some(Rc::new(stay)), ..fabric })
+    }
+
+    /// What the world was made of.
+    pub fn spec(&self) -> &WorldSpec {
+        &self.spec
+    }
+
+    /// A new client of a compute node.
+    pub fn client(&self, compute_node: usize) -> Client<SimFabric> {
+        self.connect(compute_node, false)
+    }
+
+    /// A client of a compute node whose posts are done at once, outside of time: for loading, and for looking at what
+    /// is there when all is over.
+    pub fn at_once(&self, compute_node: usize) -> Client<SimFabric> {
+        self.connect(compute_node, true)
+    }
+
+    fn connect(&self, compute: usize, at_once: bool) -> Client<SimFabric> {
+        let mut device = self.device.borrow_mut();
+        let threads = &device.compute[compute].threads;
+        let mut dealt = self.dealt.borrow_mut();
+        let thread = threads[dealt[compute] % threads.len()];
+        dealt[compute] += usize::from(!at_once);
+        let first_queue = device.queues.len();
+        let nodes = usize::from(device.shape.nodes);
+        device.queues.resize_with(first_queue + nodes, Default::default);
+        device.connections.push(Connection { compute, thread, first_queue, failed: None });
+        Client::new(SimFabric {
+            device: Rc::clone(&self.device),
+            promised: device.promised,
+            shape: device.shape,
+            identity: device.compute[compute].identity,
+            client: (device.connections.len() - 1) as Key,
+            at_once,
+            stay: None,
+        })
+    }
+
+    /// The server of a memory node.
+    pub fn server(&self, node: NodeId) -> SimServer {
+        SimServer::new(Rc::clone(&self.device), node)
+    }
+
+    /// A crew: clients' work, run together.
+    pub fn crew<'env>(&self) -> Crew<'env> {
+        Crew::new(Rc::clone(&self.device))
+    }
+
+    /// Runs one piece of work to its end, while everything that was posted goes on. It spends no CPU time.
+    ///
+    /// # Panics
+    /// Where it waits for something that will never happen.
+    pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        assert!(!self.looking.replace(true), "block_on within block_on");
+        let output = RefCell::new(None);
+        let mut crew = self.crew();
+        crew.spawn_on(self.observer, None, async { *output.borrow_mut() = Some(work.await) });
+        let ended = crew.run();
+        drop(crew);
+        self.looking.set(false);
+        output.into_inner().unwrap_or_else(|| panic!("the work is stuck: {ended:?}"))
+    }
+
+    /// Virtual nanoseconds since the world was made.
+    pub fn now(&self) -> u64 {
+        self.device.borrow().queue.now
+    }
+
+    /// The verbs that the device has executed.
+    pub fn counts(&self) -> Counts {
+        self.device.borrow().counts
+    }
+
+    /// The faults that happened.
+    pub fn met(&self) -> Met {
+        self.device.borrow().met
+    }
+
+    /// How often clients passed their marks.
+    pub fn marks(&self) -> BTreeMap<&'static str, u64> {
+        self.device.borrow().marks.clone()
+    }
+
+    /// What was written down.
+    pub fn trace(&self) -> Trace {
+        self.device.borrow().trace.clone()
+    }
+
+    /// Whether a compute node has crashed.
+    pub fn crashed(&self, compute_node: usize) -> bool {
+        self.device.borrow().compute[compute_node].crashed
+    }
+
+    /// Verbs that a compute node has sent.
+    pub fn sent(&self, compute_node: usize) -> u64 {
+        self.device.borrow().compute[compute_node].sent
+    }
+
+    /// Adds a rule to those of the spec.
+    pub fn add_rule(&self, rule: Rule) {
+        let mut device = self.device.borrow_mut();
+        if let crate::fault::When::Time(time) = rule.when {
+            let number = device.rules.len() as Key;
+            device.queue.at(time, crate::queue::Event::Rule(number));
+        }
+        device.rules.push(rule);
+    }
+}
+
+fn refuse(spec: &WorldSpec) -> Option<String> {
+    if spec.compute_nodes == 0 || spec.threads == 0 || spec.nics == 0 {
+        return Some("it needs a compute node, a thread and a NIC".to_owned());
+    }
+    if spec.compute_nodes > client_table::CLIENTS_MAX {
+        return Some(format!("a pool has at most {} compute nodes", client_table::CLIENTS_MAX));
+    }
+    if spec.colocate && spec.nics > 1 {
+        return Some("machines that play both roles have one NIC".to_owned());
+    }
+    spec.shape().refuse()
+}
+
+fn device(spec: &WorldSpec) -> Device {
+    let shape = spec.shape();
+    let memory_machines = usize::from(spec.memory_nodes);
+    let mut nics = Vec::new();
+    let memory = (0..memory_machines)
+        .map(|node| {
+            let first = nics.len();
+            nics.extend((0..spec.nics).map(|_| nic(&spec.card)));
+            memory_node(&shape, node as u16, (first..nics.len()).collect())
+        })
+        .collect();
+    let compute = (0..spec.compute_nodes)
+        .map(|node| {
+            let shared = spec.colocate && node < memory_machines;
+            let nic = if shared {
+                node * spec.nics
+            } else {
+                nics.push(nic(&spec.card));
+                nics.len() - 1
+            };
+            let threads = (0..spec.threads).map(|thread| (node * spec.threads + thread) as Key).collect();
+            compute_node(nic, threads)
+        })
+        .collect();
+    Device {
+        costs: MessageCosts::new(&spec.card.messages),
+        card: spec.card.clone(),
+        promised: spec.promised,
+        kept: spec.kept,
+        shape,
+        exhaustive: spec.exhaustive,
+        queue: Queue::default(),
+        nics,
+        memory,
+        compute,
+        threads: vec![Default::default(); spec.compute_nodes * spec.threads],
+        connections: Vec::new(),
+        queues: Vec::new(),
+        flights: slab::Slab::new(),
+        verbs: slab::Slab::new(),
+        timers: slab::Slab::new(),
+        cursor: None,
+        posted: 0,
+        counts: Counts::default(),
+        rules: spec.rules.clone(),
+        met: Met::default(),
+        chance: Stream::new(spec.seed, "device"),
+        marks: BTreeMap::new(),
+        trace: Trace::new(spec.tracing),
+        fallen: Vec::new(),
+    }
+}
+
+fn nic(card: &Card) -> Nic {
+    Nic {
+        out: Default::default(),
+        into: Default::default(),
+        in_flight: Default::default(),
+        units: vec![Unit::default(); card.units.count as usize],
+        slots: Slots::new(&card.atomics),
+        bus: Default::default(),
+        slowness: 1,
+    }
+}
+
+fn memory_node(shape: &PoolShape, node: u16, nics: Vec<usize>) -> MemoryNode {
+    // Zeroed memory costs nothing until it is written.
+    let mut host = vec![0; shape.host_bytes as usize];
+    let header = shape.header(NodeId(node));
+    host[HEADER_OFFSET as usize..HEADER_OFFSET as usize + header.len()].copy_from_slice(&header);
+    for (offset, word) in PoolShape::first_words() {
+        host[offset as usize..offset as usize + 8].copy_from_slice(&u64::to_le_bytes(word));
+    }
+    MemoryNode {
+        host,
+        device: vec![0; shape.device_bytes as usize],
+        open: Vec::new(),
+        nics,
+        down_until: 0,
+        immediates: Default::default(),
+        receiver: None,
+        cores: Default::default(),
+    }
+}
+
+fn compute_node(nic: usize, threads: Vec<Key>) -> ComputeNode {
+    ComputeNode {
+        identity: ClientId { slot: 0, epoch: 0 },
+        nic,
+        threads,
+        crashed: false,
+        revoked: false,
+        sent: 0,
+        cut_off: Vec::new(),
+    }
+}
+
+/// A compute node's time in the pool, which ends with it.
+pub(crate) struct Stay(SimFabric);
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        let table = Client::new(&self.0);
+        let left = at_once(client_table::expire(&table, self.0.identity));
+        debug_assert!(left.is_ok(), "a word of the client table can be swapped");
+    }
+}
+
+/// Runs work whose every post is done at once.
+///
+/// # Panics
+/// Where it waits for something else.
+pub fn at_once<T>(work: impl Future<Output = T>) -> T {
+    match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("work outside of time waits for nothing"),
+    }
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World")
+            .field("now", &self.now())
+            .field("counts", &self.counts())
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a run of [`World`] that should have ended did.
+pub(crate) fn ended(ended: Ended) -> Result<(), crate::Stuck> {
+    match ended {
+        Ended::Done | Ended::Time => Ok(()),
+        Ended::Stuck(tasks) => Err(crate::Stuck(tasks)),
+    }
+}
