@@ -25,6 +25,7 @@ pub struct SimFabric {
     /// Outside of time: every post is done at once.
     pub(crate) at_once: bool,
     /// Ends its compute node's time in the pool when the last client is gone.
+    #[expect(dead_code, reason = "it is dropped, and that is all")]
     pub(crate) stay: Option<Rc<Stay>>,
 }
 
@@ -134,7 +135,8 @@ impl Fabric for SimFabric {
             device.compute[dead].revoked = true;
         }
         // The confirmations of all memory nodes take a round trip, in which transfers that had begun come to an end.
-        self.sleep(2 * self.device.borrow().card.wire.one_way_ns as u64 + CONFIRM_NS).await;
+        let way = self.device.borrow().card.wire.one_way_ns as u64;
+        self.sleep(2 * way + CONFIRM_NS).await;
         client_table::expire(&table, client).await?;
         Ok(Revocation::Gone)
     }

@@ -9,13 +9,17 @@ use crate::queue::{Key, Queue};
 use crate::random::Stream;
 use crate::server::SimServer;
 use crate::stations::atomics::Slots;
-use crate::stations::messages::MessageCosts;
+use crate::stations::cpu::Thread;
+use crate::stations::messages::{Direction, MessageCosts};
+use crate::stations::outstanding::InFlight;
+use crate::stations::pcie::Bus;
+use crate::stations::server::Cores;
 use crate::stations::units::Unit;
 use crate::trace::{Trace, Tracing};
 use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{Capabilities, Client, ClientId, NodeId, PoolShape, client_table};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
@@ -148,7 +152,7 @@ impl World {
             return Err(WorldError(why));
         }
         let mut device = device(&spec);
-        device.threads.push(crate::stations::cpu::Thread::default());
+        device.threads.push(Thread::default());
         device.call_rules();
         let world = Self {
             device: Rc::new(RefCell::new(device)),
@@ -181,7 +185,7 @@ impl World {
             let mut device = self.device.borrow_mut();
             device.nics.push(nic(&self.spec.card));
             let first = device.threads.len();
-            device.threads.resize_with(first + self.spec.threads, Default::default);
+            device.threads.resize_with(first + self.spec.threads, Thread::default);
             let threads = (first..first + self.spec.threads).map(|thread| thread as Key).collect();
             let nic = device.nics.len() - 1;
             device.compute.push(compute_node(nic, threads));
@@ -291,6 +295,11 @@ impl World {
         self.device.borrow().trace.clone()
     }
 
+    /// Adds bytes to the trace's digest: what somebody saw, or what is left at the end.
+    pub fn write_down(&self, bytes: &[u8]) {
+        self.device.borrow_mut().trace.add_bytes(bytes);
+    }
+
     /// Whether a compute node has crashed.
     pub fn crashed(&self, compute_node: usize) -> bool {
         self.device.borrow().compute[compute_node].crashed
@@ -360,7 +369,7 @@ fn device(spec: &WorldSpec) -> Device {
         nics,
         memory,
         compute,
-        threads: vec![Default::default(); spec.compute_nodes * spec.threads],
+        threads: vec![Thread::default(); spec.compute_nodes * spec.threads],
         connections: Vec::new(),
         queues: Vec::new(),
         flights: slab::Slab::new(),
@@ -380,12 +389,12 @@ fn device(spec: &WorldSpec) -> Device {
 
 fn nic(card: &Card) -> Nic {
     Nic {
-        out: Default::default(),
-        into: Default::default(),
-        in_flight: Default::default(),
+        out: Direction::default(),
+        into: Direction::default(),
+        in_flight: InFlight::default(),
         units: vec![Unit::default(); card.units.count as usize],
         slots: Slots::new(&card.atomics),
-        bus: Default::default(),
+        bus: Bus::default(),
         slowness: 1,
     }
 }
@@ -404,9 +413,9 @@ fn memory_node(shape: &PoolShape, node: u16, nics: Vec<usize>) -> MemoryNode {
         open: Vec::new(),
         nics,
         down_until: 0,
-        immediates: Default::default(),
+        immediates: VecDeque::new(),
         receiver: None,
-        cores: Default::default(),
+        cores: Cores::default(),
     }
 }
 

@@ -110,6 +110,7 @@ pub(crate) enum Kind {
 
 /// A verb on its way.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each says one thing about the verb, and all combine")]
 pub(crate) struct Flying {
     /// How many were posted before it.
     pub(crate) number: u64,
