@@ -70,6 +70,13 @@ pub struct Seat {
     pub(crate) compute: usize,
 }
 
+impl Seat {
+    /// Number of the compute node.
+    pub fn compute_node(&self) -> usize {
+        self.compute
+    }
+}
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
