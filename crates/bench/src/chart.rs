@@ -104,11 +104,12 @@ impl<'a> Plot<'a> {
             name => format!("{name} {}", first.theta),
         };
         let subtitle = format!(
-            "{} keys of {} B, values of {} B, {skew}; {} processes, {} clients; {} s on {}",
+            "{} keys of {} B, values of {} B, {skew}; {} {}, {} clients; {} s on {}",
             grouped(first.keys),
             first.key_bytes,
             first.value_bytes,
             first.compute_nodes,
+            if first.nic.is_some() { "compute nodes" } else { "processes" },
             first.clients,
             rounded_seconds(first.seconds),
             first.machine,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::superblock::{DEVICE_BYTES_DEFAULT, HOST_BYTES_MIN};
+use farwood_fabric::{Client, Fabric};
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Config, Options, Sherman, drop_index};
 use farwood_transport::runtime::block_on;
@@ -176,14 +177,13 @@ pub(crate) fn host_bytes(sizes: Sizes, entries: u64, memory_nodes: u16, compute_
 }
 
 /// Loads the keys of the ranks `0..count` into the empty index at 80 % fill, with values of version 0.
-pub(crate) fn bulk_load(
-    ground: &Ground,
+pub(crate) async fn bulk_load<F: Fabric>(
+    client: &Client<F>,
     index: &Sherman,
     (keys, count): (&Keys, u64),
     value_bytes: usize,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<()> {
-    let client = ground.pool.client();
     let entries = keys.ranks_in_key_order(count).into_iter().map(|rank| {
         let mut value = vec![0; value_bytes];
         fill_value(&mut value, rank, 0);
@@ -196,9 +196,9 @@ pub(crate) fn bulk_load(
             next = done + PROGRESS_STEP;
         }
     };
-    let loaded = block_on(index.bulk_load(&client, entries, FILL, notice))?;
+    let loaded = index.bulk_load(client, entries, FILL, notice).await?;
     // What others insert goes into chunks of their own.
-    block_on(index.leave(&client))?;
+    index.leave(client).await?;
     if loaded == count {
         return Ok(());
     }
