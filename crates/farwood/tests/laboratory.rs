@@ -112,3 +112,41 @@ fn what_only_another_fabric_has_is_refused() {
         assert!(words(&output).contains(said), "{arguments}: {}", words(&output));
     }
 }
+
+#[test]
+fn a_figure_yields_records_charts_and_a_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let reproduce = |arguments: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_farwood"));
+        command.arg("reproduce").args(arguments.split_whitespace()).current_dir(folder.path());
+        command.stdin(Stdio::null()).output().unwrap()
+    };
+    let list = String::from_utf8(reproduce("list").stdout).unwrap();
+    for name in ["nic", "sherman-fig2", "sherman-fig3", "sherman-on-chip", "sherman-fig16", "sherman-table1"]
+    {
+        assert!(list.lines().any(|line| line.starts_with(&format!("{name} "))), "{name} in {list}");
+    }
+    let output = reproduce("sherman-on-chip --quick --json --out made");
+    assert!(output.status.success(), "{}", words(&output));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&summary["figure"], &summary["runs"]), (&"sherman-on-chip".into(), &2.into()));
+    assert_eq!(summary["comparisons"][0]["paper"], 110.0);
+    let made = folder.path().join("made/sherman-on-chip");
+    let records = fs::read_to_string(made.join("records.jsonl")).unwrap();
+    let first = virtual_part(serde_json::from_str(records.lines().next().unwrap()).unwrap());
+    assert_eq!(records.lines().count(), 2);
+    assert!(fs::read_to_string(made.join("figure.svg")).unwrap().contains("</svg>"));
+    assert!(fs::read(made.join("figure.png")).unwrap().starts_with(b"\x89PNG"));
+    let report = fs::read_to_string(made.join("report.md")).unwrap();
+    assert!(
+        report.contains("farwood reproduce sherman-on-chip --quick") && report.contains("Commit"),
+        "{report}"
+    );
+    assert!(reproduce("sherman-on-chip --quick --out made").status.success());
+    let records = fs::read_to_string(made.join("records.jsonl")).unwrap();
+    let again = virtual_part(serde_json::from_str(records.lines().next().unwrap()).unwrap());
+    assert_eq!(first, again, "the same again");
+    let unknown = reproduce("sherman-fig99");
+    assert_eq!(unknown.status.code(), Some(2), "{}", words(&unknown));
+    assert!(words(&unknown).contains("sherman-table1"), "{}", words(&unknown));
+}

@@ -5,13 +5,13 @@
 //! before their operations count, in which queues and conflicts build up as they will stay. An operation counts in the
 //! measured phase if it ends there.
 
-use std::cell::{Cell, RefCell};
 use std::fs;
+use std::path::Path;
 
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
 use farwood_fabric::{Client, Fabric as _, NodeId};
 use farwood_index::sherman::{Config, Sherman};
-use farwood_sim::{Card, Crew, Ended, SimFabric, World, WorldSpec, at_once};
+use farwood_sim::{Card, SimFabric, World, WorldSpec, at_once};
 
 use super::contest::{clients_job, shares};
 use super::ground::{bulk_load, host_bytes};
@@ -19,11 +19,11 @@ use super::node::streams;
 use super::protocol::{ClientsJob, Round};
 use super::seat::{Buffers, Seat, subject_of};
 use super::spec::{Amount, NIC_DEFAULT, RunSpec};
+use super::stopwatch::Stopwatch;
 use super::{Stage, describe, finish};
-use crate::clock::Clock;
 use crate::keys::Keys;
 use crate::machine::Machine;
-use crate::measure::{CostTotals, Measurement};
+use crate::measure::CostTotals;
 use crate::record::Record;
 use crate::workload::{Workload, WorkloadSpec};
 use crate::{Error, Result};
@@ -59,7 +59,8 @@ pub fn simulate(spec: &RunSpec, progress: &mut dyn FnMut(Stage<'_>)) -> Result<R
 
 /// The card of that name, or in that file.
 pub fn card(name: &str) -> Result<Card> {
-    let is_file = name.contains('/') || name.ends_with(".toml");
+    let is_file =
+        name.contains('/') || Path::new(name).extension().is_some_and(|extension| extension == "toml");
     let text = |source| Error::Read { file: name.into(), source };
     let card =
         if is_file { Card::from_toml(&fs::read_to_string(name).map_err(text)?) } else { Card::named(name) };
@@ -124,35 +125,6 @@ async fn glance(client: &Client<SimFabric>, index: &Sherman, keys: &Keys, loaded
     Ok(())
 }
 
-/// What is measured, as its clients see it.
-struct Stopwatch {
-    /// When the measured phase begins, virtual nanoseconds.
-    from: u64,
-    amount: Amount,
-    /// The end of the last operation that counts.
-    last: Cell<u64>,
-    measurement: RefCell<Measurement>,
-    failed: RefCell<Option<Error>>,
-}
-
-impl Stopwatch {
-    /// When the measured phase ends, if that is a matter of time.
-    fn end(&self) -> u64 {
-        match self.amount {
-            Amount::Seconds(seconds) => self.from + (seconds * 1e9).round() as u64,
-            Amount::Operations(_) => u64::MAX,
-        }
-    }
-
-    /// Whether an operation from `start` to `now` counts.
-    fn counts(&self, start: u64, now: u64) -> bool {
-        match self.amount {
-            Amount::Seconds(_) => (self.from..self.end()).contains(&now),
-            Amount::Operations(_) => start >= self.from,
-        }
-    }
-}
-
 /// Lets the clients work; yields what they did, and how many verbs were simulated in a second of real time.
 fn measure(
     spec: &RunSpec,
@@ -162,16 +134,11 @@ fn measure(
     job: &ClientsJob,
 ) -> Result<(Round, f64)> {
     let warm_up = if spec.workload == Workload::Load { 0.0 } else { spec.warm_up_seconds() };
-    let stopwatch = Stopwatch {
-        from: world.now() + (warm_up * 1e9).round() as u64,
-        amount: match spec.amount() {
-            Amount::Operations(operations) => Amount::Operations(operations.div_ceil(spec.clients())),
-            seconds @ Amount::Seconds(_) => seconds,
-        },
-        last: Cell::new(0),
-        measurement: RefCell::default(),
-        failed: RefCell::default(),
+    let amount = match spec.amount() {
+        Amount::Operations(operations) => Amount::Operations(operations.div_ceil(spec.clients())),
+        seconds @ Amount::Seconds(_) => seconds,
     };
+    let stopwatch = Stopwatch::new(world, warm_up, amount);
     let mut crew = world.crew();
     for (compute_node, clients) in shares(spec).enumerate() {
         let job = ClientsJob { clients, ..job.clone() };
@@ -181,57 +148,25 @@ fn measure(
             crew.spawn_at(seat.client.fabric().seat(), attend(seat, &stopwatch));
         }
     }
-    run_until(&mut crew, stopwatch.from)?;
-    let (clock, verbs) = (Clock::new(), world.counts().verbs());
-    let ended = run_until(&mut crew, stopwatch.end())?;
-    let (nanoseconds, verbs) = (clock.now().max(1), world.counts().verbs() - verbs);
-    // What has begun comes to its end, so that the tree is left whole and every answer checked.
-    run_until(&mut crew, u64::MAX)?;
-    drop(crew);
-    if let Some(error) = stopwatch.failed.take() {
-        return Err(error);
-    }
-    let end =
-        if ended == Ended::Time { stopwatch.end() } else { stopwatch.last.get().max(stopwatch.from + 1) };
-    let round = Round {
-        seconds: (end - stopwatch.from) as f64 / 1e9,
-        measurement: stopwatch.measurement.into_inner(),
-        bytes: nodes.iter().map(|index| index.cache_bytes().0 as u64).max(),
-    };
-    Ok((round, verbs as f64 * 1e9 / nanoseconds as f64))
-}
-
-fn run_until(crew: &mut Crew<'_>, time: u64) -> Result<Ended> {
-    match crew.run_until(time) {
-        Ended::Stuck(works) => Err(farwood_sim::Stuck(works).into()),
-        ended => Ok(ended),
-    }
+    let timed = stopwatch.run(world, crew)?;
+    let bytes = nodes.iter().map(|index| index.cache_bytes().0 as u64).max();
+    let round = Round { measurement: timed.measurement, seconds: timed.seconds, bytes };
+    Ok((round, timed.verbs_per_second))
 }
 
 /// A client's work.
 async fn attend(mut seat: Seat<'_, SimFabric, Sherman>, stopwatch: &Stopwatch) {
     let mut done = 0;
-    while let Some(operation) = seat.stream.next() {
+    while !stopwatch.is_over(seat.client.fabric().now(), done) {
+        let Some(operation) = seat.stream.next() else { return };
         let start = seat.client.fabric().now();
-        let is_over = start >= stopwatch.end()
-            || matches!(stopwatch.amount, Amount::Operations(share) if done >= share)
-            || stopwatch.failed.borrow().is_some();
-        if is_over {
-            return;
-        }
         seat.client.fabric().spend_operation();
         let (rank, kind) = subject_of(operation);
         if let Err(error) = seat.execute(operation, rank).await {
-            *stopwatch.failed.borrow_mut() = Some(error);
-            return;
+            return stopwatch.fail(error);
         }
-        let now = seat.client.fabric().now();
         let costs = CostTotals::from(seat.client.take_costs());
-        if stopwatch.counts(start, now) {
-            stopwatch.measurement.borrow_mut().record(kind, now - start, &costs);
-            stopwatch.last.set(stopwatch.last.get().max(now));
-            done += 1;
-        }
+        done += stopwatch.record(kind, start..seat.client.fabric().now(), &costs);
     }
 }
 

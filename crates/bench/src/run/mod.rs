@@ -4,14 +4,15 @@
 //! |---|---|
 //! | `spec.rs` | [`RunSpec`]: everything that can be said about a run, and what is refused |
 //! | `laboratory.rs` | [`simulate`]: a run in the laboratory, in virtual time and in this process |
+//! | `stopwatch.rs` | when an operation of such a run counts |
 //! | `ground.rs` | the pool and the index: made, filled, removed whatever happens |
 //! | `crew.rs`, `worker.rs`, `protocol.rs` | processes: the parent's side, the worker's, and what they say |
 //! | `contest.rs` | Farwood and its peers, as processes that wait for rounds |
 //! | `team.rs`, `turns.rs` | threads of a process; several clients on a thread |
 //! | `node.rs`, `seat.rs`, `subject.rs` | a compute node; a client at work; what can be measured |
 //!
-//! On a real fabric every compute node is a process of its own, also a single one: it starts with fresh caches and page tables, and
-//! nothing of the loading is left in it.
+//! On a real fabric every compute node is a process of its own, also a single one: it starts with fresh caches and page
+//! tables, and nothing of the loading is left in it.
 
 mod contest;
 pub(crate) mod crew;
@@ -21,6 +22,7 @@ pub(crate) mod node;
 pub(crate) mod protocol;
 pub(crate) mod seat;
 mod spec;
+pub(crate) mod stopwatch;
 pub(crate) mod subject;
 pub(crate) mod team;
 pub(crate) mod turns;

@@ -18,6 +18,7 @@ mod entry;
 mod failure;
 mod load;
 mod lock_width;
+mod reproduce;
 mod scan;
 mod show;
 mod size;
@@ -79,7 +80,8 @@ enum Command {
     Load(load::Args),
     Check(check::Args),
     Stat(stat::Args),
-    Bench(bench::Args),
+    Bench(Box<bench::Args>),
+    Reproduce(reproduce::Args),
     Doctor(doctor::Args),
     #[command(hide = true)]
     Worker(worker::Args),
@@ -227,7 +229,8 @@ fn dispatch(command: Command, context: &mut Context<'_>) -> Result<Outcome, Fail
         Command::Load(args) => load::run(&args, context),
         Command::Check(args) => check::run(&args, context),
         Command::Stat(args) => stat::run(&args, context),
-        Command::Bench(args) => bench::run(args, context),
+        Command::Bench(args) => bench::run(*args, context),
+        Command::Reproduce(args) => reproduce::run(&args, context),
         Command::Doctor(args) => doctor::run(&args, context),
         Command::Worker(args) => worker::run(args, context),
     }
