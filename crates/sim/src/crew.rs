@@ -3,20 +3,45 @@
 use crate::device::Device;
 use crate::fabric::SimFabric;
 use crate::queue::{Event, Key};
+use crate::stations::cpu::Thread;
 use farwood_fabric::Client;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// Tasks that were woken. A waker must be shareable between threads, so this is; nobody else ever waits for it.
-type Woken = Arc<Mutex<Vec<Key>>>;
+#[derive(Default)]
+struct Woken {
+    any: AtomicBool,
+    tasks: Mutex<Vec<Key>>,
+}
+
+impl Woken {
+    fn add(&self, task: Key) {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    /// Exchanges the tasks for an empty list; `false`: there are none.
+    #[inline]
+    fn take(&self, empty: &mut Vec<Key>) -> bool {
+        if !self.any.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.any.store(false, Ordering::Relaxed);
+        std::mem::swap(empty, &mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        true
+    }
+}
 
 struct TaskWaker {
     task: Key,
-    woken: Woken,
+    woken: Arc<Woken>,
 }
 
 impl Wake for TaskWaker {
@@ -25,7 +50,7 @@ impl Wake for TaskWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.woken.lock().unwrap_or_else(PoisonError::into_inner).push(self.task);
+        self.woken.add(self.task);
     }
 }
 
@@ -45,6 +70,13 @@ pub struct Seat {
     pub(crate) compute: usize,
 }
 
+impl Seat {
+    /// Number of the compute node.
+    pub fn compute_node(&self) -> usize {
+        self.compute
+    }
+}
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -62,14 +94,23 @@ pub enum Ended {
 pub struct Crew<'env> {
     device: Rc<RefCell<Device>>,
     tasks: Vec<Task<'env>>,
-    woken: Woken,
+    woken: Arc<Woken>,
     spare: Vec<Key>,
+    /// Idle threads with something to run at this moment.
+    at_once: VecDeque<Key>,
     live: usize,
 }
 
 impl<'env> Crew<'env> {
     pub(crate) fn new(device: Rc<RefCell<Device>>) -> Self {
-        Self { device, tasks: Vec::new(), woken: Woken::default(), spare: Vec::new(), live: 0 }
+        Self {
+            device,
+            tasks: Vec::new(),
+            woken: Arc::default(),
+            spare: Vec::new(),
+            at_once: VecDeque::new(),
+            live: 0,
+        }
     }
 
     /// Adds a client's work, on the client's thread.
@@ -86,7 +127,7 @@ impl<'env> Crew<'env> {
     pub fn spawn_server(&mut self, work: impl Future<Output = ()> + 'env) {
         let thread = {
             let mut device = self.device.borrow_mut();
-            device.threads.push(Default::default());
+            device.threads.push(Thread::default());
             device.threads.len() - 1
         };
         self.spawn_on(thread as Key, None, work);
@@ -102,7 +143,7 @@ impl<'env> Crew<'env> {
         let waker = Waker::from(Arc::new(TaskWaker { task, woken: Arc::clone(&self.woken) }));
         self.tasks.push(Task { thread, compute, work: Some(Box::pin(work)), waker, ready: false });
         self.live += 1;
-        self.woken.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+        self.woken.add(task);
     }
 
     /// Runs until all work is done.
@@ -116,6 +157,7 @@ impl<'env> Crew<'env> {
     /// Runs until all work is done, or until `time`.
     pub fn run_until(&mut self, time: u64) -> Ended {
         self.call(0.0, None);
+        self.run_idle();
         while self.live > 0 {
             let next = self.device.borrow().queue.next_time();
             match next {
@@ -145,13 +187,18 @@ impl<'env> Crew<'env> {
                 self.call(wake_cost, None);
             }
         }
+        self.run_idle();
         self.bury();
     }
 
-    /// Calls whoever was woken: at once where the thread is idle, else in its turn.
-    fn call(&mut self, cost: f64, by: Option<Key>) {
+    /// Calls whoever was woken: at once where the thread is idle, else in its turn. `by` is the task that woke them, and
+    /// when its thread had done that: what it spent before passes first.
+    fn call(&mut self, cost: f64, by: Option<(Key, u64)>) {
         let mut woken = std::mem::take(&mut self.spare);
-        std::mem::swap(&mut woken, &mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner));
+        if !self.woken.take(&mut woken) {
+            self.spare = woken;
+            return;
+        }
         for task in woken.drain(..) {
             let Task { thread, work: Some(_), ready: false, .. } = self.tasks[task as usize] else {
                 continue;
@@ -161,19 +208,32 @@ impl<'env> Crew<'env> {
             let cost = match by {
                 _ if observer => 0.0,
                 None => cost,
-                Some(by) if by == task => device.card.cpu.yield_ns,
+                Some((by, _)) if by == task => device.card.cpu.yield_ns,
                 Some(_) => device.card.cpu.hand_over_ns,
             };
             self.tasks[task as usize].ready = true;
             let now = device.queue.now;
+            let time = by.map_or(now, |(_, done)| done.max(now));
             let calling = &mut device.threads[thread as usize];
             calling.ready.push_back((task, cost as u64));
-            if !std::mem::replace(&mut calling.called, true) {
-                let time = calling.busy_until.max(now);
+            if std::mem::replace(&mut calling.called, true) {
+                continue;
+            }
+            if calling.busy_until <= now && time == now {
+                self.at_once.push_back(thread);
+            } else {
+                let time = calling.busy_until.max(time);
                 device.queue.at(time, Event::Thread(thread));
             }
         }
         self.spare = woken;
+    }
+
+    /// Runs what idle threads have to run now.
+    fn run_idle(&mut self) {
+        while let Some(thread) = self.at_once.pop_front() {
+            self.next_of(thread);
+        }
     }
 
     /// A thread runs its next task.
@@ -198,7 +258,8 @@ impl<'env> Crew<'env> {
             self.poll(task);
         }
         let mut device = self.device.borrow_mut();
-        if let Some(cursor) = device.cursor.take() {
+        let done = device.cursor.take();
+        if let Some(cursor) = done {
             let running = &mut device.threads[thread as usize];
             running.busy_until = running.busy_until.max(cursor);
         }
@@ -210,7 +271,7 @@ impl<'env> Crew<'env> {
         }
         drop(device);
         if let Some((task, _)) = next {
-            self.call(0.0, Some(task));
+            self.call(0.0, Some((task, done.unwrap_or(0))));
         }
     }
 

@@ -5,7 +5,7 @@
 //! have one order.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// Key of a verb, flight, thread, … in its table.
 pub(crate) type Key = u32;
@@ -47,35 +47,74 @@ pub(crate) enum Event {
     Rule(Key),
 }
 
+/// Nanoseconds that the wheel spans; a power of two. Most events are nearer than that.
+const SPAN: u64 = 1 << 12;
+const WORDS: usize = (SPAN / 64) as usize;
+
+/// An event that is farther away than the wheel spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
+struct Far {
     time: u64,
-    order: u64,
+    added: u64,
     event: Event,
 }
 
-impl Ord for Entry {
+impl Ord for Far {
     /// Reversed: the heap yields its greatest first.
     fn cmp(&self, other: &Self) -> Ordering {
-        (other.time, other.order).cmp(&(self.time, self.order))
+        (other.time, other.added).cmp(&(self.time, self.added))
     }
 }
 
-impl PartialOrd for Entry {
+impl PartialOrd for Far {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-/// Everything but lines comes after the lines of its nanosecond.
-const AFTER_LINES: u64 = 1 << 63;
+/// The events of one nanosecond: the first and the last of their links.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    first: u32,
+    last: u32,
+}
+
+const NONE: u32 = u32::MAX;
 
 /// The queue, and the time.
-#[derive(Debug, Default)]
+///
+/// The events of the next microseconds lie in a wheel of one slot per nanosecond; those behind them in a heap, from
+/// which they come into the wheel before anything else can be put into their slot.
+#[derive(Debug)]
 pub(crate) struct Queue {
-    entries: BinaryHeap<Entry>,
+    wheel: Vec<Slot>,
+    /// The events of the wheel, each with the next of its slot; those that are not in use, as well.
+    links: Vec<(Event, u32)>,
+    unused: u32,
+    /// Which slots of the wheel hold something.
+    used: [u64; WORDS],
+    near: usize,
+    far: BinaryHeap<Far>,
+    /// Lines by time, number of the verb, and number of the line.
+    lines: BTreeMap<(u64, u64, u32), Key>,
     added: u64,
     pub(crate) now: u64,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self {
+            wheel: vec![Slot { first: NONE, last: NONE }; SPAN as usize],
+            links: Vec::new(),
+            unused: NONE,
+            used: [0; WORDS],
+            near: 0,
+            far: BinaryHeap::new(),
+            lines: BTreeMap::new(),
+            added: 0,
+            now: 0,
+        }
+    }
 }
 
 impl Queue {
@@ -83,28 +122,104 @@ impl Queue {
     #[inline]
     pub(crate) fn at(&mut self, time: u64, event: Event) {
         debug_assert!(time >= self.now, "{event:?} at {time}, and it is {}", self.now);
-        self.added += 1;
-        self.entries.push(Entry { time, order: AFTER_LINES | self.added, event });
+        if time - self.now < SPAN {
+            self.put(time, event);
+        } else {
+            self.added += 1;
+            self.far.push(Far { time, added: self.added, event });
+        }
     }
 
     /// Lets line `line` of verb `verb`, the `number`th of all, be copied at `time`.
     pub(crate) fn line_at(&mut self, time: u64, number: u64, verb: Key, line: u32) {
         debug_assert!(time >= self.now);
-        self.entries.push(Entry { time, order: number, event: Event::Line(verb, line) });
+        self.lines.insert((time, number, line), verb);
+    }
+
+    #[inline]
+    fn put(&mut self, time: u64, event: Event) {
+        let link = self.unused;
+        let link = if let Some(unused) = self.links.get_mut(link as usize) {
+            self.unused = unused.1;
+            *unused = (event, NONE);
+            link
+        } else {
+            self.links.push((event, NONE));
+            (self.links.len() - 1) as u32
+        };
+        let at = (time % SPAN) as usize;
+        let slot = &mut self.wheel[at];
+        if slot.first == NONE {
+            slot.first = link;
+            self.used[at / 64] |= 1 << (at % 64);
+        } else {
+            self.links[slot.last as usize].1 = link;
+        }
+        slot.last = link;
+        self.near += 1;
+    }
+
+    /// When the next event is that is no line.
+    #[inline]
+    fn next_other(&self) -> Option<u64> {
+        if self.near == 0 {
+            return self.far.peek().map(|far| far.time);
+        }
+        let start = (self.now % SPAN) as usize;
+        let first = self.used[start / 64] >> (start % 64);
+        if first != 0 {
+            return Some(self.now + u64::from(first.trailing_zeros()));
+        }
+        // Once around, and what lies before `start` in its own word comes last.
+        let word = (1..=WORDS).map(|step| (start / 64 + step) % WORDS).find(|&word| self.used[word] != 0)?;
+        let slot = word * 64 + self.used[word].trailing_zeros() as usize;
+        Some(self.now + (slot + SPAN as usize - start) as u64 % SPAN)
     }
 
     /// When the next event is.
     #[inline]
     pub(crate) fn next_time(&self) -> Option<u64> {
-        self.entries.peek().map(|entry| entry.time)
+        let other = self.next_other();
+        let line = self.lines.first_key_value().map(|(&(time, ..), _)| time);
+        match (line, other) {
+            (Some(line), Some(other)) => Some(line.min(other)),
+            (line, other) => line.or(other),
+        }
     }
 
     /// The next event; time passes.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Event> {
-        let entry = self.entries.pop()?;
-        self.now = entry.time;
-        Some(entry.event)
+        let other = self.next_other();
+        if let Some((&(time, number, line), &verb)) = self.lines.first_key_value()
+            && other.is_none_or(|other| time <= other)
+        {
+            self.pass(time);
+            self.lines.remove(&(time, number, line));
+            return Some(Event::Line(verb, line));
+        }
+        self.pass(other?);
+        let at = (self.now % SPAN) as usize;
+        let slot = &mut self.wheel[at];
+        let number = slot.first;
+        let link = &mut self.links[number as usize];
+        slot.first = std::mem::replace(&mut link.1, self.unused);
+        self.unused = number;
+        self.near -= 1;
+        if slot.first == NONE {
+            self.used[at / 64] &= !(1 << (at % 64));
+        }
+        Some(link.0)
+    }
+
+    /// Time passes; what comes near comes into the wheel.
+    #[inline]
+    fn pass(&mut self, time: u64) {
+        self.now = time;
+        while self.far.peek().is_some_and(|far| far.time - time < SPAN) {
+            let Some(far) = self.far.pop() else { return };
+            self.put(far.time, far.event);
+        }
     }
 }
 
@@ -129,5 +244,32 @@ mod tests {
             (5, Event::Arrive(3)),
         ];
         assert_eq!(order, expected);
+    }
+
+    #[test]
+    fn near_and_far_events_keep_their_order() {
+        let mut queue = Queue::default();
+        let mut expected = Vec::new();
+        let mut number = 0;
+        let mut state = 7_u64;
+        let mut happened = Vec::new();
+        for round in 0..2_000 {
+            for _ in 0..3 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let ahead = [1, 70, SPAN - 1, SPAN, 3 * SPAN][(state >> 40) as usize % 5];
+                let time = queue.now + (state >> 33) % ahead;
+                queue.at(time, Event::Post(number));
+                expected.push((time, number));
+                number += 1;
+            }
+            for _ in 0..if round < 1_000 { 1 } else { 5 } {
+                if let Some(Event::Post(number)) = queue.pop() {
+                    happened.push((queue.now, number));
+                }
+            }
+        }
+        assert_eq!(happened.len(), 6_000, "all happened");
+        expected.sort_unstable();
+        assert_eq!(happened, expected, "by time, and at one time in the order in which they were put there");
     }
 }

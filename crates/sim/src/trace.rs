@@ -49,10 +49,15 @@ impl Trace {
 
     pub(crate) fn add(&mut self, event: TraceEvent, bytes: &[u8]) {
         let head = [event.time, event.verb, event.stage.len() as u64].map(u64::to_le_bytes);
-        self.digest = xxh3_64_with_seed(bytes, xxh3_64_with_seed(head.as_flattened(), self.digest));
+        self.digest = xxh3_64_with_seed(head.as_flattened(), self.digest);
+        self.add_bytes(bytes);
         if self.tracing == Tracing::Full {
             self.events.push(event);
         }
+    }
+
+    pub(crate) fn add_bytes(&mut self, bytes: &[u8]) {
+        self.digest = xxh3_64_with_seed(bytes, self.digest);
     }
 
     /// A number that two runs share if the same happened in both, at the same times, with the same bytes.

@@ -4,18 +4,22 @@ use crate::card::Card;
 use crate::crew::{Crew, Ended};
 use crate::device::{ComputeNode, Connection, Counts, Device, MemoryNode, Nic};
 use crate::fabric::SimFabric;
-use crate::fault::{Met, Rule};
+use crate::fault::{Happened, Met, Rule};
 use crate::queue::{Key, Queue};
 use crate::random::Stream;
 use crate::server::SimServer;
 use crate::stations::atomics::Slots;
-use crate::stations::messages::MessageCosts;
+use crate::stations::cpu::Thread;
+use crate::stations::messages::{Direction, MessageCosts};
+use crate::stations::outstanding::InFlight;
+use crate::stations::pcie::Bus;
+use crate::stations::server::Cores;
 use crate::stations::units::Unit;
 use crate::trace::{Trace, Tracing};
 use farwood_fabric::superblock::HEADER_OFFSET;
-use farwood_fabric::{Capabilities, Client, ClientId, NodeId, PoolShape, client_table};
+use farwood_fabric::{Capabilities, Client, ClientId, Costs, NodeId, PoolShape, client_table};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
@@ -60,6 +64,9 @@ pub struct WorldSpec {
     pub promised: Capabilities,
     /// What the device keeps: less than it promises, to see that somebody notices.
     pub kept: Capabilities,
+    /// Up to how many times as long as the card says a transfer over PCIe takes: it is drawn for each. 1 outside of
+    /// tests; where transfers differ in speed, one overtakes another in their middle.
+    pub stretch: u64,
     /// Every line of every transfer is an event.
     pub exhaustive: bool,
     /// What is written down.
@@ -84,6 +91,7 @@ impl WorldSpec {
             nics: 1,
             promised: CAPABILITIES,
             kept: CAPABILITIES,
+            stretch: 1,
             exhaustive: false,
             tracing: Tracing::Off,
             rules: Vec::new(),
@@ -148,7 +156,7 @@ impl World {
             return Err(WorldError(why));
         }
         let mut device = device(&spec);
-        device.threads.push(crate::stations::cpu::Thread::default());
+        device.threads.push(Thread::default());
         device.call_rules();
         let world = Self {
             device: Rc::new(RefCell::new(device)),
@@ -181,7 +189,7 @@ impl World {
             let mut device = self.device.borrow_mut();
             device.nics.push(nic(&self.spec.card));
             let first = device.threads.len();
-            device.threads.resize_with(first + self.spec.threads, Default::default);
+            device.threads.resize_with(first + self.spec.threads, Thread::default);
             let threads = (first..first + self.spec.threads).map(|thread| thread as Key).collect();
             let nic = device.nics.len() - 1;
             device.compute.push(compute_node(nic, threads));
@@ -229,7 +237,14 @@ impl World {
         let first_queue = device.queues.len();
         let nodes = usize::from(device.shape.nodes);
         device.queues.resize_with(first_queue + nodes, Default::default);
-        device.connections.push(Connection { compute, thread, first_queue, failed: None });
+        device.connections.push(Connection {
+            compute,
+            thread,
+            first_queue,
+            failed: None,
+            counts: Counts::default(),
+            aside: Costs::default(),
+        });
         Client::new(SimFabric {
             device: Rc::clone(&self.device),
             promised: device.promised,
@@ -273,12 +288,22 @@ impl World {
 
     /// The verbs that the device has executed.
     pub fn counts(&self) -> Counts {
-        self.device.borrow().counts
+        let device = self.device.borrow();
+        let mut counts = device.counts;
+        for connection in &device.connections {
+            counts += connection.counts;
+        }
+        counts
     }
 
     /// The faults that happened.
     pub fn met(&self) -> Met {
         self.device.borrow().met
+    }
+
+    /// The faults that happened, each with its time.
+    pub fn happened(&self) -> Vec<Happened> {
+        self.device.borrow().happened.clone()
     }
 
     /// How often clients passed their marks.
@@ -291,6 +316,11 @@ impl World {
         self.device.borrow().trace.clone()
     }
 
+    /// Adds bytes to the trace's digest: what somebody saw, or what is left at the end.
+    pub fn write_down(&self, bytes: &[u8]) {
+        self.device.borrow_mut().trace.add_bytes(bytes);
+    }
+
     /// Whether a compute node has crashed.
     pub fn crashed(&self, compute_node: usize) -> bool {
         self.device.borrow().compute[compute_node].crashed
@@ -299,6 +329,11 @@ impl World {
     /// Verbs that a compute node has sent.
     pub fn sent(&self, compute_node: usize) -> u64 {
         self.device.borrow().compute[compute_node].sent
+    }
+
+    /// Lets no rule happen any more. What has happened takes its course.
+    pub fn end_rules(&self) {
+        self.device.borrow_mut().rules_ended = true;
     }
 
     /// Adds a rule to those of the spec.
@@ -356,11 +391,12 @@ fn device(spec: &WorldSpec) -> Device {
         kept: spec.kept,
         shape,
         exhaustive: spec.exhaustive,
+        stretch: spec.stretch,
         queue: Queue::default(),
         nics,
         memory,
         compute,
-        threads: vec![Default::default(); spec.compute_nodes * spec.threads],
+        threads: vec![Thread::default(); spec.compute_nodes * spec.threads],
         connections: Vec::new(),
         queues: Vec::new(),
         flights: slab::Slab::new(),
@@ -371,6 +407,8 @@ fn device(spec: &WorldSpec) -> Device {
         counts: Counts::default(),
         rules: spec.rules.clone(),
         met: Met::default(),
+        rules_ended: false,
+        happened: Vec::new(),
         chance: Stream::new(spec.seed, "device"),
         marks: BTreeMap::new(),
         trace: Trace::new(spec.tracing),
@@ -380,12 +418,12 @@ fn device(spec: &WorldSpec) -> Device {
 
 fn nic(card: &Card) -> Nic {
     Nic {
-        out: Default::default(),
-        into: Default::default(),
-        in_flight: Default::default(),
+        out: Direction::default(),
+        into: Direction::default(),
+        in_flight: InFlight::default(),
         units: vec![Unit::default(); card.units.count as usize],
         slots: Slots::new(&card.atomics),
-        bus: Default::default(),
+        bus: Bus::default(),
         slowness: 1,
     }
 }
@@ -404,9 +442,9 @@ fn memory_node(shape: &PoolShape, node: u16, nics: Vec<usize>) -> MemoryNode {
         open: Vec::new(),
         nics,
         down_until: 0,
-        immediates: Default::default(),
+        immediates: VecDeque::new(),
         receiver: None,
-        cores: Default::default(),
+        cores: Cores::default(),
     }
 }
 

@@ -110,6 +110,10 @@ impl Release {
 const SUSPICION: u64 = 2_000_000;
 /// How long a client waits for a lock whose holder lives, nanoseconds.
 const PATIENCE: u64 = 20_000_000_000;
+/// After this, a client tries less and less often, nanoseconds: the holder is stopped, not busy.
+const UNUSUAL: u64 = 50_000_000;
+/// Longest pause between two attempts, nanoseconds.
+const PAUSE_MAX: u64 = 1_000_000;
 /// Failed attempts between two looks at the clock.
 const ATTEMPTS_PER_LOOK: u32 = 64;
 
@@ -176,7 +180,7 @@ impl NodeLocks {
         let mut wait = Wait::new(client.fabric().now());
         loop {
             client.note(|costs| costs.lock += 1);
-            client.fabric().sleep(0).await;
+            client.fabric().sleep(wait.pause()).await;
             let found = match client.post(lock.try_take(client.fabric().identity())).await?.value() {
                 Swapped::Won => return Ok(()),
                 Swapped::Lost(found) => found,
@@ -239,6 +243,14 @@ impl Wait {
         }
         self.looked = self.now;
         true
+    }
+
+    /// How long to pause before the next attempt: a thousandth of an unusually long wait.
+    fn pause(&self) -> u64 {
+        match self.now - self.since {
+            waited if waited < UNUSUAL => 0,
+            waited => (waited / 1000).min(PAUSE_MAX),
+        }
     }
 
     /// Ends the wait after [`PATIENCE`].

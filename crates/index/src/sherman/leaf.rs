@@ -83,6 +83,13 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         }
     }
 
+    /// The bytes of all entries, guards included, in use or not.
+    #[inline]
+    fn entries(&self) -> impl Iterator<Item = &[u8]> {
+        let first = self.layout.entry(0).start;
+        self.bytes[first..].chunks_exact(self.layout.entry_bytes).take(self.layout.leaf_capacity)
+    }
+
     /// What an entry's hash takes in besides its bytes.
     #[inline]
     fn salt(&self, slot: usize) -> u64 {
@@ -139,17 +146,29 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
     /// [`Torn`] where any entry mixes two versions.
     pub fn sorted_slots(&self, slots: &mut Vec<u16>) -> Result<(), Torn> {
         slots.clear();
-        let candidates =
-            if self.layout.leaves == Leaves::Sorted { self.count() } else { self.layout.leaf_capacity };
-        slots.reserve(candidates);
         let mut last: Option<&[u8]> = None;
         let mut in_order = true;
-        for slot in 0..candidates {
-            if self.in_use(slot)? {
-                let key = self.key(slot);
-                in_order &= last.is_none_or(|last| compare(last, key) == Ordering::Less);
-                last = Some(key);
-                slots.push(slot as u16);
+        let mut take = |slot: usize| {
+            let key = self.key(slot);
+            in_order &= last.is_none_or(|last| compare(last, key) == Ordering::Less);
+            last = Some(key);
+            slots.push(slot as u16);
+        };
+        match (self.layout.leaves, self.layout.consistency) {
+            (Leaves::Sorted, _) => (0..self.count()).for_each(take),
+            (Leaves::TwoLevel, Consistency::Versions) => {
+                for (slot, entry) in self.entries().enumerate() {
+                    if versions::check_entry(entry)? {
+                        take(slot);
+                    }
+                }
+            }
+            (Leaves::TwoLevel, Consistency::Checksum) => {
+                for slot in 0..self.layout.leaf_capacity {
+                    if self.in_use(slot)? {
+                        take(slot);
+                    }
+                }
             }
         }
         if !in_order {

@@ -108,6 +108,12 @@ impl Sherman {
         self.locks.dropped()
     }
 
+    /// Nodes that this compute node has allocated for the tree and not given back: those that it linked, and those that
+    /// operations were cut off with.
+    pub fn nodes_allocated(&self) -> u64 {
+        self.allocator.allocated()
+    }
+
     fn check_key(&self, key: &[u8]) -> Result<(), IndexError> {
         let (expected, found) = (self.layout.key_bytes, key.len());
         if found == expected { Ok(()) } else { Err(IndexError::WrongLength { what: "key", expected, found }) }

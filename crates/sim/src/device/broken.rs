@@ -5,12 +5,9 @@
 //! post.
 
 use super::{Device, Kind};
-use crate::fault::{CrashPoint, Fault, When};
+use crate::fault::{CrashPoint, Fault, Happened, RETRY_NS, When};
 use crate::queue::{Event, Key};
 use farwood_fabric::{FabricError, NodeId};
-
-/// How long a card sends a request again before it gives up, nanoseconds. [Common knowledge: some milliseconds.]
-const RETRY_NS: u64 = 4_000_000;
 
 /// Why a verb failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +36,9 @@ impl Device {
         self.compute[compute].sent += 1;
         let sent = self.compute[compute].sent;
         let mut delay = 0;
+        if self.rules_ended {
+            return Some(delay);
+        }
         for rule in 0..self.rules.len() {
             if self.rules[rule].when != (When::Verb { compute_node: compute, number: sent }) {
                 continue;
@@ -46,6 +46,7 @@ impl Device {
             match self.rules[rule].fault {
                 Fault::Delay { nanoseconds } => {
                     self.met.delays += 1;
+                    self.happened.push(Happened { time: self.queue.now, fault: self.rules[rule].fault });
                     delay += nanoseconds;
                 }
                 Fault::Crash { compute_node, point: CrashPoint::After } if compute_node == compute => {
@@ -72,8 +73,14 @@ impl Device {
 
     /// A rule's fault happens.
     pub(super) fn apply(&mut self, rule: usize) {
-        let now = self.queue.now;
-        match self.rules[rule].fault {
+        if self.rules_ended {
+            return;
+        }
+        let (now, fault) = (self.queue.now, self.rules[rule].fault);
+        if !matches!(fault, Fault::Crash { .. } | Fault::Delay { .. }) {
+            self.happened.push(Happened { time: now, fault });
+        }
+        match fault {
             Fault::Crash { compute_node, .. } => self.crash(compute_node),
             Fault::Freeze { compute_node, nanoseconds } => {
                 self.met.freezes += 1;
@@ -107,6 +114,8 @@ impl Device {
             return;
         }
         self.met.crashes += 1;
+        let fault = Fault::Crash { compute_node: compute, point: CrashPoint::At };
+        self.happened.push(Happened { time: self.queue.now, fault });
         self.fallen.push(compute);
         if !self.kept.write_survives_writer {
             self.cut_transfers(compute);

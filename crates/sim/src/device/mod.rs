@@ -29,7 +29,9 @@ use crate::stations::send_queue::SendQueue;
 use crate::stations::server::Cores;
 use crate::stations::units::Unit;
 use crate::trace::Trace;
-use farwood_fabric::{Address, Capabilities, ClientId, Doorbell, FabricError, Link, Memory, Op, PoolShape};
+use farwood_fabric::{
+    Address, Capabilities, ClientId, Costs, Doorbell, FabricError, Link, Memory, Op, PoolShape,
+};
 use slab::Slab;
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -87,6 +89,10 @@ pub(crate) struct Connection {
     pub(crate) first_queue: usize,
     /// What went wrong with a detached post.
     pub(crate) failed: Option<FabricError>,
+    /// Verbs that the device has executed for it, by kind.
+    pub(crate) counts: Counts,
+    /// Those of them that the fabric posted on its own account.
+    pub(crate) aside: Costs,
 }
 
 /// A doorbell on its way.
@@ -110,6 +116,7 @@ pub(crate) enum Kind {
 
 /// A verb on its way.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each says one thing about the verb, and all combine")]
 pub(crate) struct Flying {
     /// How many were posted before it.
     pub(crate) number: u64,
@@ -165,6 +172,20 @@ pub struct Counts {
     pub bytes_written: u64,
 }
 
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.doorbells += other.doorbells;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.write_imm += other.write_imm;
+        self.cas += other.cas;
+        self.masked_cas += other.masked_cas;
+        self.faa += other.faa;
+        self.bytes_read += other.bytes_read;
+        self.bytes_written += other.bytes_written;
+    }
+}
+
 impl Counts {
     /// All verbs.
     pub fn verbs(&self) -> u64 {
@@ -182,6 +203,8 @@ pub(crate) struct Device {
     pub(crate) kept: Capabilities,
     pub(crate) shape: PoolShape,
     pub(crate) exhaustive: bool,
+    /// Up to how many times as long transfers take.
+    pub(crate) stretch: u64,
     pub(crate) queue: Queue,
     pub(crate) nics: Vec<Nic>,
     pub(crate) memory: Vec<MemoryNode>,
@@ -198,6 +221,8 @@ pub(crate) struct Device {
     pub(crate) counts: Counts,
     pub(crate) rules: Vec<Rule>,
     pub(crate) met: crate::fault::Met,
+    pub(crate) rules_ended: bool,
+    pub(crate) happened: Vec<crate::fault::Happened>,
     pub(crate) chance: Stream,
     pub(crate) marks: std::collections::BTreeMap<&'static str, u64>,
     pub(crate) trace: Trace,

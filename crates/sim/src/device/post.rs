@@ -38,20 +38,18 @@ impl Device {
         }
         let Some(doorbell) = doorbell else { unreachable!("a doorbell that rings is there") };
         let count = doorbell.requests().len();
-        let mut queues = Vec::new();
+        let mut queue = first_queue;
         for index in 0..count {
             let verb = self.flying(flight, client, index, first_queue);
-            let queue = verb.queue;
+            let before = std::mem::replace(&mut queue, verb.queue);
             let key = self.verbs.insert(verb) as Key;
             self.note(key, "post");
             self.queues[queue].waiting.push_back(key);
-            if !queues.contains(&queue) {
-                queues.push(queue);
+            if before != queue {
+                self.pump(before);
             }
         }
-        for queue in queues {
-            self.pump(queue);
-        }
+        self.pump(queue);
     }
 
     fn flying(&mut self, flight: Key, client: Key, index: usize, first_queue: usize) -> Flying {

@@ -86,7 +86,8 @@ impl Device {
     }
 
     fn count(&mut self, verb: Key) {
-        let mut counts = self.counts;
+        let client = self.verbs[verb as usize].client as usize;
+        let mut counts = self.connections[client].counts;
         match self.op(verb).0 {
             Op::Read { into } => {
                 counts.reads += 1;
@@ -104,13 +105,14 @@ impl Device {
             Op::Faa { .. } => counts.faa += 1,
             Op::Answered => unreachable!("answers are taken out at the client"),
         }
-        self.counts = counts;
+        self.connections[client].counts = counts;
     }
 
     fn serve_read(&mut self, verb: Key) {
         let flying = &self.verbs[verb as usize];
         let (at, bytes) = (flying.at, u64::from(flying.bytes));
         let (now, nic) = (self.queue.now, self.server_nic(flying));
+        let bytes = self.stretched(bytes);
         if at.memory() == Memory::Device {
             self.copy_at_once(verb);
             self.answer(verb);
@@ -125,6 +127,7 @@ impl Device {
         let flying = &self.verbs[verb as usize];
         let (at, bytes) = (flying.at, u64::from(flying.bytes));
         let (now, nic) = (self.queue.now, self.server_nic(flying));
+        let bytes = self.stretched(bytes);
         if at.memory() == Memory::Device {
             self.copy_at_once(verb);
         } else {
@@ -137,6 +140,11 @@ impl Device {
             self.open_transfer(verb, window);
         }
         self.answer(verb);
+    }
+
+    /// As many bytes as would take as long as this transfer does.
+    fn stretched(&mut self, bytes: u64) -> u64 {
+        if self.stretch == 1 { bytes } else { bytes * (1 + self.chance.below(self.stretch)) }
     }
 
     /// An atomic has left its processing unit: what waited behind it goes on.

@@ -171,12 +171,11 @@ impl Device {
         let place = open.iter().position(|&other| other == verb).expect("an open transfer is listed");
         open.swap_remove(place);
         self.verbs[verb as usize].open = false;
-        match kind {
-            Kind::Read => self.answer(verb),
-            _ => {
-                self.placed(verb);
-                self.retire(verb);
-            }
+        if kind == Kind::Read {
+            self.answer(verb);
+        } else {
+            self.placed(verb);
+            self.retire(verb);
         }
     }
 

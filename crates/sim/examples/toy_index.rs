@@ -1,0 +1,109 @@
+//! A toy index, made and measured in the laboratory: a hash table in far memory, with one-sided verbs only.
+//!
+//! A bucket is two words, key and value. An insert claims a free bucket with a CAS and then writes the value; a get
+//! reads one bucket after the other. So a get of a key that is being inserted may find no value yet: word 0 says so.
+//!
+//! Run it with `cargo run --release -p farwood-sim --example toy_index`.
+#![expect(clippy::print_stdout, reason = "an example talks")]
+
+use farwood_fabric::{
+    Client, Fabric, FabricError, Memory, NodeId, Remote, Swapped, Words, cas, read_bytes, write,
+};
+use farwood_sim::{Card, World, WorldSpec};
+use std::cell::Cell;
+
+/// The table: so many buckets, dealt to the memory nodes in turn.
+#[derive(Clone, Copy)]
+struct Table {
+    buckets: u64,
+    nodes: u64,
+}
+
+const BUCKET_BYTES: u64 = 16;
+/// Where the table begins on every memory node: behind the pool's own chunk.
+const START: u64 = 8 << 20;
+
+impl Table {
+    fn bucket(self, number: u64) -> Remote<Words> {
+        let number = number % self.buckets;
+        let node = NodeId((number % self.nodes) as u16);
+        let offset = START + number / self.nodes * BUCKET_BYTES;
+        Remote::new(node, Memory::Host, offset).expect("the table lies in the pool")
+    }
+
+    fn first(key: u64) -> u64 {
+        key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20
+    }
+
+    /// Stores `value`, which is not 0, under `key`, which is neither. [2 RT without collisions]
+    async fn insert<F: Fabric>(self, client: &Client<F>, key: u64, value: u64) -> Result<bool, FabricError> {
+        for step in 0..self.buckets {
+            let bucket = self.bucket(Self::first(key) + step);
+            match client.post(cas(bucket.part(0), 0, key)).await? {
+                Swapped::Won => {
+                    client.post(write(bucket.part::<u64>(8), &value.to_le_bytes())).await?;
+                    return Ok(true);
+                }
+                Swapped::Lost(found) if found == key => return Ok(false),
+                Swapped::Lost(_) => {}
+            }
+        }
+        Ok(false)
+    }
+
+    /// The value of `key`. [1 RT without collisions]
+    async fn get<F: Fabric>(self, client: &Client<F>, key: u64) -> Result<Option<u64>, FabricError> {
+        for step in 0..self.buckets {
+            let copy = client.post(read_bytes(self.bucket(Self::first(key) + step), 16)).await?;
+            let Ok(words) = copy.check(&()) else { unreachable!("words are whole") };
+            let word = |at: usize| u64::from_le_bytes(words[at..at + 8].try_into().expect("eight bytes"));
+            match (word(0), word(8)) {
+                (found, value) if found == key => return Ok((value != 0).then_some(value)),
+                (0, _) => return Ok(None),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+const CLIENTS: u64 = 64;
+const KEYS_EACH: u64 = 1_000;
+
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let card = Card::named("cx5-100g")?;
+    let world = World::new(WorldSpec { compute_nodes: 4, threads: 16, ..WorldSpec::small(card) })?;
+    let table = Table { buckets: 2 * CLIENTS * KEYS_EACH, nodes: 2 };
+    let clients: Vec<_> = (0..CLIENTS as usize).map(|number| world.client(number % 4)).collect();
+    let (inserted, wrong) = (Cell::new(0), Cell::new(0));
+    let mut crew = world.crew();
+    for (me, client) in (0..).zip(&clients) {
+        let (inserted, wrong) = (&inserted, &wrong);
+        crew.spawn(client, async move {
+            for number in 0..KEYS_EACH {
+                // Neighbours want the same keys: each is inserted once.
+                let key = 1 + (me / 2) * KEYS_EACH + number;
+                let won = table.insert(client, key, key + 7).await.expect("the network works");
+                inserted.set(inserted.get() + u64::from(won));
+                let found = table.get(client, key).await.expect("the network works");
+                // Whoever lost may be early for the winner's value.
+                wrong.set(
+                    wrong.get() + u64::from(found.unwrap_or(key + 7) != key + 7 || won && found.is_none()),
+                );
+            }
+        });
+    }
+    crew.run()?;
+    drop(crew);
+    let seconds = world.now() as f64 / 1e9;
+    for key in 1..=CLIENTS / 2 * KEYS_EACH {
+        let found = world.block_on(table.get(&clients[0], key))?;
+        wrong.set(wrong.get() + u64::from(found != Some(key + 7)));
+    }
+    let operations = 2 * CLIENTS * KEYS_EACH;
+    println!("{} keys, {} wrong answers", inserted.get(), wrong.get());
+    println!("{:.2} M operations/s of virtual time", operations as f64 / seconds / 1e6);
+    println!("{:?}", world.counts());
+    assert_eq!((inserted.get(), wrong.get()), (CLIENTS / 2 * KEYS_EACH, 0));
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! What is copied at once could as well have been copied line by line; and a run can be repeated.
+
+use farwood_fabric::{
+    Address, Bits, Capabilities, Chain, Client, Memory, NodeId, Remote, Words, all, cas, faa, masked_cas,
+    read_bytes, write,
+};
+use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
+use farwood_sim::{CAPABILITIES, Card, SimFabric, Stream, Trace, Tracing, World, WorldSpec};
+
+const CLIENTS: usize = 12;
+const STEPS: u64 = 60;
+/// Everybody plays on so many bytes, so that most transfers overlap.
+const GROUND_BYTES: u64 = 8 << 10;
+
+/// A place for `bytes` bytes on the ground, and how many it has.
+fn anywhere(chance: &mut Stream) -> (Remote<Words>, usize) {
+    let bytes = [8, 24, 64, 200, 1024, 4096][chance.below(6) as usize];
+    let memory = if chance.once_in(4) { Memory::Device } else { Memory::Host };
+    let start = if memory == Memory::Host { 8 << 20 } else { 64 };
+    let offset = start + 8 * chance.below((GROUND_BYTES - bytes) / 8);
+    let at = Address::new(NodeId(chance.below(2) as u16), memory, offset).expect("it is an address");
+    (Remote::at(at), bytes as usize)
+}
+
+/// Does random things; what it sees goes into the trace's digest, and its failures do not matter.
+async fn play(client: &Client<SimFabric>, mut chance: Stream) {
+    for step in 0..STEPS {
+        let (at, bytes) = anywhere(&mut chance);
+        let data: Vec<u8> = (0..bytes).map(|byte| (byte as u64 * 7 + step + chance.below(9)) as u8).collect();
+        let word = at.part::<u64>(0);
+        let _ = match chance.below(7) {
+            0 | 1 => client.post(read_bytes(at, bytes)).await.map(drop),
+            2 => client.post(write(at, &data)).await,
+            3 => client.post(write(at, &data).then(read_bytes(at, bytes))).await.map(drop),
+            4 => client.post(all((0..3).map(|_| read_bytes(at, bytes)))).await.map(drop),
+            5 => client.post(faa(word, 1).then(read_bytes(at, bytes))).await.map(drop),
+            _ if chance.once_in(2) => client.post(cas(word, 0, step)).await.map(drop),
+            _ => {
+                let bits = |value| Bits { mask: 0xFF00, value };
+                client.post_detached(masked_cas(word, bits(0), bits(0x4200)));
+                Ok(())
+            }
+        };
+    }
+}
+
+fn run(spec: &WorldSpec) -> Trace {
+    let world = World::new(spec.clone()).unwrap();
+    let clients: Vec<_> = (0..CLIENTS).map(|number| world.client(number % 3)).collect();
+    let mut crew = world.crew();
+    for (number, client) in clients.iter().enumerate() {
+        crew.spawn(client, play(client, Stream::new(spec.seed, &format!("client {number}"))));
+    }
+    crew.run().unwrap();
+    drop(crew);
+    // What lies in memory at the end is part of what happened.
+    let look = world.at_once(0);
+    for node in 0..2 {
+        for (memory, start) in [(Memory::Host, 8 << 20), (Memory::Device, 64)] {
+            let at = Remote::at(Address::new(NodeId(node), memory, start).unwrap());
+            let copy =
+                farwood_sim::at_once(look.post(read_bytes::<Words>(at, GROUND_BYTES as usize))).unwrap();
+            let Ok(copy) = copy.check(&()) else { unreachable!("words are whole") };
+            world.write_down(&copy);
+        }
+    }
+    world.trace()
+}
+
+/// Worlds of many kinds.
+fn specs() -> Vec<WorldSpec> {
+    let kept = [
+        CAPABILITIES,
+        Capabilities { version_pair_bytes_max: 0, ..CAPABILITIES },
+        Capabilities { whole_bytes: 8, write_upward: false, ..CAPABILITIES },
+        Capabilities { arrival_sees_write: false, atomic_then_read: false, ..CAPABILITIES },
+    ];
+    let rules = vec![
+        Rule {
+            when: When::Verb { compute_node: 1, number: 40 },
+            fault: Fault::Delay { nanoseconds: 30_000 },
+        },
+        Rule { when: When::Time(60_000), fault: Fault::Freeze { compute_node: 0, nanoseconds: 20_000 } },
+        Rule {
+            when: When::Verb { compute_node: 2, number: 90 },
+            fault: Fault::Crash { compute_node: 2, point: CrashPoint::At },
+        },
+    ];
+    let mut specs = Vec::new();
+    for seed in 0..24 {
+        let name = Card::names()[seed as usize % Card::names().len()];
+        specs.push(WorldSpec {
+            kept: kept[seed as usize / 6],
+            rules: if seed % 2 == 0 { Vec::new() } else { rules.clone() },
+            nics: 1 + seed as usize % 2,
+            tracing: Tracing::Full,
+            seed,
+            ..WorldSpec::small(Card::named(name).unwrap())
+        });
+    }
+    specs
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    for spec in specs() {
+        let (one, other) = (run(&spec), run(&spec));
+        assert_eq!(one.digest(), other.digest(), "seed {}", spec.seed);
+        assert!(one.events() == other.events() && one.events().len() > 1_000, "seed {}", spec.seed);
+    }
+}
+
+#[test]
+fn another_seed_is_another_run() {
+    let spec = |seed| WorldSpec {
+        tracing: Tracing::Digest,
+        seed,
+        ..WorldSpec::small(Card::named("ideal").unwrap())
+    };
+    assert_ne!(run(&spec(1)).digest(), run(&spec(2)).digest());
+}
+
+#[test]
+fn an_exhaustive_run_has_the_same_trace() {
+    for spec in specs() {
+        let (fast, slow) = (run(&spec), run(&WorldSpec { exhaustive: true, ..spec.clone() }));
+        let different = fast.events().iter().zip(slow.events()).find(|(one, other)| one != other);
+        assert_eq!(different, None, "seed {} on {}", spec.seed, spec.card.name);
+        assert_eq!(
+            fast.digest(),
+            slow.digest(),
+            "seed {} on {}: the bytes differ",
+            spec.seed,
+            spec.card.name
+        );
+    }
+}

@@ -1,0 +1,94 @@
+//! A memory node's processor: cores in slices, messages, and requests that pass through its kernel.
+
+use farwood_fabric::{Memory, NodeId, Remote, Server, Words, read_bytes, write_imm};
+use farwood_sim::{Card, World, WorldSpec};
+use std::cell::RefCell;
+
+fn world(change: impl FnOnce(&mut Card)) -> World {
+    let mut card = Card::named("cx5-100g").unwrap();
+    change(&mut card);
+    World::new(WorldSpec { threads: 8, ..WorldSpec::small(card) }).unwrap()
+}
+
+fn place(offset: u64) -> Remote<Words> {
+    Remote::new(NodeId(0), Memory::Host, (8 << 20) + offset).unwrap()
+}
+
+/// When `jobs` jobs of 10 us each are done that begin together.
+fn ends_of(jobs: usize, cores: u32, quantum_ns: f64, switch_ns: f64) -> Vec<u64> {
+    let world = world(|card| {
+        (card.server.cores, card.server.quantum_ns, card.server.switch_ns) = (cores, quantum_ns, switch_ns);
+    });
+    let ends = RefCell::new(Vec::new());
+    let mut crew = world.crew();
+    for _ in 0..jobs {
+        let (server, world, ends) = (world.server(NodeId(0)), &world, &ends);
+        crew.spawn_server(async move {
+            server.compute(10_000).await;
+            ends.borrow_mut().push(world.now());
+        });
+    }
+    crew.run().unwrap();
+    drop(crew);
+    ends.into_inner()
+}
+
+#[test]
+fn jobs_with_a_core_each_do_not_disturb_each_other() {
+    assert_eq!(ends_of(3, 4, 1_000.0, 500.0), [10_000; 3]);
+}
+
+#[test]
+fn more_jobs_than_cores_share_them_in_slices() {
+    let ends = ends_of(4, 2, 1_000.0, 0.0);
+    assert_eq!(ends, [19_000, 19_000, 20_000, 20_000], "all advance together");
+    let alone = ends_of(4, 2, 100_000.0, 0.0);
+    assert_eq!(alone, [10_000, 10_000, 20_000, 20_000], "a long slice is a queue");
+    let switching = ends_of(4, 2, 1_000.0, 500.0);
+    assert!(switching[3] > 28_000, "switching costs: {switching:?}");
+}
+
+#[test]
+fn an_immediate_wakes_the_server_after_a_while() {
+    let world = world(|_| {});
+    let client = world.client(0);
+    let (server, seen) = (world.server(NodeId(0)), RefCell::new(None));
+    let mut crew = world.crew();
+    crew.spawn(&client, async {
+        client.post(write_imm(place(0), b"12345678", 7)).await.unwrap();
+    });
+    crew.spawn_server(async {
+        let immediate = server.receive().await.unwrap();
+        *seen.borrow_mut() = Some((immediate, world.now()));
+    });
+    crew.run().unwrap();
+    drop(crew);
+    let (immediate, time) = seen.into_inner().unwrap();
+    assert_eq!(immediate, 7);
+    // 120 post, 650 wire, 150 until it is placed, 7,000 until the code runs.
+    assert!((7_900..8_100).contains(&time), "{time}");
+}
+
+/// Time of one READ of `bytes` bytes on a card.
+fn latency(card: &str, bytes: usize) -> u64 {
+    let world = World::new(WorldSpec::small(Card::named(card).unwrap())).unwrap();
+    let client = world.client(0);
+    let mut crew = world.crew();
+    crew.spawn(&client, async {
+        drop(client.post(read_bytes(place(0), bytes)).await.unwrap());
+    });
+    crew.run().unwrap();
+    drop(crew);
+    world.now()
+}
+
+#[test]
+fn messages_through_the_kernel_are_slow_and_large_ones_wait_for_the_link() {
+    for card in ["tcp-1g", "tcp-40g"] {
+        let (small, medium) = (latency(card, 64), latency(card, 1_024));
+        assert!(small > 10 * latency("cx5-100g", 64), "{card}: {small}");
+        assert!((medium - small) * 4 < small, "{card}: flat below 2 KB: {small} and {medium}");
+    }
+    let (half, whole) = (latency("tcp-1g", 32 << 10), latency("tcp-1g", 64 << 10));
+    assert!(whole - half > 32 * 1024 * 8, "1 Gb/s: {half} and {whole}");
+}
