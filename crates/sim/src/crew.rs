@@ -205,8 +205,9 @@ impl<'env> Crew<'env> {
         }
     }
 
-    /// Calls whoever was woken: at once where the thread is idle, else in its turn.
-    fn call(&mut self, cost: f64, by: Option<Key>) {
+    /// Calls whoever was woken: at once where the thread is idle, else in its turn. `by` is the task that woke them, and
+    /// when its thread had done that: what it spent before passes first.
+    fn call(&mut self, cost: f64, by: Option<(Key, u64)>) {
         let mut woken = std::mem::take(&mut self.spare);
         if !self.woken.take(&mut woken) {
             self.spare = woken;
@@ -221,20 +222,21 @@ impl<'env> Crew<'env> {
             let cost = match by {
                 _ if observer => 0.0,
                 None => cost,
-                Some(by) if by == task => device.card.cpu.yield_ns,
+                Some((by, _)) if by == task => device.card.cpu.yield_ns,
                 Some(_) => device.card.cpu.hand_over_ns,
             };
             self.tasks[task as usize].ready = true;
             let now = device.queue.now;
+            let time = by.map_or(now, |(_, done)| done.max(now));
             let calling = &mut device.threads[thread as usize];
             calling.ready.push_back((task, cost as u64));
             if std::mem::replace(&mut calling.called, true) {
                 continue;
             }
-            if calling.busy_until <= now {
+            if calling.busy_until <= now && time == now {
                 self.at_once.push_back(thread);
             } else {
-                let time = calling.busy_until;
+                let time = calling.busy_until.max(time);
                 device.queue.at(time, Event::Thread(thread));
             }
         }
@@ -270,7 +272,8 @@ impl<'env> Crew<'env> {
             self.poll(task);
         }
         let mut device = self.device.borrow_mut();
-        if let Some(cursor) = device.cursor.take() {
+        let done = device.cursor.take();
+        if let Some(cursor) = done {
             let running = &mut device.threads[thread as usize];
             running.busy_until = running.busy_until.max(cursor);
         }
@@ -282,7 +285,7 @@ impl<'env> Crew<'env> {
         }
         drop(device);
         if let Some((task, _)) = next {
-            self.call(0.0, Some(task));
+            self.call(0.0, Some((task, done.unwrap_or(0))));
         }
     }
 

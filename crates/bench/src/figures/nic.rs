@@ -8,6 +8,7 @@ use farwood_fabric::Memory;
 use super::{Comparison, Effort, Figure, Run, Standing};
 use crate::micro::{Cluster, Load, Verb, VerbsSpec, Words};
 use crate::record::Record;
+use crate::run::card;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "nic",
@@ -15,7 +16,8 @@ pub(super) const FIGURE: Figure = Figure {
     setting: "Verbs of 8 B without an index. Over threads: one compute node, one memory node, a queue pair for each \
               thread, 8 posts in flight on each, but for the points over the requests in flight. Atomics: 8 compute \
               nodes of 22 threads, one memory node. Interference: half of these threads read, and the other half \
-              leaves its CASes out or does them; FORGE's set-up is not known.",
+              leaves its CASes out or does them; FORGE's set-up is not known. The round trip of a small READ ends when its \
+              completion lies in memory: the CPU time of polling, which the rate of one thread asks for, is not in it.",
     runs,
     compare,
 };
@@ -70,7 +72,7 @@ const fn of_all(
 const fn alone(nic: &'static str) -> Point {
     let (what, standing, source) = (What::Median, Standing::Fitted, "1.9 to 2.0 us, common knowledge");
     let load = Load { depth: 1, ..READ };
-    Point { nic, compute_nodes: 1, threads: 1, load, what, measured: 1.95, standing, source }
+    Point { nic, compute_nodes: 1, threads: 1, load, what, measured: 1.9, standing, source }
 }
 
 const POINTS: [Point; 20] = [
@@ -125,7 +127,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
     let of_point = |(point, record): (&Point, &Record)| {
         let (panel, ours) = match point.what {
             What::Rate => ("Rate, million a second", record.mops),
-            What::Median => ("Round trip of a small READ, us", record.latency_us.p50),
+            What::Median => ("Round trip of a small READ, us", record.latency_us.p50 - poll_us(record)),
         };
         Comparison {
             panel: panel.to_owned(),
@@ -149,6 +151,11 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
     comparisons.push(interference("cx5-100g, CASes in host memory", Some(4.3), slower(1)));
     comparisons.push(interference("cx5-100g, CASes in device memory", None, slower(2)));
     comparisons
+}
+
+/// CPU time of polling a completion, in microseconds.
+fn poll_us(record: &Record) -> f64 {
+    record.nic.as_deref().and_then(|nic| card(nic).ok()).map_or(0.0, |card| card.cpu.poll_ns / 1000.0)
 }
 
 /// What a point is called.
