@@ -162,8 +162,9 @@ impl Draw<'_> {
     }
 
     fn freeze(&mut self, compute_node: usize) -> Fault {
-        // Rarely for longer than others wait for a lock.
-        let long = compute_node != CLOCK && self.chance.once_in(24);
+        // Rarely for longer than others wait for a lock; who waits by spinning would do nothing else all the time.
+        let spins = self.case.plan.config.options.lock.local == LocalLocks::Spinning;
+        let long = compute_node != CLOCK && !spins && self.chance.once_in(24);
         let nanoseconds = if long {
             21_000_000_000
         } else {
