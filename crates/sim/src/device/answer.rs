@@ -58,7 +58,7 @@ impl Device {
     pub(super) fn settle(&mut self, verb: Key) {
         let flying = &mut self.verbs[verb as usize];
         flying.answered = true;
-        if std::mem::take(&mut flying.left) {
+        if std::mem::take(&mut flying.counted) {
             let nic = self.client_nic(self.verbs[verb as usize].client);
             self.nics[nic].in_flight.remove();
         }

@@ -38,11 +38,13 @@ impl Device {
         }
         let Some(doorbell) = doorbell else { unreachable!("a doorbell that rings is there") };
         let count = doorbell.requests().len();
+        let nic = self.client_nic(client);
         let mut queue = first_queue;
         for index in 0..count {
             let verb = self.flying(flight, client, index, first_queue);
             let before = std::mem::replace(&mut queue, verb.queue);
             let key = self.verbs.insert(verb) as Key;
+            self.nics[nic].in_flight.add();
             self.note(key, "post");
             self.queues[queue].waiting.push_back(key);
             if before != queue {
@@ -73,7 +75,7 @@ impl Device {
             client,
             queue,
             epoch: self.queues[queue].epoch,
-            left: false,
+            counted: true,
             window: Window { from: 0, to: 0 },
             by_line: false,
             open: false,
@@ -113,10 +115,9 @@ impl Device {
         let bytes = transfer(payload + self.card.wire.request_header_bytes, self.card.wire.link_bytes_per_ns);
         let nic = self.client_nic(client);
         let nic = &mut self.nics[nic];
-        let penalty = nic.in_flight.add(&self.card.outstanding);
+        let penalty = nic.in_flight.penalty(&self.card.outstanding);
         let slow = nic.slowness;
         let left = nic.out.send(self.queue.now, (message + penalty.service) * slow, bytes * slow);
-        self.verbs[verb as usize].left = true;
         let arrival = left + self.card.wire.one_way_ns as u64 + penalty.latency + delay;
         // A reliable connection delivers in order: what is delayed delays what comes behind it.
         let arrival = arrival.max(self.queues[queue].last_arrival);
