@@ -385,7 +385,7 @@ fn device(spec: &WorldSpec) -> Device {
         })
         .collect();
     Device {
-        costs: MessageCosts::new(&spec.card.messages),
+        costs: MessageCosts::new(&spec.card),
         card: spec.card.clone(),
         promised: spec.promised,
         kept: spec.kept,
@@ -423,7 +423,7 @@ fn nic(card: &Card) -> Nic {
         in_flight: InFlight::default(),
         units: vec![Unit::default(); card.units.count as usize],
         slots: Slots::new(&card.atomics),
-        bus: Bus::default(),
+        bus: Bus::new(&card.pcie),
         slowness: 1,
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! Several nodes may share one lock word. So a client never waits for a lock while it holds one.
 
+mod doubts;
 mod global;
 mod local;
 
@@ -15,6 +16,7 @@ pub use global::{GlobalLock, TryTake, Unlock};
 pub use local::LocalTables;
 
 use crate::error::IndexError;
+use doubts::Doubts;
 use farwood_fabric::{
     Client, ClientId, Fabric, FabricError, LockWord, PoolShape, Remote, Revocation, Swapped,
 };
@@ -124,6 +126,7 @@ pub struct NodeLocks {
     tables: LocalTables,
     locks: u64,
     dropped: AtomicU64,
+    doubts: Doubts,
 }
 
 impl NodeLocks {
@@ -131,12 +134,18 @@ impl NodeLocks {
     pub fn new(options: LockOptions, shape: &PoolShape) -> Self {
         let locks = GlobalLock::count(options, shape);
         let tables = LocalTables::new(options.local, usize::from(shape.nodes), locks as usize);
-        Self { options, tables, locks, dropped: AtomicU64::new(0) }
+        Self { options, tables, locks, dropped: AtomicU64::new(0), doubts: Doubts::default() }
     }
 
     /// How many held locks were dropped instead of released, which is a bug, or a cancelled operation.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// How many locks this compute node may have without a client of it holding them: a memory node was lost while they
+    /// were being taken or released. Whoever takes a lock next gives them back.
+    pub fn in_doubt(&self) -> usize {
+        self.doubts.count()
     }
 
     /// Takes the lock of the node at `node`. The caller holds no lock.
@@ -153,6 +162,9 @@ impl NodeLocks {
         if node.node().0 >= client.fabric().shape().nodes {
             return Err(FabricError::OutOfRange { at: node.address(), bytes: 0 }.into());
         }
+        if self.doubts.count() > 0 {
+            self.settle_doubts(client).await;
+        }
         let lock = GlobalLock::of(self.options, self.locks, node);
         let me = client.fabric().identity();
         let abandon = || client.post_detached(lock.release(self.options.release, me));
@@ -160,11 +172,46 @@ impl NodeLocks {
         let mut held = Held { locks: self, client, lock, turn, armed: false };
         if held.turn.handed_over() {
             client.note(|costs| costs.handed_over += 1);
-        } else {
-            self.take(client, lock, operation).await?;
+        } else if let Err(error) = self.take(client, lock, operation).await {
+            if let IndexError::Fabric(_) = error {
+                // The CAS may have been executed, and its answer lost.
+                self.doubt(client, lock);
+            }
+            return Err(error);
         }
         held.armed = true;
         Ok(held)
+    }
+
+    /// Gives back what is in doubt, as far as the memory nodes can be reached. [1 RT each]
+    async fn settle_doubts<F: Fabric>(&self, client: &Client<F>) {
+        for lock in self.doubts.due(client.fabric().now()) {
+            // Whoever has the turn finds the lock to be in doubt itself.
+            let Some(_turn) = self.tables.try_turn(lock) else { continue };
+            let Some(take_back) = self.take_back(lock, client) else { continue };
+            match client.post(take_back).await {
+                Ok(_) => self.doubts.settle(lock),
+                Err(_) => self.doubts.enter(lock, client.fabric().now()),
+            }
+        }
+    }
+
+    /// A lock may be this compute node's, or not.
+    fn doubt<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock) {
+        if self.take_back(lock, client).is_some() {
+            self.doubts.enter(lock, client.fabric().now());
+        }
+    }
+
+    /// Whether a lock that was found with the word `found` is this client's, which has the turn at it: it was in doubt,
+    /// and it is this compute node's.
+    fn is_left_over<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock, found: u64) -> bool {
+        let left_over =
+            found == LockWord::held_by(client.fabric().identity()).word() && self.doubts.has(lock);
+        if left_over {
+            self.doubts.settle(lock);
+        }
+        left_over
     }
 
     /// Takes the global lock, from a dead client if need be.
@@ -174,8 +221,10 @@ impl NodeLocks {
         lock: GlobalLock,
         operation: &'static str,
     ) -> Result<(), IndexError> {
-        if client.post(lock.try_take(client.fabric().identity())).await?.value() == Swapped::Won {
-            return Ok(());
+        match client.post(lock.try_take(client.fabric().identity())).await?.value() {
+            Swapped::Won => return Ok(()),
+            Swapped::Lost(found) if self.is_left_over(client, lock, found) => return Ok(()),
+            Swapped::Lost(_) => {}
         }
         let mut wait = Wait::new(client.fabric().now());
         loop {
@@ -183,6 +232,7 @@ impl NodeLocks {
             client.fabric().sleep(wait.pause()).await;
             let found = match client.post(lock.try_take(client.fabric().identity())).await?.value() {
                 Swapped::Won => return Ok(()),
+                Swapped::Lost(found) if self.is_left_over(client, lock, found) => return Ok(()),
                 Swapped::Lost(found) => found,
             };
             if wait.is_suspicious(client.fabric())
@@ -334,12 +384,15 @@ impl<F: Fabric> LocalRelease<'_, F> {
 
     /// The post failed, and whether the unlock was executed is unknown. The lock is released if this compute node
     /// still has it, which is for certain only where its clients take turns; where they do not, the lock stays
-    /// until this compute node leaves the pool. [1 RT]
+    /// until this compute node leaves the pool. Where the memory node cannot be reached, that waits until it can. [1 RT]
     pub async fn failed(mut self) {
         self.hand_over = false;
-        if let Some(take_back) = self.held.locks.take_back(self.held.lock, self.held.client) {
+        let Held { locks, client, lock, .. } = self.held;
+        if let Some(take_back) = locks.take_back(lock, client)
+            && client.post(take_back).await.is_err()
+        {
             // The fabric has failed already, and its first error is the one to report.
-            let _ = self.held.client.post(take_back).await;
+            locks.doubts.enter(lock, client.fabric().now());
         }
     }
 }

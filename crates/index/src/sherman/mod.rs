@@ -108,6 +108,12 @@ impl Sherman {
         self.locks.dropped()
     }
 
+    /// How many locks this compute node may have left held when a memory node was lost: the next that changes the tree
+    /// gives them back.
+    pub fn locks_in_doubt(&self) -> usize {
+        self.locks.in_doubt()
+    }
+
     /// Nodes that this compute node has allocated for the tree and not given back: those that it linked, and those that
     /// operations were cut off with.
     pub fn nodes_allocated(&self) -> u64 {

@@ -162,8 +162,9 @@ impl Draw<'_> {
     }
 
     fn freeze(&mut self, compute_node: usize) -> Fault {
-        // Rarely for longer than others wait for a lock.
-        let long = compute_node != CLOCK && self.chance.once_in(24);
+        // Rarely for longer than others wait for a lock; who waits by spinning would do nothing else all the time.
+        let spins = self.case.plan.config.options.lock.local == LocalLocks::Spinning;
+        let long = compute_node != CLOCK && !spins && self.chance.once_in(24);
         let nanoseconds = if long {
             21_000_000_000
         } else {
@@ -313,7 +314,10 @@ impl Running<'_> {
     async fn one_client(&self, me: u64, tree: &Sherman, client: &Client<SimFabric>, keys: &[Bytes]) {
         let Plan { config, mix, seed, .. } = self.case.plan;
         let mut wishes = Wishes::new(keys, config.sizes.value_bytes, mix, me + 1, seed);
-        while !self.notes.failed() && self.notes.coverage.borrow().operations < self.case.operations {
+        // Whoever has left a lock when a memory node was lost goes on until it is given back.
+        let goes_on =
+            || self.notes.coverage.borrow().operations < self.case.operations || tree.locks_in_doubt() > 0;
+        while !self.notes.failed() && goes_on() {
             let Some(wish) = wishes.next() else { break };
             let begun = client.fabric().now();
             if let Err(error) = fulfil(me, tree, client, &wish, self.notes).await {

@@ -10,9 +10,8 @@ use farwood_fabric::{Memory, Op};
 impl Device {
     /// Waits for the slot of the atomic's address.
     pub(super) fn take_slot(&mut self, verb: Key) {
-        let flying = &self.verbs[verb as usize];
-        let (at, nic) = (flying.at, self.server_nic(flying));
-        let slot = self.nics[nic].slots.of(at.memory(), at.offset());
+        let Flying { at, nics, .. } = self.verbs[verb as usize];
+        let slot = self.nics[nics.server].slots.of(at.memory(), at.offset());
         if slot.busy {
             slot.waiting.push_back(verb);
             return;
@@ -58,7 +57,7 @@ impl Device {
             self.touch(at, 8);
             self.set_word(at, word);
         }
-        let nic = self.server_nic(&self.verbs[verb as usize]);
+        let nic = self.verbs[verb as usize].nics.server;
         let slot = self.nics[nic].slots.of(at.memory(), at.offset());
         slot.busy = false;
         let next = slot.waiting.pop_front();

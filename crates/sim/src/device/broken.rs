@@ -4,7 +4,7 @@
 //! it fails, and with it everything that its queue pair has under way. The queue pair is connected afresh by the next
 //! post.
 
-use super::{Device, Kind};
+use super::{Device, Kind, OpenTransfer};
 use crate::fault::{CrashPoint, Fault, Happened, RETRY_NS, When};
 use crate::queue::{Event, Key};
 use farwood_fabric::{FabricError, NodeId};
@@ -125,7 +125,7 @@ impl Device {
     /// Where a WRITE does not survive its writer, what is not placed yet never will be.
     fn cut_transfers(&mut self, compute: usize) {
         for node in 0..self.memory.len() {
-            for verb in self.memory[node].open.clone() {
+            for OpenTransfer { verb, .. } in self.memory[node].open.clone() {
                 let flying = &self.verbs[verb as usize];
                 let mine = self.connections[flying.client as usize].compute == compute;
                 if mine && flying.kind == Kind::Write {

@@ -22,7 +22,7 @@ use crate::queue::{Event, Key, Queue};
 use crate::random::Stream;
 use crate::stations::atomics::Slots;
 use crate::stations::cpu::Thread;
-use crate::stations::messages::{Direction, MessageCosts};
+use crate::stations::messages::{Direction, MessageCosts, Service};
 use crate::stations::outstanding::InFlight;
 use crate::stations::pcie::{Bus, Window};
 use crate::stations::send_queue::SendQueue;
@@ -54,8 +54,8 @@ pub(crate) struct Nic {
 pub(crate) struct MemoryNode {
     pub(crate) host: Vec<u8>,
     pub(crate) device: Vec<u8>,
-    /// Transfers whose lines are not all copied yet.
-    pub(crate) open: Vec<Key>,
+    /// Transfers whose lines are not all copied yet, all of them of host memory.
+    pub(crate) open: Vec<OpenTransfer>,
     /// Its NICs: requests of a client go through one of them.
     pub(crate) nics: Vec<usize>,
     /// Until when it is down.
@@ -114,6 +114,34 @@ pub(crate) enum Kind {
     Atomic,
 }
 
+/// The NICs that a verb goes through.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) client: usize,
+    pub(crate) server: usize,
+}
+
+/// A transfer that is not over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenTransfer {
+    pub(crate) verb: Key,
+    /// Its bytes: the first, and the one after the last.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) writes: bool,
+    /// The memory node's NIC.
+    pub(crate) nic: usize,
+    /// When its last line is copied.
+    pub(crate) to: u64,
+}
+
+impl OpenTransfer {
+    #[inline]
+    pub(crate) fn overlaps(&self, at: Address, bytes: usize) -> bool {
+        self.start < at.offset() + bytes as u64 && at.offset() < self.end
+    }
+}
+
 /// A verb on its way.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each says one thing about the verb, and all combine")]
@@ -128,6 +156,9 @@ pub(crate) struct Flying {
     pub(crate) bytes: u32,
     pub(crate) link: Link,
     pub(crate) client: Key,
+    /// The NICs at both ends.
+    pub(crate) nics: Ends,
+    pub(crate) service: Service,
     pub(crate) queue: usize,
     pub(crate) epoch: u32,
     /// Counted by the client's NIC as in flight.
@@ -275,18 +306,6 @@ impl Device {
             Memory::Host => &mut node.host,
             Memory::Device => &mut node.device,
         }
-    }
-
-    /// The NIC of a memory node through which a client's requests go.
-    #[inline]
-    pub(crate) fn server_nic(&self, verb: &Flying) -> usize {
-        let nics = &self.memory[usize::from(verb.at.node().0)].nics;
-        nics[verb.client as usize % nics.len()]
-    }
-
-    #[inline]
-    pub(crate) fn client_nic(&self, client: Key) -> usize {
-        self.compute[self.connections[client as usize].compute].nic
     }
 
     #[inline]

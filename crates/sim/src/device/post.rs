@@ -1,8 +1,7 @@
 //! From the doorbell to the memory node's NIC.
 
-use super::{Device, Flight, Flying, Kind};
+use super::{Device, Ends, Flight, Flying, Kind};
 use crate::queue::{Event, Key};
-use crate::stations::fifo::transfer;
 use crate::stations::pcie::Window;
 use farwood_fabric::{Doorbell, Link, Op};
 
@@ -38,13 +37,12 @@ impl Device {
         }
         let Some(doorbell) = doorbell else { unreachable!("a doorbell that rings is there") };
         let count = doorbell.requests().len();
-        let nic = self.client_nic(client);
         let mut queue = first_queue;
         for index in 0..count {
             let verb = self.flying(flight, client, index, first_queue);
             let before = std::mem::replace(&mut queue, verb.queue);
+            self.nics[verb.nics.client].in_flight.add();
             let key = self.verbs.insert(verb) as Key;
-            self.nics[nic].in_flight.add();
             self.note(key, "post");
             self.queues[queue].waiting.push_back(key);
             if before != queue {
@@ -63,6 +61,12 @@ impl Device {
             _ => (Kind::Atomic, 8),
         };
         let queue = first_queue + usize::from(request.at.node().0);
+        let service = self.costs.of(&request.op, request.at.memory());
+        let servers = &self.memory[usize::from(request.at.node().0)].nics;
+        let nics = Ends {
+            client: self.compute[self.connections[client as usize].compute].nic,
+            server: servers[client as usize % servers.len()],
+        };
         self.posted += 1;
         Flying {
             number: self.posted,
@@ -73,6 +77,8 @@ impl Device {
             bytes: bytes as u32,
             link: request.link,
             client,
+            nics,
+            service,
             queue,
             epoch: self.queues[queue].epoch,
             counted: true,
@@ -106,18 +112,12 @@ impl Device {
     /// A request leaves the client's NIC.
     fn leave(&mut self, verb: Key) {
         let Some(delay) = self.rules_at_leaving(verb) else { return };
-        let flying = &self.verbs[verb as usize];
-        let (client, queue, memory) = (flying.client, flying.queue, flying.at.memory());
-        let payload = if flying.kind == Kind::Write { u64::from(flying.bytes) } else { 0 };
-        let costs = self.costs;
-        let (op, _) = self.op(verb);
-        let message = costs.of(op, memory);
-        let bytes = transfer(payload + self.card.wire.request_header_bytes, self.card.wire.link_bytes_per_ns);
-        let nic = self.client_nic(client);
-        let nic = &mut self.nics[nic];
+        let Flying { nics, service, queue, .. } = self.verbs[verb as usize];
+        let nic = &mut self.nics[nics.client];
         let penalty = nic.in_flight.penalty(&self.card.outstanding);
         let slow = nic.slowness;
-        let left = nic.out.send(self.queue.now, (message + penalty.service) * slow, bytes * slow);
+        let left =
+            nic.out.send(self.queue.now, (service.message + penalty.service) * slow, service.request * slow);
         let arrival = left + self.card.wire.one_way_ns as u64 + penalty.latency + delay;
         // A reliable connection delivers in order: what is delayed delays what comes behind it.
         let arrival = arrival.max(self.queues[queue].last_arrival);

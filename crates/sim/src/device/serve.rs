@@ -1,8 +1,7 @@
 //! A request at the memory node's NIC: the entrance, its processing unit, and what is done there.
 
-use super::{Device, Kind};
+use super::{Device, Flying, Kind};
 use crate::queue::{Event, Key};
-use crate::stations::fifo::transfer;
 use farwood_fabric::{Memory, Op};
 
 impl Device {
@@ -11,16 +10,10 @@ impl Device {
         if !self.rules_at_arrival(verb) {
             return;
         }
-        let flying = &self.verbs[verb as usize];
-        let (memory, nic) = (flying.at.memory(), self.server_nic(flying));
-        let payload = if flying.kind == Kind::Write { u64::from(flying.bytes) } else { 0 };
-        let costs = self.costs;
-        let (op, _) = self.op(verb);
-        let message = costs.of(op, memory);
-        let bytes = transfer(payload + self.card.wire.request_header_bytes, self.card.wire.link_bytes_per_ns);
+        let Flying { nics, service, .. } = self.verbs[verb as usize];
         let now = self.queue.now;
-        let nic = &mut self.nics[nic];
-        let passed = nic.into.receive(now, message * nic.slowness, bytes * nic.slowness);
+        let nic = &mut self.nics[nics.server];
+        let passed = nic.into.receive(now, service.message * nic.slowness, service.request * nic.slowness);
         if passed > now {
             self.queue.at(passed, Event::Enter(verb));
         } else {
@@ -63,7 +56,7 @@ impl Device {
 
     fn unit_of(&self, verb: Key) -> (usize, usize) {
         let flying = &self.verbs[verb as usize];
-        let nic = self.server_nic(flying);
+        let nic = flying.nics.server;
         // Queue pairs are spread evenly: their numbers are given out in turn.
         (nic, flying.client as usize % self.nics[nic].units.len())
     }
@@ -111,7 +104,7 @@ impl Device {
     fn serve_read(&mut self, verb: Key) {
         let flying = &self.verbs[verb as usize];
         let (at, bytes) = (flying.at, u64::from(flying.bytes));
-        let (now, nic) = (self.queue.now, self.server_nic(flying));
+        let (now, nic) = (self.queue.now, flying.nics.server);
         let bytes = self.stretched(bytes);
         if at.memory() == Memory::Device {
             self.copy_at_once(verb);
@@ -119,19 +112,19 @@ impl Device {
             return;
         }
         let after = self.writes_before(verb);
-        let window = self.nics[nic].bus.read(&self.card.pcie, now, after, bytes);
+        let window = self.nics[nic].bus.read(now, after, bytes);
         self.open_transfer(verb, window);
     }
 
     fn serve_write(&mut self, verb: Key) {
         let flying = &self.verbs[verb as usize];
         let (at, bytes) = (flying.at, u64::from(flying.bytes));
-        let (now, nic) = (self.queue.now, self.server_nic(flying));
+        let (now, nic) = (self.queue.now, flying.nics.server);
         let bytes = self.stretched(bytes);
         if at.memory() == Memory::Device {
             self.copy_at_once(verb);
         } else {
-            let mut window = self.nics[nic].bus.write(&self.card.pcie, now, bytes);
+            let mut window = self.nics[nic].bus.write(now, bytes);
             if !self.kept.arrival_sees_write {
                 // A WRITE is posted into a fabric that lets reads pass: it lands when it lands.
                 let late = self.chance.below(LATE_NS_MAX);
