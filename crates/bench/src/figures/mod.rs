@@ -42,6 +42,16 @@ enum Run {
     Locks(LocksSpec),
 }
 
+impl Run {
+    fn set_nic(&mut self, nic: &str) {
+        match self {
+            Run::Index(spec) => spec.nic = Some(nic.to_owned()),
+            Run::Verbs(spec) => nic.clone_into(&mut spec.cluster.nic),
+            Run::Locks(spec) => nic.clone_into(&mut spec.cluster.nic),
+        }
+    }
+}
+
 /// What a number has to do with the model's constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -49,7 +59,7 @@ pub enum Standing {
     Fitted,
     /// A micro-benchmark that constants were taken from, or that checks them.
     MicroBenchmark,
-    /// A micro-benchmark on a knee of a curve, or whose set-up is not known: reported without a bound.
+    /// A micro-benchmark between the ends of a curve, or whose set-up is not known: reported without a bound.
     Reported,
     /// A result of an index or of its locks; no constant knows of it.
     Predicted,
@@ -137,9 +147,18 @@ pub fn figure(name: &str) -> Result<&'static Figure> {
 }
 
 impl Figure {
-    /// Runs it; `progress` is told how many of how many runs are done.
-    pub fn run(&self, effort: Effort, progress: &mut dyn FnMut(usize, usize)) -> Result<Vec<Record>> {
-        let runs = (self.runs)(effort);
+    /// Runs it, on another card than the paper's if `nic` names one; `progress` is told how many of how many runs are
+    /// done.
+    pub fn run(
+        &self,
+        effort: Effort,
+        nic: Option<&str>,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Vec<Record>> {
+        let mut runs = (self.runs)(effort);
+        if let Some(nic) = nic {
+            runs.iter_mut().for_each(|run| run.set_nic(nic));
+        }
         let all = runs.len();
         let mut records = Vec::new();
         for (done, run) in runs.iter().enumerate() {

@@ -47,7 +47,7 @@ impl Device {
     pub(super) fn settle(&mut self, verb: Key) {
         let flying = &mut self.verbs[verb as usize];
         flying.answered = true;
-        if std::mem::take(&mut flying.left) {
+        if std::mem::take(&mut flying.counted) {
             let nic = self.verbs[verb as usize].nics.client;
             self.nics[nic].in_flight.remove();
         }

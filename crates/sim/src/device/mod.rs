@@ -162,7 +162,7 @@ pub(crate) struct Flying {
     pub(crate) queue: usize,
     pub(crate) epoch: u32,
     /// Counted by the client's NIC as in flight.
-    pub(crate) left: bool,
+    pub(crate) counted: bool,
     pub(crate) window: Window,
     /// Lines are copied one by one.
     pub(crate) by_line: bool,

@@ -44,6 +44,7 @@ impl Device {
         for index in 0..count {
             let verb = self.flying(flight, client, index, first_queue);
             let before = std::mem::replace(&mut queue, verb.queue);
+            self.nics[verb.nics.client].in_flight.add();
             let key = self.verbs.insert(verb) as Key;
             self.note(key, "post");
             self.queues[queue].waiting.push_back(key);
@@ -83,7 +84,7 @@ impl Device {
             service,
             queue,
             epoch: self.queues[queue].epoch,
-            left: false,
+            counted: true,
             window: Window { from: 0, to: 0 },
             by_line: false,
             open: false,
@@ -116,11 +117,10 @@ impl Device {
         let Some(delay) = self.rules_at_leaving(verb) else { return };
         let Flying { nics, service, queue, .. } = self.verbs[verb as usize];
         let nic = &mut self.nics[nics.client];
-        let penalty = nic.in_flight.add(&self.card.outstanding);
+        let penalty = nic.in_flight.penalty(&self.card.outstanding);
         let slow = nic.slowness;
         let left =
             nic.out.send(self.queue.now, (service.message + penalty.service) * slow, service.request * slow);
-        self.verbs[verb as usize].left = true;
         let arrival = left + self.card.wire.one_way_ns as u64 + penalty.latency + delay;
         // A reliable connection delivers in order: what is delayed delays what comes behind it.
         let arrival = arrival.max(self.queues[queue].last_arrival);
