@@ -11,6 +11,8 @@ use crate::card::Pcie;
 pub(crate) struct Bus {
     reads: Fifo,
     writes: Fifo,
+    /// When the last WRITE is placed that lingered.
+    placed: u64,
 }
 
 /// When a transfer's lines are copied, nanoseconds: the first, and the last.
@@ -26,6 +28,13 @@ impl Bus {
     pub(crate) fn read(&mut self, card: &Pcie, now: u64, after: u64, bytes: u64) -> Window {
         let ready = (now + card.read_ns as u64).max(after);
         window(self.reads.serve(ready, transfer(bytes, card.bytes_per_ns)), card, bytes)
+    }
+
+    /// Lets a WRITE linger: it is placed `late` nanoseconds later, but behind those before it.
+    pub(crate) fn linger(&mut self, window: Window, late: u64) -> Window {
+        let from = (window.from + late).max(self.placed + 1);
+        self.placed = from + (window.to - window.from);
+        Window { from, to: self.placed }
     }
 
     /// A WRITE of `bytes` that is served at `now`.
