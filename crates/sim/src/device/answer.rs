@@ -56,6 +56,7 @@ impl Device {
         let flight = &mut self.flights[flight as usize];
         flight.left -= 1;
         if self.verbs[verb as usize].open
+            && self.verbs[verb as usize].kept.is_none()
             && let Some(doorbell) = &flight.doorbell
             && let Op::Write { data, .. } = &doorbell.requests()[index as usize].op
         {

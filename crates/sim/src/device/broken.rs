@@ -142,8 +142,22 @@ impl Device {
         if self.refuse(verb) {
             return false;
         }
-        let Some(until) = self.unreachable_until(client, node) else { return true };
         let (now, queue) = (self.queue.now, self.verbs[verb as usize].queue);
+        let resent = self.verbs[verb as usize].resent;
+        let until = match self.unreachable_until(client, node) {
+            // What was behind those that are sent again stays behind them.
+            None if !resent && self.queues[queue].resending > 0 => now.max(self.queues[queue].last_arrival),
+            None => {
+                self.queues[queue].resending -=
+                    u32::from(std::mem::take(&mut self.verbs[verb as usize].resent));
+                return true;
+            }
+            Some(until) => until,
+        };
+        if !resent {
+            self.verbs[verb as usize].resent = true;
+            self.queues[queue].resending += 1;
+        }
         if until - now > RETRY_NS {
             self.queue.at(now + RETRY_NS, Event::Expire(verb));
             return false;
@@ -189,6 +203,7 @@ impl Device {
             let queue = &mut self.queues[queue];
             queue.epoch += 1;
             queue.asking = 0;
+            queue.resending = 0;
             queue.last_arrival = 0;
             let waiting = std::mem::take(&mut queue.waiting);
             for waiting in waiting {

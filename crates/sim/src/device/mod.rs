@@ -176,6 +176,8 @@ pub(crate) struct Flying {
     pub(crate) store: Option<u64>,
     /// Where a READ or WRITE whose lines are not copied upward begins.
     pub(crate) shuffle: u64,
+    /// It is sent again until it gets through.
+    pub(crate) resent: bool,
     /// Crash its compute node when it is answered.
     pub(crate) last_words: bool,
 }

@@ -92,6 +92,7 @@ impl Device {
             kept: None,
             store: None,
             shuffle: 0,
+            resent: false,
             last_words: false,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Device, Flying, Kind};
 use crate::queue::{Event, Key};
-use farwood_fabric::{Memory, Op};
+use farwood_fabric::{Memory, NodeId, Op};
 
 impl Device {
     /// A request's last byte has come.
@@ -125,14 +125,21 @@ impl Device {
             self.copy_at_once(verb);
         } else {
             let mut window = self.nics[nic].bus.write(now, bytes);
-            if !self.kept.arrival_sees_write {
-                // A WRITE is posted into a fabric that lets reads pass: it lands when it lands.
+            if self.writes_linger(at.node()) {
                 let late = self.chance.below(LATE_NS_MAX);
-                (window.from, window.to) = (window.from + late, window.to + late);
+                window = self.nics[nic].bus.linger(window, late);
             }
             self.open_transfer(verb, window);
         }
         self.answer(verb);
+    }
+
+    /// Whether a WRITE may be placed long after it was acknowledged: arrivals need not see it, or not those at another
+    /// NIC, or the processor was promised to see it and does not.
+    fn writes_linger(&self, node: NodeId) -> bool {
+        !self.kept.arrival_sees_write
+            || self.memory[usize::from(node.0)].nics.len() > 1
+            || self.promised.cpu_sees_write && !self.kept.cpu_sees_write
     }
 
     /// As many bytes as would take as long as this transfer does.
@@ -163,4 +170,4 @@ impl Device {
 }
 
 /// How late a WRITE may land where nothing is promised.
-const LATE_NS_MAX: u64 = 20_000;
+pub(super) const LATE_NS_MAX: u64 = 20_000;

@@ -149,6 +149,10 @@ impl Device {
         let start = flying.at.offset() as usize;
         let far = &mut memory[start + range.start..start + range.end];
         if let Some(kept) = &flying.kept {
+            if kept.is_empty() {
+                // The writer is gone, and what it had not placed with it.
+                return;
+            }
             far.copy_from_slice(&kept[range]);
             return;
         }
@@ -183,12 +187,7 @@ impl Device {
     /// The writer is gone, and what is not placed yet never will be: some pieces are, the rest is not.
     pub(super) fn abandon_transfer(&mut self, verb: Key) {
         self.by_line(verb);
-        let bytes = self.verbs[verb as usize].bytes as usize;
-        let Flying { at, .. } = self.verbs[verb as usize];
-        let start = at.offset() as usize;
-        // What is yet to be placed is what lies there already.
-        let there = self.bytes(at)[start..start + bytes].to_vec();
-        self.verbs[verb as usize].kept = Some(there);
+        self.verbs[verb as usize].kept = Some(Vec::new());
     }
 
     /// A WRITE's bytes are all there: its immediate may be seen.

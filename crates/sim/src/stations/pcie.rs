@@ -14,6 +14,8 @@ pub(crate) struct Bus {
     bandwidth: Bandwidth,
     read_ns: u64,
     write_ns: u64,
+    /// When the last WRITE is placed that lingered.
+    placed: u64,
 }
 
 /// When a transfer's lines are copied, nanoseconds: the first, and the last.
@@ -31,6 +33,7 @@ impl Bus {
             bandwidth: Bandwidth::new(card.bytes_per_ns),
             read_ns: card.read_ns as u64,
             write_ns: card.write_ns as u64,
+            placed: 0,
         }
     }
 
@@ -39,6 +42,13 @@ impl Bus {
     pub(crate) fn read(&mut self, now: u64, after: u64, bytes: u64) -> Window {
         let takes = self.bandwidth.transfer(bytes);
         window(self.reads.serve((now + self.read_ns).max(after), takes), takes)
+    }
+
+    /// Lets a WRITE linger: it is placed `late` nanoseconds later, but behind those before it.
+    pub(crate) fn linger(&mut self, window: Window, late: u64) -> Window {
+        let from = (window.from + late).max(self.placed + 1);
+        self.placed = from + (window.to - window.from);
+        Window { from, to: self.placed }
     }
 
     /// A WRITE of `bytes` that is served at `now`.
