@@ -3,6 +3,7 @@
 //!
 //! `FARWOOD_SEEDS=5000` runs more seeds, `FARWOOD_SEEDS=17..18` that one; a failure names the command.
 
+use farwood_index::sherman::options::LockRead;
 use farwood_proof::seeds::loopback::{Case, outcome};
 use farwood_proof::seeds::{Coverage, many};
 use std::ops::Range;
@@ -48,6 +49,19 @@ fn every_answer_is_explained() {
             assert!(count > 0, "no {what}: {coverage:?}");
         }
     }
+}
+
+/// Lock and READ share a doorbell, in every variant.
+#[test]
+fn a_lock_brings_its_node() {
+    let case = |seed| {
+        let mut case = Case::of(seed);
+        case.plan.config.options.lock_read = LockRead::Together;
+        case
+    };
+    let coverage = run_seeds("a_lock_brings_its_node", many::asked(SEEDS), case);
+    report("a_lock_brings_its_node", &coverage);
+    assert!(coverage.costs.lock > 0 || coverage.runs < SEEDS, "{coverage:?}");
 }
 
 /// Trees grow from nothing while clients that are to make the next root are kept from running.

@@ -18,7 +18,8 @@ pub use local::LocalTables;
 use crate::error::IndexError;
 use doubts::Doubts;
 use farwood_fabric::{
-    Client, ClientId, Fabric, FabricError, LockWord, PoolShape, Remote, Revocation, Swapped,
+    Chain, Client, ClientId, Fabric, FabricError, Fetched, LockWord, Object, PoolShape, Remote, Revocation,
+    Swapped, read_bytes,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -159,6 +160,48 @@ impl NodeLocks {
         node: Remote<T>,
         operation: &'static str,
     ) -> Result<Held<'a, F>, IndexError> {
+        let held = self.queue_up(client, node).await?;
+        if held.turn.handed_over() {
+            return Ok(held.armed());
+        }
+        let first = client.post(held.lock.try_take(client.fabric().identity())).await;
+        self.take(held, first.map(|swapped| swapped.value()), operation).await
+    }
+
+    /// Takes the lock as [`acquire`](Self::acquire) does; the first attempt brings `bytes` bytes of the node with it, read
+    /// behind the lock in the same doorbell. The fabric keeps an atomic and a READ after it in order. `None`: nothing was
+    /// read, the lock having been handed over, or taken by a later attempt. [1 RT; else as `acquire`]
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_and_read<'a, F: Fabric, T: Object + ?Sized>(
+        &'a self,
+        client: &'a Client<F>,
+        node: Remote<T>,
+        bytes: usize,
+        operation: &'static str,
+    ) -> Result<(Held<'a, F>, Option<Fetched<T>>), IndexError> {
+        let held = self.queue_up(client, node).await?;
+        if held.turn.handed_over() {
+            return Ok((held.armed(), None));
+        }
+        let lock = held.lock.try_take(client.fabric().identity());
+        match client.post(lock.then(read_bytes(node, bytes))).await {
+            Ok((first, copy)) => {
+                let won = first.value() == Swapped::Won;
+                let held = self.take(held, Ok(first.value()), operation).await?;
+                Ok((held, won.then_some(copy)))
+            }
+            Err(error) => Ok((self.take(held, Err(error), operation).await?, None)),
+        }
+    }
+
+    /// Waits for one's turn among the clients of the compute node, and hears whether the lock came with it.
+    async fn queue_up<'a, F: Fabric, T: ?Sized>(
+        &'a self,
+        client: &'a Client<F>,
+        node: Remote<T>,
+    ) -> Result<Held<'a, F>, IndexError> {
         if node.node().0 >= client.fabric().shape().nodes {
             return Err(FabricError::OutOfRange { at: node.address(), bytes: 0 }.into());
         }
@@ -169,18 +212,29 @@ impl NodeLocks {
         let me = client.fabric().identity();
         let abandon = || client.post_detached(lock.release(self.options.release, me));
         let turn = self.tables.acquire(client, lock, &abandon).await;
-        let mut held = Held { locks: self, client, lock, turn, armed: false };
-        if held.turn.handed_over() {
+        if turn.handed_over() {
             client.note(|costs| costs.handed_over += 1);
-        } else if let Err(error) = self.take(client, lock, operation).await {
-            if let IndexError::Fabric(_) = error {
-                // The CAS may have been executed, and its answer lost.
-                self.doubt(client, lock);
-            }
-            return Err(error);
         }
-        held.armed = true;
-        Ok(held)
+        Ok(Held { locks: self, client, lock, turn, armed: false })
+    }
+
+    /// Takes the global lock after a first attempt, for a client that has its turn.
+    async fn take<'a, F: Fabric>(
+        &'a self,
+        held: Held<'a, F>,
+        first: Result<Swapped, FabricError>,
+        operation: &'static str,
+    ) -> Result<Held<'a, F>, IndexError> {
+        let (client, lock) = (held.client, held.lock);
+        let taken = match first {
+            Ok(first) => self.insist(client, lock, first, operation).await,
+            Err(error) => Err(error.into()),
+        };
+        if let Err(IndexError::Fabric(_)) = taken {
+            // The CAS may have been executed, and its answer lost.
+            self.doubt(client, lock);
+        }
+        taken.map(|()| held.armed())
     }
 
     /// Gives back what is in doubt, as far as the memory nodes can be reached. [1 RT each]
@@ -214,14 +268,15 @@ impl NodeLocks {
         left_over
     }
 
-    /// Takes the global lock, from a dead client if need be.
-    async fn take<F: Fabric>(
+    /// Tries to take the global lock until it is taken, from a dead client if need be.
+    async fn insist<F: Fabric>(
         &self,
         client: &Client<F>,
         lock: GlobalLock,
+        first: Swapped,
         operation: &'static str,
     ) -> Result<(), IndexError> {
-        match client.post(lock.try_take(client.fabric().identity())).await?.value() {
+        match first {
             Swapped::Won => return Ok(()),
             Swapped::Lost(found) if self.is_left_over(client, lock, found) => return Ok(()),
             Swapped::Lost(_) => {}
@@ -325,6 +380,12 @@ pub struct Held<'a, F: Fabric> {
 }
 
 impl<'a, F: Fabric> Held<'a, F> {
+    /// The global lock is really held.
+    fn armed(mut self) -> Self {
+        self.armed = true;
+        self
+    }
+
     /// Gives the lock up. The verb, if there is one, is to be chained behind the write-back; there is none where
     /// the lock is handed over to the next client of this compute node. The [`LocalRelease`] is to be completed
     /// when the post has been answered.
