@@ -13,6 +13,9 @@ impl Device {
         for request in doorbell.requests() {
             let same = node.replace(request.at.node()) == Some(request.at.node());
             cpu += if same { self.card.cpu.chained_post_ns } else { self.card.cpu.post_ns };
+            if let Op::Write { .. } = request.op {
+                cpu += self.card.cpu.payload_ns;
+            }
         }
         self.spend(cpu);
         let left = doorbell.requests().len() as u32;
