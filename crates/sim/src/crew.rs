@@ -205,8 +205,8 @@ impl<'env> Crew<'env> {
         }
     }
 
-    /// Calls whoever was woken: at once where the thread is idle, else in its turn. `by` is the task that woke them, and
-    /// when its thread had done that: what it spent before passes first.
+    /// Calls whoever was woken: at once where the thread is idle, else in its turn. `by` is the task that woke them,
+    /// and when its thread had done that: what it spent before passes first.
     fn call(&mut self, cost: f64, by: Option<(Key, u64)>) {
         let mut woken = std::mem::take(&mut self.spare);
         if !self.woken.take(&mut woken) {

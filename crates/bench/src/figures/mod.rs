@@ -157,7 +157,9 @@ impl Figure {
     ) -> Result<Vec<Record>> {
         let mut runs = (self.runs)(effort);
         if let Some(nic) = nic {
-            runs.iter_mut().for_each(|run| run.set_nic(nic));
+            for run in &mut runs {
+                run.set_nic(nic);
+            }
         }
         let all = runs.len();
         let mut records = Vec::new();

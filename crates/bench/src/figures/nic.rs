@@ -16,8 +16,9 @@ pub(super) const FIGURE: Figure = Figure {
     setting: "Verbs of 8 B without an index. Over threads: one compute node, one memory node, a queue pair for each \
               thread, 8 posts in flight on each, but for the points over the requests in flight. Atomics: 8 compute \
               nodes of 22 threads, one memory node. Interference: half of these threads read, and the other half \
-              leaves its CASes out or does them; FORGE's set-up is not known. The round trip of a small READ ends when its \
-              completion lies in memory: the CPU time of polling, which the rate of one thread asks for, is not in it.",
+              leaves its CASes out or does them; FORGE's set-up is not known. The round trip of a small READ ends \
+              when its completion lies in memory: the CPU time of polling, which the rate of one thread asks for, is \
+              not in it.",
     runs,
     compare,
 };

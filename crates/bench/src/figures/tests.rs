@@ -62,3 +62,17 @@ fn what_should_hold_and_does_not_is_marked() {
     assert_eq!(calibration(&[comparison(30.0, Standing::Predicted)]).lines().count(), 2);
     assert!(table(&[comparison(30.0, Standing::Predicted)]).contains("3.00  prediction"));
 }
+
+#[test]
+fn the_cards_hold_what_their_micro_benchmarks_say() {
+    for name in ["nic", "sherman-fig3", "sherman-on-chip"] {
+        let figure = super::figure(name).unwrap();
+        let records = figure.run(Effort::Quick, None, &mut |_, _| {}).unwrap();
+        for comparison in figure.compare(&records).unwrap() {
+            let (Some(bound), Some(ratio)) = (comparison.standing.bound(), comparison.ratio()) else {
+                continue;
+            };
+            assert!((ratio - 1.0).abs() <= bound, "{name}, {}: {ratio:.3}", comparison.point);
+        }
+    }
+}

@@ -28,7 +28,7 @@ impl InFlight {
 
     /// The penalty of a request that leaves.
     #[inline]
-    pub(crate) fn penalty(&self, card: &Outstanding) -> Penalty {
+    pub(crate) fn penalty(self, card: &Outstanding) -> Penalty {
         let Some(over) = self.0.checked_sub(card.requests).filter(|over| *over > 0) else {
             return Penalty::default();
         };
