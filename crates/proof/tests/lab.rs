@@ -3,7 +3,7 @@
 use farwood_fabric::{Capabilities, Client, Memory, NodeId, write};
 use farwood_proof::lab::Lab;
 use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
-use farwood_sim::{CAPABILITIES, Card, World, WorldSpec};
+use farwood_sim::{Card, World, WorldSpec};
 use farwood_testkit::contract::Contract;
 use farwood_testkit::harness::{peek, place};
 use farwood_testkit::litmus::is_whole;
