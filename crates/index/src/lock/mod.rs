@@ -165,12 +165,12 @@ impl NodeLocks {
             return Ok(held.armed());
         }
         let first = client.post(held.lock.try_take(client.fabric().identity())).await;
-        self.take(held, first.map(|swapped| swapped.value()), operation).await
+        self.take(held, first.map(farwood_fabric::Either::value), operation).await
     }
 
-    /// Takes the lock as [`acquire`](Self::acquire) does; the first attempt brings `bytes` bytes of the node with it, read
-    /// behind the lock in the same doorbell. The fabric keeps an atomic and a READ after it in order. `None`: nothing was
-    /// read, the lock having been handed over, or taken by a later attempt. [1 RT; else as `acquire`]
+    /// Takes the lock as [`acquire`](Self::acquire) does; the first attempt brings `bytes` bytes of the node with it,
+    /// read behind the lock in the same doorbell. The fabric keeps an atomic and a READ after it in order. `None`:
+    /// nothing was read, the lock having been handed over, or taken by a later attempt. [1 RT; else as `acquire`]
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
