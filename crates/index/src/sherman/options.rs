@@ -13,8 +13,8 @@
 //! | `+hierarchical` | sorted, node hash | device memory | WRITE | with the unlock | and handed over |
 //! | `+two-level` = `sherman` | unsorted, two-level | device memory | WRITE | with the unlock | and handed over |
 //!
-//! Beyond the paper, `+lock-read` takes a node's lock and reads the node in one doorbell, where the fabric keeps an atomic
-//! and a READ after it in order: an update is two round trips.
+//! Beyond the paper, `+lock-read` takes a node's lock and reads the node in one doorbell, where the fabric keeps an
+//! atomic and a READ after it in order: an update is two round trips.
 
 use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
 use std::fmt;
