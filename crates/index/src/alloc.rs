@@ -5,6 +5,7 @@
 //! leaves, and taken up by the next that allocates for the same index.
 
 use crate::error::IndexError;
+use crate::marks;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
 use farwood_fabric::{Client, Fabric, FabricError, NodeId, Remote};
 use std::sync::{Mutex, PoisonError};
@@ -60,6 +61,7 @@ impl Allocator {
             }
             let (chunk, used) = self.take_chunk(client).await?;
             if let Some((chunk, used)) = self.install(chunk, used) {
+                client.fabric().mark(marks::CHUNK_SPARE);
                 // Another client of this compute node was faster: its chunk is used up first.
                 chunks::leave_rest(client, chunk, self.entry, used).await?;
             }

@@ -16,6 +16,8 @@ pub use global::{GlobalLock, TryTake, Unlock};
 pub use local::LocalTables;
 
 use crate::error::IndexError;
+use crate::marks;
+use crate::sabotage::Sabotage;
 use doubts::Doubts;
 use farwood_fabric::{
     Chain, Client, ClientId, Fabric, FabricError, Fetched, LockWord, Object, PoolShape, Remote, Revocation,
@@ -128,6 +130,8 @@ pub struct NodeLocks {
     locks: u64,
     dropped: AtomicU64,
     doubts: Doubts,
+    /// Broken on purpose: the living lose their locks as well.
+    lease_expires: bool,
 }
 
 impl NodeLocks {
@@ -135,7 +139,14 @@ impl NodeLocks {
     pub fn new(options: LockOptions, shape: &PoolShape) -> Self {
         let locks = GlobalLock::count(options, shape);
         let tables = LocalTables::new(options.local, usize::from(shape.nodes), locks as usize);
-        Self { options, tables, locks, dropped: AtomicU64::new(0), doubts: Doubts::default() }
+        Self {
+            options,
+            tables,
+            locks,
+            dropped: AtomicU64::new(0),
+            doubts: Doubts::default(),
+            lease_expires: false,
+        }
     }
 
     /// How many held locks were dropped instead of released, which is a bug, or a cancelled operation.
@@ -147,6 +158,11 @@ impl NodeLocks {
     /// were being taken or released. Whoever takes a lock next gives them back.
     pub fn in_doubt(&self) -> usize {
         self.doubts.count()
+    }
+
+    /// Breaks the locks, for tests that want to notice.
+    pub(crate) fn sabotage(&mut self, sabotage: Sabotage) {
+        self.lease_expires = sabotage == Sabotage::LeaseExpires;
     }
 
     /// Takes the lock of the node at `node`. The caller holds no lock.
@@ -244,7 +260,10 @@ impl NodeLocks {
             let Some(_turn) = self.tables.try_turn(lock) else { continue };
             let Some(take_back) = self.take_back(lock, client) else { continue };
             match client.post(take_back).await {
-                Ok(_) => self.doubts.settle(lock),
+                Ok(_) => {
+                    client.fabric().mark(marks::DOUBT_SETTLED);
+                    self.doubts.settle(lock);
+                }
                 Err(_) => self.doubts.enter(lock, client.fabric().now()),
             }
         }
@@ -253,6 +272,7 @@ impl NodeLocks {
     /// A lock may be this compute node's, or not.
     fn doubt<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock) {
         if self.take_back(lock, client).is_some() {
+            client.fabric().mark(marks::LOCK_IN_DOUBT);
             self.doubts.enter(lock, client.fabric().now());
         }
     }
@@ -263,6 +283,7 @@ impl NodeLocks {
         let left_over =
             found == LockWord::held_by(client.fabric().identity()).word() && self.doubts.has(lock);
         if left_over {
+            client.fabric().mark(marks::LEFT_OVER);
             self.doubts.settle(lock);
         }
         left_over
@@ -284,7 +305,11 @@ impl NodeLocks {
         let mut wait = Wait::new(client.fabric().now());
         loop {
             client.note(|costs| costs.lock += 1);
-            client.fabric().sleep(wait.pause()).await;
+            let pause = wait.pause();
+            if pause > 0 {
+                client.fabric().mark(marks::LOCK_STUCK);
+            }
+            client.fabric().sleep(pause).await;
             let found = match client.post(lock.try_take(client.fabric().identity())).await?.value() {
                 Swapped::Won => return Ok(()),
                 Swapped::Lost(found) if self.is_left_over(client, lock, found) => return Ok(()),
@@ -296,7 +321,10 @@ impl NodeLocks {
             {
                 return Ok(());
             }
-            wait.end(operation, lock.holder(found))?;
+            if let Err(error) = wait.end(operation, lock.holder(found)) {
+                client.fabric().mark(marks::LOCK_GIVEN_UP);
+                return Err(error);
+            }
         }
     }
 
@@ -315,11 +343,14 @@ impl NodeLocks {
         found: u64,
         holder: ClientId,
     ) -> Result<bool, IndexError> {
-        if client.fabric().revoke(holder).await? == Revocation::Alive {
+        if client.fabric().revoke(holder).await? == Revocation::Alive && !self.lease_expires {
+            client.fabric().mark(marks::HOLDER_LIVES);
             return Ok(false);
         }
         let mine = client.fabric().identity();
-        Ok(client.post(lock.take_from(LockWord::from_word(found), mine)).await? == Swapped::Won)
+        let won = client.post(lock.take_from(LockWord::from_word(found), mine)).await? == Swapped::Won;
+        client.fabric().mark(if won { marks::LOCK_BROKEN } else { marks::LOCK_BROKEN_BEFORE });
+        Ok(won)
     }
 }
 
@@ -448,12 +479,13 @@ impl<F: Fabric> LocalRelease<'_, F> {
     /// until this compute node leaves the pool. Where the memory node cannot be reached, that waits until it can. [1 RT]
     pub async fn failed(mut self) {
         self.hand_over = false;
+        self.held.client.fabric().mark(marks::RELEASE_FAILED);
         let Held { locks, client, lock, .. } = self.held;
         if let Some(take_back) = locks.take_back(lock, client)
             && client.post(take_back).await.is_err()
         {
             // The fabric has failed already, and its first error is the one to report.
-            locks.doubts.enter(lock, client.fabric().now());
+            locks.doubt(client, lock);
         }
     }
 }

@@ -1,12 +1,14 @@
 //! Changes of one entry: put, insert, update, remove (Sherman Figure 7).
 
-use super::descend::{Copy, Source, Whereabouts, damaged, whereabouts};
+use super::descend::{Copy, Source, Whereabouts, believed, damaged, whereabouts};
 use super::leaf::{Change, Placed};
 use super::node::RawNode;
 use super::options::{LockRead, WriteBack};
 use super::{Sherman, Way};
 use crate::error::IndexError;
 use crate::lock::{Held, LocalRelease};
+use crate::marks;
+use crate::sabotage::Sabotage;
 use farwood_fabric::{Chain, Client, Fabric, FabricError, Fetched, Remote, write};
 
 impl Sherman {
@@ -112,10 +114,11 @@ impl Sherman {
                     return Err(error);
                 }
             };
-            let seen = whereabouts(&node, level, key);
+            let seen = believed(whereabouts(&node, level, key), &node, way.source);
             if seen == Whereabouts::Here {
                 return Ok((held, at, node));
             }
+            client.fabric().mark(marks::LOCKED_ASTRAY);
             held.give_up().await?;
             at = match level {
                 0 => self.next_leaf(client, &node, seen, key, &mut way).await?,
@@ -165,6 +168,7 @@ impl Sherman {
         if let Whereabouts::Right(sibling) = whereabouts
             && way.may_step_right()
         {
+            client.fabric().mark(marks::STEPPED_RIGHT_INNER);
             client.note(|costs| costs.moved += 1);
             // The cached top has led here: it is older than the last split of this level.
             self.top.store(None);
@@ -192,6 +196,10 @@ impl Sherman {
         bytes: &[u8],
     ) -> Result<(), IndexError> {
         match self.options.write_back {
+            _ if self.layout.sabotage == Some(Sabotage::UnlockFirst) => {
+                held.give_up().await?;
+                Ok(client.post(write(to, bytes)).await?)
+            }
             WriteBack::Combined => {
                 let (unlock, local) = held.release();
                 let written = client.post(write(to, bytes).then_maybe(unlock)).await;

@@ -22,6 +22,7 @@ use farwood_fabric::{Client, Costs, Fabric as _, FabricError, NodeId, chunks};
 use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::{LocalLocks, LockWidth};
+use farwood_index::sabotage::Sabotage;
 use farwood_index::sherman::{Config, Sherman, Walk};
 use farwood_sim::fault::{CrashPoint, Fault, Happened, Met, RETRY_NS, Rule, When};
 use farwood_sim::{Card, Counts, Ended, SimFabric, Trace, World, WorldSpec};
@@ -41,6 +42,10 @@ pub struct Case {
     pub clients: usize,
     /// Operations that are answered before the clients stop.
     pub operations: u64,
+    /// Virtual time after which the run is stuck, nanoseconds.
+    pub nanoseconds_max: u64,
+    /// How the tree is broken on purpose.
+    pub sabotage: Option<Sabotage>,
 }
 
 /// Operations of a counted seed.
@@ -91,7 +96,14 @@ impl Case {
             seed,
             ..WorldSpec::small(card)
         };
-        Self { plan, spec, clients: compute_nodes.max(8) + chance.below(4) as usize, operations: OPERATIONS }
+        Self {
+            plan,
+            spec,
+            clients: compute_nodes.max(8) + chance.below(4) as usize,
+            operations: OPERATIONS,
+            nanoseconds_max: TIME_MAX,
+            sabotage: None,
+        }
     }
 
     /// The run of a counted seed.
@@ -270,7 +282,7 @@ fn run_in(case: &Case, world: &World) -> Result<Report, String> {
         let tree = &trees[me as usize % trees.len()];
         crew.spawn(client, running.one_client(me, tree, client, &keys));
     }
-    let ended = crew.run_until(TIME_MAX);
+    let ended = crew.run_until(case.nanoseconds_max);
     drop(crew);
     notes.verdict()?;
     if ended != Ended::Done {
@@ -300,12 +312,17 @@ fn open(case: &Case, world: &World) -> Result<Trees, IndexError> {
     (0..case.spec.compute_nodes)
         .map(|node| {
             let (client, plan) = (world.at_once(node), &case.plan);
-            farwood_sim::at_once(async {
+            let opened = farwood_sim::at_once(async {
                 match node {
                     0 => Sherman::create(&client, "seeds", plan.config, plan.cache_bytes).await,
                     _ => Sherman::open(&client, "seeds", plan.cache_bytes).await,
                 }
-            })
+            });
+            let mut tree = opened?;
+            if let Some(sabotage) = case.sabotage {
+                tree.sabotage(sabotage);
+            }
+            Ok(tree)
         })
         .collect()
 }
