@@ -15,12 +15,15 @@ pub fn report(figure: &Figure, records: &[Record], comparisons: &[Comparison], c
 
 /// The page of all figures: `docs/reproduction.md`.
 pub fn page(parts: &[(&Figure, Vec<Record>, Vec<Comparison>)]) -> String {
-    let about = "Figures of the papers, made again in the laboratory: a simulated network in virtual time, whose cards \
-                 are calibrated with micro-benchmarks only ([nic-model.md](nic-model.md)). Made from records in \
-                 `docs/records/figures` by `cargo run -p farwood-bench --example reproduction`; do not edit. To measure \
-                 again: `docs/records/reproduce`.";
+    let about = "Figures of the papers, made again in the laboratory: a simulated network in virtual time, whose \
+                 cards are calibrated with micro-benchmarks only ([nic-model.md](nic-model.md)). Made from records \
+                 in `docs/records/figures` by `cargo run -p farwood-bench --example reproduction`; do not edit. To \
+                 measure again: `docs/records/reproduce`.";
     let mut text = format!("# Reproduction\n\n{}\n\n", wrapped(about));
-    text.push_str("A *prediction* is a result that no constant of the model knows of. A ratio is ours over the paper's.\n");
+    text.push_str(
+        "A *prediction* is a result that no constant of the model knows of. A ratio is ours over the \
+                   paper's.\n",
+    );
     for (figure, records, comparisons) in parts {
         let _ = write!(text, "\n## {}\n\n", figure.title);
         let command = format!("farwood reproduce {}", figure.name);

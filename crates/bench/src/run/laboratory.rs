@@ -31,7 +31,7 @@ use crate::{Error, Result};
 /// The name of the run's index.
 const INDEX: &str = "bench";
 /// One of so many keys is read to warm an index cache; the lowest inner nodes cover far more.
-const KEYS_PER_GLANCE: usize = 64;
+const KEYS_PER_GLANCE: usize = 128;
 
 /// Runs `spec` in the laboratory; everything in the record but its last rate follows from the spec.
 ///
