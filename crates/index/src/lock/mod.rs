@@ -195,6 +195,10 @@ impl NodeLocks {
             }
             return Err(error);
         }
+        if self.doubts.count() > 0 {
+            // Whoever has it, and the turn, will release it.
+            self.doubts.settle(lock);
+        }
         held.armed = true;
         Ok(held)
     }
@@ -230,7 +234,6 @@ impl NodeLocks {
             found == LockWord::held_by(client.fabric().identity()).word() && self.doubts.has(lock);
         if left_over {
             client.fabric().mark(marks::LEFT_OVER);
-            self.doubts.settle(lock);
         }
         left_over
     }
