@@ -230,6 +230,10 @@ impl NodeLocks {
         let turn = self.tables.acquire(client, lock, &abandon).await;
         if turn.handed_over() {
             client.note(|costs| costs.handed_over += 1);
+            if self.doubts.count() > 0 {
+                // Whoever has it, and the turn, will release it.
+                self.doubts.settle(lock);
+            }
         }
         Ok(Held { locks: self, client, lock, turn, armed: false })
     }
@@ -250,7 +254,12 @@ impl NodeLocks {
             // The CAS may have been executed, and its answer lost.
             self.doubt(client, lock);
         }
-        taken.map(|()| held.armed())
+        taken?;
+        if self.doubts.count() > 0 {
+            // Whoever has it, and the turn, will release it.
+            self.doubts.settle(lock);
+        }
+        Ok(held.armed())
     }
 
     /// Gives back what is in doubt, as far as the memory nodes can be reached. [1 RT each]
@@ -284,7 +293,6 @@ impl NodeLocks {
             found == LockWord::held_by(client.fabric().identity()).word() && self.doubts.has(lock);
         if left_over {
             client.fabric().mark(marks::LEFT_OVER);
-            self.doubts.settle(lock);
         }
         left_over
     }
