@@ -12,7 +12,7 @@ mod doubts;
 mod global;
 mod local;
 
-pub use global::{GlobalLock, TryTake, Unlock};
+pub use global::{GlobalLock, LOCK_BYTES, TryTake, Unlock};
 pub use local::LocalTables;
 
 use crate::error::IndexError;
@@ -28,7 +28,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Where the global lock table lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockMemory {
-    /// Main memory: every atomic crosses PCIe twice.
+    /// The node that is locked, in host memory: every atomic crosses PCIe twice, and nodes of a power of two bytes share
+    /// few of a card's atomic slots.
+    Node,
+    /// A table in host memory.
     Host,
     /// The NIC's on-chip memory.
     Device,
@@ -85,6 +88,7 @@ impl LockMemory {
     /// The name in records.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Node => "node",
             Self::Host => "host",
             Self::Device => "device",
         }
@@ -128,6 +132,8 @@ pub struct NodeLocks {
     options: LockOptions,
     tables: LocalTables,
     locks: u64,
+    /// Bytes of a node with its lock, where that lies in the node.
+    room_bytes: u64,
     dropped: AtomicU64,
     doubts: Doubts,
     /// Broken on purpose: the living lose their locks as well.
@@ -143,10 +149,17 @@ impl NodeLocks {
             options,
             tables,
             locks,
+            room_bytes: 0,
             dropped: AtomicU64::new(0),
             doubts: Doubts::default(),
             lease_expires: false,
         }
+    }
+
+    /// The same for nodes of `room_bytes` bytes: where a lock lies in its node, it is the last word of it.
+    #[must_use]
+    pub fn of_nodes(self, room_bytes: usize) -> Self {
+        Self { room_bytes: room_bytes as u64, ..self }
     }
 
     /// How many held locks were dropped instead of released, which is a bug, or a cancelled operation.
@@ -224,7 +237,7 @@ impl NodeLocks {
         if self.doubts.count() > 0 {
             self.settle_doubts(client).await;
         }
-        let lock = GlobalLock::of(self.options, self.locks, node);
+        let lock = self.lock_of(node);
         let me = client.fabric().identity();
         let abandon = || client.post_detached(lock.release(self.options.release, me));
         let turn = self.tables.acquire(client, lock, &abandon).await;
@@ -260,6 +273,16 @@ impl NodeLocks {
             self.doubts.settle(lock);
         }
         Ok(held.armed())
+    }
+
+    /// The lock of the node at `node`.
+    #[inline]
+    fn lock_of<T: ?Sized>(&self, node: Remote<T>) -> GlobalLock {
+        let lock = GlobalLock::of(self.options, self.locks, node);
+        match self.options.memory {
+            LockMemory::Node => lock.in_node(node.part(self.room_bytes - LOCK_BYTES as u64)),
+            LockMemory::Host | LockMemory::Device => lock,
+        }
     }
 
     /// Gives back what is in doubt, as far as the memory nodes can be reached. [1 RT each]
