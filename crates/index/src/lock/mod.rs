@@ -28,8 +28,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Where the global lock table lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockMemory {
-    /// The node that is locked, in host memory: every atomic crosses PCIe twice, and nodes of a power of two bytes share
-    /// few of a card's atomic slots.
+    /// The node that is locked, in host memory: every atomic crosses PCIe twice, and nodes of a power of two bytes
+    /// share few of a card's atomic slots.
     Node,
     /// A table in host memory.
     Host,
@@ -507,7 +507,8 @@ impl<F: Fabric> LocalRelease<'_, F> {
 
     /// The post failed, and whether the unlock was executed is unknown. The lock is released if this compute node
     /// still has it, which is for certain only where its clients take turns; where they do not, the lock stays
-    /// until this compute node leaves the pool. Where the memory node cannot be reached, that waits until it can. [1 RT]
+    /// until this compute node leaves the pool. Where the memory node cannot be reached, that waits until it can.
+    /// [1 RT]
     pub async fn failed(mut self) {
         self.hand_over = false;
         self.held.client.fabric().mark(marks::RELEASE_FAILED);
