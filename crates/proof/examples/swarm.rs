@@ -61,10 +61,10 @@ fn asked(words: &[String]) -> Result<Asked, String> {
         let [flag, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
         match flag.as_str() {
             "--seconds" => {
-                asked.seconds = Some(value.parse().map_err(|_| format!("'{value}' is no number"))?)
+                asked.seconds = Some(value.parse().map_err(|_| format!("'{value}' is no number"))?);
             }
             "--seed" => {
-                asked.seeds = Some(many::range(value).ok_or(format!("'{value}' is no range like 17..18"))?)
+                asked.seeds = Some(many::range(value).ok_or(format!("'{value}' is no range like 17..18"))?);
             }
             "--index" if value == "sherman" => {}
             "--index" => return Err(format!("no index '{value}'; there is sherman")),

@@ -3,7 +3,7 @@
 use farwood_fabric::{Capabilities, Client, Memory, NodeId, write};
 use farwood_proof::lab::Lab;
 use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
-use farwood_sim::{CAPABILITIES, Card, World, WorldSpec};
+use farwood_sim::{Card, World, WorldSpec};
 use farwood_testkit::contract::Contract;
 use farwood_testkit::harness::{peek, place};
 use farwood_testkit::litmus::is_whole;
@@ -47,7 +47,6 @@ fn it_keeps_its_promises() {
         reports.push(report);
     }
     expect_kept(&reports);
-    assert!(CAPABILITIES.masked_cas);
 }
 
 /// A world whose PCIe is slow and uneven: transfers last, and overtake each other in their middle. It must not be so

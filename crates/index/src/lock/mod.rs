@@ -422,7 +422,8 @@ impl<F: Fabric> LocalRelease<'_, F> {
 
     /// The post failed, and whether the unlock was executed is unknown. The lock is released if this compute node
     /// still has it, which is for certain only where its clients take turns; where they do not, the lock stays
-    /// until this compute node leaves the pool. Where the memory node cannot be reached, that waits until it can. [1 RT]
+    /// until this compute node leaves the pool. Where the memory node cannot be reached, that waits until it can.
+    /// [1 RT]
     pub async fn failed(mut self) {
         self.hand_over = false;
         self.held.client.fabric().mark(marks::RELEASE_FAILED);
