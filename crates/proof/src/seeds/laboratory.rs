@@ -10,7 +10,8 @@
 //!   for them.
 //! - *`LockHeld`*: only if a compute node was frozen for about the index's patience of 20 s while the operation
 //!   ran.
-//! - *`PoolFull`, `Damaged`, `Revoked`, `Exhausted` and all others*: never. Pools are large enough, a WRITE lands whole,
+//! - *`PoolFull`, `Damaged`, `Revoked`, `Exhausted` and all others*: never. Pools are large enough, a WRITE
+//!   lands whole,
 //!   and only the dead are revoked.
 //!
 //! An operation that lost its node may have taken effect, or may yet; so may one whose compute node crashed. One that
