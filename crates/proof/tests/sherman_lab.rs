@@ -53,6 +53,7 @@ fn what_was_found_stays_mended() {
             55,
             "a lock stayed held by the living after its memory node was lost for longer than the card tries",
         ),
+        (5511, "two compute nodes waited for locks that the other had in doubt"),
         (902, "a lock in doubt that clients kept taking stayed in doubt for ever"),
         (557, "asking for a local lock's turn in vain passed the turn on, and two clients had it"),
     ] {

@@ -234,9 +234,7 @@ impl NodeLocks {
         if node.node().0 >= client.fabric().shape().nodes {
             return Err(FabricError::OutOfRange { at: node.address(), bytes: 0 }.into());
         }
-        if self.doubts.count() > 0 {
-            self.settle_doubts(client).await;
-        }
+        self.settle_doubts(client).await;
         let lock = self.lock_of(node);
         let me = client.fabric().identity();
         let abandon = || client.post_detached(lock.release(self.options.release, me));
@@ -287,6 +285,9 @@ impl NodeLocks {
 
     /// Gives back what is in doubt, as far as the memory nodes can be reached. [1 RT each]
     async fn settle_doubts<F: Fabric>(&self, client: &Client<F>) {
+        if self.doubts.count() == 0 {
+            return;
+        }
         for lock in self.doubts.due(client.fabric().now()) {
             // Whoever has the turn finds the lock to be in doubt itself.
             let Some(_turn) = self.tables.try_turn(lock) else { continue };
@@ -346,11 +347,14 @@ impl NodeLocks {
                 Swapped::Lost(found) if self.is_left_over(client, lock, found) => return Ok(()),
                 Swapped::Lost(found) => found,
             };
-            if wait.is_suspicious(client.fabric())
-                && let Some(holder) = lock.holder(found)
-                && self.break_lock(client, lock, found, holder).await?
-            {
-                return Ok(());
+            if wait.is_suspicious(client.fabric()) {
+                // Two compute nodes that wait for locks that the other has in doubt would wait for ever.
+                self.settle_doubts(client).await;
+                if let Some(holder) = lock.holder(found)
+                    && self.break_lock(client, lock, found, holder).await?
+                {
+                    return Ok(());
+                }
             }
             if let Err(error) = wait.end(operation, lock.holder(found)) {
                 client.fabric().mark(marks::LOCK_GIVEN_UP);
