@@ -100,8 +100,8 @@ fn swarm(asked: &Asked) -> ExitCode {
     if let Some((seed, what)) = failed {
         return fail(asked, seed, &what);
     }
-    if report.counted >= MARKS_SEEDS && unhit > 0 {
-        println!("{unhit} marks are unhit after {} counted seeds", report.counted);
+    if report.coverage.runs >= MARKS_SEEDS && unhit > 0 {
+        println!("{unhit} marks are unhit after {} seeds", report.coverage.runs);
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS

@@ -239,6 +239,13 @@ impl Card {
         if self.cpu.yield_ns < 1.0 {
             return refuse("cpu.yield_ns", self.cpu.yield_ns, "at least 1: who waits must let time pass");
         }
+        if self.server.quantum_ns < 1.0 {
+            return refuse(
+                "server.quantum_ns",
+                self.server.quantum_ns,
+                "at least 1: work must come to an end",
+            );
+        }
         let counts = [
             ("messages.read_atomic_window", u64::from(self.messages.read_atomic_window)),
             ("outstanding.requests", self.outstanding.requests),

@@ -116,11 +116,18 @@ pub struct Crew<'env> {
     /// Idle threads with something to run at this moment.
     at_once: VecDeque<Key>,
     live: usize,
+    number: u64,
 }
 
 impl<'env> Crew<'env> {
     pub(crate) fn new(device: Rc<RefCell<Device>>) -> Self {
+        let number = {
+            let mut device = device.borrow_mut();
+            device.crews += 1;
+            device.crews
+        };
         Self {
+            number,
             device,
             tasks: Vec::new(),
             woken: Arc::default(),
@@ -172,7 +179,21 @@ impl<'env> Crew<'env> {
     }
 
     /// Runs until all work is done, or until `time`.
+    ///
+    /// # Panics
+    /// Where another crew of the world was stopped in the middle of its work: it has to go on, or be dropped, first.
     pub fn run_until(&mut self, time: u64) -> Ended {
+        let paused = self.device.borrow_mut().paused.take();
+        assert!(
+            paused.is_none_or(|paused| paused == self.number),
+            "another crew is in the middle of its work"
+        );
+        let ended = self.work_until(time);
+        self.device.borrow_mut().paused = (self.live > 0).then_some(self.number);
+        ended
+    }
+
+    fn work_until(&mut self, time: u64) -> Ended {
         self.call(0.0, None);
         self.run_idle();
         while self.live > 0 {
@@ -323,6 +344,9 @@ impl Drop for Crew<'_> {
     fn drop(&mut self) {
         self.tasks.clear();
         let mut device = self.device.borrow_mut();
+        if device.paused == Some(self.number) {
+            device.paused = None;
+        }
         for thread in &mut device.threads {
             thread.ready.clear();
         }

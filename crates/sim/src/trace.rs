@@ -48,8 +48,11 @@ impl Trace {
     }
 
     pub(crate) fn add(&mut self, event: TraceEvent, bytes: &[u8]) {
-        let head = [event.time, event.verb, event.stage.len() as u64].map(u64::to_le_bytes);
-        self.digest = xxh3_64_with_seed(head.as_flattened(), self.digest);
+        let (client, compute) = event.client;
+        let head = [event.time, event.verb, u64::from(client), compute as u64, u64::from(event.node)];
+        self.add_bytes(head.map(u64::to_le_bytes).as_flattened());
+        self.add_bytes(event.stage.as_bytes());
+        self.add_bytes(event.what.as_bytes());
         self.add_bytes(bytes);
         if self.tracing == Tracing::Full {
             self.events.push(event);

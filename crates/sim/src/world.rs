@@ -336,11 +336,12 @@ impl World {
         self.device.borrow_mut().rules_ended = true;
     }
 
-    /// Adds a rule to those of the spec.
+    /// Adds a rule to those of the spec; one whose time has passed happens now.
     pub fn add_rule(&self, rule: Rule) {
         let mut device = self.device.borrow_mut();
         if let crate::fault::When::Time(time) = rule.when {
             let number = device.rules.len() as Key;
+            let time = time.max(device.queue.now);
             device.queue.at(time, crate::queue::Event::Rule(number));
         }
         device.rules.push(rule);
@@ -412,6 +413,8 @@ fn device(spec: &WorldSpec) -> Device {
         chance: Stream::new(spec.seed, "device"),
         marks: BTreeMap::new(),
         trace: Trace::new(spec.tracing),
+        paused: None,
+        crews: 0,
         fallen: Vec::new(),
     }
 }

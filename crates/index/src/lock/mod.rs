@@ -144,7 +144,12 @@ impl NodeLocks {
     /// The locks for a pool of that shape.
     pub fn new(options: LockOptions, shape: &PoolShape) -> Self {
         let locks = GlobalLock::count(options, shape);
-        let tables = LocalTables::new(options.local, usize::from(shape.nodes), locks as usize);
+        // Nodes that share a local lock do not share the lock in the node, so that is not handed over.
+        let local = match (options.memory, options.local) {
+            (LockMemory::Node, LocalLocks::Queued { .. }) => LocalLocks::Queued { hand_over_max: 0 },
+            (_, local) => local,
+        };
+        let tables = LocalTables::new(local, usize::from(shape.nodes), locks as usize);
         Self {
             options,
             tables,

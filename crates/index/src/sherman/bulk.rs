@@ -265,14 +265,9 @@ impl Sherman {
     ) -> Result<u64, IndexError> {
         built.leftmost.set_version(version);
         built.leftmost.seal();
-        client.post(write(root, built.leftmost.bytes())).await?;
-        self.top.store(None);
-        let grown = if built.top == root {
-            Swapped::Won
-        } else {
-            client.post(cas(self.entry.root(), root.word(), built.top.word())).await?
-        };
+        let linked = self.link_locked(client, root, &built).await;
         held.give_up().await?;
+        let grown = linked?;
         if grown != Swapped::Won {
             // Another client has split a new leaf and grown the tree meanwhile: the leaves go in one by one.
             for leaf in 1..built.leaves.nodes.len() {
@@ -282,6 +277,21 @@ impl Sherman {
             }
         }
         Ok(built.count)
+    }
+
+    /// The two steps of it that need the root's lock; yields whether the tree has grown.
+    async fn link_locked<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        root: Remote<RawNode>,
+        built: &Built<'_>,
+    ) -> Result<Swapped, IndexError> {
+        client.post(write(root, built.leftmost.bytes())).await?;
+        self.top.store(None);
+        if built.top == root {
+            return Ok(Swapped::Won);
+        }
+        Ok(client.post(cas(self.entry.root(), root.word(), built.top.word())).await?)
     }
 }
 

@@ -1,6 +1,7 @@
 //! From the memory node back to the client.
 
 use super::{Device, Flight, Flying, Kind};
+use crate::fault::RETRY_NS;
 use crate::queue::{Event, Key};
 use farwood_fabric::Op;
 
@@ -15,8 +16,17 @@ impl Device {
 
     /// An answer's last byte has come.
     pub(super) fn come_back(&mut self, verb: Key) {
-        let Flying { nics, service, .. } = self.verbs[verb as usize];
+        let Flying { nics, service, client, at, .. } = self.verbs[verb as usize];
         let now = self.queue.now;
+        if let Some(until) = self.unreachable_until(client, at.node()) {
+            // The card asks for the answer again, until it comes or the card gives up.
+            if until - now > RETRY_NS {
+                self.queue.at(now + RETRY_NS, Event::Expire(verb));
+            } else {
+                self.queue.at(until, Event::Return(verb));
+            }
+            return;
+        }
         let nic = &mut self.nics[nics.client];
         let passed = nic.into.receive(now, 0, service.answer * nic.slowness);
         if passed > now {
@@ -56,7 +66,7 @@ impl Device {
         let flight = &mut self.flights[flight as usize];
         flight.left -= 1;
         if self.verbs[verb as usize].open
-            && self.verbs[verb as usize].kept.is_none()
+            && !self.verbs[verb as usize].abandoned
             && let Some(doorbell) = &flight.doorbell
             && let Op::Write { data, .. } = &doorbell.requests()[index as usize].op
         {

@@ -49,12 +49,13 @@ impl Device {
             store = store.and(Some(*swap));
         }
         let now = self.queue.now;
-        let held = hold(&self.card.atomics, at.memory(), store.is_some());
+        let slow = self.nics[self.verbs[verb as usize].nics.server].slowness;
+        let held = hold(&self.card.atomics, at.memory(), store.is_some()) * slow;
         let flying = &mut self.verbs[verb as usize];
         (flying.store, flying.open) = (store, true);
         self.queue.at(now + held, Event::AtomicEnd(verb));
         let latency = match at.memory() {
-            Memory::Host => self.card.pcie.read_ns as u64,
+            Memory::Host => self.card.pcie.read_ns as u64 * slow,
             Memory::Device => held,
         };
         self.queue.at(now + latency, Event::Answer(verb));

@@ -170,8 +170,12 @@ pub(crate) struct Flying {
     pub(crate) open: bool,
     /// The answer has arrived, or never will.
     pub(crate) answered: bool,
+    /// What a WRITE delivers when all of it is placed.
+    pub(crate) immediate: Option<u32>,
     /// What a WRITE places, if its doorbell went back before all was placed.
     pub(crate) kept: Option<Vec<u8>>,
+    /// A WRITE whose writer is gone, and what it had not placed with it.
+    pub(crate) abandoned: bool,
     /// What a successful atomic will store.
     pub(crate) store: Option<u64>,
     /// Where a READ or WRITE whose lines are not copied upward begins.
@@ -259,6 +263,10 @@ pub(crate) struct Device {
     pub(crate) chance: Stream,
     pub(crate) marks: std::collections::BTreeMap<&'static str, u64>,
     pub(crate) trace: Trace,
+    /// The crew that was stopped in the middle of its work: no other may run meanwhile.
+    pub(crate) paused: Option<u64>,
+    /// How many crews there were.
+    pub(crate) crews: u64,
     /// Compute nodes that crashed since somebody asked.
     pub(crate) fallen: Vec<usize>,
 }
@@ -270,7 +278,7 @@ impl Device {
             Event::Post(flight) => self.post(flight),
             Event::Arrive(verb) => self.arrive(verb),
             Event::Enter(verb) => self.enter(verb),
-            Event::Kernel(verb) => self.at_unit(verb),
+            Event::Kernel(verb) => self.leave_kernel(verb),
             Event::Line(verb, line) => self.copy_line(verb, line),
             Event::TransferEnd(verb) => self.end_transfer(verb),
             Event::AtomicBegin(verb) => self.begin_atomic(verb),

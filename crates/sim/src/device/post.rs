@@ -35,7 +35,9 @@ impl Device {
         let first_queue = connection.first_queue;
         if self.compute[connection.compute].crashed {
             // The thread died after it had spent the time and before the doorbell rang.
-            self.flights.remove(flight as usize);
+            if !self.flights[flight as usize].waited_for {
+                self.flights.remove(flight as usize);
+            }
             return;
         }
         let Some(doorbell) = doorbell else { unreachable!("a doorbell that rings is there") };
@@ -58,10 +60,10 @@ impl Device {
     fn flying(&mut self, flight: Key, client: Key, index: usize, first_queue: usize) -> Flying {
         let doorbell = self.flights[flight as usize].doorbell.as_ref().expect("it was there a moment ago");
         let request = &doorbell.requests()[index];
-        let (kind, bytes) = match &request.op {
-            Op::Read { into } => (Kind::Read, into.len()),
-            Op::Write { data, .. } => (Kind::Write, data.len()),
-            _ => (Kind::Atomic, 8),
+        let (kind, bytes, immediate) = match &request.op {
+            Op::Read { into } => (Kind::Read, into.len(), None),
+            Op::Write { data, immediate } => (Kind::Write, data.len(), *immediate),
+            _ => (Kind::Atomic, 8, None),
         };
         let queue = first_queue + usize::from(request.at.node().0);
         let service = self.costs.of(&request.op, request.at.memory());
@@ -89,7 +91,9 @@ impl Device {
             by_line: false,
             open: false,
             answered: false,
+            immediate,
             kept: None,
+            abandoned: false,
             store: None,
             shuffle: 0,
             resent: false,

@@ -23,13 +23,34 @@ impl Device {
 
     /// A request is in the NIC; where requests pass through the kernel, that deals with it first.
     pub(super) fn enter(&mut self, verb: Key) {
-        let server = &self.card.server;
-        let flying = &self.verbs[verb as usize];
-        let work = server.kernel_message_ns + server.kernel_byte_ns * f64::from(flying.bytes);
-        if work > 0.0 {
-            self.employ_kernel(verb, work as u64);
-        } else {
+        if self.kernel_work(verb) == 0 {
             self.at_unit(verb);
+            return;
+        }
+        let queue = self.verbs[verb as usize].queue;
+        let in_kernel = &mut self.queues[queue].in_kernel;
+        in_kernel.push_back(verb);
+        if in_kernel.len() == 1 {
+            self.employ_kernel(verb, self.kernel_work(verb));
+        }
+    }
+
+    /// What the kernel has to do for a request, nanoseconds.
+    fn kernel_work(&self, verb: Key) -> u64 {
+        let server = &self.card.server;
+        let bytes = f64::from(self.verbs[verb as usize].bytes);
+        (server.kernel_message_ns + server.kernel_byte_ns * bytes) as u64
+    }
+
+    /// The kernel has dealt with a request, and turns to the next of its connection.
+    pub(super) fn leave_kernel(&mut self, verb: Key) {
+        let queue = self.verbs[verb as usize].queue;
+        let in_kernel = &mut self.queues[queue].in_kernel;
+        in_kernel.pop_front();
+        let next = in_kernel.front().copied();
+        self.at_unit(verb);
+        if let Some(next) = next {
+            self.employ_kernel(next, self.kernel_work(next));
         }
     }
 
@@ -49,9 +70,11 @@ impl Device {
     fn may_overtake(&self, verb: Key, nic: usize, unit: usize) -> bool {
         let flying = &self.verbs[verb as usize];
         let Some(atomic) = self.nics[nic].units[unit].atomic else { return false };
+        let waiting = &self.nics[nic].units[unit].waiting;
         !self.kept.atomic_then_read
             && flying.kind == Kind::Read
             && self.verbs[atomic as usize].queue == flying.queue
+            && waiting.iter().all(|&other| self.verbs[other as usize].queue != flying.queue)
     }
 
     fn unit_of(&self, verb: Key) -> (usize, usize) {
@@ -112,7 +135,8 @@ impl Device {
             return;
         }
         let after = self.writes_before(verb);
-        let window = self.nics[nic].bus.read(now, after, bytes);
+        let nic = &mut self.nics[nic];
+        let window = nic.bus.read(now, after, bytes, nic.slowness);
         self.open_transfer(verb, window);
     }
 
@@ -124,7 +148,8 @@ impl Device {
         if at.memory() == Memory::Device {
             self.copy_at_once(verb);
         } else {
-            let mut window = self.nics[nic].bus.write(now, bytes);
+            let slow = self.nics[nic].slowness;
+            let mut window = self.nics[nic].bus.write(now, bytes, slow);
             if self.writes_linger(at.node()) {
                 let late = self.chance.below(LATE_NS_MAX);
                 window = self.nics[nic].bus.linger(window, late);

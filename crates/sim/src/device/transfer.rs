@@ -148,11 +148,10 @@ impl Device {
         };
         let start = flying.at.offset() as usize;
         let far = &mut memory[start + range.start..start + range.end];
+        if flying.abandoned {
+            return;
+        }
         if let Some(kept) = &flying.kept {
-            if kept.is_empty() {
-                // The writer is gone, and what it had not placed with it.
-                return;
-            }
             far.copy_from_slice(&kept[range]);
             return;
         }
@@ -187,18 +186,14 @@ impl Device {
     /// The writer is gone, and what is not placed yet never will be: some pieces are, the rest is not.
     pub(super) fn abandon_transfer(&mut self, verb: Key) {
         self.by_line(verb);
-        self.verbs[verb as usize].kept = Some(Vec::new());
+        self.verbs[verb as usize].abandoned = true;
     }
 
     /// A WRITE's bytes are all there: its immediate may be seen.
     fn placed(&mut self, verb: Key) {
-        let at = self.verbs[verb as usize].at;
-        if self.verbs[verb as usize].kind != Kind::Write || self.verbs[verb as usize].kept.is_some() {
-            return;
-        }
-        if let Op::Write { immediate: Some(immediate), .. } = self.op(verb).0 {
-            let immediate = *immediate;
-            self.deliver(at, Some(immediate));
+        let Flying { at, immediate, abandoned, .. } = self.verbs[verb as usize];
+        if !abandoned {
+            self.deliver(at, immediate);
         }
     }
 }

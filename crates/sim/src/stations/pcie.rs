@@ -37,11 +37,11 @@ impl Bus {
         }
     }
 
-    /// A READ of `bytes` that is served at `now`, but not before `after`.
+    /// A READ of `bytes` that is served at `now`, but not before `after`, on a card that is `slow` times as slow.
     #[inline]
-    pub(crate) fn read(&mut self, now: u64, after: u64, bytes: u64) -> Window {
-        let takes = self.bandwidth.transfer(bytes);
-        window(self.reads.serve((now + self.read_ns).max(after), takes), takes)
+    pub(crate) fn read(&mut self, now: u64, after: u64, bytes: u64, slow: u64) -> Window {
+        let takes = self.bandwidth.transfer(bytes) * slow;
+        window(self.reads.serve((now + self.read_ns * slow).max(after), takes), takes)
     }
 
     /// Lets a WRITE linger: it is placed `late` nanoseconds later, but behind those before it.
@@ -51,11 +51,11 @@ impl Bus {
         Window { from, to: self.placed }
     }
 
-    /// A WRITE of `bytes` that is served at `now`.
+    /// A WRITE of `bytes` that is served at `now`, on a card that is `slow` times as slow.
     #[inline]
-    pub(crate) fn write(&mut self, now: u64, bytes: u64) -> Window {
-        let takes = self.bandwidth.transfer(bytes);
-        window(self.writes.serve(now + self.write_ns, takes), takes)
+    pub(crate) fn write(&mut self, now: u64, bytes: u64, slow: u64) -> Window {
+        let takes = self.bandwidth.transfer(bytes) * slow;
+        window(self.writes.serve(now + self.write_ns * slow, takes), takes)
     }
 }
 

@@ -14,6 +14,8 @@ pub(crate) struct SendQueue {
     pub(crate) last_arrival: u64,
     /// Requests that are sent again, for their memory node could not be reached: what comes behind them waits.
     pub(crate) resending: u32,
+    /// Requests that the memory node's kernel has or will have, in order; it deals with one of them at a time.
+    pub(crate) in_kernel: VecDeque<Key>,
     /// Raised when the queue pair breaks: what left before does not count any more.
     pub(crate) epoch: u32,
 }
