@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::fs;
-use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
@@ -46,17 +45,9 @@ impl fmt::Display for Machine {
     }
 }
 
-/// The commit of this code: `FARWOOD_COMMIT` when it was built, else what git says in the working directory,
-/// else `unknown`.
+/// The commit that this code was built of: `FARWOOD_COMMIT` when it was built, else what git said then, else `unknown`.
 pub fn commit() -> String {
-    if let Some(commit) = option_env!("FARWOOD_COMMIT") {
-        return commit.to_owned();
-    }
-    let output = Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
-    match output {
-        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-        _ => "unknown".to_owned(),
-    }
+    option_env!("FARWOOD_COMMIT").unwrap_or("unknown").to_owned()
 }
 
 /// The value of the first line `name : value` of a file in /proc.

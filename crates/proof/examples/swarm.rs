@@ -55,6 +55,14 @@ fn main() -> ExitCode {
     }
 }
 
+/// A seed, or a range of seeds that is not empty.
+fn one_or_range(text: &str) -> Option<Range<u64>> {
+    match text.parse::<u64>() {
+        Ok(seed) => Some(seed..seed.checked_add(1)?),
+        Err(_) => many::range(text).filter(|range| !range.is_empty()),
+    }
+}
+
 fn asked(words: &[String]) -> Result<Asked, String> {
     let mut asked = Asked { seconds: None, seeds: None, card: None, folder: "target/swarm".to_owned() };
     for pair in words.chunks(2) {
@@ -64,7 +72,10 @@ fn asked(words: &[String]) -> Result<Asked, String> {
                 asked.seconds = Some(value.parse().map_err(|_| format!("'{value}' is no number"))?);
             }
             "--seed" => {
-                asked.seeds = Some(many::range(value).ok_or(format!("'{value}' is no range like 17..18"))?);
+                asked.seeds = Some(
+                    one_or_range(value)
+                        .ok_or(format!("'{value}' is neither a seed nor a range like 17..18"))?,
+                );
             }
             "--index" if value == "sherman" => {}
             "--index" => return Err(format!("no index '{value}'; there is sherman")),

@@ -42,16 +42,6 @@ enum Run {
     Locks(LocksSpec),
 }
 
-impl Run {
-    fn set_nic(&mut self, nic: &str) {
-        match self {
-            Run::Index(spec) => spec.nic = Some(nic.to_owned()),
-            Run::Verbs(spec) => nic.clone_into(&mut spec.cluster.nic),
-            Run::Locks(spec) => nic.clone_into(&mut spec.cluster.nic),
-        }
-    }
-}
-
 /// What a number has to do with the model's constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -147,20 +137,9 @@ pub fn figure(name: &str) -> Result<&'static Figure> {
 }
 
 impl Figure {
-    /// Runs it, on another card than the paper's if `nic` names one; `progress` is told how many of how many runs are
-    /// done.
-    pub fn run(
-        &self,
-        effort: Effort,
-        nic: Option<&str>,
-        progress: &mut dyn FnMut(usize, usize),
-    ) -> Result<Vec<Record>> {
-        let mut runs = (self.runs)(effort);
-        if let Some(nic) = nic {
-            for run in &mut runs {
-                run.set_nic(nic);
-            }
-        }
+    /// Runs it; `progress` is told how many of how many runs are done.
+    pub fn run(&self, effort: Effort, progress: &mut dyn FnMut(usize, usize)) -> Result<Vec<Record>> {
+        let runs = (self.runs)(effort);
         let all = runs.len();
         let mut records = Vec::new();
         for (done, run) in runs.iter().enumerate() {

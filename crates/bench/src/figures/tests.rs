@@ -16,7 +16,7 @@ fn every_figure_has_a_name_of_its_own_and_as_many_runs_for_each_effort() {
 fn a_quick_run_yields_what_reports_are_made_of() {
     let figure = super::figure("sherman-on-chip").unwrap();
     let mut steps = Vec::new();
-    let records = figure.run(Effort::Quick, None, &mut |done, all| steps.push((done, all))).unwrap();
+    let records = figure.run(Effort::Quick, &mut |done, all| steps.push((done, all))).unwrap();
     assert_eq!(steps, [(0, 2), (1, 2), (2, 2)]);
     let lines: Vec<String> = records.iter().map(Record::to_json_line).collect();
     let records = Record::from_json_lines(&lines.join("\n")).unwrap();
@@ -67,7 +67,7 @@ fn what_should_hold_and_does_not_is_marked() {
 fn the_cards_hold_what_their_micro_benchmarks_say() {
     for name in ["nic", "sherman-fig3", "sherman-on-chip"] {
         let figure = super::figure(name).unwrap();
-        let records = figure.run(Effort::Quick, None, &mut |_, _| {}).unwrap();
+        let records = figure.run(Effort::Quick, &mut |_, _| {}).unwrap();
         for comparison in figure.compare(&records).unwrap() {
             let (Some(bound), Some(ratio)) = (comparison.standing.bound(), comparison.ratio()) else {
                 continue;

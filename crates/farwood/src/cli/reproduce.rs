@@ -28,9 +28,6 @@ pub(crate) struct Args {
     /// Fewer keys and less virtual time
     #[arg(long)]
     quick: bool,
-    /// Run on this card instead of the papers' cards: a name or the path of a card file, as in `farwood bench`
-    #[arg(long, value_name = "CARD")]
-    nic: Option<String>,
     /// Where the folders of the figures go
     #[arg(long, default_value = "farwood-figures", value_name = "FOLDER")]
     out: PathBuf,
@@ -68,15 +65,14 @@ fn reproduce(args: &Args, figure: &Figure, context: &mut Context<'_>) -> Result<
     let made = fs::create_dir_all(&folder);
     made.map_err(|source| Failure::File { operation: "create", path: folder.clone(), source })?;
     let progress = Progress::new(context);
-    let records = figure.run(effort, args.nic.as_deref(), &mut |done, all| {
+    let records = figure.run(effort, &mut |done, all| {
         progress.bar(figure.name.to_owned(), done as u64, all as u64);
     });
     progress.0.finish_and_clear();
     let records = records.map_err(failure)?;
     let comparisons = figure.compare(&records).map_err(failure)?;
-    let nic = args.nic.as_ref().map_or_else(String::new, |nic| format!(" --nic {nic}"));
     let quick = if args.quick { " --quick" } else { "" };
-    let command = format!("farwood reproduce {}{nic}{quick}", figure.name);
+    let command = format!("farwood reproduce {}{quick}", figure.name);
     let report = report(figure, &records, &comparisons, &command);
     let lines: String = records.iter().map(|record| record.to_json_line() + "\n").collect();
     save(&folder, "records.jsonl", lines.as_bytes())?;
