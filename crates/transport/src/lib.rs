@@ -4,9 +4,11 @@
 //! |---|---|
 //! | [`runtime`] | (runs clients on threads) |
 //! | [`shm`] | shared memory between the processes of one machine |
+//! | [`tcp`] | memory nodes as daemons, over TCP |
 //!
 //! Unsafe code lives only in files named `sys.rs`: one unsafe operation to a block, each with its proof.
 #![deny(unsafe_code)]
 
 pub mod runtime;
 pub mod shm;
+pub mod tcp;
