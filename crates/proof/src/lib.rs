@@ -6,4 +6,5 @@ pub mod lab;
 pub mod seeds;
 pub mod sherman;
 pub mod shm;
+pub mod tcp;
 pub mod yielding;

@@ -21,7 +21,8 @@
 //!    4  request: `count` verbs for this memory node, executed in their order            compute node
 //!    5  reply: for each READ its bytes, filled up to a multiple of 8; for each atomic   memory node
 //!       the word that was there, 8 bytes; for each WRITE nothing
-//!    6  failed: `count` verbs were executed, the next was not, and none after it        memory node
+//!    6  failed: `count` verbs were executed, the next was not, and none after it;       memory node
+//!       as a reply to those that were
 //!    7  control: `code` says which; four words                                          compute node
 //!    8  answer to a control: code 0 and four words, or another code and a text          memory node
 //!    9  goodbye: everything before it was answered; the connection ends                 memory node
