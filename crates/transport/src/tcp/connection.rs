@@ -8,7 +8,7 @@ use super::registry::{Peer, Refusal};
 use super::store::Order;
 use super::wire::{
     ANY_NODE, Code, Control, FRAME_BYTES_MAX, Frame, Greeting, HEADER_BYTES, Hello, Kind, Malformed, VERSION,
-    header_words, put_text, put_words,
+    WireVerb, header_words, put_text, put_words,
 };
 use super::worker::Shared;
 use farwood_fabric::ClientId;
@@ -186,6 +186,7 @@ impl Connection {
     /// An idle connection keeps no large buffers.
     fn give_back(&mut self) {
         if self.start == self.end && self.input.len() > KEPT_BYTES {
+            (self.start, self.end) = (0, 0);
             self.input.truncate(KEPT_BYTES);
             self.input.shrink_to_fit();
         }
@@ -262,11 +263,16 @@ impl Connection {
         self.out.extend_from_slice(&[0; HEADER_BYTES / 8]);
         let (mut executed, mut failed) = (0, None);
         for verb in frame.verbs() {
-            let verb = verb?;
             let room = FRAME_BYTES_MAX - 8 * (self.out.len() - start);
-            if verb.op.answer_bytes() > room {
-                return Err(Malformed::Verb.into());
-            }
+            let fits = |verb: &WireVerb<'_>| verb.op.answer_bytes() <= room;
+            let verb = match verb.and_then(|verb| if fits(&verb) { Ok(verb) } else { Err(Malformed::Verb) }) {
+                Ok(verb) => verb,
+                Err(malformed) => {
+                    // The answers before it leave, its own does not.
+                    self.out.truncate(start);
+                    return Err(malformed.into());
+                }
+            };
             let answered = self.out.len();
             if let Err(code) = shared.store.execute(&verb, order, &mut self.out) {
                 self.out.truncate(answered);

@@ -118,7 +118,13 @@ impl MemoryNode {
         let mut node = Self { shared, doors, threads: Vec::new(), address };
         for worker in workers {
             let thread = std::thread::Builder::new().name("farwood-node".to_owned());
-            node.threads.push(thread.spawn(move || worker.run()).map_err(system("start a thread"))?);
+            let all = All { shared: Arc::clone(&node.shared), doors: node.doors.clone() };
+            let work = move || {
+                // One thread that ends, however it ends, ends them all: half a memory node is none.
+                let _all = all;
+                worker.run()
+            };
+            node.threads.push(thread.spawn(work).map_err(system("start a thread"))?);
         }
         Ok(node)
     }
@@ -149,6 +155,11 @@ impl MemoryNode {
         }
     }
 
+    /// Whether it still works: a thread of it that failed ends it.
+    pub fn is_at_work(&self) -> bool {
+        !self.shared.stopping.load(SeqCst)
+    }
+
     /// Finishes what it accepted, tells its clients, and ends.
     ///
     /// # Errors
@@ -158,10 +169,7 @@ impl MemoryNode {
     }
 
     fn end(&mut self) -> Result<(), TcpError> {
-        self.shared.stopping.store(true, SeqCst);
-        for door in &self.doors {
-            door.knock();
-        }
+        stop_all(&self.shared, &self.doors);
         let mut ended = Ok(());
         for thread in self.threads.drain(..) {
             let done = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
@@ -175,6 +183,25 @@ impl Drop for MemoryNode {
     fn drop(&mut self) {
         // Who wants to know calls `stop`.
         let _ = self.end();
+    }
+}
+
+/// Stops all threads of a memory node when it is dropped.
+struct All {
+    shared: Arc<Shared>,
+    doors: Vec<Door>,
+}
+
+impl Drop for All {
+    fn drop(&mut self) {
+        stop_all(&self.shared, &self.doors);
+    }
+}
+
+fn stop_all(shared: &Shared, doors: &[Door]) {
+    shared.stopping.store(true, SeqCst);
+    for door in doors {
+        door.knock();
     }
 }
 

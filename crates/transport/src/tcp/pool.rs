@@ -22,6 +22,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 /// What a memory node promises whose threads execute verbs of different connections at the same time.
 ///
@@ -63,8 +64,7 @@ impl TcpPool {
     /// [`TcpError::NotThere`], [`TcpError::BadToken`], [`TcpError::Unusable`], [`TcpError::NotThisPool`];
     /// [`TcpError::Pool`] where all client slots are taken.
     pub fn open(address: &PoolAddress, token: Option<Token>) -> Result<Self, TcpError> {
-        let mut nodes = Nodes::dial(address, token.as_ref())?;
-        let shape = nodes.form()?;
+        let (mut nodes, shape) = Nodes::form_in_time(address, token.as_ref())?;
         let reach = Arc::new(Reach::new(address.clone(), token, shape));
         let mut presence = nodes.all.swap_remove(0).stream;
         drop(nodes);
@@ -144,6 +144,24 @@ impl<'a> Nodes<'a> {
         Ok(Self { address, all: address.nodes().iter().map(dialled).collect::<Result<_, _>>()? })
     }
 
+    /// The memory nodes, and the pool that they are or become. While others form it, they can seem not to go together:
+    /// what still seems so after a little while does so for good.
+    fn form_in_time(address: &'a PoolAddress, token: Option<&Token>) -> Result<(Self, PoolShape), TcpError> {
+        const ATTEMPTS_MAX: u32 = 5;
+        let mut attempt = 0;
+        loop {
+            let mut nodes = Self::dial(address, token)?;
+            match nodes.form() {
+                Ok(shape) => return Ok((nodes, shape)),
+                Err(TcpError::NotThisPool { .. }) if attempt < ATTEMPTS_MAX => {
+                    attempt += 1;
+                    std::thread::sleep(Duration::from_millis(4 << attempt));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     fn refuse(&self, why: String) -> TcpError {
         TcpError::NotThisPool { pool: format!("tcp://{}", self.address), why }
     }
@@ -208,7 +226,8 @@ impl<'a> Nodes<'a> {
         match control(&mut self.all[0].stream, Control::Form, [drawn, 0, nodes, 0]) {
             Ok(_) => Ok(drawn),
             Err(NoWay::Refused(Code::OtherPool, why)) => {
-                Err(self.refuse(format!("{why}: another process has just opened it; open it again")))
+                Err(self
+                    .refuse(format!("{} is no fresh memory node any more: {why}", self.address.nodes()[0])))
             }
             Err(why) => Err(no_node(&self.address.nodes()[0], why)),
         }
