@@ -7,10 +7,33 @@ use farwood_transport::runtime::block_on;
 use farwood_transport::tcp::{MemoryNode, NodeSpec, PoolAddress, TcpFabric, TcpPool, TcpServer};
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// The pool's memory nodes and their sizes in tests.
 const NODES: usize = 2;
 const HOST_BYTES: u64 = 64 << 20;
+
+/// A folder of a test's own, removed on drop.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("farwood-proof-tcp-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).expect("a directory can be made");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left in it, if it cannot be removed, harms nobody.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
 
 /// Memory nodes for one test, and this process's attachment to their pool.
 #[derive(Debug)]
@@ -18,6 +41,7 @@ pub struct Tcp {
     // Before the memory nodes: it leaves while they are there.
     pool: TcpPool,
     nodes: Vec<MemoryNode>,
+    folder: Folder,
 }
 
 impl Tcp {
@@ -28,7 +52,7 @@ impl Tcp {
     pub fn new() -> Self {
         let nodes: Vec<_> = (0..NODES).map(|_| start()).collect();
         let address: Vec<_> = nodes.iter().map(|node| node.address().to_string()).collect();
-        Self { pool: attach(&address.join(",")), nodes }
+        Self { pool: attach(&address.join(",")), nodes, folder: Folder::new() }
     }
 
     /// Where another process finds the pool, with [`attach`].
@@ -39,6 +63,11 @@ impl Tcp {
     /// This process's attachment.
     pub fn pool(&self) -> &TcpPool {
         &self.pool
+    }
+
+    /// A folder of the test's own.
+    pub fn folder(&self) -> &Path {
+        &self.folder.0
     }
 
     /// The memory nodes.

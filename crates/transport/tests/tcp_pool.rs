@@ -78,7 +78,7 @@ fn what_does_not_fit_a_frame_goes_in_several() {
     let nodes = [start(), start()];
     let pool = TcpPool::open(&address(&[&nodes[0], &nodes[1]]), None).unwrap();
     let client = pool.client();
-    let data: Vec<u8> = (0..BYTES).map(|at| (at * 31 >> 3) as u8).collect();
+    let data: Vec<u8> = (0..BYTES).map(|at| ((at * 31) >> 3) as u8).collect();
     block_on(async {
         let at = |node| place(NodeId(node), Memory::Host, GROUND);
         client.post(write(at(0), &data).and(write(at(1), &data[8..]))).await.unwrap();
