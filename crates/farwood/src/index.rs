@@ -2,6 +2,7 @@
 
 use crate::codec::{Codec, Key, Padded, Value};
 use crate::error::{Error, Result, Type, Unfit};
+use crate::fabric::AnyFabric;
 use crate::kind::Kind;
 use crate::pool::Attached;
 use crate::scan::Scan;
@@ -12,7 +13,6 @@ use farwood_fabric::Client;
 use farwood_index::IndexError;
 use farwood_index::sherman::{Sherman, Walk};
 use farwood_transport::runtime::block_on;
-use farwood_transport::shm::ShmFabric;
 use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -324,7 +324,7 @@ impl<K: Key, V: Value> Index<K, V> {
 
     /// The tree itself and a client of the current thread, for those who measure.
     #[doc(hidden)]
-    pub fn parts(&self) -> (&Sherman, Client<ShmFabric>) {
+    pub fn parts(&self) -> (&Sherman, Client<AnyFabric>) {
         (&self.tree.sherman, self.tree.pool.attachment().client())
     }
 }

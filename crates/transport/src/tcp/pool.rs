@@ -78,11 +78,12 @@ impl TcpPool {
     /// A new client of this compute node, for the calling thread. The clients of a thread share its connections, which
     /// are made when they are first used.
     pub fn client(&self) -> Client<TcpFabric> {
-        Client::new(TcpFabric {
-            line: self.0.line(),
-            pool: Arc::clone(&self.0),
-            failed: Complaint::default(),
-        })
+        Client::new(self.fabric())
+    }
+
+    /// What a client of this compute node posts on.
+    pub fn fabric(&self) -> TcpFabric {
+        TcpFabric { line: self.0.line(), pool: Arc::clone(&self.0), failed: Complaint::default() }
     }
 
     /// Leaves the pool before the last handle is dropped: the identity ends at every memory node, and every later post
