@@ -9,6 +9,7 @@ use super::link::{Link, News};
 use super::post::{Cargo, Cursor, Post, Verbs, Waits};
 use super::reach::Reach;
 use super::wire::{Code, Control, Frame, Kind, Malformed, put_words};
+use crate::runtime::note_answer;
 use crate::shm::monotonic_nanoseconds;
 use farwood_fabric::{ClientId, Doorbell, FabricError, NodeId};
 use slab::Slab;
@@ -388,6 +389,7 @@ impl Future for Submission<'_> {
         let post = state.posts.remove(key);
         state.awaited -= 1;
         self.key = None;
+        note_answer();
         Poll::Ready(post.error.map_or(Ok(post.cargo), Err))
     }
 }
