@@ -383,6 +383,10 @@ impl Future for Submission<'_> {
             }
         }
         if state.posts[key].nodes_left > 0 {
+            if state.polls == 0 {
+                // The memory node may want this very processor.
+                std::thread::yield_now();
+            }
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
