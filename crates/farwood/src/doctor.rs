@@ -215,7 +215,7 @@ fn pool_report(files: PoolFiles) -> PoolReport {
 
 fn report_of(url: String, segments: Vec<Segment>) -> PoolReport {
     let state = Pool::open(&url).and_then(|pool| pool.stats());
-    PoolReport { segments, state, url }
+    PoolReport { url, segments, state }
 }
 
 fn space(path: &Path) -> Result<Space> {

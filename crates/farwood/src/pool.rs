@@ -196,8 +196,8 @@ impl Pool {
     /// line of the file that `FARWOOD_TOKEN_FILE` names.
     ///
     /// # Errors
-    /// [`Error::Pool`], [`Error::Tcp`]: there is none, it is another program's or another version's, or all client slots
-    /// are taken.
+    /// [`Error::Pool`], [`Error::Tcp`]: there is none, it is another program's or another version's, or all client
+    /// slots are taken.
     pub fn open<U>(url: U) -> Result<Self>
     where
         U: TryInto<Url>,

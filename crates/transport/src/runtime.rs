@@ -1,8 +1,8 @@
 //! Running clients' futures on the threads of real machines.
 //!
-//! Shared memory completes posts at once; what waits is a lock's queue, a pause before a retry, an empty message queue.
-//! So a future is polled on the spot, and only what stays pending costs a waker. A post over TCP is waited for by looking
-//! again and again: for some microseconds without giving way, then giving way, and after milliseconds with naps.
+//! Shared memory completes posts at once; what waits is a lock's queue, a pause before a retry, an empty message
+//! queue. So a future is polled on the spot, and only what stays pending costs a waker. A post over TCP is waited for
+//! by looking again and again, giving way in between, and after milliseconds with naps.
 
 use std::cell::Cell;
 use std::future::Future;

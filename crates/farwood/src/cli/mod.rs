@@ -49,9 +49,9 @@ Exit codes:
    9  busy: in use, or a lock is held
   10  another error of the operating system
 
-Pools are URLs: shm://NAME in this machine's shared memory, tcp://HOST:PORT,HOST:PORT where `farwood serve` runs; indexes
-have /INDEX behind it. Options can also be set by FARWOOD_<COMMAND>_<OPTION> in the environment and by `farwood.toml`, in
-this folder or in ~/.config/farwood. FARWOOD_TOKEN_FILE names the file of the token that memory nodes ask for.";
+Pools are URLs: shm://NAME in this machine's shared memory, tcp://HOST:PORT,HOST:PORT where `farwood serve` runs;
+indexes have /INDEX behind it. Options can also be set by FARWOOD_<COMMAND>_<OPTION> in the environment and by
+`farwood.toml`, in this folder or in ~/.config/farwood. FARWOOD_TOKEN_FILE names the file of the token that memory nodes ask for.";
 
 /// Tree indexes for far memory.
 #[derive(Debug, Parser)]

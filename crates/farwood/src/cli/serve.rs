@@ -24,9 +24,9 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Run a memory node: memory that compute nodes reach over TCP
 ///
-/// It holds bytes and executes READ, WRITE and atomics on them; it knows no index. SIGTERM and SIGINT end it when it has
-/// answered what it had accepted. Beyond this machine it listens only with a token, or if told that it needs none; the
-/// token goes over the wire as it is, so where others can listen, use a tunnel.
+/// It holds bytes and executes READ, WRITE and atomics on them; it knows no index. SIGTERM and SIGINT end it when it
+/// has answered what it had accepted. Beyond this machine it listens only with a token, or if told that it needs none;
+/// the token goes over the wire as it is, so where others can listen, use a tunnel.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -58,7 +58,8 @@ thread_local! {
 }
 
 impl TcpPool {
-    /// Attaches this process to a pool, as a new compute node. Where all its memory nodes are fresh, they become a pool.
+    /// Attaches this process to a pool, as a new compute node. Where all its memory nodes are fresh, they become a
+    /// pool.
     ///
     /// # Errors
     /// [`TcpError::NotThere`], [`TcpError::BadToken`], [`TcpError::Unusable`], [`TcpError::NotThisPool`];

@@ -55,7 +55,9 @@ proptest! {
     }
 
     #[test]
-    fn a_frame_cut_short_is_waited_for(verbs in prop::collection::vec(verb(), 0..4), cut in any::<prop::sample::Index>()) {
+    fn a_frame_cut_short_is_waited_for(
+        verbs in prop::collection::vec(verb(), 0..4), cut in any::<prop::sample::Index>(),
+    ) {
         let bytes = encoded(&verbs, 1);
         let cut = cut.index(bytes.len());
         prop_assert!(matches!(Frame::first(&bytes[..cut]), Ok(None)));
@@ -94,7 +96,8 @@ proptest! {
 
     #[test]
     fn arbitrary_bodies_are_read_or_refused(
-        kind in 1..=9_u8, count: u16, body in prop::collection::vec(any::<u8>(), 0..30).prop_map(|words| words.repeat(8)),
+        kind in 1..=9_u8, count: u16,
+        body in prop::collection::vec(any::<u8>(), 0..30).prop_map(|words| words.repeat(8)),
     ) {
         let kind = Kind::from_byte(kind).unwrap();
         let mut bytes = Vec::new();
