@@ -3,10 +3,13 @@
 //! One chart compares records (Farwood and its peers, or several variants) per kind of operation: throughput
 //! above, latency below (a bar up to p50, a line up to p99). The same scene is written as SVG or drawn as PNG.
 
+mod comparison;
 mod font;
 mod png;
 mod scene;
 mod svg;
+
+pub(crate) use comparison::{ChartBar, ChartPanel, comparison_png, comparison_svg};
 
 use crate::record::{Measured, Record};
 use crate::table::{grouped, microseconds, rate};
@@ -104,11 +107,12 @@ impl<'a> Plot<'a> {
             name => format!("{name} {}", first.theta),
         };
         let subtitle = format!(
-            "{} keys of {} B, values of {} B, {skew}; {} processes, {} clients; {} s on {}",
+            "{} keys of {} B, values of {} B, {skew}; {} {}, {} clients; {} s on {}",
             grouped(first.keys),
             first.key_bytes,
             first.value_bytes,
             first.compute_nodes,
+            if first.nic.is_some() { "compute nodes" } else { "processes" },
             first.clients,
             rounded_seconds(first.seconds),
             first.machine,

@@ -55,6 +55,12 @@ pub enum Error {
     /// The pool failed.
     #[error(transparent)]
     Pool(#[from] farwood_transport::shm::ShmError),
+    /// The laboratory cannot be as it was described.
+    #[error(transparent)]
+    World(#[from] farwood_sim::WorldError),
+    /// A run in the laboratory stands still.
+    #[error("the laboratory: {0}")]
+    Stuck(#[from] farwood_sim::Stuck),
     /// A process of the run failed or died.
     #[error("compute node {compute_node}: {problem}")]
     Worker {

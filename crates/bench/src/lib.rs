@@ -5,7 +5,7 @@
 //! - what is asked: [`keys`], [`values`], [`distribution`], [`workload`];
 //! - how it is asked: [`run`], in real processes; [`tour`], with every answer checked against a model;
 //! - what was measured: [`measure`], [`record`], [`machine`];
-//! - how people see it: [`table`], [`chart`], [`page`];
+//! - how people see it: [`table`], [`chart`], [`page`]; [`figures`], the papers' made again in the laboratory;
 //! - what Farwood is compared with: `peers` (cargo feature `peers`).
 //!
 //! Everything here is deterministic given a seed, prints nothing, and returns records and strings.
@@ -18,9 +18,11 @@ pub mod chart;
 mod clock;
 pub mod distribution;
 pub mod error;
+pub mod figures;
 pub mod keys;
 pub mod machine;
 pub mod measure;
+mod micro;
 pub mod page;
 #[cfg(feature = "peers")]
 pub mod peers;

@@ -28,6 +28,12 @@ pub struct Record {
     pub consistency: Option<String>,
     /// The fabric, for example `shm`; of a peer, how its clients share it (`processes`, `threads`).
     pub fabric: String,
+    /// The laboratory's card.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nic: Option<String>,
+    /// In the laboratory: whether memory node i and compute node i are one machine with one NIC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub colocate: Option<bool>,
     /// The workload by name.
     pub workload: String,
     /// The distribution by name.
@@ -77,6 +83,9 @@ pub struct Record {
     /// Bytes in use at all memory nodes at the end; of a peer, of its store where it can tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_node_bytes: Option<u64>,
+    /// Verbs that the laboratory simulated in a second of real time, while it measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated_verbs_per_second: Option<f64>,
     /// The same by kind of operation.
     #[serde(default)]
     pub by_operation: ByOperation,

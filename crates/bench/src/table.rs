@@ -54,13 +54,16 @@ fn title(record: &Record) -> String {
         "uniform" => "uniform".to_owned(),
         name => format!("{name} {}", record.theta),
     };
-    let mut title = format!("{} on {}, {}, {skew}", record.label(), record.fabric, record.workload);
+    let fabric =
+        record.nic.as_ref().map_or_else(|| record.fabric.clone(), |nic| format!("{} {nic}", record.fabric));
+    let mut title = format!("{} on {fabric}, {}, {skew}", record.label(), record.workload);
     let _ = write!(title, ", {} keys of {} B", grouped(record.keys), record.key_bytes);
     let _ = write!(title, ", values of {} B", record.value_bytes);
     if let Some(memory_nodes) = record.memory_nodes {
         let _ = write!(title, ", {}", counted(memory_nodes, "memory node"));
     }
-    let _ = write!(title, ", {}", counted(record.compute_nodes, "process"));
+    let compute_node = if record.nic.is_some() { "compute node" } else { "process" };
+    let _ = write!(title, ", {}", counted(record.compute_nodes, compute_node));
     let _ = write!(title, ", {}", counted(record.clients, "client"));
     title
 }
@@ -77,6 +80,9 @@ fn notes(record: &Record) -> String {
     }
     if let Some(used) = record.memory_node_bytes {
         notes.push(format!("memory nodes: {}", bytes(used)));
+    }
+    if let Some(verbs) = record.simulated_verbs_per_second {
+        notes.push(format!("simulated: {} verbs per second", rate(verbs / 1e6)));
     }
     if let Some(ratio) = record.ratio {
         notes.push(format!("{ratio:.2} times the first peer"));

@@ -255,6 +255,7 @@ fn what_cannot_be_is_refused_with_a_remedy() {
     let refused = [
         ("--index btree", "--index", "sherman"),
         ("--index smart", "not built yet", "sherman"),
+        ("--fabric rdma", "--fabric: rdma is not built yet", "sim"),
         ("--fabric tcp", "--fabric: tcp is not built yet", "shm"),
         ("--fabric carrier", "no such fabric", "shm"),
         ("--variant best", "no variant 'best'", "+hierarchical"),

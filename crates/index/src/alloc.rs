@@ -5,6 +5,7 @@
 //! leaves, and taken up by the next that allocates for the same index.
 
 use crate::error::IndexError;
+use crate::marks;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
 use farwood_fabric::{Client, Fabric, FabricError, NodeId, Remote};
 use std::sync::{Mutex, PoisonError};
@@ -27,6 +28,8 @@ struct State {
     next_node: Option<u16>,
     /// Chunks that were taken into use, oldest first.
     taken: Vec<Chunk>,
+    /// Objects that were handed out and not given back.
+    out: u64,
 }
 
 /// What an allocator had at some moment; see [`Allocator::mark`].
@@ -34,6 +37,7 @@ struct State {
 pub struct Mark {
     chunk: Option<(Chunk, u64)>,
     taken: usize,
+    out: u64,
 }
 
 impl Allocator {
@@ -57,6 +61,7 @@ impl Allocator {
             }
             let (chunk, used) = self.take_chunk(client).await?;
             if let Some((chunk, used)) = self.install(chunk, used) {
+                client.fabric().mark(marks::CHUNK_SPARE);
                 // Another client of this compute node was faster: its chunk is used up first.
                 chunks::leave_rest(client, chunk, self.entry, used).await?;
             }
@@ -79,6 +84,7 @@ impl Allocator {
     fn carve<T: ?Sized>(&self) -> Option<Remote<T>> {
         let mut state = self.state();
         if let Some(spare) = state.spare.pop() {
+            state.out += 1;
             return Remote::from_word(spare);
         }
         let (chunk, used) = state.chunk.as_mut()?;
@@ -87,13 +93,19 @@ impl Allocator {
         }
         let object = chunk.start().part(*used);
         *used += self.object_bytes;
+        state.out += 1;
         Some(object)
+    }
+
+    /// Objects that were allocated and not given back.
+    pub fn allocated(&self) -> u64 {
+        self.state().out
     }
 
     /// Remembers where the allocator is, for [`roll_back`](Self::roll_back).
     pub fn mark(&self) -> Mark {
         let state = self.state();
-        Mark { chunk: state.chunk, taken: state.taken.len() }
+        Mark { chunk: state.chunk, taken: state.taken.len(), out: state.out }
     }
 
     /// Gives back all that was allocated since `mark`. None of it is linked, and nobody else has allocated.
@@ -101,7 +113,7 @@ impl Allocator {
     pub async fn roll_back<F: Fabric>(&self, client: &Client<F>, mark: Mark) -> Result<(), IndexError> {
         let since = {
             let mut state = self.state();
-            state.chunk = mark.chunk;
+            (state.chunk, state.out) = (mark.chunk, mark.out);
             state.taken.split_off(mark.taken)
         };
         for chunk in since {
@@ -112,7 +124,9 @@ impl Allocator {
 
     /// Takes back an object that was never linked, so that no pointer to it exists.
     pub fn unlinked<T: ?Sized>(&self, object: Remote<T>) {
-        self.state().spare.push(object.word());
+        let mut state = self.state();
+        state.spare.push(object.word());
+        state.out -= 1;
     }
 
     async fn take_chunk<F: Fabric>(&self, client: &Client<F>) -> Result<(Chunk, u64), IndexError> {

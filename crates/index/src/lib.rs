@@ -7,7 +7,11 @@ pub mod consistency;
 mod error;
 mod key;
 pub mod lock;
+mod marks;
 pub mod retry;
+#[doc(hidden)]
+pub mod sabotage;
 pub mod sherman;
 
 pub use error::IndexError;
+pub use marks::MARKS;

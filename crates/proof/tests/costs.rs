@@ -214,3 +214,10 @@ fn the_costs_that_the_paper_gives() {
     assert!(update.bytes_written <= 32, "{update:?}");
     assert_eq!(handed_over.map(|costs| costs.round_trips), Some(2));
 }
+
+#[test]
+fn lock_and_read_in_one_doorbell_save_a_round_trip() {
+    let bench = Bench::new(Config { options: Variant::LockRead.options(), ..Config::default() });
+    let update = bench.put(5, 0);
+    assert_eq!((update.round_trips, update.reads, update.cas, update.writes), (2, 1, 1, 2));
+}

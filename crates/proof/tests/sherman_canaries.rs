@@ -5,7 +5,7 @@ use farwood_fabric::Capabilities;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
 use farwood_index::sherman::Variant;
-use farwood_proof::seeds::{Case, Fabric, outcome};
+use farwood_proof::seeds::loopback::{Case, Fabric, outcome};
 use farwood_testkit::loopback::{Bug, Copying, Faults};
 
 /// Seeds within which every fault must be noticed.
@@ -33,8 +33,8 @@ fn report(name: &str, noticed: Option<&(u64, String)>) {
 /// A run on shared memory of one variant, with 64-bit locks and version pairs.
 fn plain(seed: u64, variant: Variant) -> Case {
     let mut case = Case::on(seed, Fabric::SharedMemory);
-    case.config.options = variant.options();
-    case.config.consistency = Some(Consistency::Versions);
+    case.plan.config.options = variant.options();
+    case.plan.config.consistency = Some(Consistency::Versions);
     case.settings.faults.atomic_swallows = false;
     case
 }
@@ -55,8 +55,8 @@ fn buggy(seed: u64, variant: Variant, bug: Bug) -> Case {
 fn version_pairs_where_reads_overtake() {
     caught("reads overtake", |seed| {
         let mut case = Case::on(seed, Fabric::Overtaking);
-        case.config.options = Variant::Sherman.options();
-        case.config.consistency = Some(Consistency::Versions);
+        case.plan.config.options = Variant::Sherman.options();
+        case.plan.config.consistency = Some(Consistency::Versions);
         let promises = Capabilities { version_pair_bytes_max: usize::MAX, ..case.settings.promises };
         case.settings.promises = promises;
         case
@@ -92,7 +92,7 @@ fn roots_that_two_can_replace() {
     caught("the loser replaces the root", |seed| {
         let mut case = Case::growing(seed);
         // A lock survives this bug: its holder's WRITE frees it, whoever it names.
-        case.config.options = Variant::Sherman.options();
+        case.plan.config.options = Variant::Sherman.options();
         case.settings.bug = Some(Bug::CasAlwaysSwaps);
         case
     });
@@ -103,7 +103,7 @@ fn locks_that_do_not_come_free() {
     caught("FAA saturates", |seed| buggy(seed, Variant::Fg, Bug::AddSaturates));
     caught("masks are ignored", |seed| {
         let mut case = buggy(seed, Variant::Sherman, Bug::MaskIgnored);
-        case.config.options.lock.width = LockWidth::Packed;
+        case.plan.config.options.lock.width = LockWidth::Packed;
         case
     });
 }
@@ -113,7 +113,7 @@ fn bytes_that_are_not_what_was_written() {
     caught("reads are short", |seed| buggy(seed, Variant::Sherman, Bug::ReadShort));
     caught("neighbours are spoiled", |seed| {
         let mut case = buggy(seed, Variant::Sherman, Bug::NeighbourSpoiled);
-        case.config.sizes.key_bytes = 13;
+        case.plan.config.sizes.key_bytes = 13;
         case
     });
 }

@@ -3,46 +3,16 @@
 //!
 //! `FARWOOD_SEEDS=5000` runs more seeds, `FARWOOD_SEEDS=17..18` that one; a failure names the command.
 
-use farwood_proof::seeds::{Case, Coverage, outcome};
+use farwood_index::sherman::options::LockRead;
+use farwood_proof::seeds::loopback::{Case, outcome};
+use farwood_proof::seeds::{Coverage, many};
 use std::ops::Range;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
-/// The seeds that were asked for, or the first `count`.
-fn seeds(count: u64) -> Range<u64> {
-    let Ok(asked) = std::env::var("FARWOOD_SEEDS") else { return 0..count };
-    let number = |text: &str| text.parse().expect("FARWOOD_SEEDS is a count or a range like 17..18");
-    match asked.split_once("..") {
-        Some((from, to)) => number(from)..number(to),
-        None => 0..number(&asked),
-    }
-}
-
-/// Runs seeds on all processors; panics with the first that fails.
+/// Runs seeds; panics with the first that fails.
 fn run_seeds(test: &str, seeds: Range<u64>, case: impl Fn(u64) -> Case + Sync) -> Coverage {
-    let (next, failed) = (AtomicU64::new(seeds.start), AtomicU64::new(u64::MAX));
-    let (total, failure) = (Mutex::new(Coverage::default()), Mutex::new(None));
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while failed.load(Relaxed) == u64::MAX {
-                    let seed = next.fetch_add(1, Relaxed);
-                    if seed >= seeds.end {
-                        break;
-                    }
-                    match outcome(&case(seed)) {
-                        Ok(coverage) => total.lock().unwrap().add(&coverage),
-                        Err(what) => {
-                            failed.store(seed, Relaxed);
-                            failure.lock().unwrap().get_or_insert((seed, what));
-                        }
-                    }
-                }
-            });
-        }
-    });
-    if let Some((seed, what)) = failure.into_inner().unwrap() {
+    let (coverage, _, failed) = many::run(seeds, Duration::MAX, |seed| outcome(&case(seed)));
+    if let Some((seed, what)) = failed {
         panic!(
             "seed {seed}: {what}\n{:?}\nagain: FARWOOD_SEEDS={seed}..{} cargo test -p farwood-proof --test \
              sherman_seeds {test}",
@@ -50,7 +20,7 @@ fn run_seeds(test: &str, seeds: Range<u64>, case: impl Fn(u64) -> Case + Sync) -
             seed + 1
         );
     }
-    total.into_inner().unwrap()
+    coverage
 }
 
 #[expect(clippy::print_stdout, reason = "what was covered is for people who run more seeds")]
@@ -60,7 +30,7 @@ fn report(test: &str, coverage: &Coverage) {
 
 #[test]
 fn every_answer_is_explained() {
-    let asked = seeds(SEEDS);
+    let asked = many::asked(SEEDS);
     let whole = asked.end - asked.start >= SEEDS;
     let coverage = run_seeds("every_answer_is_explained", asked, Case::of);
     report("every_answer_is_explained", &coverage);
@@ -81,10 +51,23 @@ fn every_answer_is_explained() {
     }
 }
 
+/// Lock and READ share a doorbell, in every variant.
+#[test]
+fn a_lock_brings_its_node() {
+    let case = |seed| {
+        let mut case = Case::of(seed);
+        case.plan.config.options.lock_read = LockRead::Together;
+        case
+    };
+    let coverage = run_seeds("a_lock_brings_its_node", many::asked(SEEDS), case);
+    report("a_lock_brings_its_node", &coverage);
+    assert!(coverage.costs.lock > 0 || coverage.runs < SEEDS, "{coverage:?}");
+}
+
 /// Trees grow from nothing while clients that are to make the next root are kept from running.
 #[test]
 fn growing_trees_lose_no_root() {
-    let asked = seeds(SEEDS * 2);
+    let asked = many::asked(SEEDS * 2);
     let whole = asked.end - asked.start >= SEEDS * 2;
     let coverage = run_seeds("growing_trees_lose_no_root", asked, Case::growing);
     report("growing_trees_lose_no_root", &coverage);
@@ -97,7 +80,7 @@ fn growing_trees_lose_no_root() {
 /// knows.
 #[test]
 fn dropped_operations_harm_nobody() {
-    let asked = seeds(SEEDS / 2);
+    let asked = many::asked(SEEDS / 2);
     let whole = asked.end - asked.start >= SEEDS / 2;
     let coverage = run_seeds("dropped_operations_harm_nobody", asked, Case::with_drops);
     report("dropped_operations_harm_nobody", &coverage);

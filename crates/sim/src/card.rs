@@ -46,6 +46,8 @@ pub struct Cpu {
     pub post_ns: f64,
     /// Each further request of the same post.
     pub chained_post_ns: f64,
+    /// A WRITE, besides: its bytes are copied into the request.
+    pub payload_ns: f64,
     /// A polled completion.
     pub poll_ns: f64,
     /// An index operation, besides posts and polls; charged by whoever drives the operations.
@@ -259,10 +261,11 @@ impl Card {
         ]
     }
 
-    fn times(&self) -> [(&'static str, f64); 20] {
+    fn times(&self) -> [(&'static str, f64); 21] {
         [
             ("cpu.post_ns", self.cpu.post_ns),
             ("cpu.chained_post_ns", self.cpu.chained_post_ns),
+            ("cpu.payload_ns", self.cpu.payload_ns),
             ("cpu.poll_ns", self.cpu.poll_ns),
             ("cpu.operation_ns", self.cpu.operation_ns),
             ("cpu.hand_over_ns", self.cpu.hand_over_ns),

@@ -27,10 +27,15 @@ impl Woken {
         self.any.store(true, Ordering::Relaxed);
     }
 
+    #[inline]
+    fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
     /// Exchanges the tasks for an empty list; `false`: there are none.
     #[inline]
     fn take(&self, empty: &mut Vec<Key>) -> bool {
-        if !self.any.load(Ordering::Relaxed) {
+        if !self.any() {
             return false;
         }
         self.any.store(false, Ordering::Relaxed);
@@ -68,6 +73,25 @@ struct Task<'env> {
 pub struct Seat {
     pub(crate) thread: Key,
     pub(crate) compute: usize,
+}
+
+impl Seat {
+    /// Number of the compute node.
+    pub fn compute_node(&self) -> usize {
+        self.compute
+    }
+}
+
+/// What a crew has to do next.
+enum Next {
+    /// Nothing will ever happen.
+    None,
+    /// Nothing before the time is up.
+    Later,
+    /// A thread's turn has come.
+    Thread(Key),
+    /// Somebody was woken, or fell; it costs so much to wake a client.
+    Woken(f64),
 }
 
 /// How a run ended.
@@ -152,40 +176,38 @@ impl<'env> Crew<'env> {
         self.call(0.0, None);
         self.run_idle();
         while self.live > 0 {
-            let next = self.device.borrow().queue.next_time();
-            match next {
-                None => return Ended::Stuck(self.live),
-                Some(next) if next > time => return Ended::Time,
-                Some(_) => self.step(),
+            match self.next_that_matters(time) {
+                Next::None => return Ended::Stuck(self.live),
+                Next::Later => return Ended::Time,
+                Next::Thread(thread) => self.next_of(thread),
+                Next::Woken(cost) => self.call(cost, None),
             }
+            self.run_idle();
+            self.bury();
         }
         Ended::Done
     }
 
-    /// Lets the next event happen, and whoever it wakes run.
-    fn step(&mut self) {
-        let event = self.device.borrow_mut().queue.pop();
-        match event {
-            None => {}
-            Some(Event::Thread(thread)) => self.next_of(thread),
-            Some(event) => {
-                let wake_cost = {
-                    let mut device = self.device.borrow_mut();
-                    device.happen(event);
-                    match event {
-                        Event::Timer(_) | Event::Slice(..) => 0.0,
-                        _ => device.card.cpu.poll_ns,
-                    }
-                };
-                self.call(wake_cost, None);
+    /// Lets events happen until a thread is to run, or somebody was woken.
+    fn next_that_matters(&self, time: u64) -> Next {
+        let device = &mut *self.device.borrow_mut();
+        loop {
+            let event = match device.queue.pop(time) {
+                Ok(Event::Thread(thread)) => return Next::Thread(thread),
+                Ok(event) => event,
+                Err(more) => return if more { Next::Later } else { Next::None },
+            };
+            device.happen(event);
+            if self.woken.any() || !device.fallen.is_empty() {
+                let polls = !matches!(event, Event::Timer(_) | Event::Slice(..));
+                return Next::Woken(if polls { device.card.cpu.poll_ns } else { 0.0 });
             }
         }
-        self.run_idle();
-        self.bury();
     }
 
-    /// Calls whoever was woken: at once where the thread is idle, else in its turn.
-    fn call(&mut self, cost: f64, by: Option<Key>) {
+    /// Calls whoever was woken: at once where the thread is idle, else in its turn. `by` is the task that woke them,
+    /// and when its thread had done that: what it spent before passes first.
+    fn call(&mut self, cost: f64, by: Option<(Key, u64)>) {
         let mut woken = std::mem::take(&mut self.spare);
         if !self.woken.take(&mut woken) {
             self.spare = woken;
@@ -200,20 +222,21 @@ impl<'env> Crew<'env> {
             let cost = match by {
                 _ if observer => 0.0,
                 None => cost,
-                Some(by) if by == task => device.card.cpu.yield_ns,
+                Some((by, _)) if by == task => device.card.cpu.yield_ns,
                 Some(_) => device.card.cpu.hand_over_ns,
             };
             self.tasks[task as usize].ready = true;
             let now = device.queue.now;
+            let time = by.map_or(now, |(_, done)| done.max(now));
             let calling = &mut device.threads[thread as usize];
             calling.ready.push_back((task, cost as u64));
             if std::mem::replace(&mut calling.called, true) {
                 continue;
             }
-            if calling.busy_until <= now {
+            if calling.busy_until <= now && time == now {
                 self.at_once.push_back(thread);
             } else {
-                let time = calling.busy_until;
+                let time = calling.busy_until.max(time);
                 device.queue.at(time, Event::Thread(thread));
             }
         }
@@ -249,7 +272,8 @@ impl<'env> Crew<'env> {
             self.poll(task);
         }
         let mut device = self.device.borrow_mut();
-        if let Some(cursor) = device.cursor.take() {
+        let done = device.cursor.take();
+        if let Some(cursor) = done {
             let running = &mut device.threads[thread as usize];
             running.busy_until = running.busy_until.max(cursor);
         }
@@ -261,7 +285,7 @@ impl<'env> Crew<'env> {
         }
         drop(device);
         if let Some((task, _)) = next {
-            self.call(0.0, Some(task));
+            self.call(0.0, Some((task, done.unwrap_or(0))));
         }
     }
 
@@ -277,6 +301,9 @@ impl<'env> Crew<'env> {
 
     /// Drops the work of compute nodes that have crashed.
     fn bury(&mut self) {
+        if self.device.borrow().fallen.is_empty() {
+            return;
+        }
         let fallen = std::mem::take(&mut self.device.borrow_mut().fallen);
         for node in fallen {
             for task in &mut self.tasks {

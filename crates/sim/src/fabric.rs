@@ -1,7 +1,7 @@
 //! The fabric that an index sees.
 
 use crate::crew::Seat;
-use crate::device::Device;
+use crate::device::{Connection, Counts, Device};
 use crate::queue::{Event, Key};
 use crate::world::Stay;
 use farwood_fabric::{
@@ -25,7 +25,7 @@ pub struct SimFabric {
     /// Outside of time: every post is done at once.
     pub(crate) at_once: bool,
     /// Ends its compute node's time in the pool when the last client is gone.
-    #[expect(dead_code, reason = "it is dropped, and that is all")]
+    #[expect(dead_code, reason = "it is there to be dropped")]
     pub(crate) stay: Option<Rc<Stay>>,
 }
 
@@ -42,11 +42,48 @@ impl SimFabric {
         device.spend(operation);
     }
 
+    /// What the device has executed of what the client asked for, its verbs for revoking others not counted; doorbells
+    /// are not told apart.
+    pub fn executed(&self) -> Counts {
+        let device = self.device.borrow();
+        let Connection { counts, aside, .. } = &device.connections[self.client as usize];
+        Counts {
+            reads: counts.reads - aside.reads,
+            cas: counts.cas - aside.cas,
+            bytes_read: counts.bytes_read - aside.bytes_read,
+            ..*counts
+        }
+    }
+
     /// Where the client runs.
     pub fn seat(&self) -> Seat {
         let device = self.device.borrow();
         let connection = &device.connections[self.client as usize];
         Seat { thread: connection.thread, compute: connection.compute }
+    }
+}
+
+impl SimFabric {
+    async fn revoke_by(&self, table: &Client<&Self>, client: ClientId) -> Result<Revocation, FabricError> {
+        if !client_table::look(table, client.slot).await?.is(client) {
+            return Ok(Revocation::Gone);
+        }
+        {
+            let mut device = self.device.borrow_mut();
+            let dead = device.compute.iter().position(|node| node.identity == client && node.crashed);
+            let Some(dead) = dead else { return Ok(Revocation::Alive) };
+            let reached = (0..device.shape.nodes)
+                .all(|node| device.unreachable_until(self.client, NodeId(node)).is_none());
+            if !reached {
+                return Ok(Revocation::Alive);
+            }
+            device.compute[dead].revoked = true;
+        }
+        // The confirmations of all memory nodes take a round trip, in which transfers that had begun come to an end.
+        let round_trip = 2 * self.device.borrow().card.wire.one_way_ns as u64;
+        self.sleep(round_trip + CONFIRM_NS).await;
+        client_table::expire(table, client).await?;
+        Ok(Revocation::Gone)
     }
 }
 
@@ -120,25 +157,9 @@ impl Fabric for SimFabric {
     /// confirms it. A memory node that cannot be reached cannot confirm.
     async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
         let table = Client::new(self);
-        if !client_table::look(&table, client.slot).await?.is(client) {
-            return Ok(Revocation::Gone);
-        }
-        {
-            let mut device = self.device.borrow_mut();
-            let dead = device.compute.iter().position(|node| node.identity == client && node.crashed);
-            let Some(dead) = dead else { return Ok(Revocation::Alive) };
-            let reached = (0..device.shape.nodes)
-                .all(|node| device.unreachable_until(self.client, NodeId(node)).is_none());
-            if !reached {
-                return Ok(Revocation::Alive);
-            }
-            device.compute[dead].revoked = true;
-        }
-        // The confirmations of all memory nodes take a round trip, in which transfers that had begun come to an end.
-        let way = self.device.borrow().card.wire.one_way_ns as u64;
-        self.sleep(2 * way + CONFIRM_NS).await;
-        client_table::expire(&table, client).await?;
-        Ok(Revocation::Gone)
+        let revoked = self.revoke_by(&table, client).await;
+        self.device.borrow_mut().connections[self.client as usize].aside += table.take_costs();
+        revoked
     }
 
     fn provision(&self, _: Address, _: u64) -> impl Future<Output = Result<(), FabricError>> {

@@ -5,6 +5,18 @@
 
 use farwood_fabric::NodeId;
 
+/// How long a card sends a request again before it gives up, nanoseconds. [Common knowledge: some milliseconds.]
+pub const RETRY_NS: u64 = 4_000_000;
+
+/// A fault that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Happened {
+    /// When, nanoseconds.
+    pub time: u64,
+    /// What.
+    pub fault: Fault,
+}
+
 /// A rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {

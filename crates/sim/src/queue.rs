@@ -80,6 +80,7 @@ struct Slot {
 }
 
 const NONE: u32 = u32::MAX;
+const NEVER: u64 = u64::MAX;
 
 /// The queue, and the time.
 ///
@@ -95,6 +96,8 @@ pub(crate) struct Queue {
     used: [u64; WORDS],
     near: usize,
     far: BinaryHeap<Far>,
+    /// The time of the first of them.
+    next_far: u64,
     /// Lines by time, number of the verb, and number of the line.
     lines: BTreeMap<(u64, u64, u32), Key>,
     added: u64,
@@ -110,6 +113,7 @@ impl Default for Queue {
             used: [0; WORDS],
             near: 0,
             far: BinaryHeap::new(),
+            next_far: NEVER,
             lines: BTreeMap::new(),
             added: 0,
             now: 0,
@@ -127,6 +131,7 @@ impl Queue {
         } else {
             self.added += 1;
             self.far.push(Far { time, added: self.added, event });
+            self.next_far = self.next_far.min(time);
         }
     }
 
@@ -176,30 +181,22 @@ impl Queue {
         Some(self.now + (slot + SPAN as usize - start) as u64 % SPAN)
     }
 
-    /// When the next event is.
+    /// The next event, if it is not after `end`; time passes. `Err(true)`: there are only later ones; `Err(false)`:
+    /// there are none.
     #[inline]
-    pub(crate) fn next_time(&self) -> Option<u64> {
+    pub(crate) fn pop(&mut self, end: u64) -> Result<Event, bool> {
         let other = self.next_other();
-        let line = self.lines.first_key_value().map(|(&(time, ..), _)| time);
-        match (line, other) {
-            (Some(line), Some(other)) => Some(line.min(other)),
-            (line, other) => line.or(other),
-        }
-    }
-
-    /// The next event; time passes.
-    #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Event> {
-        let other = self.next_other();
-        if let Some((&(time, number, line), &verb)) = self.lines.first_key_value()
-            && other.is_none_or(|other| time <= other)
+        if !self.lines.is_empty()
+            && let Some(line) = self.pop_line(end, other)
         {
-            self.pass(time);
-            self.lines.remove(&(time, number, line));
-            return Some(Event::Line(verb, line));
+            return line;
         }
-        self.pass(other?);
-        let at = (self.now % SPAN) as usize;
+        let time = other.ok_or(false)?;
+        if time > end {
+            return Err(true);
+        }
+        self.pass(time);
+        let at = (time % SPAN) as usize;
         let slot = &mut self.wheel[at];
         let number = slot.first;
         let link = &mut self.links[number as usize];
@@ -209,15 +206,30 @@ impl Queue {
         if slot.first == NONE {
             self.used[at / 64] &= !(1 << (at % 64));
         }
-        Some(link.0)
+        Ok(link.0)
+    }
+
+    /// The next line, unless another event comes before it.
+    fn pop_line(&mut self, end: u64, other: Option<u64>) -> Option<Result<Event, bool>> {
+        let (&(time, number, line), &verb) = self.lines.first_key_value()?;
+        if other.is_some_and(|other| other < time) {
+            return None;
+        }
+        if time > end {
+            return Some(Err(true));
+        }
+        self.pass(time);
+        self.lines.remove(&(time, number, line));
+        Some(Ok(Event::Line(verb, line)))
     }
 
     /// Time passes; what comes near comes into the wheel.
     #[inline]
     fn pass(&mut self, time: u64) {
         self.now = time;
-        while self.far.peek().is_some_and(|far| far.time - time < SPAN) {
+        while self.next_far - time < SPAN {
             let Some(far) = self.far.pop() else { return };
+            self.next_far = self.far.peek().map_or(NEVER, |far| far.time);
             self.put(far.time, far.event);
         }
     }
@@ -235,7 +247,8 @@ mod tests {
         queue.at(5, Event::Arrive(3));
         queue.line_at(5, 9, 7, 0);
         queue.line_at(5, 8, 6, 0);
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop().map(|event| (queue.now, event))).collect();
+        let order: Vec<_> =
+            std::iter::from_fn(|| queue.pop(NEVER).ok().map(|event| (queue.now, event))).collect();
         let expected = [
             (3, Event::Post(2)),
             (5, Event::Line(6, 0)),
@@ -263,7 +276,7 @@ mod tests {
                 number += 1;
             }
             for _ in 0..if round < 1_000 { 1 } else { 5 } {
-                if let Some(Event::Post(number)) = queue.pop() {
+                if let Ok(Event::Post(number)) = queue.pop(NEVER) {
                     happened.push((queue.now, number));
                 }
             }

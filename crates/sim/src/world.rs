@@ -4,7 +4,7 @@ use crate::card::Card;
 use crate::crew::{Crew, Ended};
 use crate::device::{ComputeNode, Connection, Counts, Device, MemoryNode, Nic};
 use crate::fabric::SimFabric;
-use crate::fault::{Met, Rule};
+use crate::fault::{Happened, Met, Rule};
 use crate::queue::{Key, Queue};
 use crate::random::Stream;
 use crate::server::SimServer;
@@ -17,7 +17,7 @@ use crate::stations::server::Cores;
 use crate::stations::units::Unit;
 use crate::trace::{Trace, Tracing};
 use farwood_fabric::superblock::HEADER_OFFSET;
-use farwood_fabric::{Capabilities, Client, ClientId, NodeId, PoolShape, client_table};
+use farwood_fabric::{Capabilities, Client, ClientId, Costs, NodeId, PoolShape, client_table};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -64,6 +64,9 @@ pub struct WorldSpec {
     pub promised: Capabilities,
     /// What the device keeps: less than it promises, to see that somebody notices.
     pub kept: Capabilities,
+    /// Up to how many times as long as the card says a transfer over PCIe takes: it is drawn for each. 1 outside of
+    /// tests; where transfers differ in speed, one overtakes another in their middle.
+    pub stretch: u64,
     /// Every line of every transfer is an event.
     pub exhaustive: bool,
     /// What is written down.
@@ -88,6 +91,7 @@ impl WorldSpec {
             nics: 1,
             promised: CAPABILITIES,
             kept: CAPABILITIES,
+            stretch: 1,
             exhaustive: false,
             tracing: Tracing::Off,
             rules: Vec::new(),
@@ -233,7 +237,14 @@ impl World {
         let first_queue = device.queues.len();
         let nodes = usize::from(device.shape.nodes);
         device.queues.resize_with(first_queue + nodes, Default::default);
-        device.connections.push(Connection { compute, thread, first_queue, failed: None });
+        device.connections.push(Connection {
+            compute,
+            thread,
+            first_queue,
+            failed: None,
+            counts: Counts::default(),
+            aside: Costs::default(),
+        });
         Client::new(SimFabric {
             device: Rc::clone(&self.device),
             promised: device.promised,
@@ -277,12 +288,22 @@ impl World {
 
     /// The verbs that the device has executed.
     pub fn counts(&self) -> Counts {
-        self.device.borrow().counts
+        let device = self.device.borrow();
+        let mut counts = device.counts;
+        for connection in &device.connections {
+            counts += connection.counts;
+        }
+        counts
     }
 
     /// The faults that happened.
     pub fn met(&self) -> Met {
         self.device.borrow().met
+    }
+
+    /// The faults that happened, each with its time.
+    pub fn happened(&self) -> Vec<Happened> {
+        self.device.borrow().happened.clone()
     }
 
     /// How often clients passed their marks.
@@ -308,6 +329,11 @@ impl World {
     /// Verbs that a compute node has sent.
     pub fn sent(&self, compute_node: usize) -> u64 {
         self.device.borrow().compute[compute_node].sent
+    }
+
+    /// Lets no rule happen any more. What has happened takes its course.
+    pub fn end_rules(&self) {
+        self.device.borrow_mut().rules_ended = true;
     }
 
     /// Adds a rule to those of the spec.
@@ -359,12 +385,13 @@ fn device(spec: &WorldSpec) -> Device {
         })
         .collect();
     Device {
-        costs: MessageCosts::new(&spec.card.messages),
+        costs: MessageCosts::new(&spec.card),
         card: spec.card.clone(),
         promised: spec.promised,
         kept: spec.kept,
         shape,
         exhaustive: spec.exhaustive,
+        stretch: spec.stretch,
         queue: Queue::default(),
         nics,
         memory,
@@ -380,6 +407,8 @@ fn device(spec: &WorldSpec) -> Device {
         counts: Counts::default(),
         rules: spec.rules.clone(),
         met: Met::default(),
+        rules_ended: false,
+        happened: Vec::new(),
         chance: Stream::new(spec.seed, "device"),
         marks: BTreeMap::new(),
         trace: Trace::new(spec.tracing),
@@ -394,7 +423,7 @@ fn nic(card: &Card) -> Nic {
         in_flight: InFlight::default(),
         units: vec![Unit::default(); card.units.count as usize],
         slots: Slots::new(&card.atomics),
-        bus: Bus::default(),
+        bus: Bus::new(&card.pcie),
         slowness: 1,
     }
 }

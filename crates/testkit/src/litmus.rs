@@ -100,6 +100,11 @@ pub fn server_litmus<H: ServerHarness>(harness: &H, iterations: u64) -> Report {
     order::cpu_sees_write(harness, iterations)
 }
 
+/// Runs the other program for memory nodes with servers: who polls for the last byte of a WRITE finds the others there.
+pub fn server_upward<H: ServerHarness>(harness: &H, iterations: u64) -> Report {
+    tearing::server_upward(harness, iterations)
+}
+
 /// Judges what is left of a WRITE whose writer died: `bytes` of a region that it kept filling, each WRITE with one
 /// byte. For [`Capabilities::write_survives_writer`](farwood_fabric::Capabilities::write_survives_writer); killing
 /// the writer is the caller's business.

@@ -1,6 +1,6 @@
 //! Every litmus program passes on a fabric that keeps the promise and fails on one that does not.
 
-use farwood_testkit::litmus::{Litmus, Report, expect_kept, litmus, server_litmus};
+use farwood_testkit::litmus::{Litmus, Report, expect_kept, litmus, server_litmus, server_upward};
 use farwood_testkit::loopback::{Copying, EVERYTHING, Faults, Loopback, Settings};
 
 const ITERATIONS: u64 = 3_000;
@@ -38,6 +38,8 @@ fn an_honest_fabric_keeps_every_promise() {
         assert!(report.violations == 0 && report.met > 0, "{report}");
     }
     let report = server_litmus(&loopback, ITERATIONS);
+    assert!(report.promised && report.violations == 0 && report.met > 0, "{report}");
+    let report = server_upward(&loopback, ITERATIONS);
     assert!(report.promised && report.violations == 0 && report.met > 0, "{report}");
 }
 
@@ -93,6 +95,9 @@ fn words_break_where_half_words_are_copied() {
 fn writes_that_are_placed_downward_are_noticed() {
     broken(Faults { writes: Copying::Downward, ..Faults::NONE }, &["write upward"]);
     kept(UPWARD, &["write upward"]);
+    let faults = Faults { writes: Copying::Downward, ..Faults::NONE };
+    let report = server_upward(&Loopback::new(Settings { faults, ..Settings::default() }), ITERATIONS);
+    assert!(report.failed(), "{report}");
 }
 
 #[test]

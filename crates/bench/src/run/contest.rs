@@ -85,7 +85,7 @@ impl Contestant {
 }
 
 /// The clients of each compute node: neighbours stay together, so that each has its share of every kind.
-fn shares(spec: &RunSpec) -> impl Iterator<Item = Range<u64>> + use<> {
+pub(super) fn shares(spec: &RunSpec) -> impl Iterator<Item = Range<u64>> + use<> {
     let (clients, nodes) = (spec.clients(), spec.compute_nodes as u64);
     (0..nodes).map(move |node| clients * node / nodes..clients * (node + 1) / nodes)
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::superblock::{DEVICE_BYTES_DEFAULT, HOST_BYTES_MIN};
+use farwood_fabric::{Client, Fabric};
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Config, Options, Sherman, drop_index};
 use farwood_transport::runtime::block_on;
@@ -175,19 +176,50 @@ pub(crate) fn host_bytes(sizes: Sizes, entries: u64, memory_nodes: u16, compute_
     (chunks.div_ceil(u64::from(memory_nodes)) + 2) * CHUNK_BYTES.max(HOST_BYTES_MIN / 2)
 }
 
+/// A key or a value on its way into a tree; of the usual lengths it needs no memory of its own.
+enum Bytes {
+    Short([u8; SHORT_BYTES], usize),
+    Long(Vec<u8>),
+}
+
+/// Bytes that are kept in place.
+const SHORT_BYTES: usize = 16;
+
+impl Bytes {
+    fn new(bytes: usize) -> Bytes {
+        if bytes <= SHORT_BYTES { Bytes::Short([0; SHORT_BYTES], bytes) } else { Bytes::Long(vec![0; bytes]) }
+    }
+
+    fn as_mut(&mut self) -> &mut [u8] {
+        match self {
+            Bytes::Short(all, bytes) => &mut all[..*bytes],
+            Bytes::Long(all) => all,
+        }
+    }
+}
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Bytes::Short(all, bytes) => &all[..*bytes],
+            Bytes::Long(all) => all,
+        }
+    }
+}
+
 /// Loads the keys of the ranks `0..count` into the empty index at 80 % fill, with values of version 0.
-pub(crate) fn bulk_load(
-    ground: &Ground,
+pub(crate) async fn bulk_load<F: Fabric>(
+    client: &Client<F>,
     index: &Sherman,
     (keys, count): (&Keys, u64),
     value_bytes: usize,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<()> {
-    let client = ground.pool.client();
     let entries = keys.ranks_in_key_order(count).into_iter().map(|rank| {
-        let mut value = vec![0; value_bytes];
-        fill_value(&mut value, rank, 0);
-        (keys.key(rank), value)
+        let (mut key, mut value) = (Bytes::new(keys.key_bytes()), Bytes::new(value_bytes));
+        keys.write_key(rank, key.as_mut());
+        fill_value(value.as_mut(), rank, 0);
+        (key, value)
     });
     let mut next = 0;
     let notice = |done| {
@@ -196,9 +228,9 @@ pub(crate) fn bulk_load(
             next = done + PROGRESS_STEP;
         }
     };
-    let loaded = block_on(index.bulk_load(&client, entries, FILL, notice))?;
+    let loaded = index.bulk_load(client, entries, FILL, notice).await?;
     // What others insert goes into chunks of their own.
-    block_on(index.leave(&client))?;
+    index.leave(client).await?;
     if loaded == count {
         return Ok(());
     }

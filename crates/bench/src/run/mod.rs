@@ -3,33 +3,38 @@
 //! | file | what it knows |
 //! |---|---|
 //! | `spec.rs` | [`RunSpec`]: everything that can be said about a run, and what is refused |
+//! | `laboratory.rs` | [`simulate`]: a run in the laboratory, in virtual time and in this process |
+//! | `stopwatch.rs` | when an operation of such a run counts |
 //! | `ground.rs` | the pool and the index: made, filled, removed whatever happens |
 //! | `crew.rs`, `worker.rs`, `protocol.rs` | processes: the parent's side, the worker's, and what they say |
 //! | `contest.rs` | Farwood and its peers, as processes that wait for rounds |
 //! | `team.rs`, `turns.rs` | threads of a process; several clients on a thread |
 //! | `node.rs`, `seat.rs`, `subject.rs` | a compute node; a client at work; what can be measured |
 //!
-//! Every compute node is a process of its own, also a single one: it starts with fresh caches and page tables, and
-//! nothing of the loading is left in it.
+//! On a real fabric every compute node is a process of its own, also a single one: it starts with fresh caches and page
+//! tables, and nothing of the loading is left in it.
 
 mod contest;
 pub(crate) mod crew;
 pub(crate) mod ground;
+mod laboratory;
 pub(crate) mod node;
 pub(crate) mod protocol;
 pub(crate) mod seat;
 mod spec;
+pub(crate) mod stopwatch;
 pub(crate) mod subject;
 pub(crate) mod team;
 pub(crate) mod turns;
 pub(crate) mod worker;
 
 pub use crew::WorkerCommand;
-pub use spec::{Amount, FILL, FabricKind, IndexKind, KeySource, RunSpec};
+pub use laboratory::{card, simulate};
+pub use spec::{Amount, FILL, FabricKind, IndexKind, KeySource, NIC_DEFAULT, RunSpec};
 pub use worker::serve;
 
 use farwood_index::sherman::Sherman;
-use farwood_index::sherman::layout::Sizes;
+use farwood_transport::runtime::block_on;
 use serde_json::{Map, Value};
 
 use crate::Result;
@@ -79,6 +84,9 @@ pub fn run(
     progress: &mut dyn FnMut(Stage<'_>),
 ) -> Result<Vec<Record>> {
     spec.check()?;
+    if spec.fabric == FabricKind::Sim {
+        return Ok(vec![simulate(spec, progress)?]);
+    }
     let keys = spec.key_source.keys()?;
     let workload = spec.workload(keys.ranks());
     workload.check()?;
@@ -88,9 +96,10 @@ pub fn run(
         ..describe(spec, &keys, &workload, &index)
     };
     let loaded = if workload.workload == Workload::Load { 0 } else { workload.keys };
-    bulk_load(&ground, &index, (&keys, loaded), spec.value_bytes, &mut |done, all| {
+    let client = ground.pool.client();
+    block_on(bulk_load(&client, &index, (&keys, loaded), spec.value_bytes, &mut |done, all| {
         progress(Stage::Loading { done, all });
-    })?;
+    }))?;
     drop(index);
     let job = clients_job(spec, &keys, &workload);
     drop(keys);
@@ -121,8 +130,7 @@ fn prepare(
     workload: &WorkloadSpec,
     worker: &WorkerCommand,
 ) -> Result<(Ground, Sherman)> {
-    let sizes =
-        Sizes { key_bytes: keys.key_bytes(), value_bytes: spec.value_bytes, node_bytes: spec.node_bytes };
+    let sizes = spec.sizes(keys);
     let site = match &spec.pool {
         Some(url) => Site::Existing(pool_of(url)?),
         None => Site::Own {
@@ -150,10 +158,10 @@ fn compete(
         progress(Stage::Warming { contestant: peer });
         contestants.push(Contestant::peer(peer, spec, job, record, worker)?);
     }
-    if spec.warm_up_seconds > 0.0 && spec.workload != Workload::Load {
+    if spec.warm_up_seconds() > 0.0 && spec.workload != Workload::Load {
         for contestant in &mut contestants {
             progress(Stage::Warming { contestant: &contestant.record.label() });
-            contestant.warm_up(spec.warm_up_seconds)?;
+            contestant.warm_up(spec.warm_up_seconds())?;
         }
     }
     let rounds = spec.rounds();

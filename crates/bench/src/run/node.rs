@@ -15,10 +15,10 @@ use super::subject::{ComputeNode, Subject};
 use super::team::{self, Hand};
 use super::turns::{Work, take_turns};
 use super::worker::Parent;
-use crate::Result;
 use crate::clock::Clock;
 use crate::measure::{CostTotals, Measurement};
 use crate::workload::{InsertBoard, OperationStream};
+use crate::{Error, Result};
 
 /// Mixed into the seed for the reads of the warm-up.
 const REHEARSAL: u64 = 0x7761_726D_5F75_7021;
@@ -26,6 +26,10 @@ const REHEARSAL: u64 = 0x7761_726D_5F75_7021;
 /// A compute node's life.
 pub(super) fn serve<W: Write>(job: &NodeJob, parent: &mut Parent<W>) -> Result<()> {
     match job.fabric {
+        FabricKind::Sim => {
+            let problem = "the laboratory has no processes";
+            Err(Error::parameter("worker", problem, "run `farwood bench --fabric sim`"))
+        }
         FabricKind::Shm => {
             let node = ShmPool::open(&SegmentDir::from_env(), &job.pool.parse()?)?;
             match job.index {
@@ -66,16 +70,24 @@ pub(crate) type Pair = (OperationStream, OperationStream);
 
 /// The streams of a process's clients, dealt to its threads.
 pub(crate) fn streams_by_thread(job: &ClientsJob) -> Result<Vec<Vec<Pair>>> {
+    let threads = job.threads.clamp(1, job.clients.clone().count().max(1));
+    let mut hands = vec![Vec::new(); threads];
+    for (turn, pair) in streams(job)?.into_iter().enumerate() {
+        hands[turn % threads].push(pair);
+    }
+    Ok(hands)
+}
+
+/// The streams of a compute node's clients.
+pub(crate) fn streams(job: &ClientsJob) -> Result<Vec<Pair>> {
     let board = Arc::new(InsertBoard::new(job.workload.clients));
     let mut rehearsal = job.workload.clone();
     rehearsal.seed ^= REHEARSAL;
-    let threads = job.threads.clamp(1, job.clients.clone().count().max(1));
-    let mut hands = vec![Vec::new(); threads];
-    for (turn, client) in job.clients.clone().enumerate() {
+    let pair = |client| {
         let stream = job.workload.stream(client)?.with_board(Arc::clone(&board));
-        hands[turn % threads].push((stream, rehearsal.stream(client)?));
-    }
-    Ok(hands)
+        Ok((stream, rehearsal.stream(client)?))
+    };
+    job.clients.clone().map(pair).collect()
 }
 
 /// The clients of one thread.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use farwood_index::lock::LockWidth;
+use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Options, Variant};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,12 @@ use crate::{Error, Result, values};
 pub const FILL: f64 = 0.8;
 /// Integer keys loaded where `--keys` is not given.
 const KEYS_DEFAULT: u64 = 1_000_000;
+/// Card of the laboratory where `--nic` is not given: Sherman's.
+pub const NIC_DEFAULT: &str = "cx5-100g";
+/// Virtual seconds that a run in the laboratory measures where nothing is said.
+const SIM_SECONDS: f64 = 0.02;
+/// Virtual seconds before it measures.
+const SIM_WARM_UP_SECONDS: f64 = 0.005;
 /// Rounds of each contestant where there are several.
 const ROUNDS: usize = 3;
 
@@ -33,6 +40,8 @@ pub enum IndexKind {
 pub enum FabricKind {
     /// Shared memory between processes of this machine.
     Shm,
+    /// The laboratory: a simulated network in virtual time.
+    Sim,
 }
 
 impl IndexKind {
@@ -49,6 +58,7 @@ impl FabricKind {
     pub fn name(self) -> &'static str {
         match self {
             FabricKind::Shm => "shm",
+            FabricKind::Sim => "sim",
         }
     }
 }
@@ -84,10 +94,11 @@ impl FromStr for FabricKind {
     fn from_str(name: &str) -> Result<FabricKind> {
         let problem = match name {
             "shm" => return Ok(FabricKind::Shm),
-            "sim" | "tcp" | "rdma" => format!("{name} is not built yet"),
+            "sim" => return Ok(FabricKind::Sim),
+            "tcp" | "rdma" => format!("{name} is not built yet"),
             _ => format!("no such fabric: {name}"),
         };
-        Err(Error::parameter("--fabric", problem, "give shm"))
+        Err(Error::parameter("--fabric", problem, "give shm or sim"))
     }
 }
 
@@ -147,6 +158,10 @@ pub struct RunSpec {
     pub lock_width: LockWidth,
     /// The fabric.
     pub fabric: FabricKind,
+    /// The laboratory's card: a name, or the path of a card file; `None`: [`NIC_DEFAULT`].
+    pub nic: Option<String>,
+    /// In the laboratory: memory node i and compute node i are one machine with one NIC.
+    pub colocate: bool,
     /// The mix of operations.
     pub workload: Workload,
     /// How popular the keys are.
@@ -167,16 +182,18 @@ pub struct RunSpec {
     pub cache_bytes: usize,
     /// Memory nodes of the run's own pool.
     pub memory_nodes: u16,
-    /// Compute nodes: processes.
+    /// Compute nodes: processes, or machines of the laboratory.
     pub compute_nodes: usize,
-    /// Threads of each compute node; `None`: one per client, at most the cores.
+    /// Threads of each compute node; `None`: one per client, and of real processes at most the cores.
     pub threads: Option<usize>,
     /// Clients of all compute nodes; `None`: one for each compute node.
     pub clients: Option<u64>,
-    /// The measured phase. `load` inserts all its keys if this is `None`; else 3 seconds.
+    /// The measured phase. `load` inserts all its keys if this is `None`; else 3 seconds, or 20 virtual milliseconds
+    /// in the laboratory.
     pub amount: Option<Amount>,
-    /// Seconds of warm-up after a pass over the whole tree; 0: neither, caches are cold.
-    pub warm_up_seconds: f64,
+    /// Seconds of warm-up after a pass over the whole tree; 0: neither, caches are cold. `None`: 1 second, or 5 virtual
+    /// milliseconds in the laboratory.
+    pub warm_up_seconds: Option<f64>,
     /// Seed of all clients' operations.
     pub seed: u64,
     /// An existing pool by its URL; `None`: a pool is made for the run.
@@ -193,6 +210,8 @@ impl Default for RunSpec {
             variant: None,
             lock_width: LockWidth::Word,
             fabric: FabricKind::Shm,
+            nic: None,
+            colocate: false,
             workload: Workload::YcsbC,
             distribution: Distribution::Zipf { theta: crate::distribution::THETA_DEFAULT },
             zipf_ranks: None,
@@ -207,7 +226,7 @@ impl Default for RunSpec {
             threads: None,
             clients: None,
             amount: None,
-            warm_up_seconds: 1.0,
+            warm_up_seconds: None,
             seed: 1,
             pool: None,
             peers: Vec::new(),
@@ -224,8 +243,11 @@ impl RunSpec {
     /// Threads of each compute node.
     pub fn threads(&self) -> usize {
         let clients = self.clients().div_ceil(self.compute_nodes as u64) as usize;
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        self.threads.unwrap_or(cores).clamp(1, clients)
+        let processors = match self.fabric {
+            FabricKind::Shm => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            FabricKind::Sim => clients,
+        };
+        self.threads.unwrap_or(processors).clamp(1, clients)
     }
 
     /// How often each contestant is measured.
@@ -239,8 +261,17 @@ impl RunSpec {
         match (self.amount, self.workload) {
             (Some(amount), _) => amount,
             (None, Workload::Load) => Amount::Operations(u64::MAX),
+            (None, _) if self.fabric == FabricKind::Sim => Amount::Seconds(SIM_SECONDS),
             (None, _) => Amount::Seconds(3.0),
         }
+    }
+
+    /// Seconds of warm-up.
+    pub(super) fn warm_up_seconds(&self) -> f64 {
+        self.warm_up_seconds.unwrap_or(match self.fabric {
+            FabricKind::Shm => 1.0,
+            FabricKind::Sim => SIM_WARM_UP_SECONDS,
+        })
     }
 
     /// The variant that runs.
@@ -256,6 +287,11 @@ impl RunSpec {
         let mut options = self.variant()?.options();
         options.lock.width = self.lock_width;
         Ok(options)
+    }
+
+    /// Sizes of keys, values and nodes.
+    pub(super) fn sizes(&self, keys: &Keys) -> Sizes {
+        Sizes { key_bytes: keys.key_bytes(), value_bytes: self.value_bytes, node_bytes: self.node_bytes }
     }
 
     /// What the clients ask for. `ranks` is how many keys there are at all.
@@ -315,11 +351,37 @@ impl RunSpec {
             let problem = "there is nothing to do";
             return Err(Error::parameter("--operations", problem, "give at least 1"));
         }
-        if !(self.warm_up_seconds.is_finite() && self.warm_up_seconds >= 0.0) {
-            let problem = format!("{} is no time", self.warm_up_seconds);
+        let warm_up_seconds = self.warm_up_seconds();
+        if !(warm_up_seconds.is_finite() && warm_up_seconds >= 0.0) {
+            let problem = format!("{warm_up_seconds} is no time");
             return Err(Error::parameter("--warmup", problem, "give 0 (cold) or more seconds"));
         }
+        self.check_fabric()?;
         self.check_peers()
+    }
+
+    /// Refuses what only another fabric has.
+    fn check_fabric(&self) -> Result<()> {
+        let refuse = |flag, problem: &str, remedy: &str| Err(Error::parameter(flag, problem, remedy));
+        let is_sim = self.fabric == FabricKind::Sim;
+        match self {
+            RunSpec { nic: Some(_), .. } if !is_sim => refuse(
+                "--nic",
+                "cards are simulated in the laboratory only",
+                "add --fabric sim, or leave it out",
+            ),
+            RunSpec { colocate: true, .. } if !is_sim => {
+                let problem = "who shares a NIC can be chosen in the laboratory only";
+                refuse("--colocate", problem, "add --fabric sim, or leave it out")
+            }
+            RunSpec { pool: Some(_), .. } if is_sim => {
+                refuse("--pool", "the laboratory makes its own pool", "leave it out")
+            }
+            RunSpec { peers, .. } if is_sim && !peers.is_empty() => {
+                refuse("--peer", "peers run in real time, and the laboratory's is virtual", "leave it out")
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_counts(&self) -> Result<()> {

@@ -206,7 +206,7 @@ pub fn tour(spec: &TourSpec, worker: &WorkerCommand, progress: &mut dyn FnMut(Le
     let ground = Ground::prepare(&Site::Own { memory_nodes: spec.memory_nodes, host_bytes }, worker)?;
     let index = ground.create_index(sizes, Options::default(), CACHE_BYTES)?;
     let mut loading = |done, all| progress(Leg::Loading { done, all });
-    bulk_load(&ground, &index, (&keys, loaded), VALUE_BYTES, &mut loading)?;
+    block_on(bulk_load(&ground.pool.client(), &index, (&keys, loaded), VALUE_BYTES, &mut loading))?;
     progress(Leg::Starting);
     let mut crew = Crew::start(worker, &spec.jobs(&ground, loaded))?;
     progress(Leg::Working);

@@ -18,9 +18,13 @@ Examples:
   farwood bench --workload range-only --range-size 1000 --distribution uniform
   farwood bench --workload ycsb-c --key-file words.txt --operations 1000000
   farwood bench --workload ycsb-a --peer lmdb --peer btreemap    (needs the feature `peers`)
+  farwood bench --fabric sim --nic cx5-100g --memory-nodes 8 --compute-nodes 8 --colocate --clients 176 \
+    --workload write-intensive --keys 10M --zipf-ranks 1e9 --cache-bytes 500MiB
 
 Workloads: load, ycsb-a to ycsb-f, write-only, write-intensive, read-intensive, range-only, range-write.
-Without --pool the run makes, fills and removes a pool of its own.";
+Without --pool the run makes, fills and removes a pool of its own.
+With --fabric sim, --seconds, --warmup and all latencies are virtual, a warm-up is the workload itself before it
+counts, and the record is the same for the same seed but for simulated_verbs_per_second.";
 
 /// Measure an index: one workload, one record
 #[derive(Debug, clap::Args)]
@@ -36,9 +40,16 @@ pub(crate) struct Args {
     /// reproduction only
     #[arg(long, value_name = "BITS", value_enum, default_value_t = LockBits::Word)]
     lock_width: LockBits,
-    /// The fabric: shm
+    /// The fabric: shm, or sim for the laboratory, where all times are virtual
     #[arg(long, default_value = "shm")]
     fabric: String,
+    /// The laboratory's card: cx5-100g, cx6-100g, cx6-200g, tcp-1g, tcp-40g, ideal, or the path of a card file
+    /// [default: cx5-100g]
+    #[arg(long, value_name = "CARD")]
+    nic: Option<String>,
+    /// In the laboratory: memory node i and compute node i are one machine with one NIC
+    #[arg(long)]
+    colocate: bool,
     /// The mix of operations
     #[arg(long, default_value = "ycsb-c")]
     workload: String,
@@ -75,24 +86,24 @@ pub(crate) struct Args {
     /// Memory nodes of the run's own pool
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     memory_nodes: u16,
-    /// Compute nodes: processes
+    /// Compute nodes: processes, or machines of the laboratory
     #[arg(long, default_value_t = 1, value_name = "COUNT", alias = "processes")]
     compute_nodes: usize,
-    /// Threads of each compute node [default: one per client, at most the cores]
+    /// Threads of each compute node [default: one per client; of processes, at most the cores]
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
     /// Clients of all compute nodes together [default: one for each]
     #[arg(long, value_name = "COUNT")]
     clients: Option<u64>,
-    /// Measure for so long [default: 3; load: until all keys are in]
+    /// Measure for so long [default: 3, with --fabric sim 0.02; load: until all keys are in]
     #[arg(long, conflicts_with = "operations", allow_negative_numbers = true)]
     seconds: Option<f64>,
     /// Measure so many operations, all clients together
     #[arg(long, value_name = "COUNT", value_parser = count)]
     operations: Option<u64>,
-    /// Seconds of reading after a pass over all keys; 0: start cold
-    #[arg(long, default_value_t = 1.0, value_name = "SECONDS", allow_negative_numbers = true)]
-    warmup: f64,
+    /// Seconds of reading after a pass over all keys; 0: start cold [default: 1, with --fabric sim 0.005]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    warmup: Option<f64>,
     /// Seed of all operations
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -104,9 +115,14 @@ pub(crate) struct Args {
     peer: Vec<String>,
 }
 
-/// Reads a count: `1000000`, `1_000_000`, `1000k` or `1M`.
+/// Reads a count: `1000000`, `1_000_000`, `1000k`, `1M` or `1e9`.
 fn count(text: &str) -> Result<u64, String> {
-    let plain = text.replace('_', "");
+    let mut plain = text.replace('_', "");
+    if let Some((digits, zeros)) = plain.split_once(['e', 'E'])
+        && let (false, Ok(zeros @ 0..20)) = (digits.is_empty(), zeros.parse::<usize>())
+    {
+        plain = format!("{digits}{}", "0".repeat(zeros));
+    }
     let (digits, factor) = match plain.strip_suffix(['k', 'K', 'M', 'G']) {
         Some(digits) if plain.ends_with('M') => (digits, 1_000_000),
         Some(digits) if plain.ends_with('G') => (digits, 1_000_000_000),
@@ -132,6 +148,8 @@ impl Args {
             variant: self.variant,
             lock_width: self.lock_width.into(),
             fabric: self.fabric.parse::<FabricKind>()?,
+            nic: self.nic,
+            colocate: self.colocate,
             workload: self.workload.parse::<Workload>()?,
             distribution: Distribution::new(&self.distribution, self.theta)?,
             zipf_ranks: self.zipf_ranks,
@@ -176,7 +194,9 @@ pub(super) fn failure(error: farwood_bench::Error) -> Failure {
     use farwood_bench::Error;
     let text = error.to_string();
     let library = match error {
-        Error::WrongAnswer(_) | Error::Value { .. } => return Failure::Other { text, exit_code: 1 },
+        Error::WrongAnswer(_) | Error::Value { .. } | Error::Stuck(_) => {
+            return Failure::Other { text, exit_code: 1 };
+        }
         Error::Worker { .. } | Error::Processes { .. } => return Failure::Other { text, exit_code: 10 },
         Error::Pool(source) => farwood::Error::Pool { operation: "bench", source },
         Error::Index(source) => farwood::Error::Index { operation: "bench", url: String::new(), source },
@@ -220,13 +240,17 @@ mod tests {
 
     #[test]
     fn counts_are_read() {
-        for (text, number) in
-            [("0", 0), ("1_000", 1000), ("10k", 10_000), ("10M", 10_000_000), ("1G", 1 << 30)]
-        {
-            let number = if text == "1G" { 1_000_000_000 } else { number };
+        for (text, number) in [
+            ("0", 0),
+            ("1_000", 1000),
+            ("10k", 10_000),
+            ("10M", 10_000_000),
+            ("1G", 1_000_000_000),
+            ("2e9", 2_000_000_000),
+        ] {
             assert_eq!(count(text), Ok(number), "{text}");
         }
-        for text in ["", "M", "-1", "1.5M", "1MB", "99999999999G"] {
+        for text in ["", "M", "-1", "1.5M", "1MB", "99999999999G", "e9", "1e", "1e-1", "1e25"] {
             assert!(count(text).unwrap_err().contains("10M"), "{text}");
         }
     }

@@ -18,6 +18,7 @@ mod entry;
 mod failure;
 mod load;
 mod lock_width;
+mod reproduce;
 mod scan;
 mod serve;
 mod show;
@@ -51,7 +52,8 @@ Exit codes:
 
 Pools are URLs: shm://NAME in this machine's shared memory, tcp://HOST:PORT,HOST:PORT where `farwood serve` runs;
 indexes have /INDEX behind it. Options can also be set by FARWOOD_<COMMAND>_<OPTION> in the environment and by
-`farwood.toml`, in this folder or in ~/.config/farwood. FARWOOD_TOKEN_FILE names the file of the token that memory nodes ask for.";
+`farwood.toml`, in this folder or in ~/.config/farwood. FARWOOD_TOKEN_FILE names the file of the token that memory
+nodes ask for.";
 
 /// Tree indexes for far memory.
 #[derive(Debug, Parser)]
@@ -82,7 +84,8 @@ enum Command {
     Load(load::Args),
     Check(check::Args),
     Stat(stat::Args),
-    Bench(bench::Args),
+    Bench(Box<bench::Args>),
+    Reproduce(reproduce::Args),
     Doctor(doctor::Args),
     #[command(hide = true)]
     Worker(worker::Args),
@@ -231,7 +234,8 @@ fn dispatch(command: Command, context: &mut Context<'_>) -> Result<Outcome, Fail
         Command::Load(args) => load::run(&args, context),
         Command::Check(args) => check::run(&args, context),
         Command::Stat(args) => stat::run(&args, context),
-        Command::Bench(args) => bench::run(args, context),
+        Command::Bench(args) => bench::run(*args, context),
+        Command::Reproduce(args) => reproduce::run(&args, context),
         Command::Doctor(args) => doctor::run(&args, context),
         Command::Worker(args) => worker::run(args, context),
     }

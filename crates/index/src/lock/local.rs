@@ -108,6 +108,12 @@ impl LocalTables {
         Turn { tables: self, lock, handed_over: false, held: true }
     }
 
+    /// The turn at `lock` if nobody of this compute node has it, or waits for it.
+    pub fn try_turn(&self, lock: GlobalLock) -> Option<Turn<'_>> {
+        let lock = usize::from(lock.node().0) * self.locks_per_node + lock.index() as usize;
+        self.try_lock(lock).then(|| Turn { tables: self, lock, handed_over: false, held: true })
+    }
+
     fn try_lock(&self, lock: usize) -> bool {
         self.words[lock].compare_exchange(0, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }

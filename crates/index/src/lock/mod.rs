@@ -8,6 +8,7 @@
 //!
 //! Several nodes may share one lock word. So a client never waits for a lock while it holds one.
 
+mod doubts;
 mod global;
 mod local;
 
@@ -15,8 +16,12 @@ pub use global::{GlobalLock, TryTake, Unlock};
 pub use local::LocalTables;
 
 use crate::error::IndexError;
+use crate::marks;
+use crate::sabotage::Sabotage;
+use doubts::Doubts;
 use farwood_fabric::{
-    Client, ClientId, Fabric, FabricError, LockWord, PoolShape, Remote, Revocation, Swapped,
+    Chain, Client, ClientId, Fabric, FabricError, Fetched, LockWord, Object, PoolShape, Remote, Revocation,
+    Swapped, read_bytes,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -110,6 +115,10 @@ impl Release {
 const SUSPICION: u64 = 2_000_000;
 /// How long a client waits for a lock whose holder lives, nanoseconds.
 const PATIENCE: u64 = 20_000_000_000;
+/// After this, a client tries less and less often, nanoseconds: the holder is stopped, not busy.
+const UNUSUAL: u64 = 50_000_000;
+/// Longest pause between two attempts, nanoseconds.
+const PAUSE_MAX: u64 = 1_000_000;
 /// Failed attempts between two looks at the clock.
 const ATTEMPTS_PER_LOOK: u32 = 64;
 
@@ -120,6 +129,9 @@ pub struct NodeLocks {
     tables: LocalTables,
     locks: u64,
     dropped: AtomicU64,
+    doubts: Doubts,
+    /// Broken on purpose: the living lose their locks as well.
+    lease_expires: bool,
 }
 
 impl NodeLocks {
@@ -127,12 +139,30 @@ impl NodeLocks {
     pub fn new(options: LockOptions, shape: &PoolShape) -> Self {
         let locks = GlobalLock::count(options, shape);
         let tables = LocalTables::new(options.local, usize::from(shape.nodes), locks as usize);
-        Self { options, tables, locks, dropped: AtomicU64::new(0) }
+        Self {
+            options,
+            tables,
+            locks,
+            dropped: AtomicU64::new(0),
+            doubts: Doubts::default(),
+            lease_expires: false,
+        }
     }
 
     /// How many held locks were dropped instead of released, which is a bug, or a cancelled operation.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// How many locks this compute node may have without a client of it holding them: a memory node was lost while they
+    /// were being taken or released. Whoever takes a lock next gives them back.
+    pub fn in_doubt(&self) -> usize {
+        self.doubts.count()
+    }
+
+    /// Breaks the locks, for tests that want to notice.
+    pub(crate) fn sabotage(&mut self, sabotage: Sabotage) {
+        self.lease_expires = sabotage == Sabotage::LeaseExpires;
     }
 
     /// Takes the lock of the node at `node`. The caller holds no lock.
@@ -146,39 +176,143 @@ impl NodeLocks {
         node: Remote<T>,
         operation: &'static str,
     ) -> Result<Held<'a, F>, IndexError> {
+        let held = self.queue_up(client, node).await?;
+        if held.turn.handed_over() {
+            return Ok(held.armed());
+        }
+        let first = client.post(held.lock.try_take(client.fabric().identity())).await;
+        self.take(held, first.map(farwood_fabric::Either::value), operation).await
+    }
+
+    /// Takes the lock as [`acquire`](Self::acquire) does; the first attempt brings `bytes` bytes of the node with it,
+    /// read behind the lock in the same doorbell. The fabric keeps an atomic and a READ after it in order. `None`:
+    /// nothing was read, the lock having been handed over, or taken by a later attempt. [1 RT; else as `acquire`]
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_and_read<'a, F: Fabric, T: Object + ?Sized>(
+        &'a self,
+        client: &'a Client<F>,
+        node: Remote<T>,
+        bytes: usize,
+        operation: &'static str,
+    ) -> Result<(Held<'a, F>, Option<Fetched<T>>), IndexError> {
+        let held = self.queue_up(client, node).await?;
+        if held.turn.handed_over() {
+            return Ok((held.armed(), None));
+        }
+        let lock = held.lock.try_take(client.fabric().identity());
+        match client.post(lock.then(read_bytes(node, bytes))).await {
+            Ok((first, copy)) => {
+                let won = first.value() == Swapped::Won;
+                let held = self.take(held, Ok(first.value()), operation).await?;
+                Ok((held, won.then_some(copy)))
+            }
+            Err(error) => Ok((self.take(held, Err(error), operation).await?, None)),
+        }
+    }
+
+    /// Waits for one's turn among the clients of the compute node, and hears whether the lock came with it.
+    async fn queue_up<'a, F: Fabric, T: ?Sized>(
+        &'a self,
+        client: &'a Client<F>,
+        node: Remote<T>,
+    ) -> Result<Held<'a, F>, IndexError> {
         if node.node().0 >= client.fabric().shape().nodes {
             return Err(FabricError::OutOfRange { at: node.address(), bytes: 0 }.into());
+        }
+        if self.doubts.count() > 0 {
+            self.settle_doubts(client).await;
         }
         let lock = GlobalLock::of(self.options, self.locks, node);
         let me = client.fabric().identity();
         let abandon = || client.post_detached(lock.release(self.options.release, me));
         let turn = self.tables.acquire(client, lock, &abandon).await;
-        let mut held = Held { locks: self, client, lock, turn, armed: false };
-        if held.turn.handed_over() {
+        if turn.handed_over() {
             client.note(|costs| costs.handed_over += 1);
-        } else {
-            self.take(client, lock, operation).await?;
         }
-        held.armed = true;
-        Ok(held)
+        Ok(Held { locks: self, client, lock, turn, armed: false })
     }
 
-    /// Takes the global lock, from a dead client if need be.
-    async fn take<F: Fabric>(
+    /// Takes the global lock after a first attempt, for a client that has its turn.
+    async fn take<'a, F: Fabric>(
+        &'a self,
+        held: Held<'a, F>,
+        first: Result<Swapped, FabricError>,
+        operation: &'static str,
+    ) -> Result<Held<'a, F>, IndexError> {
+        let (client, lock) = (held.client, held.lock);
+        let taken = match first {
+            Ok(first) => self.insist(client, lock, first, operation).await,
+            Err(error) => Err(error.into()),
+        };
+        if let Err(IndexError::Fabric(_)) = taken {
+            // The CAS may have been executed, and its answer lost.
+            self.doubt(client, lock);
+        }
+        taken.map(|()| held.armed())
+    }
+
+    /// Gives back what is in doubt, as far as the memory nodes can be reached. [1 RT each]
+    async fn settle_doubts<F: Fabric>(&self, client: &Client<F>) {
+        for lock in self.doubts.due(client.fabric().now()) {
+            // Whoever has the turn finds the lock to be in doubt itself.
+            let Some(_turn) = self.tables.try_turn(lock) else { continue };
+            let Some(take_back) = self.take_back(lock, client) else { continue };
+            match client.post(take_back).await {
+                Ok(_) => {
+                    client.fabric().mark(marks::DOUBT_SETTLED);
+                    self.doubts.settle(lock);
+                }
+                Err(_) => self.doubts.enter(lock, client.fabric().now()),
+            }
+        }
+    }
+
+    /// A lock may be this compute node's, or not.
+    fn doubt<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock) {
+        if self.take_back(lock, client).is_some() {
+            client.fabric().mark(marks::LOCK_IN_DOUBT);
+            self.doubts.enter(lock, client.fabric().now());
+        }
+    }
+
+    /// Whether a lock that was found with the word `found` is this client's, which has the turn at it: it was in doubt,
+    /// and it is this compute node's.
+    fn is_left_over<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock, found: u64) -> bool {
+        let left_over =
+            found == LockWord::held_by(client.fabric().identity()).word() && self.doubts.has(lock);
+        if left_over {
+            client.fabric().mark(marks::LEFT_OVER);
+            self.doubts.settle(lock);
+        }
+        left_over
+    }
+
+    /// Tries to take the global lock until it is taken, from a dead client if need be.
+    async fn insist<F: Fabric>(
         &self,
         client: &Client<F>,
         lock: GlobalLock,
+        first: Swapped,
         operation: &'static str,
     ) -> Result<(), IndexError> {
-        if client.post(lock.try_take(client.fabric().identity())).await?.value() == Swapped::Won {
-            return Ok(());
+        match first {
+            Swapped::Won => return Ok(()),
+            Swapped::Lost(found) if self.is_left_over(client, lock, found) => return Ok(()),
+            Swapped::Lost(_) => {}
         }
         let mut wait = Wait::new(client.fabric().now());
         loop {
             client.note(|costs| costs.lock += 1);
-            client.fabric().sleep(0).await;
+            let pause = wait.pause();
+            if pause > 0 {
+                client.fabric().mark(marks::LOCK_STUCK);
+            }
+            client.fabric().sleep(pause).await;
             let found = match client.post(lock.try_take(client.fabric().identity())).await?.value() {
                 Swapped::Won => return Ok(()),
+                Swapped::Lost(found) if self.is_left_over(client, lock, found) => return Ok(()),
                 Swapped::Lost(found) => found,
             };
             if wait.is_suspicious(client.fabric())
@@ -187,7 +321,10 @@ impl NodeLocks {
             {
                 return Ok(());
             }
-            wait.end(operation, lock.holder(found))?;
+            if let Err(error) = wait.end(operation, lock.holder(found)) {
+                client.fabric().mark(marks::LOCK_GIVEN_UP);
+                return Err(error);
+            }
         }
     }
 
@@ -206,11 +343,14 @@ impl NodeLocks {
         found: u64,
         holder: ClientId,
     ) -> Result<bool, IndexError> {
-        if client.fabric().revoke(holder).await? == Revocation::Alive {
+        if client.fabric().revoke(holder).await? == Revocation::Alive && !self.lease_expires {
+            client.fabric().mark(marks::HOLDER_LIVES);
             return Ok(false);
         }
         let mine = client.fabric().identity();
-        Ok(client.post(lock.take_from(LockWord::from_word(found), mine)).await? == Swapped::Won)
+        let won = client.post(lock.take_from(LockWord::from_word(found), mine)).await? == Swapped::Won;
+        client.fabric().mark(if won { marks::LOCK_BROKEN } else { marks::LOCK_BROKEN_BEFORE });
+        Ok(won)
     }
 }
 
@@ -241,6 +381,14 @@ impl Wait {
         true
     }
 
+    /// How long to pause before the next attempt: a thousandth of an unusually long wait.
+    fn pause(&self) -> u64 {
+        match self.now - self.since {
+            waited if waited < UNUSUAL => 0,
+            waited => (waited / 1000).min(PAUSE_MAX),
+        }
+    }
+
     /// Ends the wait after [`PATIENCE`].
     fn end(&self, operation: &'static str, holder: Option<ClientId>) -> Result<(), IndexError> {
         let waited = self.now - self.since;
@@ -263,6 +411,12 @@ pub struct Held<'a, F: Fabric> {
 }
 
 impl<'a, F: Fabric> Held<'a, F> {
+    /// The global lock is really held.
+    fn armed(mut self) -> Self {
+        self.armed = true;
+        self
+    }
+
     /// Gives the lock up. The verb, if there is one, is to be chained behind the write-back; there is none where
     /// the lock is handed over to the next client of this compute node. The [`LocalRelease`] is to be completed
     /// when the post has been answered.
@@ -322,12 +476,16 @@ impl<F: Fabric> LocalRelease<'_, F> {
 
     /// The post failed, and whether the unlock was executed is unknown. The lock is released if this compute node
     /// still has it, which is for certain only where its clients take turns; where they do not, the lock stays
-    /// until this compute node leaves the pool. [1 RT]
+    /// until this compute node leaves the pool. Where the memory node cannot be reached, that waits until it can. [1 RT]
     pub async fn failed(mut self) {
         self.hand_over = false;
-        if let Some(take_back) = self.held.locks.take_back(self.held.lock, self.held.client) {
+        self.held.client.fabric().mark(marks::RELEASE_FAILED);
+        let Held { locks, client, lock, .. } = self.held;
+        if let Some(take_back) = locks.take_back(lock, client)
+            && client.post(take_back).await.is_err()
+        {
             // The fabric has failed already, and its first error is the one to report.
-            let _ = self.held.client.post(take_back).await;
+            locks.doubt(client, lock);
         }
     }
 }

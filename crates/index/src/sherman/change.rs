@@ -1,19 +1,21 @@
 //! Changes of one entry: put, insert, update, remove (Sherman Figure 7).
 
-use super::descend::{Copy, Source, Whereabouts, damaged, whereabouts};
+use super::descend::{Copy, Source, Whereabouts, believed, damaged, whereabouts};
 use super::leaf::{Change, Placed};
 use super::node::RawNode;
-use super::options::WriteBack;
+use super::options::{LockRead, WriteBack};
 use super::{Sherman, Way};
 use crate::error::IndexError;
 use crate::lock::{Held, LocalRelease};
-use farwood_fabric::{Chain, Client, Fabric, FabricError, Remote, write};
+use crate::marks;
+use crate::sabotage::Sabotage;
+use farwood_fabric::{Chain, Client, Fabric, FabricError, Fetched, Remote, write};
 
 impl Sherman {
     /// Stores `value` under `key`; yields whether the key was there before.
     /// [3 RT when the cache knows the leaf: lock, read, write back with the unlock; 2 when the lock is handed
-    /// over; 4 without command combination; a split adds 3 per level, and 1 where the sibling lies on another
-    /// memory node]
+    /// over, or read with the node in one doorbell; 4 without command combination; a split adds 3 per level, and
+    /// 1 where the sibling lies on another memory node]
     ///
     /// # Errors
     /// [`IndexError::WrongLength`]; [`IndexError::Damaged`]; [`IndexError::LockHeld`]; a full pool and other errors
@@ -104,23 +106,53 @@ impl Sherman {
     ) -> Result<(Held<'a, F>, Remote<RawNode>, Copy<'a>), IndexError> {
         let mut way = Way::new(operation, source);
         loop {
-            let held = self.locks.acquire(client, at, operation).await?;
-            let node = match self.read_locked(client, at, operation).await {
+            let (held, copy) = self.lock_and_read(client, at, operation).await?;
+            let node = match self.locked_copy(client, at, copy, operation).await {
                 Ok(node) => node,
                 Err(error) => {
                     held.give_up().await?;
                     return Err(error);
                 }
             };
-            let seen = whereabouts(&node, level, key);
+            let seen = believed(whereabouts(&node, level, key), &node, way.source);
             if seen == Whereabouts::Here {
                 return Ok((held, at, node));
             }
+            client.fabric().mark(marks::LOCKED_ASTRAY);
             held.give_up().await?;
             at = match level {
                 0 => self.next_leaf(client, &node, seen, key, &mut way).await?,
                 _ => self.next_inner(client, seen, level, key, &mut way).await?,
             };
+        }
+    }
+
+    /// Takes the lock of the node at `at`, and reads the node with it where that is wanted and safe.
+    /// [1 RT, for both or for the lock]
+    async fn lock_and_read<'a, F: Fabric>(
+        &'a self,
+        client: &'a Client<F>,
+        at: Remote<RawNode>,
+        operation: &'static str,
+    ) -> Result<(Held<'a, F>, Option<Fetched<RawNode>>), IndexError> {
+        if self.options.lock_read == LockRead::Together && client.fabric().capabilities().atomic_then_read {
+            return self.locks.acquire_and_read(client, at, self.layout.node_bytes, operation).await;
+        }
+        Ok((self.locks.acquire(client, at, operation).await?, None))
+    }
+
+    /// The node at `at`, whose lock this client holds, from the copy that came with the lock, if one did.
+    /// [0 RT; 1 without a copy]
+    async fn locked_copy<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        at: Remote<RawNode>,
+        copy: Option<Fetched<RawNode>>,
+        operation: &'static str,
+    ) -> Result<Copy<'_>, IndexError> {
+        match copy.map(|copy| copy.check(&self.layout)) {
+            Some(Ok(copy)) => self.decode(at, copy, operation),
+            Some(Err(_)) | None => self.read_locked(client, at, operation).await,
         }
     }
 
@@ -136,6 +168,7 @@ impl Sherman {
         if let Whereabouts::Right(sibling) = whereabouts
             && way.may_step_right()
         {
+            client.fabric().mark(marks::STEPPED_RIGHT_INNER);
             client.note(|costs| costs.moved += 1);
             // The cached top has led here: it is older than the last split of this level.
             self.top.store(None);
@@ -163,6 +196,10 @@ impl Sherman {
         bytes: &[u8],
     ) -> Result<(), IndexError> {
         match self.options.write_back {
+            _ if self.layout.sabotage == Some(Sabotage::UnlockFirst) => {
+                held.give_up().await?;
+                Ok(client.post(write(to, bytes)).await?)
+            }
             WriteBack::Combined => {
                 let (unlock, local) = held.release();
                 let written = client.post(write(to, bytes).then_maybe(unlock)).await;

@@ -7,7 +7,9 @@ use super::node::{Node, RawNode};
 use super::split::Orphan;
 use crate::cache::Slot;
 use crate::error::IndexError;
+use crate::marks;
 use crate::retry::Retry;
+use crate::sabotage::Sabotage;
 use arc_swap::ArcSwapAny;
 use farwood_fabric::{Checked, Client, Fabric, Remote, read, read_bytes};
 use std::ops::Deref;
@@ -77,7 +79,10 @@ impl Sherman {
             let copy = client.post(read_bytes(at, self.layout.node_bytes)).await?;
             match copy.check(&self.layout) {
                 Ok(copy) => return self.decode(at, copy, retry.operation()),
-                Err(_) => torn(client, &mut retry, at).await?,
+                Err(_) => {
+                    client.fabric().mark(marks::TORN_NODE);
+                    torn(client, &mut retry, at).await?;
+                }
             }
         }
     }
@@ -126,7 +131,10 @@ impl Sherman {
     pub(super) fn misled<F: Fabric>(&self, client: &Client<F>, key: &[u8]) {
         client.note(|costs| costs.moved += 1);
         match self.cached_parent(key) {
-            Some(parent) => self.cache.remove(&parent),
+            Some(parent) => {
+                client.fabric().mark(marks::CACHE_MISLED);
+                self.cache.remove(&parent);
+            }
             None => self.top.store(None),
         }
     }
@@ -178,6 +186,7 @@ impl Sherman {
         }
         let root = self.read_node(client, top.root, "descend").await?;
         if let (Some(lower), Some(sibling)) = (root.upper(), root.sibling()) {
+            client.fabric().mark(marks::ROOT_SETTLED);
             let orphan = Orphan { lower: lower.to_vec(), at: sibling };
             Box::pin(self.adopt(client, orphan, root.level() + 1)).await?;
         }
@@ -198,6 +207,7 @@ impl Sherman {
         let start = if covered {
             Arc::clone(root)
         } else if steps_max == STEPS_RIGHT_MAX {
+            client.fabric().mark(marks::ROOT_OUTGROWN);
             return Ok(None);
         } else {
             // The root was read just now, and was split: what went to its siblings is found through them.
@@ -243,6 +253,7 @@ impl Sherman {
             match whereabouts(&node, level, key) {
                 Whereabouts::Here => return Ok(Some(self.remember(at, &node))),
                 Whereabouts::Right(sibling) => {
+                    client.fabric().mark(marks::STEPPED_RIGHT_INNER);
                     client.note(|costs| costs.moved += 1);
                     // The cached top does not know this node: the next way down reads it again.
                     self.top.store(None);
@@ -335,6 +346,16 @@ pub(super) async fn torn<F: Fabric>(
         ),
         other => other,
     })
+}
+
+/// Where a key lies, seen from a leaf that `source` led to: what its fences say.
+#[inline]
+pub(super) fn believed(fences: Whereabouts, leaf: &Copy<'_>, source: Source) -> Whereabouts {
+    match leaf.layout.sabotage {
+        Some(Sabotage::NoFenceCheck) if leaf.level() == 0 => Whereabouts::Here,
+        Some(Sabotage::CacheBelieved) if source == Source::Cache && leaf.level() == 0 => Whereabouts::Here,
+        _ => fences,
+    }
 }
 
 /// Where `key` lies, seen from a node that should be of `level` (Sherman §4.2.3: fences and level are checked on

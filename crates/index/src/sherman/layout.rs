@@ -33,6 +33,7 @@
 use super::options::Leaves;
 use crate::consistency::{Consistency, checksum, versions};
 use crate::error::IndexError;
+use crate::sabotage::Sabotage;
 use std::ops::Range;
 
 /// Version of everything that the map shows, and of the parameters in the directory entry.
@@ -90,6 +91,8 @@ pub struct Layout {
     pub leaf_capacity: usize,
     /// Keys of an inner node; it has one child more.
     pub inner_capacity: usize,
+    /// What is broken on purpose.
+    pub(super) sabotage: Option<Sabotage>,
 }
 
 /// What a user chooses of a layout.
@@ -150,6 +153,7 @@ impl Layout {
             entry_bytes,
             leaf_capacity,
             inner_capacity,
+            sabotage: None,
         })
     }
 

@@ -5,6 +5,7 @@ use super::node::{Fences, Node, RawNode};
 use super::options::Leaves;
 use crate::consistency::{Consistency, checksum, versions};
 use crate::key::{compare, prefix};
+use crate::sabotage::Sabotage;
 use farwood_fabric::{Remote, Torn};
 use std::cmp::Ordering;
 use std::ops::{Deref, DerefMut, Range};
@@ -77,6 +78,9 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
             return Ok(slot < self.count());
         }
         let entry = &self.bytes[self.layout.entry(slot)];
+        if self.layout.sabotage == Some(Sabotage::NoRearVersion) {
+            return Ok(entry[0] & 1 != 0);
+        }
         match self.layout.consistency {
             Consistency::Versions => versions::check_entry(entry),
             Consistency::Checksum => checksum::check_entry(entry, self.salt(slot)),
@@ -128,9 +132,16 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         let body = &self.bytes[self.layout.entry_key(0).start..];
         for (slot, entry) in body.chunks(self.layout.entry_bytes).take(self.layout.leaf_capacity).enumerate()
         {
-            if prefix(entry) == wanted && self.key(slot) == key && self.in_use(slot)? {
-                return Ok(Some(slot));
+            if prefix(entry) == wanted && self.key(slot) == key {
+                match self.in_use(slot) {
+                    Ok(true) => return Ok(Some(slot)),
+                    Err(Torn) if self.layout.sabotage != Some(Sabotage::TornIsAbsent) => return Err(Torn),
+                    _ => {}
+                }
             }
+        }
+        if self.layout.sabotage == Some(Sabotage::TornIsAbsent) {
+            return Ok(None);
         }
         // A torn entry may be the one: only a copy without any proves a miss.
         for slot in 0..self.layout.leaf_capacity {

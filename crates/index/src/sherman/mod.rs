@@ -38,10 +38,13 @@ use crate::alloc::Allocator;
 use crate::cache::OrderedCache;
 use crate::error::IndexError;
 use crate::lock::NodeLocks;
+use crate::marks;
 use crate::retry::Retry;
 use arc_swap::ArcSwapOption;
 use cached::{CachedInner, Top};
-use descend::{RESTARTS_MAX, STEPS_RIGHT_MAX, Source, TORN_TRIES_MAX, Whereabouts, torn, whereabouts};
+use descend::{
+    RESTARTS_MAX, STEPS_RIGHT_MAX, Source, TORN_TRIES_MAX, Whereabouts, believed, torn, whereabouts,
+};
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{Checked, Client, Fabric, Remote};
 use layout::Layout;
@@ -108,6 +111,25 @@ impl Sherman {
         self.locks.dropped()
     }
 
+    /// How many locks this compute node may have left held when a memory node was lost: the next that changes the tree
+    /// gives them back.
+    pub fn locks_in_doubt(&self) -> usize {
+        self.locks.in_doubt()
+    }
+
+    /// Nodes that this compute node has allocated for the tree and not given back: those that it linked, and those that
+    /// operations were cut off with.
+    pub fn nodes_allocated(&self) -> u64 {
+        self.allocator.allocated()
+    }
+
+    /// Breaks the tree, as this compute node sees it: for tests that want to notice.
+    #[doc(hidden)]
+    pub fn sabotage(&mut self, sabotage: crate::sabotage::Sabotage) {
+        self.layout.sabotage = Some(sabotage);
+        self.locks.sabotage(sabotage);
+    }
+
     fn check_key(&self, key: &[u8]) -> Result<(), IndexError> {
         let (expected, found) = (self.layout.key_bytes, key.len());
         if found == expected { Ok(()) } else { Err(IndexError::WrongLength { what: "key", expected, found }) }
@@ -135,10 +157,13 @@ impl Sherman {
         let mut way = Way::new("get", source);
         loop {
             let leaf = self.read_node(client, at, "get").await?;
-            match whereabouts(&leaf, 0, key) {
+            match believed(whereabouts(&leaf, 0, key), &leaf, source) {
                 Whereabouts::Here => match leaf.find(key) {
                     Ok(found) => return Ok(found.map(|slot| Value::in_leaf(leaf, slot))),
-                    Err(_) => torn(client, &mut retry, at).await?,
+                    Err(_) => {
+                        client.fabric().mark(marks::TORN_ENTRY);
+                        torn(client, &mut retry, at).await?;
+                    }
                 },
                 elsewhere => at = self.next_leaf(client, &leaf, elsewhere, key, &mut way).await?,
             }
@@ -159,7 +184,9 @@ impl Sherman {
         if let Whereabouts::Right(sibling) = whereabouts
             && way.may_step_right()
         {
+            client.fabric().mark(marks::STEPPED_RIGHT);
             if let Some(lower) = leaf.upper().filter(|_| way.source == Source::Parent) {
+                client.fabric().mark(marks::ORPHAN_ADOPTED);
                 let orphan = Orphan { lower: lower.to_vec(), at: sibling };
                 // Only a shorter way is at stake: the search goes on whatever becomes of it.
                 let _ = Box::pin(self.adopt(client, orphan, 1)).await;
@@ -167,6 +194,7 @@ impl Sherman {
             self.misled(client, key);
             return Ok(sibling);
         }
+        client.fabric().mark(marks::RESTARTED);
         self.forget(client, key);
         way.restart(client).await?;
         let (at, source) = self.leaf_for(client, key).await?;

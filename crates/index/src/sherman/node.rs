@@ -5,6 +5,7 @@
 use super::layout::{COUNT, FLAGS, INDEX, LEVEL, Layout, SIBLING, VERSION};
 use crate::consistency::{Consistency, checksum, versions};
 use crate::key::compare;
+use crate::sabotage::Sabotage;
 use farwood_fabric::{Object, Remote, Torn};
 use std::cmp::Ordering;
 use std::ops::{Deref, DerefMut};
@@ -26,6 +27,7 @@ impl Object for RawNode {
     #[inline]
     fn check(bytes: &[u8], layout: &Layout) -> Result<(), Torn> {
         match layout.consistency {
+            _ if layout.sabotage == Some(Sabotage::NoRearVersion) => Ok(()),
             Consistency::Versions if bytes.len() == layout.node_bytes => versions::check_node(bytes),
             Consistency::Checksum if bytes.len() == layout.node_bytes => {
                 checksum::check_node(bytes, layout.hashed(bytes[LEVEL]))

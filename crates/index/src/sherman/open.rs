@@ -8,13 +8,14 @@
 //! + 16  1  release: 0 FAA, 1 WRITE                    + 17 1  local locks: 0 none, 1 spinning, 2 queued
 //! + 18  1  hand-overs at most                         + 19 1  write-back: 0 alone, 1 combined
 //! + 20  1  kind of the keys                           + 21 1  kind of the values: numbers of the caller's own
-//! + 22     zero
+//! + 22  1  lock and READ: 0 apart, 1 in one doorbell
+//! + 23     zero
 //! ```
 
 use super::Sherman;
 use super::layout::{FORMAT, Layout, NODE_BYTES_DEFAULT, Sizes};
 use super::node::{Fences, Node, RawNode};
-use super::options::{Leaves, Options, WriteBack};
+use super::options::{Leaves, LockRead, Options, WriteBack};
 use crate::alloc::Allocator;
 use crate::cache::OrderedCache;
 use crate::consistency::Consistency;
@@ -313,6 +314,7 @@ fn encode(config: &Config, consistency: Consistency) -> [u8; PARAMETER_BYTES] {
         u8::from(config.options.write_back == WriteBack::Combined),
         config.kinds[0],
         config.kinds[1],
+        u8::from(config.options.lock_read == LockRead::Together),
     ];
     bytes[12..12 + choices.len()].copy_from_slice(&choices);
     bytes
@@ -331,8 +333,8 @@ fn decode(entry: &Entry) -> Result<(Layout, Options), IndexError> {
     }
     let bytes = &entry.parameters;
     let size = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
-    let choices = &bytes[12..20];
-    if let Some(at) = [0, 1, 2, 3, 4, 7].into_iter().find(|&at| choices[at] > 1) {
+    let choices = &bytes[12..23];
+    if let Some(at) = [0, 1, 2, 3, 4, 7, 10].into_iter().find(|&at| choices[at] > 1) {
         return refuse(format!("parameter {at} is {}", choices[at]));
     }
     let pick = |at: usize| choices[at] == 1;
@@ -351,6 +353,7 @@ fn decode(entry: &Entry) -> Result<(Layout, Options), IndexError> {
             local,
         },
         write_back: if pick(7) { WriteBack::Combined } else { WriteBack::Alone },
+        lock_read: if pick(10) { LockRead::Together } else { LockRead::Apart },
     };
     let consistency = if pick(1) { Consistency::Checksum } else { Consistency::Versions };
     let sizes = Sizes { key_bytes: size(0), value_bytes: size(4), node_bytes: size(8) };
@@ -381,7 +384,7 @@ mod tests {
     #[test]
     fn unknown_parameters_are_refused() {
         let good = encode(&Config::default(), Consistency::Versions);
-        for (at, value) in [(12, 2), (17, 3), (0, 1), (9, 0)] {
+        for (at, value) in [(12, 2), (17, 3), (22, 2), (0, 1), (9, 0)] {
             let mut bad = good;
             bad[at] = value;
             assert!(decode(&entry(bad)).is_err(), "byte {at}");

@@ -14,7 +14,9 @@ use super::descend::{Copy, RESTARTS_MAX, TORN_TRIES_MAX, Whereabouts, torn, wher
 use super::node::RawNode;
 use crate::error::IndexError;
 use crate::key::compare;
+use crate::marks;
 use crate::retry::Retry;
+use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, Fetched, Remote, Torn, all, read_bytes};
 use std::cmp::Ordering;
 
@@ -303,7 +305,9 @@ impl Sherman {
                 let Some(leaf) = self.whole_leaf(client, at, copy, slots).await? else {
                     return Ok(Leg::Stale);
                 };
-                match whereabouts(&leaf, 0, &course.cursor) {
+                let blind = self.layout.sabotage == Some(Sabotage::ScanBlind);
+                let seen = whereabouts(&leaf, 0, &course.cursor);
+                match if blind { Whereabouts::Here } else { seen } {
                     Whereabouts::Here => {
                         take_entries(course, &leaf, slots, visit);
                         if !course.pass(&leaf) {
@@ -311,6 +315,7 @@ impl Sherman {
                         }
                     }
                     Whereabouts::Right(sibling) => {
+                        client.fabric().mark(marks::STEPPED_RIGHT_SCAN);
                         self.misled(client, &course.cursor);
                         steps.again(client).await?;
                         next = Some((sibling, None));
@@ -347,6 +352,7 @@ impl Sherman {
                 }
                 Err(Torn) => {}
             }
+            client.fabric().mark(marks::TORN_SCAN);
             torn(client, &mut retry, at).await?;
         }
     }

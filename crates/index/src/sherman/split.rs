@@ -11,6 +11,7 @@ use super::node::{Fences, LEVELS_MAX, Node, RawNode};
 use super::options::WriteBack;
 use crate::error::IndexError;
 use crate::lock::Held;
+use crate::marks;
 use crate::retry::Retry;
 use farwood_fabric::{Chain, Client, Fabric, Remote, Swapped, cas, write};
 
@@ -113,6 +114,7 @@ impl Sherman {
                 Ok(None)
             }
             Added::Already => {
+                client.fabric().mark(marks::ADOPTED_BEFORE);
                 held.give_up().await?;
                 Ok(None)
             }
@@ -177,6 +179,7 @@ impl Sherman {
         self.top.store(None);
         let old = self.root_word(client).await?;
         if self.read_node(client, old, "split").await?.level() >= level {
+            client.fabric().mark(marks::ROOT_THERE);
             return Ok(false);
         }
         let lowest = vec![0; self.layout.key_bytes];
@@ -188,6 +191,7 @@ impl Sherman {
         client.post(write(at, root.bytes())).await?;
         let swap = client.post(cas(self.entry.root(), old.word(), at.word())).await?;
         if swap != Swapped::Won {
+            client.fabric().mark(marks::ROOT_LOST);
             self.allocator.unlinked(at);
         }
         Ok(swap == Swapped::Won)

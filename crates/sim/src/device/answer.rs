@@ -2,34 +2,23 @@
 
 use super::{Device, Flight, Flying, Kind};
 use crate::queue::{Event, Key};
-use crate::stations::fifo::transfer;
 use farwood_fabric::Op;
 
 impl Device {
     /// An answer leaves: the bytes of a READ, the word of an atomic, the acknowledgement of a WRITE.
     pub(super) fn answer(&mut self, verb: Key) {
-        let flying = &self.verbs[verb as usize];
-        let nic = self.server_nic(flying);
-        let bytes = self.answer_bytes(flying);
-        let now = self.queue.now;
-        let nic = &mut self.nics[nic];
-        let left = nic.out.send(now, 0, bytes * nic.slowness);
+        let Flying { nics, service, .. } = self.verbs[verb as usize];
+        let nic = &mut self.nics[nics.server];
+        let left = nic.out.send(self.queue.now, 0, service.answer * nic.slowness);
         self.queue.at(left + self.card.wire.one_way_ns as u64, Event::Return(verb));
-    }
-
-    fn answer_bytes(&self, flying: &Flying) -> u64 {
-        let payload = if flying.kind == Kind::Read { u64::from(flying.bytes) } else { 0 };
-        transfer(payload + self.card.wire.response_header_bytes, self.card.wire.link_bytes_per_ns)
     }
 
     /// An answer's last byte has come.
     pub(super) fn come_back(&mut self, verb: Key) {
-        let flying = &self.verbs[verb as usize];
-        let bytes = self.answer_bytes(flying);
-        let nic = self.client_nic(flying.client);
+        let Flying { nics, service, .. } = self.verbs[verb as usize];
         let now = self.queue.now;
-        let nic = &mut self.nics[nic];
-        let passed = nic.into.receive(now, 0, bytes * nic.slowness);
+        let nic = &mut self.nics[nics.client];
+        let passed = nic.into.receive(now, 0, service.answer * nic.slowness);
         if passed > now {
             self.queue.at(passed, Event::Complete(verb));
         } else {
@@ -58,8 +47,8 @@ impl Device {
     pub(super) fn settle(&mut self, verb: Key) {
         let flying = &mut self.verbs[verb as usize];
         flying.answered = true;
-        if std::mem::take(&mut flying.left) {
-            let nic = self.client_nic(self.verbs[verb as usize].client);
+        if std::mem::take(&mut flying.counted) {
+            let nic = self.verbs[verb as usize].nics.client;
             self.nics[nic].in_flight.remove();
         }
         let Flying { flight, index, .. } = self.verbs[verb as usize];
@@ -67,6 +56,7 @@ impl Device {
         let flight = &mut self.flights[flight as usize];
         flight.left -= 1;
         if self.verbs[verb as usize].open
+            && self.verbs[verb as usize].kept.is_none()
             && let Some(doorbell) = &flight.doorbell
             && let Op::Write { data, .. } = &doorbell.requests()[index as usize].op
         {

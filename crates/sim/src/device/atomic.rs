@@ -2,6 +2,7 @@
 //!
 //! What a WRITE places in the word between the read and the write-back is lost.
 
+use super::serve::LATE_NS_MAX;
 use super::{Device, Flying};
 use crate::queue::{Event, Key};
 use crate::stations::atomics::hold;
@@ -10,9 +11,8 @@ use farwood_fabric::{Memory, Op};
 impl Device {
     /// Waits for the slot of the atomic's address.
     pub(super) fn take_slot(&mut self, verb: Key) {
-        let flying = &self.verbs[verb as usize];
-        let (at, nic) = (flying.at, self.server_nic(flying));
-        let slot = self.nics[nic].slots.of(at.memory(), at.offset());
+        let Flying { at, nics, .. } = self.verbs[verb as usize];
+        let slot = self.nics[nics.server].slots.of(at.memory(), at.offset());
         if slot.busy {
             slot.waiting.push_back(verb);
             return;
@@ -22,7 +22,11 @@ impl Device {
     }
 
     fn wait_for_writes(&mut self, verb: Key) {
-        let after = self.writes_before(verb);
+        let mut after = self.writes_before(verb);
+        if !self.kept.atomic_then_read {
+            // It takes its time, and READs of its queue pair do not wait.
+            after = after.max(self.queue.now + self.chance.below(LATE_NS_MAX));
+        }
         if after > self.queue.now {
             self.queue.at(after, Event::AtomicBegin(verb));
         } else {
@@ -35,8 +39,15 @@ impl Device {
         let Flying { at, .. } = self.verbs[verb as usize];
         self.touch(at, 8);
         let before = self.word(at);
+        let masks = self.kept.masked_cas;
         let (op, _) = self.op(verb);
-        let store = answer(op, before);
+        let mut store = answer(op, before);
+        if let Op::MaskedCas { swap, .. } = op
+            && !masks
+        {
+            // A card without masks swaps the whole word.
+            store = store.and(Some(*swap));
+        }
         let now = self.queue.now;
         let held = hold(&self.card.atomics, at.memory(), store.is_some());
         let flying = &mut self.verbs[verb as usize];
@@ -58,7 +69,7 @@ impl Device {
             self.touch(at, 8);
             self.set_word(at, word);
         }
-        let nic = self.server_nic(&self.verbs[verb as usize]);
+        let nic = self.verbs[verb as usize].nics.server;
         let slot = self.nics[nic].slots.of(at.memory(), at.offset());
         slot.busy = false;
         let next = slot.waiting.pop_front();

@@ -4,13 +4,10 @@
 //! it fails, and with it everything that its queue pair has under way. The queue pair is connected afresh by the next
 //! post.
 
-use super::{Device, Kind};
-use crate::fault::{CrashPoint, Fault, When};
+use super::{Device, Kind, OpenTransfer};
+use crate::fault::{CrashPoint, Fault, Happened, RETRY_NS, When};
 use crate::queue::{Event, Key};
 use farwood_fabric::{FabricError, NodeId};
-
-/// How long a card sends a request again before it gives up, nanoseconds. [Common knowledge: some milliseconds.]
-const RETRY_NS: u64 = 4_000_000;
 
 /// Why a verb failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +36,9 @@ impl Device {
         self.compute[compute].sent += 1;
         let sent = self.compute[compute].sent;
         let mut delay = 0;
+        if self.rules_ended {
+            return Some(delay);
+        }
         for rule in 0..self.rules.len() {
             if self.rules[rule].when != (When::Verb { compute_node: compute, number: sent }) {
                 continue;
@@ -46,6 +46,7 @@ impl Device {
             match self.rules[rule].fault {
                 Fault::Delay { nanoseconds } => {
                     self.met.delays += 1;
+                    self.happened.push(Happened { time: self.queue.now, fault: self.rules[rule].fault });
                     delay += nanoseconds;
                 }
                 Fault::Crash { compute_node, point: CrashPoint::After } if compute_node == compute => {
@@ -72,8 +73,14 @@ impl Device {
 
     /// A rule's fault happens.
     pub(super) fn apply(&mut self, rule: usize) {
-        let now = self.queue.now;
-        match self.rules[rule].fault {
+        if self.rules_ended {
+            return;
+        }
+        let (now, fault) = (self.queue.now, self.rules[rule].fault);
+        if !matches!(fault, Fault::Crash { .. } | Fault::Delay { .. }) {
+            self.happened.push(Happened { time: now, fault });
+        }
+        match fault {
             Fault::Crash { compute_node, .. } => self.crash(compute_node),
             Fault::Freeze { compute_node, nanoseconds } => {
                 self.met.freezes += 1;
@@ -107,6 +114,8 @@ impl Device {
             return;
         }
         self.met.crashes += 1;
+        let fault = Fault::Crash { compute_node: compute, point: CrashPoint::At };
+        self.happened.push(Happened { time: self.queue.now, fault });
         self.fallen.push(compute);
         if !self.kept.write_survives_writer {
             self.cut_transfers(compute);
@@ -116,7 +125,7 @@ impl Device {
     /// Where a WRITE does not survive its writer, what is not placed yet never will be.
     fn cut_transfers(&mut self, compute: usize) {
         for node in 0..self.memory.len() {
-            for verb in self.memory[node].open.clone() {
+            for OpenTransfer { verb, .. } in self.memory[node].open.clone() {
                 let flying = &self.verbs[verb as usize];
                 let mine = self.connections[flying.client as usize].compute == compute;
                 if mine && flying.kind == Kind::Write {
@@ -133,8 +142,22 @@ impl Device {
         if self.refuse(verb) {
             return false;
         }
-        let Some(until) = self.unreachable_until(client, node) else { return true };
         let (now, queue) = (self.queue.now, self.verbs[verb as usize].queue);
+        let resent = self.verbs[verb as usize].resent;
+        let until = match self.unreachable_until(client, node) {
+            // What was behind those that are sent again stays behind them.
+            None if !resent && self.queues[queue].resending > 0 => now.max(self.queues[queue].last_arrival),
+            None => {
+                self.queues[queue].resending -=
+                    u32::from(std::mem::take(&mut self.verbs[verb as usize].resent));
+                return true;
+            }
+            Some(until) => until,
+        };
+        if !resent {
+            self.verbs[verb as usize].resent = true;
+            self.queues[queue].resending += 1;
+        }
         if until - now > RETRY_NS {
             self.queue.at(now + RETRY_NS, Event::Expire(verb));
             return false;
@@ -180,6 +203,7 @@ impl Device {
             let queue = &mut self.queues[queue];
             queue.epoch += 1;
             queue.asking = 0;
+            queue.resending = 0;
             queue.last_arrival = 0;
             let waiting = std::mem::take(&mut queue.waiting);
             for waiting in waiting {

@@ -22,14 +22,16 @@ use crate::queue::{Event, Key, Queue};
 use crate::random::Stream;
 use crate::stations::atomics::Slots;
 use crate::stations::cpu::Thread;
-use crate::stations::messages::{Direction, MessageCosts};
+use crate::stations::messages::{Direction, MessageCosts, Service};
 use crate::stations::outstanding::InFlight;
 use crate::stations::pcie::{Bus, Window};
 use crate::stations::send_queue::SendQueue;
 use crate::stations::server::Cores;
 use crate::stations::units::Unit;
 use crate::trace::Trace;
-use farwood_fabric::{Address, Capabilities, ClientId, Doorbell, FabricError, Link, Memory, Op, PoolShape};
+use farwood_fabric::{
+    Address, Capabilities, ClientId, Costs, Doorbell, FabricError, Link, Memory, Op, PoolShape,
+};
 use slab::Slab;
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -52,8 +54,8 @@ pub(crate) struct Nic {
 pub(crate) struct MemoryNode {
     pub(crate) host: Vec<u8>,
     pub(crate) device: Vec<u8>,
-    /// Transfers whose lines are not all copied yet.
-    pub(crate) open: Vec<Key>,
+    /// Transfers whose lines are not all copied yet, all of them of host memory.
+    pub(crate) open: Vec<OpenTransfer>,
     /// Its NICs: requests of a client go through one of them.
     pub(crate) nics: Vec<usize>,
     /// Until when it is down.
@@ -87,6 +89,10 @@ pub(crate) struct Connection {
     pub(crate) first_queue: usize,
     /// What went wrong with a detached post.
     pub(crate) failed: Option<FabricError>,
+    /// Verbs that the device has executed for it, by kind.
+    pub(crate) counts: Counts,
+    /// Those of them that the fabric posted on its own account.
+    pub(crate) aside: Costs,
 }
 
 /// A doorbell on its way.
@@ -108,6 +114,34 @@ pub(crate) enum Kind {
     Atomic,
 }
 
+/// The NICs that a verb goes through.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) client: usize,
+    pub(crate) server: usize,
+}
+
+/// A transfer that is not over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenTransfer {
+    pub(crate) verb: Key,
+    /// Its bytes: the first, and the one after the last.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) writes: bool,
+    /// The memory node's NIC.
+    pub(crate) nic: usize,
+    /// When its last line is copied.
+    pub(crate) to: u64,
+}
+
+impl OpenTransfer {
+    #[inline]
+    pub(crate) fn overlaps(&self, at: Address, bytes: usize) -> bool {
+        self.start < at.offset() + bytes as u64 && at.offset() < self.end
+    }
+}
+
 /// A verb on its way.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each says one thing about the verb, and all combine")]
@@ -122,10 +156,13 @@ pub(crate) struct Flying {
     pub(crate) bytes: u32,
     pub(crate) link: Link,
     pub(crate) client: Key,
+    /// The NICs at both ends.
+    pub(crate) nics: Ends,
+    pub(crate) service: Service,
     pub(crate) queue: usize,
     pub(crate) epoch: u32,
     /// Counted by the client's NIC as in flight.
-    pub(crate) left: bool,
+    pub(crate) counted: bool,
     pub(crate) window: Window,
     /// Lines are copied one by one.
     pub(crate) by_line: bool,
@@ -139,6 +176,8 @@ pub(crate) struct Flying {
     pub(crate) store: Option<u64>,
     /// Where a READ or WRITE whose lines are not copied upward begins.
     pub(crate) shuffle: u64,
+    /// It is sent again until it gets through.
+    pub(crate) resent: bool,
     /// Crash its compute node when it is answered.
     pub(crate) last_words: bool,
 }
@@ -166,6 +205,20 @@ pub struct Counts {
     pub bytes_written: u64,
 }
 
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.doorbells += other.doorbells;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.write_imm += other.write_imm;
+        self.cas += other.cas;
+        self.masked_cas += other.masked_cas;
+        self.faa += other.faa;
+        self.bytes_read += other.bytes_read;
+        self.bytes_written += other.bytes_written;
+    }
+}
+
 impl Counts {
     /// All verbs.
     pub fn verbs(&self) -> u64 {
@@ -183,6 +236,8 @@ pub(crate) struct Device {
     pub(crate) kept: Capabilities,
     pub(crate) shape: PoolShape,
     pub(crate) exhaustive: bool,
+    /// Up to how many times as long transfers take.
+    pub(crate) stretch: u64,
     pub(crate) queue: Queue,
     pub(crate) nics: Vec<Nic>,
     pub(crate) memory: Vec<MemoryNode>,
@@ -199,6 +254,8 @@ pub(crate) struct Device {
     pub(crate) counts: Counts,
     pub(crate) rules: Vec<Rule>,
     pub(crate) met: crate::fault::Met,
+    pub(crate) rules_ended: bool,
+    pub(crate) happened: Vec<crate::fault::Happened>,
     pub(crate) chance: Stream,
     pub(crate) marks: std::collections::BTreeMap<&'static str, u64>,
     pub(crate) trace: Trace,
@@ -251,18 +308,6 @@ impl Device {
             Memory::Host => &mut node.host,
             Memory::Device => &mut node.device,
         }
-    }
-
-    /// The NIC of a memory node through which a client's requests go.
-    #[inline]
-    pub(crate) fn server_nic(&self, verb: &Flying) -> usize {
-        let nics = &self.memory[usize::from(verb.at.node().0)].nics;
-        nics[verb.client as usize % nics.len()]
-    }
-
-    #[inline]
-    pub(crate) fn client_nic(&self, client: Key) -> usize {
-        self.compute[self.connections[client as usize].compute].nic
     }
 
     #[inline]

@@ -1,8 +1,7 @@
 //! From the doorbell to the memory node's NIC.
 
-use super::{Device, Flight, Flying, Kind};
+use super::{Device, Ends, Flight, Flying, Kind};
 use crate::queue::{Event, Key};
-use crate::stations::fifo::transfer;
 use crate::stations::pcie::Window;
 use farwood_fabric::{Doorbell, Link, Op};
 
@@ -14,6 +13,9 @@ impl Device {
         for request in doorbell.requests() {
             let same = node.replace(request.at.node()) == Some(request.at.node());
             cpu += if same { self.card.cpu.chained_post_ns } else { self.card.cpu.post_ns };
+            if let Op::Write { .. } = request.op {
+                cpu += self.card.cpu.payload_ns;
+            }
         }
         self.spend(cpu);
         let left = doorbell.requests().len() as u32;
@@ -42,6 +44,7 @@ impl Device {
         for index in 0..count {
             let verb = self.flying(flight, client, index, first_queue);
             let before = std::mem::replace(&mut queue, verb.queue);
+            self.nics[verb.nics.client].in_flight.add();
             let key = self.verbs.insert(verb) as Key;
             self.note(key, "post");
             self.queues[queue].waiting.push_back(key);
@@ -61,6 +64,12 @@ impl Device {
             _ => (Kind::Atomic, 8),
         };
         let queue = first_queue + usize::from(request.at.node().0);
+        let service = self.costs.of(&request.op, request.at.memory());
+        let servers = &self.memory[usize::from(request.at.node().0)].nics;
+        let nics = Ends {
+            client: self.compute[self.connections[client as usize].compute].nic,
+            server: servers[client as usize % servers.len()],
+        };
         self.posted += 1;
         Flying {
             number: self.posted,
@@ -71,9 +80,11 @@ impl Device {
             bytes: bytes as u32,
             link: request.link,
             client,
+            nics,
+            service,
             queue,
             epoch: self.queues[queue].epoch,
-            left: false,
+            counted: true,
             window: Window { from: 0, to: 0 },
             by_line: false,
             open: false,
@@ -81,6 +92,7 @@ impl Device {
             kept: None,
             store: None,
             shuffle: 0,
+            resent: false,
             last_words: false,
         }
     }
@@ -104,19 +116,12 @@ impl Device {
     /// A request leaves the client's NIC.
     fn leave(&mut self, verb: Key) {
         let Some(delay) = self.rules_at_leaving(verb) else { return };
-        let flying = &self.verbs[verb as usize];
-        let (client, queue, memory) = (flying.client, flying.queue, flying.at.memory());
-        let payload = if flying.kind == Kind::Write { u64::from(flying.bytes) } else { 0 };
-        let costs = self.costs;
-        let (op, _) = self.op(verb);
-        let message = costs.of(op, memory);
-        let bytes = transfer(payload + self.card.wire.request_header_bytes, self.card.wire.link_bytes_per_ns);
-        let nic = self.client_nic(client);
-        let nic = &mut self.nics[nic];
-        let penalty = nic.in_flight.add(&self.card.outstanding);
+        let Flying { nics, service, queue, .. } = self.verbs[verb as usize];
+        let nic = &mut self.nics[nics.client];
+        let penalty = nic.in_flight.penalty(&self.card.outstanding);
         let slow = nic.slowness;
-        let left = nic.out.send(self.queue.now, (message + penalty.service) * slow, bytes * slow);
-        self.verbs[verb as usize].left = true;
+        let left =
+            nic.out.send(self.queue.now, (service.message + penalty.service) * slow, service.request * slow);
         let arrival = left + self.card.wire.one_way_ns as u64 + penalty.latency + delay;
         // A reliable connection delivers in order: what is delayed delays what comes behind it.
         let arrival = arrival.max(self.queues[queue].last_arrival);

@@ -1,9 +1,8 @@
 //! A request at the memory node's NIC: the entrance, its processing unit, and what is done there.
 
-use super::{Device, Kind};
+use super::{Device, Flying, Kind};
 use crate::queue::{Event, Key};
-use crate::stations::fifo::transfer;
-use farwood_fabric::{Memory, Op};
+use farwood_fabric::{Memory, NodeId, Op};
 
 impl Device {
     /// A request's last byte has come.
@@ -11,16 +10,10 @@ impl Device {
         if !self.rules_at_arrival(verb) {
             return;
         }
-        let flying = &self.verbs[verb as usize];
-        let (memory, nic) = (flying.at.memory(), self.server_nic(flying));
-        let payload = if flying.kind == Kind::Write { u64::from(flying.bytes) } else { 0 };
-        let costs = self.costs;
-        let (op, _) = self.op(verb);
-        let message = costs.of(op, memory);
-        let bytes = transfer(payload + self.card.wire.request_header_bytes, self.card.wire.link_bytes_per_ns);
+        let Flying { nics, service, .. } = self.verbs[verb as usize];
         let now = self.queue.now;
-        let nic = &mut self.nics[nic];
-        let passed = nic.into.receive(now, message * nic.slowness, bytes * nic.slowness);
+        let nic = &mut self.nics[nics.server];
+        let passed = nic.into.receive(now, service.message * nic.slowness, service.request * nic.slowness);
         if passed > now {
             self.queue.at(passed, Event::Enter(verb));
         } else {
@@ -63,7 +56,7 @@ impl Device {
 
     fn unit_of(&self, verb: Key) -> (usize, usize) {
         let flying = &self.verbs[verb as usize];
-        let nic = self.server_nic(flying);
+        let nic = flying.nics.server;
         // Queue pairs are spread evenly: their numbers are given out in turn.
         (nic, flying.client as usize % self.nics[nic].units.len())
     }
@@ -86,7 +79,8 @@ impl Device {
     }
 
     fn count(&mut self, verb: Key) {
-        let mut counts = self.counts;
+        let client = self.verbs[verb as usize].client as usize;
+        let mut counts = self.connections[client].counts;
         match self.op(verb).0 {
             Op::Read { into } => {
                 counts.reads += 1;
@@ -104,39 +98,53 @@ impl Device {
             Op::Faa { .. } => counts.faa += 1,
             Op::Answered => unreachable!("answers are taken out at the client"),
         }
-        self.counts = counts;
+        self.connections[client].counts = counts;
     }
 
     fn serve_read(&mut self, verb: Key) {
         let flying = &self.verbs[verb as usize];
         let (at, bytes) = (flying.at, u64::from(flying.bytes));
-        let (now, nic) = (self.queue.now, self.server_nic(flying));
+        let (now, nic) = (self.queue.now, flying.nics.server);
+        let bytes = self.stretched(bytes);
         if at.memory() == Memory::Device {
             self.copy_at_once(verb);
             self.answer(verb);
             return;
         }
         let after = self.writes_before(verb);
-        let window = self.nics[nic].bus.read(&self.card.pcie, now, after, bytes);
+        let window = self.nics[nic].bus.read(now, after, bytes);
         self.open_transfer(verb, window);
     }
 
     fn serve_write(&mut self, verb: Key) {
         let flying = &self.verbs[verb as usize];
         let (at, bytes) = (flying.at, u64::from(flying.bytes));
-        let (now, nic) = (self.queue.now, self.server_nic(flying));
+        let (now, nic) = (self.queue.now, flying.nics.server);
+        let bytes = self.stretched(bytes);
         if at.memory() == Memory::Device {
             self.copy_at_once(verb);
         } else {
-            let mut window = self.nics[nic].bus.write(&self.card.pcie, now, bytes);
-            if !self.kept.arrival_sees_write {
-                // A WRITE is posted into a fabric that lets reads pass: it lands when it lands.
+            let mut window = self.nics[nic].bus.write(now, bytes);
+            if self.writes_linger(at.node()) {
                 let late = self.chance.below(LATE_NS_MAX);
-                (window.from, window.to) = (window.from + late, window.to + late);
+                window = self.nics[nic].bus.linger(window, late);
             }
             self.open_transfer(verb, window);
         }
         self.answer(verb);
+    }
+
+    /// Whether a WRITE may be placed long after it was acknowledged: arrivals need not see it, or not those at another
+    /// NIC, or the processor was promised to see it and does not.
+    fn writes_linger(&self, node: NodeId) -> bool {
+        !self.kept.arrival_sees_write
+            || self.memory[usize::from(node.0)].nics.len() > 1
+            || self.promised.cpu_sees_write && !self.kept.cpu_sees_write
+    }
+
+    /// As many bytes as would take as long as this transfer does.
+    fn stretched(&mut self, bytes: u64) -> u64 {
+        if self.stretch == 1 { bytes } else { bytes * (1 + self.chance.below(self.stretch)) }
     }
 
     /// An atomic has left its processing unit: what waited behind it goes on.
@@ -162,4 +170,4 @@ impl Device {
 }
 
 /// How late a WRITE may land where nothing is promised.
-const LATE_NS_MAX: u64 = 20_000;
+pub(super) const LATE_NS_MAX: u64 = 20_000;

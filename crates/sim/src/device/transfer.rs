@@ -5,10 +5,10 @@
 //! touch them turns it into a transfer by line: lines whose time has passed are copied now, and each of the others has
 //! an event of its own. An exhaustive run copies every transfer by line; the outcome is the same.
 
-use super::{Device, Flying, Kind};
+use super::{Device, Flying, Kind, OpenTransfer};
 use crate::queue::{Event, Key};
 use crate::stations::pcie::Window;
-use farwood_fabric::{Address, Op};
+use farwood_fabric::{Address, Memory, Op};
 use std::ops::Range;
 
 const LINE: u64 = 64;
@@ -19,51 +19,52 @@ impl Device {
         let shuffle = self.shuffle(verb);
         let flying = &mut self.verbs[verb as usize];
         (flying.window, flying.open, flying.shuffle) = (window, true, shuffle);
-        let (at, bytes, writes) = (flying.at, flying.bytes as usize, flying.kind == Kind::Write);
-        let mut met = self.exhaustive;
-        for other in self.open_over(at, bytes) {
-            let other_writes = self.verbs[other as usize].kind == Kind::Write;
-            if writes || other_writes {
-                met = true;
-                self.by_line(other);
-            }
-        }
-        self.memory[usize::from(at.node().0)].open.push(verb);
-        if met {
+        let (at, nic, writes) = (flying.at, flying.nics.server, flying.kind == Kind::Write);
+        let end = at.offset() + u64::from(flying.bytes);
+        let transfer = OpenTransfer { verb, start: at.offset(), end, writes, nic, to: window.to };
+        let met = self.meet(at, (end - at.offset()) as usize, writes);
+        self.memory[usize::from(at.node().0)].open.push(transfer);
+        if met || self.exhaustive {
             self.by_line(verb);
         }
         self.queue.at(window.to, Event::TransferEnd(verb));
     }
 
     /// Somebody reads or writes `bytes` bytes at `at` in one go, now.
+    #[inline]
     pub(crate) fn touch(&mut self, at: Address, bytes: usize) {
-        for other in self.open_over(at, bytes) {
-            self.by_line(other);
+        if at.memory() == Memory::Host {
+            self.meet(at, bytes, true);
         }
     }
 
-    /// Open transfers that share a word with these bytes.
-    fn open_over(&self, at: Address, bytes: usize) -> Vec<Key> {
-        let open = &self.memory[usize::from(at.node().0)].open;
-        // Mostly there are none, and then nothing is allocated.
-        open.iter().copied().filter(|&other| overlap(&self.verbs[other as usize], at, bytes)).collect()
+    /// Lets the open transfers that share bytes with these go on line by line, if one of both writes; yields whether
+    /// there were any.
+    fn meet(&mut self, at: Address, bytes: usize, writes: bool) -> bool {
+        let node = usize::from(at.node().0);
+        let mut met = false;
+        for place in 0..self.memory[node].open.len() {
+            let other = self.memory[node].open[place];
+            if (writes || other.writes) && other.overlaps(at, bytes) {
+                met = true;
+                self.by_line(other.verb);
+            }
+        }
+        met
     }
 
     /// When the WRITEs are placed that came before this READ or atomic and share bytes with it: it must see them.
     pub(super) fn writes_before(&self, verb: Key) -> u64 {
-        let flying = &self.verbs[verb as usize];
-        let nic = self.server_nic(flying);
-        if !self.kept.arrival_sees_write {
+        let Flying { at, bytes, nics, .. } = self.verbs[verb as usize];
+        if !self.kept.arrival_sees_write || at.memory() == Memory::Device {
             return 0;
         }
-        let open = &self.memory[usize::from(flying.at.node().0)].open;
-        let before = open.iter().map(|&other| &self.verbs[other as usize]).filter(|other| {
-            // Another NIC's WRITEs are no business of this one.
-            other.kind == Kind::Write
-                && overlap(other, flying.at, flying.bytes as usize)
-                && self.server_nic(other) == nic
-        });
-        before.map(|other| other.window.to + 1).max().unwrap_or(0)
+        let open = &self.memory[usize::from(at.node().0)].open;
+        // Another NIC's WRITEs are no business of this one.
+        let before = open
+            .iter()
+            .filter(|other| other.writes && other.nic == nics.server && other.overlaps(at, bytes as usize));
+        before.map(|other| other.to + 1).max().unwrap_or(0)
     }
 
     /// From now on, every line of the transfer is copied in its own time.
@@ -142,12 +143,16 @@ impl Device {
         let flying = &self.verbs[verb as usize];
         let node = &mut self.memory[usize::from(flying.at.node().0)];
         let memory = match flying.at.memory() {
-            farwood_fabric::Memory::Host => &mut node.host,
-            farwood_fabric::Memory::Device => &mut node.device,
+            Memory::Host => &mut node.host,
+            Memory::Device => &mut node.device,
         };
         let start = flying.at.offset() as usize;
         let far = &mut memory[start + range.start..start + range.end];
         if let Some(kept) = &flying.kept {
+            if kept.is_empty() {
+                // The writer is gone, and what it had not placed with it.
+                return;
+            }
             far.copy_from_slice(&kept[range]);
             return;
         }
@@ -168,7 +173,7 @@ impl Device {
             self.copy(verb, 0..bytes as usize);
         }
         let open = &mut self.memory[usize::from(at.node().0)].open;
-        let place = open.iter().position(|&other| other == verb).expect("an open transfer is listed");
+        let place = open.iter().position(|other| other.verb == verb).expect("an open transfer is listed");
         open.swap_remove(place);
         self.verbs[verb as usize].open = false;
         if kind == Kind::Read {
@@ -182,12 +187,7 @@ impl Device {
     /// The writer is gone, and what is not placed yet never will be: some pieces are, the rest is not.
     pub(super) fn abandon_transfer(&mut self, verb: Key) {
         self.by_line(verb);
-        let bytes = self.verbs[verb as usize].bytes as usize;
-        let Flying { at, .. } = self.verbs[verb as usize];
-        let start = at.offset() as usize;
-        // What is yet to be placed is what lies there already.
-        let there = self.bytes(at)[start..start + bytes].to_vec();
-        self.verbs[verb as usize].kept = Some(there);
+        self.verbs[verb as usize].kept = Some(Vec::new());
     }
 
     /// A WRITE's bytes are all there: its immediate may be seen.
@@ -201,11 +201,4 @@ impl Device {
             self.deliver(at, Some(immediate));
         }
     }
-}
-
-#[inline]
-fn overlap(other: &Flying, at: Address, bytes: usize) -> bool {
-    other.at.memory() == at.memory()
-        && other.at.offset() < at.offset() + bytes as u64
-        && at.offset() < other.at.offset() + u64::from(other.bytes)
 }

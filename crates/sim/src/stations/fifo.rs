@@ -27,10 +27,22 @@ impl Fifo {
     }
 }
 
-/// What `bytes` take at a rate of bytes per nanosecond, picoseconds.
-#[inline]
-pub(crate) fn transfer(bytes: u64, bytes_per_ns: f64) -> u64 {
-    (bytes as f64 * PS as f64 / bytes_per_ns) as u64
+/// How fast bytes pass.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bandwidth {
+    ps_per_byte: f64,
+}
+
+impl Bandwidth {
+    pub(crate) fn new(bytes_per_ns: f64) -> Self {
+        Self { ps_per_byte: PS as f64 / bytes_per_ns }
+    }
+
+    /// What `bytes` take, picoseconds.
+    #[inline]
+    pub(crate) fn transfer(self, bytes: u64) -> u64 {
+        (bytes as f64 * self.ps_per_byte) as u64
+    }
 }
 
 /// What one takes at a rate per microsecond, picoseconds.
@@ -45,13 +57,13 @@ mod tests {
     #[test]
     fn an_idle_station_adds_its_service_and_a_busy_one_a_wait() {
         let mut link = Fifo::default();
-        let service = transfer(1000, 12.5);
+        let service = Bandwidth::new(12.5).transfer(1000);
         assert_eq!(service, 80_000);
         assert_eq!(
             (link.serve(100, service), link.serve(100, service), link.serve(500, service)),
             (180, 260, 580)
         );
-        assert_eq!(transfer(1000, f64::INFINITY), 0);
+        assert_eq!(Bandwidth::new(f64::INFINITY).transfer(1000), 0);
     }
 
     #[test]

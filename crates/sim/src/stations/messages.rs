@@ -1,33 +1,55 @@
 //! The message rate of a NIC: so many requests a second in each direction, whatever their size.
 
-use super::fifo::{Fifo, each};
-use crate::card::Messages;
+use super::fifo::{Bandwidth, Fifo, each};
+use crate::card::Card;
 use farwood_fabric::{Memory, Op};
 
-/// What a request takes of the message rate, picoseconds.
+/// What requests and answers take of NICs and links.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessageCosts {
     host_read: u64,
     host_write: u64,
     device: u64,
+    link: Bandwidth,
+    request_header: u64,
+    response_header: u64,
+}
+
+/// What one verb takes, picoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Service {
+    /// Of the message rate.
+    pub(crate) message: u64,
+    /// Of the link, for the request.
+    pub(crate) request: u64,
+    /// Of the link, for the answer.
+    pub(crate) answer: u64,
 }
 
 impl MessageCosts {
-    pub(crate) fn new(card: &Messages) -> Self {
+    pub(crate) fn new(card: &Card) -> Self {
         Self {
-            host_read: each(card.host_read_per_us),
-            host_write: each(card.host_write_per_us),
-            device: each(card.device_per_us),
+            host_read: each(card.messages.host_read_per_us),
+            host_write: each(card.messages.host_write_per_us),
+            device: each(card.messages.device_per_us),
+            link: Bandwidth::new(card.wire.link_bytes_per_ns),
+            request_header: card.wire.request_header_bytes,
+            response_header: card.wire.response_header_bytes,
         }
     }
 
-    /// What a request takes.
+    /// What a verb takes.
     #[inline]
-    pub(crate) fn of(&self, op: &Op, memory: Memory) -> u64 {
-        match (memory, op) {
-            (Memory::Device, _) => self.device,
-            (Memory::Host, Op::Write { .. }) => self.host_write,
-            (Memory::Host, _) => self.host_read,
+    pub(crate) fn of(&self, op: &Op, memory: Memory) -> Service {
+        let (message, sent, fetched) = match op {
+            Op::Write { data, .. } => (self.host_write, data.len(), 0),
+            Op::Read { into } => (self.host_read, 0, into.len()),
+            _ => (self.host_read, 0, 0),
+        };
+        Service {
+            message: if memory == Memory::Device { self.device } else { message },
+            request: self.link.transfer(sent as u64 + self.request_header),
+            answer: self.link.transfer(fetched as u64 + self.response_header),
         }
     }
 }

@@ -20,10 +20,15 @@ pub(crate) struct Penalty {
 }
 
 impl InFlight {
-    /// Counts a request that leaves; yields its penalty.
+    /// Counts a request that is posted: the card remembers it from then on, also while it waits for the window.
     #[inline]
-    pub(crate) fn add(&mut self, card: &Outstanding) -> Penalty {
+    pub(crate) fn add(&mut self) {
         self.0 += 1;
+    }
+
+    /// The penalty of a request that leaves.
+    #[inline]
+    pub(crate) fn penalty(self, card: &Outstanding) -> Penalty {
         let Some(over) = self.0.checked_sub(card.requests).filter(|over| *over > 0) else {
             return Penalty::default();
         };
@@ -50,13 +55,12 @@ mod tests {
         let card = Outstanding { requests: 10, miss_ns: 400.0, miss_service_ns: 14.0 };
         let mut in_flight = InFlight::default();
         for _ in 0..10 {
-            assert_eq!(in_flight.add(&card), Penalty::default());
+            in_flight.add();
+            assert_eq!(in_flight.penalty(&card), Penalty::default());
         }
-        (0..9).for_each(|_| {
-            in_flight.add(&card);
-        });
-        assert_eq!(in_flight.add(&card), Penalty { service: 7000, latency: 200 });
-        in_flight.remove();
-        assert_eq!(in_flight.add(&card).latency, 200);
+        (0..10).for_each(|_| in_flight.add());
+        assert_eq!(in_flight.penalty(&card), Penalty { service: 7000, latency: 200 });
+        (0..10).for_each(|_| in_flight.remove());
+        assert_eq!(in_flight.penalty(&card), Penalty::default());
     }
 }

@@ -12,6 +12,8 @@ pub(crate) struct SendQueue {
     pub(crate) asking: u32,
     /// When the last request that left arrives: none arrives before it.
     pub(crate) last_arrival: u64,
+    /// Requests that are sent again, for their memory node could not be reached: what comes behind them waits.
+    pub(crate) resending: u32,
     /// Raised when the queue pair breaks: what left before does not count any more.
     pub(crate) epoch: u32,
 }

@@ -1,9 +1,9 @@
 //! What a READ may see of a WRITE that is under way.
 
 use super::{Report, Tally, ground, promises, race};
-use crate::harness::{Chance, Harness, Place, peek, peek_word, place, words};
-use farwood_fabric::{Capability, Fabric as _, Memory, NodeId, write};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::harness::{Chance, Harness, Place, ServerHarness, peek, peek_word, place, words};
+use farwood_fabric::{Capability, Fabric as _, LocalMemory as _, Memory, NodeId, Server as _, write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Aligned blocks of `BYTES` bytes are never seen half-written.
 pub(super) fn whole<H: Harness, const BYTES: usize>(harness: &H, iterations: u64) -> Report {
@@ -107,4 +107,42 @@ pub(super) fn write_upward<H: Harness>(harness: &H, iterations: u64) -> Report {
         );
     });
     tally.report(Capability::WriteUpward.to_string(), promises(harness, Capability::WriteUpward))
+}
+
+/// Offset of the WRITEs that a server watches, and their words.
+const WATCHED: u64 = farwood_fabric::chunks::CHUNK_BYTES - 4096;
+const WATCHED_WORDS: u64 = 64;
+
+/// A server that sees a later byte of a WRITE finds every earlier one there, as ring buffers need it.
+pub(super) fn server_upward<H: ServerHarness>(harness: &H, iterations: u64) -> Report {
+    let (tally, stop) = (Tally::default(), AtomicBool::new(false));
+    let place = place(NodeId(0), Memory::Host, WATCHED);
+    harness.serve(
+        async |server| {
+            let mut last = 0;
+            let load = |word: u64| server.local().load(WATCHED + 8 * word).expect("its own memory");
+            while !stop.load(SeqCst) {
+                let new = load(WATCHED_WORDS - 1);
+                let old = (0..WATCHED_WORDS - 1).map(load).min().unwrap_or(new);
+                tally.tried(std::mem::replace(&mut last, new) != new);
+                tally.judge(old < new, || format!("the last word was {new}, an earlier one {old}"));
+                server.compute(30).await;
+            }
+        },
+        async |client| {
+            let _stop = super::Stop(&stop);
+            for round in 1..=iterations {
+                let data = round.to_le_bytes().repeat(WATCHED_WORDS as usize);
+                client.post(write(place, &data)).await.expect("a WRITE");
+                if round.is_multiple_of(4) {
+                    // Now the server has the word.
+                    client.fabric().sleep(0).await;
+                }
+            }
+        },
+    );
+    let nothing = [0; 8 * WATCHED_WORDS as usize];
+    harness.block_on(async { harness.client().post(write(place, &nothing)).await.expect("a WRITE") });
+    let name = format!("{}, as a server sees it", Capability::WriteUpward);
+    tally.report(name, promises(harness, Capability::WriteUpward))
 }

@@ -1,0 +1,29 @@
+//! Writes `docs/reproduction.md`, and the calibration table of `docs/nic-model.md`, from `docs/records/figures`. Run it
+//! in the root of the repository.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use farwood_bench::figures::{FIGURES, between_marks, calibration, page};
+use farwood_bench::record::Record;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let (mut parts, mut points) = (Vec::new(), Vec::new());
+    for figure in FIGURES {
+        let file = docs.join("records/figures").join(format!("{}.jsonl", figure.name));
+        if !file.exists() {
+            continue;
+        }
+        let told = |error| format!("{}: {error}", file.display());
+        let records = Record::from_json_lines(&fs::read_to_string(&file)?).map_err(told)?;
+        let comparisons = figure.compare(&records).map_err(told)?;
+        points.extend_from_slice(&comparisons);
+        parts.push((figure, records, comparisons));
+    }
+    fs::write(docs.join("reproduction.md"), page(&parts))?;
+    let model = docs.join("nic-model.md");
+    fs::write(&model, between_marks(&fs::read_to_string(&model)?, &calibration(&points))?)?;
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! Figures of the papers, made again in the laboratory.
+//!
+//! Each figure is one file: what runs, what the paper says, and what is compared. A run of it yields its records; the
+//! report and the charts are made from records alone, so that they can be made again without measuring.
+
+mod nic;
+mod report;
+mod sherman_fig16;
+mod sherman_fig2;
+mod sherman_fig3;
+mod sherman_on_chip;
+mod sherman_table1;
+
+pub use report::{MARK_BEGIN, MARK_END, between_marks, calibration, page, report, table};
+
+use crate::chart::{self, ChartBar, ChartPanel};
+use crate::micro::{LocksSpec, VerbsSpec, simulate_locks, simulate_verbs};
+use crate::record::Record;
+use crate::run::{RunSpec, simulate};
+use crate::{Error, Result};
+
+/// How long and how large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// Fewer keys and less virtual time: a look at the shape, in seconds.
+    Quick,
+    /// What the documents show.
+    Full,
+}
+
+impl Effort {
+    /// One of two values.
+    fn pick<T>(self, quick: T, full: T) -> T {
+        if self == Effort::Quick { quick } else { full }
+    }
+}
+
+/// One run of a figure.
+enum Run {
+    Index(Box<RunSpec>),
+    Verbs(VerbsSpec),
+    Locks(LocksSpec),
+}
+
+impl Run {
+    fn set_nic(&mut self, nic: &str) {
+        match self {
+            Run::Index(spec) => spec.nic = Some(nic.to_owned()),
+            Run::Verbs(spec) => nic.clone_into(&mut spec.cluster.nic),
+            Run::Locks(spec) => nic.clone_into(&mut spec.cluster.nic),
+        }
+    }
+}
+
+/// What a number has to do with the model's constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// A constant was fitted to this point.
+    Fitted,
+    /// A micro-benchmark that constants were taken from, or that checks them.
+    MicroBenchmark,
+    /// A micro-benchmark between the ends of a curve, or whose set-up is not known: reported without a bound.
+    Reported,
+    /// A result of an index or of its locks; no constant knows of it.
+    Predicted,
+}
+
+impl Standing {
+    /// As it stands in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Standing::Fitted => "calibrated (fitted)",
+            Standing::MicroBenchmark => "calibrated (micro-benchmark)",
+            Standing::Reported => "reported only",
+            Standing::Predicted => "prediction",
+        }
+    }
+
+    /// How far off it may be, as a share.
+    pub fn bound(self) -> Option<f64> {
+        match self {
+            Standing::Fitted => Some(0.05),
+            Standing::MicroBenchmark => Some(0.10),
+            Standing::Reported | Standing::Predicted => None,
+        }
+    }
+}
+
+/// A number of the paper beside ours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// What is measured, with its unit: numbers of one panel are drawn together.
+    pub panel: String,
+    /// Where on the curve.
+    pub point: String,
+    /// The paper's, where it prints one.
+    pub paper: Option<f64>,
+    /// Ours.
+    pub ours: f64,
+    /// Whether it is a prediction.
+    pub standing: Standing,
+    /// Where the paper's number is from.
+    pub source: &'static str,
+}
+
+impl Comparison {
+    /// Ours over the paper's.
+    pub fn ratio(&self) -> Option<f64> {
+        self.paper.map(|paper| self.ours / paper)
+    }
+}
+
+/// A figure.
+pub struct Figure {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// What ran, in the paper and here, and what differs.
+    pub setting: &'static str,
+    /// The runs: as many for each effort, in one order.
+    runs: fn(Effort) -> Vec<Run>,
+    /// What is compared, from the records in the order of the runs.
+    compare: fn(&[Record]) -> Vec<Comparison>,
+}
+
+/// All figures, in the order in which they are listed.
+pub const FIGURES: &[Figure] = &[
+    nic::FIGURE,
+    sherman_fig2::FIGURE,
+    sherman_fig3::FIGURE,
+    sherman_on_chip::FIGURE,
+    sherman_fig16::FIGURE,
+    sherman_table1::FIGURE,
+];
+
+/// The figure of that name.
+pub fn figure(name: &str) -> Result<&'static Figure> {
+    FIGURES.iter().find(|figure| figure.name == name).ok_or_else(|| {
+        let names: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
+        Error::parameter(
+            "FIGURE",
+            format!("there is no {name}"),
+            format!("give all, or of {}", names.join(", ")),
+        )
+    })
+}
+
+impl Figure {
+    /// Runs it, on another card than the paper's if `nic` names one; `progress` is told how many of how many runs are
+    /// done.
+    pub fn run(
+        &self,
+        effort: Effort,
+        nic: Option<&str>,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Vec<Record>> {
+        let mut runs = (self.runs)(effort);
+        if let Some(nic) = nic {
+            for run in &mut runs {
+                run.set_nic(nic);
+            }
+        }
+        let all = runs.len();
+        let mut records = Vec::new();
+        for (done, run) in runs.iter().enumerate() {
+            progress(done, all);
+            records.push(match run {
+                Run::Index(spec) => simulate(spec, &mut |_| {})?,
+                Run::Verbs(spec) => simulate_verbs(spec)?,
+                Run::Locks(spec) => simulate_locks(spec)?,
+            });
+        }
+        progress(all, all);
+        Ok(records)
+    }
+
+    /// What its records say beside the paper. Refuses records of another figure, or of an older form of it.
+    pub fn compare(&self, records: &[Record]) -> Result<Vec<Comparison>> {
+        let wanted = (self.runs)(Effort::Full).len();
+        if records.len() == wanted {
+            return Ok((self.compare)(records));
+        }
+        Err(Error::Record(format!("{} has {wanted} records, and these are {}", self.name, records.len())))
+    }
+
+    /// Its chart as SVG.
+    pub fn svg(&self, comparisons: &[Comparison]) -> String {
+        chart::comparison_svg(self.title, &panels(comparisons))
+    }
+
+    /// Its chart as PNG.
+    pub fn png(&self, comparisons: &[Comparison]) -> Result<Vec<u8>> {
+        chart::comparison_png(self.title, &panels(comparisons))
+    }
+}
+
+/// Comparisons by their panels.
+fn panels(comparisons: &[Comparison]) -> Vec<ChartPanel> {
+    let mut panels: Vec<ChartPanel> = Vec::new();
+    for Comparison { panel, point, paper, ours, .. } in comparisons {
+        let bar = ChartBar { name: point.clone(), paper: *paper, ours: *ours };
+        match panels.iter_mut().find(|known| known.title == *panel) {
+            Some(known) => known.bars.push(bar),
+            None => panels.push(ChartPanel { title: panel.clone(), bars: vec![bar] }),
+        }
+    }
+    panels
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! The card itself: rates and latencies of verbs, with and without contention.
+//!
+//! Values are of published micro-benchmarks: rates over threads and over requests in flight from the artifact of SMART
+//! (ASPLOS'24), atomics from RCuckoo and Fusa, interference from FORGE, the rest common knowledge of the field.
+
+use farwood_fabric::Memory;
+
+use super::{Comparison, Effort, Figure, Run, Standing};
+use crate::micro::{Cluster, Load, Verb, VerbsSpec, Words};
+use crate::record::Record;
+use crate::run::card;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "nic",
+    title: "The card: READs, WRITEs and atomics a second",
+    setting: "Verbs of 8 B without an index. Over threads: one compute node, one memory node, a queue pair for each \
+              thread, 8 posts in flight on each, but for the points over the requests in flight. Atomics: 8 compute \
+              nodes of 22 threads, one memory node. Interference: half of these threads read, and the other half \
+              leaves its CASes out or does them; FORGE's set-up is not known. The round trip of a small READ ends \
+              when its completion lies in memory: the CPU time of polling, which the rate of one thread asks for, is \
+              not in it.",
+    runs,
+    compare,
+};
+
+/// What a point of the table reads off its record.
+#[derive(Clone, Copy)]
+enum What {
+    /// Million verbs a second.
+    Rate,
+    /// Microseconds that half of the verbs take at most.
+    Median,
+}
+
+/// A point, with what was measured on hardware.
+struct Point {
+    nic: &'static str,
+    compute_nodes: usize,
+    threads: usize,
+    load: Load,
+    what: What,
+    measured: f64,
+    standing: Standing,
+    source: &'static str,
+}
+
+const READ: Load =
+    Load { verb: Verb::Read, memory: Memory::Host, words: Words::Own, bytes: 8, depth: 8, batch: 1 };
+const WRITE: Load = Load { verb: Verb::Write, ..READ };
+const ATOMIC: Load = Load { verb: Verb::Cas, depth: 4, ..READ };
+const CONTENDED: Load = Load { words: Words::One, depth: 1, ..ATOMIC };
+
+const SMART: &str = "SMART artifact (ASPLOS'24)";
+
+/// A point of the curve over threads.
+const fn over_threads(load: Load, threads: usize, measured: f64, standing: Standing) -> Point {
+    let (nic, what, source) = ("cx6-200g", What::Rate, SMART);
+    Point { nic, compute_nodes: 1, threads, load, what, measured, standing, source }
+}
+
+/// A point of 8 compute nodes of 22 threads.
+const fn of_all(
+    nic: &'static str,
+    load: Load,
+    measured: f64,
+    standing: Standing,
+    source: &'static str,
+) -> Point {
+    Point { nic, compute_nodes: 8, threads: 22, load, what: What::Rate, measured, standing, source }
+}
+
+/// A READ alone.
+const fn alone(nic: &'static str) -> Point {
+    let (what, standing, source) = (What::Median, Standing::Fitted, "1.9 to 2.0 us, common knowledge");
+    let load = Load { depth: 1, ..READ };
+    Point { nic, compute_nodes: 1, threads: 1, load, what, measured: 1.9, standing, source }
+}
+
+const POINTS: [Point; 20] = [
+    alone("cx5-100g"),
+    alone("cx6-200g"),
+    over_threads(READ, 1, 1.9, Standing::Fitted),
+    over_threads(READ, 8, 14.5, Standing::Reported),
+    over_threads(READ, 16, 28.7, Standing::Reported),
+    over_threads(READ, 32, 55.2, Standing::Reported),
+    over_threads(READ, 64, 90.3, Standing::Reported),
+    over_threads(READ, 96, 111.2, Standing::MicroBenchmark),
+    over_threads(WRITE, 1, 1.7, Standing::MicroBenchmark),
+    over_threads(WRITE, 32, 50.3, Standing::Reported),
+    over_threads(WRITE, 64, 78.4, Standing::Reported),
+    over_threads(WRITE, 96, 90.6, Standing::MicroBenchmark),
+    over_threads(READ, 96, 111.0, Standing::MicroBenchmark),
+    over_threads(Load { depth: 16, ..READ }, 96, 78.1, Standing::MicroBenchmark),
+    over_threads(Load { depth: 32, ..READ }, 96, 55.2, Standing::MicroBenchmark),
+    of_all("cx5-100g", ATOMIC, 50.0, Standing::MicroBenchmark, "RCuckoo"),
+    of_all("cx6-100g", ATOMIC, 42.3, Standing::MicroBenchmark, "RCuckoo"),
+    of_all("cx5-100g", CONTENDED, 3.0, Standing::MicroBenchmark, "RCuckoo"),
+    of_all("cx6-100g", CONTENDED, 2.33, Standing::MicroBenchmark, "Fusa"),
+    of_all(
+        "cx5-100g",
+        Load { memory: Memory::Device, ..CONTENDED },
+        9.3,
+        Standing::MicroBenchmark,
+        "RCuckoo: 3.1 times as many as in host memory",
+    ),
+];
+
+/// The CASes beside READs: none, in host memory, in device memory.
+const BESIDE: [Option<Load>; 3] = [None, Some(ATOMIC), Some(Load { memory: Memory::Device, ..ATOMIC })];
+
+fn runs(effort: Effort) -> Vec<Run> {
+    let seconds = effort.pick(0.0002, 0.002);
+    let run = |point: &Point| {
+        let cluster = Cluster::new(point.nic, 1, point.compute_nodes, point.threads);
+        Run::Verbs(VerbsSpec { cluster, load: point.load, beside: None, seconds })
+    };
+    let interference = |beside: &Option<Load>| {
+        // Without CASes the other half of the threads is not there at all.
+        let threads = if beside.is_some() { 22 } else { 11 };
+        let cluster = Cluster::new("cx5-100g", 1, 8, threads);
+        Run::Verbs(VerbsSpec { cluster, load: READ, beside: *beside, seconds })
+    };
+    POINTS.iter().map(run).chain(BESIDE.iter().map(interference)).collect()
+}
+
+fn compare(records: &[Record]) -> Vec<Comparison> {
+    let (points, beside) = records.split_at(POINTS.len());
+    let of_point = |(point, record): (&Point, &Record)| {
+        let (panel, ours) = match point.what {
+            What::Rate => ("Rate, million a second", record.mops),
+            What::Median => ("Round trip of a small READ, us", record.latency_us.p50 - poll_us(record)),
+        };
+        Comparison {
+            panel: panel.to_owned(),
+            point: name(point),
+            paper: Some(point.measured),
+            ours,
+            standing: point.standing,
+            source: point.source,
+        }
+    };
+    let interference = |point: &str, paper, ours| Comparison {
+        panel: "READs alone over READs beside CASes, times".to_owned(),
+        point: point.to_owned(),
+        paper,
+        ours,
+        standing: Standing::Reported,
+        source: "FORGE: 4.3 times fewer beside CASes; device memory cuts that 2.4 to 3.0 times",
+    };
+    let mut comparisons: Vec<Comparison> = POINTS.iter().zip(points).map(of_point).collect();
+    let slower = |at: usize| beside[0].mops / beside[at].mops;
+    comparisons.push(interference("cx5-100g, CASes in host memory", Some(4.3), slower(1)));
+    comparisons.push(interference("cx5-100g, CASes in device memory", None, slower(2)));
+    comparisons
+}
+
+/// CPU time of polling a completion, in microseconds.
+fn poll_us(record: &Record) -> f64 {
+    record.nic.as_deref().and_then(|nic| card(nic).ok()).map_or(0.0, |card| card.cpu.poll_ns / 1000.0)
+}
+
+/// What a point is called.
+fn name(point: &Point) -> String {
+    let Point { nic, threads, compute_nodes, load, .. } = point;
+    let memory = if load.memory == Memory::Device { "device" } else { "host" };
+    match (load.verb, load.words) {
+        (Verb::Cas, Words::Own) => format!("{nic}: CAS, own words, {memory} memory"),
+        (Verb::Cas, Words::One) => format!("{nic}: CAS, one word, {memory} memory"),
+        (verb, _) => {
+            let threads = threads * compute_nodes;
+            let verb = verb.name().to_uppercase();
+            format!("{nic}: {verb}, {threads} threads, {} in flight each", load.depth)
+        }
+    }
+}

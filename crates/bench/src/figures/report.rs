@@ -1,0 +1,178 @@
+//! What people read of a figure: its report, the page of all reports, and the calibration table of the NIC model.
+
+use std::fmt::Write as _;
+
+use super::{Comparison, Figure, Standing};
+use crate::record::Record;
+use crate::{Error, Result};
+
+/// The report of one figure, in Markdown: what ran where, the paper's values beside ours, and what they are worth.
+pub fn report(figure: &Figure, records: &[Record], comparisons: &[Comparison], command: &str) -> String {
+    let mut text = format!("# {}\n\n", figure.title);
+    text.push_str(&section(figure, records, comparisons, command));
+    text
+}
+
+/// The page of all figures: `docs/reproduction.md`.
+pub fn page(parts: &[(&Figure, Vec<Record>, Vec<Comparison>)]) -> String {
+    let about = "Figures of the papers, made again in the laboratory: a simulated network in virtual time, whose \
+                 cards are calibrated with micro-benchmarks only ([nic-model.md](nic-model.md)). Made from records \
+                 in `docs/records/figures` by `cargo run -p farwood-bench --example reproduction`; do not edit. To \
+                 measure again: `docs/records/reproduce`.";
+    let mut text = format!("# Reproduction\n\n{}\n\n", wrapped(about));
+    text.push_str(
+        "A *prediction* is a result that no constant of the model knows of. A ratio is ours over the \
+                   paper's.\n",
+    );
+    for (figure, records, comparisons) in parts {
+        let _ = write!(text, "\n## {}\n\n", figure.title);
+        let command = format!("farwood reproduce {}", figure.name);
+        text.push_str(&section(figure, records, comparisons, &command));
+        let _ = writeln!(text, "\n![{}](records/figures/{}.svg)", figure.title, figure.name);
+    }
+    text
+}
+
+fn section(figure: &Figure, records: &[Record], comparisons: &[Comparison], command: &str) -> String {
+    let mut text = format!("{}\n\n```sh\n{command}\n```\n\n", wrapped(figure.setting));
+    if let Some(record) = records.first() {
+        let verbs: Vec<f64> = records.iter().filter_map(|record| record.simulated_verbs_per_second).collect();
+        let mean = verbs.iter().sum::<f64>() / verbs.len().max(1) as f64;
+        let origin = format!(
+            "Commit {}, on {}; {:.2} million verbs simulated per second, mean of {} runs.",
+            record.commit,
+            record.machine,
+            mean / 1e6,
+            verbs.len()
+        );
+        let _ = writeln!(text, "{}\n", wrapped(&origin));
+    }
+    text.push_str(&summary(comparisons));
+    for (at, comparison) in comparisons.iter().enumerate() {
+        if at == 0 || comparisons[at - 1].panel != comparison.panel {
+            let _ = write!(
+                text,
+                "\n{}:\n\n| point | paper | ours | ratio | standing | source |\n|---|---:|---:|---:|---|---|\n",
+                comparison.panel
+            );
+        }
+        text.push_str(&row(comparison, &comparison.point));
+    }
+    text
+}
+
+/// What calibrated the model, and how many predictions there are.
+fn summary(comparisons: &[Comparison]) -> String {
+    let count = |standing| comparisons.iter().filter(|c| c.standing == standing && c.paper.is_some()).count();
+    let numbers = format!(
+        "Of the numbers that have one of the paper beside them, {} were fitted, {} are micro-benchmarks that the card \
+         was taken from or checked with, {} are reported only, and {} are predictions.",
+        count(Standing::Fitted),
+        count(Standing::MicroBenchmark),
+        count(Standing::Reported),
+        count(Standing::Predicted),
+    );
+    wrapped(&numbers) + "\n"
+}
+
+fn row(comparison: &Comparison, point: &str) -> String {
+    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
+    let ratio = comparison.ratio().map(|ratio| {
+        let is_off = comparison.standing.bound().is_some_and(|bound| (ratio - 1.0).abs() > bound);
+        // What should hold and does not is to be seen.
+        if is_off { format!("**{ratio:.2}**") } else { format!("{ratio:.2}") }
+    });
+    format!(
+        "| {point} | {} | {} | {} | {} | {} |\n",
+        or_dash(comparison.paper.map(number)),
+        number(comparison.ours),
+        or_dash(ratio),
+        comparison.standing.name(),
+        comparison.source,
+    )
+}
+
+/// The calibration table of `docs/nic-model.md`: every point that is no prediction and has a measured value.
+pub fn calibration(comparisons: &[Comparison]) -> String {
+    let mut text = String::from(
+        "| point | measured | model | ratio | standing | source |\n|---|---:|---:|---:|---|---|\n",
+    );
+    let points = comparisons.iter().filter(|c| c.standing != Standing::Predicted && c.paper.is_some());
+    for comparison in points {
+        let point = format!("{}: {}", comparison.panel, comparison.point);
+        text.push_str(&row(comparison, &point));
+    }
+    text
+}
+
+/// The line of `docs/nic-model.md` after which the calibration table begins.
+pub const MARK_BEGIN: &str = "<!-- calibration: made from docs/records/figures; do not edit -->";
+/// The line before which it ends.
+pub const MARK_END: &str = "<!-- end of calibration -->";
+
+/// `text` with `table` between its two marks. Refuses a text without them.
+pub fn between_marks(text: &str, table: &str) -> Result<String> {
+    let parts = text.split_once(MARK_BEGIN).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once(MARK_END)?;
+        Some((before, after))
+    });
+    let Some((before, after)) = parts else {
+        return Err(Error::Record(format!("there is no {MARK_BEGIN} with {MARK_END} behind it")));
+    };
+    Ok(format!("{before}{MARK_BEGIN}\n\n{table}\n{MARK_END}{after}"))
+}
+
+/// The comparisons as a table for a terminal.
+pub fn table(comparisons: &[Comparison]) -> String {
+    let mut text = String::new();
+    let width = comparisons.iter().map(|c| c.point.chars().count()).max().unwrap_or(0);
+    for (at, comparison) in comparisons.iter().enumerate() {
+        if at == 0 || comparisons[at - 1].panel != comparison.panel {
+            let _ = write!(
+                text,
+                "{}\n{:width$}  {:>10}  {:>10}  {:>6}\n",
+                comparison.panel, "", "paper", "ours", "ratio"
+            );
+        }
+        let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+        let _ = writeln!(
+            text,
+            "{:width$}  {:>10}  {:>10}  {:>6}  {}",
+            comparison.point,
+            or_dash(comparison.paper.map(number)),
+            number(comparison.ours),
+            or_dash(comparison.ratio().map(|ratio| format!("{ratio:.2}"))),
+            comparison.standing.name(),
+        );
+    }
+    text
+}
+
+/// Three digits.
+fn number(value: f64) -> String {
+    match value.abs() {
+        x if x >= 99.95 => format!("{value:.0}"),
+        x if x >= 9.995 => format!("{value:.1}"),
+        x if x >= 0.9995 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// Words in lines of at most 120 characters.
+fn wrapped(words: &str) -> String {
+    let mut text = String::new();
+    let mut column = 0;
+    for word in words.split_whitespace() {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > 120 {
+            text.push('\n');
+            column = 0;
+        } else if column > 0 {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += length;
+    }
+    text
+}

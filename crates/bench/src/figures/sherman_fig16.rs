@@ -1,0 +1,89 @@
+//! Sherman, Figure 16: the hierarchical on-chip lock, step by step.
+
+use farwood_index::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
+use farwood_index::sherman::options::HAND_OVER_MAX;
+
+use super::{Comparison, Effort, Figure, Run, Standing};
+use crate::micro::{Cluster, LocksSpec};
+use crate::record::Record;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "sherman-fig16",
+    title: "Sherman, Figure 16: the hierarchical on-chip lock, step by step",
+    setting: "176 threads on 8 compute nodes take and release 10,240 locks of one memory node, zipf 0.99; ConnectX-5. \
+              Locks are words of 64 bits, released by WRITE, of the same code that locks the tree. The first step \
+              fitted the device memory's failed CAS, the last one the local hand-over; the others are predictions.",
+    runs,
+    compare,
+};
+
+/// A step: what it adds, where the locks are then, and what coordinates clients.
+const STEPS: [(&str, LockMemory, LocalLocks); 5] = [
+    ("base", LockMemory::Host, LocalLocks::None),
+    ("+on-chip", LockMemory::Device, LocalLocks::None),
+    ("+hierarchical", LockMemory::Device, LocalLocks::Spinning),
+    ("+wait queue", LockMemory::Device, LocalLocks::Queued { hand_over_max: 0 }),
+    ("+hand-over", LockMemory::Device, LocalLocks::Queued { hand_over_max: HAND_OVER_MAX }),
+];
+
+fn runs(effort: Effort) -> Vec<Run> {
+    let run = |(_, memory, local)| {
+        let options = LockOptions { memory, width: LockWidth::Word, release: Release::Write, local };
+        Run::Locks(LocksSpec {
+            cluster: Cluster::new("cx5-100g", 1, 8, 22),
+            locks: 10_240,
+            options,
+            theta: 0.99,
+            seconds: effort.pick(0.005, 0.1),
+            warm_up_seconds: effort.pick(0.002, 0.02),
+        })
+    };
+    STEPS.into_iter().map(run).collect()
+}
+
+/// A value of a step over that of the step before it.
+fn step(point: &'static str, what: &str, paper: f64, ours: f64, standing: Standing) -> Comparison {
+    Comparison {
+        panel: format!("{what} of a step over the step before, times"),
+        point: point.to_owned(),
+        paper: Some(paper),
+        ours,
+        standing,
+        source: "Sherman §5.6",
+    }
+}
+
+fn compare(records: &[Record]) -> Vec<Comparison> {
+    let mops = |at: usize| records[at].mops / records[at - 1].mops;
+    let p50 = |at: usize| records[at - 1].latency_us.p50 / records[at].latency_us.p50;
+    let p99 = |at: usize| records[at - 1].latency_us.p99 / records[at].latency_us.p99;
+    let (fitted, predicted) = (Standing::Fitted, Standing::Predicted);
+    let mut comparisons = vec![
+        step("+on-chip", "Throughput", 2.89, mops(1), fitted),
+        step("+hierarchical", "Throughput", 3.85, mops(2), predicted),
+        step("+hand-over", "Throughput", 2.34, mops(4), fitted),
+        step("+on-chip", "Median latency (shorter)", 3.01, p50(1), predicted),
+        step("+hierarchical", "Median latency (shorter)", 5.39, p50(2), predicted),
+        step("+on-chip", "99th percentile (shorter)", 2.88, p99(1), predicted),
+        step("+hierarchical", "99th percentile (shorter)", 3.65, p99(2), predicted),
+        step("+hand-over", "99th percentile (shorter)", 3.19, p99(4), predicted),
+    ];
+    for ((name, ..), record) in STEPS.iter().zip(records) {
+        let paper = match *name {
+            "+hierarchical" => Some(414.0),
+            "+wait queue" => Some(372.0),
+            _ => None,
+        };
+        comparisons.push(absolute("99th percentile, us", name, paper, record.latency_us.p99));
+    }
+    for ((name, ..), record) in STEPS.iter().zip(records) {
+        let what = "Throughput, million locks taken and released a second";
+        comparisons.push(absolute(what, name, None, record.mops));
+    }
+    comparisons
+}
+
+fn absolute(panel: &str, point: &str, paper: Option<f64>, ours: f64) -> Comparison {
+    let (panel, point) = (panel.to_owned(), point.to_owned());
+    Comparison { panel, point, paper, ours, standing: Standing::Predicted, source: "Sherman §5.6" }
+}

@@ -1,0 +1,67 @@
+//! Sherman, Figure 2: exclusive locks by CAS and FAA, under ever more contention.
+
+use farwood_index::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
+
+use super::{Comparison, Effort, Figure, Run, Standing};
+use crate::micro::{Cluster, LocksSpec};
+use crate::record::Record;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "sherman-fig2",
+    title: "Sherman, Figure 2: exclusive locks under contention",
+    setting: "154 threads on 7 compute nodes take (CAS) and release (FAA) 10,240 locks in the host memory of one \
+              memory node, zipf of rising skew; ConnectX-5. Locks are words of 64 bits side by side, the most popular \
+              first. Of the curve the paper prints its last point; a failed CAS's time was fitted to it.",
+    runs,
+    compare,
+};
+
+/// The paper's axis, and where it prints it the throughput.
+const POINTS: [(f64, Option<f64>); 5] =
+    [(0.0, None), (0.8, None), (0.9, None), (0.95, None), (0.99, Some(0.494))];
+
+const OPTIONS: LockOptions = LockOptions {
+    memory: LockMemory::Host,
+    width: LockWidth::Word,
+    release: Release::Faa,
+    local: LocalLocks::None,
+};
+
+fn runs(effort: Effort) -> Vec<Run> {
+    let run = |(theta, _)| {
+        Run::Locks(LocksSpec {
+            cluster: Cluster::new("cx5-100g", 1, 7, 22),
+            locks: 10_240,
+            options: OPTIONS,
+            theta,
+            seconds: effort.pick(0.005, 0.1),
+            warm_up_seconds: effort.pick(0.002, 0.02),
+        })
+    };
+    POINTS.into_iter().map(run).collect()
+}
+
+fn compare(records: &[Record]) -> Vec<Comparison> {
+    let mut comparisons = Vec::new();
+    for ((_, paper), record) in POINTS.into_iter().zip(records) {
+        comparisons.push(Comparison {
+            panel: "Throughput, million locks taken and released a second".to_owned(),
+            point: format!("skew {}", record.theta),
+            paper,
+            ours: record.mops,
+            standing: if paper.is_some() { Standing::Fitted } else { Standing::Reported },
+            source: "Sherman, Figure 2",
+        });
+    }
+    for record in records {
+        comparisons.push(Comparison {
+            panel: "Median latency, us".to_owned(),
+            point: format!("skew {}", record.theta),
+            paper: None,
+            ours: record.latency_us.p50,
+            standing: Standing::Reported,
+            source: "Sherman, Figure 2",
+        });
+    }
+    comparisons
+}

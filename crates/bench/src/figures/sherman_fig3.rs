@@ -1,0 +1,55 @@
+//! Sherman, Figure 3: how many WRITEs a second, over their size.
+
+use farwood_fabric::Memory;
+
+use super::{Comparison, Effort, Figure, Run, Standing};
+use crate::micro::{Cluster, Load, Verb, VerbsSpec, Words};
+use crate::record::Record;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "sherman-fig3",
+    title: "Sherman, Figure 3: WRITEs over their size",
+    setting: "Inbound: 7 compute nodes write to one memory node. Outbound: one compute node writes to 7 memory nodes. \
+              22 threads each, with a post of 16 WRITEs in flight, which is less than the card's memory of requests \
+              holds; ConnectX-5. Up to 128 B the paper says more than 50 M/s, and the card has 55; 256 B is what \
+              12.5 GB/s carry with 42 B of header on each WRITE.",
+    runs,
+    compare,
+};
+
+const SIZES: [usize; 8] = [16, 32, 64, 128, 256, 512, 1024, 2048];
+
+fn runs(effort: Effort) -> Vec<Run> {
+    let run = |bytes, memory_nodes, compute_nodes| {
+        let load =
+            Load { verb: Verb::Write, memory: Memory::Host, words: Words::Own, bytes, depth: 1, batch: 16 };
+        let cluster = Cluster::new("cx5-100g", memory_nodes, compute_nodes, 22);
+        Run::Verbs(VerbsSpec { cluster, load, beside: None, seconds: effort.pick(0.0002, 0.002) })
+    };
+    let inbound = SIZES.into_iter().map(|bytes| run(bytes, 1, 7));
+    inbound.chain(SIZES.into_iter().map(|bytes| run(bytes, 7, 1))).collect()
+}
+
+fn compare(records: &[Record]) -> Vec<Comparison> {
+    let of = |(at, record): (usize, &Record)| {
+        let direction = if at < SIZES.len() { "Inbound" } else { "Outbound" };
+        let (paper, standing) = match record.value_bytes {
+            ..=128 => (Some(50.0), Standing::Reported),
+            256 => (Some(41.9), Standing::MicroBenchmark),
+            _ => (None, Standing::Reported),
+        };
+        Comparison {
+            panel: format!("{direction} WRITEs, million a second"),
+            point: format!("{} B", record.value_bytes),
+            paper,
+            ours: record.mops,
+            standing,
+            source: if record.value_bytes <= 128 {
+                "Sherman, Figure 3: more than 50"
+            } else {
+                "Sherman, Figure 3"
+            },
+        }
+    };
+    records.iter().enumerate().map(of).collect()
+}

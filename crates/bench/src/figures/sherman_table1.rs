@@ -1,0 +1,172 @@
+//! Sherman, Table 1: what a tree with plain one-sided locks does, and FG+ and Sherman beside it.
+
+use super::{Comparison, Effort, Figure, Run, Standing};
+use crate::distribution::{Distribution, THETA_DEFAULT};
+use crate::record::{Latency, Record};
+use crate::run::{Amount, FabricKind, RunSpec};
+use crate::workload::Workload;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "sherman-table1",
+    title: "Sherman, Table 1: index performance, with FG+ and Sherman beside it",
+    setting: "8 machines, each a memory node and a compute node with 22 clients on 22 threads; ConnectX-5; keys and \
+              values of 8 B, nodes of 1 KiB filled to 80 %, 500 MB of index cache. The paper loads 1e9 keys; here it \
+              is 10 million (1 million with --quick), and popularity is drawn over 1e9 ranks all the same, hashed \
+              onto the keys. Locks of every variant lie in tables here; in trees before Sherman each lies in its node \
+              (Sherman §4.3), and so falls into one of few atomic slots of the card. The table is the paper's own \
+              implementation of FG with an index cache; what it prints for FG+ and Sherman are ratios.",
+    runs,
+    compare,
+};
+
+const VARIANTS: [&str; 3] = ["fg", "fg+", "sherman"];
+
+/// A column of the table: the workload, the distribution, and what the paper prints of FG.
+struct Cell {
+    workload: Workload,
+    distribution: Distribution,
+    name: &'static str,
+    mops: f64,
+    /// 50th, 90th and 99th percentile in microseconds.
+    latency_us: [f64; 3],
+}
+
+const ZIPF: Distribution = Distribution::Zipf { theta: THETA_DEFAULT };
+
+const CELLS: [Cell; 4] = [
+    Cell {
+        workload: Workload::ReadIntensive,
+        distribution: Distribution::Uniform,
+        name: "read-intensive, uniform",
+        mops: 31.8,
+        latency_us: [4.9, 6.4, 14.9],
+    },
+    Cell {
+        workload: Workload::ReadIntensive,
+        distribution: ZIPF,
+        name: "read-intensive, zipf 0.99",
+        mops: 32.9,
+        latency_us: [4.7, 6.2, 15.3],
+    },
+    Cell {
+        workload: Workload::WriteIntensive,
+        distribution: Distribution::Uniform,
+        name: "write-intensive, uniform",
+        mops: 18.7,
+        latency_us: [9.5, 14.3, 19.0],
+    },
+    Cell {
+        workload: Workload::WriteIntensive,
+        distribution: ZIPF,
+        name: "write-intensive, zipf 0.99",
+        mops: 0.34,
+        latency_us: [10.0, 68.7, 19_890.0],
+    },
+];
+
+/// Positions of cells in [`CELLS`].
+const READ_UNIFORM: usize = 0;
+const WRITE_UNIFORM: usize = 2;
+const WRITE_ZIPF: usize = 3;
+
+fn runs(effort: Effort) -> Vec<Run> {
+    let of_variant = |variant: &'static str| {
+        CELLS.iter().map(move |cell| Run::Index(Box::new(spec(variant, cell, effort))))
+    };
+    VARIANTS.into_iter().flat_map(of_variant).collect()
+}
+
+fn spec(variant: &str, cell: &Cell, effort: Effort) -> RunSpec {
+    // Under contention an operation may take 20 ms, and the measured phase has to be long beside that.
+    let contended = cell.workload == Workload::WriteIntensive && cell.distribution == ZIPF;
+    let (warm_up, seconds) = if contended {
+        effort.pick((0.005, 0.01), (0.1, 0.4))
+    } else {
+        effort.pick((0.0005, 0.001), (0.005, 0.02))
+    };
+    RunSpec {
+        variant: Some(variant.to_owned()),
+        fabric: FabricKind::Sim,
+        nic: Some("cx5-100g".to_owned()),
+        colocate: true,
+        workload: cell.workload,
+        distribution: cell.distribution,
+        zipf_ranks: Some(1_000_000_000),
+        keys: Some(effort.pick(1_000_000, 10_000_000)),
+        cache_bytes: 500_000_000,
+        memory_nodes: 8,
+        compute_nodes: 8,
+        threads: Some(22),
+        clients: Some(176),
+        amount: Some(Amount::Seconds(seconds)),
+        warm_up_seconds: Some(warm_up),
+        ..RunSpec::default()
+    }
+}
+
+fn compare(records: &[Record]) -> Vec<Comparison> {
+    let of = |variant: usize, cell: usize| &records[variant * CELLS.len() + cell];
+    let mut comparisons = Vec::new();
+    for (at, variant) in VARIANTS.iter().enumerate() {
+        for (column, cell) in CELLS.iter().enumerate() {
+            let paper = (at == 0).then_some(cell.mops);
+            let point = format!("{variant}, {}", cell.name);
+            comparisons.push(table1(
+                "Throughput, million operations a second",
+                point,
+                paper,
+                of(at, column).mops,
+            ));
+        }
+    }
+    for (at, variant) in VARIANTS.iter().enumerate() {
+        for (column, cell) in CELLS.iter().enumerate() {
+            let papers = if at == 0 { cell.latency_us.map(Some) } else { [None; 3] };
+            let Latency { p50, p90, p99, .. } = of(at, column).latency_us;
+            for ((quantile, ours), paper) in
+                [("p50", p50), ("p90", p90), ("p99", p99)].into_iter().zip(papers)
+            {
+                let point = format!("{variant}, {}, {quantile}", cell.name);
+                let comparison = table1("Latency, us", point, paper, ours);
+                // The one number of an index that a constant (the CPU time of an operation) was fitted to.
+                let fitted = at == 0 && column == READ_UNIFORM && quantile == "p50";
+                let standing = if fitted { Standing::Fitted } else { comparison.standing };
+                comparisons.push(Comparison { standing, ..comparison });
+            }
+        }
+    }
+    comparisons.extend(ratios(of(1, WRITE_ZIPF), of(2, WRITE_ZIPF), "zipf 0.99", [23.6, 1.4, 30.2]));
+    comparisons.extend(ratios(of(1, WRITE_UNIFORM), of(2, WRITE_UNIFORM), "uniform", [1.15, 1.19, 1.27]));
+    let collapse = of(0, WRITE_UNIFORM).mops / of(0, WRITE_ZIPF).mops;
+    let paper = Some(CELLS[WRITE_UNIFORM].mops / CELLS[WRITE_ZIPF].mops);
+    comparisons.push(table1(
+        "fg write-intensive, uniform over skewed",
+        "throughput".to_owned(),
+        paper,
+        collapse,
+    ));
+    comparisons
+}
+
+fn table1(panel: &str, point: String, paper: Option<f64>, ours: f64) -> Comparison {
+    let (standing, source) = (Standing::Predicted, "Sherman, Table 1");
+    Comparison { panel: panel.to_owned(), point, paper, ours, standing, source }
+}
+
+/// Sherman over FG+, write-intensive: throughput, and median and 99th percentile the other way round.
+fn ratios(fg_plus: &Record, sherman: &Record, skew: &str, papers: [f64; 3]) -> Vec<Comparison> {
+    let ours = [
+        ("throughput", sherman.mops / fg_plus.mops),
+        ("p50 (shorter)", fg_plus.latency_us.p50 / sherman.latency_us.p50),
+        ("p99 (shorter)", fg_plus.latency_us.p99 / sherman.latency_us.p99),
+    ];
+    let of = |((what, ours), paper): ((&str, f64), f64)| Comparison {
+        panel: "sherman over fg+, write-intensive, times".to_owned(),
+        point: format!("{skew}, {what}"),
+        paper: Some(paper),
+        ours,
+        standing: Standing::Predicted,
+        source: "Sherman §5.2, Figures 10 and 11",
+    };
+    ours.into_iter().zip(papers).map(of).collect()
+}

@@ -1,0 +1,78 @@
+//! Tests of figures: every one runs, compares what it says, and is made again from its records.
+
+use super::*;
+
+#[test]
+fn every_figure_has_a_name_of_its_own_and_as_many_runs_for_each_effort() {
+    for (at, figure) in FIGURES.iter().enumerate() {
+        assert!(FIGURES[..at].iter().all(|other| other.name != figure.name));
+        assert_eq!((figure.runs)(Effort::Quick).len(), (figure.runs)(Effort::Full).len(), "{}", figure.name);
+    }
+    let Err(error) = super::figure("sherman-fig99") else { panic!("there is no such figure") };
+    assert!(error.to_string().contains("sherman-table1"), "{error}");
+}
+
+#[test]
+fn a_quick_run_yields_what_reports_are_made_of() {
+    let figure = super::figure("sherman-on-chip").unwrap();
+    let mut steps = Vec::new();
+    let records = figure.run(Effort::Quick, None, &mut |done, all| steps.push((done, all))).unwrap();
+    assert_eq!(steps, [(0, 2), (1, 2), (2, 2)]);
+    let lines: Vec<String> = records.iter().map(Record::to_json_line).collect();
+    let records = Record::from_json_lines(&lines.join("\n")).unwrap();
+    let comparisons = figure.compare(&records).unwrap();
+    assert_eq!((comparisons.len(), comparisons[0].paper), (2, Some(110.0)));
+    assert!(comparisons.iter().all(|comparison| comparison.ours > 1.0));
+    assert!(figure.svg(&comparisons).contains("</svg>"));
+    assert!(figure.png(&comparisons).unwrap().starts_with(b"\x89PNG"));
+    let text = report(figure, &records, &comparisons, "farwood reproduce sherman-on-chip --quick");
+    for part in ["# Sherman §4.3", "--quick", &records[0].commit, "| device memory | 110 |"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(text.lines().all(|line| line.starts_with('|') || line.chars().count() <= 120), "{text}");
+    assert!(page(&[(figure, records.clone(), comparisons.clone())]).contains("## Sherman §4.3"));
+    assert_eq!(calibration(&comparisons).lines().count(), 4);
+    let marked = format!("before\n{MARK_BEGIN}\nold\n{MARK_END}\nafter\n");
+    let marked = between_marks(&marked, &calibration(&comparisons)).unwrap();
+    assert!(marked.starts_with("before\n") && marked.ends_with("\nafter\n") && !marked.contains("old"));
+    assert_eq!(between_marks(&marked, &calibration(&comparisons)).unwrap(), marked, "it can be made again");
+    assert!(between_marks("nothing", "").is_err());
+    assert!(figure.compare(&records[1..]).is_err(), "records of another form are refused");
+}
+
+#[test]
+fn what_should_hold_and_does_not_is_marked() {
+    let comparison = |ours, standing| Comparison {
+        panel: "rate".to_owned(),
+        point: "here".to_owned(),
+        paper: Some(10.0),
+        ours,
+        standing,
+        source: "somebody",
+    };
+    for (ours, standing, marked) in [
+        (10.4, Standing::Fitted, false),
+        (10.6, Standing::Fitted, true),
+        (9.1, Standing::MicroBenchmark, false),
+        (8.9, Standing::MicroBenchmark, true),
+        (30.0, Standing::Reported, false),
+    ] {
+        assert_eq!(calibration(&[comparison(ours, standing)]).contains("**"), marked, "{ours}");
+    }
+    assert_eq!(calibration(&[comparison(30.0, Standing::Predicted)]).lines().count(), 2);
+    assert!(table(&[comparison(30.0, Standing::Predicted)]).contains("3.00  prediction"));
+}
+
+#[test]
+fn the_cards_hold_what_their_micro_benchmarks_say() {
+    for name in ["nic", "sherman-fig3", "sherman-on-chip"] {
+        let figure = super::figure(name).unwrap();
+        let records = figure.run(Effort::Quick, None, &mut |_, _| {}).unwrap();
+        for comparison in figure.compare(&records).unwrap() {
+            let (Some(bound), Some(ratio)) = (comparison.standing.bound(), comparison.ratio()) else {
+                continue;
+            };
+            assert!((ratio - 1.0).abs() <= bound, "{name}, {}: {ratio:.3}", comparison.point);
+        }
+    }
+}

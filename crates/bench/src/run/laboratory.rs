@@ -1,0 +1,182 @@
+//! A run in the laboratory: the same index, streams and checks, in virtual time and in this process.
+//!
+//! One tree is opened for each compute node, and its clients share it. Loading, opening and the pass that warms the
+//! index caches happen outside of time. Then all clients begin at once, on the workload itself: warm-up is the time
+//! before their operations count, in which queues and conflicts build up as they will stay. An operation counts in the
+//! measured phase if it ends there.
+
+use std::fs;
+use std::path::Path;
+
+use farwood_fabric::chunks::{self, CHUNK_BYTES};
+use farwood_fabric::{Client, Fabric as _, NodeId};
+use farwood_index::sherman::{Config, Sherman};
+use farwood_sim::{Card, SimFabric, World, WorldSpec, at_once};
+
+use super::contest::{clients_job, shares};
+use super::ground::{bulk_load, host_bytes};
+use super::node::streams;
+use super::protocol::{ClientsJob, Round};
+use super::seat::{Buffers, Seat, subject_of};
+use super::spec::{Amount, NIC_DEFAULT, RunSpec};
+use super::stopwatch::Stopwatch;
+use super::{Stage, describe, finish};
+use crate::keys::Keys;
+use crate::machine::Machine;
+use crate::measure::CostTotals;
+use crate::record::Record;
+use crate::workload::{Workload, WorkloadSpec};
+use crate::{Error, Result};
+
+/// The name of the run's index.
+const INDEX: &str = "bench";
+/// One of so many keys is read to warm an index cache; the lowest inner nodes cover far more.
+const KEYS_PER_GLANCE: usize = 128;
+
+/// Runs `spec` in the laboratory; everything in the record but its last rate follows from the spec.
+///
+/// # Errors
+/// What the spec cannot be, what the index refuses, a wrong answer.
+pub fn simulate(spec: &RunSpec, progress: &mut dyn FnMut(Stage<'_>)) -> Result<Record> {
+    spec.check()?;
+    let card = card(spec.nic.as_deref().unwrap_or(NIC_DEFAULT))?;
+    let keys = spec.key_source.keys()?;
+    let workload = spec.workload(keys.ranks());
+    workload.check()?;
+    let world = World::new(world_spec(spec, card, &keys, &workload))?;
+    let (record, nodes) = prepare(spec, &world, &keys, &workload, progress)?;
+    progress(Stage::Measuring { contestant: &record.label(), round: 1, rounds: 1 });
+    let job = clients_job(spec, &keys, &workload);
+    let (round, verbs_per_second) = measure(spec, &world, &nodes, &keys, &job)?;
+    let record = Record {
+        memory_node_bytes: Some(used_bytes(&world)?),
+        simulated_verbs_per_second: Some(verbs_per_second),
+        machine: Machine::here(),
+        ..record
+    };
+    Ok(finish(record, &round))
+}
+
+/// The card of that name, or in that file.
+pub fn card(name: &str) -> Result<Card> {
+    let is_file =
+        name.contains('/') || Path::new(name).extension().is_some_and(|extension| extension == "toml");
+    let text = |source| Error::Read { file: name.into(), source };
+    let card =
+        if is_file { Card::from_toml(&fs::read_to_string(name).map_err(text)?) } else { Card::named(name) };
+    card.map_err(|error| Error::parameter("--nic", error.to_string(), "or give the path of a card file"))
+}
+
+fn world_spec(spec: &RunSpec, card: Card, keys: &Keys, workload: &WorkloadSpec) -> WorldSpec {
+    let entries = spec.entries_max(workload);
+    WorldSpec {
+        memory_nodes: spec.memory_nodes,
+        compute_nodes: spec.compute_nodes,
+        threads: spec.threads(),
+        host_bytes: host_bytes(spec.sizes(keys), entries, spec.memory_nodes, spec.compute_nodes),
+        colocate: spec.colocate,
+        seed: spec.seed,
+        ..WorldSpec::small(card)
+    }
+}
+
+/// Loads the tree and opens it at every compute node, outside of time.
+fn prepare(
+    spec: &RunSpec,
+    world: &World,
+    keys: &Keys,
+    workload: &WorkloadSpec,
+    progress: &mut dyn FnMut(Stage<'_>),
+) -> Result<(Record, Vec<Sherman>)> {
+    let loader = world.at_once(0);
+    let config = Config { sizes: spec.sizes(keys), options: spec.options()?, ..Config::default() };
+    let index = at_once(Sherman::create(&loader, INDEX, config, spec.cache_bytes))?;
+    let record = Record {
+        nic: Some(world.spec().card.name.clone()),
+        colocate: Some(spec.colocate),
+        memory_nodes: Some(u64::from(spec.memory_nodes)),
+        ..describe(spec, keys, workload, &index)
+    };
+    let loaded = if workload.workload == Workload::Load { 0 } else { workload.keys };
+    at_once(bulk_load(&loader, &index, (keys, loaded), spec.value_bytes, &mut |done, all| {
+        progress(Stage::Loading { done, all });
+    }))?;
+    drop(index);
+    let glances = if spec.warm_up_seconds() > 0.0 { loaded } else { 0 };
+    progress(Stage::Warming { contestant: &record.label() });
+    let open = |compute_node| {
+        let client = world.at_once(compute_node);
+        let index = at_once(Sherman::open(&client, INDEX, spec.cache_bytes))?;
+        at_once(glance(&client, &index, keys, glances))?;
+        Ok(index)
+    };
+    let nodes: Result<Vec<Sherman>> = (0..spec.compute_nodes).map(open).collect();
+    Ok((record, nodes?))
+}
+
+/// Fills a compute node's index cache: neighbouring ranks lie scattered among the keys, so some of those read lie below
+/// each of the lowest inner nodes.
+async fn glance(client: &Client<SimFabric>, index: &Sherman, keys: &Keys, loaded: u64) -> Result<()> {
+    let mut key = vec![0; keys.key_bytes()];
+    for rank in (0..loaded).step_by(KEYS_PER_GLANCE) {
+        keys.write_key(rank, &mut key);
+        index.get(client, &key).await?;
+    }
+    Ok(())
+}
+
+/// Lets the clients work; yields what they did, and how many verbs were simulated in a second of real time.
+fn measure(
+    spec: &RunSpec,
+    world: &World,
+    nodes: &[Sherman],
+    keys: &Keys,
+    job: &ClientsJob,
+) -> Result<(Round, f64)> {
+    let warm_up = if spec.workload == Workload::Load { 0.0 } else { spec.warm_up_seconds() };
+    let amount = match spec.amount() {
+        Amount::Operations(operations) => Amount::Operations(operations.div_ceil(spec.clients())),
+        seconds @ Amount::Seconds(_) => seconds,
+    };
+    let stopwatch = Stopwatch::new(world, warm_up, amount);
+    let mut crew = world.crew();
+    for (compute_node, clients) in shares(spec).enumerate() {
+        let job = ClientsJob { clients, ..job.clone() };
+        for pair in streams(&job)? {
+            let buffers = Buffers::new(keys, job.value_bytes, job.workload.workload.may_miss());
+            let seat = Seat::new(world.client(compute_node), &nodes[compute_node], pair, buffers);
+            crew.spawn_at(seat.client.fabric().seat(), attend(seat, &stopwatch));
+        }
+    }
+    let timed = stopwatch.run(world, crew)?;
+    let bytes = nodes.iter().map(|index| index.cache_bytes().0 as u64).max();
+    let round = Round { measurement: timed.measurement, seconds: timed.seconds, bytes };
+    Ok((round, timed.verbs_per_second))
+}
+
+/// A client's work.
+async fn attend(mut seat: Seat<'_, SimFabric, Sherman>, stopwatch: &Stopwatch) {
+    let mut done = 0;
+    while !stopwatch.is_over(seat.client.fabric().now(), done) {
+        let Some(operation) = seat.stream.next() else { return };
+        let start = seat.client.fabric().now();
+        seat.client.fabric().spend_operation();
+        let (rank, kind) = subject_of(operation);
+        if let Err(error) = seat.execute(operation, rank).await {
+            return stopwatch.fail(error);
+        }
+        let costs = CostTotals::from(seat.client.take_costs());
+        done += stopwatch.record(kind, start..seat.client.fabric().now(), &costs);
+    }
+}
+
+/// Bytes of all chunks in use.
+fn used_bytes(world: &World) -> Result<u64> {
+    let client = world.at_once(0);
+    let mut bytes = 0;
+    for node in 0..world.spec().memory_nodes {
+        let taken = at_once(chunks::taken(&client, NodeId(node))).map_err(farwood_index::IndexError::from)?;
+        bytes += taken * CHUNK_BYTES;
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,152 @@
+//! `farwood bench --fabric sim` as people run it: the same record as on other fabrics, virtual, and the same again.
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn bench(folder: &Path, arguments: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_farwood"));
+    command.arg("bench").args(arguments.split_whitespace()).current_dir(folder).stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn record(folder: &Path, arguments: &str) -> Value {
+    let output = bench(folder, &format!("--fabric sim --json {arguments}"));
+    assert!(output.status.success(), "{arguments}: {}", words(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The record without what depends on real time.
+fn virtual_part(mut record: Value) -> String {
+    let fields = record.as_object_mut().unwrap();
+    assert!(fields.remove("simulated_verbs_per_second").unwrap().as_f64().unwrap() > 0.0);
+    record.to_string()
+}
+
+const SMALL: &str = "--memory-nodes 2 --compute-nodes 2 --colocate --clients 12 --keys 20k --zipf-ranks 1e9 \
+                     --seconds 0.001 --warmup 0.0002";
+
+#[test]
+fn the_same_seed_gives_the_same_record_to_the_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |seed| {
+        let arguments = format!("{SMALL} --workload write-intensive --seed {seed}");
+        virtual_part(record(folder.path(), &arguments))
+    };
+    let first = run(1);
+    assert_eq!(first, run(1));
+    assert_ne!(first, run(2));
+}
+
+#[test]
+fn the_record_says_what_was_simulated() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = record(folder.path(), &format!("{SMALL} --workload ycsb-a --threads 3"));
+    assert_eq!(
+        (&record["fabric"], &record["nic"], &record["colocate"]),
+        (&"sim".into(), &"cx5-100g".into(), &true.into())
+    );
+    assert_eq!(
+        (&record["threads"], &record["clients"], &record["zipf_ranks"]),
+        (&3.into(), &12.into(), &1_000_000_000.into())
+    );
+    assert_eq!(record["seconds"], 0.001, "virtual, and exactly as asked for");
+    let p50 = record["by_operation"]["get"]["latency_us"]["p50"].as_f64().unwrap();
+    assert!((3.0..30.0).contains(&p50), "a get takes a round trip and CPU time: {p50} us");
+    let trips = record["by_operation"]["get"]["round_trips"]["mean"].as_f64().unwrap();
+    assert!((1.0..1.1).contains(&trips), "its cache is warm: {trips}");
+}
+
+#[test]
+fn every_workload_runs_and_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    for workload in ["load", "ycsb-d", "ycsb-e", "ycsb-f", "write-only", "range-write"] {
+        let arguments =
+            format!("--workload {workload} --keys 3000 --operations 2000 --clients 4 --compute-nodes 2");
+        let record = record(folder.path(), &arguments);
+        assert_eq!(record["operations"], 2000, "{workload}");
+        assert!(record["mops"].as_f64().unwrap() > 0.0, "{workload}");
+    }
+    let load = record(folder.path(), "--workload load --keys 3000 --clients 3");
+    assert_eq!(load["operations"], 3000, "without an end a load ends with its keys");
+    let cold = record(folder.path(), "--workload ycsb-c --keys 20k --operations 100 --warmup 0");
+    assert!(cold["cache"]["hit_ratio"].as_f64().unwrap() < 0.9, "{cold}");
+}
+
+#[test]
+fn a_card_may_be_a_file_and_must_be_a_card() {
+    let folder = tempfile::tempdir().unwrap();
+    let card =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../sim/cards/cx5-100g.toml")).unwrap();
+    let slow = card.replace("\"cx5-100g\"", "\"slow\"").replace("one_way_ns = 650.0", "one_way_ns = 65000.0");
+    fs::write(folder.path().join("slow.toml"), slow).unwrap();
+    let record = record(folder.path(), &format!("{SMALL} --nic slow.toml"));
+    assert_eq!(record["nic"], "slow");
+    assert!(record["latency_us"]["p50"].as_f64().unwrap() > 130.0, "{record}");
+    fs::write(folder.path().join("wrong.toml"), card.replace("poll_ns", "pole_ns")).unwrap();
+    for (nic, said, exit_code) in
+        [("wrong.toml", "pole_ns", 2), ("none.toml", "none.toml", 10), ("cx9", "cx5-100g", 2)]
+    {
+        let output = bench(folder.path(), &format!("--fabric sim --nic {nic}"));
+        assert_eq!(output.status.code(), Some(exit_code), "{nic}: {}", words(&output));
+        assert!(words(&output).contains(said), "{nic}: {}", words(&output));
+    }
+}
+
+#[test]
+fn what_only_another_fabric_has_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, said) in [
+        ("--nic cx5-100g", "--fabric sim"),
+        ("--colocate", "--fabric sim"),
+        ("--fabric sim --peer lmdb", "--peer"),
+        ("--fabric sim --pool shm://mine", "--pool"),
+    ] {
+        let output = bench(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {}", words(&output));
+        assert!(words(&output).contains(said), "{arguments}: {}", words(&output));
+    }
+}
+
+#[test]
+fn a_figure_yields_records_charts_and_a_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let reproduce = |arguments: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_farwood"));
+        command.arg("reproduce").args(arguments.split_whitespace()).current_dir(folder.path());
+        command.stdin(Stdio::null()).output().unwrap()
+    };
+    let list = String::from_utf8(reproduce("list").stdout).unwrap();
+    for name in ["nic", "sherman-fig2", "sherman-fig3", "sherman-on-chip", "sherman-fig16", "sherman-table1"]
+    {
+        assert!(list.lines().any(|line| line.starts_with(&format!("{name} "))), "{name} in {list}");
+    }
+    let output = reproduce("sherman-on-chip --quick --json --out made");
+    assert!(output.status.success(), "{}", words(&output));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&summary["figure"], &summary["runs"]), (&"sherman-on-chip".into(), &2.into()));
+    assert_eq!(summary["comparisons"][0]["paper"], 110.0);
+    let made = folder.path().join("made/sherman-on-chip");
+    let records = fs::read_to_string(made.join("records.jsonl")).unwrap();
+    let first = virtual_part(serde_json::from_str(records.lines().next().unwrap()).unwrap());
+    assert_eq!(records.lines().count(), 2);
+    assert!(fs::read_to_string(made.join("figure.svg")).unwrap().contains("</svg>"));
+    assert!(fs::read(made.join("figure.png")).unwrap().starts_with(b"\x89PNG"));
+    let report = fs::read_to_string(made.join("report.md")).unwrap();
+    assert!(
+        report.contains("farwood reproduce sherman-on-chip --quick") && report.contains("Commit"),
+        "{report}"
+    );
+    assert!(reproduce("sherman-on-chip --quick --out made").status.success());
+    let records = fs::read_to_string(made.join("records.jsonl")).unwrap();
+    let again = virtual_part(serde_json::from_str(records.lines().next().unwrap()).unwrap());
+    assert_eq!(first, again, "the same again");
+    let unknown = reproduce("sherman-fig99");
+    assert_eq!(unknown.status.code(), Some(2), "{}", words(&unknown));
+    assert!(words(&unknown).contains("sherman-table1"), "{}", words(&unknown));
+}

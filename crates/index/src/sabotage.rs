@@ -1,0 +1,23 @@
+//! Trees that are broken on purpose, so that tests can tell whether they would notice.
+//!
+//! No preset and no directory entry sets these: only `Sherman::sabotage`, which no program but a test calls. An intact
+//! tree pays one predictable branch, on a path that posts.
+
+/// What is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sabotage {
+    /// Locks come free before what they guard is written back.
+    UnlockFirst,
+    /// A copy is believed whatever its rear version says.
+    NoRearVersion,
+    /// A leaf is believed to cover the key.
+    NoFenceCheck,
+    /// A leaf is believed to cover the key if the cache led to it.
+    CacheBelieved,
+    /// A torn entry is one that is not there.
+    TornIsAbsent,
+    /// A lock is broken because time has passed.
+    LeaseExpires,
+    /// A scan does not look where the next leaf begins.
+    ScanBlind,
+}

@@ -1,0 +1,521 @@
+//! Runs in the laboratory: a network in virtual time, with faults.
+//!
+//! A *counted* seed has at least 3 compute nodes, 8 clients, 1,000 answered operations on few keys, and 3 faults that
+//! happened. [`Case::of`] draws one, [`Case::calm`] the same without faults.
+//!
+//! # What a fault excuses
+//!
+//! | an operation ends with | that is right only if |
+//! |---|---|
+//! | `NodeLost` | the memory node was down, or cut off from this client's compute node, in one outage of more than the card's retries ([`RETRY_NS`]), and while the operation ran, or so shortly before that it still waited for the retries |
+//! | `LockHeld` | a compute node was frozen for about the index's patience of 20 s while the operation ran |
+//! | `PoolFull`, `Damaged`, `Revoked`, `Exhausted`, … | never: pools are large enough, a WRITE lands whole, and only the dead are revoked |
+//!
+//! An operation that lost its node may have taken effect, or may yet; so may one whose compute node crashed. One that
+//! gave up waiting for a lock has not. Locks and nodes may be left behind by compute nodes that crashed: each of their
+//! clients may leave one lock, which survivors take when they need it, one node that no parent names, and one node that
+//! nothing links. So may each operation that lost its node, but for the lock.
+
+use super::{Coverage, DEVICE_BYTES, Notes, Plan, SIZES, caught, fulfil, judge, settle};
+use crate::sherman::{GROWING, MIXED, Wish, Wishes, variant};
+use farwood_fabric::{Client, Costs, Fabric as _, FabricError, NodeId, chunks};
+use farwood_index::IndexError;
+use farwood_index::consistency::Consistency;
+use farwood_index::lock::{LocalLocks, LockWidth};
+use farwood_index::sabotage::Sabotage;
+use farwood_index::sherman::{Config, Sherman, Walk};
+use farwood_sim::fault::{CrashPoint, Fault, Happened, Met, RETRY_NS, Rule, When};
+use farwood_sim::{Card, Counts, Ended, SimFabric, Trace, World, WorldSpec};
+use farwood_testkit::harness::Chance;
+use farwood_testkit::history::{Action, Bytes};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// What is asked of the tree.
+    pub plan: Plan,
+    /// The world, with its faults.
+    pub spec: WorldSpec,
+    /// Clients of all compute nodes together.
+    pub clients: usize,
+    /// Operations that are answered before the clients stop.
+    pub operations: u64,
+    /// Virtual time after which the run is stuck, nanoseconds.
+    pub nanoseconds_max: u64,
+    /// How the tree is broken on purpose.
+    pub sabotage: Option<Sabotage>,
+}
+
+/// Operations of a counted seed.
+pub const OPERATIONS: u64 = 1_000;
+/// Faults of a counted seed.
+pub const FAULTS: u64 = 3;
+/// Virtual time after which a run is stuck, nanoseconds: several times the patience for a lock.
+const TIME_MAX: u64 = 400_000_000_000;
+/// Longer than any outage lasts that is drawn, nanoseconds.
+const QUIET: u64 = 40_000_000;
+/// How long a lock is waited for, nanoseconds, within a hundredth.
+const LOCK_PATIENCE: u64 = 19_800_000_000;
+/// Compute node 0 neither crashes nor freezes for long: what it sends is what the other faults wait for.
+const CLOCK: usize = 0;
+
+impl Case {
+    /// The run of a seed without faults.
+    pub fn calm(seed: u64) -> Self {
+        let mut chance = Chance::new(seed);
+        let mut options = variant(seed).options();
+        if chance.once_in(6) {
+            options.lock.width = LockWidth::Packed;
+        }
+        let sizes = SIZES[chance.below(SIZES.len() as u64) as usize];
+        let consistency = chance.once_in(4).then_some(Consistency::Checksum);
+        let compute_nodes = 3 + chance.below(3) as usize;
+        let plan = Plan {
+            seed,
+            config: Config { sizes, options, consistency, ..Config::default() },
+            keys: [12, 40, 90, 240][chance.below(4) as usize],
+            mix: [MIXED, GROWING][chance.below(2) as usize],
+            cache_bytes: [0, 1 << 10, 1 << 20][chance.below(3) as usize],
+        };
+        let names = Card::names();
+        // The tests of the cards are about their numbers: mostly it is the papers' own.
+        let card =
+            if chance.once_in(2) { "cx5-100g" } else { names[chance.below(names.len() as u64) as usize] };
+        let mut card = Card::named(card).expect("it is one of the named");
+        // Where PCIe is slow, transfers last, and meet each other.
+        card.pcie.bytes_per_ns = [card.pcie.bytes_per_ns, 0.5, 0.2][chance.below(3) as usize];
+        let spec = WorldSpec {
+            memory_nodes: 1 + chance.below(3) as u16,
+            compute_nodes,
+            threads: 1 + chance.below(2) as usize,
+            device_bytes: Some(DEVICE_BYTES[chance.below(3) as usize]),
+            colocate: chance.once_in(4),
+            stretch: [1, 2, 8][chance.below(3) as usize],
+            seed,
+            ..WorldSpec::small(card)
+        };
+        Self {
+            plan,
+            spec,
+            clients: compute_nodes.max(8) + chance.below(4) as usize,
+            operations: OPERATIONS,
+            nanoseconds_max: TIME_MAX,
+            sabotage: None,
+        }
+    }
+
+    /// The run of a counted seed.
+    pub fn of(seed: u64) -> Self {
+        let mut case = Self::calm(seed);
+        let mut draw = Draw { chance: Chance::new(seed ^ 0x6661_756C), case: &case, crashes: Vec::new() };
+        let count = FAULTS + 2 + draw.chance.below(4);
+        let rules = (0..count).map(|_| draw.rule()).collect();
+        case.spec.rules = rules;
+        case
+    }
+
+    /// Whether everything that a lost node or a dead client may leave behind can be mended: locks name their holders.
+    fn locks_tell(&self) -> bool {
+        self.plan.config.options.lock.width == LockWidth::Word
+    }
+
+    /// Whether a lock whose release got lost is known to be one's own.
+    fn locks_are_certain(&self) -> bool {
+        self.locks_tell() && self.plan.config.options.lock.local != LocalLocks::None
+    }
+}
+
+/// Draws faults.
+struct Draw<'c> {
+    chance: Chance,
+    case: &'c Case,
+    crashes: Vec<usize>,
+}
+
+impl Draw<'_> {
+    fn rule(&mut self) -> Rule {
+        let nodes = self.case.spec.compute_nodes;
+        let compute_node = self.chance.below(nodes as u64) as usize;
+        // Every compute node sends some thousand verbs for its share of the operations, and some have fewer.
+        let number = 1 + self.chance.below(600);
+        let own = When::Verb { compute_node, number };
+        let clock = When::Verb { compute_node: CLOCK, number };
+        let node = NodeId(self.chance.below(u64::from(self.case.spec.memory_nodes)) as u16);
+        match self.chance.below(7) {
+            0 | 1 if self.may_crash(compute_node) => {
+                self.crashes.push(compute_node);
+                let point =
+                    [CrashPoint::Before, CrashPoint::At, CrashPoint::After][self.chance.below(3) as usize];
+                Rule { when: own, fault: Fault::Crash { compute_node, point } }
+            }
+            2 => Rule { when: clock, fault: self.freeze(compute_node) },
+            3 => {
+                let nanoseconds = self.outage();
+                Rule { when: clock, fault: Fault::Down { node, nanoseconds } }
+            }
+            4 => {
+                let nanoseconds = self.outage();
+                Rule { when: clock, fault: Fault::Partition { compute_node, node, nanoseconds } }
+            }
+            5 => Rule { when: clock, fault: Fault::Slow { node, times: 2 + self.chance.below(20) } },
+            _ => {
+                let nanoseconds = 1 + self.chance.below(1_000_000);
+                Rule { when: own, fault: Fault::Delay { nanoseconds } }
+            }
+        }
+    }
+
+    /// Two compute nodes stay, and a lock that cannot be told to be a dead client's lets nobody go on.
+    fn may_crash(&self, compute_node: usize) -> bool {
+        let left = self.case.spec.compute_nodes - self.crashes.len();
+        self.case.locks_tell() && compute_node != CLOCK && left > 2 && !self.crashes.contains(&compute_node)
+    }
+
+    fn freeze(&mut self, compute_node: usize) -> Fault {
+        // Rarely for longer than others wait for a lock; who waits by spinning would do nothing else all the time.
+        let spins = self.case.plan.config.options.lock.local == LocalLocks::Spinning;
+        let long = compute_node != CLOCK && !spins && self.chance.once_in(24);
+        let nanoseconds = if long {
+            21_000_000_000
+        } else {
+            let most = [20_000, 300_000, 3_000_000, 30_000_000][self.chance.below(4) as usize];
+            1 + self.chance.below(most)
+        };
+        Fault::Freeze { compute_node, nanoseconds }
+    }
+
+    /// Longer than the card's retries only where a lost release can be mended.
+    fn outage(&mut self) -> u64 {
+        let lengths: &[u64] = if self.case.locks_are_certain() {
+            &[100_000, RETRY_NS, RETRY_NS, 12_000_000]
+        } else {
+            &[100_000, RETRY_NS]
+        };
+        let most = lengths[self.chance.below(lengths.len() as u64) as usize];
+        1 + self.chance.below(most)
+    }
+}
+
+/// What a run met, and what it wrote down.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Operations and their costs.
+    pub coverage: Coverage,
+    /// Faults.
+    pub met: Met,
+    /// Verbs.
+    pub counts: Counts,
+    /// Marks passed.
+    pub marks: BTreeMap<&'static str, u64>,
+    /// Operations that failed, and were right to.
+    pub excused: u64,
+    /// Runs that were counted seeds.
+    pub counted: u64,
+    /// Virtual nanoseconds.
+    pub nanoseconds: u64,
+}
+
+impl Report {
+    /// Adds another run's.
+    pub fn add(&mut self, other: &Self) {
+        self.coverage.add(&other.coverage);
+        self.met += other.met;
+        self.counts += other.counts;
+        for (mark, times) in &other.marks {
+            *self.marks.entry(mark).or_default() += times;
+        }
+        self.excused += other.excused;
+        self.counted += other.counted;
+        self.nanoseconds += other.nanoseconds;
+    }
+}
+
+/// A run: what came of it, and its trace.
+#[derive(Debug)]
+pub struct Run {
+    /// What it met, or what went wrong.
+    pub outcome: Result<Report, String>,
+    /// What was written down of it.
+    pub trace: Trace,
+}
+
+/// Runs a case and checks everything; a panic is a failure like any other.
+pub fn run(case: &Case) -> Run {
+    let world = match World::new(case.spec.clone()) {
+        Ok(world) => world,
+        Err(error) => return Run { outcome: Err(error.to_string()), trace: Trace::default() },
+    };
+    let outcome = caught(|| run_in(case, &world));
+    Run { outcome, trace: world.trace() }
+}
+
+/// As [`run`], for whoever wants no trace.
+///
+/// # Errors
+/// What went wrong.
+pub fn outcome(case: &Case) -> Result<Report, String> {
+    run(case).outcome
+}
+
+/// A compute node's tree.
+type Trees = Vec<Sherman>;
+
+/// A run under way.
+struct Running<'r> {
+    case: &'r Case,
+    world: &'r World,
+    notes: &'r Notes,
+    /// Operations that failed, and were right to.
+    excused: Cell<u64>,
+}
+
+fn run_in(case: &Case, world: &World) -> Result<Report, String> {
+    let notes = Notes::default();
+    let trees = open(case, world).map_err(|error| format!("opening: {error}"))?;
+    let keys = case.plan.draw_keys();
+    let clients: Vec<_> = (0..case.clients).map(|me| world.client(me % trees.len())).collect();
+    let running = Running { case, world, notes: &notes, excused: Cell::new(0) };
+    let mut crew = world.crew();
+    for (me, client) in (0..).zip(&clients) {
+        let tree = &trees[me as usize % trees.len()];
+        crew.spawn(client, running.one_client(me, tree, client, &keys));
+    }
+    let ended = crew.run_until(case.nanoseconds_max);
+    drop(crew);
+    notes.verdict()?;
+    if ended != Ended::Done {
+        return Err(format!("the run does not come to its end: {ended:?} at {} ns", world.now()));
+    }
+    let mut report = running.report(&clients);
+    let survivors: Vec<usize> = (0..trees.len()).filter(|&node| !world.crashed(node)).collect();
+    let lookers: Vec<_> = survivors.iter().map(|&node| world.client(node)).collect();
+    let looking: Vec<_> =
+        survivors.iter().zip(&lookers).map(|(&node, client)| (&trees[node], client)).collect();
+    let walk = world
+        .block_on(running.afterwards(&looking, &keys))
+        .map_err(|error| format!("at the end: {error}"))?;
+    notes.verdict()?;
+    let rest = notes.coverage.take();
+    report.coverage.levels = rest.levels;
+    report.coverage.half_linked = rest.half_linked;
+    report.coverage.locks_dropped = rest.locks_dropped;
+    running.check_rest(&trees, &walk, &report)?;
+    running.check_ledgers(&clients)?;
+    running.check_ledgers(&lookers)?;
+    judge(&notes.history.take())?;
+    Ok(report)
+}
+
+fn open(case: &Case, world: &World) -> Result<Trees, IndexError> {
+    (0..case.spec.compute_nodes)
+        .map(|node| {
+            let (client, plan) = (world.at_once(node), &case.plan);
+            let opened = farwood_sim::at_once(async {
+                match node {
+                    0 => Sherman::create(&client, "seeds", plan.config, plan.cache_bytes).await,
+                    _ => Sherman::open(&client, "seeds", plan.cache_bytes).await,
+                }
+            });
+            let mut tree = opened?;
+            if let Some(sabotage) = case.sabotage {
+                tree.sabotage(sabotage);
+            }
+            Ok(tree)
+        })
+        .collect()
+}
+
+impl Running<'_> {
+    async fn one_client(&self, me: u64, tree: &Sherman, client: &Client<SimFabric>, keys: &[Bytes]) {
+        let Plan { config, mix, seed, .. } = self.case.plan;
+        let mut wishes = Wishes::new(keys, config.sizes.value_bytes, mix, me + 1, seed);
+        // Whoever has left a lock when a memory node was lost goes on until it is given back.
+        let goes_on =
+            || self.notes.coverage.borrow().operations < self.case.operations || tree.locks_in_doubt() > 0;
+        while !self.notes.failed() && goes_on() {
+            let Some(wish) = wishes.next() else { break };
+            let begun = client.fabric().now();
+            if let Err(error) = fulfil(me, tree, client, &wish, self.notes).await {
+                let node = me as usize % self.case.spec.compute_nodes;
+                self.judge_error(me, node, (begun, client.fabric().now()), &error, &wish);
+            }
+        }
+    }
+
+    /// Tells errors that faults excuse from bugs; the module's table is the rule.
+    fn judge_error(&self, me: u64, compute_node: usize, span: (u64, u64), error: &IndexError, wish: &Wish) {
+        let happened = self.world.happened();
+        let excused = match error {
+            IndexError::Fabric(FabricError::NodeLost { node, .. }) => {
+                happened.iter().any(|fault| loses(fault, compute_node, *node, span))
+            }
+            IndexError::LockHeld { .. } => {
+                if let Wish::One(key, _) = wish {
+                    self.notes.forget_last(me, key);
+                }
+                happened.iter().any(|fault| keeps_locks(fault, span))
+            }
+            _ => false,
+        };
+        if excused {
+            self.excused.set(self.excused.get() + 1);
+        } else {
+            let (begun, ended) = span;
+            self.notes
+                .fail(format!("client {me}, from {begun} to {ended} ns: {error}; faults: {happened:?}"));
+        }
+    }
+
+    /// When all is quiet, a survivor writes every key once more, taking every lock that the dead have left on its way,
+    /// and all survivors look.
+    async fn afterwards(
+        &self,
+        looking: &[(&Sherman, &Client<SimFabric>)],
+        keys: &[Bytes],
+    ) -> Result<Walk, IndexError> {
+        self.world.end_rules();
+        let (_, client) = looking[0];
+        client.fabric().sleep(QUIET).await;
+        let value = vec![0xEE; self.case.plan.config.sizes.value_bytes];
+        for (tree, client) in looking {
+            for key in keys {
+                let wish = Wish::One(key.clone(), Action::Update(value.clone()));
+                fulfil(2_000, tree, client, &wish, self.notes).await?;
+            }
+        }
+        settle(looking, keys, self.notes).await
+    }
+
+    fn report(&self, clients: &[Client<SimFabric>]) -> Report {
+        let mut coverage = self.notes.coverage.take();
+        coverage.runs = 1;
+        // Their ledgers stay theirs: they are compared with the device's counts.
+        for client in clients {
+            let mut costs = Costs::default();
+            client.note(|ledger| costs = *ledger);
+            coverage.costs += costs;
+        }
+        let met = self.world.met();
+        let counted = coverage.operations >= OPERATIONS
+            && met.faults() >= FAULTS
+            && self.case.clients >= 8
+            && self.case.spec.compute_nodes >= 3;
+        Report {
+            coverage,
+            met,
+            counts: self.world.counts(),
+            marks: self.world.marks(),
+            excused: self.excused.get(),
+            counted: u64::from(counted),
+            nanoseconds: self.world.now(),
+        }
+    }
+
+    /// What is left behind is what faults may leave.
+    fn check_rest(&self, trees: &[Sherman], walk: &Walk, report: &Report) -> Result<(), String> {
+        let dead = (0..self.case.clients).filter(|me| self.world.crashed(me % trees.len())).count() as u64;
+        let lost = dead + self.excused.get();
+        if walk.half_linked > lost {
+            return Err(format!(
+                "{} nodes are half-linked, and {lost} operations were cut off",
+                walk.half_linked
+            ));
+        }
+        if report.coverage.locks_dropped > 0 {
+            return Err(format!("{} locks were dropped", report.coverage.locks_dropped));
+        }
+        let linked: u64 = walk.nodes.iter().sum();
+        // The root was allocated by whoever created the tree.
+        let allocated = 1 + trees.iter().map(Sherman::nodes_allocated).sum::<u64>();
+        if linked > allocated || allocated > linked + lost {
+            return Err(format!(
+                "{allocated} nodes were allocated, {linked} are linked, and {lost} may be lost"
+            ));
+        }
+        let gone = self.chunks_gone().map_err(|error| format!("looking at the chunks: {error}"))?;
+        if gone > lost {
+            return Err(format!("{gone} chunks are nobody's, and {lost} operations were cut off"));
+        }
+        Ok(())
+    }
+
+    /// Chunks that were taken, and that nobody has.
+    fn chunks_gone(&self) -> Result<u64, FabricError> {
+        let client = self.world.at_once(CLOCK);
+        let mut gone = 0;
+        for node in 0..self.case.spec.memory_nodes {
+            let (taken, in_use) = farwood_sim::at_once(async {
+                Ok::<_, FabricError>((
+                    chunks::taken(&client, NodeId(node)).await?,
+                    chunks::in_use(&client, NodeId(node)).await?,
+                ))
+            })?;
+            gone += taken - 1 - in_use.len() as u64;
+        }
+        Ok(gone)
+    }
+
+    /// The ledgers of clients that live agree with what the device executed for them; where a post failed, the device
+    /// may have executed more.
+    fn check_ledgers(&self, clients: &[Client<SimFabric>]) -> Result<(), String> {
+        for (me, client) in clients.iter().enumerate() {
+            if self.world.crashed(client.fabric().seat().compute_node()) {
+                continue;
+            }
+            let (ledger, executed) = (executed(&client.take_costs()), client.fabric().executed());
+            let more = self.excused.get() > 0 && covers(&executed, &ledger);
+            if executed != ledger && !more {
+                return Err(format!("client {me} counts {ledger:?}, the device {executed:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a ledger says that the device executed.
+fn executed(costs: &Costs) -> Counts {
+    Counts {
+        doorbells: 0,
+        reads: costs.reads,
+        writes: costs.writes,
+        write_imm: costs.write_imm,
+        cas: costs.cas,
+        masked_cas: costs.masked_cas,
+        faa: costs.faa,
+        bytes_read: costs.bytes_read,
+        bytes_written: costs.bytes_written,
+    }
+}
+
+fn covers(executed: &Counts, ledger: &Counts) -> bool {
+    executed.reads >= ledger.reads
+        && executed.writes >= ledger.writes
+        && executed.cas >= ledger.cas
+        && executed.masked_cas >= ledger.masked_cas
+        && executed.faa >= ledger.faa
+}
+
+/// Slack for ways and queues, nanoseconds.
+const SLACK: u64 = 1_000_000;
+
+/// Whether a fault explains that an operation lost a memory node.
+fn loses(happened: &Happened, compute_node: usize, lost: NodeId, (begun, ended): (u64, u64)) -> bool {
+    let length = match happened.fault {
+        Fault::Down { node, nanoseconds } if node == lost => nanoseconds,
+        Fault::Partition { compute_node: cut_off, node, nanoseconds }
+            if node == lost && cut_off == compute_node =>
+        {
+            nanoseconds
+        }
+        _ => return false,
+    };
+    length > RETRY_NS && happened.time <= ended && begun <= happened.time + length + RETRY_NS + SLACK
+}
+
+/// Whether a fault explains that a living client kept a lock for too long.
+fn keeps_locks(happened: &Happened, (begun, ended): (u64, u64)) -> bool {
+    matches!(happened.fault, Fault::Freeze { nanoseconds, .. }
+        if nanoseconds >= LOCK_PATIENCE && happened.time <= ended && begun <= happened.time + nanoseconds)
+}
