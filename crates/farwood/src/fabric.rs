@@ -1,12 +1,11 @@
-//! The fabrics that a URL can name, as one: static dispatch ends here (`docs/decisions/0005-dispatch.md`).
+//! The pools that a URL can name, as one.
 
 use crate::error::{Error, Result};
 use crate::url::Place;
-use farwood_fabric::{
-    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, PoolShape, Revocation,
-};
-use farwood_transport::shm::{Pages, PoolName, Presence, SegmentDir, ShmError, ShmFabric, ShmPool};
-use farwood_transport::tcp::{TcpFabric, TcpPool, Token};
+use farwood_fabric::{Client, ClientId, FabricError, PoolShape};
+use farwood_transport::any::AnyFabric;
+use farwood_transport::shm::{Pages, PoolName, Presence, SegmentDir, ShmError, ShmPool};
+use farwood_transport::tcp::{TcpPool, Token};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -132,67 +131,5 @@ impl Liveness<'_> {
             }
             Self::Tcp(pool) => pool.is_alive(client).map_err(Unseen::Fabric),
         }
-    }
-}
-
-/// One client's connection to a pool of any kind.
-#[derive(Debug)]
-pub enum AnyFabric {
-    /// In shared memory.
-    Shm(ShmFabric),
-    /// Over TCP.
-    Tcp(TcpFabric),
-}
-
-/// Does with the fabric at hand what is to be done with any.
-macro_rules! either {
-    ($self:ident, $fabric:ident => $done:expr) => {
-        match $self {
-            Self::Shm($fabric) => $done,
-            Self::Tcp($fabric) => $done,
-        }
-    };
-}
-
-impl Fabric for AnyFabric {
-    #[inline]
-    fn capabilities(&self) -> &Capabilities {
-        either!(self, fabric => fabric.capabilities())
-    }
-
-    #[inline]
-    fn shape(&self) -> &PoolShape {
-        either!(self, fabric => fabric.shape())
-    }
-
-    #[inline]
-    fn identity(&self) -> ClientId {
-        either!(self, fabric => fabric.identity())
-    }
-
-    #[inline]
-    async fn submit(&self, doorbell: Doorbell) -> Result<Doorbell, FabricError> {
-        either!(self, fabric => fabric.submit(doorbell).await)
-    }
-
-    fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell> {
-        either!(self, fabric => fabric.submit_detached(doorbell))
-    }
-
-    #[inline]
-    fn now(&self) -> u64 {
-        either!(self, fabric => fabric.now())
-    }
-
-    async fn sleep(&self, nanoseconds: u64) {
-        either!(self, fabric => fabric.sleep(nanoseconds).await);
-    }
-
-    async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
-        either!(self, fabric => fabric.revoke(client).await)
-    }
-
-    async fn provision(&self, at: Address, bytes: u64) -> Result<(), FabricError> {
-        either!(self, fabric => fabric.provision(at, bytes).await)
     }
 }

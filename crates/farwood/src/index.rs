@@ -2,7 +2,6 @@
 
 use crate::codec::{Codec, Key, Padded, Value};
 use crate::error::{Error, Result, Type, Unfit};
-use crate::fabric::AnyFabric;
 use crate::kind::Kind;
 use crate::pool::Attached;
 use crate::scan::Scan;
@@ -12,6 +11,7 @@ use crate::stats::IndexStats;
 use farwood_fabric::Client;
 use farwood_index::IndexError;
 use farwood_index::sherman::{Sherman, Walk};
+use farwood_transport::any::AnyFabric;
 use farwood_transport::runtime::block_on;
 use std::borrow::Borrow;
 use std::fmt;

@@ -56,13 +56,13 @@ mod url;
 pub use codec::{Bytes, Codec, Key, Padded, Text, Value};
 pub use entry::{IndexEntry, IndexLayout};
 pub use error::{Error, Result, Type, Unfit};
-#[doc(hidden)]
-pub use fabric::AnyFabric;
 pub use farwood_fabric::{ClientId, Costs, FabricError};
 pub use farwood_index::IndexError;
 pub use farwood_index::consistency::Consistency;
 pub use farwood_index::lock::LockWidth;
 pub use farwood_index::sherman::{Direction, Options, Problem, Variant, Walk};
+#[doc(hidden)]
+pub use farwood_transport::any::AnyFabric;
 pub use farwood_transport::runtime::{block_on, run_all};
 pub use farwood_transport::shm::{Backing, Pages, ShmError};
 pub use farwood_transport::tcp::{MemoryNode, NodeCounts, NodeSpec, TcpError, Token};

@@ -3,7 +3,7 @@
 use crate::codec::{Codec, Key, Value};
 use crate::entry::IndexEntry;
 use crate::error::{Error, Result, Type};
-use crate::fabric::{AnyFabric, AnyPool};
+use crate::fabric::AnyPool;
 use crate::index::{Index, Tree};
 use crate::kind::Kind;
 use crate::seats;
@@ -17,6 +17,7 @@ use farwood_index::lock::LockWidth;
 use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes};
 use farwood_index::sherman::options::Leaves;
 use farwood_index::sherman::{Config, Options, Sherman, drop_index};
+use farwood_transport::any::AnyFabric;
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmPool};
 use std::collections::BTreeMap;

@@ -6,9 +6,9 @@
 //! threads when they first use another pool, or end. Until then such a client keeps the pool's memory mapped, and
 //! nothing else: the process has left the pool.
 
-use crate::fabric::AnyFabric;
 use crate::pool::Attached;
 use farwood_fabric::Client;
+use farwood_transport::any::AnyFabric;
 use std::cell::RefCell;
 use std::ptr;
 use std::rc::Rc;

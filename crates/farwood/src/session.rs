@@ -2,11 +2,11 @@
 
 use crate::codec::{Key, Value};
 use crate::error::Result;
-use crate::fabric::AnyFabric;
 use crate::index::Tree;
 use crate::scan::{Span, decode};
 use farwood_fabric::{Client, Costs};
 use farwood_index::sherman::{Direction, Entries};
+use farwood_transport::any::AnyFabric;
 use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
