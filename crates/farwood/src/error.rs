@@ -300,7 +300,8 @@ fn of_tcp(error: &TcpError) -> u8 {
         TcpError::NotThere { .. } => NOT_FOUND,
         TcpError::Memory { .. } => FULL,
         TcpError::BadToken { .. } => 6,
-        TcpError::Unusable { .. } | TcpError::NotThisPool { .. } => 7,
+        TcpError::Unusable { .. } | TcpError::NotThisPool { .. } | TcpError::File { .. } => 7,
+        TcpError::Unclean { .. } => 8,
         TcpError::Pool { error, .. } => of_fabric(error),
         _ => 10,
     }

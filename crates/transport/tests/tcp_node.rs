@@ -331,6 +331,44 @@ fn a_memory_node_that_stops_answers_and_says_goodbye() {
     assert_eq!(caller.frame(), None);
 }
 
+/// Has the system allow this process so many descriptors.
+fn allow_descriptors(wanted: u64) {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < wanted) {
+        limit.current = Some(wanted);
+        setrlimit(Resource::Nofile, limit).expect("a process may have a few thousand descriptors");
+    }
+}
+
+#[test]
+fn a_thousand_idle_and_two_hundred_busy_connections_are_served() {
+    const IDLE: usize = 1000;
+    const BUSY: usize = 200;
+    const ROUNDS: u64 = 20;
+    // Both ends of all connections are in this process.
+    allow_descriptors(2 * (IDLE + BUSY) as u64 + 400);
+    let node = MemoryNode::start(&spec()).unwrap();
+    let idle: Vec<_> = (0..IDLE).map(|_| Caller::greeted(&node)).collect();
+    let mut busy: Vec<_> = (0..BUSY).map(|_| Caller::greeted(&node)).collect();
+    assert_eq!(node.counts().connections, (IDLE + BUSY) as u64);
+    for _ in 0..ROUNDS {
+        let add = WireVerb { at: host(512), op: WireOp::Faa(1) };
+        let add = [add, WireVerb { at: host(1024), op: WireOp::Read(1024) }];
+        for caller in &mut busy {
+            caller.send(&request(&add, 3));
+        }
+        for caller in &mut busy {
+            let (kind, _, _, tag, body) = caller.frame().expect("an answer");
+            assert_eq!((kind, tag, body.len()), (Kind::Reply, 3, 1032));
+        }
+    }
+    assert_eq!(busy[0].read_word(512), Some(ROUNDS * BUSY as u64));
+    drop(idle);
+    eventually(&node, "the idle ones have left", |counts| counts.connections == BUSY as u64);
+    assert_eq!(busy[1].read_word(512), Some(ROUNDS * BUSY as u64), "the busy ones have not");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 

@@ -7,7 +7,9 @@ use farwood_fabric::{
 use farwood_testkit::harness::{Raw, peek, peek_word, place, poke_word};
 use farwood_transport::runtime::{block_on, run_all};
 use farwood_transport::tcp::wire::{Formed, Kind, Welcome, put_frame};
-use farwood_transport::tcp::{MemoryNode, NodeSpec, PoolAddress, REPLY_MAX, TcpError, TcpFabric, TcpPool};
+use farwood_transport::tcp::{
+    MemoryNode, NodeFile, NodeSpec, PoolAddress, REPLY_MAX, TcpError, TcpFabric, TcpPool,
+};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::pin::Pin;
@@ -412,4 +414,48 @@ fn a_read_of_nothing_and_a_post_of_nothing_are_answered() {
         let nothing = read_bytes::<Raw>(word(0, 0).part(0), 0);
         assert!(client.post(nothing).await.unwrap().check(&()).unwrap().is_empty());
     });
+}
+
+/// A memory node whose memory is the file `path`, at `listen`.
+fn kept(path: &std::path::Path, listen: SocketAddr, accept_unclean: bool) -> Result<MemoryNode, TcpError> {
+    let file = Some(NodeFile { path: path.to_owned(), accept_unclean });
+    MemoryNode::start(&NodeSpec { file, ..NodeSpec::new(listen, HOST_BYTES) })
+}
+
+#[test]
+fn a_memory_node_with_a_file_goes_on_where_it_stopped() {
+    let path = std::env::temp_dir().join(format!("farwood-test-node-{}", std::process::id()));
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let node = kept(&path, any, false).unwrap();
+    let (at, address) = (node.address(), address(&[&node]));
+    let pool = TcpPool::open(&address, None).unwrap();
+    let client = pool.client();
+    block_on(poke_word(&client, word(0, 0), 7)).unwrap();
+    fence(&node, 9, 4);
+    let twice = kept(&path, any, true).unwrap_err();
+    assert!(twice.to_string().contains("another memory node has it"), "{twice}");
+    node.stop().unwrap();
+    let other = NodeSpec { host_bytes: 2 * HOST_BYTES, ..NodeSpec::new(any, HOST_BYTES) };
+    let file = Some(NodeFile { path: path.clone(), accept_unclean: true });
+    let error = MemoryNode::start(&NodeSpec { file, ..other }).unwrap_err();
+    assert!(matches!(error, TcpError::File { .. }), "{error}");
+    let node = kept(&path, at, false).unwrap();
+    let errors = errors_until_it_works(&client);
+    assert!(errors.iter().all(|error| matches!(error, FabricError::NodeLost { .. })), "{errors:?}");
+    assert_eq!(block_on(peek_word(&client, word(0, 0))), Ok(7), "the same memory, for who was there before");
+    let again = TcpPool::open(&address, None).unwrap();
+    assert_eq!(again.shape(), pool.shape(), "the same pool, for who opens it anew");
+    let mut stream = std::net::TcpStream::connect(node.address()).unwrap();
+    let mut hello = Vec::new();
+    let client = Some(farwood_fabric::ClientId { slot: 9, epoch: 4 });
+    let (pool_number, line) = (pool.shape().pool, 1);
+    farwood_transport::tcp::wire::Hello { pool: pool_number, node: 0, client, line, token: Vec::new() }
+        .put(&mut hello);
+    stream.write_all(&hello).unwrap();
+    let mut head = [0; 16];
+    stream.read_exact(&mut head).unwrap();
+    assert_eq!(head[4], Kind::Refused as u8, "a fence outlives its memory node");
+    drop((again, pool));
+    drop(node);
+    std::fs::remove_file(&path).unwrap();
 }

@@ -18,6 +18,7 @@ mod entry;
 mod failure;
 mod load;
 mod lock_width;
+mod metrics;
 mod reproduce;
 mod scan;
 mod serve;

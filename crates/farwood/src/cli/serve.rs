@@ -1,7 +1,8 @@
 //! `farwood serve`: a memory node over TCP.
 
+use super::metrics::Watch;
 use super::{Context, Failure, Format, Outcome, size};
-use farwood::{Error, MemoryNode, NodeSpec, TcpError, Token};
+use farwood::{Error, MemoryNode, NodeFile, NodeSpec, TcpError, Token};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -14,13 +15,14 @@ Examples:
   farwood serve --memory 8GiB
   farwood serve --listen tcp://127.0.0.1:7471 --memory 1GiB
   farwood serve --listen tcp://10.0.0.5:7470 --memory 64GiB --token-file /etc/farwood/token
+  farwood serve --memory 8GiB --file /var/lib/farwood/node-0
   farwood create tcp://127.0.0.1:7470,127.0.0.1:7471/words --keys text --key-bytes 64
 
 Memory nodes know of no pool. The first who opens an address with several of them makes them one: from then on
-they are named together, in that order. What they hold is gone when they end.";
+they are named together, in that order. What they hold is gone when they end, unless it is in a file (--file).";
 
 /// How often a memory node that only waits for its signal looks at itself.
-const LOOK: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Run a memory node: memory that compute nodes reach over TCP
 ///
@@ -39,12 +41,22 @@ pub(crate) struct Args {
     /// Device memory, where locks lie
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "256KiB")]
     device_memory: u64,
+    /// Keep the memory in this file, so that a memory node that is started anew with it goes on where this one stopped
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Take the file up although its last memory node was not stopped but ended: what was being written then may be
+    /// half-written
+    #[arg(long, requires = "file")]
+    accept_unclean: bool,
     /// Let in only who shows the first line of this file, 16 to 1024 characters
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Listen beyond this machine without a token: whoever reaches the port can read and change everything
     #[arg(long)]
     insecure: bool,
+    /// Tell who asks http://HOST:PORT/metrics (Prometheus) and /healthz how it does
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics: Option<String>,
     /// Threads [default: one for each processor, at most 4]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: usize,
@@ -72,6 +84,7 @@ impl Args {
             listen,
             host_bytes: self.memory,
             device_bytes: self.device_memory,
+            file: self.file.clone().map(|path| NodeFile { path, accept_unclean: self.accept_unclean }),
             token,
             threads: self.threads,
             connections_max: self.connections,
@@ -96,10 +109,14 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
     let system = |source| failed(TcpError::System { operation: "wait for signals", source });
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(system)?;
+    let watch = args.metrics.as_deref().map(watch).transpose()?;
     let node = MemoryNode::start(&spec).map_err(failed)?;
     let url = format!("tcp://{}", node.address());
     match context.format {
-        Format::Json => context.json(&json!({ "listen": url, "memory_bytes": args.memory }))?,
+        Format::Json => {
+            let metrics = watch.as_ref().and_then(|watch| watch.address().ok()).map(|at| at.to_string());
+            context.json(&json!({ "listen": url, "memory_bytes": args.memory, "metrics": metrics }))?;
+        }
         Format::Text => writeln!(
             context.out,
             "{url}: {} and {} of device memory, {}",
@@ -111,6 +128,9 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     // Whoever started it waits for this line.
     context.out.flush()?;
     while node.is_at_work() && signals.pending().next().is_none() {
+        if let Some(watch) = &watch {
+            watch.answer(|| node.counts());
+        }
         std::thread::sleep(LOOK);
     }
     let counts = node.counts();
@@ -124,6 +144,19 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         counts.bad_frames
     )?;
     Ok(Outcome::Done)
+}
+
+/// Where the memory node can be watched.
+fn watch(at: &str) -> Result<Watch, Failure> {
+    let listen = |source| {
+        Failure::Farwood(Error::Tcp {
+            operation: "serve",
+            source: TcpError::Listen { address: at.to_owned(), source },
+        })
+    };
+    let found = at.to_socket_addrs().ok().and_then(|mut found| found.next());
+    let address = found.ok_or_else(|| Failure::Usage(format!("serve: --metrics '{at}': write HOST:PORT")))?;
+    Watch::listen(address).map_err(listen)
 }
 
 /// Has the system allow as many descriptors as connections need, if it does.

@@ -1,7 +1,8 @@
 //! Memory nodes as processes of their own, and commands that use them over TCP.
 
 use crate::machine::{Machine, lines};
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 struct Served {
     process: Child,
     url: String,
+    metrics: Option<String>,
 }
 
 impl Served {
@@ -23,7 +25,8 @@ impl Served {
         let mut line = String::new();
         BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let told: serde_json::Value = serde_json::from_str(&line).unwrap();
-        Self { process, url: told["listen"].as_str().unwrap().to_owned() }
+        let metrics = told["metrics"].as_str().map(str::to_owned);
+        Self { process, url: told["listen"].as_str().unwrap().to_owned(), metrics }
     }
 
     /// `host:port`.
@@ -144,4 +147,50 @@ fn a_memory_node_that_is_killed_is_told_at_once_and_its_fresh_memory_too() {
     let doctor = &machine.json(&["doctor", &pool])[0];
     assert!(doctor["findings"][0]["what"].as_str().unwrap().contains("fresh memory"), "{doctor}");
     drop(first);
+}
+
+#[test]
+fn a_file_outlives_its_memory_node_and_says_if_it_was_killed() {
+    let machine = Machine::new();
+    let file = machine.path().join("node").to_str().unwrap().to_owned();
+    let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--file", &file]);
+    let (url, index) = (node.url.clone(), format!("{}/i", node.url));
+    machine.ok(&["create", &index]);
+    machine.ok(&["put", &index, "1", "2"]);
+    assert!(node.stop().0.success());
+    let node = Served::start_at(&machine, &url, &["--file", &file]);
+    assert_eq!(machine.ok(&["get", &index, "1"]), "2\n");
+    machine.ok(&["put", &index, "1", "3"]);
+    drop(node);
+    let serve = ["serve", "--listen", &url, "--memory", "64MiB", "--file", &file];
+    machine.refused(8, &serve, &["not stopped", "--accept-unclean", "farwood check"]);
+    let _node = Served::start_at(&machine, &url, &["--file", &file, "--accept-unclean"]);
+    assert_eq!(machine.ok(&["get", &index, "1"]), "3\n");
+    assert_eq!(machine.run(&["check", &index]).code, 0);
+    machine.refused(
+        7,
+        &["serve", "--listen", "tcp://127.0.0.1:0", "--memory", "64MiB", "--file", &file],
+        &["another"],
+    );
+}
+
+#[test]
+fn a_memory_node_can_be_watched() {
+    let machine = Machine::new();
+    let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--metrics", "127.0.0.1:0"]);
+    machine.ok(&["create", &format!("{}/i", node.url)]);
+    let ask = |what: &str| {
+        let mut stream = TcpStream::connect(node.metrics.as_deref().unwrap()).unwrap();
+        stream.write_all(format!("GET {what} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    assert!(ask("/healthz").starts_with("HTTP/1.1 200 OK\r\n"));
+    let metrics = ask("/metrics");
+    let verbs = metrics.lines().find_map(|line| line.strip_prefix("farwood_verbs_total ")).unwrap();
+    assert!(verbs.parse::<u64>().unwrap() > 100, "{metrics}");
+    let silent = TcpStream::connect(node.metrics.as_deref().unwrap()).unwrap();
+    assert!(node.stop().0.success(), "who says nothing does not keep it");
+    drop(silent);
 }

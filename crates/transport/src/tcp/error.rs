@@ -51,6 +51,24 @@ pub enum TcpError {
         /// Why.
         why: String,
     },
+    /// A file cannot keep a memory node's memory.
+    #[error("{}: {why}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why, and what would help.
+        why: String,
+    },
+    /// A file's last memory node did not stop in an orderly way.
+    #[error(
+        "{}: the memory node that had it was not stopped but ended, so that what was being written then may be \
+         half-written; take it up all the same (--accept-unclean) and `farwood check` its indexes, or remove it",
+        path.display()
+    )]
+    Unclean {
+        /// The file.
+        path: PathBuf,
+    },
     /// Nobody answers there.
     #[error(
         "no memory node answers at {address}: {why}; start one with `farwood serve --listen tcp://{address}`"

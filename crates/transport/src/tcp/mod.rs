@@ -40,4 +40,5 @@ pub use node::{
     CONNECTIONS_MAX_DEFAULT, MemoryNode, NodeCounts, NodeSpec, SPIN_DEFAULT, TcpMemory, TcpServer,
 };
 pub use pool::{CAPABILITIES, TcpFabric, TcpPool};
+pub use store::NodeFile;
 pub use token::Token;

@@ -2,7 +2,7 @@
 
 use super::error::TcpError;
 use super::registry::Registry;
-use super::store::Store;
+use super::store::{NodeFile, Store};
 use super::token::Token;
 use super::worker::{Door, Shared, Worker};
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
@@ -31,6 +31,8 @@ pub struct NodeSpec {
     pub host_bytes: u64,
     /// Device memory, bytes.
     pub device_bytes: u64,
+    /// The file that keeps its memory; without one, the memory is gone with the memory node.
+    pub file: Option<NodeFile>,
     /// What compute nodes have to show.
     pub token: Option<Token>,
     /// Threads; 0: one for each processor, at most four.
@@ -48,6 +50,7 @@ impl NodeSpec {
             listen,
             host_bytes,
             device_bytes: DEVICE_BYTES_DEFAULT,
+            file: None,
             token: None,
             threads: 0,
             connections_max: CONNECTIONS_MAX_DEFAULT,
@@ -89,10 +92,11 @@ pub struct MemoryNode {
 }
 
 impl MemoryNode {
-    /// Starts a memory node with fresh memory.
+    /// Starts a memory node, with fresh memory or that of a file.
     ///
     /// # Errors
-    /// [`TcpError::BadShape`], [`TcpError::Memory`], [`TcpError::Listen`], [`TcpError::System`].
+    /// [`TcpError::BadShape`], [`TcpError::Memory`], [`TcpError::File`], [`TcpError::Unclean`], [`TcpError::Listen`],
+    /// [`TcpError::System`].
     pub fn start(spec: &NodeSpec) -> Result<Self, TcpError> {
         let &NodeSpec { listen, host_bytes, device_bytes, .. } = spec;
         let alone = PoolShape { pool: 1, nodes: 1, host_bytes, device_bytes };
@@ -103,7 +107,10 @@ impl MemoryNode {
         let listener = TcpListener::bind(listen).map_err(refuse)?;
         let address = listener.local_addr().map_err(refuse)?;
         let memory = |source| TcpError::Memory { bytes: host_bytes + device_bytes, source };
-        let store = Store::anonymous(host_bytes, device_bytes).map_err(memory)?;
+        let store = match &spec.file {
+            None => Store::anonymous(host_bytes, device_bytes).map_err(memory)?,
+            Some(file) => Store::in_file(file, host_bytes, device_bytes)?,
+        };
         let incarnation = RandomState::new().build_hasher().finish();
         let registry = Registry::new(spec.token.clone(), spec.connections_max, incarnation);
         let shared = Arc::new(Shared::new(store, registry, spec.spin));
@@ -170,10 +177,14 @@ impl MemoryNode {
 
     fn end(&mut self) -> Result<(), TcpError> {
         stop_all(&self.shared, &self.doors);
-        let mut ended = Ok(());
+        let (mut ended, all) = (Ok(()), self.threads.len());
         for thread in self.threads.drain(..) {
             let done = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
             ended = ended.and(done);
+        }
+        // Once, and only if nothing was left half-done.
+        if all > 0 && ended.is_ok() {
+            ended = self.shared.store.close();
         }
         ended.map_err(|source| TcpError::System { operation: "serve", source })
     }

@@ -17,8 +17,13 @@
 //! + 32   8   identity of the pool, or 0
 //! + 40   8   number of the node, and of nodes in the pool << 16
 //! + 48   8   0: no pool, 1: a pool that is being formed, 2: a whole pool
+//! + 56   8   1: in use, 2: stopped, with everything in its place
 //! ```
+//!
+//! The memory has no name and is gone with its memory node, or it is a file, mapped shared, that a later memory node takes
+//! up. A file that says "in use" and that nobody has locked is what a crash left: a WRITE may be half in it.
 
+use super::error::TcpError;
 use super::wire::{Code, Formed, WireOp, WireVerb};
 use crate::shm::{Access, Mapping, provision};
 use farwood_fabric::chunks::CHUNK_BYTES;
@@ -28,7 +33,8 @@ use farwood_fabric::{ClientId, Memory, NodeId, PoolShape, Remote};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 
@@ -37,6 +43,9 @@ const VERSION: u64 = 1;
 const POOL: u64 = 32;
 const NUMBERS: u64 = 40;
 const FORMED: u64 = 48;
+const STATE: u64 = 56;
+const IN_USE: u64 = 1;
+const STOPPED: u64 = 2;
 const PAPERS_BYTES: u64 = 4096;
 const FENCES_BYTES: u64 = 8 * CLIENTS_MAX as u64;
 const FENCED: u64 = 1 << 32;
@@ -44,6 +53,20 @@ const FENCED: u64 = 1 << 32;
 const IMMEDIATES_MAX: usize = 4096;
 /// The number of a node that belongs to no pool.
 const BLANK: u32 = u32::MAX;
+
+/// A file that keeps a memory node's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeFile {
+    /// Where it is. It is made if it is not there.
+    pub path: PathBuf,
+    /// Whether to take it up although its last memory node did not stop in an orderly way. What was being written then
+    /// may be half-written; walking an index (`farwood check`) finds such nodes.
+    pub accept_unclean: bool,
+}
+
+fn bytes_of(host_bytes: u64, device_bytes: u64) -> u64 {
+    host_bytes + device_bytes + PAPERS_BYTES + FENCES_BYTES
+}
 
 /// Which node of which pool a memory node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,24 +100,101 @@ impl Store {
     /// Fresh memory without a name.
     pub(super) fn anonymous(host_bytes: u64, device_bytes: u64) -> io::Result<Self> {
         let file: File = rustix::fs::memfd_create("farwood", rustix::fs::MemfdFlags::CLOEXEC)?.into();
-        let bytes = host_bytes + device_bytes + PAPERS_BYTES + FENCES_BYTES;
+        let bytes = bytes_of(host_bytes, device_bytes);
         file.set_len(bytes)?;
         // The superblock and the locks are touched by every operation; and here is told if there is no memory.
         provision(&file, 0, CHUNK_BYTES)?;
         provision(&file, host_bytes, bytes - host_bytes)?;
-        let store = Self {
-            mapping: Mapping::new(&file, bytes)?,
+        let store = Self::map(file, host_bytes, device_bytes)?;
+        store.note_all();
+        Ok(store)
+    }
+
+    /// The memory in a file, which is made if it is not there.
+    ///
+    /// # Errors
+    /// [`TcpError::File`]; [`TcpError::Unclean`] unless that is accepted.
+    pub(super) fn in_file(file: &NodeFile, host_bytes: u64, device_bytes: u64) -> Result<Self, TcpError> {
+        let refuse = |why: String| TcpError::File { path: file.path.clone(), why };
+        let system = |error: io::Error| refuse(error.to_string());
+        let mut options = File::options();
+        let opened = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&file.path);
+        let opened = opened.map_err(system)?;
+        if opened.try_lock().is_err() {
+            return Err(refuse("another memory node has it".to_owned()));
+        }
+        let (bytes, found) = (bytes_of(host_bytes, device_bytes), opened.metadata().map_err(system)?.len());
+        if found == 0 {
+            opened.set_len(bytes).and_then(|()| provision(&opened, 0, bytes)).map_err(system)?;
+            let store = Self::map(opened, host_bytes, device_bytes).map_err(system)?;
+            store.note_all();
+            return Ok(store);
+        }
+        let sizes = "it is no memory node's, or one's of another size: give the --memory and --device-memory that it was \
+                     made with, or another file";
+        if found != bytes {
+            return Err(refuse(sizes.to_owned()));
+        }
+        let store = Self::map(opened, host_bytes, device_bytes).map_err(system)?;
+        if [0, 8, 16, 24].map(|at| store.noted(at)) != [MAGIC, VERSION, host_bytes, device_bytes] {
+            return Err(refuse(sizes.to_owned()));
+        }
+        if store.noted(STATE) != STOPPED && !file.accept_unclean {
+            return Err(TcpError::Unclean { path: file.path.clone() });
+        }
+        store.remember().map_err(refuse)?;
+        store.note(STATE, IN_USE);
+        Ok(store)
+    }
+
+    fn map(file: File, host_bytes: u64, device_bytes: u64) -> io::Result<Self> {
+        Ok(Self {
+            mapping: Mapping::new(&file, bytes_of(host_bytes, device_bytes))?,
             file,
             host_bytes,
             device_bytes,
             number: AtomicU32::new(BLANK),
             membership: Mutex::new(NOBODYS),
             immediates: Mutex::default(),
-        };
-        for (at, word) in [(0, MAGIC), (8, VERSION), (16, host_bytes), (24, device_bytes)] {
-            store.note(at, word);
+        })
+    }
+
+    /// Writes the papers of fresh memory, the magic last: who finds it finds the rest.
+    fn note_all(&self) {
+        let words =
+            [(8, VERSION), (16, self.host_bytes), (24, self.device_bytes), (STATE, IN_USE), (0, MAGIC)];
+        for (at, word) in words {
+            self.note(at, word);
         }
-        Ok(store)
+    }
+
+    /// Takes up what the papers say.
+    fn remember(&self) -> Result<(), String> {
+        let (pool, numbers) = (self.noted(POOL), self.noted(NUMBERS));
+        let formed = match self.noted(FORMED) {
+            0 => return Ok(()),
+            1 => Formed::Part,
+            2 => Formed::Whole,
+            other => return Err(format!("its papers are damaged: {other} stands for no state of a pool")),
+        };
+        let (node, nodes) = (numbers as u16, (numbers >> 16) as u16);
+        *self.membership.lock().unwrap_or_else(PoisonError::into_inner) =
+            Membership { pool, node, nodes, formed };
+        self.number.store(node.into(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Notes that nobody uses the memory any more, and that all of it is in its place.
+    pub(super) fn close(&self) -> io::Result<()> {
+        self.file.sync_all()?;
+        self.note(STATE, STOPPED);
+        self.file.sync_all()
+    }
+
+    /// Reads a word of the papers.
+    fn noted(&self, at: u64) -> u64 {
+        let at = self.host_bytes + self.device_bytes + at;
+        u64::from_le(self.mapping.load(at).expect("the papers are mapped"))
     }
 
     /// Writes a word of the papers.
@@ -326,5 +426,5 @@ impl Order {
     }
 }
 
-const _: () = assert!(FORMED + 8 <= PAPERS_BYTES);
+const _: () = assert!(STATE + 8 <= PAPERS_BYTES);
 const _: () = assert!(PAPERS_BYTES + FENCES_BYTES == 36_864);
