@@ -53,7 +53,7 @@ impl IndexLayout {
         Self {
             keys: Type { kind: keys, bytes: Some(layout.key_bytes) },
             values: Type { kind: values, bytes: Some(layout.value_bytes) },
-            node_bytes: layout.node_bytes,
+            node_bytes: layout.room_bytes,
             leaf_entries: layout.leaf_capacity,
             inner_keys: layout.inner_capacity,
             consistency: layout.consistency.name(),

@@ -208,7 +208,7 @@ fn the_costs_that_the_paper_gives() {
     };
     let (get, update, _) = cost(Variant::FgPlus);
     assert_eq!((get, update.round_trips), (1, 4));
-    assert_eq!(update.bytes_written, 1024 + 8, "one node, and the lock");
+    assert_eq!(update.bytes_written, 1016 + 8, "one node, and the lock in it");
     let (get, update, handed_over) = cost(Variant::Sherman);
     assert_eq!((get, update.round_trips), (1, 3));
     assert!(update.bytes_written <= 32, "{update:?}");

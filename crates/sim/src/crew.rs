@@ -180,10 +180,13 @@ impl<'env> Crew<'env> {
                 Next::None => return Ended::Stuck(self.live),
                 Next::Later => return Ended::Time,
                 Next::Thread(thread) => self.next_of(thread),
-                Next::Woken(cost) => self.call(cost, None),
+                Next::Woken(cost) => {
+                    // The dead are not woken, whatever their last verbs came to.
+                    self.bury();
+                    self.call(cost, None);
+                }
             }
             self.run_idle();
-            self.bury();
         }
         Ended::Done
     }

@@ -19,11 +19,13 @@ Commands:
   tidy           Check the rules of the tree: layers, forbidden words, length, format maps, ...
   tidy --rules   List the rules and what each one asks
   licences       Check the licence of every dependency against the allow-list
+  swarm          Run seeds with faults in the laboratory; `cargo xtask swarm --help` has its flags
   ci-list        List the sections of .ci/run: name and command
 
 Examples:
   cargo xtask tidy
   cargo xtask licences
+  cargo xtask swarm --seconds 60
 ";
 
 fn main() -> ExitCode {
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         ["tidy", "--rules"] => say(&tidy::list()),
         ["licences"] => run_licences(),
         ["ci-list"] => run_ci_list(),
+        ["swarm", flags @ ..] => run_swarm(flags),
         ["--help" | "-h" | "help"] => say(HELP),
         _ => {
             eprint!("{HELP}");
@@ -79,6 +82,18 @@ fn run_licences() -> ExitCode {
         println!("{refusal}");
     }
     verdict(report.refused.len(), &format!("{} packages", report.packages))
+}
+
+/// The swarm lives with the other proofs, on which nothing depends: it is run, not called.
+fn run_swarm(flags: &[&str]) -> ExitCode {
+    let swarm = ["run", "--quiet", "--release", "--package", "farwood-proof", "--example", "swarm", "--"];
+    let status =
+        std::process::Command::new(env!("CARGO")).args(swarm).args(flags).current_dir(root()).status();
+    match status.map(|status| status.code()) {
+        Ok(Some(code)) => ExitCode::from(code as u8),
+        Ok(None) => could_not_run("the swarm was killed"),
+        Err(trouble) => could_not_run(&format!("cargo: {trouble}")),
+    }
 }
 
 fn verdict(violations: usize, looked_at: &str) -> ExitCode {

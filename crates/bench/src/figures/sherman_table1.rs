@@ -12,8 +12,8 @@ pub(super) const FIGURE: Figure = Figure {
     setting: "8 machines, each a memory node and a compute node with 22 clients on 22 threads; ConnectX-5; keys and \
               values of 8 B, nodes of 1 KiB filled to 80 %, 500 MB of index cache. The paper loads 1e9 keys; here it \
               is 10 million (1 million with --quick), and popularity is drawn over 1e9 ranks all the same, hashed \
-              onto the keys. Locks of every variant lie in tables here; in trees before Sherman each lies in its node \
-              (Sherman §4.3), and so falls into one of few atomic slots of the card. The table is the paper's own \
+              onto the keys. The locks of fg and fg+ lie in their nodes, as in trees before Sherman (its §4.3), and \
+              so fall into few of the card's atomic slots. The table is the paper's own \
               implementation of FG with an index cache; what it prints for FG+ and Sherman are ratios.",
     runs,
     compare,

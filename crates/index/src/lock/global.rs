@@ -7,7 +7,8 @@
 //! +-----------------------+      +-------+-------+-------+-------+
 //! ```
 //!
-//! A node's lock is on the node's own memory node, at a hash of its address (Sherman Figure 6, line 5).
+//! A node's lock is on the node's own memory node, at a hash of its address (Sherman Figure 6, line 5); or, as in trees
+//! before Sherman, in the node, its last word.
 
 use super::{LockMemory, LockOptions, LockWidth, Release};
 use farwood_fabric::superblock::{HOST_LOCKS_BYTES, HOST_LOCKS_OFFSET};
@@ -16,6 +17,8 @@ use farwood_fabric::{
     masked_cas, write,
 };
 
+/// Bytes of a lock that lies in its node.
+pub const LOCK_BYTES: usize = 8;
 const LANE_BITS: u32 = 16;
 const LANES: u64 = 4;
 
@@ -46,10 +49,10 @@ impl GlobalLock {
         }
     }
 
-    /// Bytes of each memory node's table.
+    /// Bytes of each memory node's table; locks in nodes have the numbers of one in host memory.
     pub fn table_bytes(options: LockOptions, shape: &PoolShape) -> usize {
         let bytes = match options.memory {
-            LockMemory::Host => HOST_LOCKS_BYTES,
+            LockMemory::Host | LockMemory::Node => HOST_LOCKS_BYTES,
             LockMemory::Device => shape.device_bytes,
         };
         bytes as usize
@@ -74,10 +77,19 @@ impl GlobalLock {
         };
         let word = match options.memory {
             LockMemory::Device => Remote::new(node, Memory::Device, 8 * word),
-            LockMemory::Host => Remote::new(node, Memory::Host, HOST_LOCKS_OFFSET + 8 * word),
+            LockMemory::Host | LockMemory::Node => {
+                Remote::new(node, Memory::Host, HOST_LOCKS_OFFSET + 8 * word)
+            }
         };
         let Some(word) = word else { unreachable!("the table lies within its memory") };
         Self { word, width: options.width, lane, index }
+    }
+
+    /// The same lock, but in its node, at `word`; the number stays, for local tables.
+    #[inline]
+    #[must_use]
+    pub fn in_node(self, word: Remote<u64>) -> Self {
+        Self { word, lane: 0, ..self }
     }
 
     /// The memory node.

@@ -12,7 +12,7 @@ mod doubts;
 mod global;
 mod local;
 
-pub use global::{GlobalLock, TryTake, Unlock};
+pub use global::{GlobalLock, LOCK_BYTES, TryTake, Unlock};
 pub use local::LocalTables;
 
 use crate::error::IndexError;
@@ -28,7 +28,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Where the global lock table lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockMemory {
-    /// Main memory: every atomic crosses PCIe twice.
+    /// The node that is locked, in host memory: every atomic crosses PCIe twice, and nodes of a power of two bytes
+    /// share few of a card's atomic slots.
+    Node,
+    /// A table in host memory.
     Host,
     /// The NIC's on-chip memory.
     Device,
@@ -85,6 +88,7 @@ impl LockMemory {
     /// The name in records.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Node => "node",
             Self::Host => "host",
             Self::Device => "device",
         }
@@ -128,6 +132,8 @@ pub struct NodeLocks {
     options: LockOptions,
     tables: LocalTables,
     locks: u64,
+    /// Bytes of a node with its lock, where that lies in the node.
+    room_bytes: u64,
     dropped: AtomicU64,
     doubts: Doubts,
     /// Broken on purpose: the living lose their locks as well.
@@ -143,10 +149,17 @@ impl NodeLocks {
             options,
             tables,
             locks,
+            room_bytes: 0,
             dropped: AtomicU64::new(0),
             doubts: Doubts::default(),
             lease_expires: false,
         }
+    }
+
+    /// The same for nodes of `room_bytes` bytes: where a lock lies in its node, it is the last word of it.
+    #[must_use]
+    pub fn of_nodes(self, room_bytes: usize) -> Self {
+        Self { room_bytes: room_bytes as u64, ..self }
     }
 
     /// How many held locks were dropped instead of released, which is a bug, or a cancelled operation.
@@ -221,15 +234,17 @@ impl NodeLocks {
         if node.node().0 >= client.fabric().shape().nodes {
             return Err(FabricError::OutOfRange { at: node.address(), bytes: 0 }.into());
         }
-        if self.doubts.count() > 0 {
-            self.settle_doubts(client).await;
-        }
-        let lock = GlobalLock::of(self.options, self.locks, node);
+        self.settle_doubts(client).await;
+        let lock = self.lock_of(node);
         let me = client.fabric().identity();
         let abandon = || client.post_detached(lock.release(self.options.release, me));
         let turn = self.tables.acquire(client, lock, &abandon).await;
         if turn.handed_over() {
             client.note(|costs| costs.handed_over += 1);
+            if self.doubts.count() > 0 {
+                // Whoever has it, and the turn, will release it.
+                self.doubts.settle(lock);
+            }
         }
         Ok(Held { locks: self, client, lock, turn, armed: false })
     }
@@ -250,11 +265,29 @@ impl NodeLocks {
             // The CAS may have been executed, and its answer lost.
             self.doubt(client, lock);
         }
-        taken.map(|()| held.armed())
+        taken?;
+        if self.doubts.count() > 0 {
+            // Whoever has it, and the turn, will release it.
+            self.doubts.settle(lock);
+        }
+        Ok(held.armed())
+    }
+
+    /// The lock of the node at `node`.
+    #[inline]
+    fn lock_of<T: ?Sized>(&self, node: Remote<T>) -> GlobalLock {
+        let lock = GlobalLock::of(self.options, self.locks, node);
+        match self.options.memory {
+            LockMemory::Node => lock.in_node(node.part(self.room_bytes - LOCK_BYTES as u64)),
+            LockMemory::Host | LockMemory::Device => lock,
+        }
     }
 
     /// Gives back what is in doubt, as far as the memory nodes can be reached. [1 RT each]
     async fn settle_doubts<F: Fabric>(&self, client: &Client<F>) {
+        if self.doubts.count() == 0 {
+            return;
+        }
         for lock in self.doubts.due(client.fabric().now()) {
             // Whoever has the turn finds the lock to be in doubt itself.
             let Some(_turn) = self.tables.try_turn(lock) else { continue };
@@ -284,7 +317,6 @@ impl NodeLocks {
             found == LockWord::held_by(client.fabric().identity()).word() && self.doubts.has(lock);
         if left_over {
             client.fabric().mark(marks::LEFT_OVER);
-            self.doubts.settle(lock);
         }
         left_over
     }
@@ -315,11 +347,14 @@ impl NodeLocks {
                 Swapped::Lost(found) if self.is_left_over(client, lock, found) => return Ok(()),
                 Swapped::Lost(found) => found,
             };
-            if wait.is_suspicious(client.fabric())
-                && let Some(holder) = lock.holder(found)
-                && self.break_lock(client, lock, found, holder).await?
-            {
-                return Ok(());
+            if wait.is_suspicious(client.fabric()) {
+                // Two compute nodes that wait for locks that the other has in doubt would wait for ever.
+                self.settle_doubts(client).await;
+                if let Some(holder) = lock.holder(found)
+                    && self.break_lock(client, lock, found, holder).await?
+                {
+                    return Ok(());
+                }
             }
             if let Err(error) = wait.end(operation, lock.holder(found)) {
                 client.fabric().mark(marks::LOCK_GIVEN_UP);
@@ -476,7 +511,8 @@ impl<F: Fabric> LocalRelease<'_, F> {
 
     /// The post failed, and whether the unlock was executed is unknown. The lock is released if this compute node
     /// still has it, which is for certain only where its clients take turns; where they do not, the lock stays
-    /// until this compute node leaves the pool. Where the memory node cannot be reached, that waits until it can. [1 RT]
+    /// until this compute node leaves the pool. Where the memory node cannot be reached, that waits until it can.
+    /// [1 RT]
     pub async fn failed(mut self) {
         self.hand_over = false;
         self.held.client.fabric().mark(marks::RELEASE_FAILED);

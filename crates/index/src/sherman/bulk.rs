@@ -45,7 +45,7 @@ struct Writer<'c, F: Fabric> {
 
 impl<F: Fabric> Writer<'_, F> {
     async fn write(&mut self, at: Remote<RawNode>, node: Node<'_, Vec<u8>>) -> Result<(), IndexError> {
-        self.nodes.push((at, node.bytes));
+        self.nodes.push((at, node.fresh().into_owned()));
         if self.nodes.len() == NODES_PER_POST { self.flush().await } else { Ok(()) }
     }
 

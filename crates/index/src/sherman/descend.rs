@@ -77,13 +77,11 @@ impl Sherman {
     ) -> Result<Copy<'_>, IndexError> {
         loop {
             let copy = client.post(read_bytes(at, self.layout.node_bytes)).await?;
-            match copy.check(&self.layout) {
-                Ok(copy) => return self.decode(at, copy, retry.operation()),
-                Err(_) => {
-                    client.fabric().mark(marks::TORN_NODE);
-                    torn(client, &mut retry, at).await?;
-                }
+            if let Ok(copy) = copy.check(&self.layout) {
+                return self.decode(at, copy, retry.operation());
             }
+            client.fabric().mark(marks::TORN_NODE);
+            torn(client, &mut retry, at).await?;
         }
     }
 

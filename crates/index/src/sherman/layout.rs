@@ -15,6 +15,7 @@
 //!                   sorted leaf: (key K, value V) by increasing key
 //!                   two-level leaf: entries in any order, free ones among them (below)
 //! last 4            rear version
+//! behind            where locks lie in nodes: the lock, 8 bytes, which no READ or WRITE of the node touches
 //!
 //! Entries begin at the next multiple of 4 and are padded to one (shown as p), so that no version straddles two
 //! words: a version is whole, or 32 bits would count for less.
@@ -77,8 +78,10 @@ pub struct Layout {
     pub key_bytes: usize,
     /// Bytes of a value.
     pub value_bytes: usize,
-    /// Bytes of a node.
+    /// Bytes of a node, as it is read and written whole.
     pub node_bytes: usize,
+    /// Bytes that a node takes of its memory node: with its lock, where that lies in the node, behind everything else.
+    pub room_bytes: usize,
     /// Layout of leaves.
     pub leaves: Leaves,
     /// Scheme for the nodes, and for the entries of two-level leaves.
@@ -107,7 +110,7 @@ pub struct Sizes {
 }
 
 impl Layout {
-    /// The layout for these sizes.
+    /// The layout for these sizes, of nodes without a lock in them.
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] that says what to change.
@@ -116,6 +119,20 @@ impl Layout {
         leaves: Leaves,
         consistency: Consistency,
         index: u64,
+    ) -> Result<Self, IndexError> {
+        Self::with_lock(sizes, leaves, consistency, index, 0)
+    }
+
+    /// The layout for these sizes, `lock_bytes` of each node being its lock.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_lock(
+        sizes: Sizes,
+        leaves: Leaves,
+        consistency: Consistency,
+        index: u64,
+        lock_bytes: usize,
     ) -> Result<Self, IndexError> {
         let Sizes { key_bytes, value_bytes, node_bytes } = sizes;
         let refuse = |why: String| Err(IndexError::BadSizes(why));
@@ -130,11 +147,12 @@ impl Layout {
         }
         let guards = if leaves == Leaves::TwoLevel { checksum::GUARD_BYTES } else { 0 };
         let entry_bytes = (key_bytes + value_bytes).next_multiple_of(VERSION_BYTES) + guards;
-        let room = node_bytes.saturating_sub(body_of(key_bytes) + REAR_BYTES);
+        let room = node_bytes.saturating_sub(body_of(key_bytes) + REAR_BYTES + lock_bytes);
         let leaf_capacity = room / entry_bytes;
         let inner_capacity = room.saturating_sub(POINTER_BYTES) / (key_bytes + POINTER_BYTES);
         if leaf_capacity.min(inner_capacity) < CAPACITY_MIN {
-            let needed = body_of(key_bytes) + REAR_BYTES + CAPACITY_MIN * entry_bytes.max(key_bytes + 16);
+            let needed =
+                body_of(key_bytes) + REAR_BYTES + lock_bytes + CAPACITY_MIN * entry_bytes.max(key_bytes + 16);
             return refuse(format!(
                 "nodes of {node_bytes} bytes have room for {leaf_capacity} entries of {entry_bytes} bytes, and \
                  must have room for {CAPACITY_MIN}: choose at least {} bytes a node",
@@ -146,7 +164,8 @@ impl Layout {
         Ok(Self {
             key_bytes,
             value_bytes,
-            node_bytes,
+            node_bytes: node_bytes - lock_bytes,
+            room_bytes: node_bytes,
             leaves,
             consistency,
             index,

@@ -158,13 +158,13 @@ impl Sherman {
         loop {
             let leaf = self.read_node(client, at, "get").await?;
             match believed(whereabouts(&leaf, 0, key), &leaf, source) {
-                Whereabouts::Here => match leaf.find(key) {
-                    Ok(found) => return Ok(found.map(|slot| Value::in_leaf(leaf, slot))),
-                    Err(_) => {
-                        client.fabric().mark(marks::TORN_ENTRY);
-                        torn(client, &mut retry, at).await?;
+                Whereabouts::Here => {
+                    if let Ok(found) = leaf.find(key) {
+                        return Ok(found.map(|slot| Value::in_leaf(leaf, slot)));
                     }
-                },
+                    client.fabric().mark(marks::TORN_ENTRY);
+                    torn(client, &mut retry, at).await?;
+                }
                 elsewhere => at = self.next_leaf(client, &leaf, elsewhere, key, &mut way).await?,
             }
         }

@@ -7,6 +7,7 @@ use crate::consistency::{Consistency, checksum, versions};
 use crate::key::compare;
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Object, Remote, Torn};
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::{Deref, DerefMut};
 
@@ -157,6 +158,16 @@ pub struct Fences<'a> {
 }
 
 impl<'l> Node<'l, Vec<u8>> {
+    /// The bytes of a new node for its first WRITE: where its lock lies in it, that is free.
+    pub fn fresh(&self) -> Cow<'_, [u8]> {
+        if self.layout.room_bytes == self.bytes.len() {
+            return Cow::Borrowed(&self.bytes);
+        }
+        let mut bytes = self.bytes.clone();
+        bytes.resize(self.layout.room_bytes, 0);
+        Cow::Owned(bytes)
+    }
+
     /// An empty node, not yet sealed.
     pub fn empty(
         layout: &'l Layout,

@@ -4,7 +4,7 @@
 //! parameters of a Sherman tree in its directory entry (128 bytes, little endian)
 //! +  0  4  key bytes        + 4  4  value bytes       + 8  4  node bytes
 //! + 12  1  leaves: 0 sorted, 1 two-level              + 13 1  consistency: 0 versions, 1 checksum
-//! + 14  1  lock memory: 0 host, 1 device              + 15 1  lock width: 0 word, 1 packed
+//! + 14  1  locks in: 0 host memory, 1 device, 2 nodes + 15 1  lock width: 0 word, 1 packed
 //! + 16  1  release: 0 FAA, 1 WRITE                    + 17 1  local locks: 0 none, 1 spinning, 2 queued
 //! + 18  1  hand-overs at most                         + 19 1  write-back: 0 alone, 1 combined
 //! + 20  1  kind of the keys                           + 21 1  kind of the values: numbers of the caller's own
@@ -20,7 +20,7 @@ use crate::alloc::Allocator;
 use crate::cache::OrderedCache;
 use crate::consistency::Consistency;
 use crate::error::IndexError;
-use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, NodeLocks, Release};
+use crate::lock::{LOCK_BYTES, LocalLocks, LockMemory, LockOptions, LockWidth, NodeLocks, Release};
 use arc_swap::ArcSwapOption;
 use farwood_fabric::chunks;
 use farwood_fabric::directory::{self, Entry, Locked, NAME_BYTES_MAX, NewEntry, PARAMETER_BYTES};
@@ -65,7 +65,7 @@ impl Sherman {
         check_name(name)?;
         let consistency = choose_consistency(client, &config);
         // The sizes are refused before anything is touched.
-        Layout::new(config.sizes, config.options.leaves, consistency, 0)?;
+        layout_of(config.sizes, config.options, consistency, 0)?;
         let parameters = encode(&config, consistency);
         let directory = directory::lock(client).await?;
         let created = Self::create_locked(client, &directory, name, parameters).await;
@@ -90,12 +90,12 @@ impl Sherman {
         // What a client that died while it created or dropped an index here may have left.
         free_chunks(client, entry.slot).await?;
         let (layout, _) = decode(&entry)?;
-        let allocator = Allocator::new(entry.slot, layout.node_bytes);
+        let allocator = Allocator::new(entry.slot, layout.room_bytes);
         let lowest = vec![0; layout.key_bytes];
         let mut root = Node::empty(&layout, 0, Fences { lower: &lowest, upper: None }, None);
         root.seal();
         let at: Remote<RawNode> = allocator.allocate(client).await?;
-        client.post(write(at, root.bytes())).await?;
+        client.post(write(at, &root.fresh())).await?;
         allocator.leave(client).await?;
         directory.publish(&entry, at.word()).await?;
         Ok(entry)
@@ -131,13 +131,13 @@ impl Sherman {
             }
             return Err(IndexError::NoSuchIndex(entry.name));
         }
-        let node_bytes = layout.node_bytes;
+        let room_bytes = layout.room_bytes;
         Ok(Self {
             options,
-            locks: NodeLocks::new(options.lock, client.fabric().shape()),
+            locks: NodeLocks::new(options.lock, client.fabric().shape()).of_nodes(layout.room_bytes),
             cache: OrderedCache::new(cache_bytes),
             top: ArcSwapOption::empty(),
-            allocator: Allocator::new(entry.slot, node_bytes),
+            allocator: Allocator::new(entry.slot, room_bytes),
             layout,
             entry,
         })
@@ -234,9 +234,11 @@ async fn refuse_mixed_locks<F: Fabric>(
 ) -> Result<(), IndexError> {
     const MEMORY: usize = 14;
     const WIDTH: usize = 15;
+    const IN_NODES: u8 = 2;
     for other in directory::list(client).await? {
         let theirs = &other.parameters;
-        if other.kind == KIND && theirs[MEMORY] == parameters[MEMORY] && theirs[WIDTH] != parameters[WIDTH] {
+        let same_table = theirs[MEMORY] == parameters[MEMORY] && parameters[MEMORY] != IN_NODES;
+        if other.kind == KIND && same_table && theirs[WIDTH] != parameters[WIDTH] {
             return Err(IndexError::MixedLocks { other: other.name });
         }
     }
@@ -306,7 +308,11 @@ fn encode(config: &Config, consistency: Consistency) -> [u8; PARAMETER_BYTES] {
     let choices = [
         u8::from(config.options.leaves == Leaves::TwoLevel),
         u8::from(consistency == Consistency::Checksum),
-        u8::from(lock.memory == LockMemory::Device),
+        match lock.memory {
+            LockMemory::Host => 0,
+            LockMemory::Device => 1,
+            LockMemory::Node => 2,
+        },
         u8::from(lock.width == LockWidth::Packed),
         u8::from(lock.release == Release::Write),
         local,
@@ -318,6 +324,17 @@ fn encode(config: &Config, consistency: Consistency) -> [u8; PARAMETER_BYTES] {
     ];
     bytes[12..12 + choices.len()].copy_from_slice(&choices);
     bytes
+}
+
+/// The layout of a tree's nodes: locks that lie in nodes take their room there.
+fn layout_of(
+    sizes: Sizes,
+    options: Options,
+    consistency: Consistency,
+    number: u64,
+) -> Result<Layout, IndexError> {
+    let lock_bytes = if options.lock.memory == LockMemory::Node { LOCK_BYTES } else { 0 };
+    Layout::with_lock(sizes, options.leaves, consistency, number, lock_bytes)
 }
 
 fn decode(entry: &Entry) -> Result<(Layout, Options), IndexError> {
@@ -334,7 +351,7 @@ fn decode(entry: &Entry) -> Result<(Layout, Options), IndexError> {
     let bytes = &entry.parameters;
     let size = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
     let choices = &bytes[12..23];
-    if let Some(at) = [0, 1, 2, 3, 4, 7, 10].into_iter().find(|&at| choices[at] > 1) {
+    if let Some(at) = [0, 1, 3, 4, 7, 10].into_iter().find(|&at| choices[at] > 1) {
         return refuse(format!("parameter {at} is {}", choices[at]));
     }
     let pick = |at: usize| choices[at] == 1;
@@ -344,10 +361,16 @@ fn decode(entry: &Entry) -> Result<(Layout, Options), IndexError> {
         2 => LocalLocks::Queued { hand_over_max: choices[6] },
         other => return refuse(format!("local locks of kind {other}")),
     };
+    let memory = match choices[2] {
+        0 => LockMemory::Host,
+        1 => LockMemory::Device,
+        2 => LockMemory::Node,
+        other => return refuse(format!("locks in memory of kind {other}")),
+    };
     let options = Options {
         leaves: if pick(0) { Leaves::TwoLevel } else { Leaves::Sorted },
         lock: LockOptions {
-            memory: if pick(2) { LockMemory::Device } else { LockMemory::Host },
+            memory,
             width: if pick(3) { LockWidth::Packed } else { LockWidth::Word },
             release: if pick(4) { Release::Write } else { Release::Faa },
             local,
@@ -357,7 +380,7 @@ fn decode(entry: &Entry) -> Result<(Layout, Options), IndexError> {
     };
     let consistency = if pick(1) { Consistency::Checksum } else { Consistency::Versions };
     let sizes = Sizes { key_bytes: size(0), value_bytes: size(4), node_bytes: size(8) };
-    Ok((Layout::new(sizes, options.leaves, consistency, entry.number)?, options))
+    Ok((layout_of(sizes, options, consistency, entry.number)?, options))
 }
 
 #[cfg(test)]
@@ -376,7 +399,7 @@ mod tests {
                 let config = Config { options: variant.options(), ..Config::default() };
                 let (layout, options) = decode(&entry(encode(&config, consistency))).unwrap();
                 assert_eq!((options, layout.consistency), (config.options, consistency), "{name}");
-                assert_eq!((layout.key_bytes, layout.value_bytes, layout.node_bytes), (8, 8, 1024));
+                assert_eq!((layout.key_bytes, layout.value_bytes, layout.room_bytes), (8, 8, 1024));
             }
         }
     }
@@ -384,7 +407,7 @@ mod tests {
     #[test]
     fn unknown_parameters_are_refused() {
         let good = encode(&Config::default(), Consistency::Versions);
-        for (at, value) in [(12, 2), (17, 3), (22, 2), (0, 1), (9, 0)] {
+        for (at, value) in [(12, 2), (17, 3), (22, 2), (14, 3), (0, 1), (9, 0)] {
             let mut bad = good;
             bad[at] = value;
             assert!(decode(&entry(bad)).is_err(), "byte {at}");

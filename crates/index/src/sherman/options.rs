@@ -4,9 +4,9 @@
 //!
 //! | variant | leaves | locks in | release | write-back | local locks |
 //! |---|---|---|---|---|---|
-//! | `fg` | sorted, node hash | host memory | FAA | alone | none |
-//! | `fg+` | sorted, node hash | host memory | WRITE | alone | none |
-//! | `+combine` | sorted, node hash | host memory | WRITE | with the unlock | none |
+//! | `fg` | sorted, node hash | the node | FAA | alone | none |
+//! | `fg+` | sorted, node hash | the node | WRITE | alone | none |
+//! | `+combine` | sorted, node hash | the node | WRITE | with the unlock | none |
 //! | `+on-chip` | sorted, node hash | device memory | WRITE | with the unlock | none |
 //! | `+local` | sorted, node hash | device memory | WRITE | with the unlock | spinning |
 //! | `+queue` | sorted, node hash | device memory | WRITE | with the unlock | first come, first served |
@@ -104,7 +104,7 @@ impl Variant {
         Options {
             leaves: if step(Self::Sherman) { Leaves::TwoLevel } else { Leaves::Sorted },
             lock: LockOptions {
-                memory: if step(Self::OnChip) { LockMemory::Device } else { LockMemory::Host },
+                memory: if step(Self::OnChip) { LockMemory::Device } else { LockMemory::Node },
                 width: LockWidth::Word,
                 release: if step(Self::FgPlus) { Release::Write } else { Release::Faa },
                 local,

@@ -45,7 +45,7 @@ impl Sherman {
         let orphan = Orphan { lower: right.lower().to_vec(), at: sibling };
         leaf.seal();
         right.seal();
-        self.write_split(client, held, (at, leaf.bytes()), (sibling, right.bytes())).await?;
+        self.write_split(client, held, (at, leaf.bytes()), (sibling, &right.fresh())).await?;
         // The entry is stored, and the sibling is found through its left neighbour: a parent that could not be
         // told, for want of memory or of its lock, costs later searches a step to the right until one tells it.
         let _ = self.adopt(client, orphan, 1).await;
@@ -159,7 +159,7 @@ impl Sherman {
         assert_eq!(added, Added::Yes, "half a node has room");
         node.seal();
         right.seal();
-        self.write_split(client, held, (at, node.bytes()), (sibling, right.bytes())).await?;
+        self.write_split(client, held, (at, node.bytes()), (sibling, &right.fresh())).await?;
         self.remember(at, &node);
         self.remember(sibling, &right);
         Ok(Orphan { lower: right.lower().to_vec(), at: sibling })
@@ -188,7 +188,7 @@ impl Sherman {
         root.push_child(&orphan.lower, orphan.at);
         root.seal();
         let at: Remote<RawNode> = self.allocator.allocate(client).await?;
-        client.post(write(at, root.bytes())).await?;
+        client.post(write(at, &root.fresh())).await?;
         let swap = client.post(cas(self.entry.root(), old.word(), at.word())).await?;
         if swap != Swapped::Won {
             client.fabric().mark(marks::ROOT_LOST);

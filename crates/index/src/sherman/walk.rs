@@ -15,7 +15,7 @@ use super::node::{Node, RawNode};
 use super::options::Leaves;
 use crate::error::IndexError;
 use crate::key::compare;
-use crate::lock::{GlobalLock, LockWidth};
+use crate::lock::{GlobalLock, LOCK_BYTES, LockMemory, LockWidth};
 use farwood_fabric::{
     Checked, Client, Fabric, FabricError, LockWord, NodeId, Remote, Revocation, Torn, Words, read, read_bytes,
 };
@@ -132,6 +132,7 @@ impl Sherman {
             };
             walk.nodes[usize::from(level)] += 1;
             check_header(&node, at, level, &lower, walk);
+            self.walk_node_lock(client, at, walk).await?;
             match names.remove(&at.word()) {
                 Some(name) if name != node.lower() => {
                     walk.problem(at, "the parent has another lower fence for it");
@@ -215,6 +216,9 @@ impl Sherman {
     /// Every lock of every table must be free, or come free soon: the table serves all indexes of the pool, and
     /// others may be busy.
     async fn walk_locks<F: Fabric>(&self, client: &Client<F>, walk: &mut Walk) -> Result<(), IndexError> {
+        if self.options.lock.memory == LockMemory::Node {
+            return Ok(());
+        }
         for node in 0..client.fabric().shape().nodes {
             let table = GlobalLock::at(self.options.lock, NodeId(node), 0).word();
             let bytes = GlobalLock::table_bytes(self.options.lock, client.fabric().shape());
@@ -226,7 +230,8 @@ impl Sherman {
                     let at = offset + 8 * at;
                     let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
                     if !comes_free(client, table.part(at as u64)).await? {
-                        self.walk_held(client, word, (node, at / 8), walk).await?;
+                        let name = format!("lock word {} of node {node}", at / 8);
+                        self.walk_held(client, word, name, walk).await?;
                     }
                 }
             }
@@ -234,12 +239,30 @@ impl Sherman {
         Ok(())
     }
 
+    /// The lock of the node at `at`, where it lies in the node, must be free, or come free soon. [1 RT]
+    async fn walk_node_lock<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        at: Remote<RawNode>,
+        walk: &mut Walk,
+    ) -> Result<(), IndexError> {
+        if self.options.lock.memory != LockMemory::Node {
+            return Ok(());
+        }
+        let word: Remote<u64> = at.part((self.layout.room_bytes - LOCK_BYTES) as u64);
+        if comes_free(client, word).await? {
+            return Ok(());
+        }
+        let Ok(found) = client.post(read(word)).await?.check(&()) else { unreachable!("words are whole") };
+        self.walk_held(client, found.word(), format!("the lock of the node at {at}"), walk).await
+    }
+
     /// Notes a lock that did not come free.
     async fn walk_held<F: Fabric>(
         &self,
         client: &Client<F>,
         word: u64,
-        (node, number): (u16, usize),
+        lock: String,
         walk: &mut Walk,
     ) -> Result<(), IndexError> {
         let named = self.options.lock.width == LockWidth::Word;
@@ -253,7 +276,7 @@ impl Sherman {
         let name =
             holder.map_or_else(|| format!("{word:#x}"), |holder| format!("client {holder}, which is alive"));
         walk.locks_held += 1;
-        walk.problem(format!("lock word {number} of node {node}"), format!("held by {name}"));
+        walk.problem(lock, format!("held by {name}"));
         Ok(())
     }
 }

@@ -5,11 +5,14 @@
 //!
 //! # What a fault excuses
 //!
-//! | an operation ends with | that is right only if |
-//! |---|---|
-//! | `NodeLost` | the memory node was down, or cut off from this client's compute node, in one outage of more than the card's retries ([`RETRY_NS`]), and while the operation ran, or so shortly before that it still waited for the retries |
-//! | `LockHeld` | a compute node was frozen for about the index's patience of 20 s while the operation ran |
-//! | `PoolFull`, `Damaged`, `Revoked`, `Exhausted`, … | never: pools are large enough, a WRITE lands whole, and only the dead are revoked |
+//! An operation that ends with an error is right only in these cases:
+//!
+//! - `NodeLost`: the memory node was down, or cut off from this client's compute node, in one outage of more than the
+//!   card's retries ([`RETRY_NS`]), and while the operation ran, or so shortly before that it still waited for the
+//!   retries;
+//! - `LockHeld`: a compute node was frozen for about the index's patience of 20 s while the operation ran;
+//! - `PoolFull`, `Damaged`, `Revoked`, `Exhausted` and others: never. Pools are large enough, a WRITE lands whole, and
+//!   only the dead are revoked.
 //!
 //! An operation that lost its node may have taken effect, or may yet; so may one whose compute node crashed. One that
 //! gave up waiting for a lock has not. Locks and nodes may be left behind by compute nodes that crashed: each of their

@@ -1,0 +1,160 @@
+//! Runs counted seeds, fixed or fresh, and says what they met. `cargo xtask swarm` calls it.
+//!
+//! Exit codes: 0 where all is right; 1 where a seed failed, or where 1,000 seeds left a mark unhit; 2 where the command
+//! line is wrong.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
+
+use farwood_index::MARKS;
+use farwood_proof::seeds::laboratory::{Case, Report, outcome, run};
+use farwood_proof::seeds::many;
+use farwood_sim::{Card, Tracing};
+use std::ops::Range;
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Seeds after which every mark must have been hit.
+const MARKS_SEEDS: u64 = 1_000;
+/// Events of a sequence diagram.
+const SEQUENCE_EVENTS: usize = 2_000;
+
+const HELP: &str = "\
+Runs seeds in the laboratory: Sherman in every variant, with faults, every answer checked.
+
+Usage: cargo xtask swarm [--seconds N] [--seed A..B] [--index sherman] [--card CARD] [--trace FOLDER]
+
+  --seconds N      fresh seeds for so long [default: 60, unless --seed is given]
+  --seed A..B      these seeds
+  --index NAME     the index [default and only one: sherman]
+  --card CARD      all runs on this card [default: drawn]
+  --trace FOLDER   where a failed seed's trace goes [default: target/swarm]
+
+Examples:
+  cargo xtask swarm --seconds 600
+  cargo xtask swarm --seed 17..18 --trace /tmp/seventeen
+";
+
+struct Asked {
+    seconds: Option<u64>,
+    seeds: Option<Range<u64>>,
+    card: Option<Card>,
+    folder: String,
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        print!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
+    match asked(&words) {
+        Ok(asked) => swarm(&asked),
+        Err(what) => {
+            eprintln!("{what}\n\n{HELP}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn asked(words: &[String]) -> Result<Asked, String> {
+    let mut asked = Asked { seconds: None, seeds: None, card: None, folder: "target/swarm".to_owned() };
+    for pair in words.chunks(2) {
+        let [flag, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
+        match flag.as_str() {
+            "--seconds" => {
+                asked.seconds = Some(value.parse().map_err(|_| format!("'{value}' is no number"))?);
+            }
+            "--seed" => {
+                asked.seeds = Some(many::range(value).ok_or(format!("'{value}' is no range like 17..18"))?);
+            }
+            "--index" if value == "sherman" => {}
+            "--index" => return Err(format!("no index '{value}'; there is sherman")),
+            "--card" => asked.card = Some(Card::named(value).map_err(|error| error.to_string())?),
+            "--trace" => asked.folder.clone_from(value),
+            _ => return Err(format!("no flag '{flag}'")),
+        }
+    }
+    Ok(asked)
+}
+
+fn case(asked: &Asked, seed: u64) -> Case {
+    let mut case = Case::of(seed);
+    if let Some(card) = &asked.card {
+        case.spec.card = card.clone();
+    }
+    case
+}
+
+fn swarm(asked: &Asked) -> ExitCode {
+    let fresh = || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        now << 20..u64::MAX
+    };
+    let seconds = asked.seconds.or(asked.seeds.is_none().then_some(60));
+    let seeds = asked.seeds.clone().unwrap_or_else(fresh);
+    let time = seconds.map_or(Duration::MAX, Duration::from_secs);
+    // A panic is a failure like any other, and is told once.
+    std::panic::set_hook(Box::new(|_| {}));
+    let start = Instant::now();
+    let (report, _, failed) = many::run(seeds.clone(), time, |seed| outcome(&case(asked, seed)));
+    let unhit = tell(&report, seeds.start, start.elapsed());
+    if let Some((seed, what)) = failed {
+        return fail(asked, seed, &what);
+    }
+    if report.counted >= MARKS_SEEDS && unhit > 0 {
+        println!("{unhit} marks are unhit after {} counted seeds", report.counted);
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+/// Prints what was met; yields how many marks were not.
+fn tell(report: &Report, first: u64, elapsed: Duration) -> usize {
+    let Report { coverage, met, counts, excused, counted, .. } = report;
+    println!(
+        "sherman: {} seeds from {first}, {counted} counted, {:.0} s",
+        coverage.runs,
+        elapsed.as_secs_f64()
+    );
+    println!("  operations   {} answered, {excused} failed as faults excuse", coverage.operations);
+    println!("  verbs        {}", counts.verbs());
+    println!(
+        "  faults       {}: {} crashes, {} freezes, {} delays, {} memory nodes down, {} slow, {} partitions; {} verbs \
+         lost",
+        met.faults(),
+        met.crashes,
+        met.freezes,
+        met.delays,
+        met.downs,
+        met.slow,
+        met.partitions,
+        met.lost
+    );
+    let unhit: Vec<_> = MARKS.iter().filter(|mark| !report.marks.contains_key(*mark)).collect();
+    println!("  marks        {} of {} hit", MARKS.len() - unhit.len(), MARKS.len());
+    for (mark, times) in &report.marks {
+        println!("    {times:>10}  {mark}");
+    }
+    for mark in &unhit {
+        println!("         unhit  {mark}");
+    }
+    unhit.len()
+}
+
+/// Runs a failed seed once more, for its trace.
+fn fail(asked: &Asked, seed: u64, what: &str) -> ExitCode {
+    let mut again = case(asked, seed);
+    again.spec.tracing = Tracing::Full;
+    let trace = run(&again).trace;
+    println!("\nseed {seed} FAILED: {what}");
+    let card = asked.card.as_ref().map_or(String::new(), |card| format!(" --card {}", card.name));
+    println!("again: cargo xtask swarm --seed {seed}..{}{card}", seed + 1);
+    let base = format!("{}/seed-{seed}", asked.folder);
+    let written = std::fs::create_dir_all(&asked.folder)
+        .and_then(|()| std::fs::write(format!("{base}.json"), trace.to_json()))
+        .and_then(|()| std::fs::write(format!("{base}.txt"), trace.to_sequence(SEQUENCE_EVENTS)));
+    match written {
+        Ok(()) => println!("trace: {base}.json (chrome://tracing, Perfetto), {base}.txt (sequence)"),
+        Err(error) => println!("no trace in {}: {error}", asked.folder),
+    }
+    ExitCode::FAILURE
+}
