@@ -6,7 +6,7 @@ use farwood_testkit::litmus::{Litmus, Report, expect_kept, server_litmus};
 use std::io::Write as _;
 
 /// Tries of each litmus program: a second or so.
-const ITERATIONS: u64 = 5_000;
+const ITERATIONS: u64 = 2_000;
 
 /// Something to read in the test's output that is no verdict.
 fn tell(text: &str) {
