@@ -20,8 +20,8 @@
 //! + 56   8   1: in use, 2: stopped, with everything in its place
 //! ```
 //!
-//! The memory has no name and is gone with its memory node, or it is a file, mapped shared, that a later memory node takes
-//! up. A file that says "in use" and that nobody has locked is what a crash left: a WRITE may be half in it.
+//! The memory has no name and is gone with its memory node, or it is a file, mapped shared, that a later memory node
+//! takes up. A file that says "in use" and that nobody has locked is what a crash left: a WRITE may be half in it.
 
 use super::error::TcpError;
 use super::wire::{Code, Formed, WireOp, WireVerb};
@@ -130,8 +130,8 @@ impl Store {
             store.note_all();
             return Ok(store);
         }
-        let sizes = "it is no memory node's, or one's of another size: give the --memory and --device-memory that it was \
-                     made with, or another file";
+        let sizes = "it is no memory node's, or one's of another size: give the --memory and --device-memory that it \
+                     was made with, or another file";
         if found != bytes {
             return Err(refuse(sizes.to_owned()));
         }
