@@ -147,6 +147,8 @@ impl Worker {
             if swept.elapsed() > SWEEP {
                 swept = Instant::now();
                 self.sweep();
+                // Who came when there was no descriptor left is not announced again.
+                self.accept();
             }
         }
         self.farewell();
@@ -170,9 +172,9 @@ impl Worker {
         self.shared.registry.leave(connection.peer());
     }
 
-    /// When somebody has to be looked at who has not said who it is.
+    /// When somebody has to be looked at who has not said who it is, or who could not be accepted.
     fn sweep_in(&self) -> Option<Duration> {
-        (!self.newcomers.is_empty()).then_some(SWEEP)
+        (self.listener.is_some() || !self.newcomers.is_empty()).then_some(SWEEP)
     }
 
     fn sweep(&mut self) {
