@@ -33,6 +33,8 @@ marks! {
     ORPHAN_ADOPTED = "an orphan adopted";
     /// The separator was in the parent already.
     ADOPTED_BEFORE = "an orphan adopted by another";
+    /// A parent could not be told of a node, for want of memory, of its lock, or of its memory node.
+    NOT_ADOPTED = "a parent that was not told";
     /// The root was split since it was cached.
     ROOT_OUTGROWN = "the cached root was split";
     /// A split root without a parent was grown over by who needed it.

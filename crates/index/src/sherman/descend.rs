@@ -160,7 +160,9 @@ impl Sherman {
             }
             if steps_max > STEPS_RIGHT_MAX {
                 // Only a shorter way is at stake: one that the pool has no room for is walked to the right.
-                let _ = self.settle_root(client, &top, key).await;
+                if self.settle_root(client, &top, key).await.is_err() {
+                    client.fabric().mark(marks::NOT_ADOPTED);
+                }
             }
             if let Some(at) = self.descend_from(client, &top, key, level, steps_max).await? {
                 return Ok(Some(at));

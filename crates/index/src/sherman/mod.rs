@@ -189,7 +189,7 @@ impl Sherman {
                 client.fabric().mark(marks::ORPHAN_ADOPTED);
                 let orphan = Orphan { lower: lower.to_vec(), at: sibling };
                 // Only a shorter way is at stake: the search goes on whatever becomes of it.
-                let _ = Box::pin(self.adopt(client, orphan, 1)).await;
+                Box::pin(self.try_adopt(client, orphan, 1)).await;
             }
             self.misled(client, key);
             return Ok(sibling);

@@ -48,7 +48,7 @@ impl Sherman {
         self.write_split(client, held, (at, leaf.bytes()), (sibling, &right.fresh())).await?;
         // The entry is stored, and the sibling is found through its left neighbour: a parent that could not be
         // told, for want of memory or of its lock, costs later searches a step to the right until one tells it.
-        let _ = self.adopt(client, orphan, 1).await;
+        self.try_adopt(client, orphan, 1).await;
         Ok(())
     }
 
@@ -70,6 +70,13 @@ impl Sherman {
         let (unlock, local) = held.release();
         let written = client.post(write(sibling, right).then(write(at, node)).then_maybe(unlock)).await;
         self.released(local, written.map(drop)).await
+    }
+
+    /// Enters a split-off node in its parent at `level`, if that can be done: only a shorter way is at stake.
+    pub(super) async fn try_adopt<F: Fabric>(&self, client: &Client<F>, orphan: Orphan, level: u8) {
+        if self.adopt(client, orphan, level).await.is_err() {
+            client.fabric().mark(marks::NOT_ADOPTED);
+        }
     }
 
     /// Enters a split-off node in its parent at `level`, splitting upwards as far as need be.
