@@ -55,6 +55,12 @@ pub enum Error {
     /// The pool failed.
     #[error(transparent)]
     Pool(#[from] farwood_transport::shm::ShmError),
+    /// The memory nodes of a pool over TCP failed, or were not there.
+    #[error(transparent)]
+    Tcp(#[from] farwood_transport::tcp::TcpError),
+    /// The pool's fabric failed.
+    #[error(transparent)]
+    Fabric(#[from] farwood_fabric::FabricError),
     /// The laboratory cannot be as it was described.
     #[error(transparent)]
     World(#[from] farwood_sim::WorldError),

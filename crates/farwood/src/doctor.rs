@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::pool::Pool;
 use crate::stats::PoolStats;
+use crate::url::Url;
 use farwood_transport::shm::{PoolFiles, SegmentDir};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -106,9 +107,18 @@ pub struct Swept {
 /// # Errors
 /// [`Error::Pool`], [`Error::System`] where the directory of segments cannot be read.
 pub fn examine() -> Result<Report> {
+    examine_with(&[])
+}
+
+/// As [`examine`], and the pools `others` as well, which may be over TCP.
+///
+/// # Errors
+/// As [`examine`]; what is wrong with a pool is in the report.
+pub fn examine_with(others: &[Url]) -> Result<Report> {
     let dir = SegmentDir::from_env();
     let examine = |source| Error::Pool { operation: "examine", source };
-    let pools = dir.list().map_err(examine)?.into_iter().map(pool_report).collect();
+    let mut pools: Vec<_> = dir.list().map_err(examine)?.into_iter().map(pool_report).collect();
+    pools.extend(others.iter().map(|url| report_of(url.pool_url().to_string(), Vec::new())));
     let drafts = dir.leftovers().map_err(examine)?.into_iter().map(|draft| Draft {
         url: format!("shm://{}", draft.name),
         path: draft.path,
@@ -129,6 +139,14 @@ pub fn examine() -> Result<Report> {
 /// # Errors
 /// [`Error::Pool`], [`Error::Fabric`].
 pub fn sweep() -> Result<Swept> {
+    sweep_with(&[])
+}
+
+/// As [`sweep`], and in the pools `others` as well, which may be over TCP.
+///
+/// # Errors
+/// As [`sweep`].
+pub fn sweep_with(others: &[Url]) -> Result<Swept> {
     let dir = SegmentDir::from_env();
     let failed = |source| Error::Pool { operation: "sweep", source };
     let mut swept = Swept::default();
@@ -137,8 +155,8 @@ pub fn sweep() -> Result<Swept> {
             swept.drafts.push(draft.path);
         }
     }
-    for pool in dir.list().map_err(failed)? {
-        let url = format!("shm://{}", pool.name);
+    let here = dir.list().map_err(failed)?.into_iter().map(|pool| format!("shm://{}", pool.name));
+    for url in here.chain(others.iter().map(|url| url.pool_url().to_string())) {
         // A pool that cannot be opened is the report's business.
         let Ok(pool) = Pool::open(&url) else { continue };
         let clients = pool.sweep_clients()?;
@@ -165,15 +183,20 @@ impl PoolReport {
     pub fn finding(&self) -> Option<Finding> {
         match &self.state {
             Err(error) if error.exit_code() == 6 => None,
+            Err(error) if self.url.starts_with("tcp://") => Some(Finding {
+                what: format!("{} cannot be used: {error}", self.url),
+                remedy: "farwood serve".to_owned(),
+            }),
             Err(error) => Some(Finding {
                 what: format!("{} cannot be used: {error}", self.url),
                 remedy: format!("farwood drop {} --force", self.url),
             }),
             Ok(stats) => {
                 let gone = stats.clients.iter().filter(|client| !client.alive).count();
+                let which = if self.url.starts_with("tcp://") { &self.url[..] } else { "" };
                 (gone > 0).then(|| Finding {
                     what: format!("{}: {gone} clients died without leaving; their locks come free", self.url),
-                    remedy: "farwood doctor --sweep".to_owned(),
+                    remedy: format!("farwood doctor --sweep {which}").trim_end().to_owned(),
                 })
             }
         }
@@ -187,8 +210,12 @@ fn pool_report(files: PoolFiles) -> PoolReport {
         bytes: segment.bytes,
         resident_bytes: segment.bytes_resident,
     });
+    report_of(url, segments.collect())
+}
+
+fn report_of(url: String, segments: Vec<Segment>) -> PoolReport {
     let state = Pool::open(&url).and_then(|pool| pool.stats());
-    PoolReport { segments: segments.collect(), state, url }
+    PoolReport { url, segments, state }
 }
 
 fn space(path: &Path) -> Result<Space> {

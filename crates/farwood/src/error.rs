@@ -4,6 +4,7 @@ use crate::kind::Kind;
 use farwood_fabric::FabricError;
 use farwood_index::IndexError;
 use farwood_transport::shm::ShmError;
+use farwood_transport::tcp::TcpError;
 use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// `Debug` prints the same sentence as `Display`, so that a `main` that returns this error shows it. What a program can
 /// do something about, it asks [`is_full`](Self::is_full) and [`is_not_found`](Self::is_not_found), or takes from the
-/// `source`: an [`IndexError`], [`FabricError`] or [`ShmError`], which the crate re-exports.
+/// `source`: an [`IndexError`], [`FabricError`], [`ShmError`] or [`TcpError`], which the crate re-exports.
 ///
 /// ```
 /// let error = farwood::Pool::open("shm://nowhere-at-all").unwrap_err();
@@ -26,7 +27,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// That is no URL of a pool, or of an index.
-    #[error("'{url}': {why}; pools are written shm://NAME, indexes shm://NAME/INDEX")]
+    #[error("'{url}': {why}; pools are written shm://NAME or tcp://HOST:PORT, indexes with /INDEX behind it")]
     Url {
         /// What was given.
         url: String,
@@ -35,12 +36,13 @@ pub enum Error {
     },
     /// Pools of that kind are planned, and not built yet.
     #[error(
-        "'{url}': pools over {scheme}:// are not built yet; use shm://NAME, shared memory of this machine"
+        "'{url}': pools over {scheme}:// are not built yet; use shm://NAME, shared memory of this machine, or \
+         tcp://HOST:PORT"
     )]
     NotBuilt {
         /// What was given.
         url: String,
-        /// `tcp`, `rdma` or `sim`.
+        /// `rdma` or `sim`.
         scheme: String,
     },
     /// The pool's files could not be made, found, used or removed.
@@ -51,12 +53,31 @@ pub enum Error {
         /// Why.
         source: ShmError,
     },
+    /// The memory nodes of a pool over TCP could not be found or used.
+    #[error("{operation}: {source}")]
+    Tcp {
+        /// The operation.
+        operation: &'static str,
+        /// Why.
+        source: TcpError,
+    },
+    /// A pool over TCP is made and removed where its memory nodes are.
+    #[error(
+        "{operation} {pool}: a pool over TCP is there while its memory nodes are; start each with `farwood serve`, end \
+         it with SIGTERM; the first who opens them makes them a pool"
+    )]
+    Served {
+        /// The operation.
+        operation: &'static str,
+        /// The pool's URL.
+        pool: String,
+    },
     /// The pool failed.
-    #[error("{operation} shm://{pool}: {source}")]
+    #[error("{operation} {pool}: {source}")]
     Fabric {
         /// The operation.
         operation: &'static str,
-        /// The pool's name.
+        /// The pool's URL.
         pool: String,
         /// Why.
         source: FabricError,
@@ -242,10 +263,15 @@ impl Error {
     /// The exit code of a command that ends with this error; the table is in `docs/cli.md`.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Url { .. } | Self::NotBuilt { .. } | Self::Unfit { .. } | Self::Options { .. } => 2,
+            Self::Url { .. }
+            | Self::NotBuilt { .. }
+            | Self::Served { .. }
+            | Self::Unfit { .. }
+            | Self::Options { .. } => 2,
             Self::Type { .. } => 7,
             Self::OpenHere { .. } | Self::Attached { .. } => 9,
             Self::Pool { source, .. } | Self::Unusable { source, .. } => of_shm(source),
+            Self::Tcp { source, .. } => of_tcp(source),
             Self::Fabric { source, .. } => of_fabric(source),
             Self::Index { source, .. } => of_index(source),
             Self::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => 6,
@@ -264,6 +290,19 @@ fn of_shm(error: &ShmError) -> u8 {
         ShmError::TooSmall { .. } => 8,
         ShmError::BeingCreated { .. } => 9,
         ShmError::Pool { error, .. } => of_fabric(error),
+        _ => 10,
+    }
+}
+
+fn of_tcp(error: &TcpError) -> u8 {
+    match error {
+        TcpError::BadAddress { .. } | TcpError::BadShape(_) | TcpError::Token { .. } => 2,
+        TcpError::NotThere { .. } => NOT_FOUND,
+        TcpError::Memory { .. } => FULL,
+        TcpError::BadToken { .. } => 6,
+        TcpError::Unusable { .. } | TcpError::NotThisPool { .. } | TcpError::File { .. } => 7,
+        TcpError::Unclean { .. } => 8,
+        TcpError::Pool { error, .. } => of_fabric(error),
         _ => 10,
     }
 }
@@ -308,7 +347,8 @@ mod tests {
         let index = |source| Error::Index { operation: "get", url: "shm://p/i".to_owned(), source };
         let client = ClientId { slot: 1, epoch: 2 };
         for (error, code) in [
-            (Error::NotBuilt { url: "tcp://x".to_owned(), scheme: "tcp".to_owned() }, 2),
+            (Error::NotBuilt { url: "sim://x".to_owned(), scheme: "sim".to_owned() }, 2),
+            (Error::Served { operation: "create", pool: "tcp://x:1".to_owned() }, 2),
             (index(IndexError::NoSuchIndex("i".to_owned())), 3),
             (index(IndexError::MixedLocks { other: "j".to_owned() }), 2),
             (index(IndexError::IndexExists("i".to_owned())), 4),

@@ -11,8 +11,8 @@ use crate::stats::IndexStats;
 use farwood_fabric::Client;
 use farwood_index::IndexError;
 use farwood_index::sherman::{Sherman, Walk};
+use farwood_transport::any::AnyFabric;
 use farwood_transport::runtime::block_on;
-use farwood_transport::shm::ShmFabric;
 use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -324,7 +324,7 @@ impl<K: Key, V: Value> Index<K, V> {
 
     /// The tree itself and a client of the current thread, for those who measure.
     #[doc(hidden)]
-    pub fn parts(&self) -> (&Sherman, Client<ShmFabric>) {
+    pub fn parts(&self) -> (&Sherman, Client<AnyFabric>) {
         (&self.tree.sherman, self.tree.pool.attachment().client())
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! An ordered index that any number of processes share, with no server between them and the data: the nodes of the
 //! tree lie in the memory of *memory nodes*, and every process reads and changes them with one-sided READ, WRITE
-//! and compare-and-swap. On one machine the memory nodes are shared memory (`shm://`).
+//! and compare-and-swap. On one machine the memory nodes are shared memory (`shm://`); over a
+//! network they are daemons (`tcp://`, [`MemoryNode`], `farwood serve`).
 //!
 //! ```
 //! use farwood::{IndexOptions, Pool, PoolOptions};
@@ -32,6 +33,7 @@
 //! | keys and values of your own types | [`Codec`], [`Key`], [`Value`] |
 //! | what an operation costs in round trips | `[n RT]` in each method's documentation, [`Session::take_costs`] |
 //! | what went wrong | [`Error`] |
+//! | a memory node of your own | [`MemoryNode`] |
 //! | pools and leftovers of the whole machine | [`doctor`] |
 //!
 //! The examples in `crates/farwood/examples` have one job each. The command `farwood` is built on this library alone.
@@ -41,6 +43,7 @@ mod codec;
 pub mod doctor;
 mod entry;
 mod error;
+mod fabric;
 mod index;
 mod kind;
 mod pool;
@@ -58,8 +61,11 @@ pub use farwood_index::IndexError;
 pub use farwood_index::consistency::Consistency;
 pub use farwood_index::lock::LockWidth;
 pub use farwood_index::sherman::{Direction, Options, Problem, Variant, Walk};
+#[doc(hidden)]
+pub use farwood_transport::any::AnyFabric;
 pub use farwood_transport::runtime::{block_on, run_all};
 pub use farwood_transport::shm::{Backing, Pages, ShmError};
+pub use farwood_transport::tcp::{MemoryNode, NodeCounts, NodeFile, NodeSpec, TcpError, Token};
 pub use index::Index;
 pub use kind::Kind;
 pub use pool::{CACHE_BYTES_DEFAULT, IndexOptions, Pool, PoolOptions};

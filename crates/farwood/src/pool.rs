@@ -3,10 +3,11 @@
 use crate::codec::{Codec, Key, Value};
 use crate::entry::IndexEntry;
 use crate::error::{Error, Result, Type};
+use crate::fabric::AnyPool;
 use crate::index::{Index, Tree};
 use crate::kind::Kind;
 use crate::seats;
-use crate::url::Url;
+use crate::url::{Place, Url};
 use farwood_fabric::directory;
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use farwood_fabric::{Client, FabricError, Revocation, client_table};
@@ -16,8 +17,9 @@ use farwood_index::lock::LockWidth;
 use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes};
 use farwood_index::sherman::options::Leaves;
 use farwood_index::sherman::{Config, Options, Sherman, drop_index};
+use farwood_transport::any::AnyFabric;
 use farwood_transport::runtime::block_on;
-use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmFabric, ShmPool};
+use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmPool};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -115,9 +117,8 @@ pub struct Pool(Arc<Attached>);
 
 /// This process's attachment to a pool, shared by all handles.
 pub(crate) struct Attached {
-    name: PoolName,
-    dir: SegmentDir,
-    attachment: ShmPool,
+    place: Place,
+    attachment: AnyPool,
     open: Mutex<OpenIndexes>,
 }
 
@@ -134,20 +135,12 @@ struct OpenIndex {
 }
 
 impl Attached {
-    pub(crate) fn attachment(&self) -> &ShmPool {
+    pub(crate) fn attachment(&self) -> &AnyPool {
         &self.attachment
     }
 
-    pub(crate) fn dir(&self) -> &SegmentDir {
-        &self.dir
-    }
-
-    pub(crate) fn name(&self) -> &PoolName {
-        &self.name
-    }
-
     pub(crate) fn index_url(&self, index: &str) -> String {
-        format!("shm://{}/{index}", self.name)
+        format!("{}/{index}", self.place)
     }
 
     /// Ends one tree of the index `name`, and does `close` where it was the last.
@@ -181,13 +174,14 @@ impl Pool {
     /// Creates the pool. Takes the memory at once if `options` say so: about a quarter of a second per GiB.
     ///
     /// # Errors
-    /// [`Error::Pool`]: it exists, or there is no room; [`Error::Url`].
+    /// [`Error::Pool`]: it exists, or there is no room; [`Error::Url`]; [`Error::Served`]: pools over TCP are made by
+    /// starting their memory nodes.
     pub fn create<U>(url: U, options: &PoolOptions) -> Result<()>
     where
         U: TryInto<Url>,
         Error: From<U::Error>,
     {
-        let name = url.try_into()?.expect_pool()?;
+        let name = expect_shm(url.try_into()?, "create")?;
         let spec = PoolSpec {
             name,
             nodes: options.nodes,
@@ -199,32 +193,33 @@ impl Pool {
             .map_err(|source| Error::Pool { operation: "create", source })
     }
 
-    /// Attaches this process to the pool.
+    /// Attaches this process to the pool. The token that the memory nodes of a pool over TCP may ask for is the first
+    /// line of the file that `FARWOOD_TOKEN_FILE` names.
     ///
     /// # Errors
-    /// [`Error::Pool`]: there is none, it is another program's or another version's, or all client slots are taken.
+    /// [`Error::Pool`], [`Error::Tcp`]: there is none, it is another program's or another version's, or all client
+    /// slots are taken.
     pub fn open<U>(url: U) -> Result<Self>
     where
         U: TryInto<Url>,
         Error: From<U::Error>,
     {
-        let name = url.try_into()?.expect_pool()?;
-        let dir = SegmentDir::from_env();
-        let attachment =
-            ShmPool::open(&dir, &name).map_err(|source| Error::Pool { operation: "open", source })?;
-        Ok(Self(Arc::new(Attached { name, dir, attachment, open: Mutex::default() })))
+        let place = url.try_into()?.expect_pool()?;
+        let attachment = AnyPool::open(&place)?;
+        Ok(Self(Arc::new(Attached { place, attachment, open: Mutex::default() })))
     }
 
     /// Removes a pool that no living process is attached to, this one included.
     ///
     /// # Errors
-    /// [`Error::Attached`]; [`Error::Unusable`] where the pool is broken; [`Error::Pool`] where there is none.
+    /// [`Error::Attached`]; [`Error::Unusable`] where the pool is broken; [`Error::Pool`] where there is none;
+    /// [`Error::Served`].
     pub fn remove<U>(url: U) -> Result<()>
     where
         U: TryInto<Url>,
         Error: From<U::Error>,
     {
-        let name = url.try_into()?.expect_pool()?;
+        let name = expect_shm(url.try_into()?, "remove")?;
         let dir = SegmentDir::from_env();
         let attachment = match ShmPool::open(&dir, &name) {
             Ok(attachment) => attachment,
@@ -239,7 +234,7 @@ impl Pool {
         };
         let processes = others(&attachment).map_err(|source| Error::Fabric {
             operation: "remove",
-            pool: name.to_string(),
+            pool: format!("shm://{name}"),
             source,
         })?;
         if !processes.is_empty() {
@@ -251,18 +246,18 @@ impl Pool {
     /// Removes a pool in whatever state it is. Processes that are attached keep its memory until they end.
     ///
     /// # Errors
-    /// [`Error::Pool`] where there is none, or the operating system forbids it.
+    /// [`Error::Pool`] where there is none, or the operating system forbids it; [`Error::Served`].
     pub fn remove_by_force<U>(url: U) -> Result<()>
     where
         U: TryInto<Url>,
         Error: From<U::Error>,
     {
-        remove_files(&SegmentDir::from_env(), &url.try_into()?.expect_pool()?)
+        remove_files(&SegmentDir::from_env(), &expect_shm(url.try_into()?, "remove")?)
     }
 
     /// The pool's URL.
     pub fn url(&self) -> String {
-        format!("shm://{}", self.0.name)
+        self.0.place.to_string()
     }
 
     /// Creates an index and opens it. `K` and `V` are recorded in it. [about 140 RT]
@@ -377,12 +372,12 @@ impl Pool {
         &self.0
     }
 
-    pub(crate) fn client(&self) -> std::rc::Rc<Client<ShmFabric>> {
+    pub(crate) fn client(&self) -> std::rc::Rc<Client<AnyFabric>> {
         seats::client(&self.0)
     }
 
     pub(crate) fn fabric_failed(&self, operation: &'static str, source: FabricError) -> Error {
-        Error::Fabric { operation, pool: self.0.name.to_string(), source }
+        Error::Fabric { operation, pool: self.url(), source }
     }
 
     pub(crate) fn failed(&self, operation: &'static str, name: &str, source: IndexError) -> Error {
@@ -439,6 +434,14 @@ impl Pool {
         index.tree = Arc::downgrade(&tree);
         index.trees += 1;
         tree
+    }
+}
+
+/// The name of a pool in shared memory, which alone can be created and removed from here.
+fn expect_shm(url: Url, operation: &'static str) -> Result<PoolName> {
+    match url.expect_pool()? {
+        Place::Shm(name) => Ok(name),
+        place @ Place::Tcp(_) => Err(Error::Served { operation, pool: place.to_string() }),
     }
 }
 

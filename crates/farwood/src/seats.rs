@@ -8,7 +8,7 @@
 
 use crate::pool::Attached;
 use farwood_fabric::Client;
-use farwood_transport::shm::ShmFabric;
+use farwood_transport::any::AnyFabric;
 use std::cell::RefCell;
 use std::ptr;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use std::sync::{Arc, Weak};
 struct Seat {
     /// Dead when no handle of the pool is left. Its address is the pool's for as long as it is here.
     pool: Weak<Attached>,
-    client: Rc<Client<ShmFabric>>,
+    client: Rc<Client<AnyFabric>>,
 }
 
 impl Seat {
@@ -34,7 +34,7 @@ thread_local! {
 
 /// This thread's client of `pool`.
 #[inline]
-pub(crate) fn client(pool: &Arc<Attached>) -> Rc<Client<ShmFabric>> {
+pub(crate) fn client(pool: &Arc<Attached>) -> Rc<Client<AnyFabric>> {
     let found = SEATS.try_with(|seats| {
         let seats = seats.borrow();
         seats.iter().find(|seat| seat.is_in(pool)).map(|seat| Rc::clone(&seat.client))
@@ -46,7 +46,7 @@ pub(crate) fn client(pool: &Arc<Attached>) -> Rc<Client<ShmFabric>> {
 }
 
 #[cold]
-fn take_seat(pool: &Arc<Attached>) -> Rc<Client<ShmFabric>> {
+fn take_seat(pool: &Arc<Attached>) -> Rc<Client<AnyFabric>> {
     let client = Rc::new(pool.attachment().client());
     let seat = Seat { pool: Arc::downgrade(pool), client: Rc::clone(&client) };
     // At the thread's end there is nowhere to keep it; then it serves this once.

@@ -6,7 +6,7 @@ use crate::index::Tree;
 use crate::scan::{Span, decode};
 use farwood_fabric::{Client, Costs};
 use farwood_index::sherman::{Direction, Entries};
-use farwood_transport::shm::ShmFabric;
+use farwood_transport::any::AnyFabric;
 use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -48,7 +48,7 @@ use std::sync::Arc;
 /// ```
 pub struct Session<K, V> {
     // Before the tree: the client goes before the pool does.
-    client: Rc<Client<ShmFabric>>,
+    client: Rc<Client<AnyFabric>>,
     tree: Arc<Tree>,
     types: PhantomData<fn() -> (K, V)>,
 }

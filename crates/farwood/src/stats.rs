@@ -2,14 +2,14 @@
 
 use crate::entry::{IndexEntry, IndexLayout};
 use crate::error::{Error, Result};
+use crate::fabric::{NodeMemory, Unseen};
 use crate::index::Tree;
 use crate::pool::Pool;
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
 use farwood_fabric::{ClientId, FabricError, NodeId, client_table, directory};
 use farwood_index::IndexError;
 use farwood_transport::runtime::block_on;
-use farwood_transport::shm::{Pages, Presence};
-use std::sync::Arc;
+use farwood_transport::shm::Pages;
 
 /// A pool, as the tables in it show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +31,10 @@ pub struct NodeStats {
     pub device_bytes: u64,
     /// Bytes of both that have pages.
     pub resident_bytes: u64,
-    /// The pages.
-    pub pages: Pages,
+    /// The pages, where they can be seen from here.
+    pub pages: Option<Pages>,
+    /// Connections to it, where there are such.
+    pub connections: Option<u64>,
     /// Chunks, with the superblock's.
     pub chunks: u64,
     /// Chunks that serve indexes.
@@ -131,9 +133,9 @@ impl Pool {
     fn node_stats(&self) -> Result<(Vec<NodeStats>, Vec<u8>)> {
         let attachment = self.attached().attachment();
         let shape = attachment.shape();
-        let memory = attachment.memory().map_err(|source| Error::Pool { operation: "examine", source })?;
+        let memory = attachment.memory().map_err(|source| self.examined(source))?;
         let (mut nodes, mut entries) = (Vec::new(), Vec::new());
-        for (node, (pages, resident_bytes)) in (0..).zip(memory) {
+        for (node, NodeMemory { resident_bytes, pages, connections }) in (0..).zip(memory) {
             let in_use = block_on(chunks::in_use(&self.client(), NodeId(node)))
                 .map_err(|source| self.fabric_failed("examine", source))?;
             nodes.push(NodeStats {
@@ -141,6 +143,7 @@ impl Pool {
                 device_bytes: shape.device_bytes,
                 resident_bytes,
                 pages,
+                connections,
                 chunks: shape.host_bytes / CHUNK_BYTES,
                 chunks_used: in_use.len() as u64,
             });
@@ -153,25 +156,31 @@ impl Pool {
         let attached = self.attached();
         let residents = block_on(client_table::residents(&self.client()));
         let residents = residents.map_err(|source| self.fabric_failed("examine", source))?;
-        let examine = |source| Error::Pool { operation: "examine", source };
-        let segment = attached.dir().open(attached.name(), 0, 0).map_err(examine)?;
-        let presence = Presence::new(Arc::new(segment));
+        let liveness = attached.attachment().liveness()?;
         let open = |bits: u64| {
             let names = indexes.iter().filter(|index| bits >> index.slot & 1 == 1);
             names.map(|index| index.name.clone()).collect()
         };
         let client = |resident: client_table::Resident| {
             let asking = resident.client == attached.attachment().identity();
-            let gone = presence.is_gone(u32::from(resident.client.slot)).map_err(examine)?;
+            let alive =
+                asking || liveness.is_alive(resident.client).map_err(|source| self.examined(source))?;
             Ok(ClientStats {
                 client: resident.client,
                 process: resident.process,
                 asking,
-                alive: asking || !gone,
+                alive,
                 open: open(resident.open),
             })
         };
         residents.into_iter().map(client).collect()
+    }
+
+    fn examined(&self, source: Unseen) -> Error {
+        match source {
+            Unseen::Shm(source) => Error::Pool { operation: "examine", source },
+            Unseen::Fabric(source) => self.fabric_failed("examine", source),
+        }
     }
 
     /// Takes the slots of clients whose processes died without leaving; yields how many there were.

@@ -1,12 +1,13 @@
-//! Where pools and indexes are: `shm://POOL` and `shm://POOL/INDEX`.
+//! Where pools and indexes are: `shm://POOL` and `shm://POOL/INDEX`, `tcp://HOST:PORT,…` and `tcp://HOST:PORT,…/INDEX`.
 
 use crate::error::Error;
 use farwood_transport::shm::PoolName;
+use farwood_transport::tcp::PoolAddress;
 use std::fmt;
 use std::str::FromStr;
 
 /// Kinds of pools that are planned.
-const PLANNED: [&str; 3] = ["tcp", "rdma", "sim"];
+const PLANNED: [&str; 2] = ["rdma", "sim"];
 
 /// The address of a pool, or of an index in it.
 ///
@@ -14,19 +15,42 @@ const PLANNED: [&str; 3] = ["tcp", "rdma", "sim"];
 /// let url: farwood::Url = "shm://demo/words".parse()?;
 /// assert_eq!((url.pool().as_str(), url.index()), ("demo", Some("words")));
 /// assert_eq!(url.pool_url().to_string(), "shm://demo");
-/// assert!("tcp://host:7700".parse::<farwood::Url>().is_err());
+/// let url: farwood::Url = "tcp://host-a:7470,host-b:7470/words".parse()?;
+/// assert_eq!(url.pool_url().to_string(), "tcp://host-a:7470,host-b:7470");
+/// assert!("rdma://host".parse::<farwood::Url>().is_err());
 /// # Ok::<(), farwood::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Url {
-    pool: PoolName,
+    pool: Place,
     index: Option<String>,
 }
 
+/// Where a pool is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    /// In shared memory, under a name.
+    Shm(PoolName),
+    /// Where its memory nodes listen.
+    Tcp(PoolAddress),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shm(name) => write!(f, "shm://{name}"),
+            Self::Tcp(address) => write!(f, "tcp://{address}"),
+        }
+    }
+}
+
 impl Url {
-    /// The pool's name.
-    pub fn pool(&self) -> &PoolName {
-        &self.pool
+    /// The pool's name, or where its memory nodes are.
+    pub fn pool(&self) -> String {
+        match &self.pool {
+            Place::Shm(name) => name.to_string(),
+            Place::Tcp(address) => address.to_string(),
+        }
     }
 
     /// The index's name, if the URL has one.
@@ -47,7 +71,7 @@ impl Url {
     }
 
     /// The URL, which must be a pool's.
-    pub(crate) fn expect_pool(self) -> Result<PoolName, Error> {
+    pub(crate) fn expect_pool(self) -> Result<Place, Error> {
         match &self.index {
             None => Ok(self.pool),
             Some(index) => {
@@ -69,7 +93,7 @@ impl FromStr for Url {
         if PLANNED.contains(&scheme) {
             return Err(Error::NotBuilt { url: url.to_owned(), scheme: scheme.to_owned() });
         }
-        if scheme != "shm" {
+        if scheme != "shm" && scheme != "tcp" {
             return refuse(&format!("there are no pools over {scheme}://"));
         }
         let (pool, index) = match rest.split_once('/') {
@@ -78,7 +102,11 @@ impl FromStr for Url {
             Some((_, index)) if index.contains('/') => return refuse("the name of an index holds no '/'"),
             Some((pool, index)) => (pool, Some(index.to_owned())),
         };
-        let pool = pool.parse().map_err(|source| Error::Pool { operation: "read the URL", source })?;
+        let pool = if scheme == "tcp" {
+            Place::Tcp(pool.parse().map_err(|source| Error::Tcp { operation: "read the URL", source })?)
+        } else {
+            Place::Shm(pool.parse().map_err(|source| Error::Pool { operation: "read the URL", source })?)
+        };
         Ok(Self { pool, index })
     }
 }
@@ -107,7 +135,7 @@ impl From<&Url> for Url {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "shm://{}", self.pool)?;
+        write!(f, "{}", self.pool)?;
         match &self.index {
             Some(index) => write!(f, "/{index}"),
             None => Ok(()),
@@ -121,7 +149,9 @@ mod tests {
 
     #[test]
     fn urls_are_read_back() {
-        for text in ["shm://demo", "shm://demo/words", "shm://a.b-c/x.y"] {
+        for text in
+            ["shm://demo", "shm://demo/words", "shm://a.b-c/x.y", "tcp://a:1", "tcp://a:1,[::1]:2/words"]
+        {
             assert_eq!(text.parse::<Url>().unwrap().to_string(), text);
         }
     }
@@ -131,7 +161,9 @@ mod tests {
         for (text, words) in [
             ("demo", "no URL"),
             ("http://demo", "http://"),
-            ("tcp://host:1", "not built yet"),
+            ("tcp://host", "no port"),
+            ("tcp://", "no port"),
+            ("tcp://host:1/", "missing"),
             ("rdma://host", "not built yet"),
             ("sim://", "not built yet"),
             ("shm://", "empty"),

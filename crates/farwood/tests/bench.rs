@@ -245,6 +245,20 @@ fn keys_come_from_a_file() {
 }
 
 #[test]
+fn a_run_over_tcp_says_so_and_has_memory_nodes_of_its_own() {
+    let place = Place::new();
+    let arguments =
+        "--fabric tcp --workload ycsb-a --keys 5000 --operations 3000 --warmup 0.05 --memory-nodes 2";
+    let record = place.record(&format!("{arguments} --compute-nodes 2 --threads 1 --clients 8"));
+    assert_eq!((&record["fabric"], record["memory_nodes"].as_u64()), (&"tcp".into(), Some(2)));
+    assert_eq!(record["clients"].as_u64(), Some(8));
+    let trips = number(&record["by_operation"]["get"]["round_trips"]["mean"]);
+    assert!((1.0..1.5).contains(&trips), "{trips} round trips per get");
+    assert!(number(&record["memory_node_bytes"]) > 8e6);
+    assert_eq!(place.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn without_json_people_get_a_table() {
     let place = Place::new();
     let output = place.bench("--workload ycsb-a --keys 2000 --operations 1000 --warmup 0").output().unwrap();
@@ -259,7 +273,8 @@ fn what_cannot_be_is_refused_with_a_remedy() {
         ("--index btree", "--index", "sherman"),
         ("--index smart", "not built yet", "sherman"),
         ("--fabric rdma", "--fabric: rdma is not built yet", "sim"),
-        ("--fabric tcp", "--fabric: tcp is not built yet", "shm"),
+        ("--fabric tcp --pool shm://p", "--pool", "--fabric shm"),
+        ("--pool tcp://127.0.0.1:1", "--pool", "--fabric tcp"),
         ("--fabric carrier", "no such fabric", "shm"),
         ("--variant best", "no variant 'best'", "+hierarchical"),
         ("--lock-width 32", "--lock-width", "16"),

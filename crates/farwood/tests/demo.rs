@@ -19,8 +19,17 @@ fn place() -> TempDir {
 
 #[test]
 fn the_tour_has_no_wrong_answers_and_leaves_a_chart() {
+    toured("shm");
+}
+
+#[test]
+fn so_has_the_tour_over_tcp() {
+    toured("tcp");
+}
+
+fn toured(fabric: &str) {
     let place = place();
-    let output = demo(&place, &["--seconds", "1", "--out", "chart", "--json"]);
+    let output = demo(&place, &["--seconds", "1", "--out", "chart", "--json", "--fabric", fabric]);
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{words}");
     assert!(words.contains("0 wrong") && words.contains("chart/demo.png"), "{words}");
@@ -29,6 +38,7 @@ fn the_tour_has_no_wrong_answers_and_leaves_a_chart() {
     let tour: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((tour["wrong"].as_u64(), tour["problems"].as_u64()), (Some(0), Some(0)));
     let record = &tour["record"];
+    assert_eq!(record["fabric"], fabric);
     assert_eq!((record["compute_nodes"].as_u64(), record["memory_nodes"].as_u64()), (Some(4), Some(2)));
     for kind in ["get", "put", "insert", "remove", "scan"] {
         assert!(record["by_operation"][kind]["operations"].as_u64().unwrap() > 0, "{kind}");

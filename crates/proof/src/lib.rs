@@ -6,4 +6,6 @@ pub mod lab;
 pub mod seeds;
 pub mod sherman;
 pub mod shm;
+pub mod site;
+pub mod tcp;
 pub mod yielding;

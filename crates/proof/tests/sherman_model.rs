@@ -1,11 +1,13 @@
 //! Sherman and a `BTreeMap` run the same programs over keys that are hard on trees: every answer is the same, from
-//! the empty tree and from bulk-loaded ones, in all variants and several sizes, on the loopback and shared memory.
+//! the empty tree and from bulk-loaded ones, in all variants and several sizes, on the loopback, shared memory and
+//! TCP.
 
 use farwood_index::consistency::Consistency;
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Config, Sherman, Variant, drop_index};
 use farwood_proof::sherman::Driven;
 use farwood_proof::shm::Shm;
+use farwood_proof::tcp::Tcp;
 use farwood_testkit::Harness;
 use farwood_testkit::loopback::Loopback;
 use farwood_testkit::model::{Bytes, Family, Ordered as _, Program, Shape, programs, run};
@@ -101,8 +103,16 @@ fn from_the_empty_tree_on_shared_memory() {
 }
 
 #[test]
+fn from_the_empty_tree_over_tcp() {
+    let tcp = Tcp::new();
+    for sizes in SIZES {
+        from_empty(&tcp, sizes, 200, 4);
+    }
+}
+
+#[test]
 fn from_bulk_loaded_trees() {
-    let (shm, loopback) = (Shm::new(), Loopback::default());
+    let (shm, loopback, tcp) = (Shm::new(), Loopback::default(), Tcp::new());
     let fill = prop::sample::select(&[0.0, 0.3, 0.5, 0.8, 1.0][..]);
     let family = prop::sample::select(&Family::ALL[..]);
     for sizes in SIZES {
@@ -113,7 +123,8 @@ fn from_bulk_loaded_trees() {
                 let loaded: Model = keys.map(|key| (key, vec![1; sizes.value_bytes])).collect();
                 let config = config(sizes, variant, None);
                 agree(&loopback, config, (&loaded, fill), &program)?;
-                agree(&shm, config, (&loaded, fill), &program)
+                agree(&shm, config, (&loaded, fill), &program)?;
+                agree(&tcp, config, (&loaded, fill), &program)
             });
         }
     }

@@ -1,19 +1,20 @@
-//! Several processes on few keys of one tree in shared memory, two threads each: all that they did and were told is
-//! one history, and some order explains it. Also when processes are killed in the middle.
+//! Several processes on few keys of one tree, two threads each, over shared memory and over TCP: all that they did and
+//! were told is one history, and some order explains it. Also when processes are killed in the middle.
 //!
-//! The clock of shared memory is the machine's monotonic one, the same in all processes. A fence stands between it
+//! The clock of both fabrics is the machine's monotonic one, the same in all processes. A fence stands between it
 //! and the operation: what an operation does lies between its two times.
 
-use farwood_fabric::{Client, Fabric as _};
+use farwood_fabric::{Client, Fabric};
 use farwood_index::IndexError;
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Config, Sherman, Variant};
 use farwood_proof::sherman::{MIXED, Span, Wish, Wishes, bounds, perform, scan};
-use farwood_proof::shm::{Shm, attach};
+use farwood_proof::shm::Shm;
+use farwood_proof::site::{Attached as _, Site};
+use farwood_proof::tcp::Tcp;
 use farwood_proof::yielding::Yielding;
 use farwood_testkit::history::{Action, Answer, Bytes, Direction, History, Recorder, Scan};
 use farwood_transport::runtime::block_on;
-use farwood_transport::shm::{ShmFabric, ShmPool};
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -37,14 +38,14 @@ fn keys() -> Vec<Bytes> {
 }
 
 /// One thread of one process: a tree, a client of it, and a journal.
-struct Player<'a, W> {
+struct Player<'a, F, W> {
     tree: &'a Sherman,
-    client: Client<Yielding<&'a ShmFabric>>,
+    client: Client<Yielding<&'a F>>,
     number: u64,
     journal: Recorder<W>,
 }
 
-impl<W: Write> Player<'_, W> {
+impl<F: Fabric, W: Write> Player<'_, F, W> {
     fn call_time(&self) -> u64 {
         let now = self.client.fabric().now();
         fence(SeqCst);
@@ -103,25 +104,25 @@ enum End {
     Killed,
 }
 
-/// A child process: `NUMBER:SEED:START:END:DIRECTORY`.
-fn child(spec: &str) {
-    let mut words = spec.splitn(5, ':');
-    let mut word = || words.next().expect("five words");
+/// A child process: `NUMBER:SEED:START:END:FOLDER:PLACE`.
+fn child<S: Site>(spec: &str) {
+    let mut words = spec.splitn(6, ':');
+    let mut word = || words.next().expect("six words");
     let mut number = || word().parse::<u64>().expect("a number");
     let (me, seed, start) = (number(), number(), number());
     let end = if word() == "killed" { End::Killed } else { End::Natural };
     let path = PathBuf::from(word());
-    let pool = attach(&path);
+    let pool = S::attach(word());
     let tree = block_on(Sherman::open(&pool.client(), "history", CACHE_BYTES)).expect("there is a tree");
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let (pool, tree, path) = (&pool, &tree, &path);
-            scope.spawn(move || play(pool, tree, me * THREADS + thread, seed, start, end, path));
+            scope.spawn(move || play::<S>(pool, tree, me * THREADS + thread, seed, start, end, path));
         }
     });
 }
 
-fn play(pool: &ShmPool, tree: &Sherman, me: u64, seed: u64, start: u64, end: End, path: &Path) {
+fn play<S: Site>(pool: &S::Pool, tree: &Sherman, me: u64, seed: u64, start: u64, end: End, path: &Path) {
     let (seat, keys) = (pool.client(), keys());
     let client = Client::new(Yielding::new(seat.fabric(), seed ^ me));
     let wishes = Wishes::new(&keys, SIZES.value_bytes, MIXED, me, seed);
@@ -140,27 +141,27 @@ fn play(pool: &ShmPool, tree: &Sherman, me: u64, seed: u64, start: u64, end: End
 }
 
 /// The parent's side of one run.
-struct Run {
-    shm: Shm,
+struct Run<S> {
+    site: S,
     test: &'static str,
     seed: u64,
     started: u64,
 }
 
-impl Run {
+impl<S: Site> Run<S> {
     fn new(test: &'static str, variant: Variant, seed: u64) -> (Self, Sherman) {
-        let shm = Shm::new();
+        let site = S::default();
         let config = Config { sizes: SIZES, options: variant.options(), ..Config::default() };
-        let tree = block_on(Sherman::create(&shm.pool().client(), "history", config, CACHE_BYTES));
-        (Self { shm, test, seed, started: 0 }, tree.expect("a tree is created"))
+        let tree = block_on(Sherman::create(&site.pool().client(), "history", config, CACHE_BYTES));
+        (Self { site, test, seed, started: 0 }, tree.expect("a tree is created"))
     }
 
     /// Starts a child that begins at `start`.
     fn start(&mut self, start: u64, end: End) -> Child {
         self.started += 1;
         let end = if end == End::Killed { "killed" } else { "natural" };
-        let path = self.shm.path().display();
-        let spec = format!("{}:{}:{start}:{end}:{path}", self.started, self.seed);
+        let (folder, place) = (self.site.folder().display(), self.site.place());
+        let spec = format!("{}:{}:{start}:{end}:{folder}:{place}", self.started, self.seed);
         let mut command = Command::new(std::env::current_exe().expect("this is a program"));
         command.args(["--exact", self.test, "--nocapture"]).env(CHILD, spec).stdout(Stdio::null());
         command.spawn().expect("a process can be started")
@@ -168,7 +169,7 @@ impl Run {
 
     /// Waits until child `number` has written so much.
     fn wait(&self, number: u64, bytes: u64) {
-        let journal = |thread| self.shm.path().join(format!("{}.journal", number * THREADS + thread));
+        let journal = |thread| self.site.folder().join(format!("{}.journal", number * THREADS + thread));
         let length = |thread| std::fs::metadata(journal(thread)).map_or(0, |journal| journal.len());
         let since = Instant::now();
         while (0..THREADS).map(length).sum::<u64>() < bytes {
@@ -181,7 +182,7 @@ impl Run {
     fn history(&self) -> History {
         let mut history = History::default();
         for number in THREADS..(self.started + 1) * THREADS {
-            let path = self.shm.path().join(format!("{number}.journal"));
+            let path = self.site.folder().join(format!("{number}.journal"));
             // A child that was killed at once has none.
             let Ok(journal) = File::open(path) else { continue };
             history.merge(History::read(BufReader::new(journal)).expect("a journal"));
@@ -191,7 +192,7 @@ impl Run {
 
     /// Looks at all that is left, and checks everything.
     fn judge(&self, tree: &Sherman) -> usize {
-        let seat = self.shm.pool().client();
+        let seat = self.site.pool().client();
         let client = Client::new(Yielding::new(seat.fabric(), self.seed));
         let mut last = Player { tree, client, number: 0, journal: Recorder::new(0, Vec::new()) };
         for key in keys() {
@@ -221,37 +222,46 @@ fn meetings(history: &History) -> usize {
     operations.windows(2).filter(|pair| pair[0].0 == pair[1].0 && pair[1].1 < pair[0].2).count()
 }
 
-#[test]
-fn processes_on_hot_keys_agree() {
+fn processes_agree<S: Site>(test: &'static str, variants: &[(Variant, &str)]) {
     if let Ok(spec) = std::env::var(CHILD) {
-        return child(&spec);
+        return child::<S>(&spec);
     }
-    for (seed, (variant, name)) in (0..).zip(Variant::ALL) {
-        let (mut run, tree) = Run::new("processes_on_hot_keys_agree", variant, seed);
-        let start = run.shm.pool().client().fabric().now() + 60_000_000;
+    for (seed, &(variant, name)) in (0..).zip(variants) {
+        let (mut run, tree) = Run::<S>::new(test, variant, seed);
+        let start = run.site.pool().client().fabric().now() + 60_000_000;
         let children: Vec<_> = (0..CHILDREN).map(|_| run.start(start, End::Natural)).collect();
         for mut child in children {
             assert!(child.wait().expect("it ends").success(), "{name}: a child failed");
         }
         let operations = run.judge(&tree);
         assert!(operations > (CHILDREN * THREADS) as usize * STEPS * 8 / 10, "{name}: {operations}");
-        let walk = block_on(tree.walk(&run.shm.pool().client())).expect("a walk");
+        let walk = block_on(tree.walk(&run.site.pool().client())).expect("a walk");
         assert_eq!((walk.problems, walk.entries, walk.half_linked), (vec![], 0, 0), "{name}");
     }
+}
+
+#[test]
+fn processes_on_hot_keys_agree() {
+    processes_agree::<Shm>("processes_on_hot_keys_agree", &Variant::ALL);
+}
+
+#[test]
+fn processes_on_hot_keys_agree_over_tcp() {
+    // The others differ where no fabric does.
+    let some: Vec<_> = Variant::ALL.into_iter().rev().step_by(3).collect();
+    processes_agree::<Tcp>("processes_on_hot_keys_agree_over_tcp", &some);
 }
 
 const KILLS: u64 = 12;
 /// Bytes that a child has written before it is killed: some 1000 operations.
 const JOURNAL_BYTES: u64 = 120_000;
 
-#[test]
-fn processes_that_are_killed_leave_a_history_that_can_be() {
+fn killed_processes<S: Site>(test: &'static str) {
     if let Ok(spec) = std::env::var(CHILD) {
-        return child(&spec);
+        return child::<S>(&spec);
     }
     for variant in [Variant::Sherman, Variant::FgPlus] {
-        let test = "processes_that_are_killed_leave_a_history_that_can_be";
-        let (mut run, tree) = Run::new(test, variant, 7);
+        let (mut run, tree) = Run::<S>::new(test, variant, 7);
         let mut children: Vec<_> = (0..CHILDREN - 1).map(|_| run.start(0, End::Killed)).collect();
         for kill in 0..KILLS {
             // The oldest child's number, and what it must have written: kills come anywhere, not at once.
@@ -263,6 +273,16 @@ fn processes_that_are_killed_leave_a_history_that_can_be() {
         let operations = run.judge(&tree);
         assert!(operations > 1_000, "the children did work: {operations}");
     }
+}
+
+#[test]
+fn processes_that_are_killed_leave_a_history_that_can_be() {
+    killed_processes::<Shm>("processes_that_are_killed_leave_a_history_that_can_be");
+}
+
+#[test]
+fn processes_that_are_killed_leave_a_history_that_can_be_over_tcp() {
+    killed_processes::<Tcp>("processes_that_are_killed_leave_a_history_that_can_be_over_tcp");
 }
 
 fn end(mut child: Child) {

@@ -2,11 +2,15 @@
 //!
 //! | module | fabric |
 //! |---|---|
+//! | [`any`] | (any of them) |
 //! | [`runtime`] | (runs clients on threads) |
 //! | [`shm`] | shared memory between the processes of one machine |
+//! | [`tcp`] | memory nodes as daemons, over TCP |
 //!
 //! Unsafe code lives only in files named `sys.rs`: one unsafe operation to a block, each with its proof.
 #![deny(unsafe_code)]
 
+pub mod any;
 pub mod runtime;
 pub mod shm;
+pub mod tcp;

@@ -1,8 +1,10 @@
 //! Running clients' futures on the threads of real machines.
 //!
-//! Fabrics in this room complete most posts at once; what waits is a lock's queue, a pause before a retry, an
-//! empty message queue. So a future is polled on the spot, and only what stays pending costs a waker.
+//! Shared memory completes posts at once; what waits is a lock's queue, a pause before a retry, an empty message
+//! queue. So a future is polled on the spot, and only what stays pending costs a waker. A post over TCP is waited for
+//! by looking again and again, giving way in between, and after milliseconds with naps.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -34,6 +36,21 @@ impl Wake for Bell {
             self.thread.unpark();
         }
     }
+}
+
+thread_local! {
+    /// Answers that futures of this thread have got from memory nodes.
+    static ANSWERS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Notes that a future of this thread got what it waited for: the thread's next wait is a new one.
+pub(crate) fn note_answer() {
+    // At the thread's end nobody waits.
+    let _ = ANSWERS.try_with(|answers| answers.set(answers.get().wrapping_add(1)));
+}
+
+fn answers() -> u32 {
+    ANSWERS.try_with(Cell::get).unwrap_or_default()
 }
 
 /// How long a thread has been waiting.
@@ -70,13 +87,16 @@ fn wait_for<T>(mut future: Pin<&mut impl Future<Output = T>>) -> T {
     let bell = Arc::new(Bell { thread: thread::current(), rung: AtomicBool::new(true) });
     let waker = Waker::from(Arc::clone(&bell));
     let mut context = Context::from_waker(&waker);
-    let mut idle = Idle::default();
+    let (mut idle, mut answered) = (Idle::default(), answers());
     loop {
         while !bell.rung.swap(false, Ordering::Acquire) {
             thread::park();
         }
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             return output;
+        }
+        if answers() != answered {
+            (idle, answered) = (Idle::default(), answers());
         }
         idle.wait();
     }
@@ -120,7 +140,6 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::Cell;
     use std::future::poll_fn;
     use std::sync::Mutex;
 

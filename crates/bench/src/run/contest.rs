@@ -38,7 +38,7 @@ impl Contestant {
             Job::Node(NodeJob {
                 index: spec.index,
                 fabric: spec.fabric,
-                pool: ground.name.to_string(),
+                pool: ground.place.to_string(),
                 name: ground.index.clone(),
                 cache_bytes: spec.cache_bytes,
                 clients: ClientsJob { clients, ..job.clone() },

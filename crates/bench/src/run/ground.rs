@@ -1,6 +1,8 @@
 //! The ground of a run: a pool with an index in it, made, filled and removed by the parent.
 
+use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::net::Ipv4Addr;
 #[cfg(feature = "peers")]
 use std::path::{Path, PathBuf};
 
@@ -9,12 +11,14 @@ use farwood_fabric::superblock::{DEVICE_BYTES_DEFAULT, HOST_BYTES_MIN};
 use farwood_fabric::{Client, Fabric};
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Config, Options, Sherman, drop_index};
+use farwood_transport::any::AnyPool;
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, Pages, PoolName, PoolSpec, SegmentDir, ShmError, ShmPool, create};
+use farwood_transport::tcp::{MemoryNode, NodeSpec, PoolAddress, TcpError, TcpPool, Token};
 
 use super::crew::{Janitor, WorkerCommand};
 use super::protocol::Litter;
-use super::spec::FILL;
+use super::spec::{FILL, FabricKind};
 use crate::keys::Keys;
 use crate::values::fill_value;
 use crate::{Error, Result};
@@ -37,36 +41,84 @@ pub(crate) enum Site {
         memory_nodes: u16,
         /// The host memory of each, in bytes.
         host_bytes: u64,
+        /// Over what.
+        fabric: FabricKind,
     },
-    /// It is there, under this name.
-    Existing(PoolName),
+    /// It is there.
+    Existing(Place),
+}
+
+/// Where a pool is, as processes of a run tell each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In shared memory, under a name.
+    Shm(PoolName),
+    /// Where its memory nodes listen.
+    Tcp(PoolAddress),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shm(name) => write!(f, "shm://{name}"),
+            Self::Tcp(address) => write!(f, "tcp://{address}"),
+        }
+    }
+}
+
+impl Place {
+    /// Attaches this process to the pool.
+    pub(crate) fn open(&self) -> Result<AnyPool> {
+        Ok(match self {
+            Self::Shm(name) => AnyPool::Shm(ShmPool::open(&SegmentDir::from_env(), name)?),
+            Self::Tcp(address) => AnyPool::Tcp(TcpPool::open(address, token()?)?),
+        })
+    }
+}
+
+/// What memory nodes over TCP may ask for.
+fn token() -> Result<Option<Token>> {
+    let file = std::env::var_os("FARWOOD_TOKEN_FILE").filter(|file| !file.is_empty());
+    Ok(file.map(|file| Token::from_file(file.as_ref())).transpose()?)
 }
 
 /// An attached pool, which goes when the ground is dropped if it was made for the run.
 pub(crate) struct Ground {
-    pub(crate) pool: ShmPool,
-    pub(crate) name: PoolName,
+    pub(crate) pool: AnyPool,
+    pub(crate) place: Place,
     /// The name of the run's index.
     pub(crate) index: String,
-    dir: SegmentDir,
     is_own: bool,
     janitor: Option<Janitor>,
+    /// Those of a pool of its own over TCP. They end with this process, however it ends.
+    nodes: Vec<MemoryNode>,
 }
 
 impl Ground {
     /// Makes or finds the pool.
     pub(crate) fn prepare(site: &Site, worker: &WorkerCommand) -> Result<Ground> {
-        let (dir, index) = (SegmentDir::from_env(), unique("bench"));
-        let (name, is_own) = match site {
-            Site::Own { .. } => (index.parse()?, true),
-            Site::Existing(name) => (name.clone(), false),
+        let index = unique("bench");
+        let mut nodes = Vec::new();
+        let (place, is_own) = match site {
+            Site::Own { memory_nodes, host_bytes, fabric: FabricKind::Tcp } => {
+                for _ in 0..*memory_nodes {
+                    nodes.push(MemoryNode::start(&NodeSpec::new(
+                        (Ipv4Addr::LOCALHOST, 0).into(),
+                        *host_bytes,
+                    ))?);
+                }
+                let at: Vec<_> = nodes.iter().map(|node| node.address().to_string()).collect();
+                (Place::Tcp(at.join(",").parse()?), true)
+            }
+            Site::Own { .. } => (Place::Shm(index.parse()?), true),
+            Site::Existing(place) => (place.clone(), false),
         };
         let litter = Litter {
-            pool: Some(name.to_string()),
+            pool: nodes.is_empty().then(|| place.to_string()),
             index: (!is_own).then(|| index.clone()),
             folders: Vec::new(),
         };
-        if let Site::Own { memory_nodes, host_bytes } = site {
+        if let (Site::Own { memory_nodes, host_bytes, .. }, Place::Shm(name)) = (site, &place) {
             let spec = PoolSpec {
                 name: name.clone(),
                 nodes: *memory_nodes,
@@ -74,11 +126,11 @@ impl Ground {
                 device_bytes: DEVICE_BYTES_DEFAULT,
                 backing: Backing::Growable,
             };
-            create(&dir, &spec)?;
+            create(&SegmentDir::from_env(), &spec)?;
         }
         let janitor = Some(Janitor::start(worker, litter)?);
-        let pool = ShmPool::open(&dir, &name)?;
-        Ok(Ground { pool, name, index, dir, is_own, janitor })
+        let pool = place.open()?;
+        Ok(Ground { pool, place, index, is_own, janitor, nodes })
     }
 
     /// Creates the run's index.
@@ -89,18 +141,29 @@ impl Ground {
 
     /// Bytes of the pool that have pages, and which pages.
     pub(crate) fn memory(&self) -> Result<(u64, Option<Pages>)> {
-        let memory = self.pool.memory()?;
-        Ok((memory.iter().map(|(_, bytes)| bytes).sum(), memory.first().map(|(pages, _)| *pages)))
+        Ok(match &self.pool {
+            AnyPool::Shm(pool) => {
+                let memory = pool.memory()?;
+                (memory.iter().map(|(_, bytes)| bytes).sum(), memory.first().map(|(pages, _)| *pages))
+            }
+            AnyPool::Tcp(pool) => (pool.memory()?.iter().map(|(bytes, _)| bytes).sum(), None),
+        })
     }
 }
 
 impl Drop for Ground {
     fn drop(&mut self) {
         // What fails here is tried again by the janitor.
-        if self.is_own {
-            let _ = self.dir.remove(&self.name);
-        } else {
-            let _ = block_on(drop_index(&self.pool.client(), &self.index));
+        match &self.place {
+            Place::Shm(name) if self.is_own => drop(SegmentDir::from_env().remove(name)),
+            // Its memory nodes go when it has left.
+            Place::Tcp(_) if self.is_own => {
+                if let AnyPool::Tcp(pool) = &self.pool {
+                    pool.leave();
+                }
+                self.nodes.clear();
+            }
+            _ => drop(block_on(drop_index(&self.pool.client(), &self.index))),
         }
         self.janitor = None;
     }
@@ -143,19 +206,18 @@ impl Drop for Folder {
 impl Litter {
     /// Removes everything that is still there. Nobody is left to be told what fails.
     pub(super) fn remove(&self) {
-        let dir = SegmentDir::from_env();
-        let pool: Option<PoolName> = self.pool.as_ref().and_then(|name| name.parse().ok());
-        if let Some(name) = pool {
-            match &self.index {
-                Some(index) => {
-                    if let Ok(pool) = ShmPool::open(&dir, &name) {
-                        let _ = block_on(drop_index(&pool.client(), index));
-                    }
-                }
-                None => {
-                    let _: std::result::Result<usize, ShmError> = dir.remove(&name);
+        let place = self.pool.as_deref().and_then(|url| pool_of(url).ok());
+        match (place, &self.index) {
+            (Some(place), Some(index)) => {
+                if let Ok(pool) = place.open() {
+                    let _ = block_on(drop_index(&pool.client(), index));
                 }
             }
+            (Some(Place::Shm(name)), None) => {
+                let _: std::result::Result<usize, ShmError> = SegmentDir::from_env().remove(&name);
+            }
+            // Memory nodes end by themselves.
+            (Some(Place::Tcp(_)) | None, _) => {}
         }
         for folder in &self.folders {
             let _ = std::fs::remove_dir_all(folder);
@@ -237,15 +299,39 @@ pub(crate) async fn bulk_load<F: Fabric>(
     Err(Error::WrongAnswer(format!("{loaded} of {count} keys were loaded")))
 }
 
-/// The name of the pool that a URL means.
-pub(crate) fn pool_of(url: &str) -> Result<PoolName> {
+/// Where the pool is that a URL means.
+pub(crate) fn pool_of(url: &str) -> Result<Place> {
+    let url = url.trim_end_matches('/');
+    if let Some(address) = url.strip_prefix("tcp://") {
+        let refuse = |error: TcpError| {
+            Error::parameter("--pool", error.to_string(), "give shm://NAME or tcp://HOST:PORT")
+        };
+        return Ok(Place::Tcp(address.parse().map_err(refuse)?));
+    }
     let Some(name) = url.strip_prefix("shm://") else {
-        let problem = format!("{url} is no pool of shared memory");
+        let problem = format!("{url} is no pool of shared memory or over TCP");
         return Err(Error::parameter(
             "--pool",
             problem,
-            "give shm://NAME, or leave it out for a pool of its own",
+            "give shm://NAME or tcp://HOST:PORT, or leave it out for a pool of its own",
         ));
     };
-    Ok(name.trim_end_matches('/').parse()?)
+    Ok(Place::Shm(name.parse()?))
+}
+
+/// Where the pool is that a URL means, which must be of that fabric: a record names it.
+pub(crate) fn pool_of_fabric(url: &str, fabric: FabricKind) -> Result<Place> {
+    let place = pool_of(url)?;
+    let (is, flag) = match place {
+        Place::Shm(_) => (FabricKind::Shm, "--fabric shm"),
+        Place::Tcp(_) => (FabricKind::Tcp, "--fabric tcp"),
+    };
+    if is == fabric {
+        return Ok(place);
+    }
+    Err(Error::parameter(
+        "--pool",
+        format!("{url} is not of --fabric {}", fabric.name()),
+        format!("say {flag}"),
+    ))
 }

@@ -43,7 +43,7 @@ use crate::machine::{Machine, commit};
 use crate::record::Record;
 use crate::workload::{Workload, WorkloadSpec};
 use contest::{Contestant, clients_job};
-use ground::{Ground, Site, bulk_load, host_bytes, pool_of};
+use ground::{Ground, Site, bulk_load, host_bytes, pool_of_fabric};
 use protocol::{ClientsJob, Round};
 
 /// What a run is doing.
@@ -132,8 +132,9 @@ fn prepare(
 ) -> Result<(Ground, Sherman)> {
     let sizes = spec.sizes(keys);
     let site = match &spec.pool {
-        Some(url) => Site::Existing(pool_of(url)?),
+        Some(url) => Site::Existing(pool_of_fabric(url, spec.fabric)?),
         None => Site::Own {
+            fabric: spec.fabric,
             memory_nodes: spec.memory_nodes,
             host_bytes: host_bytes(sizes, spec.entries_max(workload), spec.memory_nodes, spec.compute_nodes),
         },

@@ -5,9 +5,10 @@ use std::io::Write;
 use std::sync::Arc;
 
 use farwood_index::sherman::Sherman;
+use farwood_transport::any::AnyPool;
 use farwood_transport::runtime::block_on;
-use farwood_transport::shm::{SegmentDir, ShmPool};
 
+use super::ground::pool_of;
 use super::protocol::{ClientsJob, NodeJob};
 use super::seat::{Buffers, Seat, Until, next_turn, subject_of};
 use super::spec::{Amount, FabricKind, IndexKind};
@@ -25,21 +26,25 @@ const REHEARSAL: u64 = 0x7761_726D_5F75_7021;
 
 /// A compute node's life.
 pub(super) fn serve<W: Write>(job: &NodeJob, parent: &mut Parent<W>) -> Result<()> {
-    match job.fabric {
-        FabricKind::Sim => {
-            let problem = "the laboratory has no processes";
-            Err(Error::parameter("worker", problem, "run `farwood bench --fabric sim`"))
-        }
-        FabricKind::Shm => {
-            let node = ShmPool::open(&SegmentDir::from_env(), &job.pool.parse()?)?;
-            match job.index {
-                IndexKind::Sherman => {
-                    let client = node.client();
-                    let index = block_on(Sherman::open(&client, &job.name, job.cache_bytes))?;
-                    serve_index(&node, &index, &job.clients, parent)?;
-                    Ok(block_on(index.leave(&client))?)
-                }
-            }
+    if job.fabric == FabricKind::Sim {
+        let problem = "the laboratory has no processes";
+        return Err(Error::parameter("worker", problem, "run `farwood bench --fabric sim`"));
+    }
+    // The fabric itself is measured, not the enum.
+    match pool_of(&job.pool)?.open()? {
+        AnyPool::Shm(node) => serve_on(&node, job, parent),
+        AnyPool::Tcp(node) => serve_on(&node, job, parent),
+    }
+}
+
+/// The same on a fabric that is known.
+fn serve_on<N: ComputeNode, W: Write>(node: &N, job: &NodeJob, parent: &mut Parent<W>) -> Result<()> {
+    match job.index {
+        IndexKind::Sherman => {
+            let client = node.client();
+            let index = block_on(Sherman::open(&client, &job.name, job.cache_bytes))?;
+            serve_index(node, &index, &job.clients, parent)?;
+            Ok(block_on(index.leave(&client))?)
         }
     }
 }

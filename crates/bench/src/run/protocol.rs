@@ -52,7 +52,7 @@ pub(crate) struct ClientsJob {
 pub(crate) struct NodeJob {
     pub(crate) index: IndexKind,
     pub(crate) fabric: FabricKind,
-    /// The pool and the index by name.
+    /// The pool by its URL, and the index by name.
     pub(crate) pool: String,
     pub(crate) name: String,
     pub(crate) cache_bytes: usize,
@@ -73,7 +73,7 @@ pub(crate) struct PeerJob {
 /// What a run makes outside of its processes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Litter {
-    /// A pool of shared memory by name.
+    /// A pool by its URL.
     pub(crate) pool: Option<String>,
     /// An index: only it is dropped, and the pool stays.
     pub(crate) index: Option<String>,

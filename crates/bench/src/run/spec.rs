@@ -40,6 +40,8 @@ pub enum IndexKind {
 pub enum FabricKind {
     /// Shared memory between processes of this machine.
     Shm,
+    /// TCP to memory nodes in the process that runs the benchmark, or where a pool's URL says.
+    Tcp,
     /// The laboratory: a simulated network in virtual time.
     Sim,
 }
@@ -58,6 +60,7 @@ impl FabricKind {
     pub fn name(self) -> &'static str {
         match self {
             FabricKind::Shm => "shm",
+            FabricKind::Tcp => "tcp",
             FabricKind::Sim => "sim",
         }
     }
@@ -94,11 +97,12 @@ impl FromStr for FabricKind {
     fn from_str(name: &str) -> Result<FabricKind> {
         let problem = match name {
             "shm" => return Ok(FabricKind::Shm),
+            "tcp" => return Ok(FabricKind::Tcp),
             "sim" => return Ok(FabricKind::Sim),
-            "tcp" | "rdma" => format!("{name} is not built yet"),
+            "rdma" => format!("{name} is not built yet"),
             _ => format!("no such fabric: {name}"),
         };
-        Err(Error::parameter("--fabric", problem, "give shm or sim"))
+        Err(Error::parameter("--fabric", problem, "give shm, tcp or sim"))
     }
 }
 
@@ -244,7 +248,9 @@ impl RunSpec {
     pub fn threads(&self) -> usize {
         let clients = self.clients().div_ceil(self.compute_nodes as u64) as usize;
         let processors = match self.fabric {
-            FabricKind::Shm => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            FabricKind::Shm | FabricKind::Tcp => {
+                std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+            }
             FabricKind::Sim => clients,
         };
         self.threads.unwrap_or(processors).clamp(1, clients)
@@ -269,7 +275,7 @@ impl RunSpec {
     /// Seconds of warm-up.
     pub(super) fn warm_up_seconds(&self) -> f64 {
         self.warm_up_seconds.unwrap_or(match self.fabric {
-            FabricKind::Shm => 1.0,
+            FabricKind::Shm | FabricKind::Tcp => 1.0,
             FabricKind::Sim => SIM_WARM_UP_SECONDS,
         })
     }

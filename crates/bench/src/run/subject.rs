@@ -8,6 +8,7 @@ use farwood_fabric::{Client, Fabric};
 use farwood_index::IndexError;
 use farwood_index::sherman::{Direction, Entries, Range, Sherman};
 use farwood_transport::shm::{ShmFabric, ShmPool};
+use farwood_transport::tcp::{TcpFabric, TcpPool};
 
 /// An index, as one compute node has it open. Round trips are the index's own; this only names its operations.
 pub(crate) trait Subject<F: Fabric>: Sync {
@@ -137,5 +138,13 @@ impl ComputeNode for ShmPool {
 
     fn client(&self) -> Client<ShmFabric> {
         ShmPool::client(self)
+    }
+}
+
+impl ComputeNode for TcpPool {
+    type Fabric = TcpFabric;
+
+    fn client(&self) -> Client<TcpFabric> {
+        TcpPool::client(self)
     }
 }

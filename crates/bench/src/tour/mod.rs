@@ -20,6 +20,7 @@ use crate::keys::{FileKeys, Keys};
 use crate::machine::{Machine, commit};
 use crate::measure::Measurement;
 use crate::record::Record;
+use crate::run::FabricKind;
 use crate::run::crew::Crew;
 use crate::run::ground::{Ground, Site, bulk_load, host_bytes};
 use crate::run::protocol::{Job, Order, Report, Round};
@@ -50,6 +51,8 @@ pub fn words() -> Keys {
 /// What a tour is.
 #[derive(Clone, Debug)]
 pub struct TourSpec {
+    /// Over what: shared memory, or TCP.
+    pub fabric: FabricKind,
     /// Memory nodes.
     pub memory_nodes: u16,
     /// Compute nodes: processes.
@@ -64,7 +67,14 @@ pub struct TourSpec {
 
 impl Default for TourSpec {
     fn default() -> TourSpec {
-        TourSpec { memory_nodes: 2, processes: 4, clients_per_process: 2, seconds: 12.0, seed: 1 }
+        TourSpec {
+            fabric: FabricKind::Shm,
+            memory_nodes: 2,
+            processes: 4,
+            clients_per_process: 2,
+            seconds: 12.0,
+            seed: 1,
+        }
     }
 }
 
@@ -159,6 +169,10 @@ impl TourSpec {
         if !(2..=64).contains(&self.processes) {
             return refuse("--processes", format!("{} processes", self.processes), "give 2 to 64");
         }
+        if self.fabric == FabricKind::Sim {
+            let problem = "the tour is of real processes".to_owned();
+            return refuse("--fabric", problem, "give shm or tcp");
+        }
         if !(1..=64).contains(&self.memory_nodes) {
             return refuse("--memory-nodes", format!("{} memory nodes", self.memory_nodes), "give 1 to 64");
         }
@@ -179,7 +193,7 @@ impl TourSpec {
     fn jobs(&self, ground: &Ground, loaded: u64) -> Vec<Job> {
         let job = |process| {
             Job::Tour(TourJob {
-                pool: ground.name.to_string(),
+                pool: ground.place.to_string(),
                 index: ground.index.clone(),
                 seed: self.seed,
                 process,
@@ -203,7 +217,10 @@ pub fn tour(spec: &TourSpec, worker: &WorkerCommand, progress: &mut dyn FnMut(Le
     let loaded = keys.ranks() * LOADED_PERCENT / 100;
     let sizes = Sizes { key_bytes: WORD_BYTES, value_bytes: VALUE_BYTES, node_bytes: NODE_BYTES_DEFAULT };
     let host_bytes = host_bytes(sizes, keys.ranks(), spec.memory_nodes, spec.processes);
-    let ground = Ground::prepare(&Site::Own { memory_nodes: spec.memory_nodes, host_bytes }, worker)?;
+    let ground = Ground::prepare(
+        &Site::Own { memory_nodes: spec.memory_nodes, host_bytes, fabric: spec.fabric },
+        worker,
+    )?;
     let index = ground.create_index(sizes, Options::default(), CACHE_BYTES)?;
     let mut loading = |done, all| progress(Leg::Loading { done, all });
     block_on(bulk_load(&ground.pool.client(), &index, (&keys, loaded), VALUE_BYTES, &mut loading))?;
@@ -295,7 +312,7 @@ fn record(spec: &TourSpec, ground: &Ground, index: &Sherman, loaded: u64, round:
         variant: Some("sherman".to_owned()),
         options: options.map(|(name, value)| (name.to_owned(), value.into())).collect(),
         consistency: Some(index.layout().consistency.name().to_owned()),
-        fabric: "shm".to_owned(),
+        fabric: spec.fabric.name().to_owned(),
         workload: "demo".to_owned(),
         distribution: "zipf".to_owned(),
         theta: THETA_DEFAULT,

@@ -6,8 +6,8 @@ use std::io::Write;
 use farwood_fabric::{Client, Fabric};
 use farwood_index::IndexError;
 use farwood_index::sherman::{Direction, Range, Sherman};
+use farwood_transport::any::{AnyFabric, AnyPool};
 use farwood_transport::runtime::block_on;
-use farwood_transport::shm::{SegmentDir, ShmPool};
 
 use super::model::Model;
 use super::{CACHE_BYTES, Findings, TourJob, TourReport, VALUE_BYTES, WORD_BYTES, words};
@@ -17,6 +17,7 @@ use crate::keys::{FileKeys, Keys};
 use crate::measure::{CostTotals, Measurement, OperationKind};
 use crate::random::Generator;
 use crate::run::Amount;
+use crate::run::ground::pool_of;
 use crate::run::node::until;
 use crate::run::protocol::{Order, Report, Round};
 use crate::run::seat::next_turn;
@@ -32,7 +33,7 @@ const SCAN_MAX: u64 = 100;
 /// A process's life.
 pub(crate) fn serve<W: Write>(job: &TourJob, parent: &mut Parent<W>) -> Result<()> {
     let Keys::File(keys) = words() else { unreachable!("words are keys of a file") };
-    let pool = ShmPool::open(&SegmentDir::from_env(), &job.pool.parse()?)?;
+    let pool = pool_of(&job.pool)?.open()?;
     let index = block_on(Sherman::open(&pool.client(), &job.index, CACHE_BYTES))?;
     parent.report(&Report::Ready)?;
     if let Order::Go(amount) = parent.order()? {
@@ -47,7 +48,7 @@ pub(crate) fn serve<W: Write>(job: &TourJob, parent: &mut Parent<W>) -> Result<(
 /// All clients of the process, in turn.
 fn visit(
     job: &TourJob,
-    pool: &ShmPool,
+    pool: &AnyPool,
     index: &Sherman,
     keys: &FileKeys,
     amount: Amount,
@@ -72,7 +73,7 @@ fn visit(
     let works = works.collect::<Result<Vec<_>>>()?;
     let models = take_turns(works, &progress).into_iter().collect::<Result<Vec<_>>>()?;
     let seconds = clock.now() as f64 / 1e9;
-    let bytes = Some(Subject::<farwood_transport::shm::ShmFabric>::cache_bytes(index));
+    let bytes = Some(Subject::<AnyFabric>::cache_bytes(index));
     let round = Round { measurement: measurement.into_inner(), seconds, bytes };
     Ok(TourReport { round, findings: findings.into_inner(), models })
 }

@@ -18,6 +18,7 @@ Examples:
   farwood bench --workload range-only --range-size 1000 --distribution uniform
   farwood bench --workload ycsb-c --key-file words.txt --operations 1000000
   farwood bench --workload ycsb-a --peer lmdb --peer btreemap    (needs the feature `peers`)
+  farwood bench --fabric tcp --workload ycsb-c --clients 16
   farwood bench --fabric sim --nic cx5-100g --memory-nodes 8 --compute-nodes 8 --colocate --clients 176 \
     --workload write-intensive --keys 10M --zipf-ranks 1e9 --cache-bytes 500MiB
 
@@ -40,7 +41,7 @@ pub(crate) struct Args {
     /// reproduction only
     #[arg(long, value_name = "BITS", value_enum, default_value_t = LockBits::Word)]
     lock_width: LockBits,
-    /// The fabric: shm, or sim for the laboratory, where all times are virtual
+    /// The fabric: shm; tcp, to memory nodes in this process; or sim for the laboratory, where all times are virtual
     #[arg(long, default_value = "shm")]
     fabric: String,
     /// The laboratory's card: cx5-100g, cx6-100g, cx6-200g, tcp-1g, tcp-40g, ideal, or the path of a card file
@@ -107,7 +108,7 @@ pub(crate) struct Args {
     /// Seed of all operations
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Measure in this pool, shm://NAME, in an index of the run's own
+    /// Measure in this pool, shm://NAME or tcp://HOST:PORT, in an index of the run's own
     #[arg(long, value_name = "URL")]
     pool: Option<String>,
     /// Measure this as well, in alternation: lmdb, btreemap, congee or skiplist; repeatable
@@ -199,6 +200,8 @@ pub(super) fn failure(error: farwood_bench::Error) -> Failure {
         }
         Error::Worker { .. } | Error::Processes { .. } => return Failure::Other { text, exit_code: 10 },
         Error::Pool(source) => farwood::Error::Pool { operation: "bench", source },
+        Error::Tcp(source) => farwood::Error::Tcp { operation: "bench", source },
+        Error::Fabric(source) => farwood::Error::Fabric { operation: "bench", pool: String::new(), source },
         Error::Index(source) => farwood::Error::Index { operation: "bench", url: String::new(), source },
         error => return Failure::Bench(error),
     };

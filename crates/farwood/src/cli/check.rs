@@ -12,7 +12,7 @@ use serde_json::json;
     after_help = "Examples:\n  farwood check shm://demo/words\n  farwood check shm://demo/words --json"
 )]
 pub(crate) struct Args {
-    /// shm://POOL/INDEX
+    /// The URL of an index: shm://POOL/INDEX or tcp://HOST:PORT/INDEX
     url: Url,
 }
 

@@ -10,12 +10,14 @@ Examples:
   farwood create shm://demo --memory 1GiB --nodes 2
   farwood create shm://demo/numbers
   farwood create shm://demo/words --keys text --key-bytes 64
-  farwood create shm://scratch/t --memory 64MiB        the pool too, if it is not there";
+  farwood create shm://scratch/t --memory 64MiB        the pool too, if it is not there
+  farwood create tcp://127.0.0.1:7470/numbers          where `farwood serve` runs";
 
 /// Create a pool, or an index in a pool
 ///
 /// `shm://NAME` creates a pool of memory nodes; `shm://NAME/INDEX` creates an index in it, and the pool as well if it
-/// is not there and --memory says how large it shall be.
+/// is not there and --memory says how large it shall be. Pools over TCP are there while their memory nodes are:
+/// `farwood serve`.
 ///
 /// How much memory: each memory node gives 8 MiB to the superblock; each index takes 8 MiB per process that inserts
 /// into it at the same time, and then what its entries need, about 32 B each for keys and values of 8 bytes at 80 %
@@ -23,7 +25,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// shm://POOL or shm://POOL/INDEX
+    /// shm://POOL, shm://POOL/INDEX or tcp://HOST:PORT/INDEX
     url: Url,
 
     /// Memory of each memory node, a multiple of 8 MiB [default: 1GiB]

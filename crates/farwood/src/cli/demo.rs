@@ -3,7 +3,7 @@
 use super::bench::{Progress, failure};
 use super::{Context, Failure, Format, Outcome, size};
 use farwood_bench::chart;
-use farwood_bench::run::WorkerCommand;
+use farwood_bench::run::{FabricKind, WorkerCommand};
 use farwood_bench::table::table;
 use farwood_bench::tour::{Leg, Outcome as Toured, TourSpec, tour};
 use serde_json::json;
@@ -14,6 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   farwood demo
   farwood demo --quick --out /tmp/demo
+  farwood demo --fabric tcp
   farwood demo --processes 8 --memory-nodes 4 --seconds 30 --json
 
 Exit code 1: there were wrong answers.";
@@ -22,6 +23,9 @@ Exit code 1: there were wrong answers.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
+    /// Over what: shm or tcp, whose memory nodes are then in this process
+    #[arg(long, default_value = "shm")]
+    fabric: String,
     /// Processes that work on one index at once
     #[arg(long, default_value_t = 4, value_name = "COUNT")]
     processes: usize,
@@ -49,7 +53,8 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let default = TourSpec::default();
     let seconds = args.seconds.unwrap_or(if args.quick { QUICK_SECONDS } else { default.seconds });
     let &Args { processes, memory_nodes, seed, .. } = args;
-    let spec = TourSpec { processes, memory_nodes, seconds, seed, ..default };
+    let fabric = args.fabric.parse::<FabricKind>()?;
+    let spec = TourSpec { fabric, processes, memory_nodes, seconds, seed, ..default };
     let worker = WorkerCommand::this_program("worker").map_err(failure)?;
     writeln!(
         context.words,

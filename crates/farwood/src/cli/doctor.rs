@@ -2,12 +2,14 @@
 
 use super::stat::pool_json;
 use super::{Context, Failure, Format, Outcome, size};
+use farwood::Url;
 use farwood::doctor::{self, PoolReport, Report, Swept};
 use serde_json::{Value, json};
 
 const EXAMPLES: &str = "\
 Examples:
   farwood doctor
+  farwood doctor tcp://127.0.0.1:7470,127.0.0.1:7471
   farwood doctor --sweep        remove what crashed processes left
   FARWOOD_SHM_DIR=/mnt/shm farwood doctor";
 
@@ -19,14 +21,17 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
+    /// Pools to look at besides those of this machine's shared memory
+    #[arg(value_name = "URL")]
+    pools: Vec<Url>,
     /// Remove leftovers of dead processes: unfinished segments, and their slots in client tables
     #[arg(long)]
     sweep: bool,
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let swept = if args.sweep { Some(doctor::sweep()?) } else { None };
-    let report = doctor::examine()?;
+    let swept = if args.sweep { Some(doctor::sweep_with(&args.pools)?) } else { None };
+    let report = doctor::examine_with(&args.pools)?;
     match context.format {
         Format::Json => context.json(&as_json(&report, swept.as_ref()))?,
         Format::Text => as_text(&report, swept.as_ref(), context)?,
@@ -82,7 +87,10 @@ fn pool_text(pool: &PoolReport, context: &mut Context<'_>) -> Result<(), Failure
     let out = &mut context.out;
     let resident = pool.segments.iter().map(|segment| segment.resident_bytes).sum();
     let bytes = pool.segments.iter().map(|segment| segment.bytes).sum();
-    write!(out, "{}: {} of {} in use", pool.url, size::show(resident), size::show(bytes))?;
+    write!(out, "{}", pool.url)?;
+    if !pool.segments.is_empty() {
+        write!(out, ": {} of {} in use", size::show(resident), size::show(bytes))?;
+    }
     match &pool.state {
         Err(error) => writeln!(out, "; {error}")?,
         Ok(stats) => {

@@ -18,8 +18,10 @@ mod entry;
 mod failure;
 mod load;
 mod lock_width;
+mod metrics;
 mod reproduce;
 mod scan;
+mod serve;
 mod show;
 mod size;
 mod stat;
@@ -49,8 +51,10 @@ Exit codes:
    9  busy: in use, or a lock is held
   10  another error of the operating system
 
-Pools are URLs: shm://NAME, indexes shm://NAME/INDEX. Options can also be set by FARWOOD_<COMMAND>_<OPTION> in the
-environment and by `farwood.toml`, in this folder or in ~/.config/farwood.";
+Pools are URLs: shm://NAME in this machine's shared memory, tcp://HOST:PORT,HOST:PORT where `farwood serve` runs;
+indexes have /INDEX behind it. Options can also be set by FARWOOD_<COMMAND>_<OPTION> in the environment and by
+`farwood.toml`, in this folder or in ~/.config/farwood. FARWOOD_TOKEN_FILE names the file of the token that memory
+nodes ask for.";
 
 /// Tree indexes for far memory.
 #[derive(Debug, Parser)]
@@ -71,6 +75,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Args),
+    Serve(serve::Args),
     Create(create::Args),
     Drop(drop::Args),
     Put(entry::PutArgs),
@@ -220,6 +225,7 @@ fn given(matches: &ArgMatches) -> Vec<String> {
 fn dispatch(command: Command, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     match command {
         Command::Demo(args) => demo::run(&args, context),
+        Command::Serve(args) => serve::run(&args, context),
         Command::Create(args) => create::run(&args, context),
         Command::Drop(args) => drop::run(&args, context),
         Command::Put(args) => entry::put(&args, context),

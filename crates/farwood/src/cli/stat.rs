@@ -11,6 +11,7 @@ const EXAMPLES: &str = "\
 Examples:
   farwood stat shm://demo
   farwood stat shm://demo/words --json
+  farwood stat tcp://127.0.0.1:7470
   farwood stat shm://demo/words --count      its entries too, which means reading all of it";
 
 /// Show a pool's memory, clients and indexes, or an index's layout and options
@@ -19,7 +20,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// shm://POOL or shm://POOL/INDEX
+    /// The URL of a pool or an index
     url: Url,
     /// Open the index and count its entries
     #[arg(long)]
@@ -140,7 +141,8 @@ pub(super) fn pool_json(url: &str, stats: &PoolStats) -> Value {
             "memory_bytes": node.memory_bytes,
             "device_bytes": node.device_bytes,
             "resident_bytes": node.resident_bytes,
-            "pages": node.pages.to_string(),
+            "pages": node.pages.map(|pages| pages.to_string()),
+            "connections": node.connections,
             "chunks": node.chunks,
             "chunks_used": node.chunks_used,
         })
@@ -168,13 +170,14 @@ fn pool_text(url: &Url, stats: &PoolStats, context: &mut Context<'_>) -> Result<
     for (at, node) in stats.nodes.iter().enumerate() {
         writeln!(
             out,
-            "  node {at}: {} and {} of device memory; {} in use, {} of {} chunks, {}",
+            "  node {at}: {} and {} of device memory; {} in use, {} of {} chunks{}{}",
             size::show(node.memory_bytes),
             size::show(node.device_bytes),
             size::show(node.resident_bytes),
             node.chunks_used,
             node.chunks.saturating_sub(1),
-            node.pages
+            node.pages.map_or_else(String::new, |pages| format!(", {pages}")),
+            node.connections.map_or_else(String::new, |connections| format!(", {connections} connections"))
         )?;
     }
     for client in &stats.clients {

@@ -8,3 +8,4 @@ mod handbook;
 mod machine;
 mod pools;
 mod processes;
+mod serve;

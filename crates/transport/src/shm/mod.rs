@@ -33,3 +33,4 @@ pub use pool::{CAPABILITIES, PoolSpec, ShmFabric, ShmMemory, ShmPool, ShmServer,
 pub use presence::Presence;
 pub use segment::{Backing, Leftover, PoolFiles, Segment, SegmentDir, SegmentFile, SegmentSpec};
 pub use sys::{Access, Mapping};
+pub(crate) use sys::{monotonic_nanoseconds, provision};

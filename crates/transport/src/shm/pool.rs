@@ -140,7 +140,12 @@ impl ShmPool {
 
     /// A new client of this compute node, for the calling thread.
     pub fn client(&self) -> Client<ShmFabric> {
-        Client::new(ShmFabric { pool: Arc::clone(&self.0), failed: RefCell::new(None) })
+        Client::new(self.fabric())
+    }
+
+    /// What a client of this compute node posts on.
+    pub fn fabric(&self) -> ShmFabric {
+        ShmFabric { pool: Arc::clone(&self.0), failed: RefCell::new(None) }
     }
 
     /// Leaves the pool before the last handle is dropped: the identity ends, and every later post of this compute

@@ -53,7 +53,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 /// Nanoseconds on the clock that all processes of this machine share, and that never goes back.
-pub(super) fn monotonic_nanoseconds() -> u64 {
+pub(crate) fn monotonic_nanoseconds() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one `timespec` to the place it is given, which lives for the whole call.
     let failed = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
@@ -300,7 +300,7 @@ fn prefetch_words(from: *mut u64, words: usize) {
 }
 
 /// The size of an ordinary page.
-pub(super) fn page_bytes() -> u64 {
+pub(crate) fn page_bytes() -> u64 {
     // SAFETY: takes a number, returns a number.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two()).unwrap_or(4096)
@@ -309,7 +309,7 @@ pub(super) fn page_bytes() -> u64 {
 /// Gives a range of a file its pages, zeroed, so that touching it can no longer fail; contents that are there stay.
 /// Not `posix_fallocate`: on file systems without the call that one *writes* into the file, and would race with
 /// every process that has it mapped.
-pub(super) fn provision(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+pub(crate) fn provision(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
     let (offset, bytes) = (i64::try_from(offset).map_err(invalid)?, i64::try_from(bytes).map_err(invalid)?);
     loop {

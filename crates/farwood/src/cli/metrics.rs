@@ -1,0 +1,105 @@
+//! What a memory node tells those who watch it: `/metrics` in Prometheus' text format, and `/healthz`.
+//!
+//! One request at a time, each within a second, and nothing of it is taken but its first line.
+
+use farwood::NodeCounts;
+use std::fmt::Write as _;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// Who takes longer is hung up on.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Bytes of a request that are looked at.
+const REQUEST_BYTES_MAX: usize = 4096;
+
+/// Where a memory node can be watched.
+pub(super) struct Watch(TcpListener);
+
+impl Watch {
+    pub(super) fn listen(at: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(at)?;
+        listener.set_nonblocking(true)?;
+        Ok(Self(listener))
+    }
+
+    pub(super) fn address(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+
+    /// Answers who has come meanwhile.
+    pub(super) fn answer(&self, counts: impl Fn() -> NodeCounts) {
+        while let Ok((stream, _)) = self.0.accept() {
+            // Who hangs up or says nothing gets nothing.
+            let _ = answer(stream, &counts);
+        }
+    }
+}
+
+fn answer(mut stream: TcpStream, counts: impl Fn() -> NodeCounts) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut request = [0; REQUEST_BYTES_MAX];
+    let bytes = stream.read(&mut request)?;
+    let (status, kind, body) = reply(&request[..bytes], counts);
+    let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n", body.len());
+    stream.write_all(format!("{head}Connection: close\r\n\r\n{body}").as_bytes())
+}
+
+/// Status, kind and body of the answer to a request.
+fn reply(request: &[u8], counts: impl Fn() -> NodeCounts) -> (&'static str, &'static str, String) {
+    const TEXT: &str = "text/plain; charset=utf-8";
+    let line = request.split(|byte| *byte == b'\r' || *byte == b'\n').next().unwrap_or_default();
+    let mut words = line.split(|byte| *byte == b' ');
+    match (words.next(), words.next()) {
+        (Some(b"GET"), Some(b"/metrics")) => ("200 OK", "text/plain; version=0.0.4", text(&counts())),
+        (Some(b"GET"), Some(b"/healthz")) => ("200 OK", TEXT, "ok\n".to_owned()),
+        (Some(b"GET"), Some(_)) => ("404 Not Found", TEXT, "there are /metrics and /healthz\n".to_owned()),
+        _ => ("400 Bad Request", TEXT, "GET /metrics\n".to_owned()),
+    }
+}
+
+/// The counts in Prometheus' text format.
+fn text(counts: &NodeCounts) -> String {
+    let rows = [
+        ("requests_total", "counter", "Frames of verbs that were executed.", counts.requests),
+        ("verbs_total", "counter", "Verbs that were executed.", counts.verbs),
+        ("received_bytes_total", "counter", "Bytes of requests.", counts.bytes_in),
+        ("sent_bytes_total", "counter", "Bytes of replies.", counts.bytes_out),
+        ("accepted_total", "counter", "Connections that were accepted.", counts.accepted),
+        ("refused_total", "counter", "Connections that were not let in.", counts.refused),
+        ("bad_frames_total", "counter", "Connections closed for what they sent.", counts.bad_frames),
+        ("connections", "gauge", "Connections now.", counts.connections),
+        ("memory_resident_bytes", "gauge", "Bytes of memory that have pages.", counts.resident_bytes),
+    ];
+    rows.into_iter().fold(String::new(), |mut text, (name, kind, help, value)| {
+        let name = format!("farwood_{name}");
+        writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}")
+            .expect("a string takes all");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(request: &[u8]) -> (&'static str, String) {
+        let counts = || NodeCounts { verbs: 42, ..NodeCounts::default() };
+        let (status, _, body) = reply(request, counts);
+        (&status[..3], body)
+    }
+
+    #[test]
+    fn what_is_asked_for_is_told_and_nothing_else() {
+        let (status, body) = told(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(status == "200" && body.contains("\nfarwood_verbs_total 42\n"), "{body}");
+        assert_eq!(body.lines().count(), 27, "three lines for each");
+        assert_eq!(told(b"GET /healthz HTTP/1.0\n"), ("200", "ok\n".to_owned()));
+        assert_eq!(told(b"GET / HTTP/1.1\r\n").0, "404");
+        for request in [&b""[..], b"\r\n", b"POST /metrics", b"\xFF\xFE", b"GET"] {
+            assert_eq!(told(request).0, "400", "{request:?}");
+        }
+    }
+}

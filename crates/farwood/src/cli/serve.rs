@@ -1,0 +1,174 @@
+//! `farwood serve`: a memory node over TCP.
+
+use super::metrics::Watch;
+use super::{Context, Failure, Format, Outcome, size};
+use farwood::{Error, MemoryNode, NodeFile, NodeSpec, TcpError, Token};
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  farwood serve --memory 8GiB
+  farwood serve --listen tcp://127.0.0.1:7471 --memory 1GiB
+  farwood serve --listen tcp://10.0.0.5:7470 --memory 64GiB --token-file /etc/farwood/token
+  farwood serve --memory 8GiB --file /var/lib/farwood/node-0
+  farwood create tcp://127.0.0.1:7470,127.0.0.1:7471/words --keys text --key-bytes 64
+
+Memory nodes know of no pool. The first who opens an address with several of them makes them one: from then on
+they are named together, in that order. What they hold is gone when they end, unless it is in a file (--file).";
+
+/// How often a memory node that only waits for its signal looks at itself.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Run a memory node: memory that compute nodes reach over TCP
+///
+/// It holds bytes and executes READ, WRITE and atomics on them; it knows no index. SIGTERM and SIGINT end it when it
+/// has answered what it had accepted. Beyond this machine it listens only with a token, or if told that it needs none;
+/// the token goes over the wire as it is, so where others can listen, use a tunnel.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Where to listen: tcp://HOST:PORT; port 0 is any that is free
+    #[arg(long, value_name = "URL", default_value = "tcp://127.0.0.1:7470")]
+    listen: String,
+    /// Host memory, a multiple of 8 MiB
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1GiB")]
+    memory: u64,
+    /// Device memory, where locks lie
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "256KiB")]
+    device_memory: u64,
+    /// Keep the memory in this file, so that a memory node that is started anew with it goes on where this one stopped
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Take the file up although its last memory node was not stopped but ended: what was being written then may be
+    /// half-written
+    #[arg(long, requires = "file")]
+    accept_unclean: bool,
+    /// Let in only who shows the first line of this file, 16 to 1024 characters
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Listen beyond this machine without a token: whoever reaches the port can read and change everything
+    #[arg(long)]
+    insecure: bool,
+    /// Tell who asks http://HOST:PORT/metrics (Prometheus) and /healthz how it does
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics: Option<String>,
+    /// Threads [default: one for each processor, at most 4]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    threads: usize,
+    /// Most connections at a time
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    connections: usize,
+    /// How long its threads look for work before they sleep: shorter answers for more processor time
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 50)]
+    spin: u64,
+}
+
+impl Args {
+    fn spec(&self) -> Result<NodeSpec, Failure> {
+        let listen = self.address()?;
+        let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
+        let token = self.token_file.as_deref().map(Token::from_file).transpose().map_err(failed)?;
+        if !listen.ip().is_loopback() && token.is_none() && !self.insecure {
+            return Err(Failure::Usage(format!(
+                "serve {}: other machines reach that address, and nothing keeps them out; give --token-file, or say \
+                 --insecure if the network is yours alone",
+                self.listen
+            )));
+        }
+        Ok(NodeSpec {
+            listen,
+            host_bytes: self.memory,
+            device_bytes: self.device_memory,
+            file: self.file.clone().map(|path| NodeFile { path, accept_unclean: self.accept_unclean }),
+            token,
+            threads: self.threads,
+            connections_max: self.connections,
+            spin: Duration::from_micros(self.spin),
+        })
+    }
+
+    fn address(&self) -> Result<SocketAddr, Failure> {
+        let refuse =
+            |why: String| Failure::Usage(format!("serve: '{}': {why}; write tcp://HOST:PORT", self.listen));
+        let Some(address) = self.listen.strip_prefix("tcp://") else {
+            return Err(refuse("only tcp:// can be served".to_owned()));
+        };
+        let mut found = address.to_socket_addrs().map_err(|error| refuse(error.to_string()))?;
+        found.next().ok_or_else(|| refuse("the name has no address".to_owned()))
+    }
+}
+
+pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let spec = args.spec()?;
+    raise_descriptors(spec.connections_max);
+    let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
+    let system = |source| failed(TcpError::System { operation: "wait for signals", source });
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(system)?;
+    let watch = args.metrics.as_deref().map(watch).transpose()?;
+    let node = MemoryNode::start(&spec).map_err(failed)?;
+    let url = format!("tcp://{}", node.address());
+    match context.format {
+        Format::Json => {
+            let metrics = watch.as_ref().and_then(|watch| watch.address().ok()).map(|at| at.to_string());
+            context.json(&json!({ "listen": url, "memory_bytes": args.memory, "metrics": metrics }))?;
+        }
+        Format::Text => writeln!(
+            context.out,
+            "{url}: {} and {} of device memory, {}",
+            size::show(args.memory),
+            size::show(args.device_memory),
+            if spec.token.is_some() { "for who has the token" } else { "for everybody who reaches it" }
+        )?,
+    }
+    // Whoever started it waits for this line.
+    context.out.flush()?;
+    while node.is_at_work() && signals.pending().next().is_none() {
+        if let Some(watch) = &watch {
+            watch.answer(|| node.counts());
+        }
+        std::thread::sleep(LOOK);
+    }
+    let counts = node.counts();
+    node.stop().map_err(failed)?;
+    writeln!(
+        context.words,
+        "{url}: stopped after {} verbs of {}; {} connections refused, {} closed for what they sent",
+        counts.verbs,
+        size::count(counts.accepted, "connection", "connections"),
+        counts.refused,
+        counts.bad_frames
+    )?;
+    Ok(Outcome::Done)
+}
+
+/// Where the memory node can be watched.
+fn watch(at: &str) -> Result<Watch, Failure> {
+    let listen = |source| {
+        Failure::Farwood(Error::Tcp {
+            operation: "serve",
+            source: TcpError::Listen { address: at.to_owned(), source },
+        })
+    };
+    let found = at.to_socket_addrs().ok().and_then(|mut found| found.next());
+    let address = found.ok_or_else(|| Failure::Usage(format!("serve: --metrics '{at}': write HOST:PORT")))?;
+    Watch::listen(address).map_err(listen)
+}
+
+/// Has the system allow as many descriptors as connections need, if it does.
+fn raise_descriptors(connections: usize) {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    /// For everything that is no connection.
+    const OTHERS: u64 = 64;
+    let mut limit = getrlimit(Resource::Nofile);
+    let wanted = connections as u64 + OTHERS;
+    if limit.current.is_some_and(|current| current < wanted) {
+        limit.current = Some(limit.maximum.map_or(wanted, |maximum| maximum.min(wanted)));
+        // Where it does not, connections beyond the limit are not accepted.
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
+}

@@ -1,0 +1,135 @@
+//! The pools that a URL can name, as one.
+
+use crate::error::{Error, Result};
+use crate::url::Place;
+use farwood_fabric::{Client, ClientId, FabricError, PoolShape};
+use farwood_transport::any::AnyFabric;
+use farwood_transport::shm::{Pages, PoolName, Presence, SegmentDir, ShmError, ShmPool};
+use farwood_transport::tcp::{TcpPool, Token};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where the file of the token is named that memory nodes over TCP may ask for.
+const TOKEN_FILE: &str = "FARWOOD_TOKEN_FILE";
+
+/// This process's attachment to a pool.
+pub(crate) enum AnyPool {
+    /// In shared memory.
+    Shm(ShmPool, SegmentDir, PoolName),
+    /// Over TCP.
+    Tcp(TcpPool),
+}
+
+/// What is known of a memory node's memory.
+pub(crate) struct NodeMemory {
+    pub(crate) resident_bytes: u64,
+    pub(crate) pages: Option<Pages>,
+    pub(crate) connections: Option<u64>,
+}
+
+/// Why something of a pool could not be seen.
+pub(crate) enum Unseen {
+    Shm(ShmError),
+    Fabric(FabricError),
+}
+
+/// Who can tell which clients are alive.
+pub(crate) enum Liveness<'a> {
+    Shm(Presence),
+    Tcp(&'a TcpPool),
+}
+
+impl AnyPool {
+    /// Attaches to the pool that is there.
+    pub(crate) fn open(place: &Place) -> Result<Self> {
+        match place {
+            Place::Shm(name) => {
+                let dir = SegmentDir::from_env();
+                let pool =
+                    ShmPool::open(&dir, name).map_err(|source| Error::Pool { operation: "open", source })?;
+                Ok(Self::Shm(pool, dir, name.clone()))
+            }
+            Place::Tcp(address) => {
+                let failed = |source| Error::Tcp { operation: "open", source };
+                let file = std::env::var_os(TOKEN_FILE).filter(|file| !file.is_empty());
+                let token =
+                    file.map(|file| Token::from_file(Path::new(&file))).transpose().map_err(failed)?;
+                TcpPool::open(address, token).map(Self::Tcp).map_err(failed)
+            }
+        }
+    }
+
+    /// A client for the calling thread.
+    pub(crate) fn client(&self) -> Client<AnyFabric> {
+        Client::new(match self {
+            Self::Shm(pool, ..) => AnyFabric::Shm(pool.fabric()),
+            Self::Tcp(pool) => AnyFabric::Tcp(pool.fabric()),
+        })
+    }
+
+    pub(crate) fn leave(&self) {
+        match self {
+            Self::Shm(pool, ..) => pool.leave(),
+            Self::Tcp(pool) => pool.leave(),
+        }
+    }
+
+    pub(crate) fn shape(&self) -> &PoolShape {
+        match self {
+            Self::Shm(pool, ..) => pool.shape(),
+            Self::Tcp(pool) => pool.shape(),
+        }
+    }
+
+    pub(crate) fn identity(&self) -> ClientId {
+        match self {
+            Self::Shm(pool, ..) => pool.identity(),
+            Self::Tcp(pool) => pool.identity(),
+        }
+    }
+
+    /// What is known of each memory node's memory.
+    pub(crate) fn memory(&self) -> Result<Vec<NodeMemory>, Unseen> {
+        Ok(match self {
+            Self::Shm(pool, ..) => {
+                let of = |(pages, resident_bytes)| NodeMemory {
+                    resident_bytes,
+                    pages: Some(pages),
+                    connections: None,
+                };
+                pool.memory().map_err(Unseen::Shm)?.into_iter().map(of).collect()
+            }
+            Self::Tcp(pool) => {
+                let of = |(resident_bytes, connections)| NodeMemory {
+                    resident_bytes,
+                    pages: None,
+                    connections: Some(connections),
+                };
+                pool.memory().map_err(Unseen::Fabric)?.into_iter().map(of).collect()
+            }
+        })
+    }
+
+    pub(crate) fn liveness(&self) -> Result<Liveness<'_>> {
+        match self {
+            Self::Shm(_, dir, name) => {
+                let segment =
+                    dir.open(name, 0, 0).map_err(|source| Error::Pool { operation: "examine", source })?;
+                Ok(Liveness::Shm(Presence::new(Arc::new(segment))))
+            }
+            Self::Tcp(pool) => Ok(Liveness::Tcp(pool)),
+        }
+    }
+}
+
+impl Liveness<'_> {
+    /// Whether a client in the client table is there.
+    pub(crate) fn is_alive(&self, client: ClientId) -> Result<bool, Unseen> {
+        match self {
+            Self::Shm(presence) => {
+                presence.is_gone(u32::from(client.slot)).map(|gone| !gone).map_err(Unseen::Shm)
+            }
+            Self::Tcp(pool) => pool.is_alive(client).map_err(Unseen::Fabric),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The TCP fabric keeps the contract, and the promises that it makes.
+
+use farwood_proof::tcp::Tcp;
+use farwood_testkit::contract::Contract;
+use farwood_testkit::litmus::{Litmus, Report, expect_kept, server_litmus};
+use std::io::Write as _;
+
+/// Tries of each litmus program: a second or so.
+const ITERATIONS: u64 = 2_000;
+
+/// Something to read in the test's output that is no verdict.
+fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+#[test]
+fn it_keeps_the_contract() {
+    let tcp = Tcp::new();
+    for (name, check) in Contract::<Tcp>::CHECKS.iter().chain(Contract::<Tcp>::SERVER_CHECKS) {
+        tell(name);
+        check(&tcp);
+    }
+    let bad: u64 = tcp.nodes().iter().map(|node| node.counts().bad_frames).sum();
+    assert_eq!(bad, 0, "the fabric speaks its own language");
+}
+
+#[test]
+fn it_keeps_its_promises() {
+    let tcp = Tcp::new();
+    let mut reports: Vec<Report> = Vec::new();
+    for (_, program) in Litmus::<Tcp>::PROGRAMS {
+        let report = program(&tcp, ITERATIONS);
+        tell(&report.to_string());
+        reports.push(report);
+    }
+    reports.push(server_litmus(&tcp, ITERATIONS));
+    tell(&reports[reports.len() - 1].to_string());
+    expect_kept(&reports);
+}

@@ -1,0 +1,372 @@
+//! One connection at the memory node: frames in, verbs executed in their order, answers out.
+//!
+//! What a connection can make the memory node keep is bounded: of what arrives at most one frame is kept beyond the
+//! buffer, and no request is executed while [`BACKLOG_BYTES`] of answers wait to be taken. So a compute node that
+//! does not read its answers is not read from either.
+
+use super::registry::{Peer, Refusal};
+use super::store::Order;
+use super::wire::{
+    ANY_NODE, Code, Control, FRAME_BYTES_MAX, Frame, Greeting, HEADER_BYTES, Hello, Kind, Malformed, VERSION,
+    WireVerb, header_words, put_text, put_words,
+};
+use super::worker::Shared;
+use farwood_fabric::ClientId;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+use zerocopy::{FromBytes as _, IntoBytes as _};
+
+/// Answers that may wait before a connection's next request is executed.
+const BACKLOG_BYTES: usize = 256 << 10;
+/// Room for what arrives, at first.
+const INPUT_BYTES: usize = 8 << 10;
+/// Room that a connection keeps when it is idle.
+const KEPT_BYTES: usize = 256 << 10;
+/// Bytes of the longest frame before the connection was let in.
+const HELLO_BYTES_MAX: usize = 2 << 10;
+/// Times that one connection is read before others have their turn.
+const READS_MAX: usize = 16;
+
+/// What became of a connection's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It waits for its stream.
+    Waits,
+    /// It has more to do at once.
+    Again,
+    /// It is over.
+    Over,
+}
+
+/// How a connection ends early.
+enum End {
+    /// The other side is gone.
+    Gone,
+    /// It sent what is no frame, or not at its turn.
+    Bad(Malformed),
+    /// It is not let in.
+    Refused(Refusal),
+}
+
+impl From<Malformed> for End {
+    fn from(malformed: Malformed) -> Self {
+        Self::Bad(malformed)
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    peer: Arc<Peer>,
+    since: Instant,
+    greeted: bool,
+    line: u64,
+    input: Vec<u8>,
+    start: usize,
+    end: usize,
+    out: Vec<u64>,
+    sent: usize,
+}
+
+/// What a batch of verbs did, for the node's counters.
+#[derive(Default)]
+struct Done {
+    requests: u64,
+    verbs: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+}
+
+impl Connection {
+    /// A connection that has said nothing yet.
+    pub(super) fn new(peer: Arc<Peer>) -> Self {
+        let (input, out) = (vec![0; INPUT_BYTES], Vec::new());
+        Self { peer, since: Instant::now(), greeted: false, line: 0, input, start: 0, end: 0, out, sent: 0 }
+    }
+
+    /// How others may end it.
+    pub(super) fn peer(&self) -> &Arc<Peer> {
+        &self.peer
+    }
+
+    /// When it arrived, if it has not been let in yet.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        (!self.greeted).then_some(self.since)
+    }
+
+    /// Does what can be done: executes what has arrived, sends what can be sent.
+    pub(super) fn turn(&mut self, shared: &Shared) -> Verdict {
+        match self.work(shared) {
+            Ok(verdict) => verdict,
+            Err(End::Gone) => Verdict::Over,
+            Err(End::Bad(malformed)) => {
+                shared.counters.bad_frames.fetch_add(1, Relaxed);
+                self.refuse(Code::Malformed, &malformed.to_string());
+                Verdict::Over
+            }
+            Err(End::Refused((code, why))) => {
+                shared.counters.refused.fetch_add(1, Relaxed);
+                self.refuse(code, &why);
+                Verdict::Over
+            }
+        }
+    }
+
+    fn work(&mut self, shared: &Shared) -> Result<Verdict, End> {
+        for _ in 0..READS_MAX {
+            self.execute_all(shared)?;
+            if self.flush()? && self.waiting_bytes() >= BACKLOG_BYTES {
+                return Ok(Verdict::Waits);
+            }
+            if self.has_frame()? {
+                continue;
+            }
+            if !self.fill()? {
+                // All that has arrived was read.
+                self.execute_all(shared)?;
+                let blocked = self.flush()?;
+                self.give_back();
+                // What the backlog kept from executing goes on now, or when the stream takes more.
+                return Ok(if !blocked && self.has_frame()? { Verdict::Again } else { Verdict::Waits });
+            }
+        }
+        Ok(Verdict::Again)
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        8 * self.out.len() - self.sent
+    }
+
+    fn has_frame(&self) -> Result<bool, Malformed> {
+        Ok(Frame::first(&self.input[self.start..self.end])?.is_some())
+    }
+
+    /// Reads once. False: there was no more than that.
+    fn fill(&mut self) -> Result<bool, End> {
+        self.make_room()?;
+        let room = &mut self.input[self.end..];
+        let wanted = room.len();
+        match self.peer.stream().read(room) {
+            Ok(0) => Err(End::Gone),
+            Ok(bytes) => {
+                self.end += bytes;
+                Ok(bytes == wanted)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),
+            Err(_) => Err(End::Gone),
+        }
+    }
+
+    /// Makes room for the rest of the frame that has begun, and a little more than that.
+    fn make_room(&mut self) -> Result<(), Malformed> {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+        let announced = Frame::announced(&self.input[self.start..self.end]);
+        let most = if self.greeted { FRAME_BYTES_MAX } else { HELLO_BYTES_MAX };
+        if announced > most {
+            return Err(Malformed::Length(announced as u32));
+        }
+        let full = self.end == self.input.len();
+        if self.start > 0 && (full || self.start + announced > self.input.len()) {
+            self.input.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if announced > self.input.len() {
+            self.input.resize(announced.next_power_of_two(), 0);
+        } else if full && self.end == self.input.len() && self.input.len() < KEPT_BYTES {
+            self.input.resize(2 * self.input.len(), 0);
+        }
+        Ok(())
+    }
+
+    /// An idle connection keeps no large buffers.
+    fn give_back(&mut self) {
+        if self.start == self.end && self.input.len() > KEPT_BYTES {
+            (self.start, self.end) = (0, 0);
+            self.input.truncate(KEPT_BYTES);
+            self.input.shrink_to_fit();
+        }
+        if self.out.is_empty() && 8 * self.out.capacity() > KEPT_BYTES {
+            self.out = Vec::new();
+        }
+    }
+
+    /// Sends what waits. True: the stream takes no more for now.
+    fn flush(&mut self) -> Result<bool, End> {
+        while self.waiting_bytes() > 0 {
+            match self.peer.stream().write(&self.out.as_bytes()[self.sent..]) {
+                Ok(0) => return Err(End::Gone),
+                Ok(bytes) => self.sent += bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(End::Gone),
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        Ok(false)
+    }
+
+    /// Executes the frames that have arrived, until too many answers wait.
+    fn execute_all(&mut self, shared: &Shared) -> Result<(), End> {
+        let peer = Arc::clone(&self.peer);
+        let (mut turn, mut order, mut done) = (None, Order::default(), Done::default());
+        while self.waiting_bytes() < BACKLOG_BYTES {
+            let input = std::mem::take(&mut self.input);
+            let frame = Frame::first(&input[self.start..self.end]);
+            let executed = match frame {
+                Ok(Some(frame)) if frame.kind == Kind::Request && self.greeted => {
+                    if turn.is_none() {
+                        turn = peer.turn();
+                    }
+                    // Its identity was fenced, or its line goes on elsewhere.
+                    if turn.is_none() {
+                        Err(End::Gone)
+                    } else {
+                        self.request(shared, &frame, &mut order, &mut done)
+                    }
+                }
+                Ok(Some(frame)) => {
+                    // A control may end connections, this one among them: their turns are waited for.
+                    turn = None;
+                    order.before_answers();
+                    self.other(shared, &frame)
+                }
+                Ok(None) => Ok(0),
+                Err(malformed) => Err(malformed.into()),
+            };
+            self.input = input;
+            match executed? {
+                0 => break,
+                bytes => self.start += bytes,
+            }
+        }
+        order.before_answers();
+        shared.counters.add(done.requests, done.verbs, done.bytes_in, done.bytes_out);
+        Ok(())
+    }
+
+    /// Executes one request; yields its length.
+    #[inline]
+    fn request(
+        &mut self,
+        shared: &Shared,
+        frame: &Frame<'_>,
+        order: &mut Order,
+        done: &mut Done,
+    ) -> Result<usize, End> {
+        let start = self.out.len();
+        self.out.extend_from_slice(&[0; HEADER_BYTES / 8]);
+        let (mut executed, mut failed) = (0, None);
+        for verb in frame.verbs() {
+            let room = FRAME_BYTES_MAX - 8 * (self.out.len() - start);
+            let fits = |verb: &WireVerb<'_>| verb.op.answer_bytes() <= room;
+            let verb = match verb.and_then(|verb| if fits(&verb) { Ok(verb) } else { Err(Malformed::Verb) }) {
+                Ok(verb) => verb,
+                Err(malformed) => {
+                    // The answers before it leave, its own does not.
+                    self.out.truncate(start);
+                    return Err(malformed.into());
+                }
+            };
+            let answered = self.out.len();
+            if let Err(code) = shared.store.execute(&verb, order, &mut self.out) {
+                self.out.truncate(answered);
+                failed = Some(code);
+                break;
+            }
+            executed += 1;
+        }
+        let bytes = 8 * (self.out.len() - start);
+        let header = match failed {
+            None => header_words(bytes, Kind::Reply, 0, 0, frame.tag),
+            Some(code) => header_words(bytes, Kind::Failed, code as u8, executed, frame.tag),
+        };
+        self.out[start..start + header.len()].copy_from_slice(&header);
+        done.requests += 1;
+        done.verbs += u64::from(executed);
+        done.bytes_in += frame.bytes() as u64;
+        done.bytes_out += bytes as u64;
+        Ok(frame.bytes())
+    }
+
+    /// Anything but a request; yields its length.
+    fn other(&mut self, shared: &Shared, frame: &Frame<'_>) -> Result<usize, End> {
+        match frame.kind {
+            Kind::Hello if !self.greeted => {
+                let hello = Hello::read(frame).map_err(|greeting| match greeting {
+                    Greeting::Malformed(malformed) => End::Bad(malformed),
+                    Greeting::Version(version) => {
+                        let why = format!("it speaks version {VERSION} of the wire, and not {version}");
+                        End::Refused((Code::BadVersion, why))
+                    }
+                })?;
+                let welcome =
+                    shared.registry.welcome(&shared.store, &self.peer, &hello).map_err(End::Refused)?;
+                (self.greeted, self.line) = (true, hello.line);
+                let mut bytes = Vec::new();
+                welcome.put(&mut bytes);
+                self.say(&bytes);
+            }
+            Kind::Control if self.greeted => {
+                let mut bytes = Vec::new();
+                match self.control(shared, frame)? {
+                    Ok(words) => put_words(&mut bytes, Kind::Answer, 0, frame.tag, words),
+                    Err((code, why)) => put_text(&mut bytes, Kind::Answer, code, frame.tag, &why),
+                }
+                self.say(&bytes);
+            }
+            kind => return Err(Malformed::Turn(kind).into()),
+        }
+        Ok(frame.bytes())
+    }
+
+    fn control(&self, shared: &Shared, frame: &Frame<'_>) -> Result<Result<[u64; 4], Refusal>, Malformed> {
+        let control = Control::from_byte(frame.code).ok_or(Malformed::Control(frame.code))?;
+        let [a, b, c, _] = frame.words()?;
+        let client = ClientId { slot: u16::try_from(a).unwrap_or(ANY_NODE), epoch: b as u32 };
+        let (store, registry) = (&shared.store, &shared.registry);
+        let in_words = |why| (Code::OtherPool, why);
+        Ok(match control {
+            Control::Claim => registry.claim(&self.peer, a).map(|()| [0; 4]),
+            Control::Name => registry.name(store, &self.peer, client, self.line).map(|()| [0; 4]),
+            Control::Census => Ok([registry.census(client), 0, 0, 0]),
+            Control::Fence => registry.fence(store, client).map(|()| [0; 4]),
+            Control::Form => store.form(a, b as u16, c as u16).map(|()| [0; 4]).map_err(in_words),
+            Control::Whole => store.whole().map(|()| [0; 4]).map_err(in_words),
+            Control::Provision => store.provision(a, b).map(|()| [0; 4]),
+            Control::Stat => Ok([store.resident_bytes(), registry.connections() as u64, 0, 0]),
+        })
+    }
+
+    fn say(&mut self, bytes: &[u8]) {
+        let words = bytes.chunks_exact(8);
+        self.out.extend(words.map(|word| u64::read_from_bytes(word).expect("frames are made of words")));
+    }
+
+    /// Says why the connection ends, if the other side takes it at once.
+    fn refuse(&mut self, code: Code, why: &str) {
+        let mut bytes = Vec::new();
+        put_text(&mut bytes, Kind::Refused, code, 0, why);
+        self.say(&bytes);
+        let _ = self.flush();
+    }
+
+    /// Executes what has arrived, says goodbye, and sends what can be sent at once. True: all of it was sent.
+    pub(super) fn finish(&mut self, shared: &Shared) -> bool {
+        let _ = self.fill().and_then(|_| self.execute_all(shared));
+        let mut bytes = Vec::new();
+        put_text(&mut bytes, Kind::Goodbye, Code::Stopping, 0, "the memory node was stopped");
+        self.say(&bytes);
+        self.is_sent()
+    }
+
+    /// Sends on. True: nothing waits, or nobody takes it.
+    pub(super) fn is_sent(&mut self) -> bool {
+        self.flush().map_or(true, |blocked| !blocked)
+    }
+}

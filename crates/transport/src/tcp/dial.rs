@@ -1,0 +1,104 @@
+//! Connecting to one memory node, and asking it things one at a time. All of it waits, within stated times.
+
+use super::error::NoWay;
+use super::wire::{
+    Code, Control, FRAME_BYTES_MAX, Frame, Greeting, HEADER_BYTES, Hello, Kind, VERSION, Welcome, put_words,
+};
+use super::worker::keep_alive;
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::time::Duration;
+
+/// A memory node that does not take a connection within this time is lost.
+pub(super) const CONNECT_MAX: Duration = Duration::from_secs(3);
+/// One that does not answer within this time, too.
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// A connection that was let in.
+#[derive(Debug)]
+pub(super) struct Dialled {
+    pub(super) stream: TcpStream,
+    pub(super) welcome: Welcome,
+}
+
+/// Connects, and says `hello`.
+pub(super) fn dial(address: &str, hello: &Hello) -> Result<Dialled, NoWay> {
+    let mut stream = connect(address).map_err(|error| lost(&error))?;
+    let mut bytes = Vec::new();
+    hello.put(&mut bytes);
+    let answer = exchange(&mut stream, &bytes)?;
+    let frame = whole(&answer);
+    if frame.kind != Kind::Welcome {
+        return Err(NoWay::Lost("it does not answer as a memory node does".to_owned()));
+    }
+    let welcome = Welcome::read(&frame).map_err(|greeting| match greeting {
+        Greeting::Version(version) => {
+            NoWay::Lost(format!("it speaks version {version} of the wire, and this program {VERSION}"))
+        }
+        Greeting::Malformed(malformed) => NoWay::Lost(malformed.to_string()),
+    })?;
+    Ok(Dialled { stream, welcome })
+}
+
+/// Asks for something, and waits for what comes of it.
+pub(super) fn control(stream: &mut TcpStream, control: Control, words: [u64; 4]) -> Result<[u64; 4], NoWay> {
+    let mut bytes = Vec::new();
+    put_words(&mut bytes, Kind::Control, control as u8, 0, words);
+    let answer = exchange(stream, &bytes)?;
+    let frame = whole(&answer);
+    match Code::from_byte(frame.code) {
+        Some(code) => Err(NoWay::Refused(code, frame.text())),
+        None => frame.words().map_err(|malformed| NoWay::Lost(malformed.to_string())),
+    }
+}
+
+fn connect(address: &str) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
+    for address in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT_MAX) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                keep_alive(&stream)?;
+                stream.set_read_timeout(Some(ANSWER_MAX))?;
+                stream.set_write_timeout(Some(ANSWER_MAX))?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Sends a frame and waits for the next one; a refusal and a goodbye are no answers.
+fn exchange(stream: &mut TcpStream, bytes: &[u8]) -> Result<Vec<u8>, NoWay> {
+    stream.write_all(bytes).map_err(|error| lost(&error))?;
+    let mut answer = vec![0; HEADER_BYTES];
+    stream.read_exact(&mut answer).map_err(|error| lost(&error))?;
+    let length = Frame::announced(&answer);
+    if !(HEADER_BYTES..=FRAME_BYTES_MAX).contains(&length) {
+        return Err(NoWay::Lost("it does not answer as a memory node does".to_owned()));
+    }
+    answer.resize(length, 0);
+    stream.read_exact(&mut answer[HEADER_BYTES..]).map_err(|error| lost(&error))?;
+    match Frame::first(&answer) {
+        Ok(Some(frame)) if matches!(frame.kind, Kind::Refused | Kind::Goodbye) => {
+            let code = Code::from_byte(frame.code).unwrap_or(Code::Malformed);
+            Err(NoWay::Refused(code, frame.text()))
+        }
+        Ok(Some(_)) => Ok(answer),
+        Ok(None) => Err(NoWay::Lost("it does not answer as a memory node does".to_owned())),
+        Err(malformed) => Err(NoWay::Lost(malformed.to_string())),
+    }
+}
+
+fn whole(answer: &[u8]) -> Frame<'_> {
+    Frame::first(answer).ok().flatten().expect("`exchange` yields whole frames")
+}
+
+fn lost(error: &io::Error) -> NoWay {
+    NoWay::Lost(match error.kind() {
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => "it closed the connection".to_owned(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => "it does not answer in time".to_owned(),
+        _ => error.to_string(),
+    })
+}

@@ -1,0 +1,135 @@
+//! What can go wrong with a pool over TCP: where, why, and what to do about it.
+
+use farwood_fabric::{FabricError, NodeId};
+use std::io;
+use std::path::PathBuf;
+
+/// An error of a memory node that was to be started, or of a pool that was to be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TcpError {
+    /// That is no list of addresses.
+    #[error("'{text}' names no memory nodes: {why}; write HOST:PORT, or several with commas between them")]
+    BadAddress {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A memory node cannot have these sizes.
+    #[error("a memory node cannot be started: {0}")]
+    BadShape(String),
+    /// A memory node could not listen.
+    #[error("cannot listen on {address}: {source}; is another memory node there? choose another port")]
+    Listen {
+        /// Where.
+        address: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// There is no memory to be had.
+    #[error("cannot take {bytes} bytes of memory: {source}; give the memory node less (--memory)")]
+    Memory {
+        /// How much was asked for.
+        bytes: u64,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// Anything else that the system refused a memory node.
+    #[error("cannot {operation}: {source}")]
+    System {
+        /// What was tried.
+        operation: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The file of a token is not to be read, or holds none.
+    #[error("{}: {why}; a token is a line of 16 to 1024 characters", path.display())]
+    Token {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A file cannot keep a memory node's memory.
+    #[error("{}: {why}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why, and what would help.
+        why: String,
+    },
+    /// A file's last memory node did not stop in an orderly way.
+    #[error(
+        "{}: the memory node that had it was not stopped but ended, so that what was being written then may be \
+         half-written; take it up all the same (--accept-unclean) and `farwood check` its indexes, or remove it",
+        path.display()
+    )]
+    Unclean {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Nobody answers there.
+    #[error(
+        "no memory node answers at {address}: {why}; start one with `farwood serve --listen tcp://{address}`"
+    )]
+    NotThere {
+        /// Where.
+        address: String,
+        /// Why.
+        why: String,
+    },
+    /// The memory node wants another token.
+    #[error("the memory node at {address} refuses the token: {why}; name its file in FARWOOD_TOKEN_FILE")]
+    BadToken {
+        /// Where.
+        address: String,
+        /// In the memory node's words.
+        why: String,
+    },
+    /// What answers there cannot be used.
+    #[error("the memory node at {address} cannot be used: {why}")]
+    Unusable {
+        /// Where.
+        address: String,
+        /// Why, and what would help.
+        why: String,
+    },
+    /// The memory nodes do not make up the pool that the address says.
+    #[error("{pool}: {why}")]
+    NotThisPool {
+        /// The pool's address.
+        pool: String,
+        /// What does not fit.
+        why: String,
+    },
+    /// The pool is there, and cannot be used.
+    #[error("{pool}: {error}")]
+    Pool {
+        /// The pool's address.
+        pool: String,
+        /// Why.
+        error: FabricError,
+    },
+}
+
+/// Why a connection to one memory node is not to be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum NoWay {
+    /// Nobody answers, or not as they should.
+    Lost(String),
+    /// Refused, under a code.
+    Refused(super::wire::Code, String),
+}
+
+impl NoWay {
+    /// As the fabric says it.
+    pub(super) fn of_node(self, node: NodeId, client: Option<farwood_fabric::ClientId>) -> FabricError {
+        use super::wire::Code;
+        match (self, client) {
+            (Self::Refused(Code::Revoked, _), Some(client)) => FabricError::Revoked(client),
+            (Self::Refused(Code::OtherPool, why), _) => FabricError::NotAPool { node, why },
+            (Self::Lost(why) | Self::Refused(_, why), _) => FabricError::NodeLost { node, why },
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! TCP as far memory: memory nodes are daemons, anywhere that TCP reaches.
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | `wire.rs` | the frames, and nothing else |
+//! | `token.rs` | [`Token`]: the secret that lets compute nodes in |
+//! | `node.rs` | [`MemoryNode`]: a memory node; [`TcpServer`]: its own role |
+//! | `store.rs` | its memory, and how verbs execute in it |
+//! | `registry.rs` | who is connected to it, and who may not be any more |
+//! | `connection.rs` | one connection: frames in, answers out |
+//! | `worker.rs` | its threads |
+//! | `address.rs` | [`PoolAddress`]: where the memory nodes of a pool are |
+//! | `pool.rs` | [`TcpPool`], [`TcpFabric`]: the pool as a fabric |
+//! | `line.rs` | one thread's connections, shared by its clients |
+//! | `link.rs` | one of them: bytes out, frames in, coming back after a loss |
+//! | `post.rs` | a doorbell as frames |
+//! | `reach.rs`, `dial.rs` | connecting |
+//! | `error.rs` | [`TcpError`]: what can go wrong, where, and what to do about it |
+
+mod address;
+mod connection;
+mod dial;
+mod error;
+mod line;
+mod link;
+mod node;
+mod pool;
+mod post;
+mod reach;
+mod registry;
+mod store;
+mod token;
+pub mod wire;
+mod worker;
+
+pub use address::PoolAddress;
+pub use error::TcpError;
+pub use link::REPLY_MAX;
+pub use node::{
+    CONNECTIONS_MAX_DEFAULT, MemoryNode, NodeCounts, NodeSpec, SPIN_DEFAULT, TcpMemory, TcpServer,
+};
+pub use pool::{CAPABILITIES, TcpFabric, TcpPool};
+pub use store::NodeFile;
+pub use token::Token;

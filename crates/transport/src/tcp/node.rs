@@ -1,0 +1,280 @@
+//! A memory node: starting it, looking at it, stopping it.
+
+use super::error::TcpError;
+use super::registry::Registry;
+use super::store::{NodeFile, Store};
+use super::token::Token;
+use super::worker::{Door, Shared, Worker};
+use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
+use farwood_fabric::{Address, FabricError, LocalMemory, Memory, NodeId, PoolShape, Server};
+use std::future::poll_fn;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::task::Poll;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Connections that a memory node takes unless told.
+pub const CONNECTIONS_MAX_DEFAULT: usize = 10_000;
+/// How long a memory node's threads look for work before they sleep, unless told.
+pub const SPIN_DEFAULT: Duration = Duration::from_micros(50);
+
+/// A memory node to be started.
+#[derive(Clone, Debug)]
+pub struct NodeSpec {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Host memory, bytes.
+    pub host_bytes: u64,
+    /// Device memory, bytes.
+    pub device_bytes: u64,
+    /// The file that keeps its memory; without one, the memory is gone with the memory node.
+    pub file: Option<NodeFile>,
+    /// What compute nodes have to show.
+    pub token: Option<Token>,
+    /// Threads; 0: one for each processor, at most four.
+    pub threads: usize,
+    /// Most connections at a time.
+    pub connections_max: usize,
+    /// How long its threads look for work before they sleep.
+    pub spin: Duration,
+}
+
+impl NodeSpec {
+    /// A memory node with defaults.
+    pub fn new(listen: SocketAddr, host_bytes: u64) -> Self {
+        Self {
+            listen,
+            host_bytes,
+            device_bytes: DEVICE_BYTES_DEFAULT,
+            file: None,
+            token: None,
+            threads: 0,
+            connections_max: CONNECTIONS_MAX_DEFAULT,
+            spin: SPIN_DEFAULT,
+        }
+    }
+}
+
+/// What a memory node has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeCounts {
+    /// Frames of verbs that were executed, or failed.
+    pub requests: u64,
+    /// Verbs that were executed.
+    pub verbs: u64,
+    /// Bytes of requests.
+    pub bytes_in: u64,
+    /// Bytes of replies.
+    pub bytes_out: u64,
+    /// Connections that were accepted.
+    pub accepted: u64,
+    /// Connections that were closed because of what they sent.
+    pub bad_frames: u64,
+    /// Connections that were not let in.
+    pub refused: u64,
+    /// Connections now.
+    pub connections: u64,
+    /// Bytes of memory that have pages.
+    pub resident_bytes: u64,
+}
+
+/// A memory node at work. Stops when dropped.
+#[derive(Debug)]
+pub struct MemoryNode {
+    shared: Arc<Shared>,
+    doors: Vec<Door>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    address: SocketAddr,
+}
+
+impl MemoryNode {
+    /// Starts a memory node, with fresh memory or that of a file.
+    ///
+    /// # Errors
+    /// [`TcpError::BadShape`], [`TcpError::Memory`], [`TcpError::File`], [`TcpError::Unclean`], [`TcpError::Listen`],
+    /// [`TcpError::System`].
+    pub fn start(spec: &NodeSpec) -> Result<Self, TcpError> {
+        let &NodeSpec { listen, host_bytes, device_bytes, .. } = spec;
+        let alone = PoolShape { pool: 1, nodes: 1, host_bytes, device_bytes };
+        if let Some(why) = alone.refuse() {
+            return Err(TcpError::BadShape(why));
+        }
+        let refuse = |source| TcpError::Listen { address: listen.to_string(), source };
+        let listener = TcpListener::bind(listen).map_err(refuse)?;
+        let address = listener.local_addr().map_err(refuse)?;
+        let memory = |source| TcpError::Memory { bytes: host_bytes + device_bytes, source };
+        let store = match &spec.file {
+            None => Store::anonymous(host_bytes, device_bytes).map_err(memory)?,
+            Some(file) => Store::in_file(file, host_bytes, device_bytes)?,
+        };
+        let incarnation = RandomState::new().build_hasher().finish();
+        let registry = Registry::new(spec.token.clone(), spec.connections_max, incarnation);
+        let shared = Arc::new(Shared::new(store, registry, spec.spin));
+        let system = |operation| move |source| TcpError::System { operation, source };
+        let (mut workers, mut doors) = (Vec::new(), Vec::new());
+        for _ in 0..threads(spec.threads) {
+            let (worker, door) = Worker::new(Arc::clone(&shared)).map_err(system("wait for streams"))?;
+            workers.push(worker);
+            doors.push(door);
+        }
+        workers[0].listen(listener, doors.clone()).map_err(system("wait for connections"))?;
+        let mut node = Self { shared, doors, threads: Vec::new(), address };
+        for worker in workers {
+            let thread = std::thread::Builder::new().name("farwood-node".to_owned());
+            let all = All { shared: Arc::clone(&node.shared), doors: node.doors.clone() };
+            let work = move || {
+                // One thread that ends, however it ends, ends them all: half a memory node is none.
+                let _all = all;
+                worker.run()
+            };
+            node.threads.push(thread.spawn(work).map_err(system("start a thread"))?);
+        }
+        Ok(node)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its own role: its memory, and the immediates that were sent to it.
+    pub fn server(&self) -> TcpServer {
+        TcpServer { memory: TcpMemory(Arc::clone(&self.shared)) }
+    }
+
+    /// What it has done so far.
+    pub fn counts(&self) -> NodeCounts {
+        let counters = &self.shared.counters;
+        NodeCounts {
+            requests: counters.requests.load(Relaxed),
+            verbs: counters.verbs.load(Relaxed),
+            bytes_in: counters.bytes_in.load(Relaxed),
+            bytes_out: counters.bytes_out.load(Relaxed),
+            accepted: counters.accepted.load(Relaxed),
+            bad_frames: counters.bad_frames.load(Relaxed),
+            refused: counters.refused.load(Relaxed),
+            connections: self.shared.registry.connections() as u64,
+            resident_bytes: self.shared.store.resident_bytes(),
+        }
+    }
+
+    /// Whether it still works: a thread of it that failed ends it.
+    pub fn is_at_work(&self) -> bool {
+        !self.shared.stopping.load(SeqCst)
+    }
+
+    /// Finishes what it accepted, tells its clients, and ends.
+    ///
+    /// # Errors
+    /// Where one of its threads had failed.
+    pub fn stop(mut self) -> Result<(), TcpError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), TcpError> {
+        stop_all(&self.shared, &self.doors);
+        let (mut ended, all) = (Ok(()), self.threads.len());
+        for thread in self.threads.drain(..) {
+            let done = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
+            ended = ended.and(done);
+        }
+        // Once, and only if nothing was left half-done.
+        if all > 0 && ended.is_ok() {
+            ended = self.shared.store.close();
+        }
+        ended.map_err(|source| TcpError::System { operation: "serve", source })
+    }
+}
+
+impl Drop for MemoryNode {
+    fn drop(&mut self) {
+        // Who wants to know calls `stop`.
+        let _ = self.end();
+    }
+}
+
+/// Stops all threads of a memory node when it is dropped.
+struct All {
+    shared: Arc<Shared>,
+    doors: Vec<Door>,
+}
+
+impl Drop for All {
+    fn drop(&mut self) {
+        stop_all(&self.shared, &self.doors);
+    }
+}
+
+fn stop_all(shared: &Shared, doors: &[Door]) {
+    shared.stopping.store(true, SeqCst);
+    for door in doors {
+        door.knock();
+    }
+}
+
+fn threads(asked: usize) -> usize {
+    const THREADS_MAX: usize = 4;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if asked == 0 { processors.min(THREADS_MAX) } else { asked }
+}
+
+/// A memory node's own view of its memory.
+#[derive(Clone, Debug)]
+pub struct TcpMemory(Arc<Shared>);
+
+impl TcpMemory {
+    fn checked(&self, offset: u64) -> Result<(), FabricError> {
+        let store = &self.0.store;
+        let Some(at) = Address::new(NodeId(store.membership().node), Memory::Host, offset) else {
+            return Ok(());
+        };
+        if offset.saturating_add(8) > store.host_bytes() {
+            return Err(FabricError::OutOfRange { at, bytes: 8 });
+        }
+        if offset.is_multiple_of(8) { Ok(()) } else { Err(FabricError::Misaligned { at }) }
+    }
+}
+
+impl LocalMemory for TcpMemory {
+    fn load(&self, offset: u64) -> Result<u64, FabricError> {
+        self.checked(offset)?;
+        Ok(self.0.store.load(offset))
+    }
+
+    fn store(&self, offset: u64, word: u64) -> Result<(), FabricError> {
+        self.checked(offset)?;
+        self.0.store.store(offset, word);
+        Ok(())
+    }
+}
+
+/// The server role of one memory node, in its own process.
+#[derive(Clone, Debug)]
+pub struct TcpServer {
+    memory: TcpMemory,
+}
+
+impl Server for TcpServer {
+    type Local = TcpMemory;
+
+    fn local(&self) -> &TcpMemory {
+        &self.memory
+    }
+
+    async fn receive(&self) -> Result<u32, FabricError> {
+        poll_fn(|context| {
+            if let Some(immediate) = self.memory.0.store.receive() {
+                return Poll::Ready(Ok(immediate));
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await
+    }
+
+    async fn compute(&self, _: u64) {}
+}

@@ -1,0 +1,218 @@
+//! A doorbell on its way: which frames it becomes, and where their answers go. Pure.
+//!
+//! The verbs for one memory node go in their order in as few frames as hold them, mostly one; where there are several,
+//! each leaves when the one before it was answered, so that a chain that fails goes no further. A READ or WRITE that is
+//! larger than a verb may be goes in pieces, by increasing address.
+
+use super::wire::{Malformed, RequestFrame, VERB_DATA_MAX, WireOp, WireVerb};
+use farwood_fabric::{Doorbell, FabricError, Memory, NodeId, Op, PoolShape, Remote, Request};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// How far the verbs for one memory node were sent: the next request, and the next of its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cursor {
+    request: usize,
+    offset: usize,
+}
+
+/// What became of a detached post, for its client to be told.
+pub(super) type Complaint = Rc<RefCell<Option<FabricError>>>;
+
+/// Who waits for a post.
+#[derive(Debug)]
+pub(super) enum Waits {
+    /// A future.
+    Somebody,
+    /// Nobody; but what goes wrong is told to the client's next post.
+    Detached(Complaint),
+    /// Nobody any more.
+    Nobody,
+}
+
+/// What was posted.
+pub(super) enum Cargo {
+    /// Verbs.
+    Verbs(Doorbell),
+    /// A control, and the words of its answer.
+    Control([u64; 4]),
+}
+
+/// A post under way.
+pub(super) struct Post {
+    pub(super) cargo: Cargo,
+    /// Memory nodes that have not answered all of it.
+    pub(super) nodes_left: usize,
+    /// The first thing that went wrong.
+    pub(super) error: Option<FabricError>,
+    pub(super) waits: Waits,
+}
+
+impl std::fmt::Debug for Post {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Post").field("nodes_left", &self.nodes_left).finish_non_exhaustive()
+    }
+}
+
+/// Bytes that a verb touches.
+fn bytes_of(op: &Op) -> usize {
+    match op {
+        Op::Read { into } => into.len(),
+        Op::Write { data, .. } => data.len(),
+        Op::Cas { .. } | Op::MaskedCas { .. } | Op::Faa { .. } => 8,
+        Op::Answered => unreachable!("answers are taken out after the doorbell is done"),
+    }
+}
+
+/// The error of a verb that leaves the pool's memory, or that is not where such a verb can be.
+pub(super) fn refuse(shape: &PoolShape, request: &Request) -> Option<FabricError> {
+    let (at, bytes) = (request.at, bytes_of(&request.op));
+    let limit = match at.memory() {
+        Memory::Host => shape.host_bytes,
+        Memory::Device => shape.device_bytes,
+    };
+    if at.node().0 >= shape.nodes || at.offset() + bytes as u64 > limit {
+        return Some(FabricError::OutOfRange { at, bytes });
+    }
+    let any_place = matches!(request.op, Op::Write { .. });
+    (!any_place && !at.offset().is_multiple_of(8)).then_some(FabricError::Misaligned { at })
+}
+
+/// Whether a doorbell's verbs may need more than one frame for a node. These are checked before they leave.
+pub(super) fn is_large(doorbell: &Doorbell) -> bool {
+    let bytes: usize = doorbell.requests().iter().map(|request| 40 + bytes_of(&request.op)).sum();
+    bytes > 3 * VERB_DATA_MAX || doorbell.requests().len() > usize::from(u16::MAX)
+}
+
+/// The piece of a request that begins at `offset`, and the cursor behind it.
+fn piece<'a>(request: &'a Request, payload: &'a [u8], at: Cursor) -> (WireVerb<'a>, Cursor) {
+    let all = bytes_of(&request.op);
+    let bytes = (all - at.offset).min(VERB_DATA_MAX);
+    let last = at.offset + bytes == all;
+    let op = match &request.op {
+        Op::Read { .. } => WireOp::Read(bytes),
+        Op::Write { data, immediate } => {
+            let from = data.start + at.offset;
+            WireOp::Write(&payload[from..from + bytes], immediate.filter(|_| last))
+        }
+        Op::Cas { compare, swap, .. } => WireOp::Cas { compare: *compare, swap: *swap },
+        Op::MaskedCas { compare, compare_mask, swap, swap_mask, .. } => {
+            WireOp::MaskedCas { words: [*compare, *compare_mask, *swap, *swap_mask] }
+        }
+        Op::Faa { add, .. } => WireOp::Faa(*add),
+        Op::Answered => unreachable!("answers are taken out after the doorbell is done"),
+    };
+    let word = Remote::<u8>::at(request.at).word() + at.offset as u64;
+    (WireVerb { at: word, op }, if last { at.after() } else { Cursor { offset: at.offset + bytes, ..at } })
+}
+
+impl Cursor {
+    fn after(self) -> Self {
+        Self { request: self.request + 1, offset: 0 }
+    }
+
+    /// Moves on to the next request for `node`; `None`: there is none.
+    fn settle<'r>(&mut self, node: NodeId, requests: &'r [Request]) -> Option<&'r Request> {
+        while let Some(request) = requests.get(self.request) {
+            if request.at.node() == node {
+                return Some(request);
+            }
+            *self = self.after();
+        }
+        None
+    }
+
+    /// Whether nothing for `node` is left.
+    pub(super) fn is_done(mut self, node: NodeId, doorbell: &Doorbell) -> bool {
+        self.settle(node, doorbell.requests()).is_none()
+    }
+
+    /// Appends a frame with the verbs for `node` from here on; yields where it ends.
+    pub(super) fn encode(self, node: NodeId, doorbell: &Doorbell, tag: u64, out: &mut Vec<u8>) -> Self {
+        let mut at = self;
+        let mut frame = RequestFrame::begin(out);
+        while let Some(request) = at.settle(node, doorbell.requests()) {
+            let (verb, next) = piece(request, doorbell.payload(), at);
+            if !frame.has_room(&verb.op) {
+                break;
+            }
+            frame.push(verb);
+            at = next;
+        }
+        frame.end(tag);
+        at
+    }
+
+    /// Takes the answers to the first `verbs` verbs from here on out of `body`; yields the verb behind them.
+    ///
+    /// # Errors
+    /// [`Malformed`], where they are others than were asked for.
+    pub(super) fn answer(
+        self,
+        node: NodeId,
+        doorbell: &mut Doorbell,
+        verbs: Verbs,
+        mut body: &[u8],
+    ) -> Result<Self, Malformed> {
+        let (requests, payload) = doorbell.parts_mut();
+        let (mut at, mut answered) = (self, 0);
+        loop {
+            let more = at.settle(node, requests).is_some();
+            if verbs.are_done(answered, at) || !more {
+                break;
+            }
+            let (verb, next) = piece(&requests[at.request], payload, at);
+            let (answer, rest) = body.split_at_checked(verb.op.answer_bytes()).ok_or(Malformed::Body)?;
+            take(&mut requests[at.request].op, at.offset, answer);
+            (body, at, answered) = (rest, next, answered + 1);
+        }
+        let complete = body.is_empty() && verbs.are_done(answered, at);
+        if complete { Ok(at) } else { Err(Malformed::Body) }
+    }
+
+    /// What went wrong at the verb here.
+    pub(super) fn failed(
+        mut self,
+        node: NodeId,
+        doorbell: &Doorbell,
+        misaligned: bool,
+    ) -> Option<FabricError> {
+        let request = self.settle(node, doorbell.requests())?;
+        let (at, bytes) = (request.at, bytes_of(&request.op));
+        Some(if misaligned { FabricError::Misaligned { at } } else { FabricError::OutOfRange { at, bytes } })
+    }
+}
+
+/// How many verbs an answer is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Verbs {
+    /// All up to there.
+    UpTo(Cursor),
+    /// So many.
+    Count(u16),
+}
+
+impl Verbs {
+    fn are_done(self, answered: u32, at: Cursor) -> bool {
+        match self {
+            Self::UpTo(end) => at == end,
+            Self::Count(count) => answered == u32::from(count),
+        }
+    }
+}
+
+/// Puts an answer where its verb wants it.
+fn take(op: &mut Op, offset: usize, answer: &[u8]) {
+    match op {
+        Op::Read { into } => {
+            let words = into.words_mut()[offset / 8..].iter_mut();
+            for (word, bytes) in words.zip(answer.as_chunks().0) {
+                *word = u64::from_ne_bytes(*bytes);
+            }
+        }
+        Op::Cas { old, .. } | Op::MaskedCas { old, .. } | Op::Faa { old, .. } => {
+            *old = u64::from_le_bytes(answer.try_into().expect("an atomic's answer is a word"));
+        }
+        Op::Write { .. } | Op::Answered => {}
+    }
+}

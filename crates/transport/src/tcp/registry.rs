@@ -1,0 +1,209 @@
+//! Who is connected to a memory node, and who may not be any more.
+//!
+//! A connection may execute verbs for as long as its [`Peer`] is alive. Ending a peer takes the lock under which its
+//! verbs execute: when [`Peer::end`] returns, none of them is under way and none will be.
+
+use super::store::Store;
+use super::token::Token;
+use super::wire::{ANY_NODE, Code, Formed, Hello, Welcome};
+use farwood_fabric::ClientId;
+use farwood_fabric::client_table::CLIENTS_MAX;
+use std::collections::HashMap;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// One connection, as others may end it.
+#[derive(Debug)]
+pub(super) struct Peer {
+    /// Unique at this memory node.
+    number: u64,
+    stream: TcpStream,
+    /// Held while verbs of the connection execute.
+    alive: Mutex<bool>,
+}
+
+/// The right to execute verbs of a connection.
+pub(super) type Turn<'a> = MutexGuard<'a, bool>;
+
+impl Peer {
+    /// The connection's stream.
+    pub(super) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// The right to execute its verbs, unless it was ended.
+    pub(super) fn turn(&self) -> Option<Turn<'_>> {
+        let alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
+        alive.then_some(alive)
+    }
+
+    /// Ends the connection: when this returns, nothing of it lands any more.
+    pub(super) fn end(&self) {
+        *self.alive.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        // Wakes the thread that serves it. That the other side is gone already is no failure.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// A connection, and whose it is.
+#[derive(Debug)]
+struct Entry {
+    peer: Arc<Peer>,
+    client: Option<ClientId>,
+    line: u64,
+    /// The slot of the client table that it has claimed.
+    claim: Option<u16>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    next: u64,
+    all: HashMap<u64, Entry>,
+}
+
+/// A refusal, with its words.
+pub(super) type Refusal = (Code, String);
+
+/// The connections of a memory node.
+#[derive(Debug)]
+pub(super) struct Registry {
+    entries: Mutex<Entries>,
+    token: Option<Token>,
+    connections_max: usize,
+    incarnation: u64,
+}
+
+impl Registry {
+    /// Nobody is connected yet.
+    pub(super) fn new(token: Option<Token>, connections_max: usize, incarnation: u64) -> Self {
+        Self { entries: Mutex::default(), token, connections_max, incarnation }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Connections now.
+    pub(super) fn connections(&self) -> usize {
+        self.entries().all.len()
+    }
+
+    /// A connection that has not said who it is. `Err`: there are as many as may be.
+    pub(super) fn arrive(&self, stream: TcpStream) -> Result<Arc<Peer>, TcpStream> {
+        let mut entries = self.entries();
+        if entries.all.len() >= self.connections_max {
+            return Err(stream);
+        }
+        entries.next += 1;
+        let peer = Arc::new(Peer { number: entries.next, stream, alive: Mutex::new(true) });
+        let entry = Entry { peer: Arc::clone(&peer), client: None, line: 0, claim: None };
+        entries.all.insert(peer.number, entry);
+        Ok(peer)
+    }
+
+    /// A connection that is over.
+    pub(super) fn leave(&self, peer: &Peer) {
+        peer.end();
+        self.entries().all.remove(&peer.number);
+    }
+
+    /// Lets a connection in, or not. What it replaces is over when this returns.
+    pub(super) fn welcome(&self, store: &Store, peer: &Peer, hello: &Hello) -> Result<Welcome, Refusal> {
+        if self.token.as_ref().is_some_and(|token| !token.is(&hello.token)) {
+            let why = if hello.token.is_empty() { "it wants a token" } else { "it has another token" };
+            return Err((Code::BadToken, why.to_owned()));
+        }
+        let membership = store.membership();
+        let whichever = hello.pool == 0 && hello.node == ANY_NODE;
+        if !whichever && (hello.pool, hello.node) != (membership.pool, membership.node) {
+            let why = if membership.formed == Formed::Blank {
+                "its memory is fresh: it was started anew, and what the pool had there is lost; open the pool again"
+            } else {
+                "it belongs to another pool now; open the pool again"
+            };
+            return Err((Code::OtherPool, why.to_owned()));
+        }
+        if let Some(client) = hello.client {
+            self.name(store, peer, client, hello.line)?;
+        }
+        Ok(Welcome {
+            formed: membership.formed,
+            pool: membership.pool,
+            node: membership.node,
+            nodes: membership.nodes,
+            host_bytes: store.host_bytes(),
+            device_bytes: store.device_bytes(),
+            incarnation: self.incarnation,
+        })
+    }
+
+    /// Gives a connection its identity, unless that was fenced; an older connection of the same line is over.
+    pub(super) fn name(
+        &self,
+        store: &Store,
+        peer: &Peer,
+        client: ClientId,
+        line: u64,
+    ) -> Result<(), Refusal> {
+        let mut entries = self.entries();
+        // Under the lock, as `fence` is: a name is given before a fence, and found by it, or refused after it.
+        if store.is_fenced(client) {
+            return Err((Code::Revoked, format!("client {client} was revoked")));
+        }
+        let old = entries.all.values().find(|entry| {
+            entry.client == Some(client) && entry.line == line && entry.peer.number != peer.number
+        });
+        let old = old.map(|entry| Arc::clone(&entry.peer));
+        if let Some(entry) = entries.all.get_mut(&peer.number) {
+            (entry.client, entry.line) = (Some(client), line);
+        }
+        drop(entries);
+        if let Some(old) = old {
+            self.leave(&old);
+        }
+        Ok(())
+    }
+
+    /// Claims a slot for a connection: nobody else can until it is over.
+    pub(super) fn claim(&self, peer: &Peer, slot: u64) -> Result<(), Refusal> {
+        let slot = u16::try_from(slot).ok().filter(|&slot| usize::from(slot) < CLIENTS_MAX);
+        let slot = slot.ok_or_else(|| (Code::OutOfRange, "there is no such slot".to_owned()))?;
+        let mut entries = self.entries();
+        let taken = entries.all.values().any(|entry| {
+            let named = entry.client.is_some_and(|client| client.slot == slot);
+            entry.peer.number != peer.number && (named || entry.claim == Some(slot))
+        });
+        if taken {
+            return Err((Code::Taken, format!("slot {slot} is a living compute node's")));
+        }
+        if let Some(entry) = entries.all.get_mut(&peer.number) {
+            entry.claim = Some(slot);
+        }
+        Ok(())
+    }
+
+    /// Connections of `client`, and of who has claimed its slot.
+    pub(super) fn census(&self, client: ClientId) -> u64 {
+        let entries = self.entries();
+        let of = |entry: &&Entry| entry.client == Some(client) || entry.claim == Some(client.slot);
+        entries.all.values().filter(of).count() as u64
+    }
+
+    /// Fences `client` and whoever had its slot before it: when this returns, nothing of them lands any more.
+    pub(super) fn fence(&self, store: &Store, client: ClientId) -> Result<(), Refusal> {
+        if usize::from(client.slot) >= CLIENTS_MAX {
+            return Err((Code::OutOfRange, "there is no such slot".to_owned()));
+        }
+        let mut entries = self.entries();
+        store.fence(client);
+        let fenced = |_: &u64, entry: &mut Entry| {
+            entry.client.is_some_and(|named| named.slot == client.slot && store.is_fenced(named))
+        };
+        let ended: Vec<_> = entries.all.extract_if(fenced).collect();
+        drop(entries);
+        for (_, entry) in ended {
+            entry.peer.end();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,275 @@
+//! The threads of a memory node: each waits for its connections' streams to be ready and gives them their turns.
+
+use super::connection::{Connection, Verdict};
+use super::registry::Registry;
+use super::store::Store;
+use super::wire::{Code, Kind, put_text};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
+use slab::Slab;
+use std::io::{self, ErrorKind, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+/// A connection says who it is within this time, or is closed.
+const GREETING_MAX: Duration = Duration::from_secs(10);
+/// How often those who have not said it yet are looked at.
+const SWEEP: Duration = Duration::from_secs(1);
+/// A compute node takes its last answers within this time, when the memory node stops.
+const FAREWELL_MAX: Duration = Duration::from_secs(2);
+/// A compute node that does not even acknowledge what was sent for this long is gone.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(15);
+
+const WAKER: Token = Token(usize::MAX);
+const LISTENER: Token = Token(usize::MAX - 1);
+
+/// What a memory node has done.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) requests: AtomicU64,
+    pub(super) verbs: AtomicU64,
+    pub(super) bytes_in: AtomicU64,
+    pub(super) bytes_out: AtomicU64,
+    pub(super) accepted: AtomicU64,
+    pub(super) bad_frames: AtomicU64,
+    pub(super) refused: AtomicU64,
+}
+
+impl Counters {
+    #[inline]
+    pub(super) fn add(&self, requests: u64, verbs: u64, bytes_in: u64, bytes_out: u64) {
+        if requests > 0 {
+            self.requests.fetch_add(requests, Relaxed);
+            self.verbs.fetch_add(verbs, Relaxed);
+            self.bytes_in.fetch_add(bytes_in, Relaxed);
+            self.bytes_out.fetch_add(bytes_out, Relaxed);
+        }
+    }
+}
+
+/// What all threads of a memory node share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) store: Store,
+    pub(super) registry: Registry,
+    pub(super) counters: Counters,
+    pub(super) stopping: AtomicBool,
+    /// How long a thread looks again and again before it sleeps.
+    pub(super) spin: Duration,
+    next_worker: AtomicUsize,
+}
+
+impl Shared {
+    pub(super) fn new(store: Store, registry: Registry, spin: Duration) -> Self {
+        let (stopping, next_worker) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Self { store, registry, counters: Counters::default(), stopping, spin, next_worker }
+    }
+}
+
+/// Where a worker takes connections from, and how it is woken.
+#[derive(Clone, Debug)]
+pub(super) struct Door {
+    streams: Sender<TcpStream>,
+    waker: Arc<Waker>,
+}
+
+impl Door {
+    /// Makes the worker look up.
+    pub(super) fn knock(&self) {
+        // It fails only where the worker is gone.
+        let _ = self.waker.wake();
+    }
+}
+
+/// One thread of a memory node.
+pub(super) struct Worker {
+    poll: Poll,
+    shared: Arc<Shared>,
+    incoming: Receiver<TcpStream>,
+    connections: Slab<Connection>,
+    /// Those that may not have said yet who they are.
+    newcomers: Vec<usize>,
+    /// The first worker's.
+    listener: Option<(TcpListener, Vec<Door>)>,
+}
+
+impl Worker {
+    /// A worker without connections.
+    pub(super) fn new(shared: Arc<Shared>) -> io::Result<(Self, Door)> {
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let (streams, incoming) = std::sync::mpsc::channel();
+        let (connections, newcomers) = (Slab::new(), Vec::new());
+        let worker = Self { poll, shared, incoming, connections, newcomers, listener: None };
+        Ok((worker, Door { streams, waker }))
+    }
+
+    /// Makes this the worker that accepts, for all of them.
+    pub(super) fn listen(&mut self, listener: TcpListener, doors: Vec<Door>) -> io::Result<()> {
+        listener.set_nonblocking(true)?;
+        let fd = listener.as_raw_fd();
+        self.poll.registry().register(&mut SourceFd(&fd), LISTENER, Interest::READABLE)?;
+        self.listener = Some((listener, doors));
+        Ok(())
+    }
+
+    /// Works until the memory node stops.
+    pub(super) fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(256);
+        let (mut again, mut busy) = (Vec::new(), Instant::now());
+        let mut swept = Instant::now();
+        while !self.shared.stopping.load(SeqCst) {
+            let spinning = !again.is_empty() || busy.elapsed() < self.shared.spin;
+            let wait = if spinning { Some(Duration::ZERO) } else { self.sweep_in() };
+            match self.poll.poll(&mut events, wait) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                polled => polled?,
+            }
+            let mut ready = std::mem::take(&mut again);
+            for event in &events {
+                match event.token() {
+                    WAKER => self.take_in(&mut ready),
+                    LISTENER => self.accept(),
+                    Token(key) => ready.push(key),
+                }
+            }
+            if ready.is_empty() && spinning {
+                std::thread::yield_now();
+            }
+            for key in ready {
+                busy = Instant::now();
+                self.turn(key, &mut again);
+            }
+            if swept.elapsed() > SWEEP {
+                swept = Instant::now();
+                self.sweep();
+                // Who came when there was no descriptor left is not announced again.
+                self.accept();
+            }
+        }
+        self.farewell();
+        Ok(())
+    }
+
+    fn turn(&mut self, key: usize, again: &mut Vec<usize>) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        match connection.turn(&self.shared) {
+            Verdict::Waits => {}
+            Verdict::Again => again.push(key),
+            Verdict::Over => self.close(key),
+        }
+    }
+
+    fn close(&mut self, key: usize) {
+        let connection = self.connections.remove(key);
+        let fd = connection.peer().stream().as_raw_fd();
+        // A stream that is dropped leaves the poll by itself.
+        let _ = self.poll.registry().deregister(&mut SourceFd(&fd));
+        self.shared.registry.leave(connection.peer());
+    }
+
+    /// When somebody has to be looked at who has not said who it is, or who could not be accepted.
+    fn sweep_in(&self) -> Option<Duration> {
+        (self.listener.is_some() || !self.newcomers.is_empty()).then_some(SWEEP)
+    }
+
+    fn sweep(&mut self) {
+        let mut newcomers = std::mem::take(&mut self.newcomers);
+        newcomers.retain(|&key| {
+            let Some(since) = self.connections.get(key).and_then(Connection::waiting_since) else {
+                return false;
+            };
+            if since.elapsed() > GREETING_MAX {
+                self.shared.counters.refused.fetch_add(1, Relaxed);
+                self.close(key);
+                return false;
+            }
+            true
+        });
+        self.newcomers = newcomers;
+    }
+
+    /// Accepts, and hands connections to the workers in turn.
+    fn accept(&mut self) {
+        let Some((listener, doors)) = &self.listener else { return };
+        // Until there is none. What a caller did wrong, or a limit on descriptors, ends neither node nor listener.
+        while let Ok((stream, _)) = listener.accept() {
+            self.shared.counters.accepted.fetch_add(1, Relaxed);
+            let door = &doors[self.shared.next_worker.fetch_add(1, Relaxed) % doors.len()];
+            if door.streams.send(stream).is_ok() {
+                door.knock();
+            }
+        }
+    }
+
+    /// Takes in the connections that were handed over.
+    fn take_in(&mut self, ready: &mut Vec<usize>) {
+        while let Ok(stream) = self.incoming.try_recv() {
+            if prepare(&stream).is_err() {
+                continue;
+            }
+            let peer = match self.shared.registry.arrive(stream) {
+                Ok(peer) => peer,
+                Err(mut stream) => {
+                    self.shared.counters.refused.fetch_add(1, Relaxed);
+                    let mut words = Vec::new();
+                    put_text(
+                        &mut words,
+                        Kind::Refused,
+                        Code::Crowded,
+                        0,
+                        "it has as many connections as it takes",
+                    );
+                    // It goes at once, or the other side does without.
+                    let _ = stream.write(&words);
+                    continue;
+                }
+            };
+            let entry = self.connections.vacant_entry();
+            let (key, fd) = (entry.key(), peer.stream().as_raw_fd());
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            if self.poll.registry().register(&mut SourceFd(&fd), Token(key), interest).is_err() {
+                self.shared.registry.leave(&peer);
+                continue;
+            }
+            entry.insert(Connection::new(peer));
+            self.newcomers.push(key);
+            ready.push(key);
+        }
+    }
+
+    /// Finishes what was accepted, tells everybody, and waits a little until it was taken.
+    fn farewell(&mut self) {
+        let mut left: Vec<_> = self.connections.iter_mut().map(|(_, connection)| connection).collect();
+        left.retain_mut(|connection| !connection.finish(&self.shared));
+        let end = Instant::now() + FAREWELL_MAX;
+        while !left.is_empty() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+            left.retain_mut(|connection| !connection.is_sent());
+        }
+        for connection in self.connections.drain() {
+            self.shared.registry.leave(connection.peer());
+        }
+    }
+}
+
+/// Small answers leave at once; and who is silent for too long is gone.
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    keep_alive(stream)
+}
+
+/// Has the kernel find out whether the other side is there, and close the stream where it is not.
+pub(super) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    use rustix::net::sockopt;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, SILENCE_MAX / 3)?;
+    sockopt::set_tcp_keepintvl(stream, SILENCE_MAX / 3)?;
+    sockopt::set_tcp_keepcnt(stream, 2)?;
+    Ok(sockopt::set_tcp_user_timeout(stream, SILENCE_MAX.as_millis() as u32)?)
+}

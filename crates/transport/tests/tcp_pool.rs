@@ -1,0 +1,461 @@
+//! A pool over TCP as its compute nodes see it: forming, large posts, many clients, losses, and coming back.
+
+use farwood_fabric::{
+    Chain as _, Client, Fabric as _, FabricError, Memory, NodeId, Parallel as _, Remote, Revocation,
+    Server as _, Swapped, all, cas, client_table, faa, read, read_bytes, write, write_imm,
+};
+use farwood_testkit::harness::{Raw, peek, peek_word, place, poke_word};
+use farwood_transport::runtime::{block_on, run_all};
+use farwood_transport::tcp::wire::{Formed, Kind, Welcome, put_frame};
+use farwood_transport::tcp::{
+    MemoryNode, NodeFile, NodeSpec, PoolAddress, REPLY_MAX, TcpError, TcpFabric, TcpPool,
+};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+const HOST_BYTES: u64 = 32 << 20;
+/// Where no table lies.
+const GROUND: u64 = 9 << 20;
+
+fn start() -> MemoryNode {
+    start_at(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+}
+
+fn start_at(listen: SocketAddr) -> MemoryNode {
+    MemoryNode::start(&NodeSpec::new(listen, HOST_BYTES)).unwrap()
+}
+
+fn address(nodes: &[&MemoryNode]) -> PoolAddress {
+    let nodes: Vec<_> = nodes.iter().map(|node| node.address().to_string()).collect();
+    nodes.join(",").parse().unwrap()
+}
+
+fn word(node: u16, offset: u64) -> Remote<u64> {
+    place(NodeId(node), Memory::Host, GROUND + offset).part(0)
+}
+
+#[test]
+fn of_many_who_open_fresh_nodes_at_once_all_open_one_pool() {
+    let nodes = [start(), start(), start()];
+    let address = address(&[&nodes[0], &nodes[1], &nodes[2]]);
+    let open = || TcpPool::open(&address, None).unwrap();
+    let pools: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    for pool in &pools {
+        assert_eq!((pool.shape().nodes, pool.shape()), (3, pools[0].shape()));
+    }
+    let mut identities: Vec<_> = pools.iter().map(TcpPool::identity).collect();
+    identities.sort_unstable();
+    identities.dedup();
+    assert_eq!(identities.len(), 8, "each is a compute node of its own");
+}
+
+#[test]
+fn an_address_that_is_not_the_pools_is_refused_with_the_right_words() {
+    let nodes = [start(), start(), start()];
+    let both = address(&[&nodes[0], &nodes[1]]);
+    TcpPool::open(&both, None).unwrap();
+    for (wrong, words) in [
+        (address(&[&nodes[0]]), "node 0 of 2"),
+        (address(&[&nodes[1], &nodes[0]]), "node 1 of 2"),
+        (address(&[&nodes[0], &nodes[1], &nodes[2]]), "fresh memory"),
+        (address(&[&nodes[2], &nodes[0], &nodes[1]]), "fresh memory"),
+    ] {
+        let error = TcpPool::open(&wrong, None).unwrap_err();
+        assert!(matches!(error, TcpError::NotThisPool { .. }), "{wrong}: {error}");
+        assert!(error.to_string().contains(words), "{wrong}: {error}");
+    }
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let error = TcpPool::open(&free.to_string().parse().unwrap(), None).unwrap_err().to_string();
+    assert!(error.contains("farwood serve"), "{error}");
+}
+
+#[test]
+fn what_does_not_fit_a_frame_goes_in_several() {
+    const BYTES: usize = 5 << 20;
+    let nodes = [start(), start()];
+    let pool = TcpPool::open(&address(&[&nodes[0], &nodes[1]]), None).unwrap();
+    let client = pool.client();
+    let data: Vec<u8> = (0..BYTES).map(|at| ((at * 31) >> 3) as u8).collect();
+    block_on(async {
+        let at = |node| place(NodeId(node), Memory::Host, GROUND);
+        client.post(write(at(0), &data).and(write(at(1), &data[8..]))).await.unwrap();
+        let (both, counted) =
+            client.post(read_bytes(at(0), BYTES).then(faa(word(0, 6 << 20), 3))).await.unwrap();
+        assert!(*both.check(&()).unwrap() == data[..], "what was written is read");
+        assert_eq!(counted, 0);
+        assert!(peek(&client, at(1), BYTES - 8).await.unwrap() == data[8..], "on the other node, too");
+        let many: Vec<_> =
+            (0..80_000_u64).map(|number| read(word((number % 2) as u16, number / 2 * 8))).collect();
+        let words = client.post(all(many)).await.unwrap();
+        for (number, word) in (0..).zip(words) {
+            let from = number / 2 * 8 + number % 2 * 8;
+            let expected = u64::from_le_bytes(data[from..from + 8].try_into().unwrap());
+            assert_eq!(word.check(&()).unwrap().word(), expected, "word {number}");
+        }
+        // Of a large chain that cannot be, nothing is executed.
+        let beyond = place(NodeId(0), Memory::Host, HOST_BYTES - 8);
+        let zeroes = vec![0; BYTES];
+        let chain = write(at(0), &zeroes).then(write(beyond, &[0; 16]));
+        assert!(matches!(client.post(chain).await, Err(FabricError::OutOfRange { bytes: 16, .. })));
+        assert!(peek(&client, at(0), 4096).await.unwrap() == data[..4096]);
+    });
+}
+
+#[test]
+fn many_clients_of_a_thread_share_its_connections_and_few_system_calls() {
+    const CLIENTS: usize = 32;
+    const ROUNDS: u64 = 200;
+    let nodes = [start(), start()];
+    let pool = TcpPool::open(&address(&[&nodes[0], &nodes[1]]), None).unwrap();
+    let before: Vec<_> = nodes.iter().map(|node| node.counts().connections).collect();
+    let work = |number: usize| {
+        let client = pool.client();
+        Box::pin(async move {
+            for round in 0..ROUNDS {
+                let node = (number % 2) as u16;
+                assert_eq!(client.post(faa(word(node, 8 * number as u64), 1)).await, Ok(round));
+                client.post(faa(word(0, 4096), 1).and(faa(word(1, 4096), 1))).await.unwrap();
+            }
+        }) as Pin<Box<dyn Future<Output = ()>>>
+    };
+    run_all((0..CLIENTS).map(work).collect());
+    let client = pool.client();
+    for node in 0..2 {
+        let sum = block_on(peek_word(&client, word(node, 4096)));
+        assert_eq!(sum, Ok(ROUNDS * CLIENTS as u64));
+    }
+    for (node, before) in nodes.iter().zip(before) {
+        assert!(node.counts().connections <= before + 1, "one connection for the thread");
+    }
+}
+
+#[test]
+fn threads_of_one_compute_node_have_connections_of_their_own() {
+    let node = start();
+    let pool = TcpPool::open(&address(&[&node]), None).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let client = pool.client();
+                for _ in 0..500 {
+                    block_on(client.post(faa(word(0, 0), 1))).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(block_on(peek_word(&pool.client(), word(0, 0))), Ok(2000));
+}
+
+/// Posts until it works again; yields the errors on the way.
+fn errors_until_it_works(client: &Client<TcpFabric>) -> Vec<FabricError> {
+    let end = Instant::now() + Duration::from_secs(10);
+    let mut errors = Vec::new();
+    loop {
+        match block_on(peek_word(client, word(0, 0))) {
+            Ok(_) => return errors,
+            Err(error) => errors.push(error),
+        }
+        assert!(Instant::now() < end, "{:?}", errors.last());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_lost_memory_node_is_told_at_once_and_fresh_memory_is_not_used() {
+    let node = start();
+    let (at, address) = (node.address(), address(&[&node]));
+    let pool = TcpPool::open(&address, None).unwrap();
+    let client = pool.client();
+    block_on(poke_word(&client, word(0, 0), 7)).unwrap();
+    node.stop().unwrap();
+    for _ in 0..3 {
+        let start = Instant::now();
+        let error = block_on(peek_word(&client, word(0, 0))).unwrap_err();
+        assert!(matches!(error, FabricError::NodeLost { .. }), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    }
+    let again = start_at(at);
+    let end = Instant::now() + Duration::from_secs(10);
+    let error = loop {
+        match block_on(peek_word(&client, word(0, 0))) {
+            Err(FabricError::NodeLost { .. }) if Instant::now() < end => {}
+            other => break other.unwrap_err(),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert!(matches!(error, FabricError::NotAPool { .. }) && error.to_string().contains("fresh"), "{error}");
+    // Opened anew it is a new pool, which the old attachment does not take for its own.
+    let new = TcpPool::open(&address, None).unwrap();
+    assert_eq!(block_on(peek_word(&new.client(), word(0, 0))), Ok(0));
+    std::thread::sleep(Duration::from_millis(60));
+    let error = block_on(peek_word(&client, word(0, 0))).unwrap_err();
+    assert!(matches!(error, FabricError::NotAPool { .. }), "{error}");
+    drop(again);
+}
+
+#[test]
+fn a_connection_that_breaks_is_told_and_comes_back() {
+    let node = start();
+    let (relay, cut) = relay(node.address());
+    let pool = TcpPool::open(&relay.to_string().parse().unwrap(), None).unwrap();
+    let client = pool.client();
+    block_on(poke_word(&client, word(0, 0), 7)).unwrap();
+    for _ in 0..3 {
+        cut();
+        let errors = errors_until_it_works(&client);
+        assert!(errors.len() <= 1, "{errors:?}");
+        assert!(errors.iter().all(|error| matches!(error, FabricError::NodeLost { .. })), "{errors:?}");
+        assert_eq!(block_on(peek_word(&client, word(0, 0))), Ok(7), "the same memory");
+        let me = pool.identity();
+        let other = TcpPool::open(&address(&[&node]), None).unwrap();
+        assert_eq!(block_on(other.client().fabric().revoke(me)), Ok(Revocation::Alive), "it is there again");
+    }
+}
+
+/// Passes connections on to `to`; yields where, and what cuts all of them.
+fn relay(to: SocketAddr) -> (SocketAddr, impl Fn()) {
+    use std::net::{Shutdown, TcpStream};
+    use std::sync::{Arc, Mutex};
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let at = listener.local_addr().unwrap();
+    let open: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+    let all = Arc::clone(&open);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (one, other) = (stream.unwrap(), TcpStream::connect(to).unwrap());
+            let pairs = [(one.try_clone(), other.try_clone()), (other.try_clone(), one.try_clone())];
+            for (from, into) in pairs {
+                let (mut from, mut into) = (from.unwrap(), into.unwrap());
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut into);
+                    let _ = into.shutdown(Shutdown::Both);
+                });
+            }
+            open.lock().unwrap().extend([one, other]);
+        }
+    });
+    (at, move || {
+        for stream in all.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    })
+}
+
+#[test]
+fn a_memory_node_that_says_nothing_is_lost_in_time() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address: PoolAddress = listener.local_addr().unwrap().to_string().parse().unwrap();
+    let real = start();
+    let behind = real.address();
+    std::thread::spawn(move || silent_after(&listener, behind));
+    let pool = TcpPool::open(&address, None).unwrap();
+    let clients = [pool.client(), pool.client(), pool.client()];
+    let start = Instant::now();
+    let posts = clients
+        .iter()
+        .map(|client| Box::pin(peek_word(client, word(0, 0))) as Pin<Box<dyn Future<Output = _>>>);
+    for told in run_all(posts.collect()) {
+        assert!(matches!(told, Err(FabricError::NodeLost { .. })), "{told:?}");
+    }
+    assert!(
+        (REPLY_MAX..REPLY_MAX + Duration::from_secs(6)).contains(&start.elapsed()),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+/// Two connections work as they should, those of attaching; all others are welcomed and never answered.
+fn silent_after(listener: &TcpListener, to: SocketAddr) {
+    use std::net::TcpStream;
+    let mut kept = Vec::new();
+    for (number, stream) in (0..).zip(listener.incoming()) {
+        let mut stream = stream.unwrap();
+        if number < 2 {
+            let other = TcpStream::connect(to).unwrap();
+            for (from, into) in
+                [(stream.try_clone(), other.try_clone()), (other.try_clone(), stream.try_clone())]
+            {
+                let (mut from, mut into) = (from.unwrap(), into.unwrap());
+                std::thread::spawn(move || std::io::copy(&mut from, &mut into));
+            }
+        } else {
+            let mut hello = [0; 64];
+            stream.read_exact(&mut hello).unwrap();
+            let welcome = Welcome {
+                formed: Formed::Whole,
+                pool: 1,
+                node: 0,
+                nodes: 1,
+                host_bytes: HOST_BYTES,
+                device_bytes: 64,
+                incarnation: 1,
+            };
+            let mut bytes = Vec::new();
+            welcome.put(&mut bytes);
+            let _ = stream.write_all(&bytes);
+        }
+        kept.push(stream);
+    }
+}
+
+#[test]
+fn answers_that_cannot_be_break_the_connection_and_nothing_else() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address: PoolAddress = listener.local_addr().unwrap().to_string().parse().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut bytes = Vec::new();
+            put_frame(&mut bytes, Kind::Reply, 0, 0, 77, &[1; 64]);
+            let _ = stream.unwrap().write_all(&bytes);
+        }
+    });
+    let error = TcpPool::open(&address, None).unwrap_err();
+    assert!(matches!(error, TcpError::NotThere { .. }), "{error}");
+}
+
+#[test]
+fn a_living_compute_node_that_was_revoked_is_told_so() {
+    let nodes = [start(), start()];
+    let address = address(&[&nodes[0], &nodes[1]]);
+    let (judge, victim) = (TcpPool::open(&address, None).unwrap(), TcpPool::open(&address, None).unwrap());
+    let (client, me) = (victim.client(), victim.identity());
+    block_on(poke_word(&client, word(1, 0), 1)).unwrap();
+    assert_eq!(block_on(judge.client().fabric().revoke(me)), Ok(Revocation::Alive));
+    // As if every connection of it had been lost at once, and somebody had looked at that moment.
+    for node in &nodes {
+        fence(node, me.slot, me.epoch);
+    }
+    assert_eq!(block_on(judge.client().fabric().revoke(me)), Ok(Revocation::Gone));
+    for node in [0, 1] {
+        for _ in 0..2 {
+            assert_eq!(block_on(peek_word(&client, word(node, 0))), Err(FabricError::Revoked(me)));
+        }
+    }
+    let table = judge.client();
+    assert!(!block_on(client_table::look(&table, me.slot)).unwrap().live);
+    let next = TcpPool::open(&address, None).unwrap();
+    assert_eq!((next.identity().slot, next.identity().epoch), (me.slot, me.epoch + 1));
+}
+
+/// Fences an identity at one memory node.
+fn fence(node: &MemoryNode, slot: u16, epoch: u32) {
+    use farwood_transport::tcp::wire::{ANY_NODE, Control, Hello, put_words};
+    let mut stream = std::net::TcpStream::connect(node.address()).unwrap();
+    let mut bytes = Vec::new();
+    Hello { pool: 0, node: ANY_NODE, client: None, line: 0, token: Vec::new() }.put(&mut bytes);
+    put_words(&mut bytes, Kind::Control, Control::Fence as u8, 0, [slot.into(), epoch.into(), 0, 0]);
+    stream.write_all(&bytes).unwrap();
+    stream.read_exact(&mut [0; 72 + 48]).unwrap();
+}
+
+#[test]
+fn who_leaves_is_gone_for_everybody() {
+    let node = start();
+    let address = address(&[&node]);
+    let (stays, leaves) = (TcpPool::open(&address, None).unwrap(), TcpPool::open(&address, None).unwrap());
+    let (client, me) = (leaves.client(), leaves.identity());
+    client.post_detached(write(word(0, 0), &[1; 8]));
+    leaves.leave();
+    assert_eq!(block_on(peek_word(&client, word(0, 8))), Err(FabricError::Revoked(me)));
+    assert_eq!(block_on(stays.client().fabric().revoke(me)), Ok(Revocation::Gone));
+    assert_eq!(
+        block_on(peek_word(&stays.client(), word(0, 0))),
+        Ok(0x0101_0101_0101_0101),
+        "it landed before"
+    );
+    assert_eq!(stays.is_alive(me), Ok(false));
+    drop((client, leaves));
+    let next = TcpPool::open(&address, None).unwrap();
+    assert_eq!(next.identity().slot, me.slot);
+}
+
+#[test]
+fn a_full_queue_of_immediates_makes_its_sender_wait_and_nobody_else() {
+    const MESSAGES: u32 = 6000;
+    let node = start();
+    let pool = TcpPool::open(&address(&[&node]), None).unwrap();
+    let (sender, other, server) = (pool.client(), pool.client(), node.server());
+    let sends = async {
+        for message in 0..MESSAGES {
+            let (old, ()) = sender
+                .post(faa(word(0, 64), 1).fenced(write_imm(word(0, 0), &[1; 8], message)))
+                .await
+                .unwrap();
+            assert_eq!(old, u64::from(message), "what was executed is not executed again");
+        }
+    };
+    let others = async {
+        for round in 1..=2000 {
+            let before = Instant::now();
+            assert_eq!(other.post(cas(word(0, 128), round - 1, round)).await, Ok(Swapped::Won));
+            assert!(before.elapsed() < Duration::from_secs(2), "it waits for nobody");
+        }
+        // Time enough for the queue to be full.
+        other.fabric().sleep(300_000_000).await;
+        for message in 0..MESSAGES {
+            assert_eq!(server.receive().await, Ok(message), "in order, none lost");
+        }
+    };
+    run_all(vec![Box::pin(sends) as Pin<Box<dyn Future<Output = ()>>>, Box::pin(others)]);
+}
+
+#[test]
+fn a_read_of_nothing_and_a_post_of_nothing_are_answered() {
+    let node = start();
+    let pool = TcpPool::open(&address(&[&node]), None).unwrap();
+    let client = pool.client();
+    block_on(async {
+        assert!(client.post(all(Vec::<farwood_fabric::Read<u64>>::new())).await.unwrap().len() == 0);
+        let nothing = read_bytes::<Raw>(word(0, 0).part(0), 0);
+        assert!(client.post(nothing).await.unwrap().check(&()).unwrap().is_empty());
+    });
+}
+
+/// A memory node whose memory is the file `path`, at `listen`.
+fn kept(path: &std::path::Path, listen: SocketAddr, accept_unclean: bool) -> Result<MemoryNode, TcpError> {
+    let file = Some(NodeFile { path: path.to_owned(), accept_unclean });
+    MemoryNode::start(&NodeSpec { file, ..NodeSpec::new(listen, HOST_BYTES) })
+}
+
+#[test]
+fn a_memory_node_with_a_file_goes_on_where_it_stopped() {
+    let path = std::env::temp_dir().join(format!("farwood-test-node-{}", std::process::id()));
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let node = kept(&path, any, false).unwrap();
+    let (at, address) = (node.address(), address(&[&node]));
+    let pool = TcpPool::open(&address, None).unwrap();
+    let client = pool.client();
+    block_on(poke_word(&client, word(0, 0), 7)).unwrap();
+    fence(&node, 9, 4);
+    let twice = kept(&path, any, true).unwrap_err();
+    assert!(twice.to_string().contains("another memory node has it"), "{twice}");
+    node.stop().unwrap();
+    let other = NodeSpec { host_bytes: 2 * HOST_BYTES, ..NodeSpec::new(any, HOST_BYTES) };
+    let file = Some(NodeFile { path: path.clone(), accept_unclean: true });
+    let error = MemoryNode::start(&NodeSpec { file, ..other }).unwrap_err();
+    assert!(matches!(error, TcpError::File { .. }), "{error}");
+    let node = kept(&path, at, false).unwrap();
+    let errors = errors_until_it_works(&client);
+    assert!(errors.iter().all(|error| matches!(error, FabricError::NodeLost { .. })), "{errors:?}");
+    assert_eq!(block_on(peek_word(&client, word(0, 0))), Ok(7), "the same memory, for who was there before");
+    let again = TcpPool::open(&address, None).unwrap();
+    assert_eq!(again.shape(), pool.shape(), "the same pool, for who opens it anew");
+    let mut stream = std::net::TcpStream::connect(node.address()).unwrap();
+    let mut hello = Vec::new();
+    let client = Some(farwood_fabric::ClientId { slot: 9, epoch: 4 });
+    let (pool_number, line) = (pool.shape().pool, 1);
+    farwood_transport::tcp::wire::Hello { pool: pool_number, node: 0, client, line, token: Vec::new() }
+        .put(&mut hello);
+    stream.write_all(&hello).unwrap();
+    let mut head = [0; 16];
+    stream.read_exact(&mut head).unwrap();
+    assert_eq!(head[4], Kind::Refused as u8, "a fence outlives its memory node");
+    drop((again, pool));
+    drop(node);
+    std::fs::remove_file(&path).unwrap();
+}
