@@ -37,6 +37,13 @@ impl Machine {
     }
 }
 
+/// Bytes of memory that the machine could give now, as far as it tells.
+pub(crate) fn available_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let kib: u64 = field(&text, "MemAvailable")?.split(' ').next()?.parse().ok()?;
+    Some(kib << 10)
+}
+
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let gib = self.memory_bytes as f64 / (1u64 << 30) as f64;

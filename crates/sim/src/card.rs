@@ -164,7 +164,7 @@ pub struct Server {
 #[derive(Debug, thiserror::Error)]
 pub enum CardError {
     /// The file is not a card.
-    #[error("this is no card: {0}; docs/nic-model.md lists every number of a card with its unit")]
+    #[error("this is no card: {0}")]
     Malformed(#[from] toml::de::Error),
     /// A number that cannot be.
     #[error("card {card}: {key} is {value}; it must be {must}")]

@@ -55,6 +55,11 @@ impl SimFabric {
         }
     }
 
+    /// Verbs of this client that failed: whether they were executed, it was not told.
+    pub fn lost(&self) -> u64 {
+        self.device.borrow().connections[self.client as usize].lost
+    }
+
     /// Where the client runs.
     pub fn seat(&self) -> Seat {
         let device = self.device.borrow();

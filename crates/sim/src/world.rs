@@ -242,6 +242,7 @@ impl World {
             thread,
             first_queue,
             failed: None,
+            lost: 0,
             counts: Counts::default(),
             aside: Costs::default(),
         });

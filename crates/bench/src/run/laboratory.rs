@@ -22,7 +22,7 @@ use super::spec::{Amount, NIC_DEFAULT, RunSpec};
 use super::stopwatch::Stopwatch;
 use super::{Stage, describe, finish};
 use crate::keys::Keys;
-use crate::machine::Machine;
+use crate::machine::{Machine, available_bytes};
 use crate::measure::CostTotals;
 use crate::record::Record;
 use crate::workload::{Workload, WorkloadSpec};
@@ -43,11 +43,20 @@ pub fn simulate(spec: &RunSpec, progress: &mut dyn FnMut(Stage<'_>)) -> Result<R
     let keys = spec.key_source.keys()?;
     let workload = spec.workload(keys.ranks());
     workload.check()?;
+    check_memory(spec, &keys, &workload)?;
     let world = World::new(world_spec(spec, card, &keys, &workload))?;
     let (record, nodes) = prepare(spec, &world, &keys, &workload, progress)?;
     progress(Stage::Measuring { contestant: &record.label(), round: 1, rounds: 1 });
     let job = clients_job(spec, &keys, &workload);
     let (round, verbs_per_second) = measure(spec, &world, &nodes, &keys, &job)?;
+    if round.measurement.operations() == 0 {
+        let problem = "no operation began and ended in the time that is measured".to_owned();
+        return Err(Error::parameter(
+            "--seconds",
+            problem,
+            "give more virtual time, or fewer clients a thread",
+        ));
+    }
     let record = Record {
         memory_node_bytes: Some(used_bytes(&world)?),
         simulated_verbs_per_second: Some(verbs_per_second),
@@ -57,6 +66,27 @@ pub fn simulate(spec: &RunSpec, progress: &mut dyn FnMut(Stage<'_>)) -> Result<R
     Ok(finish(record, &round))
 }
 
+/// Refuses what this machine's memory cannot hold: entries with their share of nodes that are not full, and the keys'
+/// order while they are loaded.
+fn check_memory(spec: &RunSpec, keys: &Keys, workload: &WorkloadSpec) -> Result<()> {
+    let entries = spec.entries_max(workload);
+    let entry_bytes = (keys.key_bytes() + spec.value_bytes + ENTRY_BYTES_MORE) as u64 * 3 / 2;
+    let needed = entries.saturating_mul(entry_bytes);
+    match available_bytes() {
+        Some(available) if needed > available => {
+            let gib = |bytes: u64| bytes as f64 / (1_u64 << 30) as f64;
+            let (needs, has) = (gib(needed), gib(available));
+            let problem =
+                format!("{entries} keys need about {needs:.0} GiB, and this machine has {has:.0} GiB free");
+            Err(Error::parameter("--keys", problem, "give fewer keys"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What an entry takes besides key and value: its guards, and eight bytes of the order in which keys are loaded.
+const ENTRY_BYTES_MORE: usize = 16;
+
 /// The card of that name, or in that file.
 pub fn card(name: &str) -> Result<Card> {
     let is_file =
@@ -64,7 +94,7 @@ pub fn card(name: &str) -> Result<Card> {
     let text = |source| Error::Read { file: name.into(), source };
     let card =
         if is_file { Card::from_toml(&fs::read_to_string(name).map_err(text)?) } else { Card::named(name) };
-    card.map_err(|error| Error::parameter("--nic", error.to_string(), "or give the path of a card file"))
+    card.map_err(|error| Error::parameter("--nic", format!("{name}: {error}"), "see docs/nic-model.md"))
 }
 
 fn world_spec(spec: &RunSpec, card: Card, keys: &Keys, workload: &WorkloadSpec) -> WorldSpec {

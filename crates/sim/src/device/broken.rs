@@ -215,6 +215,7 @@ impl Device {
 
     fn fail(&mut self, verb: Key, why: Expired) {
         self.met.lost += 1;
+        self.connections[self.verbs[verb as usize].client as usize].lost += 1;
         self.note(verb, "lost");
         let flying = &self.verbs[verb as usize];
         let (flight, node, client) = (flying.flight, flying.at.node(), flying.client);

@@ -89,6 +89,8 @@ pub(crate) struct Connection {
     pub(crate) first_queue: usize,
     /// What went wrong with a detached post.
     pub(crate) failed: Option<FabricError>,
+    /// Verbs of it that failed, whether they were executed or not.
+    pub(crate) lost: u64,
     /// Verbs that the device has executed for it, by kind.
     pub(crate) counts: Counts,
     /// Those of them that the fabric posted on its own account.

@@ -13,9 +13,16 @@ impl Device {
         for request in doorbell.requests() {
             let same = node.replace(request.at.node()) == Some(request.at.node());
             cpu += if same { self.card.cpu.chained_post_ns } else { self.card.cpu.post_ns };
-            if let Op::Write { .. } = request.op {
-                cpu += self.card.cpu.payload_ns;
-            }
+            // A kernel copies bytes that go and bytes that come; a card copies them itself.
+            let copied = match &request.op {
+                Op::Write { data, .. } => {
+                    cpu += self.card.cpu.payload_ns;
+                    data.len()
+                }
+                Op::Read { into } => into.len(),
+                _ => 0,
+            };
+            cpu += self.card.server.kernel_byte_ns * copied as f64;
         }
         self.spend(cpu);
         let left = doorbell.requests().len() as u32;
