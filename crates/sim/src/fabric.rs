@@ -85,8 +85,13 @@ impl SimFabric {
             device.compute[dead].revoked = true;
         }
         // The confirmations of all memory nodes take a round trip, in which transfers that had begun come to an end.
-        let round_trip = 2 * self.device.borrow().card.wire.one_way_ns as u64;
-        self.sleep(round_trip + CONFIRM_NS).await;
+        let (round_trip, placed) = {
+            let device = self.device.borrow();
+            let open = device.memory.iter().flat_map(|node| &node.open);
+            let placed = open.map(|transfer| transfer.to).max().unwrap_or(0);
+            (2 * device.card.wire.one_way_ns as u64, placed.saturating_sub(device.now()))
+        };
+        self.sleep(round_trip.max(placed) + CONFIRM_NS).await;
         client_table::expire(table, client).await?;
         Ok(Revocation::Gone)
     }
@@ -176,7 +181,7 @@ impl Fabric for SimFabric {
     }
 }
 
-/// What closing a queue pair takes, besides the way. Longer than any transfer that has begun.
+/// What closing a queue pair takes, besides the way and the transfers that have begun.
 const CONFIRM_NS: u64 = 50_000;
 
 enum Submitted {

@@ -4,7 +4,7 @@ use crate::device::Device;
 use crate::queue::{Event, Key};
 use crate::stations::server::{Job, Then};
 use farwood_fabric::{Address, FabricError, LocalMemory, Memory, NodeId, Server};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -75,22 +75,17 @@ impl Server for SimServer {
     }
 
     async fn receive(&self) -> Result<u32, FabricError> {
-        let node = usize::from(self.memory.node.0);
         let (immediate, waited) = Receiving { memory: &self.memory, waited: false }.await;
         if waited {
             // The event wakes a thread, which needs a core.
-            let wake = {
-                let device = self.memory.device.borrow();
-                debug_assert!(node < device.memory.len());
-                device.card.server.wake_ns
-            };
+            let wake = self.memory.device.borrow().card.server.wake_ns;
             self.compute(wake as u64).await;
         }
         Ok(immediate)
     }
 
     fn compute(&self, nanoseconds: u64) -> impl Future<Output = ()> {
-        Computing { memory: &self.memory, left: Some(nanoseconds) }
+        Computing { memory: &self.memory, left: Some(nanoseconds), done: Rc::default() }
     }
 }
 
@@ -108,7 +103,7 @@ impl Future for Receiving<'_> {
         if let Some(immediate) = node.immediates.pop_front() {
             return Poll::Ready((immediate, self.waited));
         }
-        node.receiver = Some(context.waker().clone());
+        node.receivers.push(context.waker().clone());
         drop(device);
         self.waited = true;
         Poll::Pending
@@ -117,20 +112,24 @@ impl Future for Receiving<'_> {
 
 struct Computing<'a> {
     memory: &'a SimMemory,
+    /// What is to be done, until the cores have it.
     left: Option<u64>,
+    done: Rc<Cell<bool>>,
 }
 
 impl Future for Computing<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Some(left) = self.left.take() else { return Poll::Ready(()) };
-        if left == 0 {
-            return Poll::Ready(());
+        match self.left.take() {
+            Some(0) => self.done.set(true),
+            Some(left) => {
+                let then = Then::Wake(context.waker().clone(), Rc::clone(&self.done));
+                self.memory.device.borrow_mut().employ(self.memory.node, Job { left, then });
+            }
+            None => {}
         }
-        let job = Job { left, then: Then::Wake(context.waker().clone()) };
-        self.memory.device.borrow_mut().employ(self.memory.node, job);
-        Poll::Pending
+        if self.done.get() { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
@@ -174,7 +173,10 @@ impl Device {
             cores.waiting.push_back(job);
         } else {
             match job.then {
-                Then::Wake(waker) => waker.wake(),
+                Then::Wake(waker, done) => {
+                    done.set(true);
+                    waker.wake();
+                }
                 Then::Serve(verb) => self.queue.at(self.queue.now, Event::Kernel(verb)),
             }
         }

@@ -447,7 +447,7 @@ fn memory_node(shape: &PoolShape, node: u16, nics: Vec<usize>) -> MemoryNode {
         nics,
         down_until: 0,
         immediates: VecDeque::new(),
-        receiver: None,
+        receivers: Vec::new(),
         cores: Cores::default(),
     }
 }

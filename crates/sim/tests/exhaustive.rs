@@ -74,6 +74,7 @@ fn specs() -> Vec<WorldSpec> {
         Capabilities { version_pair_bytes_max: 0, ..CAPABILITIES },
         Capabilities { whole_bytes: 8, write_upward: false, ..CAPABILITIES },
         Capabilities { arrival_sees_write: false, atomic_then_read: false, ..CAPABILITIES },
+        Capabilities { write_survives_writer: false, masked_cas: false, ..CAPABILITIES },
     ];
     let rules = vec![
         Rule {
@@ -81,18 +82,24 @@ fn specs() -> Vec<WorldSpec> {
             fault: Fault::Delay { nanoseconds: 30_000 },
         },
         Rule { when: When::Time(60_000), fault: Fault::Freeze { compute_node: 0, nanoseconds: 20_000 } },
+        Rule { when: When::Time(20_000), fault: Fault::Down { node: NodeId(1), nanoseconds: 9_000 } },
+        Rule {
+            when: When::Time(90_000),
+            fault: Fault::Partition { compute_node: 0, node: NodeId(0), nanoseconds: 30_000 },
+        },
         Rule {
             when: When::Verb { compute_node: 2, number: 90 },
             fault: Fault::Crash { compute_node: 2, point: CrashPoint::At },
         },
     ];
     let mut specs = Vec::new();
-    for seed in 0..24 {
+    for seed in 0..30 {
         let name = Card::names()[seed as usize % Card::names().len()];
         specs.push(WorldSpec {
             kept: kept[seed as usize / 6],
             rules: if seed % 2 == 0 { Vec::new() } else { rules.clone() },
             nics: 1 + seed as usize % 2,
+            stretch: 1 + seed % 3 * 4,
             tracing: Tracing::Full,
             seed,
             ..WorldSpec::small(Card::named(name).unwrap())

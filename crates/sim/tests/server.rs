@@ -1,7 +1,7 @@
 //! A memory node's processor: cores in slices, messages, and requests that pass through its kernel.
 
-use farwood_fabric::{Memory, NodeId, Remote, Server, Words, read_bytes, write_imm};
-use farwood_sim::{Card, World, WorldSpec};
+use farwood_fabric::{Chain, Memory, NodeId, Remote, Server, Words, read_bytes, write, write_imm};
+use farwood_sim::{Card, Tracing, World, WorldSpec};
 use std::cell::RefCell;
 
 fn world(change: impl FnOnce(&mut Card)) -> World {
@@ -67,6 +67,49 @@ fn an_immediate_wakes_the_server_after_a_while() {
     assert_eq!(immediate, 7);
     // 120 post, 650 wire, 150 until it is placed, 7,000 until the code runs.
     assert!((7_900..8_100).contains(&time), "{time}");
+}
+
+#[test]
+fn immediates_of_long_writes_arrive_whoever_waits() {
+    let world = world(|_| {});
+    let client = world.client(0);
+    let seen = RefCell::new(Vec::new());
+    let servers = [world.server(NodeId(0)), world.server(NodeId(0))];
+    let mut crew = world.crew();
+    crew.spawn(&client, async {
+        for immediate in [7, 8] {
+            client.post(write_imm(place(0), &[3; 16 << 10], immediate)).await.unwrap();
+        }
+    });
+    for server in &servers {
+        let seen = &seen;
+        crew.spawn_server(async move {
+            let immediate = server.receive().await.unwrap();
+            seen.borrow_mut().push(immediate);
+        });
+    }
+    crew.run().unwrap();
+    drop(crew);
+    let mut seen = seen.into_inner();
+    seen.sort_unstable();
+    assert_eq!(seen, [7, 8]);
+}
+
+#[test]
+fn a_connection_through_the_kernel_keeps_its_order() {
+    let spec = WorldSpec { tracing: Tracing::Full, ..WorldSpec::small(Card::named("tcp-40g").unwrap()) };
+    let world = World::new(spec).unwrap();
+    let client = world.client(0);
+    let mut crew = world.crew();
+    crew.spawn(&client, async {
+        client.post(write(place(0), &[1; 1024]).then(write(place(4096), &[2; 8]))).await.unwrap();
+    });
+    crew.run().unwrap();
+    drop(crew);
+    let trace = world.trace();
+    let served: Vec<_> = trace.events().iter().filter(|event| event.stage == "serve").collect();
+    assert_eq!(served.len(), 2);
+    assert!(served[0].what.starts_with("WRITE 1024"), "{}", trace.to_sequence(20));
 }
 
 /// Time of one READ of `bytes` bytes on a card.

@@ -61,7 +61,8 @@ pub(crate) struct MemoryNode {
     /// Until when it is down.
     pub(crate) down_until: u64,
     pub(crate) immediates: VecDeque<u32>,
-    pub(crate) receiver: Option<Waker>,
+    /// Who waits for an immediate.
+    pub(crate) receivers: Vec<Waker>,
     pub(crate) cores: Cores,
 }
 

@@ -3,6 +3,7 @@
 use super::{Device, Flying, Kind};
 use crate::queue::{Event, Key};
 use farwood_fabric::{Memory, NodeId, Op};
+use std::task::Waker;
 
 impl Device {
     /// A request's last byte has come.
@@ -186,10 +187,9 @@ impl Device {
     pub(super) fn deliver(&mut self, at: farwood_fabric::Address, immediate: Option<u32>) {
         let node = &mut self.memory[usize::from(at.node().0)];
         node.immediates.extend(immediate);
-        if immediate.is_some()
-            && let Some(receiver) = node.receiver.take()
-        {
-            receiver.wake();
+        if immediate.is_some() {
+            // Whoever comes first gets it.
+            node.receivers.drain(..).for_each(Waker::wake);
         }
     }
 }

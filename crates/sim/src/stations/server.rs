@@ -1,7 +1,9 @@
 //! A memory node's processor: its cores are shared in slices by whoever has something to compute.
 
 use crate::queue::Key;
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::task::Waker;
 
 /// Work for a core.
@@ -16,8 +18,8 @@ pub(crate) struct Job {
 /// What a finished job leads to.
 #[derive(Debug)]
 pub(crate) enum Then {
-    /// A server's code goes on.
-    Wake(Waker),
+    /// A server's code goes on, and finds the work done.
+    Wake(Waker, Rc<Cell<bool>>),
     /// A request that went through the kernel is served.
     Serve(Key),
 }
