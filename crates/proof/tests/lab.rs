@@ -34,19 +34,22 @@ fn it_keeps_the_contract_on_every_card() {
 }
 
 #[test]
-fn it_keeps_its_promises() {
-    let lab = lab("cx5-100g");
-    let mut reports: Vec<Report> = Vec::new();
-    for (_, program) in Litmus::<Lab>::PROGRAMS {
-        let report = program(&lab, ITERATIONS);
-        tell(&report.to_string());
-        reports.push(report);
+fn it_keeps_its_promises_on_every_card() {
+    for card in Card::names() {
+        let lab = lab(card);
+        let mut reports: Vec<Report> =
+            Litmus::<Lab>::PROGRAMS.iter().map(|(_, program)| program(&lab, ITERATIONS)).collect();
+        reports.extend([server_litmus(&lab, ITERATIONS), server_upward(&lab, ITERATIONS)]);
+        for report in &reports {
+            tell(&format!("{card}: {report}"));
+        }
+        expect_kept(&reports);
+        if card.starts_with("cx") {
+            // What cards do not promise, and what the laboratory has to show.
+            let beside = reports.iter().find(|report| report.name.contains("WRITE beside an atomic"));
+            assert!(beside.is_some_and(|report| report.violations > 0), "{card}: no WRITE was lost");
+        }
     }
-    for report in [server_litmus(&lab, ITERATIONS), server_upward(&lab, ITERATIONS)] {
-        tell(&report.to_string());
-        reports.push(report);
-    }
-    expect_kept(&reports);
 }
 
 /// A world whose PCIe is slow and uneven: transfers last, and overtake each other in their middle. It must not be so
