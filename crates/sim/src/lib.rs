@@ -1,7 +1,7 @@
 //! The laboratory: a deterministic RDMA network in virtual time.
 //!
 //! One seed, one thread, virtual nanoseconds: index code that runs on any fabric runs here, with thousands of clients,
-//! on any [`Card`], with any [fault](fault), and the same run again from the same seed. Bytes move line by line at the
+//! on any [`Card`], with any fault, and the same run again from the same seed. Bytes move line by line at the
 //! times at which the model of the NIC touches them, so torn reads, overtaking and lost updates really happen.
 //!
 //! | module | what it holds |
