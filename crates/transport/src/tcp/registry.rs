@@ -194,16 +194,49 @@ impl Registry {
         if usize::from(client.slot) >= CLIENTS_MAX {
             return Err((Code::OutOfRange, "there is no such slot".to_owned()));
         }
-        let mut entries = self.entries();
+        let entries = self.entries();
         store.fence(client);
-        let fenced = |_: &u64, entry: &mut Entry| {
+        let fenced = |entry: &&Entry| {
             entry.client.is_some_and(|named| named.slot == client.slot && store.is_fenced(named))
         };
-        let ended: Vec<_> = entries.all.extract_if(fenced).collect();
+        let ended: Vec<_> =
+            entries.all.values().filter(fenced).map(|entry| Arc::clone(&entry.peer)).collect();
         drop(entries);
-        for (_, entry) in ended {
-            entry.peer.end();
+        // Each stays listed until it is over: another who fences or counts meanwhile must not take it for gone.
+        for peer in ended {
+            self.leave(&peer);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::thread;
+    use std::time::Duration;
+
+    /// Two survivors fence the same compute node at once while verbs of it execute: neither is told that it is gone
+    /// before they are done.
+    #[test]
+    fn nobody_takes_a_peer_for_gone_whose_verbs_execute() {
+        let store = Store::anonymous(16 << 20, 64).unwrap();
+        let registry = Registry::new(None, 8, 1);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let peer = registry.arrive(stream).unwrap();
+        let client = ClientId { slot: 3, epoch: 1 };
+        registry.name(&store, &peer, client, 0).unwrap();
+        let turn = peer.turn().unwrap();
+        thread::scope(|scope| {
+            let fences = [(); 2].map(|()| scope.spawn(|| registry.fence(&store, client).unwrap()));
+            thread::sleep(Duration::from_millis(50));
+            assert!(fences.iter().all(|fence| !fence.is_finished()), "a fence was told while a verb executed");
+            assert_eq!(registry.census(client), 1);
+            drop(turn);
+        });
+        assert_eq!((registry.census(client), peer.turn().is_none()), (0, true));
+        assert!(registry.name(&store, &peer, client, 1).is_err(), "it does not come back");
     }
 }
