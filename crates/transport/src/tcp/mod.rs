@@ -2,7 +2,7 @@
 //!
 //! | file | what it knows |
 //! |---|---|
-//! | `wire.rs` | the frames, and nothing else |
+//! | `wire/` | the frames, and nothing else |
 //! | `token.rs` | [`Token`]: the secret that lets compute nodes in |
 //! | `node.rs` | [`MemoryNode`]: a memory node; [`TcpServer`]: its own role |
 //! | `store.rs` | its memory, and how verbs execute in it |

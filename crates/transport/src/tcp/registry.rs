@@ -232,7 +232,10 @@ mod tests {
         thread::scope(|scope| {
             let fences = [(); 2].map(|()| scope.spawn(|| registry.fence(&store, client).unwrap()));
             thread::sleep(Duration::from_millis(50));
-            assert!(fences.iter().all(|fence| !fence.is_finished()), "a fence was told while a verb executed");
+            assert!(
+                fences.iter().all(|fence| !fence.is_finished()),
+                "a fence was told while a verb executed"
+            );
             assert_eq!(registry.census(client), 1);
             drop(turn);
         });
