@@ -1,9 +1,8 @@
 //! The pools that a URL can name, as one.
 
 use crate::error::{Error, Result};
-use crate::url::Place;
 use farwood_fabric::{Client, ClientId, FabricError, PoolShape};
-use farwood_transport::any::AnyFabric;
+use farwood_transport::any::{AnyFabric, Place};
 use farwood_transport::shm::{Pages, PoolName, Presence, SegmentDir, ShmError, ShmPool};
 use farwood_transport::tcp::{TcpPool, Token};
 use std::path::Path;

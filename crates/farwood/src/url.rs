@@ -1,8 +1,7 @@
 //! Where pools and indexes are: `shm://POOL` and `shm://POOL/INDEX`, `tcp://HOST:PORT,…` and `tcp://HOST:PORT,…/INDEX`.
 
 use crate::error::Error;
-use farwood_transport::shm::PoolName;
-use farwood_transport::tcp::PoolAddress;
+use farwood_transport::any::Place;
 use std::fmt;
 use std::str::FromStr;
 
@@ -24,24 +23,6 @@ const PLANNED: [&str; 2] = ["rdma", "sim"];
 pub struct Url {
     pool: Place,
     index: Option<String>,
-}
-
-/// Where a pool is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
-    /// In shared memory, under a name.
-    Shm(PoolName),
-    /// Where its memory nodes listen.
-    Tcp(PoolAddress),
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Shm(name) => write!(f, "shm://{name}"),
-            Self::Tcp(address) => write!(f, "tcp://{address}"),
-        }
-    }
 }
 
 impl Url {

@@ -203,7 +203,7 @@ fn hold(path: &Path) {
     let pool = attach(path);
     let client = pool.client();
     let tree = block_on(Sherman::open(&client, "kill", CACHE_BYTES)).unwrap();
-    let locks = NodeLocks::new(tree.options().lock, pool.shape()).of_nodes(tree.layout().room_bytes);
+    let locks = NodeLocks::new(tree.options().lock, pool.shape(), tree.layout().room_bytes);
     let root = block_on(client.post(read(tree.entry().root()))).unwrap().check(&()).unwrap().word();
     let root = Remote::<[u8]>::from_word(root).unwrap();
     let _held = block_on(locks.acquire(&client, root, "hold")).unwrap();

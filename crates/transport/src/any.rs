@@ -1,11 +1,30 @@
 //! The fabrics of this room as one, for those who learn from a URL which it is. Static dispatch ends here
 //! (`docs/decisions/0005-dispatch.md`): whoever measures takes the fabric itself.
 
-use crate::shm::{ShmFabric, ShmPool};
-use crate::tcp::{TcpFabric, TcpPool};
+use crate::shm::{PoolName, ShmFabric, ShmPool};
+use crate::tcp::{PoolAddress, TcpFabric, TcpPool};
 use farwood_fabric::{
     Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, PoolShape, Revocation,
 };
+use std::fmt;
+
+/// Where a pool is. Shown as its URL.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// In shared memory, under a name.
+    Shm(PoolName),
+    /// Where its memory nodes listen.
+    Tcp(PoolAddress),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shm(name) => write!(f, "shm://{name}"),
+            Self::Tcp(address) => write!(f, "tcp://{address}"),
+        }
+    }
+}
 
 /// One client's connection to a pool of any kind.
 #[derive(Debug)]

@@ -4,8 +4,9 @@
 //! queue. So a future is polled on the spot, and only what stays pending costs a waker. A post over TCP is waited for
 //! by looking again and again, giving way in between, and after milliseconds with naps.
 
+use crate::shm::monotonic_nanoseconds;
 use std::cell::Cell;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,6 +70,20 @@ impl Idle {
             thread::sleep(NAP);
         }
     }
+}
+
+/// Lets at least `nanoseconds` pass; 0 only lets others run.
+pub(crate) async fn sleep(nanoseconds: u64) {
+    let mut deadline = None;
+    poll_fn(|context| {
+        let now = if nanoseconds == 0 && deadline.is_some() { u64::MAX } else { monotonic_nanoseconds() };
+        if now >= *deadline.get_or_insert_with(|| now.saturating_add(nanoseconds.max(1))) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Runs a future to its end on this thread.

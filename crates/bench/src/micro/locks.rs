@@ -30,6 +30,9 @@ pub(crate) struct LocksSpec {
     pub(crate) warm_up_seconds: f64,
 }
 
+/// From one place that has a lock to the next.
+const PLACE_BYTES: u64 = 64;
+
 /// Runs it.
 pub(crate) fn simulate_locks(spec: &LocksSpec) -> Result<Record> {
     let world = spec.cluster.world((spec.options.memory == LockMemory::Device).then_some(8 * spec.locks))?;
@@ -37,8 +40,9 @@ pub(crate) fn simulate_locks(spec: &LocksSpec) -> Result<Record> {
     let chooser = KeyChooser::new(distribution, spec.locks, spec.locks)?;
     let shape = *world.client(0).fabric().shape();
     let nodes = locked_nodes(spec, &shape);
-    let tables: Vec<NodeLocks> =
-        (0..spec.cluster.compute_nodes).map(|_| NodeLocks::new(spec.options, &shape)).collect();
+    let tables: Vec<NodeLocks> = (0..spec.cluster.compute_nodes)
+        .map(|_| NodeLocks::new(spec.options, &shape, PLACE_BYTES as usize))
+        .collect();
     let stopwatch = Stopwatch::new(&world, spec.warm_up_seconds, Amount::Seconds(spec.seconds));
     let mut crew = world.crew();
     let mut number = 0;
@@ -95,7 +99,8 @@ fn locked_nodes(spec: &LocksSpec, shape: &PoolShape) -> Vec<Remote<Words>> {
         if found.len() as u64 == spec.locks {
             break;
         }
-        let place = Remote::new(NodeId(0), Memory::Host, line * 64).expect("48 bits of offset are enough");
+        let place =
+            Remote::new(NodeId(0), Memory::Host, line * PLACE_BYTES).expect("48 bits of offset are enough");
         let lock = GlobalLock::of(spec.options, count, place).index();
         if lock < spec.locks {
             found.entry(lock).or_insert(place);

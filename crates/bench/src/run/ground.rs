@@ -1,6 +1,5 @@
 //! The ground of a run: a pool with an index in it, made, filled and removed by the parent.
 
-use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::Ipv4Addr;
 #[cfg(feature = "peers")]
@@ -11,10 +10,10 @@ use farwood_fabric::superblock::{DEVICE_BYTES_DEFAULT, HOST_BYTES_MIN};
 use farwood_fabric::{Client, Fabric};
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Config, Options, Sherman, drop_index};
-use farwood_transport::any::AnyPool;
+use farwood_transport::any::{AnyPool, Place};
 use farwood_transport::runtime::block_on;
-use farwood_transport::shm::{Backing, Pages, PoolName, PoolSpec, SegmentDir, ShmError, ShmPool, create};
-use farwood_transport::tcp::{MemoryNode, NodeSpec, PoolAddress, TcpError, TcpPool, Token};
+use farwood_transport::shm::{Backing, Pages, PoolSpec, SegmentDir, ShmError, ShmPool, create};
+use farwood_transport::tcp::{MemoryNode, NodeSpec, TcpError, TcpPool, Token};
 
 use super::crew::{Janitor, WorkerCommand};
 use super::protocol::Litter;
@@ -48,32 +47,12 @@ pub(crate) enum Site {
     Existing(Place),
 }
 
-/// Where a pool is, as processes of a run tell each other.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In shared memory, under a name.
-    Shm(PoolName),
-    /// Where its memory nodes listen.
-    Tcp(PoolAddress),
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Shm(name) => write!(f, "shm://{name}"),
-            Self::Tcp(address) => write!(f, "tcp://{address}"),
-        }
-    }
-}
-
-impl Place {
-    /// Attaches this process to the pool.
-    pub(crate) fn open(&self) -> Result<AnyPool> {
-        Ok(match self {
-            Self::Shm(name) => AnyPool::Shm(ShmPool::open(&SegmentDir::from_env(), name)?),
-            Self::Tcp(address) => AnyPool::Tcp(TcpPool::open(address, token()?)?),
-        })
-    }
+/// Attaches this process to a pool.
+pub(crate) fn open(place: &Place) -> Result<AnyPool> {
+    Ok(match place {
+        Place::Shm(name) => AnyPool::Shm(ShmPool::open(&SegmentDir::from_env(), name)?),
+        Place::Tcp(address) => AnyPool::Tcp(TcpPool::open(address, token()?)?),
+    })
 }
 
 /// What memory nodes over TCP may ask for.
@@ -129,7 +108,7 @@ impl Ground {
             create(&SegmentDir::from_env(), &spec)?;
         }
         let janitor = Some(Janitor::start(worker, litter)?);
-        let pool = place.open()?;
+        let pool = open(&place)?;
         Ok(Ground { pool, place, index, is_own, janitor, nodes })
     }
 
@@ -209,7 +188,7 @@ impl Litter {
         let place = self.pool.as_deref().and_then(|url| pool_of(url).ok());
         match (place, &self.index) {
             (Some(place), Some(index)) => {
-                if let Ok(pool) = place.open() {
+                if let Ok(pool) = open(&place) {
                     let _ = block_on(drop_index(&pool.client(), index));
                 }
             }

@@ -8,7 +8,7 @@ use farwood_index::sherman::Sherman;
 use farwood_transport::any::AnyPool;
 use farwood_transport::runtime::block_on;
 
-use super::ground::pool_of;
+use super::ground::{open, pool_of};
 use super::protocol::{ClientsJob, NodeJob};
 use super::seat::{Buffers, Seat, Until, next_turn, subject_of};
 use super::spec::{Amount, FabricKind, IndexKind};
@@ -31,7 +31,7 @@ pub(super) fn serve<W: Write>(job: &NodeJob, parent: &mut Parent<W>) -> Result<(
         return Err(Error::parameter("worker", problem, "run `farwood bench --fabric sim`"));
     }
     // The fabric itself is measured, not the enum.
-    match pool_of(&job.pool)?.open()? {
+    match open(&pool_of(&job.pool)?)? {
         AnyPool::Shm(node) => serve_on(&node, job, parent),
         AnyPool::Tcp(node) => serve_on(&node, job, parent),
     }

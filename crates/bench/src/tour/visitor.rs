@@ -17,7 +17,7 @@ use crate::keys::{FileKeys, Keys};
 use crate::measure::{CostTotals, Measurement, OperationKind};
 use crate::random::Generator;
 use crate::run::Amount;
-use crate::run::ground::pool_of;
+use crate::run::ground::{open, pool_of};
 use crate::run::node::until;
 use crate::run::protocol::{Order, Report, Round};
 use crate::run::seat::next_turn;
@@ -33,7 +33,7 @@ const SCAN_MAX: u64 = 100;
 /// A process's life.
 pub(crate) fn serve<W: Write>(job: &TourJob, parent: &mut Parent<W>) -> Result<()> {
     let Keys::File(keys) = words() else { unreachable!("words are keys of a file") };
-    let pool = pool_of(&job.pool)?.open()?;
+    let pool = open(&pool_of(&job.pool)?)?;
     let index = block_on(Sherman::open(&pool.client(), &job.index, CACHE_BYTES))?;
     parent.report(&Report::Ready)?;
     if let Order::Go(amount) = parent.order()? {

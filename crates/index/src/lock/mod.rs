@@ -141,8 +141,9 @@ pub struct NodeLocks {
 }
 
 impl NodeLocks {
-    /// The locks for a pool of that shape.
-    pub fn new(options: LockOptions, shape: &PoolShape) -> Self {
+    /// The locks for a pool of that shape, of nodes that take `room_bytes` bytes: where a lock lies in its node, it is
+    /// the last word of them.
+    pub fn new(options: LockOptions, shape: &PoolShape, room_bytes: usize) -> Self {
         let locks = GlobalLock::count(options, shape);
         // Nodes that share a local lock do not share the lock in the node, so that is not handed over.
         let local = match (options.memory, options.local) {
@@ -154,17 +155,11 @@ impl NodeLocks {
             options,
             tables,
             locks,
-            room_bytes: 0,
+            room_bytes: room_bytes as u64,
             dropped: AtomicU64::new(0),
             doubts: Doubts::default(),
             lease_expires: false,
         }
-    }
-
-    /// The same for nodes of `room_bytes` bytes: where a lock lies in its node, it is the last word of it.
-    #[must_use]
-    pub fn of_nodes(self, room_bytes: usize) -> Self {
-        Self { room_bytes: room_bytes as u64, ..self }
     }
 
     /// How many held locks were dropped instead of released, which is a bug, or a cancelled operation.

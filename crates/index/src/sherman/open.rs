@@ -134,7 +134,7 @@ impl Sherman {
         let room_bytes = layout.room_bytes;
         Ok(Self {
             options,
-            locks: NodeLocks::new(options.lock, client.fabric().shape()).of_nodes(layout.room_bytes),
+            locks: NodeLocks::new(options.lock, client.fabric().shape(), layout.room_bytes),
             cache: OrderedCache::new(cache_bytes),
             top: ArcSwapOption::empty(),
             allocator: Allocator::new(entry.slot, room_bytes),

@@ -7,7 +7,7 @@ use super::pages::Pages;
 use super::presence::Presence;
 use super::segment::{Backing, Segment, SegmentDir, SegmentSpec};
 use super::sys::{self, Access, Mapping};
-use crate::runtime::block_on;
+use crate::runtime::{block_on, sleep};
 use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
 use farwood_fabric::{
     Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LocalMemory, Memory, NodeId, Op,
@@ -348,20 +348,6 @@ impl Nodes {
         }
     }
 
-    async fn sleep(&self, nanoseconds: u64) {
-        let mut deadline = None;
-        poll_fn(|context| {
-            let now =
-                if nanoseconds == 0 && deadline.is_some() { u64::MAX } else { sys::monotonic_nanoseconds() };
-            if now >= *deadline.get_or_insert_with(|| now.saturating_add(nanoseconds.max(1))) {
-                return Poll::Ready(());
-            }
-            context.waker().wake_by_ref();
-            Poll::Pending
-        })
-        .await;
-    }
-
     fn provision(&self, at: Address, bytes: u64) -> Result<(), FabricError> {
         let (_, offset) = self.place(at, bytes as usize)?;
         let segment = &self.segments[usize::from(at.node().0)];
@@ -412,7 +398,7 @@ impl Fabric for ShmFabric {
     }
 
     fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {
-        self.pool.nodes.sleep(nanoseconds)
+        sleep(nanoseconds)
     }
 
     /// A client is gone when the kernel has dropped its process's presence lock, which it does only
@@ -467,7 +453,7 @@ impl Fabric for Nameless<'_> {
     }
 
     fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {
-        self.0.sleep(nanoseconds)
+        sleep(nanoseconds)
     }
 
     fn revoke(&self, _: ClientId) -> impl Future<Output = Result<Revocation, FabricError>> {

@@ -8,20 +8,19 @@ use super::post::{Cargo, Complaint, Waits, is_large, refuse};
 use super::reach::{PRESENCE_LINE, Reach};
 use super::token::Token;
 use super::wire::{ANY_NODE, Code, Control, Formed, Hello, VERB_DATA_MAX, Welcome};
-use crate::runtime::block_on;
+use crate::runtime::{block_on, sleep};
 use crate::shm::monotonic_nanoseconds;
 use farwood_fabric::{
     Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, NodeId, PoolShape, Remote,
     Revocation, client_table,
 };
 use std::cell::RefCell;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::TcpStream;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 /// What a memory node promises whose threads execute verbs of different connections at the same time.
@@ -481,19 +480,6 @@ fn verbs(cargo: Result<Cargo, FabricError>) -> Result<Doorbell, FabricError> {
         Cargo::Verbs(doorbell) => Ok(doorbell),
         Cargo::Control(_) => unreachable!("a doorbell is no control"),
     }
-}
-
-async fn sleep(nanoseconds: u64) {
-    let mut deadline = None;
-    poll_fn(|context| {
-        let now = if nanoseconds == 0 && deadline.is_some() { u64::MAX } else { monotonic_nanoseconds() };
-        if now >= *deadline.get_or_insert_with(|| now.saturating_add(nanoseconds.max(1))) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// The connection of a compute node that is not in the client table: while it enters, and when it leaves.

@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub struct Hello {
     /// Identity of the pool; 0: whichever this is.
     pub pool: u64,
-    /// Number of the memory node; [`ANY_NODE`]: whichever this is.
+    /// Number of the memory node; [`ANY_NODE`](super::ANY_NODE): whichever this is.
     pub node: u16,
     /// Who is speaking, if it has a name.
     pub client: Option<ClientId>,
