@@ -43,6 +43,8 @@ marks! {
     ROOT_LOST = "the race for the root lost";
     /// The tree had its next root already.
     ROOT_THERE = "the next root was there";
+    /// A client has the locks for a merge, and begins to write.
+    MERGE_BEGUN = "a merge begun";
     /// A leaf or an inner node was merged into its left neighbour.
     MERGED = "a merge";
     /// The same for inner nodes.
@@ -55,6 +57,8 @@ marks! {
     MERGE_CUT = "a merge that was cut off";
     /// A merge that nobody ends was taken back.
     MERGE_REVIVED = "a merge taken back";
+    /// The root has one child, and is to be marked.
+    ROOT_SHRINKS = "a root that is to give way";
     /// The root had one child and gave way to it.
     ROOT_SHRUNK = "a root less";
     /// A root that was taken out gave way at last, by another's hand.

@@ -42,7 +42,7 @@ impl Span {
 }
 
 /// How much of each kind of operation is wished for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
     /// Gets of one hundred operations.
     pub gets: u64,

@@ -186,6 +186,7 @@ impl Sherman {
         let Some(child) = (1..=parent.count()).find(|&child| parent.child(child) == pair.right) else {
             unreachable!("the pair are children of this copy of the parent");
         };
+        client.fabric().mark(marks::MERGE_BEGUN);
         parent.remove_child(child);
         self.rewrite(client, at, &mut parent).await?;
         self.remember(at, &parent);
@@ -246,6 +247,7 @@ impl Sherman {
         if root.upper().is_some() || self.root_word(client).await? != at {
             return Ok(false);
         }
+        client.fabric().mark(marks::ROOT_SHRINKS);
         root.set_freed(Freed::Yes);
         self.rewrite(client, at, root).await?;
         self.swing(client, at, root).await?;

@@ -149,6 +149,15 @@ impl Draw<'_> {
         match self.chance.below(7) {
             0 | 1 if self.may_crash(compute_node) => {
                 self.crashes.push(compute_node);
+                // Where leaves are merged, every other crash comes in the middle of it: three nodes are then half-way.
+                let in_merge = self.case.plan.mix == CHURNING && self.chance.once_in(2);
+                let own = if in_merge {
+                    let marks = [("a merge begun", 8), ("a root that is to give way", 3)];
+                    let (mark, verbs) = marks[self.chance.below(2) as usize];
+                    When::Mark { compute_node, mark, number: 1 + self.chance.below(verbs) }
+                } else {
+                    own
+                };
                 let point =
                     [CrashPoint::Before, CrashPoint::At, CrashPoint::After][self.chance.below(3) as usize];
                 Rule { when: own, fault: Fault::Crash { compute_node, point } }
@@ -192,7 +201,7 @@ impl Draw<'_> {
     /// Longer than the card's retries only where a lost release can be mended.
     fn outage(&mut self) -> u64 {
         let lengths: &[u64] = if self.case.locks_are_certain() {
-            &[100_000, RETRY_NS, RETRY_NS, 12_000_000]
+            &[100_000, RETRY_NS, 12_000_000, 12_000_000]
         } else {
             &[100_000, RETRY_NS]
         };
