@@ -69,6 +69,8 @@ marks! {
     ROOM_REUSED = "a room used again";
     /// Another client of this compute node took a chunk at the same time.
     CHUNK_SPARE = "a chunk too many";
+    /// The chunk of a dead client was taken over.
+    CHUNK_INHERITED = "a chunk of the dead";
     /// A lock's holder was asked about, and lives.
     HOLDER_LIVES = "a lock's holder lives";
     /// A lock was taken from a dead client.
