@@ -117,6 +117,26 @@ impl Allocator {
         state.out -= 1;
     }
 
+    /// Whether the next object needs a chunk.
+    pub fn is_dry(&self) -> bool {
+        let state = self.state();
+        let left = state.chunk.as_ref().is_some_and(|(_, used)| used + self.object_bytes <= CHUNK_BYTES);
+        state.spare.is_empty() && !left
+    }
+
+    /// Up to `count` of the rooms that came back, if there are more than `keep`.
+    pub fn give(&self, keep: usize, count: usize) -> Vec<Room<()>> {
+        let mut state = self.state();
+        let give = count.min(state.spare.len().saturating_sub(keep));
+        let from = state.spare.len() - give;
+        state.spare.split_off(from)
+    }
+
+    /// Takes rooms that another compute node gave.
+    pub fn receive(&self, rooms: impl IntoIterator<Item = Room<()>>) {
+        self.state().spare.extend(rooms);
+    }
+
     async fn take_chunk<F: Fabric>(&self, client: &Client<F>) -> Result<(Chunk, u64), IndexError> {
         let shape = *client.fabric().shape();
         let me = client.fabric().identity();

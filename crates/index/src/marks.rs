@@ -67,6 +67,10 @@ marks! {
     ORPHAN_GONE = "an orphan that is gone";
     /// An emptied node's memory serves another.
     ROOM_REUSED = "a room used again";
+    /// Emptied rooms were listed for other compute nodes.
+    ROOMS_GIVEN = "rooms given";
+    /// Rooms that others had listed were taken.
+    ROOMS_RECEIVED = "rooms received";
     /// Another client of this compute node took a chunk at the same time.
     CHUNK_SPARE = "a chunk too many";
     /// The chunk of a dead client was taken over.

@@ -17,8 +17,9 @@
 //! So there are no epochs, nobody's absence keeps memory from being used again, and a client that sleeps for an hour
 //! with a pointer in its hand wakes up to a retry. The price is that a room never leaves its index while that exists.
 //!
-//! A compute node keeps the rooms that it emptied, and fills them first. Those of one that died are lost to the index,
-//! as is what it had not carved of its chunk, until the index is dropped.
+//! A compute node keeps the rooms that it emptied, and fills them first; when it has many, and when it leaves, it lists them
+//! in the pool, where any compute node finds them that would else take a chunk. The few hundred that one kept when it died
+//! are lost to the index until that is dropped.
 
 use farwood_fabric::Remote;
 

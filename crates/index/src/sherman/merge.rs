@@ -195,6 +195,8 @@ impl Sherman {
         self.absorb(pair.left, &mut left, &right)?;
         self.rewrite(client, pair.left, &mut left).await?;
         self.merged(client, pair, &left, &right);
+        // Whether others get the memory is not this removal's concern.
+        let _ = self.share_rooms(client).await;
         if parent.count() > 0 {
             return Ok(parent.looks_for_neighbour());
         }

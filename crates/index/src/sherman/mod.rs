@@ -23,6 +23,7 @@ mod merge;
 pub mod node;
 mod open;
 pub mod options;
+mod rooms;
 mod scan;
 mod split;
 #[cfg(test)]

@@ -156,11 +156,13 @@ impl Sherman {
         Ok(client_table::mark_closed(client, self.entry.open_bit()).await?)
     }
 
-    /// Gives back what this compute node has of the tree's memory and does not use. [1 RT]
+    /// Gives back what this compute node has of the tree's memory and does not use. [1 RT, and 3 for each list of emptied
+    /// rooms]
     ///
     /// # Errors
     /// The fabric's.
     pub async fn leave<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
+        self.give_rooms(client, 0).await?;
         self.allocator.leave(client).await
     }
 }

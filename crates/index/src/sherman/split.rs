@@ -12,7 +12,6 @@ use super::options::WriteBack;
 use crate::error::IndexError;
 use crate::lock::Held;
 use crate::marks;
-use crate::reclaim::Room;
 use crate::retry::Retry;
 use farwood_fabric::{Chain, Client, Fabric, Remote, Swapped, cas, write};
 
@@ -41,7 +40,7 @@ impl Sherman {
         mut leaf: Copy<'_>,
         (key, value): (&[u8], &[u8]),
     ) -> Result<(), IndexError> {
-        let sibling = match self.allocator.allocate(client).await {
+        let sibling = match self.allocate(client).await {
             Ok(sibling) => sibling,
             Err(error) => {
                 held.give_up().await?;
@@ -177,7 +176,7 @@ impl Sherman {
         mut node: Copy<'_>,
         orphan: &Orphan,
     ) -> Result<Orphan, IndexError> {
-        let sibling = match self.allocator.allocate(client).await {
+        let sibling = match self.allocate(client).await {
             Ok(sibling) => sibling,
             Err(error) => {
                 held.give_up().await?;
@@ -246,7 +245,7 @@ impl Sherman {
         let mut root = Node::empty(&self.layout, level, Fences { lower: &lowest, upper: None }, None);
         root.set_leftmost(old);
         root.push_child(&orphan.lower, orphan.at);
-        let room: Room<RawNode> = self.allocator.allocate(client).await?;
+        let room = self.allocate(client).await?;
         client.post(write(room.at, &root.seal_in(&room))).await?;
         let swap = client.post(cas(self.entry.root(), old.word(), room.at.word())).await?;
         assert_eq!(swap, Swapped::Won, "the root pointer changes under the root's lock");

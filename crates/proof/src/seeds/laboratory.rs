@@ -152,8 +152,8 @@ impl Draw<'_> {
                 // Where leaves are merged, every other crash comes in the middle of it: three nodes are then half-way.
                 let in_merge = self.case.plan.mix == CHURNING && self.chance.once_in(2);
                 let own = if in_merge {
-                    let marks = [("a merge begun", 8), ("a root that is to give way", 3)];
-                    let (mark, verbs) = marks[self.chance.below(2) as usize];
+                    let marks = [("a merge begun", 8), ("a root that is to give way", 2)];
+                    let (mark, verbs) = marks[usize::from(!self.chance.once_in(3))];
                     When::Mark { compute_node, mark, number: 1 + self.chance.below(verbs) }
                 } else {
                     own
