@@ -110,7 +110,8 @@ impl Entry {
         at(usize::from(self.slot)).part(8)
     }
 
-    /// The word in which the compute nodes leave each other memory of the index that is free, 0 at first; changed by CAS.
+    /// The word in which the compute nodes leave each other memory of the index that is free, 0 at first; changed by
+    /// CAS.
     pub fn rooms(&self) -> Remote<u64> {
         at(usize::from(self.slot)).part(24)
     }

@@ -2,8 +2,8 @@
 //! (Sherman §4.2.4).
 //!
 //! Shared by the clients of a compute node. What a compute node leaves of its chunk is given back when it
-//! leaves, and taken up by the next that allocates for the same index; a chunk of one that died is taken over, from behind
-//! the last object that was written to it. Objects that were taken out of the index are
+//! leaves, and taken up by the next that allocates for the same index; a chunk of one that died is taken over, from
+//! behind the last object that was written to it. Objects that were taken out of the index are
 //! used again first ([`reclaim`](crate::reclaim) says why that is safe).
 
 use crate::error::IndexError;

@@ -1,5 +1,5 @@
-//! Marks on the rare paths that races and faults lead to. Runs of many seeds in the laboratory have passed only if they
-//! came along every one of them; elsewhere they cost nothing.
+//! Marks on the rare paths that races and faults lead to. Runs of many seeds in the laboratory have passed only if
+//! they came along every one of them; elsewhere they cost nothing.
 
 macro_rules! marks {
     ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {

@@ -45,7 +45,7 @@ impl Churned {
         let walk = self.loopback.block_on(self.tree.walk(&self.client)).expect("a walk");
         assert_eq!((walk.problems, walk.entries, walk.half_linked, walk.half_merged), (vec![], keys, 0, 0));
         let nodes = walk.nodes.iter().sum();
-        assert_eq!(self.tree.nodes_allocated() + 1, nodes as i64, "the root was there before");
+        assert_eq!(self.tree.nodes_allocated() + 1, nodes.cast_signed(), "the root was there before");
         nodes
     }
 

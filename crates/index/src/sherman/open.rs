@@ -156,8 +156,8 @@ impl Sherman {
         Ok(client_table::mark_closed(client, self.entry.open_bit()).await?)
     }
 
-    /// Gives back what this compute node has of the tree's memory and does not use. [1 RT, and 3 for each list of emptied
-    /// rooms]
+    /// Gives back what this compute node has of the tree's memory and does not use. [1 RT, and 3 for each list of
+    /// emptied rooms]
     ///
     /// # Errors
     /// The fabric's.

@@ -7,9 +7,9 @@
 //! child            a room; its separator: 4 bytes of version, 1 byte that says whether there is one, zeros
 //! ```
 //!
-//! A list is put in front of the others by CAS. All of them are taken at once, by a CAS that leaves 0: who has taken them
-//! owns them, and no list that is pointed at ever changes. So it does not matter whether the pointer was something else in
-//! between.
+//! A list is put in front of the others by CAS. All of them are taken at once, by a CAS that leaves 0: who has taken
+//! them owns them, and no list that is pointed at ever changes. So it does not matter whether the pointer was
+//! something else in between.
 
 use super::Sherman;
 use super::node::{Fences, Freed, Node, RawNode};
