@@ -44,7 +44,7 @@ impl Churned {
     fn nodes(&self, keys: u64) -> u64 {
         let walk = self.loopback.block_on(self.tree.walk(&self.client)).expect("a walk");
         assert_eq!((walk.problems, walk.entries, walk.half_linked, walk.half_merged), (vec![], keys, 0, 0));
-        let nodes = walk.nodes.iter().sum();
+        let nodes: u64 = walk.nodes.iter().sum();
         assert_eq!(self.tree.nodes_allocated() + 1, nodes.cast_signed(), "the root was there before");
         nodes
     }
