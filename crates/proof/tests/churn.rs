@@ -67,7 +67,9 @@ fn random_keys_come_and_go_in_the_same_memory() {
     for variant in [Variant::Sherman, Variant::Combine] {
         let churned = Churned::new(variant);
         let mut keys: Vec<u64> = (0..KEYS).map(spread).collect();
-        keys.iter().for_each(|&key| churned.insert(key));
+        for &key in &keys {
+            churned.insert(key);
+        }
         let (nodes, chunks) = (churned.nodes(KEYS), churned.chunks());
         let mut chance = Chance::new(7);
         for number in KEYS..KEYS + TIMES * KEYS {
@@ -86,7 +88,9 @@ fn random_keys_come_and_go_in_the_same_memory() {
 #[test]
 fn a_window_that_slides_over_all_keys_stays_in_the_same_memory() {
     let churned = Churned::new(Variant::Sherman);
-    (0..KEYS).for_each(|key| churned.insert(key));
+    for key in 0..KEYS {
+        churned.insert(key);
+    }
     let (nodes, chunks) = (churned.nodes(KEYS), churned.chunks());
     for key in KEYS..KEYS + TIMES * KEYS {
         churned.insert(key);
@@ -101,9 +105,13 @@ fn a_window_that_slides_over_all_keys_stays_in_the_same_memory() {
 #[test]
 fn an_emptied_tree_leaves_its_memory_to_others() {
     let churned = Churned::new(Variant::Sherman);
-    (0..KEYS).for_each(|key| churned.insert(spread(key)));
+    for key in 0..KEYS {
+        churned.insert(spread(key));
+    }
     let (nodes, chunks) = (churned.nodes(KEYS), churned.chunks());
-    (0..KEYS).for_each(|key| churned.remove(spread(key)));
+    for key in 0..KEYS {
+        churned.remove(spread(key));
+    }
     let left = churned.nodes(0);
     assert!(left <= 3, "{nodes} nodes became {left}");
     churned.loopback.block_on(churned.tree.leave(&churned.client)).expect("it gives back what it has");
