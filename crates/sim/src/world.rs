@@ -5,6 +5,7 @@ use crate::crew::{Crew, Ended};
 use crate::device::{ComputeNode, Connection, Counts, Device, MemoryNode, Nic};
 use crate::fabric::SimFabric;
 use crate::fault::{Happened, Met, Rule};
+use crate::memory::HostMemory;
 use crate::queue::{Key, Queue};
 use crate::random::Stream;
 use crate::server::SimServer;
@@ -433,8 +434,7 @@ fn nic(card: &Card) -> Nic {
 }
 
 fn memory_node(shape: &PoolShape, node: u16, nics: Vec<usize>) -> MemoryNode {
-    // Zeroed memory costs nothing until it is written.
-    let mut host = vec![0; shape.host_bytes as usize];
+    let mut host = HostMemory::new(shape.host_bytes as usize);
     let header = shape.header(NodeId(node));
     host[HEADER_OFFSET as usize..HEADER_OFFSET as usize + header.len()].copy_from_slice(&header);
     for (offset, word) in PoolShape::first_words() {

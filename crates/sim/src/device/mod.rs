@@ -18,6 +18,7 @@ mod transfer;
 
 use crate::card::Card;
 use crate::fault::Rule;
+use crate::memory::HostMemory;
 use crate::queue::{Event, Key, Queue};
 use crate::random::Stream;
 use crate::stations::atomics::Slots;
@@ -28,6 +29,7 @@ use crate::stations::pcie::{Bus, Window};
 use crate::stations::send_queue::SendQueue;
 use crate::stations::server::Cores;
 use crate::stations::units::Unit;
+use crate::sys::prefetch;
 use crate::trace::Trace;
 use farwood_fabric::{
     Address, Capabilities, ClientId, Costs, Doorbell, FabricError, Link, Memory, Op, PoolShape,
@@ -52,7 +54,7 @@ pub(crate) struct Nic {
 /// A memory node.
 #[derive(Debug)]
 pub(crate) struct MemoryNode {
-    pub(crate) host: Vec<u8>,
+    pub(crate) host: HostMemory,
     pub(crate) device: Vec<u8>,
     /// Transfers whose lines are not all copied yet, all of them of host memory.
     pub(crate) open: Vec<OpenTransfer>,
@@ -161,6 +163,8 @@ pub(crate) struct Flying {
     pub(crate) client: Key,
     /// The NICs at both ends.
     pub(crate) nics: Ends,
+    /// The processing unit of the memory node's NIC that serves the queue pair.
+    pub(crate) unit: usize,
     pub(crate) service: Service,
     pub(crate) queue: usize,
     pub(crate) epoch: u32,
@@ -309,6 +313,14 @@ impl Device {
         if let Some(cursor) = &mut self.cursor {
             *cursor += nanoseconds as u64;
         }
+    }
+
+    /// Has the processor fetch the bytes that a verb will touch: it will touch them many events later, and they lie
+    /// somewhere among gigabytes.
+    #[inline]
+    fn fetch_ahead(&mut self, at: Address, bytes: usize) {
+        let start = at.offset() as usize;
+        prefetch(&self.bytes(at)[start..start + bytes]);
     }
 
     /// The bytes of one memory of a node.
