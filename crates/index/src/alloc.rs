@@ -2,12 +2,14 @@
 //! (Sherman §4.2.4).
 //!
 //! Shared by the clients of a compute node. What a compute node leaves of its chunk is given back when it
-//! leaves, and taken up by the next that allocates for the same index.
+//! leaves, and taken up by the next that allocates for the same index. Objects that were taken out of the index are
+//! used again first ([`reclaim`](crate::reclaim) says why that is safe).
 
 use crate::error::IndexError;
 use crate::marks;
+use crate::reclaim::Room;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
-use farwood_fabric::{Client, Fabric, FabricError, NodeId, Remote};
+use farwood_fabric::{Client, Fabric, FabricError, NodeId};
 use std::sync::{Mutex, PoisonError};
 
 /// Allocates objects of one size for one index.
@@ -22,22 +24,12 @@ pub struct Allocator {
 struct State {
     /// The chunk being carved, and how much of it is used, bytes.
     chunk: Option<(Chunk, u64)>,
-    /// Objects that were allocated and never linked.
-    spare: Vec<u64>,
+    /// Rooms of objects that were taken out of the index, or never linked.
+    spare: Vec<Room<()>>,
     /// The memory node whose turn it is; drawn from the identity at first.
     next_node: Option<u16>,
-    /// Chunks that were taken into use, oldest first.
-    taken: Vec<Chunk>,
-    /// Objects that were handed out and not given back.
-    out: u64,
-}
-
-/// What an allocator had at some moment; see [`Allocator::mark`].
-#[derive(Debug)]
-pub struct Mark {
-    chunk: Option<(Chunk, u64)>,
-    taken: usize,
-    out: u64,
+    /// Objects that were handed out, less those that came back; those of other compute nodes come, too.
+    out: i64,
 }
 
 impl Allocator {
@@ -50,14 +42,14 @@ impl Allocator {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Memory for one object, not yet linked. [0 RT; at the end of a chunk as in [`chunks::take`]]
+    /// Room for one object, not yet linked. [0 RT; at the end of a chunk as in [`chunks::take`]]
     ///
     /// # Errors
     /// [`FabricError::PoolFull`] where no memory node has a chunk.
-    pub async fn allocate<F: Fabric, T: ?Sized>(&self, client: &Client<F>) -> Result<Remote<T>, IndexError> {
+    pub async fn allocate<F: Fabric, T>(&self, client: &Client<F>) -> Result<Room<T>, IndexError> {
         loop {
-            if let Some(object) = self.carve() {
-                return Ok(object);
+            if let Some(room) = self.carve(client) {
+                return Ok(room);
             }
             let (chunk, used) = self.take_chunk(client).await?;
             if let Some((chunk, used)) = self.install(chunk, used) {
@@ -75,57 +67,39 @@ impl Allocator {
             Some((_, at)) if at + self.object_bytes <= CHUNK_BYTES => Some((chunk, used)),
             _ => {
                 state.chunk = Some((chunk, used));
-                state.taken.push(chunk);
                 None
             }
         }
     }
 
-    fn carve<T: ?Sized>(&self) -> Option<Remote<T>> {
+    fn carve<F: Fabric, T>(&self, client: &Client<F>) -> Option<Room<T>> {
         let mut state = self.state();
         if let Some(spare) = state.spare.pop() {
+            if spare.version.is_some() {
+                client.fabric().mark(marks::ROOM_REUSED);
+            }
             state.out += 1;
-            return Remote::from_word(spare);
+            return Some(spare.cast());
         }
         let (chunk, used) = state.chunk.as_mut()?;
         if *used + self.object_bytes > CHUNK_BYTES {
             return None;
         }
-        let object = chunk.start().part(*used);
+        let at = chunk.start().part(*used);
         *used += self.object_bytes;
         state.out += 1;
-        Some(object)
+        Some(Room { at, version: None })
     }
 
-    /// Objects that were allocated and not given back.
-    pub fn allocated(&self) -> u64 {
+    /// Objects that this compute node has allocated, less those that it took back.
+    pub fn allocated(&self) -> i64 {
         self.state().out
     }
 
-    /// Remembers where the allocator is, for [`roll_back`](Self::roll_back).
-    pub fn mark(&self) -> Mark {
-        let state = self.state();
-        Mark { chunk: state.chunk, taken: state.taken.len(), out: state.out }
-    }
-
-    /// Gives back all that was allocated since `mark`. None of it is linked, and nobody else has allocated.
-    /// [1 RT per chunk]
-    pub async fn roll_back<F: Fabric>(&self, client: &Client<F>, mark: Mark) -> Result<(), IndexError> {
-        let since = {
-            let mut state = self.state();
-            (state.chunk, state.out) = (mark.chunk, mark.out);
-            state.taken.split_off(mark.taken)
-        };
-        for chunk in since {
-            chunks::give_back(client, chunk).await?;
-        }
-        Ok(())
-    }
-
-    /// Takes back an object that was never linked, so that no pointer to it exists.
-    pub fn unlinked<T: ?Sized>(&self, object: Remote<T>) {
+    /// Takes back a room: of an object that was taken out of the index, or was never linked.
+    pub fn take_back<T>(&self, room: Room<T>) {
         let mut state = self.state();
-        state.spare.push(object.word());
+        state.spare.push(room.cast());
         state.out -= 1;
     }
 

@@ -8,6 +8,7 @@ mod error;
 mod key;
 pub mod lock;
 mod marks;
+pub mod reclaim;
 pub mod retry;
 #[doc(hidden)]
 pub mod sabotage;

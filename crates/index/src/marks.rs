@@ -43,6 +43,30 @@ marks! {
     ROOT_LOST = "the race for the root lost";
     /// The tree had its next root already.
     ROOT_THERE = "the next root was there";
+    /// A client has the locks for a merge, and begins to write.
+    MERGE_BEGUN = "a merge begun";
+    /// A leaf or an inner node was merged into its left neighbour.
+    MERGED = "a merge";
+    /// The same for inner nodes.
+    MERGED_INNER = "a merge of inner nodes";
+    /// A neighbour's lock was taken, so there was no merge.
+    MERGE_BUSY = "a merge that would have to wait";
+    /// The tree had changed when all was locked, so there was no merge.
+    MERGE_LATE = "a merge that came too late";
+    /// A merge failed half-way.
+    MERGE_CUT = "a merge that was cut off";
+    /// A merge that nobody ends was taken back.
+    MERGE_REVIVED = "a merge taken back";
+    /// The root has one child, and is to be marked.
+    ROOT_SHRINKS = "a root that is to give way";
+    /// The root had one child and gave way to it.
+    ROOT_SHRUNK = "a root less";
+    /// A root that was taken out gave way at last, by another's hand.
+    ROOT_SWUNG = "a root that gave way late";
+    /// A node to be entered in its parent had been merged meanwhile.
+    ORPHAN_GONE = "an orphan that is gone";
+    /// An emptied node's memory serves another.
+    ROOM_REUSED = "a room used again";
     /// Another client of this compute node took a chunk at the same time.
     CHUNK_SPARE = "a chunk too many";
     /// A lock's holder was asked about, and lives.

@@ -42,7 +42,7 @@ impl Span {
 }
 
 /// How much of each kind of operation is wished for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
     /// Gets of one hundred operations.
     pub gets: u64,
@@ -57,6 +57,9 @@ pub const MIXED: Mix = Mix { gets: 24, scans: 10, removals: 18 };
 
 /// Almost nothing is removed: the tree grows.
 pub const GROWING: Mix = Mix { gets: 12, scans: 6, removals: 2 };
+
+/// As much is removed as is inserted: leaves are merged.
+pub const CHURNING: Mix = Mix { gets: 14, scans: 6, removals: 44 };
 
 /// One client's wishes. Each value is written once: it names its writer.
 #[derive(Debug)]

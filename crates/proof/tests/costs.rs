@@ -92,6 +92,17 @@ impl Bench {
             .expect("a leaf has less than 100 entries")
     }
 
+    /// Removes keys from number `first` on until a leaf is merged: the costs of a removal behind which the neighbours are
+    /// looked at, and of that one.
+    fn merge(&self, first: u64) -> (Costs, Costs) {
+        let remove = |number| self.cost(self.tree.remove(&self.client, &key(number)));
+        let without = remove(first);
+        let mut more = (first + 1..first + 100).map(remove).filter(|costs| costs.reads > without.reads);
+        let look = more.next().expect("a leaf is half empty at some time");
+        let merge = more.find(|costs| costs.writes > without.writes + 2).expect("a leaf is merged at last");
+        (look, merge)
+    }
+
     fn scan(&self, tree: &Sherman) -> Costs {
         let from = key(1000);
         let range = Range { from: Some(&from), to: None };
@@ -157,6 +168,9 @@ fn rows(table: &mut String, name: &str, config: Config) {
     row("update", "key absent", bench.cost(tree.update(client, &absent, &[2; 8])));
     row("remove", "key there", bench.cost(tree.remove(client, &key(12_000))));
     row("remove", "key absent", bench.cost(tree.remove(client, &absent)));
+    let (look, merge) = bench.merge(15_000);
+    row("remove", "leaf half empty: its neighbours are looked at", look);
+    row("remove", "leaf merged with a neighbour", merge);
     row("scan", "100 entries", bench.scan(tree));
     row("scan", "100 entries, nothing cached", bench.scan(&bench.cold()));
 }

@@ -36,6 +36,15 @@ pub enum When {
         /// Which of its verbs.
         number: u64,
     },
+    /// When a compute node sends a verb after it has come to a mark ([`farwood_fabric::Fabric::mark`]) for the first time.
+    Mark {
+        /// The compute node.
+        compute_node: usize,
+        /// The mark.
+        mark: &'static str,
+        /// Which of the verbs that it sends from then on, counted from 1.
+        number: u64,
+    },
     /// At this time, nanoseconds.
     Time(u64),
 }

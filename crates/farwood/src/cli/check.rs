@@ -27,6 +27,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
                 "room": walk.room,
                 "nodes_by_level": walk.nodes,
                 "half_linked": walk.half_linked,
+                "half_merged": walk.half_merged,
                 "locks_of_the_gone": walk.locks_of_the_gone,
                 "locks_held": walk.locks_held,
                 "problems": walk.problems.iter().map(problem).collect::<Vec<_>>(),

@@ -106,6 +106,7 @@ fn report(context: &mut Context<'_>, toured: &Toured, files: &[PathBuf; 2]) -> R
                 "entries": entries,
                 "nodes": walk.nodes,
                 "half_linked": walk.half_linked,
+                "half_merged": walk.half_merged,
                 "problems": walk.problems.len(),
                 "files": files,
                 "record": record,

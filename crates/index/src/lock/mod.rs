@@ -225,6 +225,38 @@ impl NodeLocks {
         }
     }
 
+    /// Takes the lock of the node at `node` if that needs no waiting: a client that holds locks, those in `holding`, never
+    /// waits for another, which may be one of them. [1 RT; 0 when it is known to be busy]
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub async fn try_acquire<'a, F: Fabric, T: ?Sized>(
+        &'a self,
+        client: &'a Client<F>,
+        node: Remote<T>,
+        holding: &[Held<'a, F>],
+    ) -> Result<Attempt<'a, F>, IndexError> {
+        let lock = self.lock_of(node);
+        if holding.iter().any(|held| held.lock == lock) {
+            return Ok(Attempt::Mine);
+        }
+        let Some(turn) = self.tables.try_turn(lock) else { return Ok(Attempt::Busy) };
+        let held = Held { locks: self, client, lock, turn, armed: false };
+        match client.post(lock.try_take(client.fabric().identity())).await.map(farwood_fabric::Either::value)
+        {
+            Ok(Swapped::Lost(found)) if !self.is_left_over(client, lock, found) => Ok(Attempt::Busy),
+            Ok(_) => {
+                self.doubts.settle(lock);
+                Ok(Attempt::Taken(held.armed()))
+            }
+            Err(error) => {
+                // The CAS may have been executed, and its answer lost.
+                self.doubt(client, lock);
+                Err(error.into())
+            }
+        }
+    }
+
     /// Waits for one's turn among the clients of the compute node, and hears whether the lock came with it.
     async fn queue_up<'a, F: Fabric, T: ?Sized>(
         &'a self,
@@ -432,6 +464,16 @@ impl Wait {
         }
         Err(IndexError::LockHeld { operation, holder, waited_ms: waited / 1_000_000 })
     }
+}
+
+/// What came of [`NodeLocks::try_acquire`].
+pub enum Attempt<'a, F: Fabric> {
+    /// The lock is taken.
+    Taken(Held<'a, F>),
+    /// The node has the same lock as one whose lock is held.
+    Mine,
+    /// Somebody has it.
+    Busy,
 }
 
 /// A lock that this client holds.

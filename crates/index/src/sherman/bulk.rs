@@ -8,9 +8,11 @@ use super::Sherman;
 use super::descend::Source;
 use super::node::{Fences, Node, RawNode};
 use super::split::Orphan;
+use crate::alloc::Allocator;
 use crate::error::IndexError;
 use crate::key::compare;
 use crate::lock::Held;
+use crate::reclaim::Room;
 use farwood_fabric::{Client, Fabric, Remote, Swapped, all, cas, write};
 use std::cmp::Ordering;
 
@@ -40,12 +42,27 @@ impl Level {
 /// Nodes on their way to far memory, many to a doorbell.
 struct Writer<'c, F: Fabric> {
     client: &'c Client<F>,
+    allocator: &'c Allocator,
     nodes: Vec<(Remote<RawNode>, Vec<u8>)>,
+    /// All rooms that were taken.
+    rooms: Vec<Room<RawNode>>,
 }
 
 impl<F: Fabric> Writer<'_, F> {
-    async fn write(&mut self, at: Remote<RawNode>, node: Node<'_, Vec<u8>>) -> Result<(), IndexError> {
-        self.nodes.push((at, node.fresh().into_owned()));
+    /// Takes the next room; yields where it is.
+    async fn allocate(&mut self) -> Result<Remote<RawNode>, IndexError> {
+        let room = self.allocator.allocate(self.client).await?;
+        let at = room.at;
+        self.rooms.push(room);
+        Ok(at)
+    }
+
+    /// Writes a node into the room at `at`, which is one of the last that were taken.
+    async fn write(&mut self, at: Remote<RawNode>, mut node: Node<'_, Vec<u8>>) -> Result<(), IndexError> {
+        let Some(room) = self.rooms.iter().rev().find(|room| room.at == at) else {
+            unreachable!("the loader writes into rooms that it took")
+        };
+        self.nodes.push((at, node.seal_in(room).into_owned()));
         if self.nodes.len() == NODES_PER_POST { self.flush().await } else { Ok(()) }
     }
 
@@ -86,21 +103,20 @@ impl Sherman {
         if self.read_node(client, root, "bulk load").await?.level() != 0 {
             return Err(IndexError::NotEmpty);
         }
-        let (held, at, old) =
-            self.lock_covering(client, (root, Source::Cache), 0, &lowest, "bulk load").await?;
+        let (held, at, old) = self.lock_leaf(client, (root, Source::Cache), &lowest, "bulk load").await?;
         let mut slots = Vec::new();
         let empty = old.sorted_slots(&mut slots).is_ok() && slots.is_empty();
         if at != root || old.upper().is_some() || !empty {
             held.give_up().await?;
             return Err(IndexError::NotEmpty);
         }
-        let mut writer = Writer { client, nodes: Vec::new() };
+        let mut writer = Writer { client, allocator: &self.allocator, nodes: Vec::new(), rooms: Vec::new() };
         let built = self.build(&mut writer, root, entries.into_iter(), fill, &mut progress).await;
         match built {
             Ok(built) => self.link(client, held, root, built, old.version()).await,
-            Err((error, unlinked)) => {
-                for node in unlinked {
-                    self.allocator.unlinked(node);
+            Err(error) => {
+                for room in writer.rooms {
+                    self.allocator.take_back(room.wasted());
                 }
                 held.give_up().await?;
                 Err(error)
@@ -108,8 +124,7 @@ impl Sherman {
         }
     }
 
-    /// Builds leaves and inner levels and writes all but the leftmost leaf. An error comes with the nodes that
-    /// were allocated.
+    /// Builds leaves and inner levels and writes all but the leftmost leaf.
     async fn build<'t, F, K, V>(
         &'t self,
         writer: &mut Writer<'_, F>,
@@ -117,19 +132,14 @@ impl Sherman {
         entries: impl Iterator<Item = (K, V)>,
         fill: f64,
         progress: &mut impl FnMut(u64),
-    ) -> Result<Built<'t>, (IndexError, Vec<Remote<RawNode>>)>
+    ) -> Result<Built<'t>, IndexError>
     where
         F: Fabric,
         K: AsRef<[u8]>,
         V: AsRef<[u8]>,
     {
         let mut leaves = Level::default();
-        let (leftmost, count) =
-            match self.build_leaves(writer, root, entries, fill, progress, &mut leaves).await {
-                Ok(built) => built,
-                Err(error) => return Err((error, leaves.nodes.split_off(1))),
-            };
-        let mut all_nodes = leaves.nodes[1..].to_vec();
+        let (leftmost, count) = self.build_leaves(writer, root, entries, fill, progress, &mut leaves).await?;
         let mut top = None;
         for level in 1.. {
             let below = top.as_ref().unwrap_or(&leaves);
@@ -137,16 +147,10 @@ impl Sherman {
                 break;
             }
             let mut above = Level::default();
-            let built = self.build_inner(writer, below, level, fill, &mut above).await;
-            all_nodes.extend_from_slice(&above.nodes);
-            if let Err(error) = built {
-                return Err((error, all_nodes));
-            }
+            self.build_inner(writer, below, level, fill, &mut above).await?;
             top = Some(above);
         }
-        if let Err(error) = writer.flush().await {
-            return Err((error, all_nodes));
-        }
+        writer.flush().await?;
         let top = top.map_or(root, |top| top.nodes[0]);
         Ok(Built { leftmost, leaves, top, count })
     }
@@ -179,7 +183,7 @@ impl Sherman {
                 return Err(IndexError::NotSorted { entries: count });
             }
             if used == self.layout.leaf_fill(fill) {
-                let next = self.allocator.allocate(writer.client).await?;
+                let next = writer.allocate().await?;
                 leaf.set_upper(Some(key));
                 leaf.set_sibling(Some(next));
                 let fences = Fences { lower: key, upper: None };
@@ -208,13 +212,12 @@ impl Sherman {
         writer: &mut Writer<'_, F>,
         leftmost: &mut Option<Node<'t, Vec<u8>>>,
         at: Remote<RawNode>,
-        mut leaf: Node<'t, Vec<u8>>,
+        leaf: Node<'t, Vec<u8>>,
     ) -> Result<(), IndexError> {
         if leftmost.is_none() {
             *leftmost = Some(leaf);
             return Ok(());
         }
-        leaf.seal();
         writer.write(at, leaf).await
     }
 
@@ -228,15 +231,11 @@ impl Sherman {
         above: &mut Level,
     ) -> Result<(), IndexError> {
         let children_per_node = self.layout.inner_fill(fill) + 1;
-        let mut at: Remote<RawNode> = self.allocator.allocate(writer.client).await?;
+        let mut at = writer.allocate().await?;
         above.push(below.lower(0), at);
         for first in (0..below.nodes.len()).step_by(children_per_node) {
             let end = (first + children_per_node).min(below.nodes.len());
-            let next = if end < below.nodes.len() {
-                Some(self.allocator.allocate(writer.client).await?)
-            } else {
-                None
-            };
+            let next = if end < below.nodes.len() { Some(writer.allocate().await?) } else { None };
             let upper = next.map(|_| below.lower(end));
             let fences = Fences { lower: below.lower(first), upper };
             let mut node = Node::empty(&self.layout, level, fences, next);
@@ -244,7 +243,6 @@ impl Sherman {
             for child in first + 1..end {
                 node.push_child(below.lower(child), below.nodes[child]);
             }
-            node.seal();
             writer.write(at, node).await?;
             if let Some(next) = next {
                 above.push(below.lower(end), next);

@@ -51,9 +51,9 @@ impl Sherman {
         self.change(client, key, Change::Update(value), "update").await
     }
 
-    /// Removes `key`; yields whether it was there. Costs and errors as [`put`](Self::put), without splits.
-    ///
-    /// Leaves that become empty stay in the tree (the paper merges them; it does not say how).
+    /// Removes `key`; yields whether it was there. Costs and errors as [`put`](Self::put), without splits. A leaf that is
+    /// at most half full is merged with a neighbour where together they leave a tenth of a leaf free.
+    /// [at every tenth of its entries such a leaf looks at its neighbours: 1 RT more; a merge is 10 to 12 more]
     pub async fn remove<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<bool, IndexError> {
         self.change(client, key, Change::Remove, "remove").await
     }
@@ -71,10 +71,13 @@ impl Sherman {
             self.check_value(value)?;
         }
         let from = self.leaf_for(client, key).await?;
-        let (held, at, mut leaf) = self.lock_covering(client, from, 0, key, operation).await?;
+        let (held, at, mut leaf) = self.lock_leaf(client, from, key, operation).await?;
         match leaf.place(key, change) {
             Ok(Placed::Entry { bytes, existed }) => {
                 self.write_back(client, held, at.part(bytes.start as u64), &leaf.bytes[bytes]).await?;
+                if change == Change::Remove && leaf.looks_for_neighbour() {
+                    Box::pin(self.relieve(client, key)).await;
+                }
                 Ok(existed)
             }
             Ok(Placed::Unchanged) => {
@@ -94,8 +97,23 @@ impl Sherman {
         }
     }
 
+    /// Locks and reads the leaf that covers `key`, at `at` or right of it, as
+    /// [`lock_covering`](Self::lock_covering) does.
+    pub(super) async fn lock_leaf<'a, F: Fabric>(
+        &'a self,
+        client: &'a Client<F>,
+        from: (Remote<RawNode>, Source),
+        key: &[u8],
+        operation: &'static str,
+    ) -> Result<(Held<'a, F>, Remote<RawNode>, Copy<'a>), IndexError> {
+        match self.lock_covering(client, from, 0, key, operation).await? {
+            Some(locked) => Ok(locked),
+            None => unreachable!("every tree has leaves"),
+        }
+    }
+
     /// Locks and reads the node of `level` that covers `key`, at `at` or right of it. Between two nodes no lock
-    /// is held: they may share one. [2 RT; 3 per step]
+    /// is held: they may share one. `None`: the tree is not that high any more. [2 RT; 3 per step]
     pub(super) async fn lock_covering<'a, F: Fabric>(
         &'a self,
         client: &'a Client<F>,
@@ -103,7 +121,7 @@ impl Sherman {
         level: u8,
         key: &[u8],
         operation: &'static str,
-    ) -> Result<(Held<'a, F>, Remote<RawNode>, Copy<'a>), IndexError> {
+    ) -> Result<Option<(Held<'a, F>, Remote<RawNode>, Copy<'a>)>, IndexError> {
         let mut way = Way::new(operation, source);
         loop {
             let (held, copy) = self.lock_and_read(client, at, operation).await?;
@@ -116,14 +134,50 @@ impl Sherman {
             };
             let seen = believed(whereabouts(&node, level, key), &node, way.source);
             if seen == Whereabouts::Here {
-                return Ok((held, at, node));
+                return Ok(Some((held, at, node)));
             }
             client.fabric().mark(marks::LOCKED_ASTRAY);
             held.give_up().await?;
             at = match level {
-                0 => self.next_leaf(client, &node, seen, key, &mut way).await?,
-                _ => self.next_inner(client, seen, level, key, &mut way).await?,
+                0 => self.next_leaf(client, (at, &node), seen, key, &mut way).await?,
+                _ => match self.next_inner(client, (at, &node), seen, (level, key), &mut way).await? {
+                    Some(at) => at,
+                    None => return Ok(None),
+                },
             };
+        }
+    }
+
+    /// As [`lock_covering`](Self::lock_covering), for a parent, with a copy of the node at `child`, read under the lock in
+    /// the same doorbell.
+    pub(super) async fn lock_with<'a, F: Fabric>(
+        &'a self,
+        client: &'a Client<F>,
+        (mut at, source): (Remote<RawNode>, Source),
+        level: u8,
+        key: &[u8],
+        child: Remote<RawNode>,
+    ) -> Result<Option<(Held<'a, F>, Remote<RawNode>, Copy<'a>, Copy<'a>)>, IndexError> {
+        let mut way = Way::new("split", source);
+        loop {
+            let held = self.locks.acquire(client, at, "split").await?;
+            let (node, child) = match self.read_both(client, at, child, "split").await {
+                Ok(both) => both,
+                Err(error) => {
+                    held.give_up().await?;
+                    return Err(error);
+                }
+            };
+            let seen = whereabouts(&node, level, key);
+            if seen == Whereabouts::Here {
+                return Ok(Some((held, at, node, child)));
+            }
+            client.fabric().mark(marks::LOCKED_ASTRAY);
+            held.give_up().await?;
+            match self.next_inner(client, (at, &node), seen, (level, key), &mut way).await? {
+                Some(next) => at = next,
+                None => return Ok(None),
+            }
         }
     }
 
@@ -156,34 +210,30 @@ impl Sherman {
         }
     }
 
-    /// As [`next_leaf`](Self::next_leaf), for inner nodes. The level exists: nodes of it were seen.
+    /// As [`next_leaf`](Self::next_leaf), for inner nodes. `None`: the tree is not that high any more.
     async fn next_inner<F: Fabric>(
         &self,
         client: &Client<F>,
+        (at, node): (Remote<RawNode>, &Copy<'_>),
         whereabouts: Whereabouts,
-        level: u8,
-        key: &[u8],
+        (level, key): (u8, &[u8]),
         way: &mut Way,
-    ) -> Result<Remote<RawNode>, IndexError> {
+    ) -> Result<Option<Remote<RawNode>>, IndexError> {
         if let Whereabouts::Right(sibling) = whereabouts
-            && way.may_step_right()
+            && way.may_step_right_from(at)
         {
             client.fabric().mark(marks::STEPPED_RIGHT_INNER);
             client.note(|costs| costs.moved += 1);
             // The cached top has led here: it is older than the last split of this level.
             self.top.store(None);
-            return Ok(sibling);
+            return Ok(Some(sibling));
         }
         self.forget(client, key);
-        way.restart(client).await?;
-        match self.descend(client, key, level).await? {
-            Some(at) => Ok(at),
-            None => Err(damaged(
-                way.restarts.operation(),
-                self.entry.root().part(0),
-                format!("level {level} is gone"),
-            )),
+        if let Some(left) = way.left.take().filter(|_| node.freed()) {
+            self.revive(client, left, at).await?;
         }
+        way.restart(client).await?;
+        self.descend(client, key, level).await
     }
 
     /// Writes back part of a node, and releases its lock.

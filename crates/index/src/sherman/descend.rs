@@ -11,7 +11,7 @@ use crate::marks;
 use crate::retry::Retry;
 use crate::sabotage::Sabotage;
 use arc_swap::ArcSwapAny;
-use farwood_fabric::{Checked, Client, Fabric, Remote, read, read_bytes};
+use farwood_fabric::{Checked, Client, Fabric, Parallel as _, Remote, read, read_bytes};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -67,6 +67,31 @@ impl Sherman {
         operation: &'static str,
     ) -> Result<Copy<'_>, IndexError> {
         self.read_until(client, at, Retry::new(operation, TORN_TRIES_LOCKED)).await
+    }
+
+    /// Reads the nodes at `at` and `other`, in one doorbell. [1 RT, and 1 for each torn copy]
+    pub(super) async fn read_both<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        at: Remote<RawNode>,
+        other: Remote<RawNode>,
+        operation: &'static str,
+    ) -> Result<(Copy<'_>, Copy<'_>), IndexError> {
+        let mut retry = Retry::new(operation, TORN_TRIES_MAX);
+        let bytes = self.layout.node_bytes;
+        loop {
+            let (node, other_node) = client.post(read_bytes(at, bytes).and(read_bytes(other, bytes))).await?;
+            match (node.check(&self.layout), other_node.check(&self.layout)) {
+                (Ok(node), Ok(other_node)) => {
+                    return Ok((
+                        self.decode(at, node, operation)?,
+                        self.decode(other, other_node, operation)?,
+                    ));
+                }
+                (Err(_), _) => torn(client, &mut retry, at).await?,
+                (Ok(_), Err(_)) => torn(client, &mut retry, other).await?,
+            }
+        }
     }
 
     async fn read_until<F: Fabric>(
@@ -248,6 +273,7 @@ impl Sherman {
         steps_max: u32,
     ) -> Result<Option<Arc<Slot<CachedInner>>>, IndexError> {
         let mut at = at;
+        let mut left = None;
         for _ in 0..=steps_max {
             let node = self.read_node(client, at, "descend").await?;
             match whereabouts(&node, level, key) {
@@ -257,9 +283,14 @@ impl Sherman {
                     client.note(|costs| costs.moved += 1);
                     // The cached top does not know this node: the next way down reads it again.
                     self.top.store(None);
-                    at = sibling;
+                    (left, at) = (Some(at), sibling);
                 }
-                Whereabouts::Astray => return Ok(None),
+                Whereabouts::Astray => {
+                    if let Some(left) = left.filter(|_| node.freed()) {
+                        Box::pin(self.revive(client, left, at)).await?;
+                    }
+                    return Ok(None);
+                }
             }
         }
         Ok(None)
@@ -304,15 +335,23 @@ impl Sherman {
         if let Some(top) = self.top.load_full() {
             return Ok(top);
         }
-        let root = self.root_word(client).await?;
-        let node = self.read_node(client, root, "descend").await?;
-        let top = match node.level() {
-            0 => Top::leaf(root),
-            _ => Top::inner(self.remember(root, &node)),
-        };
-        let top = Arc::new(top);
-        self.top.store(Some(Arc::clone(&top)));
-        Ok(top)
+        let mut restarts = Retry::new("descend", RESTARTS_MAX);
+        loop {
+            let root = self.root_word(client).await?;
+            let node = self.read_node(client, root, "descend").await?;
+            if node.freed() {
+                Box::pin(self.replace_root(client, root)).await?;
+                restarts.again(client).await?;
+                continue;
+            }
+            let top = match node.level() {
+                0 => Top::leaf(root),
+                _ => Top::inner(self.remember(root, &node)),
+            };
+            let top = Arc::new(top);
+            self.top.store(Some(Arc::clone(&top)));
+            return Ok(top);
+        }
     }
 
     /// Where the root is now. [1 RT]

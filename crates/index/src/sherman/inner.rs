@@ -100,6 +100,27 @@ impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
     }
 }
 
+impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
+    /// Removes child `at`, which is not the leftmost: the child to its left covers its keys now.
+    pub fn remove_child(&mut self, at: usize) {
+        assert!(at > 0, "a node begins where its leftmost child begins");
+        let count = self.count();
+        let (gone, end) = (self.layout.separator(at - 1).start, self.layout.separator(count).start);
+        self.bytes.copy_within(self.layout.separator(at).start..end, gone);
+        self.set_count(count - 1);
+    }
+
+    /// Takes over all that its right sibling, `right`, has: there is room. Neither is sealed.
+    pub fn absorb_inner<R: Deref<Target = [u8]>>(&mut self, right: &Node<'_, R>) {
+        self.push_child(right.lower(), right.child(0));
+        for key in 0..right.count() {
+            self.push_child(right.separator(key), right.child(key + 1));
+        }
+        self.set_upper(right.upper());
+        self.set_sibling(right.sibling());
+    }
+}
+
 impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
     /// Moves the upper half of a full inner node to a new right sibling, which will lie at `at`. The middle
     /// separator becomes the fence between them; the new node's lower fence goes to the parent.
@@ -178,6 +199,31 @@ mod tests {
         assert_eq!(node.add_child(&taken, at(999)), Added::Already);
         assert_eq!(node.add_child(&[0; 12], at(999)), Added::Already, "the leftmost child is there, too");
         agrees(&node, &model);
+    }
+
+    #[test]
+    fn a_merge_takes_a_split_back() {
+        let layout = layout();
+        let (mut left, model) = filled(&layout);
+        let whole: Vec<_> = (0..=left.count()).map(|child| left.child(child)).collect();
+        let right = left.split_inner(at(500));
+        left.absorb_inner(&right);
+        assert_eq!((left.upper(), left.sibling()), (None, None));
+        assert_eq!((0..=left.count()).map(|child| left.child(child)).collect::<Vec<_>>(), whole);
+        agrees(&left, &model);
+    }
+
+    #[test]
+    fn a_child_that_is_removed_leaves_its_keys_to_the_left() {
+        let layout = layout();
+        let (mut node, mut model) = filled(&layout);
+        while node.count() > 0 {
+            let child = 1 + node.count() * 7 % node.count().max(1);
+            let separator = node.separator(child - 1).to_vec();
+            node.remove_child(child);
+            model.remove(&separator);
+            agrees(&node, &model);
+        }
     }
 
     #[test]

@@ -189,9 +189,20 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         Ok(())
     }
 
-    /// The first slot that is not in use.
-    fn vacancy(&self) -> Result<Option<usize>, Torn> {
-        for slot in 0..self.layout.leaf_capacity {
+    /// How many slots are in use.
+    ///
+    /// # Errors
+    /// [`Torn`] where any entry mixes two versions.
+    pub fn used(&self) -> Result<usize, Torn> {
+        if self.layout.leaves == Leaves::Sorted {
+            return Ok(self.count());
+        }
+        (0..self.layout.leaf_capacity).try_fold(0, |used, slot| Ok(used + usize::from(self.in_use(slot)?)))
+    }
+
+    /// The first slot from `from` on that is not in use.
+    fn vacancy_from(&self, from: usize) -> Result<Option<usize>, Torn> {
+        for slot in from..self.layout.leaf_capacity {
             if !self.in_use(slot)? {
                 return Ok(Some(slot));
             }
@@ -225,7 +236,7 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<Placed, Torn> {
         let slot = match self.layout.leaves {
-            Leaves::TwoLevel => self.vacancy()?,
+            Leaves::TwoLevel => self.vacancy_from(0)?,
             Leaves::Sorted if self.count() == self.layout.leaf_capacity => None,
             Leaves::Sorted => Some(self.make_room(key)),
         };
@@ -326,6 +337,27 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         };
         assert!(matches!(placed, Placed::Entry { existed: false, .. }), "half a leaf has room");
         Ok(right)
+    }
+
+    /// Takes over all that its right sibling, `right`, has: there is room. Neither is sealed.
+    ///
+    /// # Errors
+    /// [`Torn`] where an entry of either mixes two versions: under the locks that means damage.
+    pub fn absorb_leaf<R: Deref<Target = [u8]>>(&mut self, right: &Node<'_, R>) -> Result<(), Torn> {
+        let mut slots = Vec::with_capacity(self.layout.leaf_capacity);
+        right.sorted_slots(&mut slots)?;
+        let mut from = 0;
+        for slot in slots.into_iter().map(usize::from) {
+            let to = match self.layout.leaves {
+                Leaves::Sorted => self.count(),
+                Leaves::TwoLevel => self.vacancy_from(from)?.expect("the caller has counted the entries"),
+            };
+            self.push_entry(to, right.key(slot), right.value(slot));
+            from = to + 1;
+        }
+        self.set_upper(right.upper());
+        self.set_sibling(right.sibling());
+        Ok(())
     }
 
     /// Takes the entries `gone`, the upper part of the leaf, out of it.

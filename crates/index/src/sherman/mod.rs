@@ -19,6 +19,7 @@ mod descend;
 pub mod inner;
 pub mod layout;
 pub mod leaf;
+mod merge;
 pub mod node;
 mod open;
 pub mod options;
@@ -117,9 +118,9 @@ impl Sherman {
         self.locks.in_doubt()
     }
 
-    /// Nodes that this compute node has allocated for the tree and not given back: those that it linked, and those that
-    /// operations were cut off with.
-    pub fn nodes_allocated(&self) -> u64 {
+    /// Nodes that this compute node has allocated for the tree, less those that it took out of it, its own or others'. Over
+    /// all compute nodes: those that are linked, and those that operations were cut off with.
+    pub fn nodes_allocated(&self) -> i64 {
         self.allocator.allocated()
     }
 
@@ -165,7 +166,7 @@ impl Sherman {
                     client.fabric().mark(marks::TORN_ENTRY);
                     torn(client, &mut retry, at).await?;
                 }
-                elsewhere => at = self.next_leaf(client, &leaf, elsewhere, key, &mut way).await?,
+                elsewhere => at = self.next_leaf(client, (at, &leaf), elsewhere, key, &mut way).await?,
             }
         }
     }
@@ -176,13 +177,13 @@ impl Sherman {
     async fn next_leaf<F: Fabric>(
         &self,
         client: &Client<F>,
-        leaf: &descend::Copy<'_>,
+        (at, leaf): (Remote<RawNode>, &descend::Copy<'_>),
         whereabouts: Whereabouts,
         key: &[u8],
         way: &mut Way,
     ) -> Result<Remote<RawNode>, IndexError> {
         if let Whereabouts::Right(sibling) = whereabouts
-            && way.may_step_right()
+            && way.may_step_right_from(at)
         {
             client.fabric().mark(marks::STEPPED_RIGHT);
             if let Some(lower) = leaf.upper().filter(|_| way.source == Source::Parent) {
@@ -196,6 +197,9 @@ impl Sherman {
         }
         client.fabric().mark(marks::RESTARTED);
         self.forget(client, key);
+        if let Some(left) = way.left.take().filter(|_| leaf.freed()) {
+            self.revive(client, left, at).await?;
+        }
         way.restart(client).await?;
         let (at, source) = self.leaf_for(client, key).await?;
         way.source = source;
@@ -209,6 +213,8 @@ struct Way {
     steps: u32,
     /// Steps to the right before the next one.
     steps_max: u32,
+    /// Where the last step to the right came from.
+    left: Option<Remote<RawNode>>,
     /// Who said where the way to the leaf begins.
     source: Source,
     restarts: Retry,
@@ -216,17 +222,25 @@ struct Way {
 
 impl Way {
     fn new(operation: &'static str, source: Source) -> Self {
-        Self { steps: 0, steps_max: STEPS_RIGHT_MAX, source, restarts: Retry::new(operation, RESTARTS_MAX) }
+        Self {
+            steps: 0,
+            steps_max: STEPS_RIGHT_MAX,
+            left: None,
+            source,
+            restarts: Retry::new(operation, RESTARTS_MAX),
+        }
     }
 
-    fn may_step_right(&mut self) -> bool {
+    /// Whether to go on to the right of the node at `at`.
+    fn may_step_right_from(&mut self, at: Remote<RawNode>) -> bool {
         self.steps += 1;
+        self.left = Some(at);
         self.steps <= self.steps_max
     }
 
     /// From the root again, with more patience for steps to the right.
     async fn restart<F: Fabric>(&mut self, client: &Client<F>) -> Result<(), IndexError> {
-        self.steps = 0;
+        (self.steps, self.left) = (0, None);
         self.steps_max = self.steps_max.saturating_mul(2);
         self.restarts.again(client).await
     }

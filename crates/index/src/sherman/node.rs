@@ -5,6 +5,7 @@
 use super::layout::{COUNT, FLAGS, INDEX, LEVEL, Layout, SIBLING, VERSION};
 use crate::consistency::{Consistency, checksum, versions};
 use crate::key::compare;
+use crate::reclaim::Room;
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Object, Remote, Torn};
 use std::borrow::Cow;
@@ -17,6 +18,15 @@ pub enum RawNode {}
 
 /// Levels that a tree can have; fan-out of at least four makes 2^48 bytes a tree of at most 24 levels.
 pub const LEVELS_MAX: u8 = 32;
+
+/// Whether a node is taken out of the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Freed {
+    /// It is.
+    Yes,
+    /// It is part of the tree.
+    No,
+}
 
 pub(super) const FREED: u8 = 1;
 pub(super) const NO_UPPER: u8 = 2;
@@ -158,9 +168,12 @@ pub struct Fences<'a> {
 }
 
 impl<'l> Node<'l, Vec<u8>> {
-    /// The bytes of a new node for its first WRITE: where its lock lies in it, that is free.
-    pub fn fresh(&self) -> Cow<'_, [u8]> {
-        if self.layout.room_bytes == self.bytes.len() {
+    /// Seals a node that is new in `room`, and yields the bytes of its first WRITE: where its lock lies in it, that is
+    /// free in a new room, and what it was in one where a node was before.
+    pub fn seal_in<T>(&mut self, room: &Room<T>) -> Cow<'_, [u8]> {
+        self.set_version(room.version.unwrap_or(0));
+        self.seal();
+        if self.layout.room_bytes == self.bytes.len() || room.version.is_some() {
             return Cow::Borrowed(&self.bytes);
         }
         let mut bytes = self.bytes.clone();
@@ -209,6 +222,14 @@ impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
     pub(super) fn set_count(&mut self, count: usize) {
         let count = u16::try_from(count).expect("capacities fit 16 bits");
         self.bytes[COUNT..COUNT + 2].copy_from_slice(&count.to_le_bytes());
+    }
+
+    /// Marks the node as taken out of the tree, or not.
+    pub(super) fn set_freed(&mut self, freed: Freed) {
+        match freed {
+            Freed::Yes => self.bytes[FLAGS] |= FREED,
+            Freed::No => self.bytes[FLAGS] &= !FREED,
+        }
     }
 
     pub(super) fn set_version(&mut self, version: u32) {

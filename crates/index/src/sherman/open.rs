@@ -21,10 +21,11 @@ use crate::cache::OrderedCache;
 use crate::consistency::Consistency;
 use crate::error::IndexError;
 use crate::lock::{LOCK_BYTES, LocalLocks, LockMemory, LockOptions, LockWidth, NodeLocks, Release};
+use crate::reclaim::Room;
 use arc_swap::ArcSwapOption;
 use farwood_fabric::chunks;
 use farwood_fabric::directory::{self, Entry, Locked, NAME_BYTES_MAX, NewEntry, PARAMETER_BYTES};
-use farwood_fabric::{Capability, Client, Fabric, NodeId, Remote, client_table, write};
+use farwood_fabric::{Capability, Client, Fabric, NodeId, client_table, write};
 
 /// The number by which the directory knows Sherman trees.
 pub const KIND: u32 = 1;
@@ -93,11 +94,10 @@ impl Sherman {
         let allocator = Allocator::new(entry.slot, layout.room_bytes);
         let lowest = vec![0; layout.key_bytes];
         let mut root = Node::empty(&layout, 0, Fences { lower: &lowest, upper: None }, None);
-        root.seal();
-        let at: Remote<RawNode> = allocator.allocate(client).await?;
-        client.post(write(at, &root.fresh())).await?;
+        let room: Room<RawNode> = allocator.allocate(client).await?;
+        client.post(write(room.at, &root.seal_in(&room))).await?;
         allocator.leave(client).await?;
-        directory.publish(&entry, at.word()).await?;
+        directory.publish(&entry, room.at.word()).await?;
         Ok(entry)
     }
 

@@ -10,7 +10,7 @@
 
 use super::Sherman;
 use super::cached::CachedInner;
-use super::descend::{Copy, RESTARTS_MAX, TORN_TRIES_MAX, Whereabouts, torn, whereabouts};
+use super::descend::{Copy, RESTARTS_MAX, STEPS_RIGHT_MAX, TORN_TRIES_MAX, Whereabouts, torn, whereabouts};
 use super::node::RawNode;
 use crate::error::IndexError;
 use crate::key::compare;
@@ -123,6 +123,8 @@ struct Course<'r> {
     left: usize,
     /// Leaves passed.
     passed: u64,
+    /// Steps to the right before the way down is tried afresh; twice as many each time that this leads nowhere.
+    steps_max: u32,
 }
 
 impl Course<'_> {
@@ -234,7 +236,14 @@ impl Sherman {
                 range.from
             }
         };
-        Ok((limit > 0 && !empty).then_some(Course { direction, end, cursor, left: limit, passed: 0 }))
+        Ok((limit > 0 && !empty).then_some(Course {
+            direction,
+            end,
+            cursor,
+            left: limit,
+            passed: 0,
+            steps_max: STEPS_RIGHT_MAX,
+        }))
     }
 
     /// Visits the entries on a course.
@@ -262,6 +271,7 @@ impl Sherman {
                 Leg::Stale => {
                     self.forget(client, &course.cursor);
                     if course.passed == before {
+                        course.steps_max = course.steps_max.saturating_mul(2);
                         restarts.again(client).await?;
                     }
                 }
@@ -300,7 +310,8 @@ impl Sherman {
         let copies = client.post(all(reads)).await?;
         for (at, copy) in leaves.zip(copies) {
             let mut next = Some((at, Some(copy)));
-            let mut steps = Retry::new("scan", RESTARTS_MAX);
+            let mut left = None;
+            let mut steps = 0;
             while let Some((at, copy)) = next.take() {
                 let Some(leaf) = self.whole_leaf(client, at, copy, slots).await? else {
                     return Ok(Leg::Stale);
@@ -317,10 +328,18 @@ impl Sherman {
                     Whereabouts::Right(sibling) => {
                         client.fabric().mark(marks::STEPPED_RIGHT_SCAN);
                         self.misled(client, &course.cursor);
-                        steps.again(client).await?;
-                        next = Some((sibling, None));
+                        steps += 1;
+                        if steps > course.steps_max {
+                            return Ok(Leg::Stale);
+                        }
+                        (left, next) = (Some(at), Some((sibling, None)));
                     }
-                    Whereabouts::Astray => return Ok(Leg::Stale),
+                    Whereabouts::Astray => {
+                        if let Some(left) = left.filter(|_| leaf.freed()) {
+                            self.revive(client, left, at).await?;
+                        }
+                        return Ok(Leg::Stale);
+                    }
                 }
             }
         }

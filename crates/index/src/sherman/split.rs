@@ -12,6 +12,7 @@ use super::options::WriteBack;
 use crate::error::IndexError;
 use crate::lock::Held;
 use crate::marks;
+use crate::reclaim::Room;
 use crate::retry::Retry;
 use farwood_fabric::{Chain, Client, Fabric, Remote, Swapped, cas, write};
 
@@ -19,6 +20,14 @@ use farwood_fabric::{Chain, Client, Fabric, Remote, Swapped, cas, write};
 pub(super) struct Orphan {
     pub(super) lower: Vec<u8>,
     pub(super) at: Remote<RawNode>,
+}
+
+impl Orphan {
+    /// Whether `node`, which lies where the orphan was, still is the orphan: it may have been entered in its parent and
+    /// merged since, and its room used again.
+    fn is(&self, node: &Copy<'_>, parent_level: u8) -> bool {
+        !node.freed() && node.level() + 1 == parent_level && node.lower() == self.lower
+    }
 }
 
 impl Sherman {
@@ -39,13 +48,13 @@ impl Sherman {
                 return Err(error);
             }
         };
-        let Ok(mut right) = leaf.split_leaf(sibling, key, value) else {
+        let Ok(mut right) = leaf.split_leaf(sibling.at, key, value) else {
             unreachable!("every entry was whole when the leaf was found to be full")
         };
-        let orphan = Orphan { lower: right.lower().to_vec(), at: sibling };
+        let orphan = Orphan { lower: right.lower().to_vec(), at: sibling.at };
         leaf.seal();
-        right.seal();
-        self.write_split(client, held, (at, leaf.bytes()), (sibling, &right.fresh())).await?;
+        let right = right.seal_in(&sibling);
+        self.write_split(client, held, (at, leaf.bytes()), (sibling.at, &right)).await?;
         // The entry is stored, and the sibling is found through its left neighbour: a parent that could not be
         // told, for want of memory or of its lock, costs later searches a step to the right until one tells it.
         self.try_adopt(client, orphan, 1).await;
@@ -101,18 +110,14 @@ impl Sherman {
         orphan: Orphan,
         level: u8,
     ) -> Result<Option<Orphan>, IndexError> {
-        let mut growths = Retry::new("split", RESTARTS_MAX);
-        let parent = loop {
-            if let Some(parent) = self.parent_at(client, &orphan.lower, level).await? {
-                break parent;
-            }
-            if self.grow(client, &orphan, level).await? {
-                return Ok(None);
-            }
-            growths.again(client).await?;
+        let Some((held, at, mut node, child)) = self.lock_parent(client, &orphan, level).await? else {
+            return Ok(None);
         };
-        let (held, at, mut node) =
-            self.lock_covering(client, (parent, Source::Cache), level, &orphan.lower, "split").await?;
+        if !orphan.is(&child, level) {
+            client.fabric().mark(marks::ORPHAN_GONE);
+            held.give_up().await?;
+            return Ok(None);
+        }
         match node.add_child(&orphan.lower, orphan.at) {
             Added::Yes => {
                 node.seal();
@@ -129,8 +134,30 @@ impl Sherman {
         }
     }
 
+    /// Locks the node of `level` that is to name an orphan, and reads both; or grows the tree over it (`None`).
+    async fn lock_parent<'a, F: Fabric>(
+        &'a self,
+        client: &'a Client<F>,
+        orphan: &Orphan,
+        level: u8,
+    ) -> Result<Option<(Held<'a, F>, Remote<RawNode>, Copy<'a>, Copy<'a>)>, IndexError> {
+        let mut growths = Retry::new("split", RESTARTS_MAX);
+        loop {
+            if let Some(parent) = self.parent_at(client, &orphan.lower, level).await? {
+                let way = (parent, Source::Cache);
+                let locked = self.lock_with(client, way, level, &orphan.lower, orphan.at).await?;
+                if locked.is_some() {
+                    return Ok(locked);
+                }
+            } else if self.grow(client, orphan, level).await? {
+                return Ok(None);
+            }
+            growths.again(client).await?;
+        }
+    }
+
     /// Where the node of `level` that covers `key` is: from the cache, if it is of level 1 and cached.
-    async fn parent_at<F: Fabric>(
+    pub(super) async fn parent_at<F: Fabric>(
         &self,
         client: &Client<F>,
         key: &[u8],
@@ -157,7 +184,7 @@ impl Sherman {
                 return Err(error);
             }
         };
-        let mut right = node.split_inner(sibling);
+        let mut right = node.split_inner(sibling.at);
         let added = if right.is_right_of(&orphan.lower) {
             node.add_child(&orphan.lower, orphan.at)
         } else {
@@ -165,18 +192,20 @@ impl Sherman {
         };
         assert_eq!(added, Added::Yes, "half a node has room");
         node.seal();
-        right.seal();
-        self.write_split(client, held, (at, node.bytes()), (sibling, &right.fresh())).await?;
+        let bytes = right.seal_in(&sibling);
+        self.write_split(client, held, (at, node.bytes()), (sibling.at, &bytes)).await?;
         self.remember(at, &node);
-        self.remember(sibling, &right);
-        Ok(Orphan { lower: right.lower().to_vec(), at: sibling })
+        self.remember(sibling.at, &right);
+        Ok(Orphan { lower: right.lower().to_vec(), at: sibling.at })
     }
 
-    /// Gives the tree a new root at `level` over the old one and `orphan`; `false`: the tree is that high already.
+    /// Gives the tree a new root at `level` over the old one and `orphan`, where that is still needed; `false`: the tree is
+    /// that high already.
     ///
-    /// Two clients that split at the old root's level may both come here; the CAS lets one of them be first, and
-    /// the other finds a parent. Whatever the new root does not name is reached through sibling pointers: the
-    /// root, old or new, is always the leftmost node of its level. [2 RT to look, 2 to grow]
+    /// Two clients that split at the old root's level may both come here; the old root's lock lets one of them be first,
+    /// and the other finds a parent. Whatever the new root does not name is reached through sibling pointers: the
+    /// root, old or new, is always the leftmost node of its level. [1 RT to find the old root, 3 to lock it and look,
+    /// 2 to grow, 1 to unlock]
     async fn grow<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -185,22 +214,42 @@ impl Sherman {
     ) -> Result<bool, IndexError> {
         self.top.store(None);
         let old = self.root_word(client).await?;
-        if self.read_node(client, old, "split").await?.level() >= level {
+        let held = self.locks.acquire(client, old, "split").await?;
+        let grown = self.grow_over(client, old, orphan, level).await;
+        held.give_up().await?;
+        grown
+    }
+
+    /// The same over the node at `old`, which was the root, and whose lock is held. Without that lock nobody changes the
+    /// root pointer.
+    async fn grow_over<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        old: Remote<RawNode>,
+        orphan: &Orphan,
+        level: u8,
+    ) -> Result<bool, IndexError> {
+        if self.root_word(client).await? != old {
+            client.fabric().mark(marks::ROOT_LOST);
+            return Ok(false);
+        }
+        let (node, child) = self.read_both(client, old, orphan.at, "split").await?;
+        if node.level() >= level || node.freed() {
             client.fabric().mark(marks::ROOT_THERE);
             return Ok(false);
+        }
+        if node.level() + 1 < level || !orphan.is(&child, level) {
+            client.fabric().mark(marks::ORPHAN_GONE);
+            return Ok(true);
         }
         let lowest = vec![0; self.layout.key_bytes];
         let mut root = Node::empty(&self.layout, level, Fences { lower: &lowest, upper: None }, None);
         root.set_leftmost(old);
         root.push_child(&orphan.lower, orphan.at);
-        root.seal();
-        let at: Remote<RawNode> = self.allocator.allocate(client).await?;
-        client.post(write(at, &root.fresh())).await?;
-        let swap = client.post(cas(self.entry.root(), old.word(), at.word())).await?;
-        if swap != Swapped::Won {
-            client.fabric().mark(marks::ROOT_LOST);
-            self.allocator.unlinked(at);
-        }
-        Ok(swap == Swapped::Won)
+        let room: Room<RawNode> = self.allocator.allocate(client).await?;
+        client.post(write(room.at, &root.seal_in(&room))).await?;
+        let swap = client.post(cas(self.entry.root(), old.word(), room.at.word())).await?;
+        assert_eq!(swap, Swapped::Won, "the root pointer changes under the root's lock");
+        Ok(true)
     }
 }

@@ -1,6 +1,6 @@
 //! The walker: visits a whole tree at rest and checks every invariant.
 //!
-//! * every node is one version, of the right index and level, and not freed;
+//! * every node is one version, of the right index and level, and no parent names one that is marked as freed;
 //! * the nodes of a level follow each other: each begins where its left neighbour ends, the first at the lowest
 //!   key, the last without end;
 //! * a parent's separators are its children's lower fences, and every child lies in the level below;
@@ -8,7 +8,10 @@
 //! * no lock is held, but for those of clients that are gone, which the next writer takes over.
 //!
 //! A node that its left neighbour links and no parent names is not a fault: the client that split it died, or was
-//! out of memory, before it told the parent. It is counted as half-linked.
+//! out of memory, before it told the parent. It is counted as half-linked. A node that its left neighbour links and that
+//! is marked as freed is counted as half-merged, and so is such a root: the client that merged it died ([`merge`]).
+//!
+//! [`merge`]: super::merge
 
 use super::Sherman;
 use super::node::{Node, RawNode};
@@ -60,6 +63,8 @@ pub struct Walk {
     pub room: u64,
     /// Nodes that no parent names yet.
     pub half_linked: u64,
+    /// Nodes whose merge nobody has ended yet.
+    pub half_merged: u64,
     /// Locks of clients that are gone: the next writer takes them over.
     pub locks_of_the_gone: u64,
     /// Locks that living clients held all the while; they are among the problems, too.
@@ -133,7 +138,12 @@ impl Sherman {
             walk.nodes[usize::from(level)] += 1;
             check_header(&node, at, level, &lower, walk);
             self.walk_node_lock(client, at, walk).await?;
+            let is_root = usize::from(level) + 1 == walk.nodes.len();
+            walk.half_merged += u64::from(node.freed());
             match names.remove(&at.word()) {
+                Some(_) if node.freed() && !is_root => {
+                    walk.problem(at, "it is marked as freed, and a parent names it");
+                }
                 Some(name) if name != node.lower() => {
                     walk.problem(at, "the parent has another lower fence for it");
                 }
@@ -304,9 +314,6 @@ fn name_right_of(names: &Names, lower: &mut Vec<u8>) -> Option<Remote<RawNode>> 
 fn check_header(node: &Copy<'_>, at: Remote<RawNode>, level: u8, lower: &[u8], walk: &mut Walk) {
     if node.level() != level {
         walk.problem(at, format!("it is of level {}, and linked at level {level}", node.level()));
-    }
-    if node.freed() {
-        walk.problem(at, "it is marked as freed, and linked");
     }
     if node.lower() != lower {
         walk.problem(at, "it does not begin where its left neighbour ends");

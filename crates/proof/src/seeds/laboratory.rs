@@ -20,7 +20,7 @@
 //! nothing links. So may each operation that lost its node, but for the lock.
 
 use super::{Coverage, DEVICE_BYTES, Notes, Plan, SIZES, caught, fulfil, judge, settle};
-use crate::sherman::{GROWING, MIXED, Wish, Wishes, variant};
+use crate::sherman::{CHURNING, GROWING, MIXED, Wish, Wishes, variant};
 use farwood_fabric::{Client, Costs, Fabric as _, FabricError, NodeId, chunks};
 use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
@@ -79,7 +79,7 @@ impl Case {
             seed,
             config: Config { sizes, options, consistency, ..Config::default() },
             keys: [12, 40, 90, 240][chance.below(4) as usize],
-            mix: [MIXED, GROWING][chance.below(2) as usize],
+            mix: [MIXED, GROWING, CHURNING, CHURNING][chance.below(4) as usize],
             cache_bytes: [0, 1 << 10, 1 << 20][chance.below(3) as usize],
         };
         let names = Card::names();
@@ -149,6 +149,15 @@ impl Draw<'_> {
         match self.chance.below(7) {
             0 | 1 if self.may_crash(compute_node) => {
                 self.crashes.push(compute_node);
+                // Where leaves are merged, every other crash comes in the middle of it: three nodes are then half-way.
+                let in_merge = self.case.plan.mix == CHURNING && self.chance.once_in(2);
+                let own = if in_merge {
+                    let marks = [("a merge begun", 8), ("a root that is to give way", 3)];
+                    let (mark, verbs) = marks[self.chance.below(2) as usize];
+                    When::Mark { compute_node, mark, number: 1 + self.chance.below(verbs) }
+                } else {
+                    own
+                };
                 let point =
                     [CrashPoint::Before, CrashPoint::At, CrashPoint::After][self.chance.below(3) as usize];
                 Rule { when: own, fault: Fault::Crash { compute_node, point } }
@@ -192,7 +201,7 @@ impl Draw<'_> {
     /// Longer than the card's retries only where a lost release can be mended.
     fn outage(&mut self) -> u64 {
         let lengths: &[u64] = if self.case.locks_are_certain() {
-            &[100_000, RETRY_NS, RETRY_NS, 12_000_000]
+            &[100_000, RETRY_NS, 12_000_000, 12_000_000]
         } else {
             &[100_000, RETRY_NS]
         };
@@ -420,7 +429,8 @@ impl Running<'_> {
     fn check_rest(&self, trees: &[Sherman], walk: &Walk, report: &Report) -> Result<(), String> {
         let dead = (0..self.case.clients).filter(|me| self.world.crashed(me % trees.len())).count() as u64;
         // An operation that has done what it was asked to, and only failed to tell a parent, fails nobody.
-        let untold = report.marks.get("a parent that was not told").copied().unwrap_or(0);
+        let marked = |mark| report.marks.get(mark).copied().unwrap_or(0);
+        let untold = marked("a parent that was not told") + marked("a merge that was cut off");
         let lost = dead + self.excused.get() + untold;
         if walk.half_linked > lost {
             return Err(format!(
@@ -431,10 +441,13 @@ impl Running<'_> {
         if report.coverage.locks_dropped > 0 {
             return Err(format!("{} locks were dropped", report.coverage.locks_dropped));
         }
-        let linked: u64 = walk.nodes.iter().sum();
+        if walk.half_merged > lost {
+            return Err(format!("{} nodes are half-merged", walk.half_merged));
+        }
+        let linked = walk.nodes.iter().sum::<u64>() as i64;
         // The root was allocated by whoever created the tree.
-        let allocated = 1 + trees.iter().map(Sherman::nodes_allocated).sum::<u64>();
-        if linked > allocated || allocated > linked + lost {
+        let allocated = 1 + trees.iter().map(Sherman::nodes_allocated).sum::<i64>();
+        if linked > allocated || allocated > linked + lost as i64 {
             return Err(format!(
                 "{allocated} nodes were allocated, {linked} are linked, and {lost} may be lost"
             ));

@@ -4,7 +4,7 @@
 //! torn reads, lost races and stale caches are not rare here: they are most of what happens.
 
 use super::{Coverage, DEVICE_BYTES, Notes, Plan, SIZES, caught, fulfil, judge, settle};
-use crate::sherman::{GROWING, MIXED, Mix, Wishes, variant};
+use crate::sherman::{CHURNING, GROWING, MIXED, Mix, Wishes, variant};
 use farwood_fabric::{Client, PoolShape};
 use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
@@ -98,7 +98,7 @@ impl Case {
             seed,
             config,
             keys: [12, 40, 90, 240][chance.below(4) as usize],
-            mix: [MIXED, GROWING][chance.below(2) as usize],
+            mix: [MIXED, GROWING, CHURNING][chance.below(3) as usize],
             cache_bytes: [0, 1 << 10, 1 << 20][chance.below(3) as usize],
         };
         Self {

@@ -26,6 +26,20 @@ impl Device {
         }
     }
 
+    /// A client comes to a mark: rules that wait for it know their verb now.
+    pub(crate) fn pass_mark(&mut self, client: Key, passed: &'static str) {
+        *self.marks.entry(passed).or_default() += 1;
+        let compute = self.connections[client as usize].compute;
+        let sent = self.compute[compute].sent;
+        for rule in &mut self.rules {
+            if let When::Mark { compute_node, mark, number } = rule.when
+                && (compute_node, mark) == (compute, passed)
+            {
+                rule.when = When::Verb { compute_node, number: sent + number };
+            }
+        }
+    }
+
     /// What rules make of a verb that is about to leave: its delay, or `None`, if it does not leave.
     pub(super) fn rules_at_leaving(&mut self, verb: Key) -> Option<u64> {
         let compute = self.connections[self.verbs[verb as usize].client as usize].compute;
