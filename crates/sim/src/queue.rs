@@ -45,6 +45,8 @@ pub(crate) enum Event {
     Slice(Key, Key),
     /// A rule's time has come.
     Rule(Key),
+    /// The rival puts back what it found.
+    Withdraw(Key),
 }
 
 /// Nanoseconds that the wheel spans; a power of two. Most events are nearer than that.

@@ -8,11 +8,13 @@
 //! | `atomic.rs` | slots, read, compare, write back |
 //! | `answer.rs` | the way back, completion |
 //! | `broken.rs` | rules: what is delayed, lost, crashed, cut off |
+//! | `rival.rs` | somebody who is faster |
 
 mod answer;
 mod atomic;
 mod broken;
 mod post;
+mod rival;
 mod serve;
 mod transfer;
 
@@ -34,6 +36,7 @@ use crate::trace::Trace;
 use farwood_fabric::{
     Address, Capabilities, ClientId, Costs, Doorbell, FabricError, Link, Memory, Op, PoolShape,
 };
+pub(crate) use rival::Rival;
 use slab::Slab;
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -98,6 +101,8 @@ pub(crate) struct Connection {
     pub(crate) counts: Counts,
     /// Those of them that the fabric posted on its own account.
     pub(crate) aside: Costs,
+    /// The word at which the rival was faster than it.
+    pub(crate) outrun_at: Option<Address>,
 }
 
 /// A doorbell on its way.
@@ -266,6 +271,8 @@ pub(crate) struct Device {
     pub(crate) rules: Vec<Rule>,
     pub(crate) met: crate::fault::Met,
     pub(crate) rules_ended: bool,
+    /// Who is faster than everybody else at every CAS in device memory.
+    pub(crate) rival: Option<Rival>,
     pub(crate) happened: Vec<crate::fault::Happened>,
     pub(crate) chance: Stream,
     pub(crate) marks: std::collections::BTreeMap<&'static str, u64>,
@@ -297,6 +304,7 @@ impl Device {
             Event::Timer(timer) => self.timers.remove(timer as usize).wake(),
             Event::Slice(node, slice) => self.end_slice(node, slice),
             Event::Rule(rule) => self.apply(rule as usize),
+            Event::Withdraw(held) => self.withdraw(held),
             Event::Thread(_) => unreachable!("threads are run by the crew"),
         }
     }
