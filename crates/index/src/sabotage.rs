@@ -20,4 +20,6 @@ pub enum Sabotage {
     LeaseExpires,
     /// A scan does not look where the next leaf begins.
     ScanBlind,
+    /// Nothing, but that the versions of new nodes and of their entries begin just below where they wrap.
+    VersionsHigh,
 }

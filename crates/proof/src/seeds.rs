@@ -4,6 +4,7 @@
 //! [`loopback`] draws the order word by word; [`laboratory`] has a network, virtual time and faults. What is asked of
 //! the tree, what is written down, and what must hold when all is over, is the same for both, and is here.
 
+pub mod canary;
 pub mod laboratory;
 pub mod loopback;
 pub mod many;

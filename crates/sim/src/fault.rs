@@ -126,10 +126,12 @@ pub struct Met {
     pub partitions: u64,
     /// Verbs that were lost because of a crash, a memory node that was down, or a partition.
     pub lost: u64,
+    /// CASes in device memory that a rival was faster than.
+    pub outrun: u64,
 }
 
 impl Met {
-    /// All faults, lost verbs not counted.
+    /// All faults; lost verbs and those that were outrun are not counted.
     pub fn faults(&self) -> u64 {
         self.crashes + self.freezes + self.delays + self.downs + self.slow + self.partitions
     }
@@ -144,5 +146,6 @@ impl std::ops::AddAssign for Met {
         self.slow += other.slow;
         self.partitions += other.partitions;
         self.lost += other.lost;
+        self.outrun += other.outrun;
     }
 }

@@ -15,17 +15,20 @@
 //! | `device/` | a verb's way through them |
 //!
 //! `docs/nic-model.md` gives every number with its source, and what is not modelled.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod card;
 mod crew;
 mod device;
 mod fabric;
 pub mod fault;
+mod memory;
 mod queue;
 mod random;
 mod server;
 mod stations;
+#[allow(unsafe_code, reason = "a hint to the processor")]
+mod sys;
 pub mod trace;
 mod world;
 

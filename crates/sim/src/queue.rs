@@ -45,11 +45,14 @@ pub(crate) enum Event {
     Slice(Key, Key),
     /// A rule's time has come.
     Rule(Key),
+    /// The rival puts back what it found.
+    Withdraw(Key),
 }
 
 /// Nanoseconds that the wheel spans; a power of two. Most events are nearer than that.
 const SPAN: u64 = 1 << 12;
 const WORDS: usize = (SPAN / 64) as usize;
+const _: () = assert!(WORDS == 64, "one word tells which words of slots hold something");
 
 /// An event that is farther away than the wheel spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,13 +91,14 @@ const NEVER: u64 = u64::MAX;
 /// which they come into the wheel before anything else can be put into their slot.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    wheel: Vec<Slot>,
+    wheel: Box<[Slot; SPAN as usize]>,
     /// The events of the wheel, each with the next of its slot; those that are not in use, as well.
     links: Vec<(Event, u32)>,
     unused: u32,
     /// Which slots of the wheel hold something.
     used: [u64; WORDS],
-    near: usize,
+    /// Which words of `used` are not zero.
+    used_words: u64,
     far: BinaryHeap<Far>,
     /// The time of the first of them.
     next_far: u64,
@@ -107,11 +111,11 @@ pub(crate) struct Queue {
 impl Default for Queue {
     fn default() -> Self {
         Self {
-            wheel: vec![Slot { first: NONE, last: NONE }; SPAN as usize],
+            wheel: Box::new([Slot { first: NONE, last: NONE }; SPAN as usize]),
             links: Vec::new(),
             unused: NONE,
             used: [0; WORDS],
-            near: 0,
+            used_words: 0,
             far: BinaryHeap::new(),
             next_far: NEVER,
             lines: BTreeMap::new(),
@@ -129,10 +133,15 @@ impl Queue {
         if time - self.now < SPAN {
             self.put(time, event);
         } else {
-            self.added += 1;
-            self.far.push(Far { time, added: self.added, event });
-            self.next_far = self.next_far.min(time);
+            self.put_far(time, event);
         }
+    }
+
+    #[inline(never)]
+    fn put_far(&mut self, time: u64, event: Event) {
+        self.added += 1;
+        self.far.push(Far { time, added: self.added, event });
+        self.next_far = self.next_far.min(time);
     }
 
     /// Lets line `line` of verb `verb`, the `number`th of all, be copied at `time`.
@@ -154,46 +163,46 @@ impl Queue {
         };
         let at = (time % SPAN) as usize;
         let slot = &mut self.wheel[at];
+        let before = std::mem::replace(&mut slot.last, link);
         if slot.first == NONE {
             slot.first = link;
             self.used[at / 64] |= 1 << (at % 64);
+            self.used_words |= 1 << (at / 64);
         } else {
-            self.links[slot.last as usize].1 = link;
+            self.links[before as usize].1 = link;
         }
-        slot.last = link;
-        self.near += 1;
     }
 
-    /// When the next event is that is no line.
+    /// When the next event is that is no line; [`NEVER`] where there is none.
     #[inline]
-    fn next_other(&self) -> Option<u64> {
-        if self.near == 0 {
-            return self.far.peek().map(|far| far.time);
-        }
+    fn next_other(&self) -> u64 {
         let start = (self.now % SPAN) as usize;
         let first = self.used[start / 64] >> (start % 64);
         if first != 0 {
-            return Some(self.now + u64::from(first.trailing_zeros()));
+            return self.now + u64::from(first.trailing_zeros());
+        }
+        if self.used_words == 0 {
+            return self.next_far;
         }
         // Once around, and what lies before `start` in its own word comes last.
-        let word = (1..=WORDS).map(|step| (start / 64 + step) % WORDS).find(|&word| self.used[word] != 0)?;
+        let words = self.used_words.rotate_right(start as u32 / 64 + 1).trailing_zeros() as usize + 1;
+        let word = (start / 64 + words) % WORDS;
         let slot = word * 64 + self.used[word].trailing_zeros() as usize;
-        Some(self.now + (slot + SPAN as usize - start) as u64 % SPAN)
+        self.now + (slot + SPAN as usize - start) as u64 % SPAN
     }
 
     /// The next event, if it is not after `end`; time passes. `Err(true)`: there are only later ones; `Err(false)`:
     /// there are none.
     #[inline]
     pub(crate) fn pop(&mut self, end: u64) -> Result<Event, bool> {
-        let other = self.next_other();
+        let time = self.next_other();
         if !self.lines.is_empty()
-            && let Some(line) = self.pop_line(end, other)
+            && let Some(line) = self.pop_line(end, time)
         {
             return line;
         }
-        let time = other.ok_or(false)?;
-        if time > end {
-            return Err(true);
+        if time > end || time == NEVER {
+            return Err(time != NEVER);
         }
         self.pass(time);
         let at = (time % SPAN) as usize;
@@ -202,17 +211,18 @@ impl Queue {
         let link = &mut self.links[number as usize];
         slot.first = std::mem::replace(&mut link.1, self.unused);
         self.unused = number;
-        self.near -= 1;
         if slot.first == NONE {
-            self.used[at / 64] &= !(1 << (at % 64));
+            let word = &mut self.used[at / 64];
+            *word &= !(1 << (at % 64));
+            self.used_words &= !(u64::from(*word == 0) << (at / 64));
         }
         Ok(link.0)
     }
 
     /// The next line, unless another event comes before it.
-    fn pop_line(&mut self, end: u64, other: Option<u64>) -> Option<Result<Event, bool>> {
+    fn pop_line(&mut self, end: u64, other: u64) -> Option<Result<Event, bool>> {
         let (&(time, number, line), &verb) = self.lines.first_key_value()?;
-        if other.is_some_and(|other| other < time) {
+        if other < time {
             return None;
         }
         if time > end {
@@ -227,6 +237,13 @@ impl Queue {
     #[inline]
     fn pass(&mut self, time: u64) {
         self.now = time;
+        if self.next_far - time < SPAN {
+            self.approach(time);
+        }
+    }
+
+    #[inline(never)]
+    fn approach(&mut self, time: u64) {
         while self.next_far - time < SPAN {
             let Some(far) = self.far.pop() else { return };
             self.next_far = self.far.peek().map_or(NEVER, |far| far.time);

@@ -2,9 +2,10 @@
 
 use crate::card::Card;
 use crate::crew::{Crew, Ended};
-use crate::device::{ComputeNode, Connection, Counts, Device, MemoryNode, Nic};
+use crate::device::{ComputeNode, Connection, Counts, Device, MemoryNode, Nic, Rival};
 use crate::fabric::SimFabric;
 use crate::fault::{Happened, Met, Rule};
+use crate::memory::HostMemory;
 use crate::queue::{Key, Queue};
 use crate::random::Stream;
 use crate::server::SimServer;
@@ -245,6 +246,7 @@ impl World {
             lost: 0,
             counts: Counts::default(),
             aside: Costs::default(),
+            outrun_at: None,
         });
         Client::new(SimFabric {
             device: Rc::clone(&self.device),
@@ -337,6 +339,12 @@ impl World {
         self.device.borrow_mut().rules_ended = true;
     }
 
+    /// Lets everybody lose every CAS in device memory once that they would have won: somebody was faster, put `word`
+    /// there, and after so many nanoseconds puts back what was there before. Until [`end_rules`](Self::end_rules).
+    pub fn outrun_all(&self, word: u64, nanoseconds: u64) {
+        self.device.borrow_mut().rival = Some(Rival::new(word, nanoseconds));
+    }
+
     /// Adds a rule to those of the spec; one whose time has passed happens now.
     pub fn add_rule(&self, rule: Rule) {
         let mut device = self.device.borrow_mut();
@@ -410,6 +418,7 @@ fn device(spec: &WorldSpec) -> Device {
         rules: spec.rules.clone(),
         met: Met::default(),
         rules_ended: false,
+        rival: None,
         happened: Vec::new(),
         chance: Stream::new(spec.seed, "device"),
         marks: BTreeMap::new(),
@@ -433,8 +442,7 @@ fn nic(card: &Card) -> Nic {
 }
 
 fn memory_node(shape: &PoolShape, node: u16, nics: Vec<usize>) -> MemoryNode {
-    // Zeroed memory costs nothing until it is written.
-    let mut host = vec![0; shape.host_bytes as usize];
+    let mut host = HostMemory::new(shape.host_bytes as usize);
     let header = shape.header(NodeId(node));
     host[HEADER_OFFSET as usize..HEADER_OFFSET as usize + header.len()].copy_from_slice(&header);
     for (offset, word) in PoolShape::first_words() {

@@ -18,6 +18,8 @@ use crate::{Error, Result};
 pub(crate) struct Stopwatch {
     /// When the measured phase begins, virtual nanoseconds.
     from: u64,
+    /// When it ends, if that is a matter of time; else never.
+    end: u64,
     /// What each client does in it.
     amount: Amount,
     /// The end of the last operation that counts.
@@ -38,8 +40,14 @@ pub(crate) struct Timed {
 impl Stopwatch {
     /// Every client does `amount`, after so many virtual seconds.
     pub(crate) fn new(world: &World, warm_up_seconds: f64, amount: Amount) -> Stopwatch {
+        let from = world.now() + nanoseconds(warm_up_seconds);
+        let end = match amount {
+            Amount::Seconds(seconds) => from + nanoseconds(seconds),
+            Amount::Operations(_) => u64::MAX,
+        };
         Stopwatch {
-            from: world.now() + nanoseconds(warm_up_seconds),
+            from,
+            end,
             amount,
             last: Cell::new(0),
             measurement: RefCell::default(),
@@ -47,17 +55,9 @@ impl Stopwatch {
         }
     }
 
-    /// When the measured phase ends, if that is a matter of time.
-    fn end(&self) -> u64 {
-        match self.amount {
-            Amount::Seconds(seconds) => self.from + nanoseconds(seconds),
-            Amount::Operations(_) => u64::MAX,
-        }
-    }
-
     /// Whether a client that has done so many operations that count is to stop.
     pub(crate) fn is_over(&self, now: u64, done: u64) -> bool {
-        now >= self.end()
+        now >= self.end
             || matches!(self.amount, Amount::Operations(share) if done >= share)
             || self.failed.borrow().is_some()
     }
@@ -65,7 +65,7 @@ impl Stopwatch {
     /// Records an operation if it counts; yields 1 if it does.
     pub(crate) fn record(&self, kind: OperationKind, time: Range<u64>, costs: &CostTotals) -> u64 {
         let counts = match self.amount {
-            Amount::Seconds(_) => (self.from..self.end()).contains(&time.end),
+            Amount::Seconds(_) => (self.from..self.end).contains(&time.end),
             Amount::Operations(_) => time.start >= self.from,
         };
         if counts {
@@ -84,14 +84,14 @@ impl Stopwatch {
     pub(crate) fn run(&self, world: &World, mut crew: Crew<'_>) -> Result<Timed> {
         run_until(&mut crew, self.from)?;
         let (clock, verbs) = (Clock::new(), world.counts().verbs());
-        let ended = run_until(&mut crew, self.end())?;
+        let ended = run_until(&mut crew, self.end)?;
         let (real, verbs) = (clock.now().max(1), world.counts().verbs() - verbs);
         // What has begun comes to its end, so that all is left whole and every answer checked.
         run_until(&mut crew, u64::MAX)?;
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        let end = if ended == Ended::Time { self.end() } else { self.last.get().max(self.from + 1) };
+        let end = if ended == Ended::Time { self.end } else { self.last.get().max(self.from + 1) };
         Ok(Timed {
             measurement: self.measurement.take(),
             seconds: (end - self.from) as f64 / 1e9,

@@ -28,6 +28,9 @@ pub const ENTRY_GUARD_BYTES: usize = 8;
 const VERSION_BYTES: usize = 4;
 const IN_USE: u32 = 1;
 const ONE_WRITE: u32 = 2;
+/// Versions that soon wrap, of a node and of an entry that is not in use: for tests.
+pub(crate) const HIGH: u32 = u32::MAX - 2;
+const ENTRY_HIGH: u32 = u32::MAX - IN_USE - 2 * ONE_WRITE;
 
 fn version_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + VERSION_BYTES].try_into().expect("four bytes"))
@@ -61,6 +64,11 @@ pub fn seal_node(node: &mut [u8], version: u32) {
 #[inline]
 pub fn check_entry(entry: &[u8]) -> Result<bool, Torn> {
     agreed(entry).map(|version| version & IN_USE != 0)
+}
+
+/// Gives an entry that was never in use a version that soon wraps.
+pub(crate) fn raise_entry(entry: &mut [u8]) {
+    set(entry, ENTRY_HIGH);
 }
 
 /// Gives an entry that is about to be written its next version.

@@ -295,6 +295,16 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         }
     }
 
+    /// Lets the versions of the entries of a new leaf begin just below where they wrap.
+    pub(super) fn raise_entries(&mut self) {
+        let two_level = self.level() == 0 && self.layout.leaves == Leaves::TwoLevel;
+        if two_level && self.layout.consistency == Consistency::Versions {
+            for slot in 0..self.layout.leaf_capacity {
+                versions::raise_entry(&mut self.bytes[self.layout.entry(slot)]);
+            }
+        }
+    }
+
     /// What must be written back after a change of one entry.
     fn touched(&mut self, slot: usize, existed: bool) -> Placed {
         let bytes = match self.layout.leaves {

@@ -171,7 +171,8 @@ impl<'l> Node<'l, Vec<u8>> {
     /// Seals a node that is new in `room`, and yields the bytes of its first WRITE: where its lock lies in it, that is
     /// free in a new room, and what it was in one where a node was before.
     pub fn seal_in<T>(&mut self, room: &Room<T>) -> Cow<'_, [u8]> {
-        self.set_version(room.version.unwrap_or(0));
+        let high = self.layout.sabotage == Some(Sabotage::VersionsHigh);
+        self.set_version(room.version.unwrap_or(if high { versions::HIGH } else { 0 }));
         self.seal();
         if self.layout.room_bytes == self.bytes.len() || room.version.is_some() {
             return Cow::Borrowed(&self.bytes);
@@ -195,6 +196,9 @@ impl<'l> Node<'l, Vec<u8>> {
         node.set_upper(fences.upper);
         node.set_sibling(sibling);
         node.reseal_entries();
+        if layout.sabotage == Some(Sabotage::VersionsHigh) {
+            node.raise_entries();
+        }
         node
     }
 }

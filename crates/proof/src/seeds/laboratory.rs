@@ -21,14 +21,17 @@
 
 use super::{Coverage, DEVICE_BYTES, Notes, Plan, SIZES, caught, fulfil, judge, settle};
 use crate::sherman::{CHURNING, GROWING, MIXED, Wish, Wishes, variant};
-use farwood_fabric::{Client, Costs, Fabric as _, FabricError, NodeId, chunks};
+use farwood_fabric::chunks::{self, InUse};
+use farwood_fabric::{Client, Costs, Fabric as _, FabricError, LockWord, NodeId, Words, read_bytes};
 use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::{LocalLocks, LockWidth};
 use farwood_index::sabotage::Sabotage;
+use farwood_index::sherman::layout::Layout;
+use farwood_index::sherman::node::Node;
 use farwood_index::sherman::{Config, Sherman, Walk};
 use farwood_sim::fault::{CrashPoint, Fault, Happened, Met, RETRY_NS, Rule, When};
-use farwood_sim::{Card, Counts, Ended, SimFabric, Trace, World, WorldSpec};
+use farwood_sim::{Card, Counts, Ended, SimFabric, Trace, World, WorldSpec, at_once};
 use farwood_testkit::harness::Chance;
 use farwood_testkit::history::{Action, Bytes};
 use std::cell::Cell;
@@ -49,6 +52,8 @@ pub struct Case {
     pub nanoseconds_max: u64,
     /// How the tree is broken on purpose.
     pub sabotage: Option<Sabotage>,
+    /// For how long a rival takes every lock before its taker does, once, nanoseconds; `None`: there is no rival.
+    pub outrun: Option<u64>,
 }
 
 /// Operations of a counted seed.
@@ -106,6 +111,7 @@ impl Case {
             operations: OPERATIONS,
             nanoseconds_max: TIME_MAX,
             sabotage: None,
+            outrun: None,
         }
     }
 
@@ -227,6 +233,8 @@ pub struct Report {
     pub counted: u64,
     /// Virtual nanoseconds.
     pub nanoseconds: u64,
+    /// Where versions begin high: nodes, and entries of leaves, whose version at the end is a small one.
+    pub young: [u64; 2],
 }
 
 impl Report {
@@ -241,6 +249,8 @@ impl Report {
         self.excused += other.excused;
         self.counted += other.counted;
         self.nanoseconds += other.nanoseconds;
+        self.young[0] += other.young[0];
+        self.young[1] += other.young[1];
     }
 }
 
@@ -289,6 +299,11 @@ fn run_in(case: &Case, world: &World) -> Result<Report, String> {
     let keys = case.plan.draw_keys();
     let clients: Vec<_> = (0..case.clients).map(|me| world.client(me % trees.len())).collect();
     let running = Running { case, world, notes: &notes, excused: Cell::new(0) };
+    if let Some(nanoseconds) = case.outrun {
+        // It lives, and does nothing else.
+        let rival = world.client(world.add_compute_node());
+        world.outrun_all(LockWord::held_by(rival.fabric().identity()).word(), nanoseconds);
+    }
     let mut crew = world.crew();
     for (me, client) in (0..).zip(&clients) {
         let tree = &trees[me as usize % trees.len()];
@@ -314,17 +329,46 @@ fn run_in(case: &Case, world: &World) -> Result<Report, String> {
     report.coverage.half_linked = rest.half_linked;
     report.coverage.locks_dropped = rest.locks_dropped;
     running.check_rest(&trees, &walk, &report)?;
+    if case.sabotage == Some(Sabotage::VersionsHigh) {
+        report.young = young(world, trees[0].layout()).map_err(|error| format!("at the end: {error}"))?;
+    }
     running.check_ledgers(&clients)?;
     running.check_ledgers(&lookers)?;
     judge(&notes.history.take())?;
     Ok(report)
 }
 
+/// Versions up to here are small.
+const YOUNG: u32 = 1 << 16;
+
+/// Nodes of a tree, and entries of its leaves, that have been written and whose version is small.
+fn young(world: &World, layout: &Layout) -> Result<[u64; 2], FabricError> {
+    let client = world.at_once(0);
+    let mut young = [0; 2];
+    for node in 0..world.spec().memory_nodes {
+        for InUse { chunk, .. } in at_once(chunks::in_use(&client, NodeId(node)))? {
+            let copy = at_once(
+                client.post(read_bytes(chunk.start().part::<Words>(0), chunks::CHUNK_BYTES as usize)),
+            )?;
+            let Ok(bytes) = copy.check(&()) else { unreachable!("bytes are bytes") };
+            for room in bytes.chunks_exact(layout.room_bytes) {
+                let Ok(node) = Node::decode(layout, &room[..layout.node_bytes]) else { continue };
+                young[0] += u64::from((1..YOUNG).contains(&node.version()));
+                let entries = if node.level() == 0 { 0..layout.leaf_capacity } else { 0..0 };
+                let version =
+                    |slot| u32::from_le_bytes(room[layout.entry(slot)][..4].try_into().expect("four"));
+                young[1] += entries.filter(|&slot| (2..YOUNG).contains(&version(slot))).count() as u64;
+            }
+        }
+    }
+    Ok(young)
+}
+
 fn open(case: &Case, world: &World) -> Result<Trees, IndexError> {
     (0..case.spec.compute_nodes)
         .map(|node| {
             let (client, plan) = (world.at_once(node), &case.plan);
-            let opened = farwood_sim::at_once(async {
+            let opened = at_once(async {
                 match node {
                     0 => Sherman::create(&client, "seeds", plan.config, plan.cache_bytes).await,
                     _ => Sherman::open(&client, "seeds", plan.cache_bytes).await,
@@ -422,6 +466,7 @@ impl Running<'_> {
             excused: self.excused.get(),
             counted: u64::from(counted),
             nanoseconds: self.world.now(),
+            young: [0; 2],
         }
     }
 
@@ -464,7 +509,7 @@ impl Running<'_> {
         let client = self.world.at_once(CLOCK);
         let mut gone = 0;
         for node in 0..self.case.spec.memory_nodes {
-            let (taken, in_use) = farwood_sim::at_once(async {
+            let (taken, in_use) = at_once(async {
                 Ok::<_, FabricError>((
                     chunks::taken(&client, NodeId(node)).await?,
                     chunks::in_use(&client, NodeId(node)).await?,

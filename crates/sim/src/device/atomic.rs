@@ -38,6 +38,7 @@ impl Device {
     pub(super) fn begin_atomic(&mut self, verb: Key) {
         let Flying { at, .. } = self.verbs[verb as usize];
         self.touch(at, 8);
+        self.outrun(verb);
         let before = self.word(at);
         let masks = self.kept.masked_cas;
         let (op, _) = self.op(verb);

@@ -183,28 +183,32 @@ impl Device {
     }
 
     /// Until when a client cannot reach a memory node.
+    #[inline]
     pub(crate) fn unreachable_until(&self, client: Key, node: NodeId) -> Option<u64> {
         let compute = &self.compute[self.connections[client as usize].compute];
-        let cut_off = compute.cut_off.iter().filter(|(cut, _)| *cut == node.0).map(|(_, until)| *until);
-        let until = cut_off.chain([self.memory[usize::from(node.0)].down_until]).max().unwrap_or(0);
+        let down = self.memory[usize::from(node.0)].down_until;
+        let cut_off = compute.cut_off.iter().filter(|(cut, _)| *cut == node.0);
+        let until = cut_off.fold(down, |until, (_, cut)| until.max(*cut));
         (until > self.queue.now).then_some(until)
     }
 
     /// Drops a verb that a memory node must not serve any more: its queue pair broke, or its sender was revoked.
+    #[inline]
     pub(super) fn refuse(&mut self, verb: Key) -> bool {
         let compute = self.connections[self.verbs[verb as usize].client as usize].compute;
-        if self.compute[compute].revoked {
-            self.fail(verb, Expired::Revoked);
-            return true;
-        }
-        if self.stale(verb) {
-            self.fail(verb, Expired::Unreachable);
-            return true;
-        }
-        false
+        let why = if self.compute[compute].revoked {
+            Expired::Revoked
+        } else if self.stale(verb) {
+            Expired::Unreachable
+        } else {
+            return false;
+        };
+        self.fail(verb, why);
+        true
     }
 
     /// Whether a verb was posted on a queue pair that has broken since.
+    #[inline]
     pub(super) fn stale(&self, verb: Key) -> bool {
         let flying = &self.verbs[verb as usize];
         self.queues[flying.queue].epoch != flying.epoch
@@ -227,6 +231,7 @@ impl Device {
         self.fail(verb, Expired::Unreachable);
     }
 
+    #[cold]
     fn fail(&mut self, verb: Key, why: Expired) {
         self.met.lost += 1;
         self.connections[self.verbs[verb as usize].client as usize].lost += 1;

@@ -8,16 +8,19 @@
 //! | `atomic.rs` | slots, read, compare, write back |
 //! | `answer.rs` | the way back, completion |
 //! | `broken.rs` | rules: what is delayed, lost, crashed, cut off |
+//! | `rival.rs` | somebody who is faster |
 
 mod answer;
 mod atomic;
 mod broken;
 mod post;
+mod rival;
 mod serve;
 mod transfer;
 
 use crate::card::Card;
 use crate::fault::Rule;
+use crate::memory::HostMemory;
 use crate::queue::{Event, Key, Queue};
 use crate::random::Stream;
 use crate::stations::atomics::Slots;
@@ -28,10 +31,12 @@ use crate::stations::pcie::{Bus, Window};
 use crate::stations::send_queue::SendQueue;
 use crate::stations::server::Cores;
 use crate::stations::units::Unit;
+use crate::sys::prefetch;
 use crate::trace::Trace;
 use farwood_fabric::{
     Address, Capabilities, ClientId, Costs, Doorbell, FabricError, Link, Memory, Op, PoolShape,
 };
+pub(crate) use rival::Rival;
 use slab::Slab;
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -52,7 +57,7 @@ pub(crate) struct Nic {
 /// A memory node.
 #[derive(Debug)]
 pub(crate) struct MemoryNode {
-    pub(crate) host: Vec<u8>,
+    pub(crate) host: HostMemory,
     pub(crate) device: Vec<u8>,
     /// Transfers whose lines are not all copied yet, all of them of host memory.
     pub(crate) open: Vec<OpenTransfer>,
@@ -96,6 +101,8 @@ pub(crate) struct Connection {
     pub(crate) counts: Counts,
     /// Those of them that the fabric posted on its own account.
     pub(crate) aside: Costs,
+    /// The word at which the rival was faster than it.
+    pub(crate) outrun_at: Option<Address>,
 }
 
 /// A doorbell on its way.
@@ -161,6 +168,8 @@ pub(crate) struct Flying {
     pub(crate) client: Key,
     /// The NICs at both ends.
     pub(crate) nics: Ends,
+    /// The processing unit of the memory node's NIC that serves the queue pair.
+    pub(crate) unit: usize,
     pub(crate) service: Service,
     pub(crate) queue: usize,
     pub(crate) epoch: u32,
@@ -262,6 +271,8 @@ pub(crate) struct Device {
     pub(crate) rules: Vec<Rule>,
     pub(crate) met: crate::fault::Met,
     pub(crate) rules_ended: bool,
+    /// Who is faster than everybody else at every CAS in device memory.
+    pub(crate) rival: Option<Rival>,
     pub(crate) happened: Vec<crate::fault::Happened>,
     pub(crate) chance: Stream,
     pub(crate) marks: std::collections::BTreeMap<&'static str, u64>,
@@ -293,6 +304,7 @@ impl Device {
             Event::Timer(timer) => self.timers.remove(timer as usize).wake(),
             Event::Slice(node, slice) => self.end_slice(node, slice),
             Event::Rule(rule) => self.apply(rule as usize),
+            Event::Withdraw(held) => self.withdraw(held),
             Event::Thread(_) => unreachable!("threads are run by the crew"),
         }
     }
@@ -309,6 +321,14 @@ impl Device {
         if let Some(cursor) = &mut self.cursor {
             *cursor += nanoseconds as u64;
         }
+    }
+
+    /// Has the processor fetch the bytes that a verb will touch: it will touch them many events later, and they lie
+    /// somewhere among gigabytes.
+    #[inline]
+    fn fetch_ahead(&mut self, at: Address, bytes: usize) {
+        let start = at.offset() as usize;
+        prefetch(&self.bytes(at)[start..start + bytes]);
     }
 
     /// The bytes of one memory of a node.

@@ -75,10 +75,8 @@ impl Device {
         let queue = first_queue + usize::from(request.at.node().0);
         let service = self.costs.of(&request.op, request.at.memory());
         let servers = &self.memory[usize::from(request.at.node().0)].nics;
-        let nics = Ends {
-            client: self.compute[self.connections[client as usize].compute].nic,
-            server: servers[client as usize % servers.len()],
-        };
+        let server = if let [only] = servers[..] { only } else { servers[client as usize % servers.len()] };
+        let nics = Ends { client: self.compute[self.connections[client as usize].compute].nic, server };
         self.posted += 1;
         Flying {
             number: self.posted,
@@ -90,6 +88,8 @@ impl Device {
             link: request.link,
             client,
             nics,
+            // Queue pairs are spread evenly: their numbers are given out in turn.
+            unit: (client % self.card.units.count) as usize,
             service,
             queue,
             epoch: self.queues[queue].epoch,
@@ -127,7 +127,8 @@ impl Device {
     /// A request leaves the client's NIC.
     fn leave(&mut self, verb: Key) {
         let Some(delay) = self.rules_at_leaving(verb) else { return };
-        let Flying { nics, service, queue, .. } = self.verbs[verb as usize];
+        let Flying { nics, service, queue, at, bytes, .. } = self.verbs[verb as usize];
+        self.fetch_ahead(at, bytes as usize);
         let nic = &mut self.nics[nics.client];
         let penalty = nic.in_flight.penalty(&self.card.outstanding);
         let slow = nic.slowness;

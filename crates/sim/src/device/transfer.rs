@@ -143,7 +143,7 @@ impl Device {
         let flying = &self.verbs[verb as usize];
         let node = &mut self.memory[usize::from(flying.at.node().0)];
         let memory = match flying.at.memory() {
-            Memory::Host => &mut node.host,
+            Memory::Host => &mut *node.host,
             Memory::Device => &mut node.device,
         };
         let start = flying.at.offset() as usize;
