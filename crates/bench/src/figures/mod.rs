@@ -5,6 +5,7 @@
 
 mod nic;
 mod report;
+mod sherman_cluster;
 mod sherman_fig16;
 mod sherman_fig2;
 mod sherman_fig3;
@@ -49,7 +50,8 @@ pub enum Standing {
     Fitted,
     /// A micro-benchmark that constants were taken from, or that checks them.
     MicroBenchmark,
-    /// A micro-benchmark between the ends of a curve, or whose set-up is not known: reported without a bound.
+    /// A micro-benchmark between the ends of a curve, or whose set-up is not known, or what a set-up or a format says of
+    /// itself: reported without a bound.
     Reported,
     /// A result of an index or of its locks; no constant knows of it.
     Predicted,
