@@ -6,6 +6,7 @@
 mod nic;
 mod report;
 mod sherman_cluster;
+mod sherman_fig10;
 mod sherman_fig16;
 mod sherman_fig2;
 mod sherman_fig3;
@@ -124,6 +125,7 @@ pub const FIGURES: &[Figure] = &[
     sherman_on_chip::FIGURE,
     sherman_fig16::FIGURE,
     sherman_table1::FIGURE,
+    sherman_fig10::FIGURE,
 ];
 
 /// The figure of that name.
