@@ -7,6 +7,7 @@ mod nic;
 mod report;
 mod sherman_cluster;
 mod sherman_fig10;
+mod sherman_fig11;
 mod sherman_fig16;
 mod sherman_fig2;
 mod sherman_fig3;
@@ -126,6 +127,7 @@ pub const FIGURES: &[Figure] = &[
     sherman_fig16::FIGURE,
     sherman_table1::FIGURE,
     sherman_fig10::FIGURE,
+    sherman_fig11::FIGURE,
 ];
 
 /// The figure of that name.
