@@ -8,6 +8,7 @@ mod report;
 mod sherman_cluster;
 mod sherman_fig10;
 mod sherman_fig11;
+mod sherman_fig12;
 mod sherman_fig16;
 mod sherman_fig2;
 mod sherman_fig3;
@@ -128,6 +129,7 @@ pub const FIGURES: &[Figure] = &[
     sherman_table1::FIGURE,
     sherman_fig10::FIGURE,
     sherman_fig11::FIGURE,
+    sherman_fig12::FIGURE,
 ];
 
 /// The figure of that name.
