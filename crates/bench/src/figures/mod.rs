@@ -10,6 +10,7 @@ mod sherman_fig10;
 mod sherman_fig11;
 mod sherman_fig12;
 mod sherman_fig13;
+mod sherman_fig14;
 mod sherman_fig16;
 mod sherman_fig2;
 mod sherman_fig3;
@@ -132,6 +133,7 @@ pub const FIGURES: &[Figure] = &[
     sherman_fig11::FIGURE,
     sherman_fig12::FIGURE,
     sherman_fig13::FIGURE,
+    sherman_fig14::FIGURE,
 ];
 
 /// The figure of that name.
