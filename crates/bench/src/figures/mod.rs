@@ -11,6 +11,7 @@ mod sherman_fig11;
 mod sherman_fig12;
 mod sherman_fig13;
 mod sherman_fig14;
+mod sherman_fig15;
 mod sherman_fig16;
 mod sherman_fig2;
 mod sherman_fig3;
@@ -134,6 +135,7 @@ pub const FIGURES: &[Figure] = &[
     sherman_fig12::FIGURE,
     sherman_fig13::FIGURE,
     sherman_fig14::FIGURE,
+    sherman_fig15::FIGURE,
 ];
 
 /// The figure of that name.
