@@ -15,6 +15,7 @@ mod sherman_fig15;
 mod sherman_fig16;
 mod sherman_fig2;
 mod sherman_fig3;
+mod sherman_keys;
 mod sherman_on_chip;
 mod sherman_table1;
 
@@ -136,6 +137,7 @@ pub const FIGURES: &[Figure] = &[
     sherman_fig13::FIGURE,
     sherman_fig14::FIGURE,
     sherman_fig15::FIGURE,
+    sherman_keys::FIGURE,
 ];
 
 /// The figure of that name.
