@@ -32,7 +32,7 @@ fn runs(effort: Effort) -> Vec<Run> {
             for variant in VARIANTS {
                 let spec = spec(variant, workload, ZIPF, time(workload, effort), effort);
                 let keys = Some(effort.pick(1_000_000, 12_300_000));
-                runs.push(run(RunSpec { range_size, keys, ..spec }));
+                runs.push(run(RunSpec { keys, range_size, ..spec }));
             }
         }
     }

@@ -64,13 +64,11 @@ fn runs(effort: Effort) -> Vec<Run> {
 }
 
 fn time(distribution: Distribution, variant: &str, effort: Effort) -> Time {
-    match distribution {
-        Distribution::Uniform => Time { warm_up_seconds: 0.0005, seconds: effort.pick(0.002, 0.01) },
-        _ => {
-            let Time { warm_up_seconds, seconds } = Time::contended(variant, effort);
-            Time { warm_up_seconds, seconds: seconds / 2.0 }
-        }
+    if distribution == Distribution::Uniform {
+        return Time { warm_up_seconds: 0.0005, seconds: effort.pick(0.002, 0.01) };
     }
+    let Time { warm_up_seconds, seconds } = Time::contended(variant, effort);
+    Time { warm_up_seconds, seconds: seconds / 2.0 }
 }
 
 /// Bytes of the smallest node that holds [`LEAF_CAPACITY`] entries, with room for a lock, whoever puts one there.
