@@ -31,7 +31,8 @@ pub struct Capabilities {
     pub arrival_sees_write: bool,
     /// Compare-and-swap on part of a word.
     pub masked_cas: bool,
-    /// A WRITE lands whole or not at all when the process that posted it dies.
+    /// A WRITE lands whole or not at all when the process that posted it dies: half of it may be seen until
+    /// [`revoke`](crate::Fabric::revoke) says that the client is gone. (Through shared memory, up to 256 KiB.)
     pub write_survives_writer: bool,
     /// The memory node's own CPU sees a WRITE as soon as its completion is known.
     pub cpu_sees_write: bool,

@@ -29,6 +29,11 @@ impl Retry {
         self.operation
     }
 
+    /// How many tries there were.
+    pub const fn tries(&self) -> u32 {
+        self.tries
+    }
+
     /// Before another try.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use crate::marks;
 use crate::retry::Retry;
 use crate::sabotage::Sabotage;
 use arc_swap::ArcSwapAny;
-use farwood_fabric::{Checked, Client, Fabric, Parallel as _, Remote, read, read_bytes};
+use farwood_fabric::{Checked, Client, Fabric, Parallel as _, Remote, client_table, read, read_bytes};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -367,7 +367,20 @@ impl Sherman {
     }
 }
 
-/// Notes a torn copy and lets its writer finish.
+/// Tries at a torn copy before it is asked whether its writer has died, and between two times that it is asked.
+const TRIES_PER_LOOK: u32 = 40;
+
+/// Ends the identities of all clients that are gone: what one was writing is whole then.
+pub(super) async fn bury_the_dead<F: Fabric>(client: &Client<F>) -> Result<(), IndexError> {
+    for resident in client_table::residents(client).await? {
+        if resident.client != client.fabric().identity() {
+            client.fabric().revoke(resident.client).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Notes a torn copy and lets its writer finish; should that have died, its identity is ended.
 pub(super) async fn torn<F: Fabric>(
     client: &Client<F>,
     retry: &mut Retry,
@@ -375,6 +388,9 @@ pub(super) async fn torn<F: Fabric>(
 ) -> Result<(), IndexError> {
     client.note(|costs| costs.torn += 1);
     let operation = retry.operation();
+    if retry.tries() > 0 && retry.tries().is_multiple_of(TRIES_PER_LOOK) {
+        bury_the_dead(client).await?;
+    }
     retry.again(client).await.map_err(|error| match error {
         IndexError::Exhausted { tries, .. } => damaged(
             operation,

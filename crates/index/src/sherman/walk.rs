@@ -15,6 +15,7 @@
 //! [`merge`]: super::merge
 
 use super::Sherman;
+use super::descend::bury_the_dead;
 use super::node::{Node, RawNode};
 use super::options::Leaves;
 use crate::error::IndexError;
@@ -95,6 +96,7 @@ impl Sherman {
     /// # Errors
     /// The fabric's. What is wrong with the tree is in the [`Walk`].
     pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<Walk, IndexError> {
+        bury_the_dead(client).await?;
         let mut walk = Walk::default();
         let root = self.root_word(client).await?;
         if let Some(node) = self.walk_read(client, root, &mut walk).await? {

@@ -10,6 +10,7 @@
 //! | `pages.rs` | [`Pages`]: which page size a segment can have and has; how much memory is left |
 //! | `presence.rs` | [`Presence`]: which clients' processes are alive, proven by the kernel |
 //! | `pool.rs` | [`ShmPool`], [`ShmFabric`]: the pool as a fabric; [`ShmServer`]: a memory node's own role |
+//! | `journal.rs` | what a killed process was writing, for whoever proves it dead |
 //! | `immediates.rs` | the queue behind WRITE_WITH_IMM |
 //! | `error.rs` | [`ShmError`]: what can go wrong, where, and what to do about it |
 
@@ -17,6 +18,7 @@ pub mod copying;
 mod draft;
 mod error;
 mod immediates;
+mod journal;
 mod name;
 mod pages;
 mod pool;

@@ -1,4 +1,5 @@
-//! The names of pools, and of their files: memory node `I` of pool `NAME` is the file `farwood.NAME.I`.
+//! The names of pools, and of their files: memory node `I` of pool `NAME` is the file `farwood.NAME.I`, and its journal
+//! `farwood.NAME.ID.journal`, with the pool's own number, 16 hexadecimal digits.
 //!
 //! A segment under construction is `.farwood.NAME.I.new`. Names may hold dots: the node is what
 //! follows the last one. As no name starts with a dot, a file belongs to at most one pool.
@@ -11,6 +12,7 @@ const CHARACTERS_MAX: usize = 64;
 const PREFIX: &str = "farwood.";
 const DRAFT_PREFIX: &str = ".farwood.";
 const DRAFT_SUFFIX: &str = ".new";
+const JOURNAL_SUFFIX: &str = ".journal";
 
 /// A valid name of a pool: 1 to 64 of `A-Z a-z 0-9 . _ -`, the first not a dot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +32,18 @@ impl PoolName {
     /// The file name of a segment under construction.
     pub(super) fn draft_file(&self, node: u16) -> String {
         format!("{DRAFT_PREFIX}{self}.{node}{DRAFT_SUFFIX}")
+    }
+
+    /// The file name of the journal of the pool that has this number.
+    pub(super) fn journal_file(&self, pool: u64) -> String {
+        format!("{PREFIX}{self}.{pool:016x}{JOURNAL_SUFFIX}")
+    }
+
+    /// Whether a file is a journal of a pool of this name.
+    pub(super) fn is_journal(&self, file: &str) -> bool {
+        let number = file.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix(self.as_str()));
+        let number = number.and_then(|rest| rest.strip_prefix('.')?.strip_suffix(JOURNAL_SUFFIX));
+        number.is_some_and(|number| number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit()))
     }
 
     /// Whose segment a file is, if it is one.

@@ -2,6 +2,7 @@
 
 use super::error::ShmError;
 use super::immediates::Immediates;
+use super::journal::{Journal, Lanes, Refused, Target};
 use super::name::PoolName;
 use super::pages::Pages;
 use super::presence::Presence;
@@ -23,8 +24,8 @@ use std::task::Poll;
 /// What two processors that copy through shared memory promise.
 ///
 /// READs copy downward and WRITEs upward, so that a pair of versions proves a copy of any size whole
-/// ([`copying`](super::copying)); nothing above a word is whole by itself; and a process that dies in the middle
-/// of a WRITE leaves half of it.
+/// ([`copying`](super::copying)); nothing above a word is whole by itself. What a process leaves half-written that dies in
+/// the middle of a WRITE, of up to 256 KiB, is ended before it counts as gone.
 pub const CAPABILITIES: Capabilities = Capabilities {
     version_pair_bytes_max: usize::MAX,
     whole_bytes: 8,
@@ -32,7 +33,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     atomic_then_read: true,
     arrival_sees_write: true,
     masked_cas: true,
-    write_survives_writer: false,
+    write_survives_writer: true,
     cpu_sees_write: true,
 };
 
@@ -65,6 +66,8 @@ pub struct ShmPool(Arc<Attachment>);
 struct Attachment {
     nodes: Nodes,
     presence: Presence,
+    journal: Arc<Journal>,
+    lanes: Lanes,
     identity: ClientId,
     /// Set once, when this compute node has left the pool: none of its clients may post any more.
     left: AtomicBool,
@@ -134,8 +137,11 @@ impl ShmPool {
     ) -> Result<Self, ShmError> {
         let nodes = Nodes::open(dir, name, capabilities)?;
         let presence = Presence::new(Arc::clone(&nodes.segments[0]));
-        let identity = enter(&nodes, &presence)?;
-        Ok(Self(Arc::new(Attachment { nodes, presence, identity, left: AtomicBool::new(false) })))
+        let journal = Arc::new(Journal::open(dir, name, nodes.shape.pool)?);
+        let identity = enter(&nodes, &presence, &journal)?;
+        let lanes = Lanes::open(Arc::clone(&journal), identity.slot)?;
+        let left = AtomicBool::new(false);
+        Ok(Self(Arc::new(Attachment { nodes, presence, journal, lanes, identity, left })))
     }
 
     /// A new client of this compute node, for the calling thread.
@@ -145,7 +151,7 @@ impl ShmPool {
 
     /// What a client of this compute node posts on.
     pub fn fabric(&self) -> ShmFabric {
-        ShmFabric { pool: Arc::clone(&self.0), failed: RefCell::new(None) }
+        ShmFabric { lane: self.0.lanes.assign(), pool: Arc::clone(&self.0), failed: RefCell::new(None) }
     }
 
     /// Leaves the pool before the last handle is dropped: the identity ends, and every later post of this compute
@@ -181,14 +187,15 @@ impl ShmPool {
 }
 
 /// Takes a slot of the client table: one whose presence lock is free, which proves that nobody else
-/// has it, or that whoever had it is gone.
-fn enter(nodes: &Nodes, presence: &Presence) -> Result<ClientId, ShmError> {
+/// has it, or that whoever had it is gone. What that one was writing is ended first.
+fn enter(nodes: &Nodes, presence: &Presence, journal: &Journal) -> Result<ClientId, ShmError> {
     let client = Client::new(Nameless(nodes));
     let process = u64::from(std::process::id());
     for slot in 0..client_table::CLIENTS_MAX as u16 {
         if !presence.claim(u32::from(slot))? {
             continue;
         }
+        journal.replay(slot, &nodes.segments)?;
         let entered = block_on(client_table::enter(&client, slot, process));
         if let Some(identity) = entered.map_err(|error| nodes.refuse(error))? {
             return Ok(identity);
@@ -209,11 +216,11 @@ impl Attachment {
     }
 
     #[inline]
-    fn execute(&self, doorbell: &mut Doorbell) -> Result<(), FabricError> {
+    fn execute(&self, lane: usize, doorbell: &mut Doorbell) -> Result<(), FabricError> {
         if self.left.load(Ordering::Relaxed) {
             return Err(FabricError::Revoked(self.identity));
         }
-        self.nodes.execute(doorbell)
+        self.nodes.execute(doorbell, |to, bytes| self.lanes.write(lane, to, bytes))
     }
 }
 
@@ -272,7 +279,11 @@ impl Nodes {
 
     /// Executes a doorbell, verb after verb.
     #[inline]
-    fn execute(&self, doorbell: &mut Doorbell) -> Result<(), FabricError> {
+    fn execute(
+        &self,
+        doorbell: &mut Doorbell,
+        write: impl Fn(Target<'_>, &[u8]) -> Result<(), Refused>,
+    ) -> Result<(), FabricError> {
         let (requests, payload) = doorbell.parts_mut();
         if requests.len() > 1 {
             // Several READs miss the processor's caches at the same time instead of one after the other.
@@ -293,7 +304,7 @@ impl Nodes {
                 fence(Ordering::SeqCst);
                 unseen = false;
             }
-            self.execute_one(request.at, &mut request.op, payload)?;
+            self.execute_one(request.at, &mut request.op, payload, &write)?;
             unseen |= matches!(request.op, Op::Write { .. });
         }
         if unseen {
@@ -303,7 +314,13 @@ impl Nodes {
     }
 
     #[inline]
-    fn execute_one(&self, at: Address, op: &mut Op, payload: &[u8]) -> Result<(), FabricError> {
+    fn execute_one(
+        &self,
+        at: Address,
+        op: &mut Op,
+        payload: &[u8],
+        write: &impl Fn(Target<'_>, &[u8]) -> Result<(), Refused>,
+    ) -> Result<(), FabricError> {
         let fault = |bytes: usize| {
             move |access| match access {
                 Access::OutOfRange => FabricError::OutOfRange { at, bytes },
@@ -318,7 +335,13 @@ impl Nodes {
             }
             Op::Write { data, immediate } => {
                 let (mapping, offset) = self.place(at, data.len())?;
-                mapping.write_up(offset, &payload[data.clone()]).map_err(fault(data.len()))?;
+                let to = Target { node: at.node().0, mapping, offset };
+                write(to, &payload[data.clone()]).map_err(|refused| match refused {
+                    Refused::Access(access) => fault(data.len())(access),
+                    Refused::Memory(error) => {
+                        FabricError::NoMemory { node: at.node(), why: error.to_string() }
+                    }
+                })?;
                 match immediate {
                     Some(immediate) if !Immediates::of(mapping).send(*immediate).map_err(fault(8))? => {
                         let why = "its server takes no messages".to_owned();
@@ -359,8 +382,23 @@ impl Nodes {
 /// One client's connection to a shared-memory pool. Posts are done when they return.
 pub struct ShmFabric {
     pool: Arc<Attachment>,
+    /// Which of the process's lanes in the journal is its.
+    lane: usize,
     /// What went wrong with a detached post.
     failed: RefCell<Option<FabricError>>,
+}
+
+impl ShmFabric {
+    /// Ends a client whose slot has been claimed: first what it was writing, then its identity.
+    async fn end(&self, table: &Client<&Self>, client: ClientId) -> Result<Revocation, FabricError> {
+        if client_table::look(table, client.slot).await?.is(client) {
+            if self.pool.journal.replay(client.slot, &self.pool.nodes.segments).is_err() {
+                return Ok(Revocation::Alive);
+            }
+            client_table::expire(table, client).await?;
+        }
+        Ok(Revocation::Gone)
+    }
 }
 
 impl Fabric for ShmFabric {
@@ -382,12 +420,12 @@ impl Fabric for ShmFabric {
     #[inline]
     fn submit(&self, mut doorbell: Doorbell) -> impl Future<Output = Result<Doorbell, FabricError>> {
         let earlier = self.failed.take();
-        let done = earlier.map_or_else(|| self.pool.execute(&mut doorbell), Err);
+        let done = earlier.map_or_else(|| self.pool.execute(self.lane, &mut doorbell), Err);
         std::future::ready(done.map(|()| doorbell))
     }
 
     fn submit_detached(&self, mut doorbell: Doorbell) -> Option<Doorbell> {
-        if let Err(error) = self.pool.execute(&mut doorbell) {
+        if let Err(error) = self.pool.execute(self.lane, &mut doorbell) {
             self.failed.replace(Some(error));
         }
         Some(doorbell)
@@ -402,24 +440,30 @@ impl Fabric for ShmFabric {
     }
 
     /// A client is gone when the kernel has dropped its process's presence lock, which it does only
-    /// when all threads of the process have stopped.
+    /// when all threads of the process have stopped, and when what it was writing has been ended. Whoever does that
+    /// has the lock meanwhile, and the client still counts as alive.
     async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
         let table = Client::new(self);
         if !client_table::look(&table, client.slot).await?.is(client) {
             return Ok(Revocation::Gone);
         }
-        let gone = client.slot != self.pool.identity.slot
-            && self.pool.presence.is_gone(u32::from(client.slot)).unwrap_or(false);
-        if !gone {
+        let slot = u32::from(client.slot);
+        if client.slot == self.pool.identity.slot || !self.pool.presence.claim(slot).unwrap_or(false) {
             return Ok(Revocation::Alive);
         }
-        client_table::expire(&table, client).await?;
-        Ok(Revocation::Gone)
+        let ended = self.end(&table, client).await;
+        let _ = self.pool.presence.release(slot);
+        ended
     }
 
     fn provision(&self, at: Address, bytes: u64) -> impl Future<Output = Result<(), FabricError>> {
         std::future::ready(self.pool.nodes.provision(at, bytes))
     }
+}
+
+/// A WRITE of a process that has no lanes: it writes single words.
+fn unjournaled(to: Target<'_>, bytes: &[u8]) -> Result<(), Refused> {
+    to.mapping.write_up(to.offset, bytes).map_err(Refused::Access)
 }
 
 /// The connection of a process that is not in the client table: while it enters, and when it leaves.
@@ -439,12 +483,12 @@ impl Fabric for Nameless<'_> {
     }
 
     fn submit(&self, mut doorbell: Doorbell) -> impl Future<Output = Result<Doorbell, FabricError>> {
-        std::future::ready(self.0.execute(&mut doorbell).map(|()| doorbell))
+        std::future::ready(self.0.execute(&mut doorbell, unjournaled).map(|()| doorbell))
     }
 
     fn submit_detached(&self, mut doorbell: Doorbell) -> Option<Doorbell> {
         // Nobody here posts detached verbs; their failure would have nobody to be told.
-        let _ = self.0.execute(&mut doorbell);
+        let _ = self.0.execute(&mut doorbell, unjournaled);
         Some(doorbell)
     }
 

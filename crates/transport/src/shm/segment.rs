@@ -270,10 +270,19 @@ impl SegmentDir {
         for segment in &pool.segments {
             remove_file(&segment.path)?;
         }
+        self.remove_journals(name)?;
         for leftover in self.leftovers()?.iter().filter(|leftover| leftover.name == *name) {
             Self::sweep(leftover)?;
         }
         Ok(pool.segments.len())
+    }
+
+    fn remove_journals(&self, name: &PoolName) -> Result<(), ShmError> {
+        let fail = ShmError::on("list", &self.ordinary);
+        let entries: Vec<_> = fs::read_dir(&self.ordinary).and_then(Iterator::collect).map_err(fail)?;
+        let is_journal =
+            |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(|file| name.is_journal(file));
+        entries.into_iter().filter(is_journal).try_for_each(|entry| remove_file(&entry.path()))
     }
 
     /// Removes one segment's name. For a creator who cannot finish a pool of several nodes.

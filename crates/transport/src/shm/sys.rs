@@ -65,17 +65,24 @@ impl Mapping {
     /// Maps the first `bytes` of `file`, for reading and writing. `bytes` is a positive multiple of 8, and the
     /// file is that long already.
     pub fn new(file: &File, bytes: u64) -> io::Result<Self> {
-        if bytes == 0 || !bytes.is_multiple_of(WORD_BYTES) || i64::try_from(bytes).is_err() {
+        Self::window(file, 0, bytes)
+    }
+
+    /// As [`new`](Self::new), `bytes` from `from` on, which is a multiple of the page size. Offsets count from there.
+    pub(super) fn window(file: &File, from: u64, bytes: u64) -> io::Result<Self> {
+        let end = from.saturating_add(bytes);
+        if bytes == 0 || !bytes.is_multiple_of(WORD_BYTES) || i64::try_from(end).is_err() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("cannot map {bytes} bytes")));
         }
-        if file.metadata()?.len() < bytes {
+        if file.metadata()?.len() < end {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file is shorter than its mapping"));
         }
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: address and length are left to the kernel and checked by it; a new mapping overlaps nothing of
         // this process, and the descriptor is open for the whole call.
         let at = unsafe {
-            libc::mmap(std::ptr::null_mut(), bytes as usize, access, libc::MAP_SHARED, file.as_raw_fd(), 0)
+            let (share, file, from) = (libc::MAP_SHARED, file.as_raw_fd(), from as i64);
+            libc::mmap(std::ptr::null_mut(), bytes as usize, access, share, file, from)
         };
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
