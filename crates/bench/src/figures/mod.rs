@@ -57,9 +57,10 @@ pub enum Standing {
     Fitted,
     /// A micro-benchmark that constants were taken from, or that checks them.
     MicroBenchmark,
-    /// A micro-benchmark between the ends of a curve, or whose set-up is not known, or what a set-up or a format says of
-    /// itself: reported without a bound.
+    /// A micro-benchmark between the ends of a curve, or whose set-up is not known: reported without a bound.
     Reported,
+    /// Nothing measured: what follows from the set-up, or from a format.
+    Given,
     /// A result of an index or of its locks; no constant knows of it.
     Predicted,
 }
@@ -71,6 +72,7 @@ impl Standing {
             Standing::Fitted => "calibrated (fitted)",
             Standing::MicroBenchmark => "calibrated (micro-benchmark)",
             Standing::Reported => "reported only",
+            Standing::Given => "given",
             Standing::Predicted => "prediction",
         }
     }
@@ -80,7 +82,7 @@ impl Standing {
         match self {
             Standing::Fitted => Some(0.05),
             Standing::MicroBenchmark => Some(0.10),
-            Standing::Reported | Standing::Predicted => None,
+            Standing::Reported | Standing::Given | Standing::Predicted => None,
         }
     }
 }

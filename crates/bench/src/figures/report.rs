@@ -21,8 +21,8 @@ pub fn page(parts: &[(&Figure, Vec<Record>, Vec<Comparison>)]) -> String {
                  measure again: `docs/records/reproduce`.";
     let mut text = format!("# Reproduction\n\n{}\n\n", wrapped(about));
     text.push_str(
-        "A *prediction* is a result that no constant of the model knows of. A ratio is ours over the \
-                   paper's.\n",
+        "A *prediction* is a result that no constant of the model knows of. What is *given* was not measured: it \
+         follows from\nthe set-up, or from a format. A ratio is ours over the paper's.\n",
     );
     for (figure, records, comparisons) in parts {
         let _ = write!(text, "\n## {}\n\n", figure.title);
@@ -92,12 +92,14 @@ fn row(comparison: &Comparison, point: &str) -> String {
     )
 }
 
-/// The calibration table of `docs/nic-model.md`: every point that is no prediction and has a measured value.
+/// The calibration table of `docs/nic-model.md`: every point that was fitted, checks the card or is reported of it, and
+/// has a measured value.
 pub fn calibration(comparisons: &[Comparison]) -> String {
     let mut text = String::from(
         "| point | measured | model | ratio | standing | source |\n|---|---:|---:|---:|---|---|\n",
     );
-    let points = comparisons.iter().filter(|c| c.standing != Standing::Predicted && c.paper.is_some());
+    let is_of_the_card = |standing| !matches!(standing, Standing::Predicted | Standing::Given);
+    let points = comparisons.iter().filter(|c| is_of_the_card(c.standing) && c.paper.is_some());
     for comparison in points {
         let point = format!("{}: {}", comparison.panel, comparison.point);
         text.push_str(&row(comparison, &point));

@@ -11,9 +11,9 @@ pub(super) const FIGURE: Figure = Figure {
     setting: "Set-up of Table 1. From FG+ to Sherman one technique is added after the other. Latencies are of all \
               operations; half of those of the write-intensive mix are lookups, which is why a median there can \
               fall between the two kinds, and that of puts is given beside it. The paper prints factors, and two \
-              medians; what it plots is not printed. The paper's throughput and 99th percentile of each step \
-              are those of FG in Table 1, times the printed factors. What is off is FG+ itself, and so the step from it to +combine and every ratio to it: \
-              papers.md says why.",
+              medians; what it plots is not printed. The paper's throughput and 99th percentile of each step are \
+              those of FG in Table 1, times the printed factors. What is off is FG+ itself, and so the step from \
+              it to +combine and every ratio to it: papers.md says why.",
     runs,
     compare,
 };

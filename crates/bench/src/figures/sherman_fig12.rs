@@ -9,14 +9,15 @@ use crate::workload::Workload;
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-fig12",
     title: "Sherman, Figure 12: range queries",
-    setting: "Set-up of Table 1; a range begins at a key that is drawn with zipf 0.99. Range-write: 88 clients insert, \
-              the other 88 scan, and what is compared is what these scan. 12.3 million keys are loaded (1 million with \
-              --quick), whose leaves fill as many chunks of each memory node in one tree as in the other: of 10 \
-              million, one memory node has a fifth more of FG+'s leaves than its share, and scans wait for its link. \
-              Leaves of Sherman hold 40 entries here and 57 in the paper (departures D2 and D10), and those of FG+ 60: \
-              its scans read 1.4 to 1.6 times as many leaves as FG+'s, where in the paper both read almost the same. That \
-              is what separates the two where links are full; leaves read a second are compared as well. \
-              The model gives an operation one CPU time, so that what it costs to search unsorted leaves is not seen.",
+    setting: "Set-up of Table 1; a range begins at a key that is drawn with zipf 0.99. Range-write: 88 clients \
+              insert, the other 88 scan, and what is compared is what these scan. 12.3 million keys are loaded (1 \
+              million with --quick), whose leaves fill as many chunks of each memory node in one tree as in the \
+              other: of 10 million, one memory node has a fifth more of FG+'s leaves than its share, and scans \
+              wait for its link. Leaves of Sherman hold 40 entries here and 57 in the paper (departures D2 and \
+              D10), and those of FG+ 60: its scans read 1.4 to 1.6 times as many leaves as FG+'s, where in the \
+              paper both read almost the same. That is what separates the two where links are full; leaves read a \
+              second are compared as well. The model gives an operation one CPU time, so that what it costs to \
+              search unsorted leaves is not seen.",
     runs,
     compare,
 };

@@ -15,14 +15,14 @@ use crate::workload::Workload;
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-fig15",
     title: "Sherman, Figure 15: sensitivity to key size and index cache",
-    setting: "Set-up of Table 1, write-intensive. Key size: leaves of 32 entries, so that nodes grow with keys (the \
-              smallest multiple of 64 B that holds 32 of the variant's entries), values of 8 B; the paper loads 200 \
-              million entries, here it is from 20 million of 16 B to 2 million of 1 KiB (a tenth with --quick), and \
-              popularity is drawn over 200 \
-              million ranks. Cache: the paper loads 1e9 entries; the cache is scaled with the keys, so that 4 MB here \
-              stand for 400 MB. It starts full of whatever was read while warming. A cached node takes what its \
-              children take, whatever room it has for more, and Sherman's leaves are smaller than the paper's (40 \
-              entries instead of 57), so that there are more to point at.",
+    setting: "Set-up of Table 1, write-intensive. Key size: leaves of 32 entries, so that nodes grow with keys \
+              (the smallest multiple of 64 B that holds 32 of the variant's entries), values of 8 B; the paper \
+              loads 200 million entries, here it is from 20 million of 16 B to 2 million of 1 KiB (a tenth with \
+              --quick), and popularity is drawn over 200 million ranks. Cache: the paper loads 1e9 entries; the \
+              cache is scaled with the keys, so that 4 MB here stand for 400 MB. It starts full of whatever was \
+              read while warming. A cached node takes what its children take, whatever room it has for more, and \
+              Sherman's leaves are smaller than the paper's (40 entries instead of 57), so that there are more to \
+              point at.",
     runs,
     compare,
 };
