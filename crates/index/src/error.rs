@@ -27,8 +27,8 @@ pub enum IndexError {
         /// What to do.
         remedy: &'static str,
     },
-    /// A node is not what the tree says it is, or stays torn: memory was damaged, or a client died in the
-    /// middle of a WRITE.
+    /// A node is not what the tree says it is, or stays torn: memory was damaged, or a WRITE of
+    /// more than the fabric keeps whole was cut off.
     Damaged {
         /// The operation that met it.
         operation: &'static str,

@@ -3,8 +3,8 @@
 use farwood_fabric::{Chain, Memory, NodeId, Remote, Words, read_bytes, write};
 use farwood_sim::{Card, SimFabric, TraceEvent, Tracing, World, WorldSpec};
 
-/// A READ, and behind it a WRITE of the same client to the same memory node: when the READ's answer was there, and when
-/// the WRITE was served.
+/// A READ, and behind it a WRITE of the same client to the same memory node: when the READ's answer was there, and
+/// when the WRITE was served.
 fn answered_and_served(post: impl AsyncFnOnce(&farwood_fabric::Client<SimFabric>)) -> (u64, u64) {
     let spec = WorldSpec { tracing: Tracing::Full, ..WorldSpec::small(Card::named("cx5-100g").unwrap()) };
     let world = World::new(spec).unwrap();

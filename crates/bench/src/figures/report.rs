@@ -92,8 +92,8 @@ fn row(comparison: &Comparison, point: &str) -> String {
     )
 }
 
-/// The calibration table of `docs/nic-model.md`: every point that was fitted, checks the card or is reported of it, and
-/// has a measured value.
+/// The calibration table of `docs/nic-model.md`: every point that was fitted, checks the card or is reported of it,
+/// and has a measured value.
 pub fn calibration(comparisons: &[Comparison]) -> String {
     let mut text = String::from(
         "| point | measured | model | ratio | standing | source |\n|---|---:|---:|---:|---|---|\n",

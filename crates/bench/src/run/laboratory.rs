@@ -146,8 +146,8 @@ fn prepare(
     Ok((record, nodes?))
 }
 
-/// Fills a compute node's index cache: neighbouring ranks lie scattered among the keys, so some of those read lie below
-/// each of the lowest inner nodes.
+/// Fills a compute node's index cache: neighbouring ranks lie scattered among the keys, so some of those read lie
+/// below each of the lowest inner nodes.
 async fn glance(client: &Client<SimFabric>, index: &Sherman, keys: &Keys, loaded: u64) -> Result<()> {
     let mut key = vec![0; keys.key_bytes()];
     for rank in (0..loaded).step_by(KEYS_PER_GLANCE) {

@@ -2,12 +2,12 @@
 
 use std::fmt::Debug;
 
-/// Runs seeds of what `broken` makes of the intact case, until one fails; then the intact case of that seed, which must
-/// not.
+/// Runs seeds of what `broken` makes of the intact case, until one fails; then the intact case of that seed, which
+/// must not.
 ///
 /// # Panics
-/// Where none of `seeds` seeds fails: the checks are blind to this kind of fault. And where the intact case fails: it is
-/// not the fault that they noticed.
+/// Where none of `seeds` seeds fails: the checks are blind to this kind of fault. And where the intact case fails: it
+/// is not the fault that they noticed.
 pub fn caught<C: Clone + Debug, R>(
     name: &str,
     seeds: u64,

@@ -10,10 +10,10 @@
 //! ```
 //!
 //! A WRITE of more than one word is first copied into a lane of its own process, then said to be under way, then done,
-//! then said to be done. So of a process that was killed each lane holds a whole WRITE that may have been cut short, or
-//! none. Whoever proves that the process is gone ([`Presence::claim`](super::Presence::claim)) does such WRITEs again,
-//! before anybody may break the dead one's locks: nothing else has been written there since, if what is written is
-//! guarded by a lock. Dying in the middle of this, it leaves the same to do to the next.
+//! then said to be done. So of a process that was killed each lane holds a whole WRITE that may have been cut short,
+//! or none. Whoever proves that the process is gone ([`Presence::claim`](super::Presence::claim)) does such WRITEs
+//! again, before anybody may break the dead one's locks: nothing else has been written there since, if what is written
+//! is guarded by a lock. Dying in the middle of this, it leaves the same to do to the next.
 //!
 //! Threads share the lanes of their process, each lane one at a time. What is longer than a lane is not journaled.
 
@@ -57,7 +57,7 @@ pub(super) struct Lanes {
     slot: u16,
     window: Mapping,
     /// How many bytes of each have pages. Who holds the lock has the lane.
-    lanes: Box<[Mutex<u64>]>,
+    pages: Box<[Mutex<u64>]>,
     next: AtomicUsize,
 }
 
@@ -90,7 +90,8 @@ impl Journal {
         Ok(Self { file, path })
     }
 
-    /// Does again what the last owner of `slot`, which is gone, may have been cut off in. The caller has claimed the slot.
+    /// Does again what the last owner of `slot`, which is gone, may have been cut off in. The caller has claimed the
+    /// slot.
     pub(super) fn replay(&self, slot: u16, segments: &[Arc<Segment>]) -> Result<(), ShmError> {
         for lane in 0..LANES {
             let at = lane_at(slot, lane);
@@ -128,8 +129,8 @@ impl Lanes {
     pub(super) fn open(journal: Arc<Journal>, slot: u16) -> Result<Self, ShmError> {
         let window = Mapping::window(&journal.file, lane_at(slot, 0), SLOT_BYTES);
         let window = window.map_err(ShmError::on("map", &journal.path))?;
-        let lanes = (0..LANES).map(|_| Mutex::new(0)).collect();
-        Ok(Self { journal, slot, window, lanes, next: AtomicUsize::new(0) })
+        let pages = (0..LANES).map(|_| Mutex::new(0)).collect();
+        Ok(Self { journal, slot, window, pages, next: AtomicUsize::new(0) })
     }
 
     /// A lane for a new client.
@@ -161,7 +162,7 @@ impl Lanes {
     #[inline]
     fn lane(&self, lane: usize, bytes: u64) -> Result<MutexGuard<'_, u64>, Refused> {
         // A thread that panicked with a lane had done its WRITE, or was refused it.
-        let mut pages = self.lanes[lane].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pages = self.pages[lane].lock().unwrap_or_else(PoisonError::into_inner);
         if *pages < bytes {
             let wanted = bytes.max(PROVISION);
             sys::provision(&self.journal.file, lane_at(self.slot, lane), wanted).map_err(|error| {

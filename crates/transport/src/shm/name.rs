@@ -1,5 +1,5 @@
-//! The names of pools, and of their files: memory node `I` of pool `NAME` is the file `farwood.NAME.I`, and its journal
-//! `farwood.NAME.ID.journal`, with the pool's own number, 16 hexadecimal digits.
+//! The names of pools, and of their files: memory node `I` of pool `NAME` is the file `farwood.NAME.I`, and its
+//! journal `farwood.NAME.ID.journal`, with the pool's own number, 16 hexadecimal digits.
 //!
 //! A segment under construction is `.farwood.NAME.I.new`. Names may hold dots: the node is what
 //! follows the last one. As no name starts with a dot, a file belongs to at most one pool.

@@ -24,8 +24,8 @@ use std::task::Poll;
 /// What two processors that copy through shared memory promise.
 ///
 /// READs copy downward and WRITEs upward, so that a pair of versions proves a copy of any size whole
-/// ([`copying`](super::copying)); nothing above a word is whole by itself. What a process leaves half-written that dies in
-/// the middle of a WRITE, of up to 256 KiB, is ended before it counts as gone.
+/// ([`copying`](super::copying)); nothing above a word is whole by itself. What a process leaves half-written that
+/// dies in the middle of a WRITE, of up to 256 KiB, is ended before it counts as gone.
 pub const CAPABILITIES: Capabilities = Capabilities {
     version_pair_bytes_max: usize::MAX,
     whole_bytes: 8,

@@ -81,7 +81,7 @@ impl Mapping {
         // SAFETY: address and length are left to the kernel and checked by it; a new mapping overlaps nothing of
         // this process, and the descriptor is open for the whole call.
         let at = unsafe {
-            let (share, file, from) = (libc::MAP_SHARED, file.as_raw_fd(), from as i64);
+            let (share, file, from) = (libc::MAP_SHARED, file.as_raw_fd(), from.cast_signed());
             libc::mmap(std::ptr::null_mut(), bytes as usize, access, share, file, from)
         };
         if at == libc::MAP_FAILED {
