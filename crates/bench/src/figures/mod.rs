@@ -94,6 +94,12 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// What it has to do with the model's constants, as it stands in reports. Where there is nothing to compare, it is
+    /// no prediction, and calibrates nothing.
+    pub fn standing_name(&self) -> &'static str {
+        self.paper.map_or(Standing::Reported.name(), |_| self.standing.name())
+    }
+
     /// Ours over the paper's.
     pub fn ratio(&self) -> Option<f64> {
         self.paper.map(|paper| self.ours / paper)

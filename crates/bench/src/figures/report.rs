@@ -20,10 +20,11 @@ pub fn page(parts: &[(&Figure, Vec<Record>, Vec<Comparison>)]) -> String {
                  in `docs/records/figures` by `cargo run -p farwood-bench --example reproduction`; do not edit. To \
                  measure again: `docs/records/reproduce`.";
     let mut text = format!("# Reproduction\n\n{}\n\n", wrapped(about));
-    text.push_str(
-        "A *prediction* is a result that no constant of the model knows of. A ratio is ours over the \
-                   paper's.\n",
+    let words = wrapped(
+        "A *prediction* is a result that no constant of the model knows of, beside the paper's; what has none of the \
+         paper beside it is reported only. A ratio is ours over the paper's.",
     );
+    let _ = writeln!(text, "{words}");
     for (figure, records, comparisons) in parts {
         let _ = write!(text, "\n## {}\n\n", figure.title);
         let command = format!("farwood reproduce {}", figure.name);
@@ -87,17 +88,22 @@ fn row(comparison: &Comparison, point: &str) -> String {
         or_dash(comparison.paper.map(number)),
         number(comparison.ours),
         or_dash(ratio),
-        comparison.standing.name(),
+        comparison.standing_name(),
         comparison.source,
     )
 }
 
-/// The calibration table of `docs/nic-model.md`: every point that is no prediction and has a measured value.
+/// The calibration table of `docs/nic-model.md`: every point that is no prediction and has a measured value, or is
+/// reported as what the model says.
 pub fn calibration(comparisons: &[Comparison]) -> String {
     let mut text = String::from(
         "| point | measured | model | ratio | standing | source |\n|---|---:|---:|---:|---|---|\n",
     );
-    let points = comparisons.iter().filter(|c| c.standing != Standing::Predicted && c.paper.is_some());
+    let points = comparisons.iter().filter(|c| match c.standing {
+        Standing::Predicted => false,
+        Standing::Reported => true,
+        Standing::Fitted | Standing::MicroBenchmark => c.paper.is_some(),
+    });
     for comparison in points {
         let point = format!("{}: {}", comparison.panel, comparison.point);
         text.push_str(&row(comparison, &point));
@@ -142,7 +148,7 @@ pub fn table(comparisons: &[Comparison]) -> String {
             or_dash(comparison.paper.map(number)),
             number(comparison.ours),
             or_dash(comparison.ratio().map(|ratio| format!("{ratio:.2}"))),
-            comparison.standing.name(),
+            comparison.standing_name(),
         );
     }
     text
