@@ -1,5 +1,5 @@
-//! Writes `docs/reproduction.md`, and the calibration table of `docs/nic-model.md`, from `docs/records/figures`. Run it
-//! in the root of the repository.
+//! Writes `docs/reproduction.md`, its charts, and the calibration table of `docs/nic-model.md`, from
+//! `docs/records/figures`. Run it in the root of the repository.
 
 use std::error::Error;
 use std::fs;
@@ -19,6 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let told = |error| format!("{}: {error}", file.display());
         let records = Record::from_json_lines(&fs::read_to_string(&file)?).map_err(told)?;
         let comparisons = figure.compare(&records).map_err(told)?;
+        fs::write(file.with_extension("svg"), figure.svg(&comparisons))?;
         points.extend_from_slice(&comparisons);
         parts.push((figure, records, comparisons));
     }

@@ -77,6 +77,11 @@ impl Distribution {
         }
     }
 
+    /// The share of all draws that is the hottest of `ranks` ranks.
+    pub fn share_of_hottest(self, ranks: u64) -> f64 {
+        1.0 / harmonic(ranks.max(1), self.theta())
+    }
+
     /// Refuses a skew that is not a number from 0 to [`THETA_MAX`].
     pub fn check(self) -> Result<()> {
         check_theta(self.theta())
@@ -106,6 +111,22 @@ impl FromStr for Distribution {
             }
         }
     }
+}
+
+/// The sum of `k^-theta` for `k` from 1 to `ranks`: term by term at first, then by Euler and Maclaurin.
+fn harmonic(ranks: u64, theta: f64) -> f64 {
+    const TERMS: u64 = 1000;
+    let mass = |x: f64| x.powf(-theta);
+    let sum: f64 = (1..=ranks.min(TERMS)).map(|k| mass(k as f64)).sum();
+    if ranks <= TERMS {
+        return sum;
+    }
+    let (from, to) = (TERMS as f64, ranks as f64);
+    let power = 1.0 - theta;
+    let log = (to / from).ln();
+    let integral = if power.abs() < 1e-12 { log } else { from.powf(power) * (power * log).exp_m1() / power };
+    let slope = |x: f64| -theta * mass(x) / x;
+    sum + integral + (mass(to) - mass(from)) / 2.0 + (slope(to) - slope(from)) / 12.0
 }
 
 fn check_theta(theta: f64) -> Result<()> {

@@ -2,20 +2,23 @@
 //!
 //! A [`Measurement`] belongs to one thread. Recording is a few additions; percentiles are made once, at the end.
 
-use std::collections::BTreeMap;
+mod counts;
 
 use farwood_fabric::Costs;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::record::{ByOperation, Bytes, Cache, Latency, Measured, Retries, RoundTrips, Verbs};
+use self::counts::Counts;
+use crate::record::{
+    ByOperation, Bytes, Cache, Counted, Latency, Measured, Record, Retries, RoundTrips, Verbs,
+};
 
 /// Significant decimal digits of latencies.
 const DIGITS: u8 = 3;
 /// Longest latency told apart, in ns: 1000 s. Longer ones count as this.
 const LATENCY_MAX_NS: u64 = 1_000_000_000_000;
-/// Round trips told apart; more are counted together, as one more than this.
-pub const ROUND_TRIPS_MAX: usize = 64;
+/// Round trips told apart in a record's histogram; more are counted together there, as one more than this.
+pub const ROUND_TRIPS_MAX: u64 = 64;
 
 /// The kinds of operation that are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,6 +69,8 @@ pub struct CostTotals {
     pub cache_hits: u64,
     /// Lookups that it did not.
     pub cache_misses: u64,
+    /// Locks that a client of the same compute node handed over.
+    pub handed_over: u64,
 }
 
 impl From<Costs> for CostTotals {
@@ -86,6 +91,7 @@ impl From<Costs> for CostTotals {
             moved: costs.moved,
             cache_hits: costs.cache_hits,
             cache_misses: costs.cache_misses,
+            handed_over: costs.handed_over,
         }
     }
 }
@@ -107,6 +113,7 @@ impl std::ops::AddAssign<&CostTotals> for CostTotals {
         self.moved += other.moved;
         self.cache_hits += other.cache_hits;
         self.cache_misses += other.cache_misses;
+        self.handed_over += other.handed_over;
     }
 }
 
@@ -116,8 +123,12 @@ struct Tally {
     latency_ns: Histogram<u64>,
     latency_sum_ns: u64,
     latency_max_ns: u64,
-    /// Operations by round trips; the last place is for more than [`ROUND_TRIPS_MAX`].
-    round_trips: [u64; ROUND_TRIPS_MAX + 2],
+    /// Operations by round trips.
+    round_trips: Counts,
+    /// Operations by READs repeated because a copy was torn.
+    torn: Counts,
+    /// Operations by bytes written.
+    bytes_written: Counts,
     costs: CostTotals,
 }
 
@@ -176,6 +187,23 @@ impl Measurement {
         self.by_kind(|tally| tally.remote(seconds, cache_bytes))
     }
 
+    /// Adds to a record of this measurement how many operations had which cost.
+    pub fn count_into(&self, record: &mut Record) {
+        record.counted = Some(self.total().counted());
+        let kinds = &mut record.by_operation;
+        for (kind, measured) in [
+            (OperationKind::Get, &mut kinds.get),
+            (OperationKind::Put, &mut kinds.put),
+            (OperationKind::Insert, &mut kinds.insert),
+            (OperationKind::Remove, &mut kinds.remove),
+            (OperationKind::Scan, &mut kinds.scan),
+        ] {
+            if let (Some(measured), Some(tally)) = (measured, &self.tallies[kind as usize]) {
+                measured.counted = Some(tally.counted());
+            }
+        }
+    }
+
     /// The measured fields for a store without far memory (a peer): throughput and latency only.
     pub fn measured_locally(&self, seconds: f64) -> Measured {
         self.total().local(seconds)
@@ -228,7 +256,9 @@ struct TallyWire {
     latency_ns: Vec<(u64, u64)>,
     latency_sum_ns: u64,
     latency_max_ns: u64,
-    round_trips: Vec<(usize, u64)>,
+    round_trips: Counts,
+    torn: Counts,
+    bytes_written: Counts,
     costs: CostTotals,
 }
 
@@ -240,7 +270,9 @@ impl Tally {
             latency_ns,
             latency_sum_ns: 0,
             latency_max_ns: 0,
-            round_trips: [0; ROUND_TRIPS_MAX + 2],
+            round_trips: Counts::default(),
+            torn: Counts::default(),
+            bytes_written: Counts::default(),
             costs: CostTotals::default(),
         }
     }
@@ -250,8 +282,9 @@ impl Tally {
         self.count(latency_ns, 1);
         self.latency_sum_ns += latency_ns;
         self.latency_max_ns = self.latency_max_ns.max(latency_ns);
-        let place = usize::try_from(costs.round_trips).unwrap_or(usize::MAX);
-        self.round_trips[place.min(ROUND_TRIPS_MAX + 1)] += 1;
+        self.round_trips.add(costs.round_trips, 1);
+        self.torn.add(costs.torn, 1);
+        self.bytes_written.add(costs.bytes_written, 1);
         self.costs += costs;
     }
 
@@ -265,9 +298,9 @@ impl Tally {
         self.latency_ns.add(&other.latency_ns).expect("the histogram grows up to the longest latency");
         self.latency_sum_ns += other.latency_sum_ns;
         self.latency_max_ns = self.latency_max_ns.max(other.latency_max_ns);
-        for (mine, theirs) in self.round_trips.iter_mut().zip(&other.round_trips) {
-            *mine += theirs;
-        }
+        self.round_trips.merge(&other.round_trips);
+        self.torn.merge(&other.torn);
+        self.bytes_written.merge(&other.bytes_written);
         self.costs += &other.costs;
     }
 
@@ -326,13 +359,20 @@ impl Tally {
     }
 
     fn round_trips(&self) -> RoundTrips {
-        let histogram: BTreeMap<u64, u64> =
-            (0..).zip(self.round_trips).filter(|(_, operations)| *operations > 0).collect();
         RoundTrips {
             mean: ratio(self.costs.round_trips as f64, self.operations() as f64),
-            p50: quantile(&histogram, self.operations(), 50),
-            p99: quantile(&histogram, self.operations(), 99),
-            histogram,
+            p50: self.round_trips.quantile(50),
+            p99: self.round_trips.quantile(99),
+            histogram: self.round_trips.histogram(ROUND_TRIPS_MAX + 1),
+        }
+    }
+
+    fn counted(&self) -> Counted {
+        Counted {
+            round_trips_max: self.round_trips.max(),
+            bytes_written: self.bytes_written.histogram(u64::MAX),
+            torn: self.torn.histogram(u64::MAX),
+            handed_over: self.costs.handed_over,
         }
     }
 
@@ -342,7 +382,9 @@ impl Tally {
             latency_ns: buckets.map(|b| (b.value_iterated_to(), b.count_since_last_iteration())).collect(),
             latency_sum_ns: self.latency_sum_ns,
             latency_max_ns: self.latency_max_ns,
-            round_trips: self.round_trips.into_iter().enumerate().filter(|(_, count)| *count > 0).collect(),
+            round_trips: self.round_trips.clone(),
+            torn: self.torn.clone(),
+            bytes_written: self.bytes_written.clone(),
             costs: self.costs,
         }
     }
@@ -352,9 +394,9 @@ impl Tally {
         for (value, count) in &wire.latency_ns {
             tally.count(*value, *count);
         }
-        for (place, count) in &wire.round_trips {
-            tally.round_trips[(*place).min(ROUND_TRIPS_MAX + 1)] += count;
-        }
+        tally.round_trips = wire.round_trips.clone();
+        tally.torn = wire.torn.clone();
+        tally.bytes_written = wire.bytes_written.clone();
         tally.latency_sum_ns = wire.latency_sum_ns;
         tally.latency_max_ns = wire.latency_max_ns;
         tally.costs = wire.costs;
@@ -367,21 +409,10 @@ fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-/// The smallest value that at least `percent` % of the counted operations do not exceed.
-fn quantile(histogram: &BTreeMap<u64, u64>, total: u64, percent: u64) -> u64 {
-    let wanted = (total * percent).div_ceil(100);
-    let mut seen = 0;
-    for (value, count) in histogram {
-        seen += count;
-        if seen >= wanted {
-            return *value;
-        }
-    }
-    0
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn costs(round_trips: u64) -> CostTotals {
@@ -425,6 +456,30 @@ mod tests {
         assert_eq!(round_trips.histogram, BTreeMap::from([(1, 985), (3, 15)]));
         assert!(close(measured.verbs_per_op.unwrap().read, 2.0));
         assert_eq!(measured.cache, Some(Cache { bytes: 77, hit_ratio: 0.75 }));
+    }
+
+    #[test]
+    fn a_record_tells_how_many_operations_had_which_cost() {
+        let mut measurement = Measurement::new();
+        for i in 0..100 {
+            let (round_trips, handed_over) = if i < 98 { (3, 1) } else { (400 + i, 0) };
+            let torn = u64::from(i == 7);
+            let costs = CostTotals { bytes_written: 32, handed_over, torn, ..costs(round_trips) };
+            measurement.record(OperationKind::Put, 1000, &costs);
+        }
+        let mut record = Record::of(measurement.measured(1.0, None), measurement.by_operation(1.0, None));
+        assert_eq!(record.counted, None);
+        measurement.count_into(&mut record);
+        let counted = Counted {
+            round_trips_max: 499,
+            bytes_written: BTreeMap::from([(32, 100)]),
+            torn: BTreeMap::from([(0, 99), (1, 1)]),
+            handed_over: 98,
+        };
+        let put = record.by_operation.put.unwrap();
+        assert_eq!((record.counted.as_ref(), put.counted.as_ref()), (Some(&counted), Some(&counted)));
+        let round_trips = put.round_trips.unwrap();
+        assert_eq!((round_trips.p99, round_trips.histogram), (498, BTreeMap::from([(3, 98), (65, 2)])));
     }
 
     #[test]

@@ -77,6 +77,9 @@ pub struct Record {
     /// What had to be done again, in the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<Retries>,
+    /// In the laboratory: how many operations had which cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
     /// The index cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
@@ -127,6 +130,9 @@ pub struct Measured {
     /// What had to be done again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<Retries>,
+    /// In the laboratory: how many operations had which cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
     /// The index cache, as these operations saw it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
@@ -204,6 +210,20 @@ pub struct Retries {
     pub moved: u64,
 }
 
+/// How many operations had which cost, in the laboratory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counted {
+    /// Round trips of the operation that took the most.
+    pub round_trips_max: u64,
+    /// Bytes written to number of operations.
+    pub bytes_written: BTreeMap<u64, u64>,
+    /// Reads repeated because a copy was torn to number of operations.
+    pub torn: BTreeMap<u64, u64>,
+    /// Locks that one client handed over to another of its compute node, over all operations.
+    pub handed_over: u64,
+}
+
 /// The index cache.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -269,6 +289,7 @@ impl Record {
             verbs_per_op: measured.verbs_per_op,
             bytes_per_op: measured.bytes_per_op,
             retries: measured.retries,
+            counted: measured.counted,
             cache: measured.cache,
             by_operation,
             ..self
@@ -286,6 +307,7 @@ impl Record {
             verbs_per_op: self.verbs_per_op.clone(),
             bytes_per_op: self.bytes_per_op.clone(),
             retries: self.retries.clone(),
+            counted: self.counted.clone(),
             cache: self.cache.clone(),
         }
     }

@@ -15,7 +15,6 @@
 //!
 //! Sherman §4.2.4 takes chunks by remote procedure call from the memory node's CPU; here it is one-sided.
 
-use crate::Fabric;
 use crate::client::Client;
 use crate::client_table::ClientId;
 use crate::error::FabricError;
@@ -23,6 +22,7 @@ use crate::fetched::Words;
 use crate::pointer::{Memory, NodeId, Remote};
 use crate::superblock::{CHUNK_TABLE_OFFSET, NEXT_CHUNK_OFFSET, word};
 use crate::verb::{Swapped, cas, faa, read, read_bytes, write};
+use crate::{Fabric, Revocation};
 
 /// Bytes of a chunk (Sherman §4.2.4).
 pub const CHUNK_BYTES: u64 = 8 << 20;
@@ -81,18 +81,21 @@ impl Chunk {
     }
 }
 
-/// Takes a chunk of memory node `node`, new or with a rest that another client of the same index left; with
-/// it, how much of it is used, bytes. `None` where there is none.
+/// Takes a chunk of memory node `node`, new or with a rest of at least `room_bytes` that another client of the same
+/// index left; with it, how much of it is used, bytes. `None` where there is none.
 /// [1 RT, 1 RT per 128 chunks to look for rests, 1 for a rest's CAS; for a new chunk 2]
 pub async fn take<F: Fabric>(
     client: &Client<F>,
     node: NodeId,
     owner: Owner,
+    room_bytes: u64,
 ) -> Result<Option<(Chunk, u64)>, FabricError> {
     let table = table(client, node).await?;
     for &(chunk, word) in &table {
-        if word & REST != 0 && entry_of(word) == owner.entry && retake(client, chunk, word, owner).await? {
-            return Ok(Some((chunk, (word & USED_MASK) * USED_UNIT)));
+        let used = (word & USED_MASK) * USED_UNIT;
+        let fits = word & REST != 0 && entry_of(word) == owner.entry && used + room_bytes <= CHUNK_BYTES;
+        if fits && retake(client, chunk, word, owner).await? {
+            return Ok(Some((chunk, used)));
         }
     }
     let chunks = client.fabric().shape().chunks();
@@ -128,6 +131,31 @@ async fn retake<F: Fabric>(
     owner: Owner,
 ) -> Result<bool, FabricError> {
     Ok(client.post(cas(chunk.table_word(), word, owner.word())).await? == Swapped::Won)
+}
+
+/// Takes over a chunk of memory node `node` from an owner of the same index that is gone. How much of it is used, only
+/// its bytes tell. `None`: there is none. [1 RT, 1 RT per 128 chunks, what it takes to ask about each owner, 1 for the
+/// CAS]
+pub async fn inherit<F: Fabric>(
+    client: &Client<F>,
+    node: NodeId,
+    owner: Owner,
+) -> Result<Option<Chunk>, FabricError> {
+    let mut living = vec![owner.client];
+    for (chunk, word) in table(client, node).await? {
+        let Some(before) = Owner::from_word(word).filter(|before| before.entry == owner.entry) else {
+            continue;
+        };
+        if living.contains(&before.client) {
+            continue;
+        }
+        if client.fabric().revoke(before.client).await? == Revocation::Alive {
+            living.push(before.client);
+        } else if retake(client, chunk, word, owner).await? {
+            return Ok(Some(chunk));
+        }
+    }
+    Ok(None)
 }
 
 /// Leaves the rest of a chunk, of which `used` bytes are used, to the next client that allocates for directory

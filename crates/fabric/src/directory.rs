@@ -5,7 +5,7 @@
 //! +   0    8   state: 0 free, 1 reserved, 2 live, 3 being dropped
 //! +   8    8   root: a remote pointer, changed by CAS
 //! +  16    8   seal: hash of the 224 bytes from + 32
-//! +  24    8   zero
+//! +  24    8   emptied rooms: a remote pointer of the index's own, changed by CAS
 //! +  32    8   number of the index: no two indexes of a pool ever have the same
 //! +  40    4   kind of index           + 44   4   version of the index's format
 //! +  48    1   bytes of the name       + 49  63   the name, UTF-8
@@ -52,7 +52,7 @@ struct Raw {
     state: u64,
     root: u64,
     seal: u64,
-    zero: u64,
+    rooms: u64,
     number: u64,
     kind: u32,
     format: u32,
@@ -108,6 +108,12 @@ impl Entry {
     /// The word that holds the index's root pointer; changed by CAS.
     pub fn root(&self) -> Remote<u64> {
         at(usize::from(self.slot)).part(8)
+    }
+
+    /// The word in which the compute nodes leave each other memory of the index that is free, 0 at first; changed by
+    /// CAS.
+    pub fn rooms(&self) -> Remote<u64> {
+        at(usize::from(self.slot)).part(24)
     }
 
     /// The bit of this entry in a client's set of open indexes.
@@ -248,7 +254,7 @@ impl<F: Fabric> Locked<'_, F> {
             state: RESERVED.to_le(),
             root: 0,
             seal: 0,
-            zero: 0,
+            rooms: 0,
             number: number.to_le(),
             kind: new.kind.to_le(),
             format: new.format.to_le(),
@@ -352,6 +358,6 @@ pub async fn still<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<bool,
 }
 
 const _: () = assert!(size_of::<Raw>() == DIRECTORY_ENTRY_BYTES);
-const _: () = assert!(std::mem::offset_of!(Raw, root) == 8);
+const _: () = assert!(std::mem::offset_of!(Raw, root) == 8 && std::mem::offset_of!(Raw, rooms) == 24);
 const _: () = assert!(std::mem::offset_of!(Raw, number) == SEALED);
 const _: () = assert!(std::mem::offset_of!(Raw, parameters) == 112);

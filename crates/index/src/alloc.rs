@@ -2,14 +2,15 @@
 //! (Sherman §4.2.4).
 //!
 //! Shared by the clients of a compute node. What a compute node leaves of its chunk is given back when it
-//! leaves, and taken up by the next that allocates for the same index. Objects that were taken out of the index are
+//! leaves, and taken up by the next that allocates for the same index; a chunk of one that died is taken over, from
+//! behind the last object that was written to it. Objects that were taken out of the index are
 //! used again first ([`reclaim`](crate::reclaim) says why that is safe).
 
 use crate::error::IndexError;
 use crate::marks;
 use crate::reclaim::Room;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
-use farwood_fabric::{Client, Fabric, FabricError, NodeId};
+use farwood_fabric::{Client, Fabric, FabricError, NodeId, all, read};
 use std::sync::{Mutex, PoisonError};
 
 /// Allocates objects of one size for one index.
@@ -17,8 +18,21 @@ use std::sync::{Mutex, PoisonError};
 pub struct Allocator {
     entry: u8,
     object_bytes: u64,
+    stamp: Stamp,
     state: Mutex<State>,
 }
+
+/// What every object of an index has at the same place, and nothing else: the index's number.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp {
+    /// Where, bytes into the object.
+    pub offset: u64,
+    /// The number of the index: no two indexes of a pool ever have the same.
+    pub index: u64,
+}
+
+/// Objects whose stamps are read by one doorbell.
+const STAMPS_PER_READ: u64 = 128;
 
 #[derive(Debug, Default)]
 struct State {
@@ -34,8 +48,8 @@ struct State {
 
 impl Allocator {
     /// An allocator for objects of `object_bytes`, for the index at directory entry `entry`.
-    pub fn new(entry: u8, object_bytes: usize) -> Self {
-        Self { entry, object_bytes: object_bytes as u64, state: Mutex::default() }
+    pub fn new(entry: u8, object_bytes: usize, stamp: Stamp) -> Self {
+        Self { entry, object_bytes: object_bytes as u64, stamp, state: Mutex::default() }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -103,20 +117,82 @@ impl Allocator {
         state.out -= 1;
     }
 
+    /// Whether the next object needs a chunk.
+    pub fn is_dry(&self) -> bool {
+        let state = self.state();
+        let left = state.chunk.as_ref().is_some_and(|(_, used)| used + self.object_bytes <= CHUNK_BYTES);
+        state.spare.is_empty() && !left
+    }
+
+    /// Up to `count` of the rooms that came back, if there are more than `keep`.
+    pub fn give(&self, keep: usize, count: usize) -> Vec<Room<()>> {
+        let mut state = self.state();
+        let give = count.min(state.spare.len().saturating_sub(keep));
+        let from = state.spare.len() - give;
+        state.spare.split_off(from)
+    }
+
+    /// Takes rooms that another compute node gave.
+    pub fn receive(&self, rooms: impl IntoIterator<Item = Room<()>>) {
+        self.state().spare.extend(rooms);
+    }
+
     async fn take_chunk<F: Fabric>(&self, client: &Client<F>) -> Result<(Chunk, u64), IndexError> {
         let shape = *client.fabric().shape();
         let me = client.fabric().identity();
         let owner = Owner { client: me, entry: self.entry };
         let first = self.state().next_node.unwrap_or(me.slot % shape.nodes);
+        if let Some(inherited) = self.inherit(client, owner).await? {
+            return Ok(inherited);
+        }
         for step in 0..shape.nodes {
             let node = (first + step) % shape.nodes;
-            if let Some(taken) = chunks::take(client, NodeId(node), owner).await? {
+            if let Some(taken) = chunks::take(client, NodeId(node), owner, self.object_bytes).await? {
                 self.state().next_node = Some((node + 1) % shape.nodes);
                 return Ok(taken);
             }
         }
         let chunks = shape.chunks() * u64::from(shape.nodes);
         Err(IndexError::Fabric(FabricError::PoolFull { chunks, chunk_bytes: CHUNK_BYTES }))
+    }
+
+    /// Takes over a chunk with room from a client that is gone; with it, how much of it is used.
+    async fn inherit<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        owner: Owner,
+    ) -> Result<Option<(Chunk, u64)>, IndexError> {
+        for node in 0..client.fabric().shape().nodes {
+            while let Some(chunk) = chunks::inherit(client, NodeId(node), owner).await? {
+                client.fabric().mark(marks::CHUNK_INHERITED);
+                let used = self.used(client, chunk).await?;
+                if used + self.object_bytes <= CHUNK_BYTES {
+                    return Ok(Some((chunk, used)));
+                }
+                chunks::leave_rest(client, chunk, self.entry, used).await?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Bytes of a chunk up to behind the last object that was ever written to it. Nobody writes to what is behind: the
+    /// client that carved the chunk is gone. [1 RT per 128 objects]
+    async fn used<F: Fabric>(&self, client: &Client<F>, chunk: Chunk) -> Result<u64, IndexError> {
+        let mut end = CHUNK_BYTES / self.object_bytes;
+        while end > 0 {
+            let first = end.saturating_sub(STAMPS_PER_READ);
+            let stamp_of = |object| chunk.start().part::<u64>(object * self.object_bytes + self.stamp.offset);
+            let stamps = client.post(all((first..end).map(|object| read(stamp_of(object))))).await?;
+            let written = (first..end).zip(stamps).filter_map(|(object, stamp)| {
+                let Ok(stamp) = stamp.check(&()) else { unreachable!("words are whole") };
+                (stamp.word() == self.stamp.index).then_some(object)
+            });
+            if let Some(last) = written.last() {
+                return Ok((last + 1) * self.object_bytes);
+            }
+            end = first;
+        }
+        Ok(0)
     }
 
     /// Gives back what is left of the chunk, for the next compute node. [1 RT]

@@ -1,5 +1,5 @@
-//! Marks on the rare paths that races and faults lead to. Runs of many seeds in the laboratory have passed only if they
-//! came along every one of them; elsewhere they cost nothing.
+//! Marks on the rare paths that races and faults lead to. Runs of many seeds in the laboratory have passed only if
+//! they came along every one of them; elsewhere they cost nothing.
 
 macro_rules! marks {
     ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
@@ -67,8 +67,14 @@ marks! {
     ORPHAN_GONE = "an orphan that is gone";
     /// An emptied node's memory serves another.
     ROOM_REUSED = "a room used again";
+    /// Emptied rooms were listed for other compute nodes.
+    ROOMS_GIVEN = "rooms given";
+    /// Rooms that others had listed were taken.
+    ROOMS_RECEIVED = "rooms received";
     /// Another client of this compute node took a chunk at the same time.
     CHUNK_SPARE = "a chunk too many";
+    /// The chunk of a dead client was taken over.
+    CHUNK_INHERITED = "a chunk of the dead";
     /// A lock's holder was asked about, and lives.
     HOLDER_LIVES = "a lock's holder lives";
     /// A lock was taken from a dead client.

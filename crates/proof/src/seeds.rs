@@ -199,6 +199,7 @@ pub(crate) async fn fulfil<F: Fabric>(
             tree.count(client).await?;
             notes.coverage.borrow_mut().operations += 1;
         }
+        Wish::Leave => tree.leave(client).await?,
     }
     Ok(())
 }

@@ -19,6 +19,8 @@ pub enum Wish {
     Scan(Span),
     /// To know how many keys there are.
     Count,
+    /// To give back the memory that the compute node does not use.
+    Leave,
 }
 
 /// The range, direction and limit of a scan.
@@ -121,7 +123,7 @@ impl Iterator for Wishes<'_> {
 impl Wishes<'_> {
     fn look(&mut self, key: Bytes) -> Wish {
         if self.chance.once_in(5) {
-            return Wish::Count;
+            return if self.chance.once_in(3) { Wish::Leave } else { Wish::Count };
         }
         let other = self.key();
         let from = (!self.chance.once_in(3)).then(|| key.clone().min(other.clone()));

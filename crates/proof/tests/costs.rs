@@ -92,8 +92,8 @@ impl Bench {
             .expect("a leaf has less than 100 entries")
     }
 
-    /// Removes keys from number `first` on until a leaf is merged: the costs of a removal behind which the neighbours are
-    /// looked at, and of that one.
+    /// Removes keys from number `first` on until a leaf is merged: the costs of a removal behind which the neighbours
+    /// are looked at, and of that one.
     fn merge(&self, first: u64) -> (Costs, Costs) {
         let remove = |number| self.cost(self.tree.remove(&self.client, &key(number)));
         let without = remove(first);

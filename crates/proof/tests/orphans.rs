@@ -26,7 +26,7 @@ async fn orphaned<F: Fabric>(client: &Client<F>) -> Sherman {
         Remote::<RawNode>::from_word(root.check(&()).expect("a word is whole").word()).expect("a root");
     let owner =
         farwood_fabric::chunks::Owner { client: client.fabric().identity(), entry: tree.entry().slot };
-    let taken = farwood_fabric::chunks::take(client, root.node(), owner).await.expect("a chunk");
+    let taken = farwood_fabric::chunks::take(client, root.node(), owner, 64).await.expect("a chunk");
     let (chunk, used) = taken.expect("there is room");
     let place = |number: u64| match number {
         0 => root,

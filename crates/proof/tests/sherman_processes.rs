@@ -8,7 +8,7 @@ use farwood_fabric::{Client, Fabric};
 use farwood_index::IndexError;
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Config, Sherman, Variant};
-use farwood_proof::sherman::{MIXED, Span, Wish, Wishes, bounds, perform, scan};
+use farwood_proof::sherman::{CHURNING, MIXED, Span, Wish, Wishes, bounds, perform, scan};
 use farwood_proof::shm::Shm;
 use farwood_proof::site::{Attached as _, Site};
 use farwood_proof::tcp::Tcp;
@@ -66,6 +66,7 @@ impl<F: Fabric, W: Write> Player<'_, F, W> {
                 None
             }
             Wish::Count => unless_damaged(block_on(self.tree.count(&self.client))).and(None),
+            Wish::Leave => unless_damaged(block_on(self.tree.leave(&self.client))).and(None),
         }
     }
 
@@ -125,7 +126,7 @@ fn child<S: Site>(spec: &str) {
 fn play<S: Site>(pool: &S::Pool, tree: &Sherman, me: u64, seed: u64, start: u64, end: End, path: &Path) {
     let (seat, keys) = (pool.client(), keys());
     let client = Client::new(Yielding::new(seat.fabric(), seed ^ me));
-    let wishes = Wishes::new(&keys, SIZES.value_bytes, MIXED, me, seed);
+    let wishes = Wishes::new(&keys, SIZES.value_bytes, [MIXED, CHURNING][me as usize % 2], me, seed);
     let mut file = File::create(path.join(format!("{me}.journal"))).expect("a journal can be made");
     while client.fabric().now() < start {
         std::thread::yield_now();

@@ -36,7 +36,8 @@ pub enum When {
         /// Which of its verbs.
         number: u64,
     },
-    /// When a compute node sends a verb after it has come to a mark ([`farwood_fabric::Fabric::mark`]) for the first time.
+    /// When a compute node sends a verb after it has come to a mark ([`farwood_fabric::Fabric::mark`]) for the first
+    /// time.
     Mark {
         /// The compute node.
         compute_node: usize,

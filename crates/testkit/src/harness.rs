@@ -186,7 +186,7 @@ impl Scratch {
     /// Where the pool is full or the fabric fails.
     pub async fn take<F: Fabric>(client: &Client<F>, node: NodeId) -> Self {
         let owner = Owner { client: client.fabric().identity(), entry: SCRATCH_ENTRY };
-        let chunk = chunks::take(client, node, owner).await.expect("a chunk can be taken");
+        let chunk = chunks::take(client, node, owner, CHUNK_BYTES).await.expect("a chunk can be taken");
         let (chunk, used) = chunk.expect("the pool under test has a free chunk");
         assert_eq!(used, 0, "tests leave no rests of chunks");
         Self { chunk, next: Cell::new(0) }

@@ -103,6 +103,19 @@ fn popularity_over_other_ranks_keeps_the_hottest_share() {
 }
 
 #[test]
+fn the_share_of_the_hottest_is_that_of_the_sum() {
+    for (theta, ranks) in
+        [(0.0, 5000_u64), (0.5, 900), (0.9, 40_000), (0.99, 100_000), (1.0, 30_000), (1.5, 70_000)]
+    {
+        let sum: f64 = (1..=ranks).map(|k| (k as f64).powf(-theta)).sum();
+        let share = Distribution::Zipf { theta }.share_of_hottest(ranks);
+        assert!((share * sum - 1.0).abs() < 1e-9, "{theta} {ranks}: {share} for {}", 1.0 / sum);
+    }
+    let paper = Distribution::Zipf { theta: 0.99 }.share_of_hottest(1_000_000_000);
+    assert!((paper - 0.0424).abs() < 0.00005, "{paper}");
+}
+
+#[test]
 fn names_go_round() {
     for name in Distribution::NAMES {
         assert_eq!(name.parse::<Distribution>().unwrap().name(), name);

@@ -5,9 +5,17 @@
 
 mod nic;
 mod report;
+mod sherman_cluster;
+mod sherman_fig10;
+mod sherman_fig11;
+mod sherman_fig12;
+mod sherman_fig13;
+mod sherman_fig14;
+mod sherman_fig15;
 mod sherman_fig16;
 mod sherman_fig2;
 mod sherman_fig3;
+mod sherman_keys;
 mod sherman_on_chip;
 mod sherman_table1;
 
@@ -49,7 +57,8 @@ pub enum Standing {
     Fitted,
     /// A micro-benchmark that constants were taken from, or that checks them.
     MicroBenchmark,
-    /// A micro-benchmark between the ends of a curve, or whose set-up is not known: reported without a bound.
+    /// A micro-benchmark between the ends of a curve, or whose set-up is not known, or what a set-up or a format says of
+    /// itself: reported without a bound.
     Reported,
     /// A result of an index or of its locks; no constant knows of it.
     Predicted,
@@ -128,6 +137,13 @@ pub const FIGURES: &[Figure] = &[
     sherman_on_chip::FIGURE,
     sherman_fig16::FIGURE,
     sherman_table1::FIGURE,
+    sherman_fig10::FIGURE,
+    sherman_fig11::FIGURE,
+    sherman_fig12::FIGURE,
+    sherman_fig13::FIGURE,
+    sherman_fig14::FIGURE,
+    sherman_fig15::FIGURE,
+    sherman_keys::FIGURE,
 ];
 
 /// The figure of that name.

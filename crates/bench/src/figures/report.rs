@@ -157,6 +157,8 @@ pub fn table(comparisons: &[Comparison]) -> String {
 /// Three digits.
 fn number(value: f64) -> String {
     match value.abs() {
+        // A percentage that is nearly all: how little is missing is what it says.
+        x if (99.5..100.0).contains(&x) => format!("{value:.2}"),
         x if x >= 99.95 => format!("{value:.0}"),
         x if x >= 9.995 => format!("{value:.1}"),
         x if x >= 0.9995 => format!("{value:.2}"),

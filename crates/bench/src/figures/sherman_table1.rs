@@ -1,9 +1,9 @@
 //! Sherman, Table 1: what a tree with plain one-sided locks does, and FG+ and Sherman beside it.
 
+use super::sherman_cluster::{Time, ZIPF, factors, hottest_share, predicted, run, spec};
 use super::{Comparison, Effort, Figure, Run, Standing};
-use crate::distribution::{Distribution, THETA_DEFAULT};
+use crate::distribution::Distribution;
 use crate::record::{Latency, Record};
-use crate::run::{Amount, FabricKind, RunSpec};
 use crate::workload::Workload;
 
 pub(super) const FIGURE: Figure = Figure {
@@ -30,8 +30,6 @@ struct Cell {
     /// 50th, 90th and 99th percentile in microseconds.
     latency_us: [f64; 3],
 }
-
-const ZIPF: Distribution = Distribution::Zipf { theta: THETA_DEFAULT };
 
 const CELLS: [Cell; 4] = [
     Cell {
@@ -71,42 +69,25 @@ const WRITE_ZIPF: usize = 3;
 
 fn runs(effort: Effort) -> Vec<Run> {
     let of_variant = |variant: &'static str| {
-        CELLS.iter().map(move |cell| Run::Index(Box::new(spec(variant, cell, effort))))
+        CELLS
+            .iter()
+            .map(move |cell| run(spec(variant, cell.workload, cell.distribution, time(cell, effort), effort)))
     };
     VARIANTS.into_iter().flat_map(of_variant).collect()
 }
 
-fn spec(variant: &str, cell: &Cell, effort: Effort) -> RunSpec {
+fn time(cell: &Cell, effort: Effort) -> Time {
     // Under contention an operation may take 20 ms, and the measured phase has to be long beside that.
-    let contended = cell.workload == Workload::WriteIntensive && cell.distribution == ZIPF;
-    let (warm_up, seconds) = if contended {
-        effort.pick((0.005, 0.01), (0.1, 0.4))
+    if cell.workload == Workload::WriteIntensive && cell.distribution == ZIPF {
+        Time::contended("fg", effort)
     } else {
-        effort.pick((0.0005, 0.001), (0.005, 0.02))
-    };
-    RunSpec {
-        variant: Some(variant.to_owned()),
-        fabric: FabricKind::Sim,
-        nic: Some("cx5-100g".to_owned()),
-        colocate: true,
-        workload: cell.workload,
-        distribution: cell.distribution,
-        zipf_ranks: Some(1_000_000_000),
-        keys: Some(effort.pick(1_000_000, 10_000_000)),
-        cache_bytes: 500_000_000,
-        memory_nodes: 8,
-        compute_nodes: 8,
-        threads: Some(22),
-        clients: Some(176),
-        amount: Some(Amount::Seconds(seconds)),
-        warm_up_seconds: Some(warm_up),
-        ..RunSpec::default()
+        Time::calm(effort)
     }
 }
 
 fn compare(records: &[Record]) -> Vec<Comparison> {
     let of = |variant: usize, cell: usize| &records[variant * CELLS.len() + cell];
-    let mut comparisons = Vec::new();
+    let mut comparisons = vec![hottest_share(of(0, WRITE_ZIPF), "zipf 0.99")];
     for (at, variant) in VARIANTS.iter().enumerate() {
         for (column, cell) in CELLS.iter().enumerate() {
             let paper = (at == 0).then_some(cell.mops);
@@ -149,24 +130,14 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
 }
 
 fn table1(panel: &str, point: String, paper: Option<f64>, ours: f64) -> Comparison {
-    let (standing, source) = (Standing::Predicted, "Sherman, Table 1");
-    Comparison { panel: panel.to_owned(), point, paper, ours, standing, source }
+    predicted(panel, point, paper, ours, "Sherman, Table 1")
 }
 
 /// Sherman over FG+, write-intensive: throughput, and median and 99th percentile the other way round.
 fn ratios(fg_plus: &Record, sherman: &Record, skew: &str, papers: [f64; 3]) -> Vec<Comparison> {
-    let ours = [
-        ("throughput", sherman.mops / fg_plus.mops),
-        ("p50 (shorter)", fg_plus.latency_us.p50 / sherman.latency_us.p50),
-        ("p99 (shorter)", fg_plus.latency_us.p99 / sherman.latency_us.p99),
-    ];
-    let of = |((what, ours), paper): ((&str, f64), f64)| Comparison {
-        panel: "sherman over fg+, write-intensive, times".to_owned(),
-        point: format!("{skew}, {what}"),
-        paper: Some(paper),
-        ours,
-        standing: Standing::Predicted,
-        source: "Sherman §5.2, Figures 10 and 11",
+    let of = |((what, ours), paper): ((&str, f64), f64)| {
+        let (panel, source) = ("sherman over fg+, write-intensive, times", "Sherman §5.2, Figures 10 and 11");
+        predicted(panel, format!("{skew}, {what}"), Some(paper), ours, source)
     };
-    ours.into_iter().zip(papers).map(of).collect()
+    factors(fg_plus, sherman).into_iter().zip(papers).map(of).collect()
 }

@@ -41,6 +41,21 @@ fn a_quick_run_yields_what_reports_are_made_of() {
 }
 
 #[test]
+fn the_records_of_the_documents_are_of_these_figures() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/records/figures");
+    for figure in FIGURES {
+        let text = std::fs::read_to_string(folder.join(format!("{}.jsonl", figure.name))).unwrap();
+        let records = Record::from_json_lines(&text).unwrap();
+        let comparisons = figure.compare(&records).unwrap();
+        assert!(comparisons.iter().all(|comparison| comparison.ours.is_finite()), "{}", figure.name);
+        for (at, a) in comparisons.iter().enumerate() {
+            let twice = comparisons[..at].iter().any(|b| (&a.panel, &a.point) == (&b.panel, &b.point));
+            assert!(!twice, "{}: {}, {} twice", figure.name, a.panel, a.point);
+        }
+    }
+}
+
+#[test]
 fn what_should_hold_and_does_not_is_marked() {
     let comparison = |ours, standing| Comparison {
         panel: "rate".to_owned(),

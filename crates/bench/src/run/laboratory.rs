@@ -63,7 +63,9 @@ pub fn simulate(spec: &RunSpec, progress: &mut dyn FnMut(Stage<'_>)) -> Result<R
         machine: Machine::here(),
         ..record
     };
-    Ok(finish(record, &round))
+    let mut record = finish(record, &round);
+    round.measurement.count_into(&mut record);
+    Ok(record)
 }
 
 /// Refuses what this machine's memory cannot hold: entries with their share of nodes that are not full, and the keys'

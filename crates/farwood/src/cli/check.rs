@@ -53,6 +53,13 @@ fn summary(args: &Args, walk: &Walk, context: &mut Context<'_>) -> Result<(), Fa
             walk.half_linked
         )?;
     }
+    if walk.half_merged > 0 {
+        writeln!(
+            out,
+            "  {} nodes whose merge was not finished: whoever needs them takes it back",
+            walk.half_merged
+        )?;
+    }
     if walk.locks_of_the_gone > 0 {
         writeln!(
             out,

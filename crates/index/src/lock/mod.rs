@@ -167,8 +167,8 @@ impl NodeLocks {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// How many locks this compute node may have without a client of it holding them: a memory node was lost while they
-    /// were being taken or released. Whoever takes a lock next gives them back.
+    /// How many locks this compute node may have without a client of it holding them: a memory node was lost while
+    /// they were being taken or released. Whoever takes a lock next gives them back.
     pub fn in_doubt(&self) -> usize {
         self.doubts.count()
     }
@@ -225,8 +225,8 @@ impl NodeLocks {
         }
     }
 
-    /// Takes the lock of the node at `node` if that needs no waiting: a client that holds locks, those in `holding`, never
-    /// waits for another, which may be one of them. [1 RT; 0 when it is known to be busy]
+    /// Takes the lock of the node at `node` if that needs no waiting: a client that holds locks, those in `holding`,
+    /// never waits for another, which may be one of them. [1 RT; 0 when it is known to be busy]
     ///
     /// # Errors
     /// The fabric's.
@@ -342,8 +342,8 @@ impl NodeLocks {
         }
     }
 
-    /// Whether a lock that was found with the word `found` is this client's, which has the turn at it: it was in doubt,
-    /// and it is this compute node's.
+    /// Whether a lock that was found with the word `found` is this client's, which has the turn at it: it was in
+    /// doubt, and it is this compute node's.
     fn is_left_over<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock, found: u64) -> bool {
         let left_over =
             found == LockWord::held_by(client.fabric().identity()).word() && self.doubts.has(lock);

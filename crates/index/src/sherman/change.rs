@@ -51,8 +51,8 @@ impl Sherman {
         self.change(client, key, Change::Update(value), "update").await
     }
 
-    /// Removes `key`; yields whether it was there. Costs and errors as [`put`](Self::put), without splits. A leaf that is
-    /// at most half full is merged with a neighbour where together they leave a tenth of a leaf free.
+    /// Removes `key`; yields whether it was there. Costs and errors as [`put`](Self::put), without splits. A leaf that
+    /// is at most half full is merged with a neighbour where together they leave a tenth of a leaf free.
     /// [at every tenth of its entries such a leaf looks at its neighbours: 1 RT more; a merge is 10 to 12 more]
     pub async fn remove<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<bool, IndexError> {
         self.change(client, key, Change::Remove, "remove").await
@@ -148,8 +148,8 @@ impl Sherman {
         }
     }
 
-    /// As [`lock_covering`](Self::lock_covering), for a parent, with a copy of the node at `child`, read under the lock in
-    /// the same doorbell.
+    /// As [`lock_covering`](Self::lock_covering), for a parent, with a copy of the node at `child`, read under the
+    /// lock in the same doorbell.
     pub(super) async fn lock_with<'a, F: Fabric>(
         &'a self,
         client: &'a Client<F>,

@@ -1,9 +1,9 @@
 //! Merges: what a node has left goes to its left neighbour, and the node is taken out of the tree.
 //!
 //! The paper only says that a node is marked before its memory is used again. This is how it is done here. A node `R`
-//! and its left neighbour `L` under the same parent `P` are merged by a client that has the locks of all three: it waits
-//! for the lock of `P` alone, and takes the others only if they are free, for any two nodes may share a lock. Then it
-//! writes, each after the answer to the one before:
+//! and its left neighbour `L` under the same parent `P` are merged by a client that has the locks of all three: it
+//! waits for the lock of `P` alone, and takes the others only if they are free, for any two nodes may share a lock.
+//! Then it writes, each after the answer to the one before:
 //!
 //! ```text
 //!            P    L    R        what the tree is if the client dies behind this
@@ -12,16 +12,17 @@
 //! 3. L       -R   L+R           valid: R is out of the tree
 //! ```
 //!
-//! *Readers* that come to a node marked as freed start over from the root, as they do with any stale pointer; no parent
-//! names such a node. *After step 2 alone* `L` still ends where `R` begins. Whoever comes from such an `L` to such an `R`
-//! takes the lock of `R`, for which it waits while the merging client lives; if `L` then still leads to `R`, it takes the
-//! mark away again ([`revive`](Sherman::revive)). Nobody changes a marked node otherwise, so it has all it had.
+//! *Readers* that come to a node marked as freed start over from the root, as they do with any stale pointer; no
+//! parent names such a node. *After step 2 alone* `L` still ends where `R` begins. Whoever comes from such an `L` to
+//! such an `R` takes the lock of `R`, for which it waits while the merging client lives; if `L` then still leads to
+//! `R`, it takes the mark away again ([`revive`](Sherman::revive)). Nobody changes a marked node otherwise, so it has
+//! all it had.
 //!
-//! *Who enters a split-off node in its parent* looks, under the parent's lock, whether that node is still there: it may
-//! have been entered by another and merged meanwhile. A merge needs that lock, too.
+//! *Who enters a split-off node in its parent* looks, under the parent's lock, whether that node is still there: it
+//! may have been entered by another and merged meanwhile. A merge needs that lock, too.
 //!
-//! *The root* gives way to its only child: it is marked as freed, then the root pointer swings. Both are done under the
-//! root's lock, and so is every other change of the root pointer; who finds a marked root swings the pointer.
+//! *The root* gives way to its only child: it is marked as freed, then the root pointer swings. Both are done under
+//! the root's lock, and so is every other change of the root pointer; who finds a marked root swings the pointer.
 //!
 //! A merge is tried when a removal leaves a leaf at most half full, at every tenth of its entries: it then has at most
 //! nine tenths in one leaf. A tree with as many insertions as removals settles at two thirds full.
@@ -81,8 +82,8 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
 }
 
 impl Sherman {
-    /// Merges the leaf that covers `key`, and has just lost an entry, with a neighbour, and so on upwards, where there is
-    /// reason to. Only room is at stake: what fails is left as it is.
+    /// Merges the leaf that covers `key`, and has just lost an entry, with a neighbour, and so on upwards, where there
+    /// is reason to. Only room is at stake: what fails is left as it is.
     /// [1 RT to look at the neighbours; to merge, 9 more and 1 to 3 for the unlocks]
     pub(super) async fn relieve<F: Fabric>(&self, client: &Client<F>, key: &[u8]) {
         let mut level = 0;
@@ -192,9 +193,11 @@ impl Sherman {
         self.remember(at, &parent);
         right.set_freed(Freed::Yes);
         self.rewrite(client, pair.right, &mut right).await?;
-        self.absorb(pair.left, &mut left, &right)?;
+        absorb(pair.left, &mut left, &right)?;
         self.rewrite(client, pair.left, &mut left).await?;
         self.merged(client, pair, &left, &right);
+        // Whether others get the memory is not this removal's concern.
+        let _ = self.share_rooms(client).await;
         if parent.count() > 0 {
             return Ok(parent.looks_for_neighbour());
         }
@@ -212,15 +215,6 @@ impl Sherman {
         Ok(client.post(write(at, node.bytes())).await?)
     }
 
-    fn absorb(&self, at: Remote<RawNode>, left: &mut Copy<'_>, right: &Copy<'_>) -> Result<(), IndexError> {
-        if left.level() > 0 {
-            left.absorb_inner(right);
-            return Ok(());
-        }
-        let what = "an entry is half-written: its writer died in the middle of a WRITE";
-        left.absorb_leaf(right).map_err(|Torn| damaged("merge", at, what.to_owned()))
-    }
-
     /// The right node of the pair is out of the tree.
     fn merged<F: Fabric>(&self, client: &Client<F>, pair: Pair, left: &Copy<'_>, right: &Copy<'_>) {
         client.fabric().mark(if left.level() == 0 { marks::MERGED } else { marks::MERGED_INNER });
@@ -236,8 +230,8 @@ impl Sherman {
         self.allocator.take_back(Room { at: pair.right, version: Some(right.version()) });
     }
 
-    /// Takes out the node at `at`, which has one child left and whose lock is held, if it is the root; yields whether it
-    /// was. [1 RT; 3 if it is the root]
+    /// Takes out the node at `at`, which has one child left and whose lock is held, if it is the root; yields whether
+    /// it was. [1 RT; 3 if it is the root]
     async fn shrink<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -295,8 +289,8 @@ impl Sherman {
         Ok(())
     }
 
-    /// Takes back a merge of the node at `right` into the one at `left`, should nobody be about to end it: `left` leads
-    /// to `right`, which was found to be marked as freed. [4 RT; 1 more to take it back]
+    /// Takes back a merge of the node at `right` into the one at `left`, should nobody be about to end it: `left`
+    /// leads to `right`, which was found to be marked as freed. [4 RT; 1 more to take it back]
     pub(super) async fn revive<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -329,4 +323,14 @@ impl Sherman {
         }
         Ok(())
     }
+}
+
+/// Lets the node at `at` take over all that its right sibling has.
+fn absorb(at: Remote<RawNode>, left: &mut Copy<'_>, right: &Copy<'_>) -> Result<(), IndexError> {
+    if left.level() > 0 {
+        left.absorb_inner(right);
+        return Ok(());
+    }
+    let what = "an entry is half-written: its writer died in the middle of a WRITE";
+    left.absorb_leaf(right).map_err(|Torn| damaged("merge", at, what.to_owned()))
 }

@@ -23,6 +23,7 @@ mod merge;
 pub mod node;
 mod open;
 pub mod options;
+mod rooms;
 mod scan;
 mod split;
 #[cfg(test)]
@@ -118,8 +119,8 @@ impl Sherman {
         self.locks.in_doubt()
     }
 
-    /// Nodes that this compute node has allocated for the tree, less those that it took out of it, its own or others'. Over
-    /// all compute nodes: those that are linked, and those that operations were cut off with.
+    /// Nodes that this compute node has allocated for the tree, less those that it took out of it, its own or others'.
+    /// Over all compute nodes: those that are linked, and those that operations were cut off with.
     pub fn nodes_allocated(&self) -> i64 {
         self.allocator.allocated()
     }

@@ -13,10 +13,10 @@
 //! ```
 
 use super::Sherman;
-use super::layout::{FORMAT, Layout, NODE_BYTES_DEFAULT, Sizes};
+use super::layout::{FORMAT, INDEX, Layout, NODE_BYTES_DEFAULT, Sizes};
 use super::node::{Fences, Node, RawNode};
 use super::options::{Leaves, LockRead, Options, WriteBack};
-use crate::alloc::Allocator;
+use crate::alloc::{Allocator, Stamp};
 use crate::cache::OrderedCache;
 use crate::consistency::Consistency;
 use crate::error::IndexError;
@@ -91,7 +91,7 @@ impl Sherman {
         // What a client that died while it created or dropped an index here may have left.
         free_chunks(client, entry.slot).await?;
         let (layout, _) = decode(&entry)?;
-        let allocator = Allocator::new(entry.slot, layout.room_bytes);
+        let allocator = allocator_of(&entry, &layout);
         let lowest = vec![0; layout.key_bytes];
         let mut root = Node::empty(&layout, 0, Fences { lower: &lowest, upper: None }, None);
         let room: Room<RawNode> = allocator.allocate(client).await?;
@@ -131,13 +131,12 @@ impl Sherman {
             }
             return Err(IndexError::NoSuchIndex(entry.name));
         }
-        let room_bytes = layout.room_bytes;
         Ok(Self {
             options,
             locks: NodeLocks::new(options.lock, client.fabric().shape(), layout.room_bytes),
             cache: OrderedCache::new(cache_bytes),
             top: ArcSwapOption::empty(),
-            allocator: Allocator::new(entry.slot, room_bytes),
+            allocator: allocator_of(&entry, &layout),
             layout,
             entry,
         })
@@ -157,13 +156,20 @@ impl Sherman {
         Ok(client_table::mark_closed(client, self.entry.open_bit()).await?)
     }
 
-    /// Gives back what this compute node has of the tree's memory and does not use. [1 RT]
+    /// Gives back what this compute node has of the tree's memory and does not use. [1 RT, and 3 for each list of
+    /// emptied rooms]
     ///
     /// # Errors
     /// The fabric's.
     pub async fn leave<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
+        self.give_rooms(client, 0).await?;
         self.allocator.leave(client).await
     }
+}
+
+fn allocator_of(entry: &Entry, layout: &Layout) -> Allocator {
+    let stamp = Stamp { offset: INDEX as u64, index: layout.index };
+    Allocator::new(entry.slot, layout.room_bytes, stamp)
 }
 
 /// The index `name` under the directory's lock: a drop that was begun and refused hides an index for a moment.

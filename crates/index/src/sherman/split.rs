@@ -12,7 +12,6 @@ use super::options::WriteBack;
 use crate::error::IndexError;
 use crate::lock::Held;
 use crate::marks;
-use crate::reclaim::Room;
 use crate::retry::Retry;
 use farwood_fabric::{Chain, Client, Fabric, Remote, Swapped, cas, write};
 
@@ -23,8 +22,8 @@ pub(super) struct Orphan {
 }
 
 impl Orphan {
-    /// Whether `node`, which lies where the orphan was, still is the orphan: it may have been entered in its parent and
-    /// merged since, and its room used again.
+    /// Whether `node`, which lies where the orphan was, still is the orphan: it may have been entered in its parent
+    /// and merged since, and its room used again.
     fn is(&self, node: &Copy<'_>, parent_level: u8) -> bool {
         !node.freed() && node.level() + 1 == parent_level && node.lower() == self.lower
     }
@@ -41,7 +40,7 @@ impl Sherman {
         mut leaf: Copy<'_>,
         (key, value): (&[u8], &[u8]),
     ) -> Result<(), IndexError> {
-        let sibling = match self.allocator.allocate(client).await {
+        let sibling = match self.allocate(client).await {
             Ok(sibling) => sibling,
             Err(error) => {
                 held.give_up().await?;
@@ -177,7 +176,7 @@ impl Sherman {
         mut node: Copy<'_>,
         orphan: &Orphan,
     ) -> Result<Orphan, IndexError> {
-        let sibling = match self.allocator.allocate(client).await {
+        let sibling = match self.allocate(client).await {
             Ok(sibling) => sibling,
             Err(error) => {
                 held.give_up().await?;
@@ -199,13 +198,13 @@ impl Sherman {
         Ok(Orphan { lower: right.lower().to_vec(), at: sibling.at })
     }
 
-    /// Gives the tree a new root at `level` over the old one and `orphan`, where that is still needed; `false`: the tree is
-    /// that high already.
+    /// Gives the tree a new root at `level` over the old one and `orphan`, where that is still needed; `false`: the
+    /// tree is that high already.
     ///
-    /// Two clients that split at the old root's level may both come here; the old root's lock lets one of them be first,
-    /// and the other finds a parent. Whatever the new root does not name is reached through sibling pointers: the
-    /// root, old or new, is always the leftmost node of its level. [1 RT to find the old root, 3 to lock it and look,
-    /// 2 to grow, 1 to unlock]
+    /// Two clients that split at the old root's level may both come here; the old root's lock lets one of them be
+    /// first, and the other finds a parent. Whatever the new root does not name is reached through sibling pointers:
+    /// the root, old or new, is always the leftmost node of its level. [1 RT to find the old root, 3 to lock it and
+    /// look, 2 to grow, 1 to unlock]
     async fn grow<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -220,8 +219,8 @@ impl Sherman {
         grown
     }
 
-    /// The same over the node at `old`, which was the root, and whose lock is held. Without that lock nobody changes the
-    /// root pointer.
+    /// The same over the node at `old`, which was the root, and whose lock is held. Without that lock nobody changes
+    /// the root pointer.
     async fn grow_over<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -246,7 +245,7 @@ impl Sherman {
         let mut root = Node::empty(&self.layout, level, Fences { lower: &lowest, upper: None }, None);
         root.set_leftmost(old);
         root.push_child(&orphan.lower, orphan.at);
-        let room: Room<RawNode> = self.allocator.allocate(client).await?;
+        let room = self.allocate(client).await?;
         client.post(write(room.at, &root.seal_in(&room))).await?;
         let swap = client.post(cas(self.entry.root(), old.word(), room.at.word())).await?;
         assert_eq!(swap, Swapped::Won, "the root pointer changes under the root's lock");

@@ -8,8 +8,9 @@
 //! * no lock is held, but for those of clients that are gone, which the next writer takes over.
 //!
 //! A node that its left neighbour links and no parent names is not a fault: the client that split it died, or was
-//! out of memory, before it told the parent. It is counted as half-linked. A node that its left neighbour links and that
-//! is marked as freed is counted as half-merged, and so is such a root: the client that merged it died ([`merge`]).
+//! out of memory, before it told the parent. It is counted as half-linked. A node that its left neighbour links and
+//! that is marked as freed is counted as half-merged, and so is such a root: the client that merged it died
+//! ([`merge`]).
 //!
 //! [`merge`]: super::merge
 

@@ -16,8 +16,8 @@
 //!
 //! An operation that lost its node may have taken effect, or may yet; so may one whose compute node crashed. One that
 //! gave up waiting for a lock has not. Locks and nodes may be left behind by compute nodes that crashed: each of their
-//! clients may leave one lock, which survivors take when they need it, one node that no parent names, and one node that
-//! nothing links. So may each operation that lost its node, but for the lock.
+//! clients may leave one lock, which survivors take when they need it, one node that no parent names, and one node
+//! that nothing links. So may each operation that lost its node, but for the lock.
 
 use super::{Coverage, DEVICE_BYTES, Notes, Plan, SIZES, caught, fulfil, judge, settle};
 use crate::sherman::{CHURNING, GROWING, MIXED, Wish, Wishes, variant};
@@ -158,8 +158,8 @@ impl Draw<'_> {
                 // Where leaves are merged, every other crash comes in the middle of it: three nodes are then half-way.
                 let in_merge = self.case.plan.mix == CHURNING && self.chance.once_in(2);
                 let own = if in_merge {
-                    let marks = [("a merge begun", 8), ("a root that is to give way", 3)];
-                    let (mark, verbs) = marks[self.chance.below(2) as usize];
+                    let marks = [("a merge begun", 8), ("a root that is to give way", 2)];
+                    let (mark, verbs) = marks[usize::from(!self.chance.once_in(3))];
                     When::Mark { compute_node, mark, number: 1 + self.chance.below(verbs) }
                 } else {
                     own
@@ -489,10 +489,10 @@ impl Running<'_> {
         if walk.half_merged > lost {
             return Err(format!("{} nodes are half-merged", walk.half_merged));
         }
-        let linked = walk.nodes.iter().sum::<u64>() as i64;
+        let linked = walk.nodes.iter().sum::<u64>().cast_signed();
         // The root was allocated by whoever created the tree.
         let allocated = 1 + trees.iter().map(Sherman::nodes_allocated).sum::<i64>();
-        if linked > allocated || allocated > linked + lost as i64 {
+        if linked > allocated || allocated > linked + lost.cast_signed() {
             return Err(format!(
                 "{allocated} nodes were allocated, {linked} are linked, and {lost} may be lost"
             ));

@@ -148,7 +148,7 @@ fn owner<F: Fabric>(client: &Client<F>) -> Owner {
 /// Takes chunks of `node` until there are none.
 async fn take_all<F: Fabric>(client: &Client<F>, node: NodeId) -> Vec<Chunk> {
     let mut mine = Vec::new();
-    while let Some((chunk, used)) = chunks::take(client, node, owner(client)).await.expect("posts") {
+    while let Some((chunk, used)) = chunks::take(client, node, owner(client), 64).await.expect("posts") {
         assert_eq!(used, 0, "nobody left a rest");
         mine.push(chunk);
         assert!(mine.len() as u64 <= client.fabric().shape().chunks(), "more chunks than node {node} has");
@@ -183,7 +183,7 @@ pub(super) fn a_full_node_has_no_chunk_until_one_is_given_back<H: Harness>(harne
         let client = harness.client();
         let node = NodeId(harness.shape().nodes - 1);
         let mut taken = take_all(&client, node).await;
-        let nothing = chunks::take(&client, node, owner(&client)).await;
+        let nothing = chunks::take(&client, node, owner(&client), 64).await;
         assert_eq!(nothing, Ok(None), "all chunks of node {node} are taken");
         let in_use = chunks::in_use(&client, node).await.expect("READs");
         for &chunk in &taken {
@@ -194,15 +194,15 @@ pub(super) fn a_full_node_has_no_chunk_until_one_is_given_back<H: Harness>(harne
         chunks::give_back(&client, middle).await.expect("a post");
         let in_use = chunks::in_use(&client, node).await.expect("READs");
         assert!(!in_use.iter().any(|used| used.chunk == middle), "{middle:?} is nobody's");
-        let again = chunks::take(&client, node, owner(&client)).await;
+        let again = chunks::take(&client, node, owner(&client), 64).await;
         assert_eq!(again, Ok(Some((middle, 0))), "the only free chunk is taken again");
         for place in [middle.start().part(0), middle.start().part(CHUNK_BYTES - 8)] {
             poke_word(&client, place, 0xFEED).await.expect("a taken chunk is real memory");
         }
         chunks::leave_rest(&client, middle, SCRATCH_ENTRY, 4096 - 7).await.expect("a post");
         let other = Owner { entry: SCRATCH_ENTRY - 1, ..owner(&client) };
-        assert_eq!(chunks::take(&client, node, other).await, Ok(None), "a rest is for its own index");
-        let rest = chunks::take(&client, node, owner(&client)).await;
+        assert_eq!(chunks::take(&client, node, other, 64).await, Ok(None), "a rest is for its own index");
+        let rest = chunks::take(&client, node, owner(&client), 64).await;
         assert_eq!(rest, Ok(Some((middle, 4096))), "a rest begins at the next line");
         taken.push(middle);
         for chunk in taken {

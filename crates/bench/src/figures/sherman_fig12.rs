@@ -1,0 +1,108 @@
+//! Sherman, Figure 12: range queries, alone and beside writers.
+
+use super::sherman_cluster::{Time, ZIPF, hottest_share, predicted, run, spec};
+use super::{Comparison, Effort, Figure, Run};
+use crate::record::Record;
+use crate::run::RunSpec;
+use crate::workload::Workload;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "sherman-fig12",
+    title: "Sherman, Figure 12: range queries",
+    setting: "Set-up of Table 1; a range begins at a key that is drawn with zipf 0.99. Range-write: 88 clients insert, \
+              the other 88 scan, and what is compared is what these scan. 12.3 million keys are loaded (1 million with \
+              --quick), whose leaves fill as many chunks of each memory node in one tree as in the other: of 10 \
+              million, one memory node has a fifth more of FG+'s leaves than its share, and scans wait for its link. \
+              Leaves of Sherman hold 40 entries here and 57 in the paper (departures D2 and D10), and those of FG+ 60: \
+              its scans read 1.4 to 1.6 times as many leaves as FG+'s, where in the paper both read almost the same. That \
+              is what separates the two where links are full; leaves read a second are compared as well. \
+              The model gives an operation one CPU time, so that what it costs to search unsorted leaves is not seen.",
+    runs,
+    compare,
+};
+
+const MIXES: [Workload; 2] = [Workload::RangeOnly, Workload::RangeWrite];
+const SIZES: [u32; 4] = [100, 200, 500, 1000];
+const VARIANTS: [&str; 2] = ["fg+", "sherman"];
+
+fn runs(effort: Effort) -> Vec<Run> {
+    let mut runs = Vec::new();
+    for workload in MIXES {
+        for range_size in SIZES {
+            for variant in VARIANTS {
+                let spec = spec(variant, workload, ZIPF, time(workload, effort), effort);
+                let keys = Some(effort.pick(1_000_000, 12_300_000));
+                runs.push(run(RunSpec { keys, range_size, ..spec }));
+            }
+        }
+    }
+    runs
+}
+
+/// Writers wait for each other, but what is measured are scans, which do not.
+fn time(workload: Workload, effort: Effort) -> Time {
+    let (warm_up_seconds, seconds) = match workload {
+        Workload::RangeOnly => effort.pick((0.0005, 0.001), (0.003, 0.01)),
+        _ => effort.pick((0.001, 0.002), (0.02, 0.05)),
+    };
+    Time { warm_up_seconds, seconds }
+}
+
+/// Range queries, in millions a second.
+fn mops(record: &Record) -> f64 {
+    record.by_operation.scan.as_ref().map_or(0.0, |scan| scan.mops)
+}
+
+/// Leaves that they read, in millions a second.
+fn leaves(record: &Record) -> f64 {
+    let reads =
+        record.by_operation.scan.as_ref().and_then(|scan| scan.verbs_per_op.as_ref()).map(|verbs| verbs.read);
+    mops(record) * reads.unwrap_or(0.0)
+}
+
+fn compare(records: &[Record]) -> Vec<Comparison> {
+    let of = |mix: usize, size: usize, variant: usize| {
+        &records[(mix * SIZES.len() + size) * VARIANTS.len() + variant]
+    };
+    let source = "Sherman §5.3";
+    let mut all = vec![hottest_share(&records[0], "all mixes")];
+    let over = |mix, size| mops(of(mix, size, 1)) / mops(of(mix, size, 0));
+    for (size, keys) in SIZES.iter().enumerate() {
+        let paper = [(100, 1.02), (1000, 1.0)].iter().find(|(of, _)| of == keys).map(|(_, paper)| *paper);
+        all.push(predicted(
+            "fg+ over sherman, range-only, times",
+            format!("{keys} keys"),
+            paper,
+            1.0 / over(0, size),
+            source,
+        ));
+    }
+    for (size, keys) in SIZES.iter().enumerate() {
+        all.push(predicted(
+            "sherman over fg+, range-write, times",
+            format!("{keys} keys"),
+            None,
+            over(1, size),
+            source,
+        ));
+    }
+    let best = (0..SIZES.len()).map(|size| over(1, size)).fold(0.0, f64::max);
+    all.push(predicted("sherman over fg+, range-write, times", "the most", Some(1.82), best, source));
+    for (mix, name) in MIXES.iter().enumerate() {
+        for (size, keys) in SIZES.iter().enumerate() {
+            let panel = "sherman over fg+, leaves read by ranges a second, times";
+            let ours = leaves(of(mix, size, 1)) / leaves(of(mix, size, 0));
+            all.push(predicted(panel, format!("{name}, {keys} keys"), None, ours, source));
+        }
+    }
+    for (mix, name) in MIXES.iter().enumerate() {
+        for (size, keys) in SIZES.iter().enumerate() {
+            for (variant, named) in VARIANTS.iter().enumerate() {
+                let panel = format!("Range queries, {name}, million a second");
+                let ours = mops(of(mix, size, variant));
+                all.push(predicted(panel, format!("{named}, {keys} keys"), None, ours, "Sherman, Figure 12"));
+            }
+        }
+    }
+    all
+}

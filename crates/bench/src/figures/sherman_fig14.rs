@@ -1,0 +1,155 @@
+//! Sherman, Figure 14: what is counted, retries, round trips and bytes; and the sizes that the paper fixes.
+
+use farwood_fabric::chunks::CHUNK_BYTES;
+use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
+use farwood_fabric::{PoolShape, Remote};
+use farwood_index::consistency::versions::ENTRY_GUARD_BYTES;
+use farwood_index::lock::{GlobalLock, LOCK_BYTES, LockWidth};
+use farwood_index::sherman::Options;
+use farwood_index::sherman::options::HAND_OVER_MAX;
+
+use super::sherman_cluster::{Time, ZIPF, hottest_share, percent, predicted, puts, run, spec};
+use super::{Comparison, Effort, Figure, Run, Standing};
+use crate::record::{Counted, Measured, Record};
+use crate::workload::Workload;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "sherman-fig14",
+    title: "Sherman, Figure 14: retries, round trips and write sizes, counted",
+    setting: "Set-up of Table 1, write-intensive, zipf 0.99. A retry of a lookup is a READ that is repeated because the \
+              copy was torn. The paper's write of 17 B is an entry; here an entry of two 8-byte words has 8 bytes of \
+              versions, and an unlock of 8 bytes, which is not shown, follows it (departures D1, D2 and D10). How \
+              many writes split follows from how long a tree has been written to: in the time that is simulated, \
+              10 million keys hardly get new neighbours; sherman-keys has a smaller tree. A median of 3 round trips \
+              is lock, READ, and node and unlock in one (the paper's §4.5); what a split takes is in costs.md. \
+              The last panel is no measurement: it is what the code fixes.",
+    runs,
+    compare,
+};
+
+const VARIANTS: [&str; 2] = ["fg+", "sherman"];
+const SOURCE: &str = "Sherman §5.5";
+
+fn runs(effort: Effort) -> Vec<Run> {
+    let of_variant = |variant| {
+        run(spec(variant, Workload::WriteIntensive, ZIPF, Time::contended(variant, effort), effort))
+    };
+    VARIANTS.into_iter().map(of_variant).collect()
+}
+
+fn compare(records: &[Record]) -> Vec<Comparison> {
+    let mut all = vec![hottest_share(&records[0], "both")];
+    all.extend(retries(records));
+    all.extend(round_trips(records));
+    all.extend(write_sizes(records));
+    all.extend(fixed());
+    all
+}
+
+fn counted(measured: &Measured) -> Counted {
+    measured.counted.clone().unwrap_or_default()
+}
+
+fn retries(records: &[Record]) -> Vec<Comparison> {
+    let of = |(variant, record): (&&str, &Record)| {
+        let torn = record.by_operation.get.as_ref().map(counted).unwrap_or_default().torn;
+        let none = percent(&torn, |retries| retries == 0);
+        let most = torn.keys().max().copied().unwrap_or(0) as f64;
+        let paper = (*variant == "fg+").then_some(9.0);
+        [
+            predicted("Lookups without a retry, %", *variant, Some(99.98), none, SOURCE),
+            predicted("Retries of the lookup with the most", *variant, paper, most, SOURCE),
+        ]
+    };
+    let mut all: Vec<Comparison> = VARIANTS.iter().zip(records).flat_map(of).collect();
+    all.sort_by(|a, b| a.panel.cmp(&b.panel));
+    all
+}
+
+fn round_trips(records: &[Record]) -> Vec<Comparison> {
+    let puts: Vec<Measured> = records.iter().map(puts).collect();
+    let trips = |at: usize| puts[at].round_trips.clone().unwrap_or_default();
+    let share = |at: usize, wanted: u64| percent(&trips(at).histogram, |round_trips| round_trips == wanted);
+    let panel = "Puts by round trips, %";
+    let mut all = Vec::new();
+    for (at, wanted, paper) in [(0, 4, Some(94.0)), (1, 3, Some(93.6)), (1, 2, Some(3.6))] {
+        let point = format!("{}, {wanted} round trips", VARIANTS[at]);
+        all.push(predicted(panel, point, paper, share(at, wanted), SOURCE));
+    }
+    for (at, paper) in [(0, 4.0), (1, 3.0)] {
+        let ours = trips(at).p50 as f64;
+        all.push(predicted("Round trips of a put, median", VARIANTS[at], Some(paper), ours, SOURCE));
+    }
+    for (at, paper) in [(0, 453.0), (1, 11.0)] {
+        let panel = "Round trips of a put, 99th percentile";
+        all.push(predicted(panel, VARIANTS[at], Some(paper), trips(at).p99 as f64, SOURCE));
+    }
+    for (at, variant) in VARIANTS.iter().enumerate() {
+        let most = counted(&puts[at]).round_trips_max as f64;
+        all.push(predicted("Round trips of the put with the most", *variant, None, most, SOURCE));
+    }
+    let handed_over = 100.0 * counted(&puts[1]).handed_over as f64 / puts[1].operations.max(1) as f64;
+    all.push(predicted("Locks handed over, % of puts", VARIANTS[1], None, handed_over, SOURCE));
+    all
+}
+
+fn write_sizes(records: &[Record]) -> Vec<Comparison> {
+    let mut all = Vec::new();
+    for ((variant, record), paper) in VARIANTS.iter().zip(records).zip([1024.0, 17.0]) {
+        let bytes = counted(&puts(record)).bytes_written;
+        let usual = bytes.iter().max_by_key(|(_, puts)| **puts).map_or(0, |(bytes, _)| *bytes);
+        let ours = usual.saturating_sub(LOCK_BYTES as u64) as f64;
+        all.push(predicted(
+            "Bytes of the usual write, without the unlock",
+            *variant,
+            Some(paper),
+            ours,
+            SOURCE,
+        ));
+    }
+    let shares = VARIANTS.iter().zip(records).map(|(variant, record)| {
+        predicted("Puts that split, %", *variant, Some(0.4), splits(record), SOURCE)
+    });
+    all.extend(shares);
+    all
+}
+
+/// Puts that split a node, in percent: they write more than one whole node.
+pub(super) fn splits(record: &Record) -> f64 {
+    let node_bytes = record.options.get("node_bytes").and_then(serde_json::Value::as_u64).unwrap_or(1024);
+    percent(&counted(&puts(record)).bytes_written, |bytes| bytes > node_bytes * 3 / 2)
+}
+
+/// What is fixed by the formats, and by the options that the paper's tree has.
+fn fixed() -> Vec<Comparison> {
+    let shape = PoolShape { pool: 0, nodes: 1, host_bytes: 0, device_bytes: DEVICE_BYTES_DEFAULT };
+    let locks = |width| {
+        let mut lock = Options::default().lock;
+        lock.width = width;
+        GlobalLock::count(lock, &shape) as f64
+    };
+    let rows = [
+        ("locks of a memory node, 16 bits each", 131_072.0, locks(LockWidth::Packed), "Sherman §4.3"),
+        (
+            "locks of a memory node, 64 bits each (the default)",
+            131_072.0,
+            locks(LockWidth::Word),
+            "Sherman §4.3; D1",
+        ),
+        (
+            "bytes of the local locks for a memory node",
+            1_048_576.0,
+            8.0 * locks(LockWidth::Packed),
+            "Sherman §4.3",
+        ),
+        ("hand-overs in a row", 4.0, f64::from(HAND_OVER_MAX), "Sherman §4.3"),
+        ("bytes of an entry's versions", 1.0, ENTRY_GUARD_BYTES as f64, "Sherman §4.4; D2"),
+        ("bytes of a chunk", 8_388_608.0, CHUNK_BYTES as f64, "Sherman §4.2.4"),
+        ("bytes of a pointer", 8.0, size_of::<Remote<u64>>() as f64, "Sherman §4.2.1"),
+    ];
+    let row = |(point, paper, ours, source): (&str, f64, f64, &'static str)| Comparison {
+        standing: Standing::Reported,
+        ..predicted("Sizes and bounds that code fixes", point, Some(paper), ours, source)
+    };
+    rows.into_iter().map(row).collect()
+}

@@ -1,0 +1,149 @@
+//! Sherman, Figure 15: how much keys' lengths and the index cache matter.
+
+use farwood_index::consistency::Consistency;
+use farwood_index::lock::LOCK_BYTES;
+use farwood_index::sherman::layout::{Layout, NODE_BYTES, Sizes};
+use farwood_index::sherman::options::Leaves;
+
+use super::sherman_cluster::{Time, ZIPF, predicted, run, spec};
+use super::{Comparison, Effort, Figure, Run};
+use crate::distribution::Distribution;
+use crate::record::Record;
+use crate::run::{KeySource, RunSpec};
+use crate::workload::Workload;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "sherman-fig15",
+    title: "Sherman, Figure 15: sensitivity to key size and index cache",
+    setting: "Set-up of Table 1, write-intensive. Key size: leaves of 32 entries, so that nodes grow with keys (the \
+              smallest multiple of 64 B that holds 32 of the variant's entries), values of 8 B; the paper loads 200 \
+              million entries, here it is from 20 million of 16 B to 2 million of 1 KiB (a tenth with --quick), and \
+              popularity is drawn over 200 \
+              million ranks. Cache: the paper loads 1e9 entries; the cache is scaled with the keys, so that 4 MB here \
+              stand for 400 MB. It starts full of whatever was read while warming. A cached node takes what its \
+              children take, whatever room it has for more, and Sherman's leaves are smaller than the paper's (40 \
+              entries instead of 57), so that there are more to point at.",
+    runs,
+    compare,
+};
+
+/// Bytes of keys, and how many thousands of them are loaded, so that all trees are large beside a chunk.
+const KEYS: [(usize, u64); 4] = [(16, 20_000), (64, 10_000), (256, 5_000), (1024, 2_000)];
+const DISTRIBUTIONS: [(Distribution, &str); 2] = [(Distribution::Uniform, "uniform"), (ZIPF, "zipf 0.99")];
+const VARIANTS: [(&str, Leaves); 2] = [("fg+", Leaves::Sorted), ("sherman", Leaves::TwoLevel)];
+/// Entries of a leaf, whatever the length of keys.
+const LEAF_CAPACITY: usize = 32;
+/// The paper's keys.
+const RANKS: u64 = 200_000_000;
+/// Budgets of the paper's caches for 1e9 keys, in million bytes.
+const CACHE_MB: [usize; 6] = [100, 200, 300, 400, 500, 800];
+
+fn runs(effort: Effort) -> Vec<Run> {
+    let mut runs = Vec::new();
+    for (distribution, _) in DISTRIBUTIONS {
+        for (key_bytes, thousands) in KEYS {
+            for (variant, leaves) in VARIANTS {
+                let time = time(distribution, variant, effort);
+                runs.push(run(RunSpec {
+                    key_source: KeySource::Integers(key_bytes),
+                    node_bytes: node_bytes(key_bytes, leaves),
+                    keys: Some(thousands * effort.pick(100, 1000)),
+                    zipf_ranks: Some(RANKS),
+                    ..spec(variant, Workload::WriteIntensive, distribution, time, effort)
+                }));
+            }
+        }
+    }
+    for cache_mb in CACHE_MB {
+        let spec =
+            spec("sherman", Workload::WriteIntensive, Distribution::Uniform, Time::calm(effort), effort);
+        let cache_bytes = cache_mb * effort.pick(1_000, 10_000);
+        runs.push(run(RunSpec { cache_bytes, ..spec }));
+    }
+    runs
+}
+
+fn time(distribution: Distribution, variant: &str, effort: Effort) -> Time {
+    if distribution == Distribution::Uniform {
+        return Time { warm_up_seconds: 0.0005, seconds: effort.pick(0.002, 0.01) };
+    }
+    let Time { warm_up_seconds, seconds } = Time::contended(variant, effort);
+    Time { warm_up_seconds, seconds: seconds / 2.0 }
+}
+
+/// Bytes of the smallest node that holds [`LEAF_CAPACITY`] entries, with room for a lock, whoever puts one there.
+fn node_bytes(key_bytes: usize, leaves: Leaves) -> usize {
+    let fits = |node_bytes: &usize| {
+        let sizes = Sizes { key_bytes, value_bytes: 8, node_bytes: *node_bytes };
+        Layout::with_lock(sizes, leaves, Consistency::Checksum, 0, LOCK_BYTES)
+            .is_ok_and(|layout| layout.leaf_capacity >= LEAF_CAPACITY)
+    };
+    NODE_BYTES.step_by(64).find(fits).expect("32 of the longest keys and values fit into the largest node")
+}
+
+fn compare(records: &[Record]) -> Vec<Comparison> {
+    let of = |distribution: usize, size: usize, variant: usize| {
+        &records[(distribution * KEYS.len() + size) * VARIANTS.len() + variant]
+    };
+    let source = "Sherman §5.6.1";
+    let mut all = Vec::new();
+    for (distribution, (_, name)) in DISTRIBUTIONS.iter().enumerate() {
+        for (size, (key_bytes, _)) in KEYS.iter().enumerate() {
+            let paper = match (*name, key_bytes) {
+                ("uniform", 16) => Some(1.17),
+                ("uniform", 1024) => Some(1.47),
+                ("zipf 0.99", 1024) => Some(1.4),
+                _ => None,
+            };
+            let ours = of(distribution, size, 1).mops / of(distribution, size, 0).mops;
+            all.push(predicted(
+                "sherman over fg+, times",
+                format!("{name}, keys of {key_bytes} B"),
+                paper,
+                ours,
+                source,
+            ));
+        }
+    }
+    let flat = of(1, KEYS.len() - 1, 0).mops / of(1, 0, 0).mops;
+    let panel = "fg+ under skew, keys of 1 KiB over keys of 16 B";
+    all.push(predicted(panel, "throughput", Some(1.0), flat, source));
+    for (distribution, (_, name)) in DISTRIBUTIONS.iter().enumerate() {
+        for (variant, (named, _)) in VARIANTS.iter().enumerate() {
+            for (size, (key_bytes, _)) in KEYS.iter().enumerate() {
+                let panel = format!("Throughput over key size, {name}, million operations a second");
+                let ours = of(distribution, size, variant).mops;
+                all.push(predicted(
+                    panel,
+                    format!("{named}, {key_bytes} B"),
+                    None,
+                    ours,
+                    "Sherman, Figure 15",
+                ));
+            }
+        }
+    }
+    let caches = &records[DISTRIBUTIONS.len() * KEYS.len() * VARIANTS.len()..];
+    for (cache_mb, record) in CACHE_MB.iter().zip(caches) {
+        let ratio = 100.0 * record.cache.as_ref().map_or(0.0, |cache| cache.hit_ratio);
+        let paper = (*cache_mb == 400).then_some(98.0);
+        all.push(predicted(
+            "Hit ratio of the index cache, %",
+            format!("{cache_mb} MB for 1e9 keys"),
+            paper,
+            ratio,
+            "Sherman §5.6.2",
+        ));
+    }
+    for (cache_mb, record) in CACHE_MB.iter().zip(caches) {
+        let panel = "Throughput over cache size, uniform, million operations a second";
+        all.push(predicted(
+            panel,
+            format!("{cache_mb} MB for 1e9 keys"),
+            None,
+            record.mops,
+            "Sherman, Figure 15",
+        ));
+    }
+    all
+}
