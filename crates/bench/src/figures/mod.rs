@@ -176,6 +176,11 @@ impl Figure {
         Ok(records)
     }
 
+    /// Whether it measures cards, and no index.
+    pub fn measures_cards(&self) -> bool {
+        (self.runs)(Effort::Quick).iter().all(|run| !matches!(run, Run::Index(_)))
+    }
+
     /// What its records say beside the paper. Refuses records of another figure, or of an older form of it.
     pub fn compare(&self, records: &[Record]) -> Result<Vec<Comparison>> {
         let wanted = (self.runs)(Effort::Full).len();

@@ -93,17 +93,12 @@ fn row(comparison: &Comparison, point: &str) -> String {
     )
 }
 
-/// The calibration table of `docs/nic-model.md`: every point that is no prediction and has a measured value, or is
-/// reported as what the model says.
+/// The calibration table of `docs/nic-model.md`: every point that is no prediction and has a measured value.
 pub fn calibration(comparisons: &[Comparison]) -> String {
     let mut text = String::from(
         "| point | measured | model | ratio | standing | source |\n|---|---:|---:|---:|---|---|\n",
     );
-    let points = comparisons.iter().filter(|c| match c.standing {
-        Standing::Predicted => false,
-        Standing::Reported => true,
-        Standing::Fitted | Standing::MicroBenchmark => c.paper.is_some(),
-    });
+    let points = comparisons.iter().filter(|c| c.standing != Standing::Predicted && c.paper.is_some());
     for comparison in points {
         let point = format!("{}: {}", comparison.panel, comparison.point);
         text.push_str(&row(comparison, &point));
