@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use farwood_bench::figures::{FIGURES, between_marks, calibration, page};
+use farwood_bench::figures::{Comparison, FIGURES, Standing, between_marks, calibration, page};
 use farwood_bench::record::Record;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -20,7 +20,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let records = Record::from_json_lines(&fs::read_to_string(&file)?).map_err(told)?;
         let comparisons = figure.compare(&records).map_err(told)?;
         fs::write(file.with_extension("svg"), figure.svg(&comparisons))?;
-        points.extend_from_slice(&comparisons);
+        // What a figure of an index only reports says nothing of the cards.
+        let of_cards = |c: &&Comparison| figure.measures_cards() || c.standing != Standing::Reported;
+        points.extend(comparisons.iter().filter(of_cards).cloned());
         parts.push((figure, records, comparisons));
     }
     fs::write(docs.join("reproduction.md"), page(&parts))?;

@@ -128,20 +128,20 @@ struct Survivor<'a> {
     client: &'a Client<ShmFabric>,
 }
 
-impl Survivor<'_> {
-    /// An operation's answer. It must not take for ever.
-    fn bounded<T>(&self, operation: impl Future<Output = Result<T, IndexError>>) -> T {
-        let start = Instant::now();
-        let answer = block_on(operation);
-        assert!(start.elapsed() < OPERATION_MAX, "the survivor hung for {:?}", start.elapsed());
-        answer.expect("survivors do what they want")
-    }
+/// An operation's answer. It must not take for ever.
+fn bounded<T>(operation: impl Future<Output = Result<T, IndexError>>) -> T {
+    let start = Instant::now();
+    let answer = block_on(operation);
+    assert!(start.elapsed() < OPERATION_MAX, "the survivor hung for {:?}", start.elapsed());
+    answer.expect("survivors do what they want")
+}
 
+impl Survivor<'_> {
     /// Compares a dead child's keys with what it was told.
     fn check(&self, me: u64, acknowledged: &[u64]) {
         let under_way = acknowledged.iter().max().unwrap() + 1;
         for (number, &last) in (0..).zip(acknowledged) {
-            let found = self.bounded(self.tree.get(self.client, &key(me, number)));
+            let found = bounded(self.tree.get(self.client, &key(me, number)));
             let found = found.map_or(0, |value| version(&value));
             // What the child was at when it died may have been done, or not.
             let removed = removes(last) || number_of(under_way) == number && removes(under_way);
@@ -160,7 +160,7 @@ impl Survivor<'_> {
     /// Takes every lock that a dead child may have held: by an update in every leaf.
     fn touch_all(&self) {
         for number in 0..CHILDREN * KEYS_PER_CHILD {
-            self.bounded(self.tree.update(self.client, &number.to_be_bytes(), &value(1)));
+            bounded(self.tree.update(self.client, &number.to_be_bytes(), &value(1)));
         }
     }
 
@@ -168,7 +168,7 @@ impl Survivor<'_> {
     fn check_all(&self) {
         let mut found = Entries::new();
         let scan = self.tree.scan(self.client, Range::default(), Direction::Forward, usize::MAX, &mut found);
-        self.bounded(scan);
+        bounded(scan);
         for (_, value) in found.iter() {
             version(value);
         }

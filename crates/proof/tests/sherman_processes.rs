@@ -57,41 +57,32 @@ impl<F: Fabric, W: Write> Player<'_, F, W> {
     }
 
     /// Does what is wished for.
-    fn fulfil(&mut self, wish: Wish) -> Option<Answer> {
+    fn fulfil(&mut self, wish: Wish) {
         match wish {
             Wish::One(key, action) => self.one(&key, &action),
-            Wish::Scan(span) => {
-                self.scan(&span);
-                None
-            }
+            Wish::Scan(span) => self.scan(&span),
             Wish::Count => {
                 block_on(self.tree.count(&self.client)).expect("it succeeds");
-                None
             }
-            Wish::Leave => {
-                block_on(self.tree.leave(&self.client)).expect("it succeeds");
-                None
-            }
+            Wish::Leave => block_on(self.tree.leave(&self.client)).expect("it succeeds"),
         }
     }
 
-    fn one(&mut self, key: &[u8], action: &Action) -> Option<Answer> {
+    fn one(&mut self, key: &[u8], action: &Action) {
         let call = self.call_time();
         let pending = self.journal.call(call, key, action).expect("the journal is written");
         let answer = block_on(perform(self.tree, &self.client, key, action)).expect("it succeeds");
         let end = self.end_time();
         self.journal.answer(pending, end, &answer).expect("the journal is written");
-        Some(answer)
     }
 
-    fn scan(&mut self, span: &Span) -> Option<usize> {
+    fn scan(&mut self, span: &Span) {
         let call = self.call_time();
         let entries = block_on(scan(self.tree, &self.client, span)).expect("it succeeds");
         let (end, client, (from, to)) = (self.end_time(), self.number, bounds(span));
-        let (direction, limit, count) = (span.direction, span.limit, entries.len());
+        let (direction, limit) = (span.direction, span.limit);
         let scan = Scan { client, call, end, direction, from, to, limit, entries };
         self.journal.scan(&scan).expect("the journal is written");
-        Some(count)
     }
 }
 
@@ -130,11 +121,11 @@ fn play<S: Site>(pool: &S::Pool, tree: &Sherman, me: u64, seed: u64, start: u64,
     }
     if end == End::Killed {
         let mut player = Player { tree, client, number: me, journal: Recorder::new(me, file) };
-        wishes.for_each(|wish| drop(player.fulfil(wish)));
+        wishes.for_each(|wish| player.fulfil(wish));
         return;
     }
     let mut player = Player { tree, client, number: me, journal: Recorder::new(me, Vec::new()) };
-    wishes.take(STEPS).for_each(|wish| drop(player.fulfil(wish)));
+    wishes.take(STEPS).for_each(|wish| player.fulfil(wish));
     file.write_all(&player.journal.into_inner()).expect("the journal is written");
 }
 

@@ -110,8 +110,9 @@ pub(crate) struct Queue {
 
 impl Default for Queue {
     fn default() -> Self {
+        let slots: Box<[Slot]> = vec![Slot { first: NONE, last: NONE }; SPAN as usize].into();
         Self {
-            wheel: Box::new([Slot { first: NONE, last: NONE }; SPAN as usize]),
+            wheel: slots.try_into().expect("there are as many"),
             links: Vec::new(),
             unused: NONE,
             used: [0; WORDS],

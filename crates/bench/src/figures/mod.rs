@@ -105,6 +105,15 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// What it has to do with the model's constants, as it stands in reports. Where there is nothing to compare, it is
+    /// no prediction, and calibrates nothing.
+    pub fn standing_name(&self) -> &'static str {
+        match (self.paper, self.standing) {
+            (None, standing) if standing != Standing::Given => Standing::Reported.name(),
+            (_, standing) => standing.name(),
+        }
+    }
+
     /// Ours over the paper's.
     pub fn ratio(&self) -> Option<f64> {
         self.paper.map(|paper| self.ours / paper)
@@ -170,6 +179,11 @@ impl Figure {
         }
         progress(all, all);
         Ok(records)
+    }
+
+    /// Whether it measures cards, and no index.
+    pub fn measures_cards(&self) -> bool {
+        (self.runs)(Effort::Quick).iter().all(|run| !matches!(run, Run::Index(_)))
     }
 
     /// What its records say beside the paper. Refuses records of another figure, or of an older form of it.

@@ -20,10 +20,12 @@ pub fn page(parts: &[(&Figure, Vec<Record>, Vec<Comparison>)]) -> String {
                  in `docs/records/figures` by `cargo run -p farwood-bench --example reproduction`; do not edit. To \
                  measure again: `docs/records/reproduce`.";
     let mut text = format!("# Reproduction\n\n{}\n\n", wrapped(about));
-    text.push_str(
-        "A *prediction* is a result that no constant of the model knows of. What is *given* was not measured: it \
-         follows from\nthe set-up, or from a format. A ratio is ours over the paper's.\n",
+    let words = wrapped(
+        "A *prediction* is a result that no constant of the model knows of, beside the paper's; what has none of the \
+         paper beside it is reported only. What is *given* was not measured: it follows from the set-up, or from a \
+         format. A ratio is ours over the paper's.",
     );
+    let _ = writeln!(text, "{words}");
     for (figure, records, comparisons) in parts {
         let _ = write!(text, "\n## {}\n\n", figure.title);
         let command = format!("farwood reproduce {}", figure.name);
@@ -87,7 +89,7 @@ fn row(comparison: &Comparison, point: &str) -> String {
         or_dash(comparison.paper.map(number)),
         number(comparison.ours),
         or_dash(ratio),
-        comparison.standing.name(),
+        comparison.standing_name(),
         comparison.source,
     )
 }
@@ -144,7 +146,7 @@ pub fn table(comparisons: &[Comparison]) -> String {
             or_dash(comparison.paper.map(number)),
             number(comparison.ours),
             or_dash(comparison.ratio().map(|ratio| format!("{ratio:.2}"))),
-            comparison.standing.name(),
+            comparison.standing_name(),
         );
     }
     text

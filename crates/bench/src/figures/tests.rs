@@ -72,6 +72,8 @@ fn what_should_hold_and_does_not_is_marked() {
     }
     assert_eq!(calibration(&[comparison(30.0, Standing::Predicted)]).lines().count(), 2);
     assert!(table(&[comparison(30.0, Standing::Predicted)]).contains("3.00  prediction"));
+    let alone = Comparison { paper: None, ..comparison(30.0, Standing::Predicted) };
+    assert!(table(&[alone]).contains("-  reported only"), "there is nothing that it could have predicted");
 }
 
 #[test]

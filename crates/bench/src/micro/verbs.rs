@@ -35,8 +35,23 @@ pub(crate) enum Verb {
 pub(crate) enum Words {
     /// Each verb in flight has its own.
     Own,
+    /// All share a handful of [`FEW`].
+    Few,
     /// All have the same one.
     One,
+}
+
+/// A handful of words.
+const FEW: u64 = 4;
+
+impl Words {
+    fn name(self) -> &'static str {
+        match self {
+            Words::Own => "own",
+            Words::Few => "few",
+            Words::One => "one",
+        }
+    }
 }
 
 /// What a client posts, over and over.
@@ -58,7 +73,7 @@ pub(crate) struct Load {
 pub(crate) struct VerbsSpec {
     pub(crate) cluster: Cluster,
     pub(crate) load: Load,
-    /// What every second client posts instead; its verbs do not count.
+    /// What half of the clients post instead; their verbs do not count.
     pub(crate) beside: Option<Load>,
     pub(crate) seconds: f64,
 }
@@ -78,11 +93,13 @@ pub(crate) fn simulate_verbs(spec: &VerbsSpec) -> Result<Record> {
     let world = spec.cluster.world(None)?;
     let stopwatch = Stopwatch::new(&world, spec.seconds / 4.0, Amount::Seconds(spec.seconds));
     let clients = clients(&world, &spec.cluster);
+    let units = world.spec().card.units.count as usize;
     let mut crew = world.crew();
     let mut flows = 0;
     for (number, client) in clients.iter().enumerate() {
         let (load, counts) = match spec.beside {
-            Some(beside) if number % 2 == 1 => (beside, false),
+            // Queue pairs are dealt to processing units in turn: each unit serves both kinds.
+            Some(beside) if (number + number / units) % 2 == 1 => (beside, false),
             _ => (spec.load, true),
         };
         for _ in 0..load.depth {
@@ -109,14 +126,14 @@ fn clients(world: &World, cluster: &Cluster) -> Vec<Client<SimFabric>> {
 fn options(spec: &VerbsSpec) -> Map<String, Value> {
     let Load { memory, words, depth, batch, .. } = spec.load;
     let name = |memory| if memory == Memory::Device { "device" } else { "host" };
-    let words = if words == Words::One { "one" } else { "own" };
     let mut options = Map::new();
     options.insert("memory".to_owned(), name(memory).into());
-    options.insert("words".to_owned(), words.into());
+    options.insert("words".to_owned(), words.name().into());
     options.insert("depth".to_owned(), depth.into());
     options.insert("batch".to_owned(), batch.into());
     if let Some(beside) = spec.beside {
-        let text = format!("{} on {} memory by every second client", beside.verb.name(), name(beside.memory));
+        let (verb, words, memory) = (beside.verb.name(), beside.words.name(), name(beside.memory));
+        let text = format!("{verb} on {words} words of {memory} memory by half of the clients");
         options.insert("beside".to_owned(), text.into());
     }
     options
@@ -180,6 +197,7 @@ impl Flow<'_> {
     fn word(&self, node: NodeId, of: usize) -> Remote<u64> {
         let number = match self.load.words {
             Words::One => 0,
+            Words::Few => (self.number * self.load.batch + of) as u64 % FEW,
             Words::Own => (self.number * self.load.batch + of) as u64,
         };
         let offset = match self.load.memory {

@@ -80,7 +80,8 @@ fn check_memory(spec: &RunSpec, keys: &Keys, workload: &WorkloadSpec) -> Result<
             let (needs, has) = (gib(needed), gib(available));
             let problem =
                 format!("{entries} keys need about {needs:.0} GiB, and this machine has {has:.0} GiB free");
-            Err(Error::parameter("--keys", problem, "give fewer keys"))
+            let remedy = "give fewer keys; where keys are inserted, fewer clients or less time";
+            Err(Error::parameter("--keys", problem, remedy))
         }
         _ => Ok(()),
     }
@@ -97,6 +98,15 @@ pub fn card(name: &str) -> Result<Card> {
     let card =
         if is_file { Card::from_toml(&fs::read_to_string(name).map_err(text)?) } else { Card::named(name) };
     card.map_err(|error| Error::parameter("--nic", format!("{name}: {error}"), "see docs/nic-model.md"))
+}
+
+/// What a record calls a card: by its name, and beside it the file that it is from, where that is called otherwise.
+fn card_label(asked: Option<&str>, card: &Card) -> String {
+    let file = asked.map(Path::new).and_then(Path::file_stem).map(|stem| stem.to_string_lossy());
+    match (asked, file) {
+        (Some(asked), Some(file)) if file != card.name => format!("{} ({asked})", card.name),
+        _ => card.name.clone(),
+    }
 }
 
 fn world_spec(spec: &RunSpec, card: Card, keys: &Keys, workload: &WorkloadSpec) -> WorldSpec {
@@ -124,7 +134,7 @@ fn prepare(
     let config = Config { sizes: spec.sizes(keys), options: spec.options()?, ..Config::default() };
     let index = at_once(Sherman::create(&loader, INDEX, config, spec.cache_bytes))?;
     let record = Record {
-        nic: Some(world.spec().card.name.clone()),
+        nic: Some(card_label(spec.nic.as_deref(), &world.spec().card)),
         colocate: Some(spec.colocate),
         memory_nodes: Some(u64::from(spec.memory_nodes)),
         ..describe(spec, keys, workload, &index)
@@ -211,4 +221,22 @@ fn used_bytes(world: &World) -> Result<u64> {
         bytes += taken * CHUNK_BYTES;
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_from_a_file_of_another_name_is_known_by_both() {
+        let card = Card::named(NIC_DEFAULT).unwrap();
+        for (asked, label) in [
+            (None, "cx5-100g"),
+            (Some("cx5-100g"), "cx5-100g"),
+            (Some("cards/cx5-100g.toml"), "cx5-100g"),
+            (Some("/tmp/mine.toml"), "cx5-100g (/tmp/mine.toml)"),
+        ] {
+            assert_eq!(card_label(asked, &card), label);
+        }
+    }
 }

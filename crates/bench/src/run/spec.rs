@@ -25,6 +25,8 @@ pub const NIC_DEFAULT: &str = "cx5-100g";
 const SIM_SECONDS: f64 = 0.02;
 /// Virtual seconds before it measures.
 const SIM_WARM_UP_SECONDS: f64 = 0.005;
+/// Less than an operation takes in the laboratory: a READ goes there and back in 1.8 us on the fastest card.
+const SIM_OPERATION_SECONDS: f64 = 1.5e-6;
 /// Rounds of each contestant where there are several.
 const ROUNDS: usize = 3;
 
@@ -332,12 +334,21 @@ impl RunSpec {
         if !workload.workload.adds_keys() {
             return space;
         }
-        // Inserts without a bound: a twentieth of more operations than a machine does.
-        let operations = match self.amount() {
-            Amount::Operations(operations) => operations.saturating_mul(self.rounds() as u64),
-            Amount::Seconds(seconds) => (seconds * self.rounds() as f64 * 10e6) as u64,
+        // Inserts without a bound: a twentieth of more operations than a machine does, or simulated clients.
+        let seconds = |seconds: f64| match self.fabric {
+            FabricKind::Shm | FabricKind::Tcp => (seconds * self.rounds() as f64 * 10e6) as u64,
+            FabricKind::Sim => {
+                ((seconds + self.warm_up_seconds()) / SIM_OPERATION_SECONDS) as u64 * self.clients()
+            }
         };
-        (space + operations / 20 + 1_000_000).min(workload.ranks)
+        let operations = match self.amount() {
+            Amount::Operations(operations) if self.fabric == FabricKind::Sim => {
+                operations.saturating_add(seconds(0.0))
+            }
+            Amount::Operations(operations) => operations.saturating_mul(self.rounds() as u64),
+            Amount::Seconds(time) => seconds(time),
+        };
+        (space.saturating_add(operations / 20).saturating_add(1_000_000)).min(workload.ranks)
     }
 
     /// Refuses values that cannot be, each with its flag and a remedy.
@@ -379,6 +390,12 @@ impl RunSpec {
             RunSpec { colocate: true, .. } if !is_sim => {
                 let problem = "who shares a NIC can be chosen in the laboratory only";
                 refuse("--colocate", problem, "add --fabric sim, or leave it out")
+            }
+            RunSpec { colocate: true, memory_nodes, compute_nodes, .. }
+                if usize::from(*memory_nodes) < *compute_nodes =>
+            {
+                let problem = "there is no memory node for each compute node to share a machine with";
+                refuse("--colocate", problem, "give at least as many memory nodes as compute nodes")
             }
             RunSpec { pool: Some(_), .. } if is_sim => {
                 refuse("--pool", "the laboratory makes its own pool", "leave it out")
@@ -428,5 +445,39 @@ impl RunSpec {
         let problem = format!("this program was built without peers, {peer} among them");
         let remedy = "build it with `cargo build --release -p farwood --features peers`";
         Err(Error::parameter("--peer", problem, remedy))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_compute_node_that_shares_a_machine_has_a_memory_node_to_share_it_with() {
+        let shared = |memory_nodes, compute_nodes| RunSpec {
+            fabric: FabricKind::Sim,
+            colocate: true,
+            memory_nodes,
+            compute_nodes,
+            ..RunSpec::default()
+        };
+        assert!(shared(2, 2).check().is_ok() && shared(3, 2).check().is_ok());
+        let refused = shared(1, 2).check().unwrap_err().to_string();
+        assert!(refused.contains("--colocate"), "{refused}");
+    }
+
+    #[test]
+    fn a_simulated_pool_has_room_for_what_all_its_clients_can_insert() {
+        let entries = |clients| {
+            let spec = RunSpec {
+                fabric: FabricKind::Sim,
+                workload: Workload::YcsbD,
+                clients: Some(clients),
+                ..RunSpec::default()
+            };
+            spec.entries_max(&spec.workload(1 << 40))
+        };
+        // In 25 ms a client does at most 25 ms / 1.5 us operations, and a twentieth of them insert.
+        assert!(entries(8_001) - entries(1) > 8_000 * 16_666 / 20 - 1);
     }
 }

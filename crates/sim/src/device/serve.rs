@@ -90,8 +90,7 @@ impl Device {
         self.note(verb, "serve");
         self.count(verb);
         match self.verbs[verb as usize].kind {
-            Kind::Read => self.serve_read(verb),
-            Kind::Write => self.serve_write(verb),
+            Kind::Read | Kind::Write => self.transfer(verb),
             Kind::Atomic => {
                 let (nic, unit) = self.unit_of(verb);
                 self.nics[nic].units[unit].atomic = Some(verb);
@@ -123,38 +122,30 @@ impl Device {
         self.connections[client].counts = counts;
     }
 
-    fn serve_read(&mut self, verb: Key) {
-        let flying = &self.verbs[verb as usize];
-        let (at, bytes) = (flying.at, u64::from(flying.bytes));
-        let (now, nic) = (self.queue.now, flying.nics.server);
-        let bytes = self.stretched(bytes);
+    /// A READ is answered when its last line is sampled, a WRITE at once; in device memory both happen at once.
+    fn transfer(&mut self, verb: Key) {
+        let Flying { at, bytes, nics, kind, .. } = self.verbs[verb as usize];
+        let bytes = self.stretched(u64::from(bytes));
         if at.memory() == Memory::Device {
             self.copy_at_once(verb);
             self.answer(verb);
             return;
         }
-        let after = self.writes_before(verb);
-        let nic = &mut self.nics[nic];
-        let window = nic.bus.read(now, after, bytes, nic.slowness);
-        self.open_transfer(verb, window);
-    }
-
-    fn serve_write(&mut self, verb: Key) {
-        let flying = &self.verbs[verb as usize];
-        let (at, bytes) = (flying.at, u64::from(flying.bytes));
-        let (now, nic) = (self.queue.now, flying.nics.server);
-        let bytes = self.stretched(bytes);
-        if at.memory() == Memory::Device {
-            self.copy_at_once(verb);
-        } else {
-            let slow = self.nics[nic].slowness;
-            let mut window = self.nics[nic].bus.write(now, bytes, slow);
-            if self.writes_linger(at.node()) {
-                let late = self.chance.below(LATE_NS_MAX);
-                window = self.nics[nic].bus.linger(window, late);
-            }
+        let now = self.queue.now;
+        if kind == Kind::Read {
+            let after = self.writes_before(verb);
+            let nic = &mut self.nics[nics.server];
+            let window = nic.bus.read(now, after, bytes, nic.slowness);
             self.open_transfer(verb, window);
+            return;
         }
+        let nic = &mut self.nics[nics.server];
+        let mut window = nic.bus.write(now, bytes, nic.slowness);
+        if self.writes_linger(at.node()) {
+            let late = self.chance.below(LATE_NS_MAX);
+            window = self.nics[nics.server].bus.linger(window, late);
+        }
+        self.open_transfer(verb, window);
         self.answer(verb);
     }
 
