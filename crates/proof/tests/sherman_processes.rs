@@ -12,7 +12,7 @@ use farwood_proof::shm::Shm;
 use farwood_proof::site::{Attached as _, Site};
 use farwood_proof::tcp::Tcp;
 use farwood_proof::yielding::Yielding;
-use farwood_testkit::history::{Action, Answer, Bytes, Direction, History, Recorder, Scan};
+use farwood_testkit::history::{Action, Bytes, Direction, History, Recorder, Scan};
 use farwood_transport::runtime::block_on;
 use std::fs::File;
 use std::io::{BufReader, Write};
