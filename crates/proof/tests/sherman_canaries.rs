@@ -1,5 +1,6 @@
 //! Fabrics that break what they promise, under a Sherman that believes them: the checks of the seeds must notice,
-//! each within a few seeds, and nothing where the fabric is intact. A canary that lives shows that the checks are blind to its kind of fault.
+//! each within a few seeds, and nothing where the fabric is intact. A canary that lives shows that the checks are
+//! blind to its kind of fault.
 
 use farwood_fabric::Capabilities;
 use farwood_index::consistency::Consistency;

@@ -1,6 +1,6 @@
-//! Trees that are broken on purpose, in the laboratory: its checks must notice each within a bounded number of seeds, and
-//! find nothing where the same seed is run with an intact tree. A canary that lives shows that the laboratory is blind
-//! to its kind of fault.
+//! Trees that are broken on purpose, in the laboratory: its checks must notice each within a bounded number of seeds,
+//! and find nothing where the same seed is run with an intact tree. A canary that lives shows that the laboratory is
+//! blind to its kind of fault.
 
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;

@@ -6,8 +6,8 @@ use std::fmt::Debug;
 /// not.
 ///
 /// # Panics
-/// Where none of `seeds` seeds fails: the checks are blind to this kind of fault. And where the intact case fails: it is
-/// not the fault that they noticed.
+/// Where none of `seeds` seeds fails: the checks are blind to this kind of fault. And where the intact case fails: it
+/// is not the fault that they noticed.
 pub fn caught<C: Clone + Debug, R>(
     name: &str,
     seeds: u64,
