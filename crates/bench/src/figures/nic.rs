@@ -78,7 +78,7 @@ const fn alone(nic: &'static str) -> Point {
     Point { nic, compute_nodes: 1, threads: 1, load, what, measured: 1.9, standing, source }
 }
 
-const POINTS: [Point; 20] = [
+const POINTS: [Point; 19] = [
     alone("cx5-100g"),
     alone("cx6-200g"),
     over_threads(READ, 1, 1.9, Standing::Fitted),
@@ -91,7 +91,6 @@ const POINTS: [Point; 20] = [
     over_threads(WRITE, 32, 50.3, Standing::Reported),
     over_threads(WRITE, 64, 78.4, Standing::Reported),
     over_threads(WRITE, 96, 90.6, Standing::MicroBenchmark),
-    over_threads(READ, 96, 111.0, Standing::MicroBenchmark),
     over_threads(Load { depth: 16, ..READ }, 96, 78.1, Standing::Fitted),
     over_threads(Load { depth: 32, ..READ }, 96, 55.2, Standing::Fitted),
     of_all("cx5-100g", ATOMIC, 50.0, Standing::MicroBenchmark, "RCuckoo"),
