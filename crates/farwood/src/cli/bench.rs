@@ -1,7 +1,7 @@
 //! `farwood bench`: one run, one record for each contestant.
 
 use super::lock_width::LockBits;
-use super::{Context, Failure, Format, Outcome, size};
+use super::{Context, Failure, Format, Outcome, heap, size};
 use farwood_bench::distribution::{Distribution, THETA_DEFAULT};
 use farwood_bench::run::{
     Amount, FabricKind, IndexKind, KeySource, RunSpec, Stage, WorkerCommand, run as measure,
@@ -175,6 +175,9 @@ impl Args {
 
 pub(crate) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let spec = args.spec()?;
+    if spec.fabric == FabricKind::Sim {
+        heap::on_huge_pages();
+    }
     let worker = WorkerCommand::this_program("worker").map_err(failure)?;
     let progress = Progress::new(context);
     let records = measure(&spec, &worker, &mut |stage| progress.show(stage)).map_err(failure)?;

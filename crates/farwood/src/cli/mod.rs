@@ -16,6 +16,7 @@ mod doctor;
 mod drop;
 mod entry;
 mod failure;
+mod heap;
 mod load;
 mod lock_width;
 mod metrics;

@@ -1,7 +1,7 @@
 //! `farwood reproduce`: figures of the papers, made again in the laboratory.
 
 use super::bench::{Progress, failure};
-use super::{Context, Failure, Format, Outcome};
+use super::{Context, Failure, Format, Outcome, heap};
 use farwood_bench::figures::{Comparison, Effort, FIGURES, Figure, figure, report, table};
 use farwood_bench::record::Record;
 use serde_json::{Value, json};
@@ -42,6 +42,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         ["all"] => FIGURES.iter().collect(),
         _ => names.into_iter().map(figure).collect::<Result<_, _>>().map_err(failure)?,
     };
+    heap::on_huge_pages();
     for figure in figures {
         reproduce(args, figure, context)?;
     }
