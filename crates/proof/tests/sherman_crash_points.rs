@@ -1,9 +1,9 @@
-//! Every crash point of every operation: a compute node dies before, at and after each verb that it sends. And pairs of
-//! them: who comes across what was left dies as well, before, at and after each verb, and a third goes on.
+//! Every crash point of every operation: a compute node dies before, at and after each verb that it sends. And pairs
+//! of them: who comes across what was left dies as well, before, at and after each verb, and a third goes on.
 //!
-//! After each, every key must have the value that was acknowledged, or, of the key that the operation was about, the one
-//! from before or from after, and from the first look on always the same; every change must be possible; the walker
-//! must find nothing; and at most one node may be lost for each that died.
+//! After each, every key must have the value that was acknowledged, or, of the key that the operation was about, the
+//! one from before or from after, and from the first look on always the same; every change must be possible; the
+//! walker must find nothing; and at most one node may be lost for each that died.
 
 use farwood_fabric::Client;
 use farwood_index::sherman::layout::Sizes;
@@ -290,8 +290,8 @@ fn a_compute_node_dies_at_every_verb_of_every_operation() {
     assert!(points > 300, "{points} crash points");
 }
 
-/// The heir dies while it meets what the victim left. Every other verb of the victim, every verb of the heir up to where
-/// it has met everything.
+/// The heir dies while it meets what the victim left. Every other verb of the victim, every verb of the heir up to
+/// where it has met everything.
 #[test]
 fn whoever_comes_across_what_was_left_dies_as_well() {
     let mut pairs = 0;

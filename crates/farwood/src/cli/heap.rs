@@ -1,5 +1,5 @@
-//! The heap of a simulation: it looks at hundreds of megabytes in no order, and where they lie in pages of 2 MiB it is a
-//! tenth faster. glibc's allocator asks for such pages if its environment says so when the program starts.
+//! The heap of a simulation: it looks at hundreds of megabytes in no order, and where they lie in pages of 2 MiB it is
+//! a tenth faster. glibc's allocator asks for such pages if its environment says so when the program starts.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
