@@ -6,6 +6,7 @@ use crate::chain::Post;
 use crate::costs::Costs;
 use crate::doorbell::{Doorbell, Op};
 use crate::error::FabricError;
+use crate::fetched::{Fetched, Object};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -79,6 +80,13 @@ impl<F: Fabric> Client<F> {
         if let Some(doorbell) = self.fabric.submit_detached(doorbell) {
             self.shelf.put(doorbell);
         }
+    }
+
+    /// Bytes that another client of the compute node had read or written, as if this one had read them. [0 RT]
+    pub fn copy_of<T: Object + ?Sized>(&self, bytes: &[u8]) -> Fetched<T> {
+        let mut copy = self.buffers.take(bytes.len());
+        copy.copy_from_slice(bytes);
+        Fetched::new(copy)
     }
 
     /// Takes the costs since they were last taken.

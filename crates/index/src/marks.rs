@@ -75,6 +75,8 @@ marks! {
     CHUNK_SPARE = "a chunk too many";
     /// The chunk of a dead client was taken over.
     CHUNK_INHERITED = "a chunk of the dead";
+    /// A lock that was handed over brought its node.
+    NODE_HANDED_OVER = "a node with its lock";
     /// A lock's holder was asked about, and lives.
     HOLDER_LIVES = "a lock's holder lives";
     /// A lock was taken from a dead client.

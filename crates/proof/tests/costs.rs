@@ -234,4 +234,9 @@ fn lock_and_read_in_one_doorbell_save_a_round_trip() {
     let bench = Bench::new(Config { options: Variant::LockRead.options(), ..Config::default() });
     let update = bench.put(5, 0);
     assert_eq!((update.round_trips, update.reads, update.cas, update.writes), (2, 1, 1, 2));
+    let handed_over = bench.handed_over().expect("a lock is handed over");
+    assert!(
+        handed_over.round_trips <= 1 && handed_over.reads == 0,
+        "the leaf comes with the lock: {handed_over:?}"
+    );
 }

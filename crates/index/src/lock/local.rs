@@ -39,7 +39,21 @@ enum Summons {
 #[derive(Debug)]
 struct Waiter {
     state: Mutex<(Summons, Option<Waker>)>,
+    /// What came with the global lock.
+    parcel: Mutex<Option<Parcel>>,
 }
+
+/// A node as the last holder of its lock left it, for the next one of the compute node.
+#[derive(Debug, Default)]
+pub(super) struct Parcel {
+    /// Where the node is.
+    at: u64,
+    /// Its bytes.
+    bytes: Vec<u8>,
+}
+
+/// Idle parcels that are kept.
+const PARCELS_MAX: usize = 64;
 
 /// Waiters of one lock, in the order in which they came.
 #[derive(Debug)]
@@ -55,6 +69,7 @@ pub struct LocalTables {
     locks_per_node: usize,
     words: Box<[AtomicU64]>,
     shards: Box<[Mutex<Vec<Queue>>]>,
+    parcels: Mutex<Vec<Parcel>>,
 }
 
 /// The local lock, held. Dropped, it passes the turn on, without the global lock.
@@ -63,6 +78,8 @@ pub struct Turn<'a> {
     tables: &'a LocalTables,
     lock: usize,
     handed_over: bool,
+    /// What came with the global lock.
+    parcel: Option<Parcel>,
     /// Whether the local lock is (still) held.
     held: bool,
 }
@@ -81,6 +98,7 @@ impl LocalTables {
             locks_per_node,
             words: (0..words).map(|_| AtomicU64::new(0)).collect(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            parcels: Mutex::default(),
         }
     }
 
@@ -93,28 +111,50 @@ impl LocalTables {
         abandon: &impl Fn(),
     ) -> Turn<'_> {
         if self.kind == LocalLocks::None {
-            return Turn { tables: self, lock: 0, handed_over: false, held: false };
+            return Turn { tables: self, lock: 0, handed_over: false, parcel: None, held: false };
         }
         let lock = usize::from(lock.node().0) * self.locks_per_node + lock.index() as usize;
         while !self.try_lock(lock) {
             if let LocalLocks::Queued { .. } = self.kind {
-                if let Some(handed_over) = self.wait(lock, abandon).await {
-                    return Turn { tables: self, lock, handed_over, held: true };
+                if let Some((handed_over, parcel)) = self.wait(lock, abandon).await {
+                    return Turn { tables: self, lock, handed_over, parcel, held: true };
                 }
             } else {
                 client.fabric().sleep(0).await;
             }
         }
-        Turn { tables: self, lock, handed_over: false, held: true }
+        self.turn(lock)
+    }
+
+    /// The turn at a local lock that was taken.
+    fn turn(&self, lock: usize) -> Turn<'_> {
+        Turn { tables: self, lock, handed_over: false, parcel: None, held: true }
+    }
+
+    /// A parcel with the node at `at`.
+    fn pack(&self, at: u64, bytes: &[u8]) -> Parcel {
+        let mut parcel = guard(&self.parcels).pop().unwrap_or_default();
+        parcel.at = at;
+        parcel.bytes.clear();
+        parcel.bytes.extend_from_slice(bytes);
+        parcel
+    }
+
+    /// Keeps an opened parcel for the next.
+    fn keep(&self, parcel: Parcel) {
+        let mut parcels = guard(&self.parcels);
+        if parcels.len() < PARCELS_MAX {
+            parcels.push(parcel);
+        }
     }
 
     /// The turn at `lock` if nobody of this compute node has it, or waits for it.
     pub fn try_turn(&self, lock: GlobalLock) -> Option<Turn<'_>> {
         if self.kind == LocalLocks::None {
-            return Some(Turn { tables: self, lock: 0, handed_over: false, held: false });
+            return Some(Turn { tables: self, lock: 0, handed_over: false, parcel: None, held: false });
         }
         let lock = usize::from(lock.node().0) * self.locks_per_node + lock.index() as usize;
-        self.try_lock(lock).then(|| Turn { tables: self, lock, handed_over: false, held: true })
+        self.try_lock(lock).then(|| self.turn(lock))
     }
 
     fn try_lock(&self, lock: usize) -> bool {
@@ -122,8 +162,8 @@ impl LocalTables {
     }
 
     /// Queues up, unless the lock came free meanwhile (`None`), and waits to be woken. Yields whether the
-    /// global lock came with the turn.
-    async fn wait(&self, lock: usize, abandon: &impl Fn()) -> Option<bool> {
+    /// global lock came with the turn, and what came with that.
+    async fn wait(&self, lock: usize, abandon: &impl Fn()) -> Option<(bool, Option<Parcel>)> {
         let waiter = self.enqueue(lock)?;
         let mut place = Place { tables: self, lock, waiter, abandon, served: false };
         let handed_over = poll_fn(|context| {
@@ -140,7 +180,8 @@ impl LocalTables {
         })
         .await;
         place.served = true;
-        Some(handed_over)
+        let parcel = guard(&place.waiter.parcel).take();
+        Some((handed_over, parcel))
     }
 
     fn enqueue(&self, lock: usize) -> Option<Arc<Waiter>> {
@@ -150,7 +191,8 @@ impl LocalTables {
             (word & HELD != 0).then_some(word | AWAITED)
         });
         marked.ok()?;
-        let waiter = Arc::new(Waiter { state: Mutex::new((Summons::Waiting, None)) });
+        let waiter =
+            Arc::new(Waiter { state: Mutex::new((Summons::Waiting, None)), parcel: Mutex::default() });
         match shard.iter_mut().find(|queue| queue.lock == lock) {
             Some(queue) => queue.waiters.push_back(Arc::clone(&waiter)),
             None => shard.push(Queue { lock, waiters: VecDeque::from([Arc::clone(&waiter)]) }),
@@ -158,8 +200,9 @@ impl LocalTables {
         Some(waiter)
     }
 
-    /// Passes the lock to the next waiter, or frees it. Yields whether there was a waiter.
-    fn pass_on(&self, lock: usize, hand_over: bool) -> bool {
+    /// Passes the lock to the next waiter, with a parcel where there is one, or frees it. Yields whether there was a
+    /// waiter.
+    fn pass_on(&self, lock: usize, hand_over: bool, parcel: Option<Parcel>) -> bool {
         let word = self.words[lock].load(Ordering::Relaxed);
         if word & AWAITED == 0
             && self.words[lock].compare_exchange(word, 0, Ordering::Release, Ordering::Relaxed).is_ok()
@@ -177,6 +220,7 @@ impl LocalTables {
             let hand_overs = if hand_over { (word & !(HELD | AWAITED)) + ONE_HAND_OVER } else { 0 };
             let next = HELD | hand_overs | if more { AWAITED } else { 0 };
             self.words[lock].store(next, Ordering::Release);
+            *guard(&waiter.parcel) = parcel;
             state.0 = if hand_over { Summons::HandedOver } else { Summons::Local };
             if let Some(waker) = state.1.take() {
                 waker.wake();
@@ -216,10 +260,10 @@ impl<A: Fn()> Drop for Place<'_, A> {
         match was {
             // The turn came, and this client will not take it.
             Summons::Local => {
-                self.tables.pass_on(self.lock, false);
+                self.tables.pass_on(self.lock, false, None);
             }
             Summons::HandedOver => {
-                if !self.tables.pass_on(self.lock, true) {
+                if !self.tables.pass_on(self.lock, true, None) {
                     (self.abandon)();
                 }
             }
@@ -245,17 +289,27 @@ impl Turn<'_> {
         word & AWAITED != 0 && (word >> HAND_OVERS_SHIFT) < u64::from(hand_over_max)
     }
 
-    /// Hands the lock over with the global one. `false`: nobody waits any more, and the local lock is free.
-    pub fn hand_over(&mut self) -> bool {
+    /// Hands the lock over with the global one, and with the node at `node.0`, if it is known. `false`: nobody waits any
+    /// more, and the local lock is free.
+    pub fn hand_over(&mut self, node: Option<(u64, &[u8])>) -> bool {
         self.held = false;
-        self.tables.pass_on(self.lock, true)
+        let parcel = node.map(|(at, bytes)| self.tables.pack(at, bytes));
+        self.tables.pass_on(self.lock, true, parcel)
+    }
+
+    /// Opens what came with the global lock, if it is the node at `at`.
+    pub fn open<R>(&mut self, at: u64, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let parcel = self.parcel.take()?;
+        let seen = (parcel.at == at).then(|| look(&parcel.bytes));
+        self.tables.keep(parcel);
+        seen
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if self.held {
-            self.tables.pass_on(self.lock, false);
+            self.tables.pass_on(self.lock, false, None);
         }
     }
 }

@@ -198,8 +198,9 @@ impl NodeLocks {
     }
 
     /// Takes the lock as [`acquire`](Self::acquire) does; the first attempt brings `bytes` bytes of the node with it,
-    /// read behind the lock in the same doorbell. The fabric keeps an atomic and a READ after it in order. `None`:
-    /// nothing was read, the lock having been handed over, or taken by a later attempt. [1 RT; else as `acquire`]
+    /// read behind the lock in the same doorbell. The fabric keeps an atomic and a READ after it in order. Where the lock
+    /// is handed over, the node comes with it, if it was the same. `None`: nothing was read, the lock having been
+    /// another node's before, or taken by a later attempt. [1 RT; 0 when it is handed over; else as `acquire`]
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -212,7 +213,12 @@ impl NodeLocks {
     ) -> Result<(Held<'a, F>, Option<Fetched<T>>), IndexError> {
         let held = self.queue_up(client, node).await?;
         if held.turn.handed_over() {
-            return Ok((held.armed(), None));
+            let mut held = held.armed();
+            let copy = held.turn.open(node.word(), |bytes| client.copy_of(bytes));
+            if copy.is_some() {
+                client.fabric().mark(marks::NODE_HANDED_OVER);
+            }
+            return Ok((held, copy));
         }
         let lock = held.lock.try_take(client.fabric().identity());
         match client.post(lock.then(read_bytes(node, bytes))).await {
@@ -543,8 +549,13 @@ pub struct LocalRelease<'a, F: Fabric> {
 
 impl<F: Fabric> LocalRelease<'_, F> {
     /// The write-back has been answered: the next client of the compute node may have its turn.
-    pub fn complete(mut self) {
-        if self.hand_over && !self.held.turn.hand_over() {
+    pub fn complete(self) {
+        self.complete_with(None);
+    }
+
+    /// As [`complete`](Self::complete), handing over the node, at the address that comes with it, as it is now.
+    pub fn complete_with(mut self, node: Option<(u64, &[u8])>) {
+        if self.hand_over && !self.held.turn.hand_over(node) {
             // Whoever was to get the lock has been cancelled: nobody waits any more.
             self.held.client.post_detached(self.held.unlock());
         }

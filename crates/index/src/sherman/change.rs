@@ -10,11 +10,12 @@ use crate::lock::{Held, LocalRelease};
 use crate::marks;
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Chain, Client, Fabric, FabricError, Fetched, Remote, write};
+use std::ops::Range;
 
 impl Sherman {
     /// Stores `value` under `key`; yields whether the key was there before.
     /// [3 RT when the cache knows the leaf: lock, read, write back with the unlock; 2 when the lock is handed
-    /// over, or read with the node in one doorbell; 4 without command combination; a split adds 3 per level, and
+    /// over, or read with the node in one doorbell; 1 when both are handed over; 4 without command combination; a split adds 3 per level, and
     /// 1 where the sibling lies on another memory node]
     ///
     /// # Errors
@@ -74,7 +75,7 @@ impl Sherman {
         let (held, at, mut leaf) = self.lock_leaf(client, from, key, operation).await?;
         match leaf.place(key, change) {
             Ok(Placed::Entry { bytes, existed }) => {
-                self.write_back(client, held, at.part(bytes.start as u64), &leaf.bytes[bytes]).await?;
+                self.write_entry(client, held, (at, &leaf), bytes).await?;
                 if change == Change::Remove && leaf.looks_for_neighbour() {
                     Box::pin(self.relieve(client, key)).await;
                 }
@@ -234,6 +235,30 @@ impl Sherman {
         }
         way.restart(client).await?;
         self.descend(client, key, level).await
+    }
+
+    /// Writes back part of a leaf, and releases its lock, with the leaf if it is handed over.
+    /// [1 RT; 2 without command combination, 1 if then the lock is handed over]
+    async fn write_entry<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        held: Held<'_, F>,
+        (at, leaf): (Remote<RawNode>, &Copy<'_>),
+        bytes: Range<usize>,
+    ) -> Result<(), IndexError> {
+        let to = at.part(bytes.start as u64);
+        if self.options.lock_read == LockRead::Apart || self.options.write_back == WriteBack::Alone {
+            return self.write_back(client, held, to, &leaf.bytes[bytes]).await;
+        }
+        let (unlock, local) = held.release();
+        match client.post(write(to, &leaf.bytes[bytes]).then_maybe(unlock)).await {
+            Ok(_) => local.complete_with(Some((at.word(), leaf.bytes()))),
+            Err(error) => {
+                local.failed().await;
+                return Err(error.into());
+            }
+        }
+        Ok(())
     }
 
     /// Writes back part of a node, and releases its lock.

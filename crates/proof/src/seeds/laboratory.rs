@@ -29,6 +29,7 @@ use farwood_index::lock::{LocalLocks, LockWidth};
 use farwood_index::sabotage::Sabotage;
 use farwood_index::sherman::layout::Layout;
 use farwood_index::sherman::node::Node;
+use farwood_index::sherman::options::LockRead;
 use farwood_index::sherman::{Config, Sherman, Walk};
 use farwood_sim::fault::{CrashPoint, Fault, Happened, Met, RETRY_NS, Rule, When};
 use farwood_sim::{Card, Counts, Ended, SimFabric, Trace, World, WorldSpec, at_once};
@@ -76,6 +77,9 @@ impl Case {
         let mut options = variant(seed).options();
         if chance.once_in(6) {
             options.lock.width = LockWidth::Packed;
+        }
+        if chance.once_in(4) {
+            options.lock_read = LockRead::Together;
         }
         let sizes = SIZES[chance.below(SIZES.len() as u64) as usize];
         let consistency = chance.once_in(4).then_some(Consistency::Checksum);
