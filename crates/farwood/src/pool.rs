@@ -16,7 +16,7 @@ use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
 use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes};
 use farwood_index::sherman::options::Leaves;
-use farwood_index::sherman::{Config, Options, Sherman, drop_index};
+use farwood_index::sherman::{Config, Options, Sherman, Variant, drop_index};
 use farwood_transport::any::{AnyFabric, Place};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmPool};
@@ -83,7 +83,7 @@ impl Default for IndexOptions {
             key_bytes: None,
             value_bytes: None,
             node_bytes: NODE_BYTES_DEFAULT,
-            variant: Options::default(),
+            variant: Variant::RECOMMENDED.options(),
             lock_width: LockWidth::Word,
             consistency: None,
             cache_bytes: CACHE_BYTES_DEFAULT,

@@ -129,6 +129,7 @@ fn warm_operations_cost_what_each_variant_promises() {
         ("+hierarchical", 3.0, (1024.0, 1032.0)),
         ("+two-level", 3.0, (16.0, 32.0)),
         ("sherman", 3.0, (16.0, 32.0)),
+        ("+lock-read", 2.0, (16.0, 32.0)),
     ];
     for (variant, round_trips, (least, most)) in variants {
         let run = "--workload ycsb-a --keys 5000 --operations 4000 --distribution uniform --warmup 0.01";
@@ -199,7 +200,7 @@ fn locks_of_16_bits_are_measured_and_recorded() {
     let place = Place::new();
     let run = "--workload ycsb-a --keys 2000 --operations 1000 --warmup 0.01";
     let packed = place.record(&format!("{run} --lock-width 16"));
-    assert_eq!((&packed["options"]["lock_width"], &packed["variant"]), (&"16 bit".into(), &"sherman".into()));
+    assert_eq!((&packed["options"]["lock_width"], &packed["variant"]), (&"16 bit".into(), &"+lock-read".into()));
     assert!(number(&packed["verbs_per_op"]["masked_cas"]) > 0.0, "{packed}");
     let wide = place.record(run);
     assert_eq!(wide["options"]["lock_width"], "64 bit");

@@ -98,7 +98,7 @@ fn a_pools_indexes_are_told_without_opening_them() {
     });
     let expected = [
         ("a", "text of 20 bytes to hex of 20 bytes", 512, Some(Variant::Fg)),
-        ("b", "u64 of 8 bytes to hex of 3 bytes", 1024, Some(Variant::Sherman)),
+        ("b", "u64 of 8 bytes to hex of 3 bytes", 1024, Some(Variant::RECOMMENDED)),
     ];
     assert!(told.eq(expected.map(|(name, types, bytes, variant)| (name, types.to_owned(), bytes, variant))));
     assert_eq!(pool.open_untyped("a").unwrap().stats().layout, *indexes[0].layout.as_ref().unwrap());

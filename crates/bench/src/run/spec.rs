@@ -284,7 +284,7 @@ impl RunSpec {
 
     /// The variant that runs.
     pub(super) fn variant(&self) -> Result<Variant> {
-        let name = self.variant.as_deref().unwrap_or("sherman");
+        let Some(name) = self.variant.as_deref() else { return Ok(Variant::RECOMMENDED) };
         name.parse().map_err(|problem: String| {
             Error::parameter("--variant", problem, "leave it out for the recommended one")
         })

@@ -11,7 +11,7 @@ mod visitor;
 use std::path::Path;
 
 use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes};
-use farwood_index::sherman::{Direction, Entries, Options, Range, Sherman, Walk};
+use farwood_index::sherman::{Direction, Entries, Range, Sherman, Variant, Walk};
 use farwood_transport::runtime::block_on;
 use serde::{Deserialize, Serialize};
 
@@ -221,7 +221,7 @@ pub fn tour(spec: &TourSpec, worker: &WorkerCommand, progress: &mut dyn FnMut(Le
         &Site::Own { memory_nodes: spec.memory_nodes, host_bytes, fabric: spec.fabric },
         worker,
     )?;
-    let index = ground.create_index(sizes, Options::default(), CACHE_BYTES)?;
+    let index = ground.create_index(sizes, Variant::RECOMMENDED.options(), CACHE_BYTES)?;
     let mut loading = |done, all| progress(Leg::Loading { done, all });
     block_on(bulk_load(&ground.pool.client(), &index, (&keys, loaded), VALUE_BYTES, &mut loading))?;
     progress(Leg::Starting);

@@ -34,7 +34,8 @@ pub(crate) struct Args {
     /// The index: sherman
     #[arg(long, default_value = "sherman")]
     index: String,
-    /// The variant: fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical or sherman [default: sherman]
+    /// The variant: fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical, sherman or +lock-read [default:
+    /// +lock-read]
     #[arg(long)]
     variant: Option<String>,
     /// Bits of a lock. Locks of 16 bits (the paper's) name no epoch, so a dead client's lock cannot be taken: for

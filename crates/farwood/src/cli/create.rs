@@ -56,8 +56,8 @@ pub(crate) struct Args {
     /// Bytes of a node, a multiple of 64
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1KiB", help_heading = "Index")]
     node_bytes: u64,
-    /// fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical or sherman
-    #[arg(long, value_name = "NAME", default_value = "sherman", help_heading = "Index")]
+    /// fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical, sherman or +lock-read
+    #[arg(long, value_name = "NAME", default_value_t = Variant::RECOMMENDED, help_heading = "Index")]
     variant: Variant,
     /// Bits of a lock. Locks of 16 bits (the paper's) name no epoch, so a dead client's lock cannot be taken: for
     /// reproduction only

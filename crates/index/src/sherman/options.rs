@@ -78,6 +78,9 @@ pub enum Variant {
 }
 
 impl Variant {
+    /// What users get who ask for nothing else: the fastest that is safe on every fabric.
+    pub const RECOMMENDED: Self = Self::LockRead;
+
     /// All variants with the names that people use.
     pub const ALL: [(Self, &'static str); 9] = [
         (Self::Fg, "fg"),
