@@ -34,6 +34,14 @@ pub struct Stamp {
 /// Objects whose stamps are read by one doorbell.
 const STAMPS_PER_READ: u64 = 128;
 
+/// Which rooms will do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rooms {
+    All,
+    /// Those that no old pointer leads to.
+    New,
+}
+
 #[derive(Debug, Default)]
 struct State {
     /// The chunk being carved, and how much of it is used, bytes.
@@ -61,8 +69,24 @@ impl Allocator {
     /// # Errors
     /// [`FabricError::PoolFull`] where no memory node has a chunk.
     pub async fn allocate<F: Fabric, T>(&self, client: &Client<F>) -> Result<Room<T>, IndexError> {
+        self.allocate_one(client, Rooms::All).await
+    }
+
+    /// As [`allocate`](Self::allocate), a room in which nothing that was linked ever lay: no old pointer leads there.
+    ///
+    /// # Errors
+    /// As [`allocate`](Self::allocate).
+    pub async fn allocate_new<F: Fabric, T>(&self, client: &Client<F>) -> Result<Room<T>, IndexError> {
+        self.allocate_one(client, Rooms::New).await
+    }
+
+    async fn allocate_one<F: Fabric, T>(
+        &self,
+        client: &Client<F>,
+        rooms: Rooms,
+    ) -> Result<Room<T>, IndexError> {
         loop {
-            if let Some(room) = self.carve(client) {
+            if let Some(room) = self.carve(client, rooms) {
                 return Ok(room);
             }
             let (chunk, used) = self.take_chunk(client).await?;
@@ -86,9 +110,11 @@ impl Allocator {
         }
     }
 
-    fn carve<F: Fabric, T>(&self, client: &Client<F>) -> Option<Room<T>> {
+    fn carve<F: Fabric, T>(&self, client: &Client<F>, rooms: Rooms) -> Option<Room<T>> {
         let mut state = self.state();
-        if let Some(spare) = state.spare.pop() {
+        let fits = |room: &Room<()>| rooms == Rooms::All || room.version.is_none();
+        if let Some(at) = state.spare.iter().rposition(fits) {
+            let spare = state.spare.remove(at);
             if spare.version.is_some() {
                 client.fabric().mark(marks::ROOM_REUSED);
             }
@@ -117,6 +143,13 @@ impl Allocator {
         state.out -= 1;
     }
 
+    /// Takes back a room that was not filled, to be the last that is tried again.
+    pub fn put_aside<T>(&self, room: Room<T>) {
+        let mut state = self.state();
+        state.spare.insert(0, room.cast());
+        state.out -= 1;
+    }
+
     /// Whether the next object needs a chunk.
     pub fn is_dry(&self) -> bool {
         let state = self.state();
@@ -124,12 +157,17 @@ impl Allocator {
         state.spare.is_empty() && !left
     }
 
-    /// Up to `count` of the rooms that came back, if there are more than `keep`.
+    /// Up to `count` of the emptied rooms, if there are more than `keep`. Those that nothing was ever linked in are not
+    /// among them: whoever takes over the chunk of a compute node that died takes them for what was not carved yet.
     pub fn give(&self, keep: usize, count: usize) -> Vec<Room<()>> {
         let mut state = self.state();
-        let give = count.min(state.spare.len().saturating_sub(keep));
-        let from = state.spare.len() - give;
-        state.spare.split_off(from)
+        let (mut used, new): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut state.spare).into_iter().partition(|room| room.version.is_some());
+        let give = count.min(used.len().saturating_sub(keep));
+        let given = used.split_off(used.len() - give);
+        state.spare = new;
+        state.spare.append(&mut used);
+        given
     }
 
     /// Takes rooms that another compute node gave.

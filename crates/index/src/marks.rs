@@ -71,6 +71,8 @@ marks! {
     ROOMS_GIVEN = "rooms given";
     /// Rooms that others had listed were taken.
     ROOMS_RECEIVED = "rooms received";
+    /// A new node in a used room is linked, and its mark is still to be taken away.
+    LINKED_MARKED = "a marked node linked";
     /// Another client of this compute node took a chunk at the same time.
     CHUNK_SPARE = "a chunk too many";
     /// The chunk of a dead client was taken over.

@@ -33,12 +33,6 @@ pub struct Room<T> {
 }
 
 impl<T> Room<T> {
-    /// The same room, into which an object was written that nobody has linked, and never will.
-    #[must_use]
-    pub fn wasted(self) -> Self {
-        Self { version: self.version.map(|version| version.wrapping_add(1)), ..self }
-    }
-
     /// The same room for an object of another name.
     pub fn cast<U>(self) -> Room<U> {
         Room { at: self.at.part(0), version: self.version }

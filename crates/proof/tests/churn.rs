@@ -120,5 +120,6 @@ fn an_emptied_tree_leaves_its_memory_to_others() {
     for key in (0..KEYS).map(|key| spread(key).to_be_bytes()) {
         churned.loopback.block_on(tree.put(&client, &key, &key)).expect("a put");
     }
-    assert_eq!(churned.chunks(), chunks, "the other compute node fills what was emptied");
+    // It takes one chunk of its own: no room is a root's twice.
+    assert_eq!(churned.chunks(), chunks + 1, "the other compute node fills what was emptied");
 }

@@ -33,7 +33,7 @@ pub use laboratory::{card, simulate};
 pub use spec::{Amount, FILL, FabricKind, IndexKind, KeySource, NIC_DEFAULT, RunSpec};
 pub use worker::serve;
 
-use farwood_index::sherman::Sherman;
+use farwood_index::sherman::{Sherman, Variant};
 use farwood_transport::runtime::block_on;
 use serde_json::{Map, Value};
 
@@ -179,7 +179,7 @@ fn compete(
 /// The record of a run, but for what is measured.
 fn describe(spec: &RunSpec, keys: &Keys, workload: &WorkloadSpec, index: &Sherman) -> Record {
     let distribution = workload.effective_distribution();
-    let variant = spec.variant.as_deref().unwrap_or("sherman");
+    let variant = spec.variant.as_deref().unwrap_or_else(|| Variant::RECOMMENDED.name());
     let mut options: Map<String, Value> = index
         .options()
         .describe()

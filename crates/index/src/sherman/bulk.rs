@@ -51,7 +51,7 @@ struct Writer<'c, F: Fabric> {
 impl<F: Fabric> Writer<'_, F> {
     /// Takes the next room; yields where it is.
     async fn allocate(&mut self) -> Result<Remote<RawNode>, IndexError> {
-        let room = self.allocator.allocate(self.client).await?;
+        let room = self.allocator.allocate_new(self.client).await?;
         let at = room.at;
         self.rooms.push(room);
         Ok(at)
@@ -116,7 +116,7 @@ impl Sherman {
             Ok(built) => self.link(client, held, root, built, old.version()).await,
             Err(error) => {
                 for room in writer.rooms {
-                    self.allocator.take_back(room.wasted());
+                    self.allocator.take_back(room);
                 }
                 held.give_up().await?;
                 Err(error)

@@ -12,17 +12,23 @@
 //! 3. L       -R   L+R           valid: R is out of the tree
 //! ```
 //!
-//! *Readers* that come to a node marked as freed start over from the root, as they do with any stale pointer; no
-//! parent names such a node. *After step 2 alone* `L` still ends where `R` begins. Whoever comes from such an `L` to
-//! such an `R` takes the lock of `R`, for which it waits while the merging client lives; if `L` then still leads to
-//! `R`, it takes the mark away again ([`revive`](Sherman::revive)). Nobody changes a marked node otherwise, so it has
-//! all it had.
+//! *Readers* that come to a node marked as freed start over from the root, as they do with any stale pointer; no parent
+//! names such a node. *After step 2 alone* `L` still ends where `R` begins. Whoever comes from such an `L` to such an `R`
+//! takes the lock of `L`, for which it waits while the merging client lives, and that of `R`, if it is free; if `L` then
+//! still leads to `R`, it takes the mark away again ([`revive`](Sherman::revive)). Both locks are needed: that of `L`
+//! comes free behind the WRITE of step 3 even where the merge was dropped in the middle of it, for they go to one memory
+//! node; that of `R` comes free behind the WRITE that takes the mark away. Nobody else changes a marked node that is
+//! linked, so it has all it had.
+//!
+//! A *new* node in a used room, to which old pointers may lead, is marked in the same way until it is linked
+//! ([`split`](super::split)).
 //!
 //! *Who enters a split-off node in its parent* looks, under the parent's lock, whether that node is still there: it
 //! may have been entered by another and merged meanwhile. A merge needs that lock, too.
 //!
-//! *The root* gives way to its only child: it is marked as freed, then the root pointer swings. Both are done under
-//! the root's lock, and so is every other change of the root pointer; who finds a marked root swings the pointer.
+//! *The root* gives way to its only child: it is marked as freed, then the root pointer swings. Both are done under the
+//! root's lock, and so is every other change of the root pointer; who finds a marked root swings the pointer. No room is a
+//! root's twice, so a CAS that lands late finds another root.
 //!
 //! A merge is tried when a removal leaves a leaf at most half full, at every tenth of its entries: it then has at most
 //! nine tenths in one leaf. A tree with as many insertions as removals settles at two thirds full.
@@ -116,7 +122,10 @@ impl Sherman {
         for held in locks {
             freed = freed.and(held.give_up().await);
         }
-        freed.and(merged)
+        freed?;
+        let merged = merged?;
+        self.share_rooms(client).await?;
+        Ok(merged)
     }
 
     /// The neighbours of the leaf that covers `key`, if its cached parent knows of some that can be merged.
@@ -196,8 +205,6 @@ impl Sherman {
         absorb(pair.left, &mut left, &right)?;
         self.rewrite(client, pair.left, &mut left).await?;
         self.merged(client, pair, &left, &right);
-        // Whether others get the memory is not this removal's concern.
-        let _ = self.share_rooms(client).await;
         if parent.count() > 0 {
             return Ok(parent.looks_for_neighbour());
         }
@@ -281,36 +288,55 @@ impl Sherman {
         client: &Client<F>,
         at: Remote<RawNode>,
     ) -> Result<(), IndexError> {
+        if self.root_word(client).await? != at {
+            return Ok(());
+        }
+        // It is the root, and stays it as long as its lock is held.
         let root = self.read_locked(client, at, "descend").await?;
-        if root.freed() && root.level() > 0 && self.root_word(client).await? == at {
+        if root.freed() && root.level() > 0 {
             client.fabric().mark(marks::ROOT_SWUNG);
             self.swing(client, at, &root).await?;
         }
         Ok(())
     }
 
-    /// Takes back a merge of the node at `right` into the one at `left`, should nobody be about to end it: `left`
-    /// leads to `right`, which was found to be marked as freed. [4 RT; 1 more to take it back]
+    /// Takes the mark away from the node at `right`, should nobody be about to do so, or to merge it: the node at `left`
+    /// leads to it. Where its lock is taken, this waits for it, and leaves the rest to the next who comes. [5 RT; 1 more to
+    /// take it away]
     pub(super) async fn revive<F: Fabric>(
         &self,
         client: &Client<F>,
         left: Remote<RawNode>,
         right: Remote<RawNode>,
     ) -> Result<(), IndexError> {
-        let held = self.locks.acquire(client, right, "merge").await?;
-        let revived = self.revive_locked(client, left, right).await;
-        held.give_up().await?;
-        revived
+        let mut locks = vec![self.locks.acquire(client, left, "merge").await?];
+        let revived = self.revive_under(client, &mut locks, left, right).await;
+        let mut freed = Ok(());
+        for held in locks.into_iter().rev() {
+            freed = freed.and(held.give_up().await);
+        }
+        freed?;
+        if revived? == Revived::Busy {
+            // Its holder may be dead, and nobody else waits for the lock of a marked node.
+            self.locks.acquire(client, right, "merge").await?.give_up().await?;
+        }
+        Ok(())
     }
 
-    async fn revive_locked<F: Fabric>(
-        &self,
-        client: &Client<F>,
+    async fn revive_under<'a, F: Fabric>(
+        &'a self,
+        client: &'a Client<F>,
+        locks: &mut Vec<Held<'a, F>>,
         left: Remote<RawNode>,
         at: Remote<RawNode>,
-    ) -> Result<(), IndexError> {
-        let mut right = self.read_locked(client, at, "merge").await?;
-        let left = self.read_node(client, left, "merge").await?;
+    ) -> Result<Revived, IndexError> {
+        match self.locks.try_acquire(client, at, locks).await? {
+            Attempt::Taken(held) => locks.push(held),
+            Attempt::Mine => {}
+            Attempt::Busy => return Ok(Revived::Busy),
+        }
+        // A node that is linked stays where it is as long as its left neighbour's lock is held.
+        let (left, mut right) = self.read_both(client, left, at, "merge").await?;
         let half_merged = right.freed()
             && !left.freed()
             && left.level() == right.level()
@@ -321,8 +347,17 @@ impl Sherman {
             right.set_freed(Freed::No);
             self.rewrite(client, at, &mut right).await?;
         }
-        Ok(())
+        Ok(Revived::Settled)
     }
+}
+
+/// What came of an attempt to take a merge back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Revived {
+    /// The mark is gone, or was not to be taken away.
+    Settled,
+    /// The node's lock is taken.
+    Busy,
 }
 
 /// Lets the node at `at` take over all that its right sibling has.

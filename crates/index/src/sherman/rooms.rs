@@ -22,7 +22,7 @@ use std::ops::Deref;
 /// Rooms that a compute node keeps; those above it are for all.
 const KEPT_MAX: usize = 256;
 /// Lists that are taken over at once, at most.
-const LISTS_MAX: usize = 1 << 20;
+const LISTS_MAX: u32 = 1 << 20;
 /// Attempts to put a list in front of the others.
 const TRIES_MAX: usize = 1000;
 
@@ -104,13 +104,16 @@ impl Sherman {
         client.fabric().mark(marks::ROOMS_RECEIVED);
         let mut next = Remote::from_word(first);
         for _ in 0..LISTS_MAX {
-            let Some(at) = next else { return Ok(()) };
+            let Some(at) = next else { break };
             let list = self.read_node(client, at, "split").await?;
             self.allocator.receive(listed(&list));
             self.allocator.receive([Room { at: at.part(0), version: Some(list.version()) }]);
             next = list.sibling();
+            if next.is_none() {
+                return self.share_rooms(client).await;
+            }
         }
-        Ok(())
+        Err(IndexError::Exhausted { operation: "split", tries: LISTS_MAX })
     }
 
     /// The word of the pointer to the first list; 0: there is none. [1 RT]

@@ -7,11 +7,12 @@
 use super::Sherman;
 use super::descend::{Copy, RESTARTS_MAX, Source};
 use super::inner::Added;
-use super::node::{Fences, LEVELS_MAX, Node, RawNode};
+use super::node::{Fences, Freed, LEVELS_MAX, Node, RawNode};
 use super::options::WriteBack;
 use crate::error::IndexError;
-use crate::lock::Held;
+use crate::lock::{Attempt, Held};
 use crate::marks;
+use crate::reclaim::Room;
 use crate::retry::Retry;
 use farwood_fabric::{Chain, Client, Fabric, Remote, Swapped, cas, write};
 
@@ -40,7 +41,7 @@ impl Sherman {
         mut leaf: Copy<'_>,
         (key, value): (&[u8], &[u8]),
     ) -> Result<(), IndexError> {
-        let sibling = match self.allocate(client).await {
+        let (sibling, room_lock) = match self.room_beside(client, &held).await {
             Ok(sibling) => sibling,
             Err(error) => {
                 held.give_up().await?;
@@ -52,22 +53,53 @@ impl Sherman {
         };
         let orphan = Orphan { lower: right.lower().to_vec(), at: sibling.at };
         leaf.seal();
-        let right = right.seal_in(&sibling);
-        self.write_split(client, held, (at, leaf.bytes()), (sibling.at, &right)).await?;
+        self.write_split(client, (held, room_lock), (at, leaf.bytes()), (&sibling, &mut right)).await?;
         // The entry is stored, and the sibling is found through its left neighbour: a parent that could not be
         // told, for want of memory or of its lock, costs later searches a step to the right until one tells it.
         self.try_adopt(client, orphan, 1).await;
         Ok(())
     }
 
+    /// A room for a new sibling of the node whose lock is `held`, and the room's lock, where old pointers may lead to it
+    /// and it has another. [0 RT; 1 for the lock; else as [`allocate`](Self::allocate)]
+    async fn room_beside<'a, F: Fabric>(
+        &'a self,
+        client: &'a Client<F>,
+        held: &Held<'a, F>,
+    ) -> Result<(Room<RawNode>, Option<Held<'a, F>>), IndexError> {
+        let room = self.allocate(client).await?;
+        if room.version.is_none() {
+            return Ok((room, None));
+        }
+        match self.locks.try_acquire(client, room.at, std::slice::from_ref(held)).await {
+            Ok(Attempt::Taken(lock)) => return Ok((room, Some(lock))),
+            Ok(Attempt::Mine) => return Ok((room, None)),
+            Ok(Attempt::Busy) => self.allocator.put_aside(room),
+            Err(error) => {
+                self.allocator.take_back(room);
+                return Err(error);
+            }
+        }
+        Ok((self.allocator.allocate_new(client).await?, None))
+    }
+
     /// Writes a new sibling, then the node that it was split from, then releases the lock, in this order.
     async fn write_split<F: Fabric>(
         &self,
         client: &Client<F>,
-        held: Held<'_, F>,
+        (held, room_lock): (Held<'_, F>, Option<Held<'_, F>>),
         (at, node): (Remote<RawNode>, &[u8]),
-        (sibling, right): (Remote<RawNode>, &[u8]),
+        (room, right): (&Room<RawNode>, &mut Node<'_, Vec<u8>>),
     ) -> Result<(), IndexError> {
+        if room.version.is_some() {
+            let written = self.write_in_used_room(client, (at, node), (room, right)).await;
+            let mut freed = Ok(());
+            for held in room_lock.into_iter().chain([held]) {
+                freed = freed.and(held.give_up().await);
+            }
+            return written.and(freed);
+        }
+        let (sibling, right) = (room.at, &*right.seal_in(room));
         if at.node() != sibling.node() || self.options.write_back == WriteBack::Alone {
             if let Err(error) = client.post(write(sibling, right)).await {
                 held.give_up().await?;
@@ -78,6 +110,24 @@ impl Sherman {
         let (unlock, local) = held.release();
         let written = client.post(write(sibling, right).then(write(at, node)).then_maybe(unlock)).await;
         self.released(local, written.map(drop)).await
+    }
+
+    /// The same into a room that old pointers may lead to, whose lock is held as well: the sibling is marked as freed
+    /// until it is linked, so that nobody takes it for a part of the tree before. Should the client die in between,
+    /// whoever comes from the one to the other takes the mark away, as after a merge that was cut off. [3 RT]
+    async fn write_in_used_room<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        (at, node): (Remote<RawNode>, &[u8]),
+        (room, right): (&Room<RawNode>, &mut Node<'_, Vec<u8>>),
+    ) -> Result<(), IndexError> {
+        right.set_freed(Freed::Yes);
+        client.post(write(room.at, &right.seal_in(room))).await?;
+        client.post(write(at, node)).await?;
+        client.fabric().mark(marks::LINKED_MARKED);
+        right.set_freed(Freed::No);
+        right.seal();
+        Ok(client.post(write(room.at, right.bytes())).await?)
     }
 
     /// Enters a split-off node in its parent at `level`, if that can be done: only a shorter way is at stake.
@@ -176,7 +226,7 @@ impl Sherman {
         mut node: Copy<'_>,
         orphan: &Orphan,
     ) -> Result<Orphan, IndexError> {
-        let sibling = match self.allocate(client).await {
+        let (sibling, room_lock) = match self.room_beside(client, &held).await {
             Ok(sibling) => sibling,
             Err(error) => {
                 held.give_up().await?;
@@ -191,8 +241,7 @@ impl Sherman {
         };
         assert_eq!(added, Added::Yes, "half a node has room");
         node.seal();
-        let bytes = right.seal_in(&sibling);
-        self.write_split(client, held, (at, node.bytes()), (sibling.at, &bytes)).await?;
+        self.write_split(client, (held, room_lock), (at, node.bytes()), (&sibling, &mut right)).await?;
         self.remember(at, &node);
         self.remember(sibling.at, &right);
         Ok(Orphan { lower: right.lower().to_vec(), at: sibling.at })
@@ -245,10 +294,15 @@ impl Sherman {
         let mut root = Node::empty(&self.layout, level, Fences { lower: &lowest, upper: None }, None);
         root.set_leftmost(old);
         root.push_child(&orphan.lower, orphan.at);
-        let room = self.allocate(client).await?;
+        // A room is a root's once at most, so that the root pointer never has an old value again.
+        let room: Room<RawNode> = self.allocator.allocate_new(client).await?;
         client.post(write(room.at, &root.seal_in(&room))).await?;
         let swap = client.post(cas(self.entry.root(), old.word(), room.at.word())).await?;
-        assert_eq!(swap, Swapped::Won, "the root pointer changes under the root's lock");
-        Ok(true)
+        if swap != Swapped::Won {
+            // The CAS of an operation that was dropped may land when its lock is free already.
+            client.fabric().mark(marks::ROOT_LOST);
+            self.allocator.take_back(room);
+        }
+        Ok(swap == Swapped::Won)
     }
 }

@@ -162,8 +162,12 @@ impl Draw<'_> {
                 // Where leaves are merged, every other crash comes in the middle of it: three nodes are then half-way.
                 let in_merge = self.case.plan.mix == CHURNING && self.chance.once_in(2);
                 let own = if in_merge {
-                    let marks = [("a merge begun", 8), ("a root that is to give way", 2)];
-                    let (mark, verbs) = marks[usize::from(!self.chance.once_in(3))];
+                    let marks = [
+                        ("a merge begun", 8),
+                        ("a root that is to give way", 2),
+                        ("a marked node linked", 2),
+                    ];
+                    let (mark, verbs) = marks[self.chance.below(3) as usize];
                     When::Mark { compute_node, mark, number: 1 + self.chance.below(verbs) }
                 } else {
                     own

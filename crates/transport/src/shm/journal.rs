@@ -15,7 +15,11 @@
 //! again, before anybody may break the dead one's locks: nothing else has been written there since, if what is written
 //! is guarded by a lock. Dying in the middle of this, it leaves the same to do to the next.
 //!
-//! Threads share the lanes of their process, each lane one at a time. What is longer than a lane is not journaled.
+//! That is right for what is guarded by a lock, or linked by nothing yet. It is not for what another consumes without a
+//! lock, as a message in a ring: done again, it would come twice. Such a WRITE may be of one word, or come with an
+//! immediate, which is not sent again.
+//!
+//! Threads share the lanes of their process, each lane one at a time. A forked child must not post. What is longer than a lane is not journaled.
 
 use super::error::ShmError;
 use super::name::PoolName;
@@ -77,17 +81,19 @@ pub(super) enum Refused {
 }
 
 impl Journal {
-    /// Opens the journal of the pool that has this number, and makes it if there is none.
+    /// Makes the journal of a new pool, which has this number.
+    pub(super) fn create(dir: &SegmentDir, name: &PoolName, pool: u64) -> Result<(), ShmError> {
+        let path = dir.path().join(name.journal_file(pool));
+        let made = File::options().write(true).create_new(true).mode(MODE).open(&path);
+        let file = made.map_err(ShmError::on("create", &path))?;
+        file.set_len(FILE_BYTES).map_err(ShmError::on("enlarge", &path))
+    }
+
+    /// Opens the journal of the pool that has this number.
     pub(super) fn open(dir: &SegmentDir, name: &PoolName, pool: u64) -> Result<Self, ShmError> {
         let path = dir.path().join(name.journal_file(pool));
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(false).mode(MODE).custom_flags(libc::O_NOFOLLOW);
-        let file = options.open(&path).map_err(ShmError::on("open", &path))?;
-        // It only ever grows, and to one size.
-        if file.metadata().map_err(ShmError::on("examine", &path))?.len() < FILE_BYTES {
-            file.set_len(FILE_BYTES).map_err(ShmError::on("enlarge", &path))?;
-        }
-        Ok(Self { file, path })
+        let found = File::options().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&path);
+        Ok(Self { file: found.map_err(ShmError::on("open", &path))?, path })
     }
 
     /// Does again what the last owner of `slot`, which is gone, may have been cut off in. The caller has claimed the
@@ -203,6 +209,7 @@ mod tests {
             let spec = |node| SegmentSpec::new("demo".parse().unwrap(), node, 1 << 20);
             let segment = |node| scratch.dir().create::<ShmError>(&spec(node), |_| Ok(())).unwrap();
             let segments = vec![Arc::new(segment(0)), Arc::new(segment(1))];
+            Journal::create(&scratch.dir(), &spec(0).name, 77).unwrap();
             let journal = Arc::new(Journal::open(&scratch.dir(), &spec(0).name, 77).unwrap());
             let lanes = Lanes::open(Arc::clone(&journal), SLOT).unwrap();
             Self { scratch, segments, journal, lanes }

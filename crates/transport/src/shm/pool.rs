@@ -87,13 +87,23 @@ pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
     if let Some(why) = shape.refuse() {
         return Err(ShmError::BadShape { pool: spec.name.to_string(), why });
     }
+    dir.refuse_existing(&spec.name, 0)?;
+    Journal::create(dir, &spec.name, shape.pool)?;
+    let created = create_segments(dir, spec, &shape);
+    if created.is_err() {
+        dir.remove_journal(&spec.name, shape.pool)?;
+    }
+    created
+}
+
+fn create_segments(dir: &SegmentDir, spec: &PoolSpec, shape: &PoolShape) -> Result<(), ShmError> {
     let mut made = Vec::new();
     for node in (0..spec.nodes).rev() {
         let segment = SegmentSpec {
             backing: spec.backing,
             ..SegmentSpec::new(spec.name.clone(), node, spec.host_bytes + spec.device_bytes)
         };
-        match dir.create(&segment, |segment| initialise(segment, &shape, node)) {
+        match dir.create(&segment, |segment| initialise(segment, shape, node)) {
             Ok(segment) => made.push(segment),
             Err(error) => {
                 for segment in made {
@@ -191,18 +201,25 @@ impl ShmPool {
 fn enter(nodes: &Nodes, presence: &Presence, journal: &Journal) -> Result<ClientId, ShmError> {
     let client = Client::new(Nameless(nodes));
     let process = u64::from(std::process::id());
+    let mut refused = None;
     for slot in 0..client_table::CLIENTS_MAX as u16 {
         if !presence.claim(u32::from(slot))? {
             continue;
         }
-        journal.replay(slot, &nodes.segments)?;
+        if let Err(error) = journal.replay(slot, &nodes.segments) {
+            // What the dead one left cannot be ended: its slot stays its own, and others are tried.
+            refused = Some(error);
+            presence.release(u32::from(slot))?;
+            continue;
+        }
         let entered = block_on(client_table::enter(&client, slot, process));
         if let Some(identity) = entered.map_err(|error| nodes.refuse(error))? {
             return Ok(identity);
         }
         presence.release(u32::from(slot))?;
     }
-    Err(nodes.refuse(FabricError::NoClientSlot { slots: client_table::CLIENTS_MAX }))
+    let full = nodes.refuse(FabricError::NoClientSlot { slots: client_table::CLIENTS_MAX });
+    Err(refused.unwrap_or(full))
 }
 
 impl Attachment {

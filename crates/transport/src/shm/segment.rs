@@ -277,6 +277,11 @@ impl SegmentDir {
         Ok(pool.segments.len())
     }
 
+    /// Removes the journal of a pool that could not be created.
+    pub(super) fn remove_journal(&self, name: &PoolName, pool: u64) -> Result<(), ShmError> {
+        remove_file(&self.ordinary.join(name.journal_file(pool)))
+    }
+
     fn remove_journals(&self, name: &PoolName) -> Result<(), ShmError> {
         let fail = ShmError::on("list", &self.ordinary);
         let entries: Vec<_> = fs::read_dir(&self.ordinary).and_then(Iterator::collect).map_err(fail)?;
@@ -349,7 +354,8 @@ impl SegmentDir {
         ShmError::NotFound { pool: name.to_string(), path: self.ordinary.join(name.segment_file(node)) }
     }
 
-    fn refuse_existing(&self, name: &PoolName, node: u16) -> Result<(), ShmError> {
+    /// Refuses a name that a pool has.
+    pub(super) fn refuse_existing(&self, name: &PoolName, node: u16) -> Result<(), ShmError> {
         match self.find(name, node)? {
             Some((path, _)) => Err(ShmError::Exists { pool: name.to_string(), path }),
             None => Ok(()),
