@@ -29,8 +29,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 pub struct PoolOptions {
     /// Memory of each memory node, bytes: a multiple of 8 MiB, at least 16 MiB. 1 GiB unless told.
     ///
-    /// Each memory node gives 8 MiB to the superblock. Of the rest of all memory nodes together, each index takes 8 MiB
-    /// per process that inserts into it at the same time, and then what its entries need: about 32 B each for keys
+    /// Each memory node gives 8 MiB to the superblock. Of the rest of all memory nodes together, each index takes 8
+    /// MiB per process that inserts into it at the same time, and then what its entries need: about 32 B each for keys
     /// and values of 8 bytes in leaves that are 80 % full. So 16 MiB serve one writing process of one index.
     pub memory_bytes: u64,
     /// Memory nodes, 1 to 256. One unless told.

@@ -382,8 +382,8 @@ fn an_index_that_is_closed_while_another_thread_opens_it_stays_open() {
     assert_eq!(open(), 0);
 }
 
-/// A thread that has put an entry through an attachment of its own, and idles until the sender goes. The last handle of
-/// the attachment was dropped by another thread.
+/// A thread that has put an entry through an attachment of its own, and idles until the sender goes. The last handle
+/// of the attachment was dropped by another thread.
 fn idler(url: &str) -> (Sender<()>, JoinHandle<()>) {
     let pool = Pool::open(url).unwrap();
     let (idle, idles) = channel::<()>();

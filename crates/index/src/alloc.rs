@@ -157,8 +157,9 @@ impl Allocator {
         state.spare.is_empty() && !left
     }
 
-    /// Up to `count` of the emptied rooms, if there are more than `keep`. Those that nothing was ever linked in are not
-    /// among them: whoever takes over the chunk of a compute node that died takes them for what was not carved yet.
+    /// Up to `count` of the emptied rooms, if there are more than `keep`. Those that nothing was ever linked in are
+    /// not among them: whoever takes over the chunk of a compute node that died takes them for what was not carved
+    /// yet.
     pub fn give(&self, keep: usize, count: usize) -> Vec<Room<()>> {
         let mut state = self.state();
         let (mut used, new): (Vec<_>, Vec<_>) =

@@ -41,8 +41,8 @@ async fn value(tree: &Sherman, client: &Client<SimFabric>, key: u64) -> Option<V
     tree.get(client, &bytes(key)).await.expect("a get").map(|value| value.to_vec())
 }
 
-/// A leaf is merged, and its room gets the sibling of a split of nearly the same keys. The splitting compute node dies at
-/// each verb. Who still has the pointer to that room must not take the sibling for the leaf before it is linked.
+/// A leaf is merged, and its room gets the sibling of a split of nearly the same keys. The splitting compute node dies
+/// at each verb. Who still has the pointer to that room must not take the sibling for the leaf before it is linked.
 #[test]
 fn a_sibling_that_nothing_links_is_not_believed() {
     for (verb, point) in (1..=9)
@@ -77,8 +77,8 @@ fn a_sibling_that_nothing_links_is_not_believed() {
     }
 }
 
-/// Somebody meets a leaf in the middle of its merge, and sleeps before it takes the merge back, while that ends and the
-/// room goes to a new leaf of the same keys. One freeze for each verb of the one and some of the other.
+/// Somebody meets a leaf in the middle of its merge, and sleeps before it takes the merge back, while that ends and
+/// the room goes to a new leaf of the same keys. One freeze for each verb of the one and some of the other.
 #[test]
 fn a_merge_is_not_taken_back_in_a_room_that_is_used_again() {
     let mut met = 0;

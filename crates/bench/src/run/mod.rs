@@ -11,8 +11,8 @@
 //! | `team.rs`, `turns.rs` | threads of a process; several clients on a thread |
 //! | `node.rs`, `seat.rs`, `subject.rs` | a compute node; a client at work; what can be measured |
 //!
-//! On a real fabric every compute node is a process of its own, also a single one: it starts with fresh caches and page
-//! tables, and nothing of the loading is left in it.
+//! On a real fabric every compute node is a process of its own, also a single one: it starts with fresh caches and
+//! page tables, and nothing of the loading is left in it.
 
 mod contest;
 pub(crate) mod crew;

@@ -6,8 +6,8 @@ use std::process::Command;
 
 const TUNABLES: &str = "GLIBC_TUNABLES";
 
-/// Starts this program anew, with a heap on huge pages, unless the user has set the allocator's tunables. Returns where
-/// there is nothing to be gained, or it cannot be done.
+/// Starts this program anew, with a heap on huge pages, unless the user has set the allocator's tunables. Returns
+/// where there is nothing to be gained, or it cannot be done.
 pub(super) fn on_huge_pages() {
     if cfg!(not(target_env = "gnu")) || std::env::var_os(TUNABLES).is_some() {
         return;

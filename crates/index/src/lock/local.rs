@@ -289,8 +289,8 @@ impl Turn<'_> {
         word & AWAITED != 0 && (word >> HAND_OVERS_SHIFT) < u64::from(hand_over_max)
     }
 
-    /// Hands the lock over with the global one, and with the node at `node.0`, if it is known. `false`: nobody waits any
-    /// more, and the local lock is free.
+    /// Hands the lock over with the global one, and with the node at `node.0`, if it is known. `false`: nobody waits
+    /// any more, and the local lock is free.
     pub fn hand_over(&mut self, node: Option<(u64, &[u8])>) -> bool {
         self.held = false;
         let parcel = node.map(|(at, bytes)| self.tables.pack(at, bytes));

@@ -198,8 +198,8 @@ impl NodeLocks {
     }
 
     /// Takes the lock as [`acquire`](Self::acquire) does; the first attempt brings `bytes` bytes of the node with it,
-    /// read behind the lock in the same doorbell. The fabric keeps an atomic and a READ after it in order. Where the lock
-    /// is handed over, the node comes with it, if it was the same. `None`: nothing was read, the lock having been
+    /// read behind the lock in the same doorbell. The fabric keeps an atomic and a READ after it in order. Where the
+    /// lock is handed over, the node comes with it, if it was the same. `None`: nothing was read, the lock having been
     /// another node's before, or taken by a later attempt. [1 RT; 0 when it is handed over; else as `acquire`]
     ///
     /// # Errors

@@ -15,8 +15,8 @@ use std::ops::Range;
 impl Sherman {
     /// Stores `value` under `key`; yields whether the key was there before.
     /// [3 RT when the cache knows the leaf: lock, read, write back with the unlock; 2 when the lock is handed
-    /// over, or read with the node in one doorbell; 1 when both are handed over; 4 without command combination; a split adds 3 per level, and
-    /// 1 where the sibling lies on another memory node]
+    /// over, or read with the node in one doorbell; 1 when both are handed over; 4 without command combination; a
+    /// split adds 3 per level, and 1 where the sibling lies on another memory node]
     ///
     /// # Errors
     /// [`IndexError::WrongLength`]; [`IndexError::Damaged`]; [`IndexError::LockHeld`]; a full pool and other errors

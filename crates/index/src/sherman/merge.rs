@@ -12,13 +12,13 @@
 //! 3. L       -R   L+R           valid: R is out of the tree
 //! ```
 //!
-//! *Readers* that come to a node marked as freed start over from the root, as they do with any stale pointer; no parent
-//! names such a node. *After step 2 alone* `L` still ends where `R` begins. Whoever comes from such an `L` to such an `R`
-//! takes the lock of `L`, for which it waits while the merging client lives, and that of `R`, if it is free; if `L` then
-//! still leads to `R`, it takes the mark away again ([`revive`](Sherman::revive)). Both locks are needed: that of `L`
-//! comes free behind the WRITE of step 3 even where the merge was dropped in the middle of it, for they go to one memory
-//! node; that of `R` comes free behind the WRITE that takes the mark away. Nobody else changes a marked node that is
-//! linked, so it has all it had.
+//! *Readers* that come to a node marked as freed start over from the root, as they do with any stale pointer; no
+//! parent names such a node. *After step 2 alone* `L` still ends where `R` begins. Whoever comes from such an `L` to
+//! such an `R` takes the lock of `L`, for which it waits while the merging client lives, and that of `R`, if it is
+//! free; if `L` then still leads to `R`, it takes the mark away again ([`revive`](Sherman::revive)). Both locks are
+//! needed: that of `L` comes free behind the WRITE of step 3 even where the merge was dropped in the middle of it, for
+//! they go to one memory node; that of `R` comes free behind the WRITE that takes the mark away. Nobody else changes a
+//! marked node that is linked, so it has all it had.
 //!
 //! A *new* node in a used room, to which old pointers may lead, is marked in the same way until it is linked
 //! ([`split`](super::split)).
@@ -26,9 +26,9 @@
 //! *Who enters a split-off node in its parent* looks, under the parent's lock, whether that node is still there: it
 //! may have been entered by another and merged meanwhile. A merge needs that lock, too.
 //!
-//! *The root* gives way to its only child: it is marked as freed, then the root pointer swings. Both are done under the
-//! root's lock, and so is every other change of the root pointer; who finds a marked root swings the pointer. No room is a
-//! root's twice, so a CAS that lands late finds another root.
+//! *The root* gives way to its only child: it is marked as freed, then the root pointer swings. Both are done under
+//! the root's lock, and so is every other change of the root pointer; who finds a marked root swings the pointer. No
+//! room is a root's twice, so a CAS that lands late finds another root.
 //!
 //! A merge is tried when a removal leaves a leaf at most half full, at every tenth of its entries: it then has at most
 //! nine tenths in one leaf. A tree with as many insertions as removals settles at two thirds full.
@@ -300,9 +300,9 @@ impl Sherman {
         Ok(())
     }
 
-    /// Takes the mark away from the node at `right`, should nobody be about to do so, or to merge it: the node at `left`
-    /// leads to it. Where its lock is taken, this waits for it, and leaves the rest to the next who comes. [5 RT; 1 more to
-    /// take it away]
+    /// Takes the mark away from the node at `right`, should nobody be about to do so, or to merge it: the node at
+    /// `left` leads to it. Where its lock is taken, this waits for it, and leaves the rest to the next who comes. [5
+    /// RT; 1 more to take it away]
     pub(super) async fn revive<F: Fabric>(
         &self,
         client: &Client<F>,

@@ -14,8 +14,8 @@
 //! | `+two-level` = `sherman` | unsorted, two-level | device memory | WRITE | with the unlock | and handed over |
 //!
 //! Beyond the paper, `+lock-read` takes a node's lock and reads the node in one doorbell, where the fabric keeps an
-//! atomic and a READ after it in order: an update is two round trips. A lock that is handed over brings the leaf with it,
-//! as its last holder left it: then it is one.
+//! atomic and a READ after it in order: an update is two round trips. A lock that is handed over brings the leaf with
+//! it, as its last holder left it: then it is one.
 
 use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
 use std::fmt;
@@ -44,8 +44,8 @@ pub enum WriteBack {
 pub enum LockRead {
     /// One after the other's answer.
     Apart,
-    /// In one doorbell, where the fabric keeps an atomic and a READ after it in order; else one after the other. With a
-    /// lock that is handed over comes the node.
+    /// In one doorbell, where the fabric keeps an atomic and a READ after it in order; else one after the other. With
+    /// a lock that is handed over comes the node.
     Together,
 }
 

@@ -60,8 +60,8 @@ impl Sherman {
         Ok(())
     }
 
-    /// A room for a new sibling of the node whose lock is `held`, and the room's lock, where old pointers may lead to it
-    /// and it has another. [0 RT; 1 for the lock; else as [`allocate`](Self::allocate)]
+    /// A room for a new sibling of the node whose lock is `held`, and the room's lock, where old pointers may lead to
+    /// it and it has another. [0 RT; 1 for the lock; else as [`allocate`](Self::allocate)]
     async fn room_beside<'a, F: Fabric>(
         &'a self,
         client: &'a Client<F>,

@@ -15,11 +15,12 @@
 //! again, before anybody may break the dead one's locks: nothing else has been written there since, if what is written
 //! is guarded by a lock. Dying in the middle of this, it leaves the same to do to the next.
 //!
-//! That is right for what is guarded by a lock, or linked by nothing yet. It is not for what another consumes without a
-//! lock, as a message in a ring: done again, it would come twice. Such a WRITE may be of one word, or come with an
+//! That is right for what is guarded by a lock, or linked by nothing yet. It is not for what another consumes without
+//! a lock, as a message in a ring: done again, it would come twice. Such a WRITE may be of one word, or come with an
 //! immediate, which is not sent again.
 //!
-//! Threads share the lanes of their process, each lane one at a time. A forked child must not post. What is longer than a lane is not journaled.
+//! Threads share the lanes of their process, each lane one at a time. A forked child must not post. What is longer
+//! than a lane is not journaled.
 
 use super::error::ShmError;
 use super::name::PoolName;
