@@ -2,17 +2,20 @@
 //!
 //! Pointers to an object outlive it: in the caches of compute nodes, in copies of other objects that a client is about
 //! to follow, in the hands of a client that is slow. Nobody waits for them to vanish. Instead, whoever follows a
-//! pointer looks whether what lies there is what was looked for, and that suffices because of four rules:
+//! pointer looks whether what lies there is what was looked for, and that suffices because of five rules:
 //!
 //! 1. **The memory keeps its type.** A room serves objects of one kind, size and index for as long as the index
 //!    exists, so that whatever lies there can be read as such an object.
 //! 2. **An object says what it is.** Its level and its fences tell whether it is the one that covers a key; no two
-//!    objects that are linked cover the same key at the same level. An object that was taken out says so.
+//!    objects that are linked cover the same key at the same level. An object that was taken out says so, and so does
+//!    one that is not linked yet, in a room to which old pointers may lead: it is marked as freed until it is linked.
 //! 3. **Versions never start over.** The object that comes into a room goes on from the version of the one that was
 //!    there ([`Room::version`]), so that a copy which mixes the two is torn. Its lock stays what it was: the first
 //!    WRITE of an object in a used room leaves the lock's word alone.
-//! 4. **Nothing is changed but under its lock**, and what is changed was read under it. The lock of a room outlives
-//!    the objects in it.
+//! 4. **A used room is filled, and everything in it changed, under its lock**, and what is changed was read under it.
+//!    The lock of a room outlives the objects in it.
+//! 5. **A word that is changed by CAS never has an old value again** that somebody may still expect: no room is a
+//!    root's twice, and lists of rooms are taken as a whole.
 //!
 //! So there are no epochs, nobody's absence keeps memory from being used again, and a client that sleeps for an hour
 //! with a pointer in its hand wakes up to a retry. The price is that a room never leaves its index while that exists.

@@ -11,6 +11,7 @@
 //! 5. There are no sentinel keys; an entry in use is told by a bit of its version.
 //! 6. Chunks of memory are taken one-sidedly.
 //! 7. Where a node is larger than the fabric proves versions for, hashes take their place.
+//! 8. Merges and the reuse of memory have a protocol of their own ([`reclaim`](crate::reclaim), `merge.rs`).
 
 mod bulk;
 mod cached;
