@@ -72,7 +72,7 @@ fn locks_of_16_bits_are_a_choice_that_is_told() {
         ran.says(&told);
     }
     let stat = &machine.json(&["stat", "shm://p/packed"])[0];
-    assert_eq!((&stat["options"]["lock_width"], &stat["variant"]), (&"16 bit".into(), &"sherman".into()));
+    assert_eq!((&stat["options"]["lock_width"], &stat["variant"]), (&"16 bit".into(), &"+lock-read".into()));
 }
 
 #[test]
