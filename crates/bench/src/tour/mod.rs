@@ -309,7 +309,7 @@ fn record(spec: &TourSpec, ground: &Ground, index: &Sherman, loaded: u64, round:
     let (measurement, seconds) = (&round.measurement, round.seconds);
     Ok(Record {
         index: "sherman".to_owned(),
-        variant: Some("sherman".to_owned()),
+        variant: Some(Variant::RECOMMENDED.name().to_owned()),
         options: options.map(|(name, value)| (name.to_owned(), value.into())).collect(),
         consistency: Some(index.layout().consistency.name().to_owned()),
         fabric: spec.fabric.name().to_owned(),
