@@ -62,6 +62,8 @@ pub(super) struct Connection {
     peer: Arc<Peer>,
     since: Instant,
     greeted: bool,
+    /// Its stream has been ended by the other side: what is left in it is read to the end.
+    ends: bool,
     line: u64,
     input: Vec<u8>,
     start: usize,
@@ -83,7 +85,18 @@ impl Connection {
     /// A connection that has said nothing yet.
     pub(super) fn new(peer: Arc<Peer>) -> Self {
         let (input, out) = (vec![0; INPUT_BYTES], Vec::new());
-        Self { peer, since: Instant::now(), greeted: false, line: 0, input, start: 0, end: 0, out, sent: 0 }
+        Self {
+            peer,
+            since: Instant::now(),
+            greeted: false,
+            ends: false,
+            line: 0,
+            input,
+            start: 0,
+            end: 0,
+            out,
+            sent: 0,
+        }
     }
 
     /// How others may end it.
@@ -143,6 +156,11 @@ impl Connection {
         Ok(Frame::first(&self.input[self.start..self.end])?.is_some())
     }
 
+    /// The other side sends no more than what has come.
+    pub(super) fn ends(&mut self) {
+        self.ends = true;
+    }
+
     /// Reads once. False: there was no more than that.
     fn fill(&mut self) -> Result<bool, End> {
         self.make_room()?;
@@ -152,7 +170,8 @@ impl Connection {
             Ok(0) => Err(End::Gone),
             Ok(bytes) => {
                 self.end += bytes;
-                Ok(bytes == wanted)
+                // The end of a stream is told once, perhaps together with its last bytes.
+                Ok(bytes == wanted || self.ends)
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),

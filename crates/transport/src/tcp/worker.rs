@@ -134,7 +134,14 @@ impl Worker {
                 match event.token() {
                     WAKER => self.take_in(&mut ready),
                     LISTENER => self.accept(),
-                    Token(key) => ready.push(key),
+                    Token(key) => {
+                        if event.is_read_closed()
+                            && let Some(connection) = self.connections.get_mut(key)
+                        {
+                            connection.ends();
+                        }
+                        ready.push(key);
+                    }
                 }
             }
             if ready.is_empty() && spinning {
