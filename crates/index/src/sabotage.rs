@@ -20,6 +20,8 @@ pub enum Sabotage {
     LeaseExpires,
     /// A scan does not look where the next leaf begins.
     ScanBlind,
+    /// A merge does not mark the node that goes.
+    MergeUnmarked,
     /// Nothing, but that the versions of new nodes and of their entries begin just below where they wrap.
     VersionsHigh,
 }

@@ -55,6 +55,7 @@ fn what_was_found_stays_mended() {
         ),
         (5511, "two compute nodes waited for locks that the other had in doubt"),
         (902, "a lock in doubt that clients kept taking stayed in doubt for ever"),
+        (2377, "nobody waited for the lock of a marked node, and so nobody took it from its dead holder"),
         (557, "asking for a local lock's turn in vain passed the turn on, and two clients had it"),
     ] {
         if let Err(what) = outcome(&Case::of(seed)) {

@@ -5,6 +5,7 @@
 //! everybody does, through the sibling pointers if not yet through the new root.
 
 use super::Sherman;
+use super::change::Locked;
 use super::descend::Source;
 use super::node::{Fences, Node, RawNode};
 use super::split::Orphan;
@@ -103,7 +104,8 @@ impl Sherman {
         if self.read_node(client, root, "bulk load").await?.level() != 0 {
             return Err(IndexError::NotEmpty);
         }
-        let (held, at, old) = self.lock_leaf(client, (root, Source::Cache), &lowest, "bulk load").await?;
+        let Locked { held, at, node: old, .. } =
+            self.lock_leaf(client, (root, Source::Cache), &lowest, "bulk load").await?;
         let mut slots = Vec::new();
         let empty = old.sorted_slots(&mut slots).is_ok() && slots.is_empty();
         if at != root || old.upper().is_some() || !empty {

@@ -4,7 +4,7 @@
 //! a list is an inner node that is marked as freed, so that a stale pointer to it harms nobody
 //! sibling          the next list; the directory entry points to the first
 //! leftmost child   the list itself
-//! child            a room; its separator: 4 bytes of version, 1 byte that says whether there is one, zeros
+//! child            a room; its separator: the 4 bytes of its version, and zeros
 //! ```
 //!
 //! A list is put in front of the others by CAS. All of them are taken at once, by a CAS that leaves 0: who has taken
@@ -24,7 +24,7 @@ const KEPT_MAX: usize = 256;
 /// Lists that are taken over at once, at most.
 const LISTS_MAX: u32 = 1 << 20;
 /// Attempts to put a list in front of the others.
-const TRIES_MAX: usize = 1000;
+const TRIES_MAX: u32 = 1000;
 
 impl Sherman {
     /// A room for a new node. [0 RT; before a chunk is taken, 1 to see whether others have given rooms, and as in
@@ -72,7 +72,7 @@ impl Sherman {
             }
             place.version = Some(list.version());
         }
-        Err(IndexError::Exhausted { operation: "leave", tries: TRIES_MAX as u32 })
+        Err(IndexError::Exhausted { operation: "leave", tries: TRIES_MAX })
     }
 
     /// The node that lists `rooms` and lies in `place`.
@@ -87,8 +87,8 @@ impl Sherman {
         list.set_leftmost(place.at);
         for room in rooms {
             let mut separator = lowest.clone();
-            separator[..4].copy_from_slice(&room.version.unwrap_or(0).to_le_bytes());
-            separator[4] = u8::from(room.version.is_some());
+            let version = room.version.expect("only rooms are given in which something lay");
+            separator[..4].copy_from_slice(&version.to_le_bytes());
             list.push_child(&separator, room.at.part(0));
         }
         list.set_freed(Freed::Yes);
@@ -104,14 +104,11 @@ impl Sherman {
         client.fabric().mark(marks::ROOMS_RECEIVED);
         let mut next = Remote::from_word(first);
         for _ in 0..LISTS_MAX {
-            let Some(at) = next else { break };
+            let Some(at) = next else { return self.share_rooms(client).await };
             let list = self.read_node(client, at, "split").await?;
             self.allocator.receive(listed(&list));
             self.allocator.receive([Room { at: at.part(0), version: Some(list.version()) }]);
             next = list.sibling();
-            if next.is_none() {
-                return self.share_rooms(client).await;
-            }
         }
         Err(IndexError::Exhausted { operation: "split", tries: LISTS_MAX })
     }
@@ -130,6 +127,6 @@ fn listed<B: Deref<Target = [u8]>>(list: &Node<'_, B>) -> impl Iterator<Item = R
     (0..list.count()).map(|number| {
         let separator = list.separator(number);
         let version = u32::from_le_bytes(separator[..4].try_into().expect("four bytes"));
-        Room { at: list.child(number + 1).part(0), version: (separator[4] == 1).then_some(version) }
+        Room { at: list.child(number + 1).part(0), version: Some(version) }
     })
 }

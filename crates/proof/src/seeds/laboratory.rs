@@ -16,8 +16,8 @@
 //!
 //! An operation that lost its node may have taken effect, or may yet; so may one whose compute node crashed. One that
 //! gave up waiting for a lock has not. Locks and nodes may be left behind by compute nodes that crashed: each of their
-//! clients may leave one lock, which survivors take when they need it, one node that no parent names, and one node
-//! that nothing links. So may each operation that lost its node, but for the lock.
+//! clients may leave one lock, which survivors take when they need it, one node that no parent names, one node
+//! that nothing links, and one merge that was cut off. So may each operation that lost its node, but for the lock.
 
 use super::{Coverage, DEVICE_BYTES, Notes, Plan, SIZES, caught, fulfil, judge, settle};
 use crate::sherman::{CHURNING, GROWING, MIXED, Wish, Wishes, variant};
