@@ -20,6 +20,13 @@ pub enum IndexError {
         /// The length given, bytes.
         found: usize,
     },
+    /// A value longer than any can be.
+    TooLong {
+        /// The longest, bytes.
+        most: usize,
+        /// The length given, bytes.
+        found: usize,
+    },
     /// The fabric lacks a promise that the index's consistency rests on.
     Unsafe {
         /// The missing promise.
@@ -87,6 +94,9 @@ impl fmt::Display for IndexError {
         match self {
             Self::Fabric(error) => error.fmt(f),
             Self::BadSizes(why) | Self::BadName(why) | Self::WrongFormat(why) => f.write_str(why),
+            Self::TooLong { most, found } => {
+                write!(f, "the value has {found} bytes, and values have at most {most}")
+            }
             Self::WrongLength { what, expected, found } => {
                 write!(f, "the index has {what}s of {expected} bytes; this one has {found}")
             }

@@ -5,6 +5,7 @@ pub mod alloc;
 pub mod cache;
 pub mod consistency;
 mod error;
+pub mod extent;
 mod key;
 pub mod lock;
 mod marks;

@@ -73,8 +73,8 @@ marks! {
     ROOMS_RECEIVED = "rooms received";
     /// A new node in a used room is linked, and its mark is still to be taken away.
     LINKED_MARKED = "a marked node linked";
-    /// Another client of this compute node took a chunk at the same time.
-    CHUNK_SPARE = "a chunk too many";
+    /// A value out of line was replaced or removed since its entry was read.
+    VALUE_MOVED = "a value that moved";
     /// The chunk of a dead client was taken over.
     CHUNK_INHERITED = "a chunk of the dead";
     /// A lock that was handed over brought its node.

@@ -22,6 +22,8 @@ pub enum Sabotage {
     ScanBlind,
     /// A merge does not mark the node that goes.
     MergeUnmarked,
+    /// What lies behind a link is believed to be what was linked.
+    ExtentBelieved,
     /// Nothing, but that the versions of new nodes and of their entries begin just below where they wrap.
     VersionsHigh,
 }

@@ -3,7 +3,8 @@
 
 use farwood_fabric::{Client, Fabric};
 use farwood_index::IndexError;
-use farwood_index::sherman::{self, Entries, Range, Sherman, Variant};
+use farwood_index::sherman::layout::Values;
+use farwood_index::sherman::{self, Config, Entries, Range, Sherman, Variant};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::Chance;
 use farwood_testkit::history::{Action, Answer, Bytes, Direction};
@@ -63,11 +64,30 @@ pub const GROWING: Mix = Mix { gets: 12, scans: 6, removals: 2 };
 /// As much is removed as is inserted: leaves are merged.
 pub const CHURNING: Mix = Mix { gets: 14, scans: 6, removals: 44 };
 
+/// How long values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lengths {
+    /// All as long, bytes.
+    One(usize),
+    /// Each of a length of its own.
+    Any,
+}
+
+impl Lengths {
+    /// Those that a tree takes.
+    pub fn of(config: &Config) -> Self {
+        match config.values {
+            Values::Fixed => Self::One(config.sizes.value_bytes),
+            Values::AnyLength => Self::Any,
+        }
+    }
+}
+
 /// One client's wishes. Each value is written once: it names its writer.
 #[derive(Debug)]
 pub struct Wishes<'k> {
     keys: &'k [Bytes],
-    value_bytes: usize,
+    lengths: Lengths,
     mix: Mix,
     client: u64,
     step: u64,
@@ -76,9 +96,9 @@ pub struct Wishes<'k> {
 
 impl<'k> Wishes<'k> {
     /// The wishes of client number `client`.
-    pub fn new(keys: &'k [Bytes], value_bytes: usize, mix: Mix, client: u64, seed: u64) -> Self {
+    pub fn new(keys: &'k [Bytes], lengths: Lengths, mix: Mix, client: u64, seed: u64) -> Self {
         let chance = Chance::new(seed ^ client.wrapping_mul(0xD1B5_4A32_D192_ED03));
-        Self { keys, value_bytes, mix, client, step: 0, chance }
+        Self { keys, lengths, mix, client, step: 0, chance }
     }
 
     /// A draw of the client's own.
@@ -96,7 +116,22 @@ impl<'k> Wishes<'k> {
     fn value(&mut self) -> Bytes {
         self.step += 1;
         let word = (self.client << 40 | self.step).to_le_bytes();
-        word.iter().copied().cycle().take(self.value_bytes).collect()
+        let length = match self.lengths {
+            Lengths::One(bytes) => bytes,
+            Lengths::Any => self.any_length(),
+        };
+        word.iter().copied().cycle().take(length).collect()
+    }
+
+    /// Short ones that lie in their entries, long ones that share the sizes of their rooms, and some of all lengths.
+    fn any_length(&mut self) -> usize {
+        match self.chance.below(8) {
+            0 | 1 => self.chance.below(13) as usize,
+            2 | 3 => 13 + self.chance.below(20) as usize,
+            4 | 5 => 90 + self.chance.below(8) as usize,
+            6 => self.chance.below(700) as usize,
+            _ => self.chance.below(9_000) as usize,
+        }
     }
 }
 

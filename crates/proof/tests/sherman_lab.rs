@@ -46,6 +46,16 @@ fn with_faults_every_answer_is_explained() {
 
 /// Seeds that failed once, and what they found.
 #[test]
+fn values_of_any_length_are_right_with_faults() {
+    for seed in 0..40 {
+        let case = Case::of(seed).with_any_length();
+        if let Err(what) = outcome(&case) {
+            panic!("seed {seed} with values of any length: {what}");
+        }
+    }
+}
+
+#[test]
 fn what_was_found_stays_mended() {
     for (seed, found) in [
         (0, "the laboratory kept the device borrowed while it revoked"),

@@ -1,15 +1,27 @@
 //! Changes of one entry: put, insert, update, remove (Sherman Figure 7).
 
 use super::descend::{Copy, HALF_WRITTEN, Source, Whereabouts, believed, damaged, whereabouts};
+use super::layout::Values;
 use super::leaf::{Change, Placed};
 use super::node::RawNode;
 use super::options::{LockRead, WriteBack};
 use super::{Sherman, Way};
 use crate::error::IndexError;
+use crate::extent::Link;
 use crate::lock::{Held, LocalRelease};
 use crate::marks;
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Chain, Client, Fabric, FabricError, Fetched, Remote, write};
+
+/// What became of a change.
+pub(super) struct Exchanged {
+    /// Whether the key was there before.
+    pub(super) answer: bool,
+    /// Whether the entry has changed.
+    pub(super) placed: bool,
+    /// The value out of line that nothing links any more.
+    pub(super) replaced: Option<Link>,
+}
 
 /// A node whose lock this client holds, as it was read under it.
 pub(super) struct Locked<'a, F: Fabric> {
@@ -80,8 +92,23 @@ impl Sherman {
         if let Some(value) = change.value() {
             self.check_value(value)?;
         }
+        match self.layout.values {
+            Values::Fixed => Ok(self.exchange(client, key, change, operation).await?.answer),
+            Values::AnyLength => self.change_any_length(client, key, change, operation).await,
+        }
+    }
+
+    /// Makes a change of an entry, whose value has the length that entries have for it.
+    pub(super) async fn exchange<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+        change: Change<'_>,
+        operation: &'static str,
+    ) -> Result<Exchanged, IndexError> {
         let from = self.leaf_for(client, key).await?;
         let Locked { held, at, node: mut leaf, .. } = self.lock_leaf(client, from, key, operation).await?;
+        let replaced = leaf.link_of(key);
         match leaf.place(key, change) {
             Ok(Placed::Entry { bytes, existed }) => {
                 let to = at.part(bytes.start as u64);
@@ -91,16 +118,17 @@ impl Sherman {
                 if change == Change::Remove && leaf.looks_for_neighbour() {
                     Box::pin(self.relieve(client, key)).await;
                 }
-                Ok(existed)
+                Ok(Exchanged { answer: existed, placed: true, replaced })
             }
             Ok(Placed::Unchanged) => {
                 held.give_up().await?;
-                Ok(!matches!(change, Change::Update(_) | Change::Remove))
+                let existed = !matches!(change, Change::Update(_) | Change::Remove);
+                Ok(Exchanged { answer: existed, placed: false, replaced: None })
             }
             Ok(Placed::Full) => {
                 let Some(value) = change.value() else { unreachable!("a removal needs no room") };
                 self.split_leaf(client, held, at, leaf, (key, value)).await?;
-                Ok(false)
+                Ok(Exchanged { answer: false, placed: true, replaced: None })
             }
             Err(_) => {
                 held.give_up().await?;

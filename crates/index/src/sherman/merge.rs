@@ -40,7 +40,6 @@ use super::node::{Freed, Node, RawNode};
 use crate::error::IndexError;
 use crate::lock::{Attempt, Held};
 use crate::marks;
-use crate::reclaim::Room;
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, Remote, Swapped, Torn, all, cas, read_bytes, write};
 use std::ops::Deref;
@@ -238,7 +237,7 @@ impl Sherman {
         if left.level() > 0 {
             self.remember(pair.left, left);
         }
-        self.allocator.take_back(Room { at: pair.right, version: Some(right.version()) });
+        self.allocator.take_back(self.emptied(pair.right, right.version()));
     }
 
     /// Takes out the node at `at`, which has one child left and whose lock is held, if it is the root; yields whether
@@ -269,7 +268,7 @@ impl Sherman {
     ) -> Result<(), IndexError> {
         self.top.store(None);
         if client.post(cas(self.entry.root(), at.word(), root.child(0).word())).await? == Swapped::Won {
-            self.allocator.take_back(Room { at, version: Some(root.version()) });
+            self.allocator.take_back(self.emptied(at, root.version()));
         }
         Ok(())
     }

@@ -68,7 +68,7 @@ impl Sherman {
         client: &'a Client<F>,
         held: &Held<'a, F>,
     ) -> Result<(Room<RawNode>, Option<Held<'a, F>>), IndexError> {
-        let room = self.allocate(client).await?;
+        let room = self.node_room(client).await?;
         if room.version.is_none() {
             return Ok((room, None));
         }
@@ -81,7 +81,7 @@ impl Sherman {
                 return Err(error);
             }
         }
-        Ok((self.allocator.allocate_new(client).await?, None))
+        Ok((self.new_node_room(client).await?, None))
     }
 
     /// Writes a new sibling, then the node that it was split from, then releases the lock, in this order.
@@ -299,7 +299,7 @@ impl Sherman {
         root.set_leftmost(old);
         root.push_child(&orphan.lower, orphan.at);
         // A room is a root's once at most, so that the root pointer never has an old value again.
-        let room: Room<RawNode> = self.allocator.allocate_new(client).await?;
+        let room = self.new_node_room(client).await?;
         client.post(write(room.at, &root.seal_in(&room))).await?;
         let swap = client.post(cas(self.entry.root(), old.word(), room.at.word())).await?;
         if swap != Swapped::Won {
