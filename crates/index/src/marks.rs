@@ -73,6 +73,8 @@ marks! {
     ROOMS_RECEIVED = "rooms received";
     /// A new node in a used room is linked, and its mark is still to be taken away.
     LINKED_MARKED = "a marked node linked";
+    /// A leaf changed between the two readings of a snapshot.
+    SNAPSHOT_LATE = "a snapshot that was too late";
     /// A value out of line was replaced or removed since its entry was read.
     VALUE_MOVED = "a value that moved";
     /// The chunk of a dead client was taken over.

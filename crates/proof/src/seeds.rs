@@ -9,7 +9,7 @@ pub mod laboratory;
 pub mod loopback;
 pub mod many;
 
-use crate::sherman::{Mix, Span, Wish, bounds, perform, scan};
+use crate::sherman::{Mix, Span, Wish, bounds, perform, scan, snapshot};
 use farwood_fabric::{Client, Costs, Fabric};
 use farwood_index::IndexError;
 use farwood_index::sherman::layout::{Sizes, Values};
@@ -34,6 +34,8 @@ pub struct Plan {
     pub mix: Mix,
     /// Bytes of each compute node's cache.
     pub cache_bytes: usize,
+    /// Whether scans with a limit are of one moment.
+    pub snapshots: bool,
 }
 
 /// Sizes that make small nodes, and so high trees, in different ways.
@@ -200,6 +202,10 @@ pub(crate) async fn fulfil<F: Fabric>(
         Wish::Scan(span) => {
             let call = notes.tick();
             notes.scanned(me, call, span, scan(tree, client, span).await?);
+        }
+        Wish::Snapshot(span) => {
+            let call = notes.tick();
+            notes.scanned(me, call, span, snapshot(tree, client, span).await?);
         }
         Wish::Count => {
             tree.count(client).await?;

@@ -18,6 +18,8 @@ pub enum Wish {
     One(Bytes, Action),
     /// A scan.
     Scan(Span),
+    /// A scan of one moment.
+    Snapshot(Span),
     /// To know how many keys there are.
     Count,
     /// To give back the memory that the compute node does not use.
@@ -38,6 +40,17 @@ pub struct Span {
 }
 
 impl Span {
+    fn range(&self) -> Range<'_> {
+        Range { from: self.from.as_deref(), to: self.to.as_deref() }
+    }
+
+    fn tree_direction(&self) -> sherman::Direction {
+        match self.direction {
+            Direction::Forward => sherman::Direction::Forward,
+            Direction::Backward => sherman::Direction::Backward,
+        }
+    }
+
     /// Everything.
     pub const fn all(direction: Direction) -> Self {
         Self { direction, from: None, to: None, limit: usize::MAX }
@@ -88,6 +101,7 @@ impl Lengths {
 pub struct Wishes<'k> {
     keys: &'k [Bytes],
     lengths: Lengths,
+    snapshots: bool,
     mix: Mix,
     client: u64,
     step: u64,
@@ -98,7 +112,12 @@ impl<'k> Wishes<'k> {
     /// The wishes of client number `client`.
     pub fn new(keys: &'k [Bytes], lengths: Lengths, mix: Mix, client: u64, seed: u64) -> Self {
         let chance = Chance::new(seed ^ client.wrapping_mul(0xD1B5_4A32_D192_ED03));
-        Self { keys, lengths, mix, client, step: 0, chance }
+        Self { keys, lengths, snapshots: false, mix, client, step: 0, chance }
+    }
+
+    /// Every scan with a limit is to be of one moment.
+    pub fn ask_for_snapshots(&mut self) {
+        self.snapshots = true;
     }
 
     /// A draw of the client's own.
@@ -165,7 +184,8 @@ impl Wishes<'_> {
         let to = (!self.chance.once_in(3)).then(|| key.max(other));
         let direction = if self.chance.once_in(2) { Direction::Forward } else { Direction::Backward };
         let limit = if self.chance.once_in(2) { usize::MAX } else { self.chance.below(12) as usize };
-        Wish::Scan(Span { direction, from, to, limit })
+        let span = Span { direction, from, to, limit };
+        if self.snapshots && limit < usize::MAX { Wish::Snapshot(span) } else { Wish::Scan(span) }
     }
 }
 
@@ -197,14 +217,27 @@ pub async fn scan<F: Fabric>(
     client: &Client<F>,
     span: &Span,
 ) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
-    let range = Range { from: span.from.as_deref(), to: span.to.as_deref() };
-    let direction = match span.direction {
-        Direction::Forward => sherman::Direction::Forward,
-        Direction::Backward => sherman::Direction::Backward,
-    };
     let mut entries = Entries::new();
-    tree.scan(client, range, direction, span.limit, &mut entries).await?;
+    tree.scan(client, span.range(), span.tree_direction(), span.limit, &mut entries).await?;
     Ok(entries.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect())
+}
+
+/// Scans a span at one moment, where the tree can.
+///
+/// # Errors
+/// The index's.
+pub async fn snapshot<F: Fabric>(
+    tree: &Sherman,
+    client: &Client<F>,
+    span: &Span,
+) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
+    let mut entries = Entries::new();
+    let range = span.range();
+    match tree.scan_snapshot(client, range, span.tree_direction(), span.limit, &mut entries).await {
+        Ok(()) => Ok(entries.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect()),
+        Err(IndexError::NoSnapshot(_)) => scan(tree, client, span).await,
+        Err(error) => Err(error),
+    }
 }
 
 /// The bounds of a span as the history has them.

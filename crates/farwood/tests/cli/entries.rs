@@ -91,7 +91,7 @@ fn values_of_any_length() {
     assert!(stat.contains("text of any length, 64 bytes of an entry"), "{stat}");
     let missing = machine.path().join("missing");
     let missing = missing.to_str().unwrap();
-    machine.refused(6, &["put", url, "1", "--value-file", missing], &["cannot read", "missing"]);
+    machine.refused(10, &["put", url, "1", "--value-file", missing], &["cannot read", "missing"]);
     machine.refused(2, &["put", url, "1"], &["required"]);
     machine.refused(2, &["create", "shm://p/v", "--any-length", "--value-bytes", "8"], &["16 to 256 bytes"]);
 }

@@ -26,6 +26,7 @@ mod open;
 pub mod options;
 mod rooms;
 mod scan;
+mod snapshot;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ pub use leaf::Change;
 pub use open::{Config, Description, KIND, describe, drop_index};
 pub use options::{Options, Variant};
 pub use scan::{Direction, Entries, Range};
+pub use snapshot::SNAPSHOT_LEAVES_MAX;
 pub use walk::{Problem, Walk};
 
 use crate::alloc::Allocator;

@@ -15,6 +15,7 @@ use super::descend::{
 };
 use super::layout::{Layout, Values};
 use super::node::RawNode;
+use super::snapshot::{SNAPSHOT_LEAVES_MAX, Seen};
 use super::values::Stored;
 use crate::error::IndexError;
 use crate::extent::{self, Link};
@@ -64,6 +65,8 @@ pub struct Entries {
     cursor: Vec<u8>,
     /// Where values of any length are; `None`: they have one length, and lie behind their keys.
     far: Option<FarValues>,
+    /// The leaves that were visited, where they are to be compared.
+    pub(super) seen: Option<Vec<Seen>>,
 }
 
 /// Values of any length that a scan found.
@@ -137,6 +140,13 @@ impl Entries {
             Values::Fixed => None,
             Values::AnyLength => Some(FarValues::default()),
         };
+        self.seen = None;
+    }
+
+    /// Begins a scan whose leaves are written down.
+    pub(super) fn begin_snapshot(&mut self, layout: &Layout) {
+        self.begin(layout);
+        self.seen = Some(Vec::new());
     }
 
     /// Keeps only the first `count` entries.
@@ -211,6 +221,8 @@ struct Course<'r> {
     passed: u64,
     /// Steps to the right before the way down is tried afresh; twice as many each time that this leads nowhere.
     steps_max: u32,
+    /// The leaves passed, where they are written down.
+    seen: Option<Vec<Seen>>,
 }
 
 impl Course<'_> {
@@ -233,6 +245,13 @@ impl Course<'_> {
             }
         }
         self.left > 0
+    }
+
+    /// Writes a leaf down, where that is asked for; whether they are more than a snapshot may have.
+    fn is_wide(&mut self, at: Remote<RawNode>, leaf: &Copy<'_>) -> bool {
+        let Some(seen) = &mut self.seen else { return false };
+        seen.push(Seen { at, bytes: leaf.bytes().to_vec() });
+        seen.len() > SNAPSHOT_LEAVES_MAX
     }
 
     /// Whether all keys of a leaf that covers the cursor are wanted, as far as its fences tell.
@@ -277,7 +296,7 @@ impl Sherman {
     }
 
     /// Adds up to `limit` entries of `range` to `found`, with what their leaves have for their values.
-    async fn collect<F: Fabric>(
+    pub(super) async fn collect<F: Fabric>(
         &self,
         client: &Client<F>,
         range: Range<'_>,
@@ -288,11 +307,12 @@ impl Sherman {
         let mut slots = std::mem::take(&mut found.slots);
         let cursor = std::mem::take(&mut found.cursor);
         if let Some(mut course) = self.course(range, direction, limit, cursor)? {
+            course.seen = found.seen.take();
             self.travel(client, &mut course, &mut slots, |leaf, slot| {
                 found.push(leaf.key_and_value(usize::from(slot)));
             })
             .await?;
-            found.cursor = course.cursor;
+            (found.cursor, found.seen) = (course.cursor, course.seen);
         }
         found.slots = slots;
         Ok(())
@@ -365,6 +385,41 @@ impl Sherman {
         found.truncate(kept);
         found.far = Some(far);
         Ok(())
+    }
+
+    /// Finds the values that a snapshot's entries link; `false` where one is not there any more.
+    pub(super) async fn fetch_linked<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        found: &mut Entries,
+    ) -> Result<bool, IndexError> {
+        let mut far = FarValues::default();
+        for start in (0..found.count).step_by(VALUES_PER_POST) {
+            let batch = start..found.count.min(start + VALUES_PER_POST);
+            let mut fetched =
+                self.fetch_batch(client, found, batch.clone(), &mut far.bytes).await?.into_iter();
+            for at in batch {
+                let (key, slot) = found.slot(at);
+                let link = match self.layout.stored(slot) {
+                    Stored::Far(link) => link,
+                    Stored::Here(value) => {
+                        far.places.push(Place::Near(self.near(found, at, value.len())));
+                        continue;
+                    }
+                    Stored::Nowhere => return Err(unlinked(key)),
+                };
+                let span = match fetched.next().flatten() {
+                    None if link.length as usize > SHORT_BYTES_MAX => {
+                        self.far_value(client, link).await?.map(|value| append(&mut far.bytes, &value))
+                    }
+                    span => span,
+                };
+                let Some(span) = span else { return Ok(false) };
+                far.places.push(Place::Far(span));
+            }
+        }
+        found.far = Some(far);
+        Ok(true)
     }
 
     /// Reads the values of `batch` that lie out of line in one part, in one doorbell. Yields one item for each that lies
@@ -452,6 +507,7 @@ impl Sherman {
             left: limit,
             passed: 0,
             steps_max: STEPS_RIGHT_MAX,
+            seen: None,
         }))
     }
 
@@ -530,6 +586,9 @@ impl Sherman {
                 match if blind { Whereabouts::Here } else { seen } {
                     Whereabouts::Here => {
                         take_entries(course, &leaf, slots, visit);
+                        if course.is_wide(at, &leaf) {
+                            return Ok(Leg::Done);
+                        }
                         if !course.pass(&leaf) {
                             return Ok(Leg::Done);
                         }

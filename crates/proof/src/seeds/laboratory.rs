@@ -90,6 +90,7 @@ impl Case {
             keys: [12, 40, 90, 240][chance.below(4) as usize],
             mix: [MIXED, GROWING, CHURNING, CHURNING][chance.below(4) as usize],
             cache_bytes: [0, 1 << 10, 1 << 20][chance.below(3) as usize],
+            snapshots: false,
         };
         let names = Card::names();
         // The tests of the cards are about their numbers: mostly it is the papers' own.
@@ -129,9 +130,10 @@ impl Case {
         case
     }
 
-    /// The run of a seed of a swarm: every fourth has values of any length.
+    /// The run of a seed of a swarm: every fourth has values of any length, every other fourth scans of one moment.
     pub fn swarmed(seed: u64) -> Self {
-        let case = Self::of(seed);
+        let mut case = Self::of(seed);
+        case.plan.snapshots = seed % 4 == 1;
         if seed % 4 == 3 { case.with_any_length() } else { case }
     }
 
@@ -410,6 +412,9 @@ impl Running<'_> {
     async fn one_client(&self, me: u64, tree: &Sherman, client: &Client<SimFabric>, keys: &[Bytes]) {
         let Plan { config, mix, seed, .. } = self.case.plan;
         let mut wishes = Wishes::new(keys, Lengths::of(&config), mix, me + 1, seed);
+        if self.case.plan.snapshots {
+            wishes.ask_for_snapshots();
+        }
         // Whoever has left a lock when a memory node was lost goes on until it is given back.
         let goes_on =
             || self.notes.coverage.borrow().operations < self.case.operations || tree.locks_in_doubt() > 0;

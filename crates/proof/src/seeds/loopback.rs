@@ -100,6 +100,7 @@ impl Case {
             keys: [12, 40, 90, 240][chance.below(4) as usize],
             mix: [MIXED, GROWING, CHURNING][chance.below(3) as usize],
             cache_bytes: [0, 1 << 10, 1 << 20][chance.below(3) as usize],
+            snapshots: false,
         };
         Self {
             plan,
