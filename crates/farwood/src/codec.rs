@@ -5,7 +5,7 @@
 //! | `u64` | big-endian | numeric | 8 |
 //! | `[u8; N]` | as it is | bytewise | N |
 //! | `Vec<u8>` ([`Bytes`]) | as it is | bytewise | exactly what was chosen at creation, or any |
-//! | `String` ([`Text`]) | UTF-8, filled up with zeros to one length | bytewise, so by code points | at most what was chosen, or any |
+//! | `String` ([`Text`]) | UTF-8, filled up with zeros | by code points | at most what was chosen, or any |
 
 use crate::error::Unfit;
 use crate::kind::{Kind, check_text, unpad};

@@ -327,6 +327,8 @@ fn of_index(error: &IndexError) -> u8 {
         | IndexError::MixedLocks { .. }
         | IndexError::WrongLength { .. }
         | IndexError::BadName(_)
+        | IndexError::TooLong { .. }
+        | IndexError::NoSnapshot(_)
         | IndexError::NotSorted { .. } => 2,
         IndexError::NoSuchIndex(_) => NOT_FOUND,
         IndexError::IndexExists(_) | IndexError::NotEmpty => 4,

@@ -49,7 +49,8 @@ impl Kind {
         }
     }
 
-    /// The bytes, as many as `width` says, that people's words stand for: a decimal number, a text, or hexadecimal digits.
+    /// The bytes, as many as `width` says, that people's words stand for: a decimal number, a text, or hexadecimal
+    /// digits.
     ///
     /// # Errors
     /// [`Unfit`] where they stand for none.

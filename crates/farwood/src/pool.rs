@@ -57,9 +57,9 @@ impl Default for PoolOptions {
 pub struct IndexOptions {
     /// Bytes of a key, 8 to 1024. Must be given where the type does not say it (texts, byte strings).
     pub key_bytes: Option<usize>,
-    /// Bytes of a value, 0 to 4096. Must be given where the type does not say it. Where values have any length, the bytes
-    /// that an entry has for one, 16 to 256; 32 unless told. Those that have 4 bytes less, or fewer, then lie in their
-    /// entries, others out of line.
+    /// Bytes of a value, 0 to 4096. Must be given where the type does not say it. Where values have any length, the
+    /// bytes that an entry has for one, 16 to 256; 32 unless told. Those that have 4 bytes less, or fewer, then lie in
+    /// their entries, others out of line.
     pub value_bytes: Option<usize>,
     /// Whether all values have one length, or any up to 16 MiB. One unless told.
     pub values: Values,

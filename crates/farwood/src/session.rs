@@ -126,6 +126,24 @@ impl<K: Key, V: Value> Session<K, V> {
         entries.iter().map(|entry| decode(tree, entry)).collect()
     }
 
+    /// The same as they were at one moment, as [`Scan::snapshot`](crate::Scan::snapshot) finds them.
+    pub async fn scan_snapshot<Q: Borrow<K::View>>(
+        &self,
+        range: impl RangeBounds<Q>,
+        direction: Direction,
+        limit: usize,
+    ) -> Result<Vec<(K, V)>> {
+        let tree = &*self.tree;
+        let span = Span::new::<K, Q>(tree, &range)?;
+        if span.is_void() {
+            return Ok(Vec::new());
+        }
+        let mut entries = Entries::new();
+        let scan = tree.sherman().scan_snapshot(&self.client, span.range(), direction, limit, &mut entries);
+        scan.await.map_err(|error| tree.failed("snapshot", error))?;
+        entries.iter().map(|entry| decode(tree, entry)).collect()
+    }
+
     /// As [`Index::count`](crate::Index::count).
     pub async fn count(&self) -> Result<u64> {
         let done = self.tree.sherman().count(&self.client).await;

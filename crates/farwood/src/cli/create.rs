@@ -50,8 +50,8 @@ pub(crate) struct Args {
     /// Bytes of a key, 8 to 1024; of a text, at most [default: 8, but texts need it]
     #[arg(long, value_name = "N", help_heading = "Index")]
     key_bytes: Option<usize>,
-    /// Bytes of a value, 0 to 4096; of a text, at most [default: 8, but texts need it]. With --any-length: bytes that an
-    /// entry has for a value, 16 to 256 [default: 32]; those that are shorter by 4 lie there, others out of line
+    /// Bytes of a value, 0 to 4096; of a text, at most [default: 8, but texts need it]. With --any-length: bytes that
+    /// an entry has for a value, 16 to 256 [default: 32]; those that are shorter by 4 lie there, others out of line
     #[arg(long, value_name = "N", help_heading = "Index")]
     value_bytes: Option<usize>,
     /// Values have any length up to 16 MiB

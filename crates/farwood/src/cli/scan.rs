@@ -9,6 +9,7 @@ const EXAMPLES: &str = "\
 Examples:
   farwood scan shm://demo/words --from bee --to cat
   farwood scan shm://demo/words --reverse --limit 10
+  farwood scan shm://demo/words --from a --to b --snapshot
   farwood scan shm://demo/words --json | jq .key";
 
 /// Print entries in the order of their keys
@@ -32,6 +33,9 @@ pub(crate) struct Args {
     /// From the end of the range backwards
     #[arg(long)]
     reverse: bool,
+    /// All entries as they were at one moment; for ranges of up to 32 leaves
+    #[arg(long)]
+    snapshot: bool,
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
@@ -48,7 +52,9 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         scan = scan.reverse();
     }
     let [key_kind, value_kind] = index.kinds();
-    for entry in scan {
+    let entries: Box<dyn Iterator<Item = _>> =
+        if args.snapshot { Box::new(scan.snapshot()?.into_iter().map(Ok)) } else { Box::new(scan) };
+    for entry in entries {
         let (key, value) = entry?;
         match context.format {
             Format::Json => {

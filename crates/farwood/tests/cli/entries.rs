@@ -67,6 +67,19 @@ fn keys_and_values_are_what_the_index_says() {
 
 /// An index with the keys 0, 2, … 1998.
 #[test]
+fn a_snapshot_is_of_a_few_leaves() {
+    let machine = with_even_keys();
+    let all = machine.ok(&["scan", "shm://p/i"]);
+    assert_eq!(machine.ok(&["scan", "shm://p/i", "--snapshot"]), all);
+    let rows: String = (0..10_000).map(|key| format!("{key}\t{key}\n")).collect();
+    machine.ok(&["create", "shm://p/big"]);
+    machine.ok(&["load", "shm://p/big", &machine.file("rows.tsv", rows)]);
+    let few = ["scan", "shm://p/big", "--from", "500", "--limit", "3", "--reverse", "--snapshot"];
+    assert_eq!(machine.ok(&few), "9999\t9999\n9998\t9998\n9997\t9997\n");
+    machine.refused(2, &["scan", "shm://p/big", "--snapshot"], &["snapshot", "32 leaves"]);
+}
+
+#[test]
 fn values_of_any_length() {
     let machine = Machine::with_pool();
     machine.ok(&["create", "shm://p/t", "--keys", "u64", "--values", "text", "--any-length"]);

@@ -162,8 +162,8 @@ impl Sherman {
     }
 
     /// The value of `key`, if it has one (Sherman Figure 9).
-    /// [1 RT when the cache knows the leaf; 1 more for each torn copy and each step to the right, and for a value out of
-    /// line, 2 for one above 2 MiB]
+    /// [1 RT when the cache knows the leaf; 1 more for each torn copy and each step to the right, and for a value out
+    /// of line, 2 for one above 2 MiB]
     ///
     /// # Errors
     /// [`IndexError::WrongLength`]; [`IndexError::Damaged`] where the leaf stays torn; the fabric's errors.

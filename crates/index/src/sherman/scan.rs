@@ -318,9 +318,9 @@ impl Sherman {
         Ok(())
     }
 
-    /// A scan where values have any length. An entry whose value was removed since its leaf was read is left out, and the
-    /// scan goes on behind the last one for as many as were left out. [1 RT more for up to 64 values out of line, 1 for
-    /// each that is of several parts or was replaced meanwhile]
+    /// A scan where values have any length. An entry whose value was removed since its leaf was read is left out, and
+    /// the scan goes on behind the last one for as many as were left out. [1 RT more for up to 64 values out of line,
+    /// 1 for each that is of several parts or was replaced meanwhile]
     async fn scan_any_length<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -422,8 +422,8 @@ impl Sherman {
         Ok(true)
     }
 
-    /// Reads the values of `batch` that lie out of line in one part, in one doorbell. Yields one item for each that lies
-    /// out of line: where in `bytes` it is now.
+    /// Reads the values of `batch` that lie out of line in one part, in one doorbell. Yields one item for each that
+    /// lies out of line: where in `bytes` it is now.
     async fn fetch_batch<F: Fabric>(
         &self,
         client: &Client<F>,

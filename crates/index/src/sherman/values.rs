@@ -178,8 +178,8 @@ impl Sherman {
         Ok(rooms)
     }
 
-    /// What a bulk loader puts into an entry for `value`, and the extents that it is to write before it links the entry.
-    /// They are in rooms that nothing ever lay in, which are added to `rooms`.
+    /// What a bulk loader puts into an entry for `value`, and the extents that it is to write before it links the
+    /// entry. They are in rooms that nothing ever lay in, which are added to `rooms`.
     pub(super) async fn slot_of<F: Fabric>(
         &self,
         client: &Client<F>,
