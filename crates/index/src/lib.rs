@@ -8,11 +8,13 @@ mod error;
 mod key;
 pub mod lock;
 mod marks;
+pub mod radix;
 pub mod reclaim;
 pub mod retry;
 #[doc(hidden)]
 pub mod sabotage;
 pub mod sherman;
+pub mod smart;
 
 pub use error::IndexError;
 pub use marks::MARKS;

@@ -40,4 +40,17 @@ impl<T> Room<T> {
     pub fn cast<U>(self) -> Room<U> {
         Room { at: self.at.part(0), version: self.version }
     }
+
+    /// Whether old pointers may lead here.
+    pub const fn is_used(&self) -> bool {
+        self.version.is_some()
+    }
+
+    /// The version of the next object in this room.
+    pub const fn next_version(&self) -> u32 {
+        match self.version {
+            Some(version) => version.wrapping_add(1),
+            None => 1,
+        }
+    }
 }

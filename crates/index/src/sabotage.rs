@@ -22,6 +22,10 @@ pub enum Sabotage {
     ScanBlind,
     /// A merge does not mark the node that goes.
     MergeUnmarked,
+    /// A key is believed not to be there whatever the age of the copy that says so (SMART).
+    MissBelieved,
+    /// A leaf is believed to be linked wherever a slot once pointed to it (SMART).
+    NoReverseCheck,
     /// Nothing, but that the versions of new nodes and of their entries begin just below where they wrap.
     VersionsHigh,
 }
