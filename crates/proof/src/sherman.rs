@@ -1,9 +1,10 @@
 //! Sherman as the testkit's checks see it: single operations with their answers, random wishes, and the blocking
 //! [`Ordered`] index of the model tests.
 
+use crate::tree::Tree;
 use farwood_fabric::{Client, Fabric};
 use farwood_index::IndexError;
-use farwood_index::sherman::{self, Entries, Range, Sherman, Variant};
+use farwood_index::sherman::{Sherman, Variant};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::Chance;
 use farwood_testkit::history::{Action, Answer, Bytes, Direction};
@@ -68,6 +69,8 @@ pub const CHURNING: Mix = Mix { gets: 14, scans: 6, removals: 44 };
 pub struct Wishes<'k> {
     keys: &'k [Bytes],
     value_bytes: usize,
+    /// Values are up to so many times as long.
+    times: u64,
     mix: Mix,
     client: u64,
     step: u64,
@@ -78,7 +81,14 @@ impl<'k> Wishes<'k> {
     /// The wishes of client number `client`.
     pub fn new(keys: &'k [Bytes], value_bytes: usize, mix: Mix, client: u64, seed: u64) -> Self {
         let chance = Chance::new(seed ^ client.wrapping_mul(0xD1B5_4A32_D192_ED03));
-        Self { keys, value_bytes, mix, client, step: 0, chance }
+        Self { keys, value_bytes, times: 1, mix, client, step: 0, chance }
+    }
+
+    /// The same with values of up to `times` times the length.
+    #[must_use]
+    pub fn growing(mut self, times: u64) -> Self {
+        self.times = times;
+        self
     }
 
     /// A draw of the client's own.
@@ -96,7 +106,8 @@ impl<'k> Wishes<'k> {
     fn value(&mut self) -> Bytes {
         self.step += 1;
         let word = (self.client << 40 | self.step).to_le_bytes();
-        word.iter().copied().cycle().take(self.value_bytes).collect()
+        let times = if self.times > 1 { 1 + self.chance.below(self.times) } else { 1 };
+        word.iter().copied().cycle().take(self.value_bytes * times as usize).collect()
     }
 }
 
@@ -139,18 +150,12 @@ impl Wishes<'_> {
 /// # Errors
 /// The index's.
 pub async fn perform<F: Fabric>(
-    tree: &Sherman,
+    tree: &impl Tree,
     client: &Client<F>,
     key: &[u8],
     action: &Action,
 ) -> Result<Answer, IndexError> {
-    Ok(match action {
-        Action::Put(value) => Answer::Stored { existed: tree.put(client, key, value).await? },
-        Action::Insert(value) => Answer::Done(tree.insert(client, key, value).await?),
-        Action::Update(value) => Answer::Done(tree.update(client, key, value).await?),
-        Action::Remove => Answer::Done(tree.remove(client, key).await?),
-        Action::Get => Answer::Found(tree.get(client, key).await?.map(|value| value.to_vec())),
-    })
+    tree.perform(client, key, action).await
 }
 
 /// Scans a span.
@@ -158,18 +163,11 @@ pub async fn perform<F: Fabric>(
 /// # Errors
 /// The index's.
 pub async fn scan<F: Fabric>(
-    tree: &Sherman,
+    tree: &impl Tree,
     client: &Client<F>,
     span: &Span,
 ) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
-    let range = Range { from: span.from.as_deref(), to: span.to.as_deref() };
-    let direction = match span.direction {
-        Direction::Forward => sherman::Direction::Forward,
-        Direction::Backward => sherman::Direction::Backward,
-    };
-    let mut entries = Entries::new();
-    tree.scan(client, range, direction, span.limit, &mut entries).await?;
-    Ok(entries.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect())
+    tree.scan_span(client, span).await
 }
 
 /// The bounds of a span as the history has them.
@@ -186,16 +184,16 @@ pub fn variant(number: u64) -> Variant {
 }
 
 /// A tree and a client of it: an index for the model tests.
-pub struct Driven<'h, H: Harness> {
+pub struct Driven<'h, H: Harness, T = Sherman> {
     /// What runs the client.
     pub harness: &'h H,
     /// The tree.
-    pub tree: Sherman,
+    pub tree: T,
     /// The client.
     pub client: Client<H::Fabric>,
 }
 
-impl<H: Harness> Driven<'_, H> {
+impl<H: Harness, T: Tree> Driven<'_, H, T> {
     fn done(&mut self, key: &[u8], action: &Action) -> bool {
         let done = perform(&self.tree, &self.client, key, action);
         self.harness.block_on(done).expect("it succeeds") == Answer::Done(true)
@@ -236,14 +234,18 @@ fn next_of(bound: Edge<'_>, wanted: Bound<()>) -> Result<Option<Bytes>, ()> {
     Ok(Some(key))
 }
 
-impl<H: Harness> Ordered for Driven<'_, H> {
+impl<H: Harness, T: Tree> Ordered for Driven<'_, H, T> {
     fn get(&mut self, key: &[u8]) -> Option<Bytes> {
-        let found = self.harness.block_on(self.tree.get(&self.client, key)).expect("it succeeds");
-        found.map(|value| value.to_vec())
+        let got = perform(&self.tree, &self.client, key, &Action::Get);
+        match self.harness.block_on(got).expect("it succeeds") {
+            Answer::Found(found) => found,
+            other => unreachable!("a get finds: {other:?}"),
+        }
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) {
-        self.harness.block_on(self.tree.put(&self.client, key, value)).expect("it succeeds");
+        let put = Action::Put(value.to_vec());
+        self.harness.block_on(perform(&self.tree, &self.client, key, &put)).expect("it succeeds");
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> bool {
@@ -267,6 +269,6 @@ impl<H: Harness> Ordered for Driven<'_, H> {
     }
 
     fn count(&mut self) -> u64 {
-        self.harness.block_on(self.tree.count(&self.client)).expect("it succeeds")
+        self.harness.block_on(self.tree.count_all(&self.client)).expect("it succeeds")
     }
 }

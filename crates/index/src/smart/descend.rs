@@ -35,29 +35,29 @@ pub(super) struct Way<'k> {
     /// The key that it is about; empty where it is about many.
     pub(super) key: &'k [u8],
     retry: Retry,
-    /// The node that the operation read last: a copy of its own, which nobody else brings out of date.
-    fresh: Option<Arc<CachedNode>>,
+    /// The nodes that the operation has read: copies of its own, which nobody else brings out of date.
+    fresh: Vec<Arc<CachedNode>>,
 }
 
 impl<'k> Way<'k> {
     pub(super) fn new(operation: &'static str, key: &'k [u8]) -> Self {
-        Self { operation, key, retry: Retry::new(operation, TRIES_MAX), fresh: None }
+        Self { operation, key, retry: Retry::new(operation, TRIES_MAX), fresh: Vec::new() }
     }
 
     /// Whether a copy was read by this operation, and not before.
     #[inline]
     pub(super) fn is_fresh(&self, node: &Arc<CachedNode>) -> bool {
-        self.fresh.as_ref().is_some_and(|fresh| Arc::ptr_eq(fresh, node))
+        self.fresh.iter().any(|fresh| Arc::ptr_eq(fresh, node))
     }
 
     /// What was read is out of date.
     pub(super) fn forget(&mut self) {
-        self.fresh = None;
+        self.fresh.clear();
     }
 
     /// Before another try.
     pub(super) async fn again<F: Fabric>(&mut self, client: &Client<F>) -> Result<(), IndexError> {
-        self.fresh = None;
+        self.fresh.clear();
         self.retry.again(client).await
     }
 }
@@ -138,7 +138,10 @@ impl Smart {
                     Found::Slot(number, slot) | Found::Free(number, slot) => (number, slot),
                     Found::Full => match self.arrived(client, node, parent, key, Next::Full { number: 0 }) {
                         Some(place) => return Ok(place),
-                        None => continue 'root,
+                        None => {
+                            way.again(client).await?;
+                            continue 'root;
+                        }
                     },
                 };
                 let next = match slot.child() {
@@ -173,7 +176,10 @@ impl Smart {
                 };
                 match self.arrived(client, node, parent, key, next) {
                     Some(place) => return Ok(place),
-                    None => continue 'root,
+                    None => {
+                        way.again(client).await?;
+                        continue 'root;
+                    }
                 }
             }
         }
@@ -215,9 +221,9 @@ impl Smart {
     /// A copy of the node at `at`: what this operation read, or what is cached.
     #[inline]
     fn known(&self, at: Remote<RawInner>, way: &Way<'_>) -> Option<Arc<CachedNode>> {
-        match &way.fresh {
-            Some(fresh) if fresh.at == at => Some(Arc::clone(fresh)),
-            _ => self.cache.get(at),
+        match way.fresh.iter().find(|fresh| fresh.at == at) {
+            Some(fresh) => Some(Arc::clone(fresh)),
+            None => self.cache.get(at),
         }
     }
 
@@ -225,7 +231,8 @@ impl Smart {
     fn keep(&self, at: Remote<RawInner>, node: &InnerCopy, way: &mut Way<'_>) -> Arc<CachedNode> {
         self.cache.put(at, node);
         let copy = Arc::new(CachedNode::copy(at, node));
-        way.fresh = Some(Arc::clone(&copy));
+        way.fresh.retain(|fresh| fresh.at != at);
+        way.fresh.push(Arc::clone(&copy));
         copy
     }
 
