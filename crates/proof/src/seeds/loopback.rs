@@ -10,6 +10,7 @@ use farwood_fabric::{Client, PoolShape};
 use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
+use farwood_index::sabotage::Sabotage;
 use farwood_index::sherman::Config;
 use farwood_index::smart;
 use farwood_testkit::Harness;
@@ -50,6 +51,8 @@ pub struct Case {
     pub stalled_once_in: u64,
     /// Polls after which the run counts as stuck.
     pub polls_max: u64,
+    /// How the tree is broken on purpose.
+    pub sabotage: Option<Sabotage>,
 }
 
 impl Case {
@@ -120,6 +123,7 @@ impl Case {
             dropped_once_in: None,
             stalled_once_in: 150,
             polls_max: 50_000_000,
+            sabotage: None,
         }
     }
 }
@@ -202,12 +206,15 @@ fn open(case: &Case, loopback: &Loopback) -> Result<Vec<Node>, IndexError> {
     let mut nodes = Vec::new();
     for number in 0..case.compute_nodes {
         let client = loopback.stranger();
-        let tree = loopback.block_on(async {
+        let mut tree = loopback.block_on(async {
             match number {
                 0 => Any::create(&client, "seeds", case.plan.tree(), case.plan.cache_bytes).await,
                 _ => Any::open(&client, "seeds", case.plan.tree(), case.plan.cache_bytes).await,
             }
         })?;
+        if let Some(sabotage) = case.sabotage {
+            tree.sabotage(sabotage);
+        }
         nodes.push((tree, client));
     }
     Ok(nodes)
