@@ -4,6 +4,7 @@
 pub mod alloc;
 pub mod cache;
 pub mod consistency;
+pub mod delegation;
 mod error;
 mod key;
 pub mod lock;

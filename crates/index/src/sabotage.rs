@@ -26,6 +26,8 @@ pub enum Sabotage {
     MissBelieved,
     /// A leaf is believed to be linked wherever a slot once pointed to it (SMART).
     NoReverseCheck,
+    /// Who wants what another client is just doing takes what comes of that (SMART as published).
+    SharesLate,
     /// Nothing, but that the versions of new nodes and of their entries begin just below where they wrap.
     VersionsHigh,
 }

@@ -5,7 +5,7 @@
 use farwood_index::sabotage::Sabotage;
 use farwood_index::smart::{Config, Variant};
 use farwood_proof::seeds::{canary, laboratory, loopback};
-use farwood_proof::sherman::CHURNING;
+use farwood_proof::sherman::{CHURNING, MIXED};
 
 /// Seeds within which every fault must be noticed.
 const SEEDS: u64 = 400;
@@ -42,6 +42,22 @@ fn a_miss_that_is_believed_whatever_its_age() {
 #[test]
 fn a_reverse_check_left_out() {
     caught("no reverse check", Sabotage::NoReverseCheck);
+}
+
+/// A hot key, whose readers and writers meet.
+fn hot(seed: u64) -> loopback::Case {
+    let mut case = churning(seed);
+    case.plan.smart = Some(Config { options: Variant::WriteCombining.options(), ..Config::default() });
+    (case.plan.keys, case.plan.mix) = (3, MIXED);
+    (case.compute_nodes, case.clients) = (2, 8);
+    case
+}
+
+/// Read delegation and write combining as published.
+#[test]
+fn a_share_in_what_was_posted_before() {
+    let broken = |case: &mut loopback::Case| case.sabotage = Some(Sabotage::SharesLate);
+    canary::caught("shares late", SEEDS, loopback::outcome, hot, broken);
 }
 
 #[test]

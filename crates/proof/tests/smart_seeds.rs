@@ -4,6 +4,7 @@
 //!
 //! `FARWOOD_SEEDS=5000` runs more seeds, `FARWOOD_SEEDS=17..18` that one; a failure names the command.
 
+use farwood_index::smart::{Config, Variant};
 use farwood_proof::seeds::loopback::{Case, outcome};
 use farwood_proof::seeds::{Coverage, many};
 use std::time::Duration;
@@ -54,4 +55,16 @@ fn dropped_operations_harm_nobody() {
     let case = |seed| Case::with_drops(seed).of_smart();
     let coverage = run_seeds("dropped_operations_harm_nobody", SEEDS / 2, case);
     assert!(coverage.dropped > 100 || coverage.runs < SEEDS / 2, "{coverage:?}");
+}
+
+/// Hot keys, whose readers and writers share what they do.
+#[test]
+fn shared_reads_and_writes_are_explained() {
+    let case = |seed| {
+        let mut case = Case::of(seed).of_smart();
+        case.plan.smart = Some(Config { options: Variant::WriteCombining.options(), ..Config::default() });
+        (case.plan.keys, case.compute_nodes, case.clients) = (1 + seed % 4, 2, 8);
+        case
+    };
+    run_seeds("shared_reads_and_writes_are_explained", SEEDS, case);
 }

@@ -1,9 +1,10 @@
 //! Put, insert, update and remove.
 
 use super::descend::{InnerCopy, Judged, LeafCopy, Next, Place, Way, partial_at};
-use super::options::{Inserts, LeafLock, Updates};
+use super::options::{Inserts, LeafLock, Updates, Writes};
 use super::split::Planted;
 use super::{Change, Smart, marks, open};
+use crate::delegation::Turn;
 use crate::error::IndexError;
 use crate::lock::Held;
 use crate::radix::heap::Kind;
@@ -12,6 +13,10 @@ use crate::radix::leaf::{Class, RawLeaf, State, WRITE_BACK};
 use crate::radix::slot::{Child, Slot};
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Chain as _, Client, Fabric, Remote, Swapped, cas, write};
+
+/// What writers want of a key.
+const PUT: u8 = 0;
+const UPDATE: u8 = 1;
 
 impl Smart {
     /// Stores `value` under `key`; yields whether the key was there.
@@ -26,7 +31,19 @@ impl Smart {
         key: &[u8],
         value: &[u8],
     ) -> Result<bool, IndexError> {
-        self.change(client, key, Change::Put(value), "put").await
+        match self.combine(key, PUT).await {
+            Turn::Done { result, position } => {
+                client.fabric().mark(marks::WRITE_SHARED);
+                Ok(result || position > 0)
+            }
+            Turn::Alone => self.change(client, key, Change::Put(value), "put").await,
+            Turn::Lead(lead) => {
+                let existed = self.change(client, key, Change::Put(value), "put").await?;
+                let position = lead.position();
+                lead.share(|| existed);
+                Ok(existed || position > 0)
+            }
+        }
     }
 
     /// Stores `value` if `key` is absent; yields whether it was. [1 RT for a key that is there; else as
@@ -53,7 +70,18 @@ impl Smart {
         key: &[u8],
         value: &[u8],
     ) -> Result<bool, IndexError> {
-        self.change(client, key, Change::Update(value), "update").await
+        match self.combine(key, UPDATE).await {
+            Turn::Done { result, .. } => {
+                client.fabric().mark(marks::WRITE_SHARED);
+                Ok(result)
+            }
+            Turn::Alone => self.change(client, key, Change::Update(value), "update").await,
+            Turn::Lead(lead) => {
+                let existed = self.change(client, key, Change::Update(value), "update").await?;
+                lead.share(|| existed);
+                Ok(existed)
+            }
+        }
     }
 
     /// Takes `key` out; yields whether it was there. [3 RT with a warm cache and one memory node; more where its node
@@ -63,6 +91,14 @@ impl Smart {
     /// As [`put`](Self::put).
     pub async fn remove<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<bool, IndexError> {
         self.change(client, key, Change::Remove, "remove").await
+    }
+
+    /// A writer's turn at a key: those that want the same of it at the same time are written for by the last of them.
+    async fn combine(&self, key: &[u8], tag: u8) -> Turn<'_, bool> {
+        match self.options.writes {
+            Writes::Each => Turn::Alone,
+            Writes::Combined => self.writes.enter(key, tag).await,
+        }
     }
 
     /// Performs a change; yields whether the key was there before.

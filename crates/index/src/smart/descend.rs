@@ -136,13 +136,15 @@ impl Smart {
             loop {
                 let (number, slot) = match node.find(key) {
                     Found::Slot(number, slot) | Found::Free(number, slot) => (number, slot),
-                    Found::Full => match self.arrived(client, node, parent, key, Next::Full { number: 0 }) {
-                        Some(place) => return Ok(place),
-                        None => {
-                            way.again(client).await?;
-                            continue 'root;
+                    Found::Full => {
+                        match self.arrived((client, way), node, parent, key, Next::Full { number: 0 }) {
+                            Some(place) => return Ok(place),
+                            None => {
+                                way.again(client).await?;
+                                continue 'root;
+                            }
                         }
-                    },
+                    }
                 };
                 let next = match slot.child() {
                     Child::Inner(at, size) => {
@@ -174,7 +176,7 @@ impl Smart {
                         continue 'root;
                     }
                 };
-                match self.arrived(client, node, parent, key, next) {
+                match self.arrived((client, way), node, parent, key, next) {
                     Some(place) => return Ok(place),
                     None => {
                         way.again(client).await?;
@@ -188,13 +190,17 @@ impl Smart {
     /// The end of a way, if the last node is of the key's prefix; if not, a stale copy led astray.
     fn arrived<F: Fabric>(
         &self,
-        client: &Client<F>,
+        (client, way): (&Client<F>, &Way<'_>),
         node: Arc<CachedNode>,
         parent: Option<(Arc<CachedNode>, usize)>,
         key: &[u8],
         next: Next,
     ) -> Option<Place> {
         if node.covers(key, self.number) {
+            client.note(|costs| match way.fresh.is_empty() {
+                true => costs.cache_hits += 1,
+                false => costs.cache_misses += 1,
+            });
             return Some(Place { node, parent, next });
         }
         client.fabric().mark(marks::FORGOTTEN);

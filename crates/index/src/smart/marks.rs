@@ -36,6 +36,10 @@ pub(super) const REBUILD_BUSY: &str = "smart: a replacement that would have to w
 pub(super) const REBUILD_RESUMED: &str = "smart: a replacement ended by another";
 /// A value outgrew its leaf.
 pub(super) const MOVED: &str = "smart: a leaf that moved";
+/// A READ was another client's, too.
+pub(super) const READ_SHARED: &str = "smart: a READ shared";
+/// A WRITE was another client's, too.
+pub(super) const WRITE_SHARED: &str = "smart: a WRITE shared";
 /// A scan began again behind what it had found.
 pub(super) const SCAN_AGAIN: &str = "smart: a scan begun again";
 
@@ -59,5 +63,7 @@ pub const MARKS: &[&str] = &[
     REBUILD_BUSY,
     REBUILD_RESUMED,
     MOVED,
+    READ_SHARED,
+    WRITE_SHARED,
     SCAN_AGAIN,
 ];

@@ -61,6 +61,7 @@ pub use options::{Options, Rooms, Variant};
 pub use scan::Entries;
 pub use walk::{Problem, Walk};
 
+use crate::delegation::{Gates, Turn};
 use crate::error::IndexError;
 use crate::lock::NodeLocks;
 use crate::radix::cached::NodeCache;
@@ -71,8 +72,10 @@ use crate::sabotage::Sabotage;
 use descend::{Judged, Next, Way};
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{Checked, Client, Fabric, Remote};
+use options::Reads;
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 /// One tree, as a compute node sees it: what its clients share. Every operation takes the client that performs it.
@@ -90,19 +93,30 @@ pub struct Smart {
     heap: Heap,
     /// The memory node whose turn it is to get a node high in the tree.
     turn: AtomicU64,
+    /// Where clients meet that want to read one key, and those that want to write one.
+    reads: Gates<Option<Arc<[u8]>>>,
+    writes: Gates<bool>,
     sabotage: Option<Sabotage>,
 }
 
 /// A value, in the copy of the leaf that it was found in.
-pub struct Value {
-    leaf: Leaf<Checked<RawLeaf>>,
+pub struct Value(Held);
+
+enum Held {
+    /// In the leaf that was read.
+    Leaf(Leaf<Checked<RawLeaf>>),
+    /// As another client has read it.
+    Shared(Arc<[u8]>),
 }
 
 impl Deref for Value {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
-        self.leaf.value()
+        match &self.0 {
+            Held::Leaf(leaf) => leaf.value(),
+            Held::Shared(value) => value,
+        }
     }
 }
 
@@ -143,12 +157,21 @@ impl Smart {
         self.heap.bytes()
     }
 
+    /// How often a client's READ was another's, too, and a client's WRITE.
+    pub fn shared(&self) -> (u64, u64) {
+        (self.reads.shared(), self.writes.shared())
+    }
+
     /// Breaks the tree, as this compute node sees it: for tests that want to notice.
     #[doc(hidden)]
     pub fn sabotage(&mut self, sabotage: Sabotage) {
         self.sabotage = Some(sabotage);
         self.nodes.sabotage(sabotage);
         self.leaves.sabotage(sabotage);
+        if sabotage == Sabotage::SharesLate {
+            self.reads.join_late();
+            self.writes.join_late();
+        }
     }
 
     /// The value of `key`, if it has one.
@@ -158,6 +181,29 @@ impl Smart {
     /// [`IndexError::BadSizes`] where the key is too long; [`IndexError::Damaged`]; the fabric's errors.
     pub async fn get<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<Option<Value>, IndexError> {
         open::check_key(key)?;
+        if self.options.reads == Reads::Each {
+            return self.get_alone(client, key).await;
+        }
+        match self.reads.enter(key, 0).await {
+            Turn::Done { result, .. } => {
+                client.fabric().mark(marks::READ_SHARED);
+                Ok(result.map(|value| Value(Held::Shared(value))))
+            }
+            Turn::Alone => self.get_alone(client, key).await,
+            Turn::Lead(lead) => {
+                let found = self.get_alone(client, key).await?;
+                lead.share(|| found.as_ref().map(|value| Arc::from(&**value)));
+                Ok(found)
+            }
+        }
+    }
+
+    /// As [`get`](Self::get), by this client itself.
+    async fn get_alone<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+    ) -> Result<Option<Value>, IndexError> {
         let mut way = Way::new("get", key);
         loop {
             let place = self.locate(client, key, &mut way).await?;
@@ -165,7 +211,7 @@ impl Smart {
                 Next::Leaf { number, at, class } => {
                     let leaf = self.read_leaf(client, at, class, "get").await?;
                     match self.judge(&leaf, &place, key, &way) {
-                        Judged::Mine => return Ok(Some(Value { leaf })),
+                        Judged::Mine => return Ok(Some(Value(Held::Leaf(leaf)))),
                         Judged::Absent => return Ok(None),
                         Judged::Unclear => self.clear_up(client, &place.node, number, &mut way).await?,
                     }

@@ -6,14 +6,16 @@
 //! parameters of a SMART tree in its directory entry (128 bytes, little endian)
 //! +  0  1  inserts: 0 locked, 1 lock-free           +  1 1  updates: 0 out of place, 1 in place
 //! +  2  1  leaf locks: 0 apart, 1 at the rear       +  3 1  inner nodes: 0 as they need, 1 of 256 slots
-//! +  4  1  scans: 0 one by one, 1 batched           +  5    zero
+//! +  4  1  scans: 0 one by one, 1 batched           +  5 1  READs: 0 each its own, 1 shared
+//! +  6  1  WRITEs: 0 each its own, 1 shared         +  7    zero
 //! + 14  1  locks in: 0 host memory                  + 15 1  lock width: 0 word
 //! + 20  1  kind of the keys                         + 21 1  kind of the values: numbers of the caller's own
 //! + 22     zero
 //! ```
 
 use super::Smart;
-use super::options::{Inserts, LeafLock, Options, Rooms, Scans, Updates};
+use super::options::{Inserts, LeafLock, Options, Reads, Rooms, Scans, Updates, Writes};
+use crate::delegation::{Gates, Leader};
 use crate::error::IndexError;
 use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, NodeLocks, Release};
 use crate::radix::cached::NodeCache;
@@ -127,6 +129,8 @@ impl Smart {
             cache: NodeCache::new(cache_bytes),
             heap: Heap::new(entry.slot),
             turn: AtomicU64::new(entry.number),
+            reads: Gates::new(Leader::First),
+            writes: Gates::new(Leader::Last),
             sabotage: None,
             entry,
         })
@@ -199,7 +203,7 @@ pub fn describe(entry: &Entry) -> Result<Description, IndexError> {
         ));
     }
     let bytes = &entry.parameters;
-    if let Some(at) = (0..5).find(|&at| bytes[at] > 1) {
+    if let Some(at) = (0..7).find(|&at| bytes[at] > 1) {
         return refuse(format!("parameter {at} is {}", bytes[at]));
     }
     let pick = |at: usize| bytes[at] == 1;
@@ -208,6 +212,8 @@ pub fn describe(entry: &Entry) -> Result<Description, IndexError> {
         updates: if pick(1) { Updates::InPlace } else { Updates::OutOfPlace },
         leaf_lock: if pick(2) { LeafLock::Rear } else { LeafLock::Apart },
         rooms: if pick(3) { Rooms::Preallocated } else { Rooms::Fitting },
+        reads: if pick(5) { Reads::Delegated } else { Reads::Each },
+        writes: if pick(6) { Writes::Combined } else { Writes::Each },
         scans: if pick(4) { Scans::Batched } else { Scans::OneByOne },
     };
     Ok(Description { options, kinds: [bytes[20], bytes[21]] })
@@ -215,13 +221,15 @@ pub fn describe(entry: &Entry) -> Result<Description, IndexError> {
 
 fn encode(config: &Config) -> [u8; PARAMETER_BYTES] {
     let mut bytes = [0; PARAMETER_BYTES];
-    let Options { inserts, updates, leaf_lock, rooms, scans } = config.options;
+    let Options { inserts, updates, leaf_lock, reads, writes, rooms, scans } = config.options;
     let choices = [
         inserts == Inserts::LockFree,
         updates == Updates::InPlace,
         leaf_lock == LeafLock::Rear,
         rooms == Rooms::Preallocated,
         scans == Scans::Batched,
+        reads == Reads::Delegated,
+        writes == Writes::Combined,
     ];
     for (byte, choice) in bytes.iter_mut().zip(choices) {
         *byte = u8::from(choice);
@@ -281,7 +289,7 @@ mod tests {
     #[test]
     fn unknown_parameters_are_refused() {
         let good = encode(&Config::default());
-        for at in 0..5 {
+        for at in 0..7 {
             let mut bad = good;
             bad[at] = 2;
             assert!(describe(&entry(bad)).is_err(), "byte {at}");

@@ -2,12 +2,14 @@
 //!
 //! The variants are the steps of SMART's factor analysis, each adding one technique to the one before it:
 //!
-//! | variant | a new key in a free slot | an update | the leaf's lock comes free |
-//! |---|---|---|---|
-//! | `art` | under the node's lock | a new leaf | – |
-//! | `+lock-free` | one CAS | a new leaf | – |
-//! | `+in-place` | one CAS | in the leaf | after the write-back |
-//! | `+rear-lock` | one CAS | in the leaf | with the write-back |
+//! | variant | a new key in a free slot | an update | the leaf's lock comes free | READs, WRITEs of one key |
+//! |---|---|---|---|---|
+//! | `art` | under the node's lock | a new leaf | – | each its own |
+//! | `+lock-free` | one CAS | a new leaf | – | each its own |
+//! | `+in-place` | one CAS | in the leaf | after the write-back | each its own |
+//! | `+rear-lock` | one CAS | in the leaf | with the write-back | each its own |
+//! | `+read-delegation` | one CAS | in the leaf | with the write-back | READs shared |
+//! | `+write-combining` = `smart` | one CAS | in the leaf | with the write-back | both shared |
 
 use std::fmt;
 use std::str::FromStr;
@@ -39,6 +41,24 @@ pub enum LeafLock {
     Rear,
 }
 
+/// Who reads what several clients of a compute node want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// Each for itself.
+    Each,
+    /// One for those that came before it posts.
+    Delegated,
+}
+
+/// Who writes what several clients of a compute node want to be written to one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// Each for itself.
+    Each,
+    /// The last one for those that came before it.
+    Combined,
+}
+
 /// How large inner nodes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rooms {
@@ -66,6 +86,10 @@ pub struct Options {
     pub updates: Updates,
     /// When the lock of a leaf comes free.
     pub leaf_lock: LeafLock,
+    /// Who reads what several want.
+    pub reads: Reads,
+    /// Who writes what several want.
+    pub writes: Writes,
     /// How large inner nodes are.
     pub rooms: Rooms,
     /// How a scan reads.
@@ -80,18 +104,22 @@ pub enum Variant {
     LockFree,
     InPlace,
     RearLock,
+    ReadDelegation,
+    WriteCombining,
 }
 
 impl Variant {
     /// What users get who ask for nothing else.
-    pub const RECOMMENDED: Self = Self::RearLock;
+    pub const RECOMMENDED: Self = Self::WriteCombining;
 
     /// All variants with the names that people use.
-    pub const ALL: [(Self, &'static str); 4] = [
+    pub const ALL: [(Self, &'static str); 6] = [
         (Self::Art, "art"),
         (Self::LockFree, "+lock-free"),
         (Self::InPlace, "+in-place"),
         (Self::RearLock, "+rear-lock"),
+        (Self::ReadDelegation, "+read-delegation"),
+        (Self::WriteCombining, "smart"),
     ];
 
     /// The name that people use.
@@ -106,6 +134,8 @@ impl Variant {
             inserts: if step(Self::LockFree) { Inserts::LockFree } else { Inserts::Locked },
             updates: if step(Self::InPlace) { Updates::InPlace } else { Updates::OutOfPlace },
             leaf_lock: if step(Self::RearLock) { LeafLock::Rear } else { LeafLock::Apart },
+            reads: if step(Self::ReadDelegation) { Reads::Delegated } else { Reads::Each },
+            writes: if step(Self::WriteCombining) { Writes::Combined } else { Writes::Each },
             rooms: Rooms::Fitting,
             scans: Scans::Batched,
         }
@@ -122,7 +152,8 @@ impl FromStr for Variant {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.iter().find(|(_, known)| *known == name).map(|(variant, _)| *variant).ok_or_else(|| {
+        let plain = if name == "+write-combining" { "smart" } else { name };
+        Self::ALL.iter().find(|(_, known)| *known == plain).map(|(variant, _)| *variant).ok_or_else(|| {
             let known: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
             format!("no variant '{name}'; there are {}", known.join(", "))
         })
