@@ -4,16 +4,19 @@
 pub mod alloc;
 pub mod cache;
 pub mod consistency;
+pub mod delegation;
 mod error;
 pub mod extent;
 mod key;
 pub mod lock;
 mod marks;
+pub mod radix;
 pub mod reclaim;
 pub mod retry;
 #[doc(hidden)]
 pub mod sabotage;
 pub mod sherman;
+pub mod smart;
 
 pub use error::IndexError;
 pub use marks::MARKS;

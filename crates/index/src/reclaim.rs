@@ -39,7 +39,7 @@ pub struct Room<T> {
 }
 
 /// What may lie in a room: it is never cut or joined to others, and never used for anything else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RoomKind {
     /// How large the room is.
     pub bytes: u32,
@@ -51,5 +51,18 @@ impl<T> Room<T> {
     /// The same room for an object of another name.
     pub fn cast<U>(self) -> Room<U> {
         Room { at: self.at.part(0), version: self.version, kind: self.kind }
+    }
+
+    /// Whether old pointers may lead here.
+    pub const fn is_used(&self) -> bool {
+        self.version.is_some()
+    }
+
+    /// The version of the next object in this room.
+    pub const fn next_version(&self) -> u32 {
+        match self.version {
+            Some(version) => version.wrapping_add(1),
+            None => 1,
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Bounded loops: how often an operation tries again, and what it says when it gives up.
 
 use crate::error::IndexError;
-use farwood_fabric::{Client, Fabric};
+use farwood_fabric::{Client, Fabric, client_table};
 
 /// A loop's bound. Every try but the first lets others run; later ones sleep.
 #[derive(Debug)]
@@ -50,4 +50,14 @@ impl Retry {
         client.fabric().sleep(pause).await;
         Ok(())
     }
+}
+
+/// Ends the identities of all clients that are gone: what one was writing is whole then.
+pub(crate) async fn bury_the_dead<F: Fabric>(client: &Client<F>) -> Result<(), IndexError> {
+    for resident in client_table::residents(client).await? {
+        if resident.client != client.fabric().identity() {
+            client.fabric().revoke(resident.client).await?;
+        }
+    }
+    Ok(())
 }

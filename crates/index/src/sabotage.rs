@@ -24,6 +24,12 @@ pub enum Sabotage {
     MergeUnmarked,
     /// What lies behind a link is believed to be what was linked.
     ExtentBelieved,
+    /// A key is believed not to be there whatever the age of the copy that says so (SMART).
+    MissBelieved,
+    /// A leaf is believed to be linked wherever a slot once pointed to it (SMART).
+    NoReverseCheck,
+    /// Who wants what another client is just doing takes what comes of that (SMART as published).
+    SharesLate,
     /// Nothing, but that the versions of new nodes and of their entries begin just below where they wrap.
     VersionsHigh,
 }

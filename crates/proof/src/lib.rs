@@ -8,4 +8,5 @@ pub mod sherman;
 pub mod shm;
 pub mod site;
 pub mod tcp;
+pub mod tree;
 pub mod yielding;

@@ -1,4 +1,4 @@
-//! Sherman by seeds: clients of several compute nodes in one thread and an order that a seed draws, every operation
+//! Trees by seeds: clients of several compute nodes in one thread and an order that a seed draws, every operation
 //! recorded and checked. The same seed is the same run.
 //!
 //! [`loopback`] draws the order word by word; [`laboratory`] has a network, virtual time and faults. What is asked of
@@ -9,11 +9,13 @@ pub mod laboratory;
 pub mod loopback;
 pub mod many;
 
-use crate::sherman::{Mix, Span, Wish, bounds, perform, scan, snapshot};
+use crate::sherman::{Lengths, Mix, Span, Wish, Wishes, bounds, perform, scan};
+use crate::tree::{Any, AnyConfig, Tree as _, Walked};
 use farwood_fabric::{Client, Costs, Fabric};
 use farwood_index::IndexError;
+use farwood_index::sherman::Config;
 use farwood_index::sherman::layout::{Sizes, Values};
-use farwood_index::sherman::{Config, Sherman, Walk};
+use farwood_index::smart;
 use farwood_testkit::harness::Chance;
 use farwood_testkit::history::{Action, Answer, Bytes, Direction, History, Operation, Scan};
 use std::cell::{Cell, RefCell};
@@ -26,8 +28,10 @@ use std::time::Duration;
 pub struct Plan {
     /// Seed of everything.
     pub seed: u64,
-    /// The tree.
+    /// A Sherman tree; of another, its sizes count.
     pub config: Config,
+    /// A SMART tree, instead.
+    pub smart: Option<smart::Config>,
     /// Keys of the run.
     pub keys: u64,
     /// Kinds of operations.
@@ -56,8 +60,52 @@ impl Plan {
         (self.config.sizes.value_bytes, self.config.sizes.node_bytes) = (16, 320);
     }
 
+    /// What the tree is created as.
+    pub(crate) fn tree(&self) -> AnyConfig {
+        self.smart.map_or(AnyConfig::Sherman(self.config), AnyConfig::Smart)
+    }
+
+    /// The wishes of client number `client`.
+    pub(crate) fn wishes<'k>(&self, keys: &'k [Bytes], client: u64) -> Wishes<'k> {
+        let lengths = match self.smart {
+            Some(_) => Lengths::UpTo { bytes: self.config.sizes.value_bytes, times: 5 },
+            None => Lengths::of(&self.config),
+        };
+        let mut wishes = Wishes::new(keys, lengths, self.mix, client, self.seed);
+        if self.snapshots {
+            wishes.ask_for_snapshots();
+        }
+        wishes
+    }
+
+    /// Keys of many lengths: each begins with one that is there, or with nothing, and goes on with few bytes out of
+    /// few, of all, or of one that is repeated.
+    fn draw_paths(&self) -> Vec<Bytes> {
+        let mut chance = Chance::new(self.seed ^ 0x7061_7468);
+        let mut keys = vec![Bytes::new()];
+        while keys.len() < self.keys as usize {
+            let mut key = keys[chance.below(keys.len() as u64) as usize].clone();
+            key.truncate(chance.below(key.len() as u64 + 1) as usize);
+            let more = chance.below(4);
+            match chance.below(4) {
+                0 => key.extend((0..more).map(|_| chance.next_u64() as u8)),
+                1 => key.extend(std::iter::repeat_n(7, more as usize * 17)),
+                _ => key.extend((0..=more).map(|_| [0, 1, 255][chance.below(3) as usize])),
+            }
+            if key.len() <= 300 && !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys.sort();
+        keys.rotate_left(chance.below(self.keys) as usize);
+        keys
+    }
+
     /// The keys of the run: the least and the greatest key, and numbers that differ in all bytes or in the last.
     pub(crate) fn draw_keys(&self) -> Vec<Bytes> {
+        if self.smart.is_some() {
+            return self.draw_paths();
+        }
         let bytes = self.config.sizes.key_bytes;
         let mut keys = vec![vec![0; bytes], vec![u8::MAX; bytes]];
         let mut chance = Chance::new(self.seed ^ 0x6B65_7973);
@@ -189,7 +237,7 @@ pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, St
 /// Fulfils a wish of client `me`, and writes down what was asked and answered. What fails stays without an answer.
 pub(crate) async fn fulfil<F: Fabric>(
     me: u64,
-    tree: &Sherman,
+    tree: &Any,
     client: &Client<F>,
     wish: &Wish,
     notes: &Notes,
@@ -205,25 +253,25 @@ pub(crate) async fn fulfil<F: Fabric>(
         }
         Wish::Snapshot(span) => {
             let call = notes.tick();
-            notes.scanned(me, call, span, snapshot(tree, client, span).await?);
+            notes.scanned(me, call, span, tree.snapshot_span(client, span).await?);
         }
         Wish::Count => {
-            tree.count(client).await?;
+            tree.count_all(client).await?;
             notes.coverage.borrow_mut().operations += 1;
         }
-        Wish::Leave => tree.leave(client).await?,
+        Wish::Leave => tree.leave_all(client).await?,
     }
     Ok(())
 }
 
 /// Looks at everything from every compute node when nobody else runs, and walks the tree.
 pub(crate) async fn settle<F: Fabric>(
-    nodes: &[(&Sherman, &Client<F>)],
+    nodes: &[(&Any, &Client<F>)],
     keys: &[Bytes],
     notes: &Notes,
-) -> Result<Walk, IndexError> {
+) -> Result<Walked, IndexError> {
     let mut present = 0;
-    for (me, (tree, client)) in (1_000..).zip(nodes) {
+    for (me, &(tree, client)) in (1_000..).zip(nodes) {
         present = 0;
         for key in keys {
             let number = notes.call(me, key, &Action::Get);
@@ -239,7 +287,7 @@ pub(crate) async fn settle<F: Fabric>(
             }
             notes.scanned(me, call, &span, entries);
         }
-        let count = tree.count(client).await?;
+        let count = tree.count_all(client).await?;
         if count != present {
             notes.fail(format!("{count} are counted, {present} are there"));
         }
@@ -248,13 +296,14 @@ pub(crate) async fn settle<F: Fabric>(
     let (tree, client) = nodes[0];
     let walk = tree.walk(client).await?;
     let mut coverage = notes.coverage.borrow_mut();
-    coverage.levels[walk.nodes.len()] += 1;
-    coverage.half_linked += walk.half_linked;
-    if let Some(problem) = walk.problems.first() {
-        notes.fail(format!("the walk finds {} problems: {problem}", walk.problems.len()));
+    let levels = walk.levels().min(coverage.levels.len() - 1);
+    coverage.levels[levels] += 1;
+    coverage.half_linked += walk.half_linked();
+    if let Some(problem) = walk.problems().first() {
+        notes.fail(format!("the walk finds {} problems: {problem}", walk.problems().len()));
     }
-    if walk.entries != present {
-        notes.fail(format!("the walk finds {} keys, {present} are there", walk.entries));
+    if walk.entries() != present {
+        notes.fail(format!("the walk finds {} keys, {present} are there", walk.entries()));
     }
     Ok(walk)
 }

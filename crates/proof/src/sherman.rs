@@ -1,10 +1,11 @@
 //! Sherman as the testkit's checks see it: single operations with their answers, random wishes, and the blocking
 //! [`Ordered`] index of the model tests.
 
+use crate::tree::Tree;
 use farwood_fabric::{Client, Fabric};
 use farwood_index::IndexError;
 use farwood_index::sherman::layout::Values;
-use farwood_index::sherman::{self, Config, Entries, Range, Sherman, Variant};
+use farwood_index::sherman::{self, Config, Range, Sherman, Variant};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::Chance;
 use farwood_testkit::history::{Action, Answer, Bytes, Direction};
@@ -40,11 +41,13 @@ pub struct Span {
 }
 
 impl Span {
-    fn range(&self) -> Range<'_> {
+    /// The range, as the trees have it.
+    pub(crate) fn range(&self) -> Range<'_> {
         Range { from: self.from.as_deref(), to: self.to.as_deref() }
     }
 
-    fn tree_direction(&self) -> sherman::Direction {
+    /// The direction, as the trees have it.
+    pub(crate) fn tree_direction(&self) -> sherman::Direction {
         match self.direction {
             Direction::Forward => sherman::Direction::Forward,
             Direction::Backward => sherman::Direction::Backward,
@@ -82,6 +85,13 @@ pub const CHURNING: Mix = Mix { gets: 14, scans: 6, removals: 44 };
 pub enum Lengths {
     /// All as long, bytes.
     One(usize),
+    /// Multiples of so many bytes.
+    UpTo {
+        /// Bytes.
+        bytes: usize,
+        /// The most times.
+        times: u64,
+    },
     /// Each of a length of its own.
     Any,
 }
@@ -137,6 +147,7 @@ impl<'k> Wishes<'k> {
         let word = (self.client << 40 | self.step).to_le_bytes();
         let length = match self.lengths {
             Lengths::One(bytes) => bytes,
+            Lengths::UpTo { bytes, times } => bytes * (1 + self.chance.below(times)) as usize,
             Lengths::Any => self.any_length(),
         };
         word.iter().copied().cycle().take(length).collect()
@@ -194,18 +205,12 @@ impl Wishes<'_> {
 /// # Errors
 /// The index's.
 pub async fn perform<F: Fabric>(
-    tree: &Sherman,
+    tree: &impl Tree,
     client: &Client<F>,
     key: &[u8],
     action: &Action,
 ) -> Result<Answer, IndexError> {
-    Ok(match action {
-        Action::Put(value) => Answer::Stored { existed: tree.put(client, key, value).await? },
-        Action::Insert(value) => Answer::Done(tree.insert(client, key, value).await?),
-        Action::Update(value) => Answer::Done(tree.update(client, key, value).await?),
-        Action::Remove => Answer::Done(tree.remove(client, key).await?),
-        Action::Get => Answer::Found(tree.get(client, key).await?.map(|value| value.to_vec())),
-    })
+    tree.perform(client, key, action).await
 }
 
 /// Scans a span.
@@ -213,31 +218,11 @@ pub async fn perform<F: Fabric>(
 /// # Errors
 /// The index's.
 pub async fn scan<F: Fabric>(
-    tree: &Sherman,
+    tree: &impl Tree,
     client: &Client<F>,
     span: &Span,
 ) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
-    let mut entries = Entries::new();
-    tree.scan(client, span.range(), span.tree_direction(), span.limit, &mut entries).await?;
-    Ok(entries.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect())
-}
-
-/// Scans a span at one moment, where the tree can.
-///
-/// # Errors
-/// The index's.
-pub async fn snapshot<F: Fabric>(
-    tree: &Sherman,
-    client: &Client<F>,
-    span: &Span,
-) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
-    let mut entries = Entries::new();
-    let range = span.range();
-    match tree.scan_snapshot(client, range, span.tree_direction(), span.limit, &mut entries).await {
-        Ok(()) => Ok(entries.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect()),
-        Err(IndexError::NoSnapshot(_)) => scan(tree, client, span).await,
-        Err(error) => Err(error),
-    }
+    tree.scan_span(client, span).await
 }
 
 /// The bounds of a span as the history has them.
@@ -254,16 +239,16 @@ pub fn variant(number: u64) -> Variant {
 }
 
 /// A tree and a client of it: an index for the model tests.
-pub struct Driven<'h, H: Harness> {
+pub struct Driven<'h, H: Harness, T = Sherman> {
     /// What runs the client.
     pub harness: &'h H,
     /// The tree.
-    pub tree: Sherman,
+    pub tree: T,
     /// The client.
     pub client: Client<H::Fabric>,
 }
 
-impl<H: Harness> Driven<'_, H> {
+impl<H: Harness, T: Tree> Driven<'_, H, T> {
     fn done(&mut self, key: &[u8], action: &Action) -> bool {
         let done = perform(&self.tree, &self.client, key, action);
         self.harness.block_on(done).expect("it succeeds") == Answer::Done(true)
@@ -304,14 +289,18 @@ fn next_of(bound: Edge<'_>, wanted: Bound<()>) -> Result<Option<Bytes>, ()> {
     Ok(Some(key))
 }
 
-impl<H: Harness> Ordered for Driven<'_, H> {
+impl<H: Harness, T: Tree> Ordered for Driven<'_, H, T> {
     fn get(&mut self, key: &[u8]) -> Option<Bytes> {
-        let found = self.harness.block_on(self.tree.get(&self.client, key)).expect("it succeeds");
-        found.map(|value| value.to_vec())
+        let got = perform(&self.tree, &self.client, key, &Action::Get);
+        match self.harness.block_on(got).expect("it succeeds") {
+            Answer::Found(found) => found,
+            other => unreachable!("a get finds: {other:?}"),
+        }
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) {
-        self.harness.block_on(self.tree.put(&self.client, key, value)).expect("it succeeds");
+        let put = Action::Put(value.to_vec());
+        self.harness.block_on(perform(&self.tree, &self.client, key, &put)).expect("it succeeds");
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> bool {
@@ -335,6 +324,6 @@ impl<H: Harness> Ordered for Driven<'_, H> {
     }
 
     fn count(&mut self) -> u64 {
-        self.harness.block_on(self.tree.count(&self.client)).expect("it succeeds")
+        self.harness.block_on(self.tree.count_all(&self.client)).expect("it succeeds")
     }
 }

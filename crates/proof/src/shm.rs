@@ -55,11 +55,19 @@ impl Shm {
     /// # Panics
     /// Where the machine refuses.
     pub fn new() -> Self {
+        Self::of_bytes(HOST_BYTES)
+    }
+
+    /// A new pool of two memory nodes of that size, which takes what is used of it.
+    ///
+    /// # Panics
+    /// Where the machine refuses.
+    pub fn of_bytes(host_bytes: u64) -> Self {
         let directory = Scratch::new();
         let spec = PoolSpec {
             name: name(),
             nodes: NODES,
-            host_bytes: HOST_BYTES,
+            host_bytes,
             device_bytes: DEVICE_BYTES,
             backing: Backing::Growable,
         };

@@ -60,7 +60,7 @@ impl<F: Fabric, W: Write> Player<'_, F, W> {
     fn fulfil(&mut self, wish: Wish) {
         match wish {
             Wish::One(key, action) => self.one(&key, &action),
-            Wish::Scan(span) => self.scan(&span),
+            Wish::Scan(span) | Wish::Snapshot(span) => self.scan(&span),
             Wish::Count => {
                 block_on(self.tree.count(&self.client)).expect("it succeeds");
             }

@@ -21,7 +21,7 @@ use crate::sabotage::Sabotage;
 use doubts::Doubts;
 use farwood_fabric::{
     Chain, Client, ClientId, Fabric, FabricError, Fetched, LockWord, Object, PoolShape, Remote, Revocation,
-    Swapped, read_bytes,
+    Swapped, read, read_bytes,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -123,6 +123,10 @@ const PATIENCE: u64 = 20_000_000_000;
 const UNUSUAL: u64 = 50_000_000;
 /// Longest pause between two attempts, nanoseconds.
 const PAUSE_MAX: u64 = 1_000_000;
+/// Looks at a lock that is held before it counts as left.
+const LOOKS_MAX: usize = 100;
+/// Pause between two of them, nanoseconds.
+const LOOK_PAUSE: u64 = 100_000;
 /// Failed attempts between two looks at the clock.
 const ATTEMPTS_PER_LOOK: u32 = 64;
 
@@ -189,7 +193,7 @@ impl NodeLocks {
         node: Remote<T>,
         operation: &'static str,
     ) -> Result<Held<'a, F>, IndexError> {
-        let held = self.queue_up(client, node).await?;
+        let held = self.queue_up(client, self.lock_of(node)).await?;
         if held.turn.handed_over() {
             return Ok(held.armed());
         }
@@ -211,7 +215,7 @@ impl NodeLocks {
         bytes: usize,
         operation: &'static str,
     ) -> Result<(Held<'a, F>, Option<Fetched<T>>), IndexError> {
-        let held = self.queue_up(client, node).await?;
+        let held = self.queue_up(client, self.lock_of(node)).await?;
         if held.turn.handed_over() {
             let mut held = held.armed();
             let copy = held.turn.open(node.word(), |bytes| client.copy_of(bytes));
@@ -220,8 +224,42 @@ impl NodeLocks {
             }
             return Ok((held, copy));
         }
+        self.take_and_read(held, read_bytes(node, bytes), operation).await
+    }
+
+    /// Takes the lock that is the last word of the `room_bytes` bytes at `object`, as [`acquire`](Self::acquire) does;
+    /// the first attempt brings the object with it, if the fabric keeps an atomic and a READ after it in order.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_rear<'a, F: Fabric, T: Object + ?Sized>(
+        &'a self,
+        client: &'a Client<F>,
+        object: Remote<T>,
+        room_bytes: usize,
+        operation: &'static str,
+    ) -> Result<(Held<'a, F>, Option<Fetched<T>>), IndexError> {
+        let word = object.part((room_bytes - LOCK_BYTES) as u64);
+        let lock = GlobalLock::of(self.options, self.locks, object).in_node(word);
+        let held = self.queue_up(client, lock).await?;
+        if client.fabric().capabilities().atomic_then_read {
+            return self.take_and_read(held, read_bytes(object, room_bytes), operation).await;
+        }
+        let first = client.post(held.lock.try_take(client.fabric().identity())).await;
+        Ok((self.take(held, first.map(farwood_fabric::Either::value), operation).await?, None))
+    }
+
+    /// Takes the global lock for a client that has its turn, with a READ behind it in the same doorbell; its copy is
+    /// worth something only if the first attempt took the lock.
+    async fn take_and_read<'a, F: Fabric, T: Object + ?Sized>(
+        &'a self,
+        held: Held<'a, F>,
+        copy: farwood_fabric::Read<T>,
+        operation: &'static str,
+    ) -> Result<(Held<'a, F>, Option<Fetched<T>>), IndexError> {
+        let client = held.client;
         let lock = held.lock.try_take(client.fabric().identity());
-        match client.post(lock.then(read_bytes(node, bytes))).await {
+        match client.post(lock.then(copy)).await {
             Ok((first, copy)) => {
                 let won = first.value() == Swapped::Won;
                 let held = self.take(held, Ok(first.value()), operation).await?;
@@ -264,16 +302,15 @@ impl NodeLocks {
     }
 
     /// Waits for one's turn among the clients of the compute node, and hears whether the lock came with it.
-    async fn queue_up<'a, F: Fabric, T: ?Sized>(
+    async fn queue_up<'a, F: Fabric>(
         &'a self,
         client: &'a Client<F>,
-        node: Remote<T>,
+        lock: GlobalLock,
     ) -> Result<Held<'a, F>, IndexError> {
-        if node.node().0 >= client.fabric().shape().nodes {
-            return Err(FabricError::OutOfRange { at: node.address(), bytes: 0 }.into());
+        if lock.node().0 >= client.fabric().shape().nodes {
+            return Err(FabricError::OutOfRange { at: lock.word().address(), bytes: 0 }.into());
         }
         self.settle_doubts(client).await;
-        let lock = self.lock_of(node);
         let me = client.fabric().identity();
         let abandon = || client.post_detached(lock.release(self.options.release, me));
         let turn = self.tables.acquire(client, lock, &abandon).await;
@@ -427,6 +464,18 @@ impl NodeLocks {
     }
 }
 
+/// Whether a lock's word is free at one of several looks.
+pub(crate) async fn comes_free<F: Fabric>(client: &Client<F>, word: Remote<u64>) -> Result<bool, IndexError> {
+    for _ in 0..LOOKS_MAX {
+        let Ok(found) = client.post(read(word)).await?.check(&()) else { unreachable!("words are whole") };
+        if found.word() == 0 {
+            return Ok(true);
+        }
+        client.fabric().sleep(LOOK_PAUSE).await;
+    }
+    Ok(false)
+}
+
 /// How long a client has been waiting for a lock.
 struct Wait {
     attempts: u32,
@@ -508,6 +557,13 @@ impl<'a, F: Fabric> Held<'a, F> {
         let hand_over = self.turn.decide_hand_over();
         let unlock = (!hand_over).then(|| self.unlock());
         (unlock, LocalRelease { held: self, hand_over })
+    }
+
+    /// Gives the lock up within a WRITE whose last word frees it. The [`LocalRelease`] is to be completed when that
+    /// has been answered.
+    pub fn release_within(mut self) -> LocalRelease<'a, F> {
+        self.armed = false;
+        LocalRelease { held: self, hand_over: false }
     }
 
     /// Gives the lock up when nothing is to be written. [1 RT; 0 when it is handed over]

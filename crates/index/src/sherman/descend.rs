@@ -8,10 +8,10 @@ use super::split::Orphan;
 use crate::cache::Slot;
 use crate::error::IndexError;
 use crate::marks;
-use crate::retry::Retry;
+use crate::retry::{Retry, bury_the_dead};
 use crate::sabotage::Sabotage;
 use arc_swap::ArcSwapAny;
-use farwood_fabric::{Checked, Client, Fabric, Parallel as _, Remote, client_table, read, read_bytes};
+use farwood_fabric::{Checked, Client, Fabric, Parallel as _, Remote, read, read_bytes};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -369,16 +369,6 @@ impl Sherman {
 
 /// Tries at a torn copy before it is asked whether its writer has died, and between two times that it is asked.
 const TRIES_PER_LOOK: u32 = 40;
-
-/// Ends the identities of all clients that are gone: what one was writing is whole then.
-pub(super) async fn bury_the_dead<F: Fabric>(client: &Client<F>) -> Result<(), IndexError> {
-    for resident in client_table::residents(client).await? {
-        if resident.client != client.fabric().identity() {
-            client.fabric().revoke(resident.client).await?;
-        }
-    }
-    Ok(())
-}
 
 /// Notes a torn copy and lets its writer finish; should that have died, its identity is ended.
 pub(super) async fn torn<F: Fabric>(

@@ -22,7 +22,7 @@ pub mod layout;
 pub mod leaf;
 mod merge;
 pub mod node;
-mod open;
+pub(crate) mod open;
 pub mod options;
 mod rooms;
 mod scan;

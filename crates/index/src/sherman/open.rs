@@ -181,7 +181,7 @@ fn allocator_of(entry: &Entry, layout: &Layout) -> Allocator {
 }
 
 /// The index `name` under the directory's lock: a drop that was begun and refused hides an index for a moment.
-async fn find_settled<F: Fabric>(client: &Client<F>, name: &str) -> Result<Entry, IndexError> {
+pub(crate) async fn find_settled<F: Fabric>(client: &Client<F>, name: &str) -> Result<Entry, IndexError> {
     let directory = directory::lock(client).await?;
     let entry = match directory.settle().await {
         Ok(()) => directory::find(client, name).await,
@@ -240,9 +240,12 @@ async fn drop_locked<F: Fabric>(
     Ok(())
 }
 
+/// Kinds of indexes that use the pool's lock tables, and say how at the same places of their parameters.
+const LOCKING_KINDS: [u32; 2] = [KIND, crate::smart::KIND];
+
 /// The lock tables are the pool's: a word of them holds one 64-bit lock or four of 16 bits, and releasing one
 /// would erase the others.
-async fn refuse_mixed_locks<F: Fabric>(
+pub(crate) async fn refuse_mixed_locks<F: Fabric>(
     client: &Client<F>,
     parameters: &[u8; PARAMETER_BYTES],
 ) -> Result<(), IndexError> {
@@ -252,7 +255,7 @@ async fn refuse_mixed_locks<F: Fabric>(
     for other in directory::list(client).await? {
         let theirs = &other.parameters;
         let same_table = theirs[MEMORY] == parameters[MEMORY] && parameters[MEMORY] != IN_NODES;
-        if other.kind == KIND && same_table && theirs[WIDTH] != parameters[WIDTH] {
+        if LOCKING_KINDS.contains(&other.kind) && same_table && theirs[WIDTH] != parameters[WIDTH] {
             return Err(IndexError::MixedLocks { other: other.name });
         }
     }
@@ -260,7 +263,7 @@ async fn refuse_mixed_locks<F: Fabric>(
 }
 
 /// Gives back all chunks of a directory entry that has no index.
-async fn free_chunks<F: Fabric>(client: &Client<F>, slot: u8) -> Result<(), IndexError> {
+pub(crate) async fn free_chunks<F: Fabric>(client: &Client<F>, slot: u8) -> Result<(), IndexError> {
     for node in 0..client.fabric().shape().nodes {
         for used in chunks::in_use(client, NodeId(node)).await? {
             if used.entry == slot {
@@ -271,7 +274,7 @@ async fn free_chunks<F: Fabric>(client: &Client<F>, slot: u8) -> Result<(), Inde
     Ok(())
 }
 
-fn check_name(name: &str) -> Result<(), IndexError> {
+pub(crate) fn check_name(name: &str) -> Result<(), IndexError> {
     let legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(legal) {
         return Err(IndexError::BadName(format!(

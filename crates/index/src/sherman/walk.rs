@@ -16,7 +16,6 @@
 //! [`merge`]: super::merge
 
 use super::Sherman;
-use super::descend::bury_the_dead;
 use super::layout::Values;
 use super::node::{Node, RawNode};
 use super::options::Leaves;
@@ -24,7 +23,7 @@ use super::values::Stored;
 use crate::error::IndexError;
 use crate::extent;
 use crate::key::compare;
-use crate::lock::{GlobalLock, LOCK_BYTES, LockMemory, LockWidth};
+use crate::lock::{GlobalLock, LOCK_BYTES, LockMemory, LockWidth, comes_free};
 use farwood_fabric::{
     Checked, Client, Fabric, FabricError, LockWord, NodeId, Remote, Revocation, Torn, Words, read, read_bytes,
 };
@@ -36,10 +35,6 @@ use std::fmt;
 const TORN_TRIES_MAX: usize = 100;
 /// Problems that are reported one by one.
 const PROBLEMS_MAX: usize = 1000;
-/// Looks at a lock that is held before it counts as left.
-const LOCK_LOOKS_MAX: usize = 100;
-/// Pause between two of them, nanoseconds.
-const LOCK_LOOK_PAUSE: u64 = 100_000;
 /// Bytes of a lock table that are read at a time.
 const TABLE_BYTES_PER_READ: usize = 1024;
 
@@ -104,7 +99,7 @@ impl Sherman {
     /// # Errors
     /// The fabric's. What is wrong with the tree is in the [`Walk`].
     pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<Walk, IndexError> {
-        bury_the_dead(client).await?;
+        crate::retry::bury_the_dead(client).await?;
         let mut walk = Walk::default();
         let root = self.root_word(client).await?;
         if let Some(node) = self.walk_read(client, root, &mut walk).await? {
@@ -342,18 +337,6 @@ impl Sherman {
         walk.problem(lock, format!("held by {name}"));
         Ok(())
     }
-}
-
-/// Whether a lock's word is free at one of several looks.
-async fn comes_free<F: Fabric>(client: &Client<F>, word: Remote<u64>) -> Result<bool, IndexError> {
-    for _ in 0..LOCK_LOOKS_MAX {
-        let Ok(found) = client.post(read(word)).await?.check(&()) else { unreachable!("words are whole") };
-        if found.word() == 0 {
-            return Ok(true);
-        }
-        client.fabric().sleep(LOCK_LOOK_PAUSE).await;
-    }
-    Ok(false)
 }
 
 /// The first of `names` at or right of `lower`, which becomes its lower fence.

@@ -19,18 +19,22 @@
 //! clients may leave one lock, which survivors take when they need it, one node that no parent names, one node
 //! that nothing links, and one merge that was cut off. So may each operation that lost its node, but for the lock.
 
+use super::loopback::smart_config;
 use super::{Coverage, DEVICE_BYTES, Notes, Plan, SIZES, caught, fulfil, judge, settle};
-use crate::sherman::{CHURNING, GROWING, Lengths, MIXED, Wish, Wishes, variant};
+use crate::sherman::{CHURNING, GROWING, MIXED, Wish, variant};
+use crate::tree::{Any, Walked};
 use farwood_fabric::chunks::{self, InUse};
 use farwood_fabric::{Client, Costs, Fabric as _, FabricError, LockWord, NodeId, Words, read_bytes};
 use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::{LocalLocks, LockWidth};
+use farwood_index::radix::inner::Size;
 use farwood_index::sabotage::Sabotage;
 use farwood_index::sherman::layout::Layout;
 use farwood_index::sherman::node::Node;
 use farwood_index::sherman::options::LockRead;
-use farwood_index::sherman::{Config, Sherman, Walk};
+use farwood_index::sherman::{self, Config};
+use farwood_index::smart;
 use farwood_sim::fault::{CrashPoint, Fault, Happened, Met, RETRY_NS, Rule, When};
 use farwood_sim::{Card, Counts, Ended, SimFabric, Trace, World, WorldSpec, at_once};
 use farwood_testkit::harness::Chance;
@@ -87,6 +91,7 @@ impl Case {
         let plan = Plan {
             seed,
             config: Config { sizes, options, consistency, ..Config::default() },
+            smart: None,
             keys: [12, 40, 90, 240][chance.below(4) as usize],
             mix: [MIXED, GROWING, CHURNING, CHURNING][chance.below(4) as usize],
             cache_bytes: [0, 1 << 10, 1 << 20][chance.below(3) as usize],
@@ -120,9 +125,27 @@ impl Case {
         }
     }
 
+    /// The run of a seed with a SMART tree and without faults.
+    pub fn calm_smart(seed: u64) -> Self {
+        let mut case = Self::calm(seed);
+        // What Sherman's locks cannot mend does not count here.
+        case.plan.config.options = sherman::Variant::Sherman.options();
+        case.plan.smart = Some(smart_config(seed));
+        case
+    }
+
+    /// The run of a counted seed with a SMART tree.
+    pub fn of_smart(seed: u64) -> Self {
+        Self::with_faults(Self::calm_smart(seed))
+    }
+
     /// The run of a counted seed.
     pub fn of(seed: u64) -> Self {
-        let mut case = Self::calm(seed);
+        Self::with_faults(Self::calm(seed))
+    }
+
+    fn with_faults(mut case: Self) -> Self {
+        let seed = case.plan.seed;
         let mut draw = Draw { chance: Chance::new(seed ^ 0x6661_756C), case: &case, crashes: Vec::new() };
         let count = FAULTS + 2 + draw.chance.below(4);
         let rules = (0..count).map(|_| draw.rule()).collect();
@@ -307,7 +330,7 @@ pub fn outcome(case: &Case) -> Result<Report, String> {
 }
 
 /// A compute node's tree.
-type Trees = Vec<Sherman>;
+type Trees = Vec<Any>;
 
 /// A run under way.
 struct Running<'r> {
@@ -354,8 +377,10 @@ fn run_in(case: &Case, world: &World) -> Result<Report, String> {
     report.coverage.half_linked = rest.half_linked;
     report.coverage.locks_dropped = rest.locks_dropped;
     running.check_rest(&trees, &walk, &report)?;
-    if case.sabotage == Some(Sabotage::VersionsHigh) {
-        report.young = young(world, trees[0].layout()).map_err(|error| format!("at the end: {error}"))?;
+    if case.sabotage == Some(Sabotage::VersionsHigh)
+        && let Any::Sherman(tree) = &trees[0]
+    {
+        report.young = young(world, tree.layout()).map_err(|error| format!("at the end: {error}"))?;
     }
     running.check_ledgers(&clients)?;
     running.check_ledgers(&lookers)?;
@@ -395,8 +420,8 @@ fn open(case: &Case, world: &World) -> Result<Trees, IndexError> {
             let (client, plan) = (world.at_once(node), &case.plan);
             let opened = at_once(async {
                 match node {
-                    0 => Sherman::create(&client, "seeds", plan.config, plan.cache_bytes).await,
-                    _ => Sherman::open(&client, "seeds", plan.cache_bytes).await,
+                    0 => Any::create(&client, "seeds", plan.tree(), plan.cache_bytes).await,
+                    _ => Any::open(&client, "seeds", plan.tree(), plan.cache_bytes).await,
                 }
             });
             let mut tree = opened?;
@@ -409,12 +434,8 @@ fn open(case: &Case, world: &World) -> Result<Trees, IndexError> {
 }
 
 impl Running<'_> {
-    async fn one_client(&self, me: u64, tree: &Sherman, client: &Client<SimFabric>, keys: &[Bytes]) {
-        let Plan { config, mix, seed, .. } = self.case.plan;
-        let mut wishes = Wishes::new(keys, Lengths::of(&config), mix, me + 1, seed);
-        if self.case.plan.snapshots {
-            wishes.ask_for_snapshots();
-        }
+    async fn one_client(&self, me: u64, tree: &Any, client: &Client<SimFabric>, keys: &[Bytes]) {
+        let mut wishes = self.case.plan.wishes(keys, me + 1);
         // Whoever has left a lock when a memory node was lost goes on until it is given back.
         let goes_on =
             || self.notes.coverage.borrow().operations < self.case.operations || tree.locks_in_doubt() > 0;
@@ -456,9 +477,9 @@ impl Running<'_> {
     /// and all survivors look.
     async fn afterwards(
         &self,
-        looking: &[(&Sherman, &Client<SimFabric>)],
+        looking: &[(&Any, &Client<SimFabric>)],
         keys: &[Bytes],
-    ) -> Result<Walk, IndexError> {
+    ) -> Result<Walked, IndexError> {
         self.world.end_rules();
         let (_, client) = looking[0];
         client.fabric().sleep(QUIET).await;
@@ -499,33 +520,18 @@ impl Running<'_> {
     }
 
     /// What is left behind is what faults may leave.
-    fn check_rest(&self, trees: &[Sherman], walk: &Walk, report: &Report) -> Result<(), String> {
+    fn check_rest(&self, trees: &[Any], walk: &Walked, report: &Report) -> Result<(), String> {
         let dead = (0..self.case.clients).filter(|me| self.world.crashed(me % trees.len())).count() as u64;
         // An operation that has done what it was asked to, and only failed to tell a parent, fails nobody.
         let marked = |mark| report.marks.get(mark).copied().unwrap_or(0);
         let untold = marked("a parent that was not told") + marked("a merge that was cut off");
         let lost = dead + self.excused.get() + untold;
-        if walk.half_linked > lost {
-            return Err(format!(
-                "{} nodes are half-linked, and {lost} operations were cut off",
-                walk.half_linked
-            ));
-        }
         if report.coverage.locks_dropped > 0 {
             return Err(format!("{} locks were dropped", report.coverage.locks_dropped));
         }
-        if walk.half_merged > lost {
-            return Err(format!("{} nodes are half-merged", walk.half_merged));
-        }
-        let linked = (walk.nodes.iter().sum::<u64>() + walk.values_far).cast_signed();
-        // An operation that is cut off leaves a node, the value that it had written, and the one that it replaced.
-        let rooms_lost = if walk.values_far > 0 { 3 * lost } else { lost };
-        // The root was allocated by whoever created the tree.
-        let allocated = 1 + trees.iter().map(Sherman::nodes_allocated).sum::<i64>();
-        if linked > allocated || allocated > linked + rooms_lost.cast_signed() {
-            return Err(format!(
-                "{allocated} rooms were allocated, {linked} are linked, and {rooms_lost} may be lost"
-            ));
+        match walk {
+            Walked::Sherman(walk) => sherman_rest(trees, walk, lost)?,
+            Walked::Smart(walk) => smart_rest(trees, walk, lost)?,
         }
         let gone = self.chunks_gone().map_err(|error| format!("looking at the chunks: {error}"))?;
         if gone > lost {
@@ -566,6 +572,56 @@ impl Running<'_> {
         }
         Ok(())
     }
+}
+
+/// What of a Sherman tree is left behind is what faults may leave.
+fn sherman_rest(trees: &[Any], walk: &sherman::Walk, lost: u64) -> Result<(), String> {
+    if walk.half_linked > lost {
+        return Err(format!(
+            "{} nodes are half-linked, and {lost} operations were cut off",
+            walk.half_linked
+        ));
+    }
+    if walk.half_merged > lost {
+        return Err(format!("{} nodes are half-merged", walk.half_merged));
+    }
+    let linked = (walk.nodes.iter().sum::<u64>() + walk.values_far).cast_signed();
+    // An operation that is cut off leaves a node, the value that it had written, and the one that it replaced.
+    let lost = if walk.values_far > 0 { 3 * lost } else { lost };
+    let allocated = trees.iter().map(|tree| match tree {
+        Any::Sherman(tree) => tree.nodes_allocated(),
+        Any::Smart(_) => 0,
+    });
+    // The root was allocated by whoever created the tree.
+    let allocated = 1 + allocated.sum::<i64>();
+    if linked > allocated || allocated > linked + lost.cast_signed() {
+        return Err(format!("{allocated} rooms were allocated, {linked} are linked, and {lost} may be lost"));
+    }
+    Ok(())
+}
+
+/// Most bytes that an operation of a SMART tree takes, or has in its hands, and loses when it is cut off: two inner
+/// nodes and two leaves.
+const LOST_BYTES: i64 = 8192;
+
+/// What of a SMART tree is left behind is what faults may leave.
+fn smart_rest(trees: &[Any], walk: &smart::Walk, lost: u64) -> Result<(), String> {
+    if walk.unsettled > 0 && lost == 0 {
+        return Err(format!("{} slots are unsettled, and no operation was cut off", walk.unsettled));
+    }
+    let linked = (walk.node_bytes + walk.leaf_bytes).cast_signed();
+    let allocated = trees.iter().map(|tree| match tree {
+        Any::Smart(tree) => tree.bytes_allocated(),
+        Any::Sherman(_) => 0,
+    });
+    // The root was allocated by whoever created the tree.
+    let allocated = Size::All.bytes() as i64 + allocated.sum::<i64>();
+    if linked > allocated || allocated > linked + LOST_BYTES * lost.cast_signed() {
+        return Err(format!(
+            "{allocated} bytes were allocated, {linked} are linked, {lost} may have lost some"
+        ));
+    }
+    Ok(())
 }
 
 /// What a ledger says that the device executed.

@@ -4,12 +4,15 @@
 //! torn reads, lost races and stale caches are not rare here: they are most of what happens.
 
 use super::{Coverage, DEVICE_BYTES, Notes, Plan, SIZES, caught, fulfil, judge, settle};
-use crate::sherman::{CHURNING, GROWING, Lengths, MIXED, Mix, Wishes, variant};
+use crate::sherman::{CHURNING, GROWING, MIXED, Mix, variant};
+use crate::tree::Any;
 use farwood_fabric::{Client, PoolShape};
 use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
-use farwood_index::sherman::{Config, Sherman};
+use farwood_index::sabotage::Sabotage;
+use farwood_index::sherman::Config;
+use farwood_index::smart;
 use farwood_testkit::Harness;
 use farwood_testkit::harness::Chance;
 use farwood_testkit::history::Bytes;
@@ -48,6 +51,8 @@ pub struct Case {
     pub stalled_once_in: u64,
     /// Polls after which the run counts as stuck.
     pub polls_max: u64,
+    /// How the tree is broken on purpose.
+    pub sabotage: Option<Sabotage>,
 }
 
 impl Case {
@@ -79,6 +84,13 @@ impl Case {
         case
     }
 
+    /// The same run with a SMART tree: all variants in turn.
+    #[must_use]
+    pub fn of_smart(mut self) -> Self {
+        self.plan.smart = Some(smart_config(self.plan.seed));
+        self
+    }
+
     /// The run of a seed on a fabric of that kind.
     pub fn on(seed: u64, fabric: Fabric) -> Self {
         let mut chance = Chance::new(seed);
@@ -97,6 +109,7 @@ impl Case {
         let plan = Plan {
             seed,
             config,
+            smart: None,
             keys: [12, 40, 90, 240][chance.below(4) as usize],
             mix: [MIXED, GROWING, CHURNING][chance.below(3) as usize],
             cache_bytes: [0, 1 << 10, 1 << 20][chance.below(3) as usize],
@@ -111,8 +124,23 @@ impl Case {
             dropped_once_in: None,
             stalled_once_in: 150,
             polls_max: 50_000_000,
+            sabotage: None,
         }
     }
+}
+
+/// All variants of SMART in turn, and what combines with each.
+pub(crate) fn smart_config(seed: u64) -> smart::Config {
+    let mut chance = Chance::new(seed ^ 0x736D_6172);
+    let variants = smart::Variant::ALL;
+    let mut options = variants[(seed % variants.len() as u64) as usize].0.options();
+    if chance.once_in(8) {
+        options.rooms = smart::Rooms::Preallocated;
+    }
+    if chance.once_in(6) {
+        options.scans = smart::options::Scans::OneByOne;
+    }
+    smart::Config { options, ..smart::Config::default() }
 }
 
 /// A fabric whose transfers are copied word by word.
@@ -135,7 +163,7 @@ pub fn outcome(case: &Case) -> Result<Coverage, String> {
     caught(|| run(case))
 }
 
-type Node = (Sherman, Client<LoopbackFabric>);
+type Node = (Any, Client<LoopbackFabric>);
 
 /// Runs a case and checks everything.
 ///
@@ -168,8 +196,8 @@ pub fn run(case: &Case) -> Result<Coverage, String> {
     if case.dropped_once_in.is_none() && coverage.locks_dropped > 0 {
         notes.fail(format!("{} locks were dropped", coverage.locks_dropped));
     }
-    if case.dropped_once_in.is_none() && walk.half_linked > 0 {
-        notes.fail(format!("{} nodes are half-linked", walk.half_linked));
+    if case.dropped_once_in.is_none() && walk.half_linked() > 0 {
+        notes.fail(format!("{} nodes are half-linked", walk.half_linked()));
     }
     notes.verdict()?;
     judge(&notes.history.into_inner()).map(|()| coverage)
@@ -179,12 +207,15 @@ fn open(case: &Case, loopback: &Loopback) -> Result<Vec<Node>, IndexError> {
     let mut nodes = Vec::new();
     for number in 0..case.compute_nodes {
         let client = loopback.stranger();
-        let tree = loopback.block_on(async {
+        let mut tree = loopback.block_on(async {
             match number {
-                0 => Sherman::create(&client, "seeds", case.plan.config, case.plan.cache_bytes).await,
-                _ => Sherman::open(&client, "seeds", case.plan.cache_bytes).await,
+                0 => Any::create(&client, "seeds", case.plan.tree(), case.plan.cache_bytes).await,
+                _ => Any::open(&client, "seeds", case.plan.tree(), case.plan.cache_bytes).await,
             }
         })?;
+        if let Some(sabotage) = case.sabotage {
+            tree.sabotage(sabotage);
+        }
         nodes.push((tree, client));
     }
     Ok(nodes)
@@ -193,13 +224,12 @@ fn open(case: &Case, loopback: &Loopback) -> Result<Vec<Node>, IndexError> {
 async fn one_client(
     case: &Case,
     me: u64,
-    tree: &Sherman,
+    tree: &Any,
     client: &Client<LoopbackFabric>,
     keys: &[Bytes],
     notes: &Notes,
 ) {
-    let lengths = Lengths::of(&case.plan.config);
-    let mut wishes = Wishes::new(keys, lengths, case.plan.mix, me + 1, case.plan.seed);
+    let mut wishes = case.plan.wishes(keys, me + 1);
     for _ in 0..case.steps {
         let Some(wish) = wishes.next() else { break };
         let polls = case.dropped_once_in.filter(|&once_in| wishes.chance().once_in(once_in));

@@ -1,0 +1,273 @@
+//! The cache of inner nodes: copies by where they lie, within a budget of bytes.
+//!
+//! A search goes from copy to copy, and stops where none leads on. Nothing that is cached makes an answer wrong: what
+//! it led to says itself what it is. A copy learns what others' changes it hears about, slot by slot.
+
+use super::inner::{Found, Header, Inner, RawInner, covers, find};
+use super::key::step_at;
+use super::slot::Slot;
+use farwood_fabric::Remote;
+use std::collections::HashMap; // keyed only
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Parts of the cache that are locked apart.
+const SHARDS: usize = 64;
+/// What a copy takes besides its slots, bytes: itself, its counters, and its places in the table and the list.
+const OVERHEAD: usize = 112;
+
+/// A copy of an inner node, of some age.
+#[derive(Debug)]
+pub struct CachedNode {
+    /// Where the node is.
+    pub at: Remote<RawInner>,
+    /// Its header, live.
+    pub header: Header,
+    hash: u64,
+    slots: Box<[AtomicU64]>,
+    used: AtomicU64,
+}
+
+impl CachedNode {
+    /// A copy of what was just read.
+    pub fn copy<B: Deref<Target = [u8]>>(at: Remote<RawInner>, node: &Inner<B>) -> Self {
+        let slots = node.slots().map(|slot| AtomicU64::new(slot.word())).collect();
+        Self { at, header: node.header(), hash: node.hash(), slots, used: AtomicU64::new(0) }
+    }
+
+    /// Slot number `number`.
+    #[inline]
+    pub fn slot(&self, number: usize) -> Slot {
+        Slot::from_word(self.slots[number].load(Relaxed))
+    }
+
+    /// Looks for how `key` goes on.
+    #[inline]
+    pub fn find(&self, key: &[u8]) -> Found {
+        find(self.header.size(), step_at(key, self.header.depth()), |number| self.slot(number))
+    }
+
+    /// Whether a key may be below this node.
+    #[inline]
+    pub fn covers(&self, key: &[u8], number: u32) -> bool {
+        covers(self.header, self.hash, key, number)
+    }
+
+    /// Whether all keys below this node begin with `prefix`, which is as long as its depth.
+    pub fn is_of(&self, prefix: &[u8], number: u32) -> bool {
+        prefix.len() == self.header.depth() && self.covers(prefix, number)
+    }
+
+    /// A slot is now that. A slot without a child is believed only of the same generation.
+    pub fn learn(&self, number: usize, slot: Slot) {
+        if slot.is_occupied() || slot.generation() == self.header.generation() {
+            self.slots[number].store(slot.word(), Relaxed);
+        }
+    }
+
+    fn refresh<B: Deref<Target = [u8]>>(&self, node: &Inner<B>) {
+        for (number, slot) in node.slots().enumerate() {
+            self.slots[number].store(slot.word(), Relaxed);
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        8 * self.slots.len() + OVERHEAD
+    }
+}
+
+/// Hashes where a node is.
+#[derive(Debug, Default)]
+struct ByAddress(u64);
+
+impl Hasher for ByAddress {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("addresses are words")
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let product = word.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = product ^ product >> 32;
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    places: HashMap<u64, usize, BuildHasherDefault<ByAddress>>, // keyed only
+    nodes: Vec<Arc<CachedNode>>,
+}
+
+impl Shard {
+    fn remove(&mut self, at: u64) -> Option<Arc<CachedNode>> {
+        let place = self.places.remove(&at)?;
+        let removed = self.nodes.swap_remove(place);
+        if let Some(moved) = self.nodes.get(place) {
+            self.places.insert(moved.at.word(), place);
+        }
+        Some(removed)
+    }
+}
+
+/// The cache of a compute node for one index.
+#[derive(Debug)]
+pub struct NodeCache {
+    shards: Box<[RwLock<Shard>]>,
+    bytes: AtomicUsize,
+    bytes_max: usize,
+    /// Advances with each insertion.
+    tick: AtomicU64,
+}
+
+impl NodeCache {
+    /// A cache of at most `bytes_max` bytes; 0: no cache.
+    pub fn new(bytes_max: usize) -> Self {
+        let shards = (0..SHARDS).map(|_| RwLock::default()).collect();
+        Self { shards, bytes: AtomicUsize::new(0), bytes_max, tick: AtomicU64::new(1) }
+    }
+
+    /// Bytes in use, and the budget.
+    pub fn bytes(&self) -> (usize, usize) {
+        (self.bytes.load(Relaxed), self.bytes_max)
+    }
+
+    fn shard(&self, at: u64) -> &RwLock<Shard> {
+        let hash = (at >> 3).wrapping_mul(0xD1B5_4A32_D192_ED03);
+        &self.shards[(hash >> 58) as usize % SHARDS]
+    }
+
+    /// The copy of the node at `at`.
+    #[inline]
+    pub fn get(&self, at: Remote<RawInner>) -> Option<Arc<CachedNode>> {
+        let shard = self.shard(at.word()).read().unwrap_or_else(PoisonError::into_inner);
+        let node = Arc::clone(&shard.nodes[*shard.places.get(&at.word())?]);
+        drop(shard);
+        let tick = self.tick.load(Relaxed);
+        if node.used.load(Relaxed) != tick {
+            node.used.store(tick, Relaxed);
+        }
+        Some(node)
+    }
+
+    /// Takes what was read; a copy of the same node is brought up to date.
+    pub fn put<B: Deref<Target = [u8]>>(&self, at: Remote<RawInner>, node: &Inner<B>) {
+        if 8 * node.header().size().slots() + OVERHEAD > self.bytes_max {
+            return;
+        }
+        let copy = Arc::new(CachedNode::copy(at, node));
+        let mut shard = self.shard(at.word()).write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&place) = shard.places.get(&at.word()) {
+            let known = &shard.nodes[place];
+            if known.header == copy.header && known.hash == copy.hash {
+                return known.refresh(node);
+            }
+        }
+        copy.used.store(self.tick.fetch_add(1, Relaxed) + 1, Relaxed);
+        let before = shard.remove(at.word()).map_or(0, |before| before.bytes());
+        let place = shard.nodes.len();
+        shard.nodes.push(Arc::clone(&copy));
+        shard.places.insert(at.word(), place);
+        drop(shard);
+        self.bytes.fetch_add(copy.bytes(), Relaxed);
+        self.bytes.fetch_sub(before, Relaxed);
+        self.shrink();
+    }
+
+    /// A slot of the node at `at` was just seen to be that.
+    pub fn learn(&self, at: Remote<RawInner>, number: usize, slot: Slot) {
+        if let Some(node) = self.get(at) {
+            node.learn(number, slot);
+        }
+    }
+
+    /// Drops the copy of the node at `at`.
+    pub fn remove(&self, at: Remote<RawInner>) {
+        let mut shard = self.shard(at.word()).write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(removed) = shard.remove(at.word()) {
+            self.bytes.fetch_sub(removed.bytes(), Relaxed);
+        }
+    }
+
+    /// Drops copies until the budget is kept: of two that are drawn, the one that was used longer ago.
+    fn shrink(&self) {
+        let mut draw = self.tick.load(Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        while self.bytes.load(Relaxed) > self.bytes_max {
+            draw ^= draw << 13;
+            draw ^= draw >> 7;
+            draw ^= draw << 17;
+            let shard = &self.shards[(draw >> 58) as usize % SHARDS];
+            let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+            let count = shard.nodes.len() as u64;
+            if count == 0 {
+                continue;
+            }
+            let one = &shard.nodes[(draw % count) as usize];
+            let other = &shard.nodes[((draw >> 24) % count) as usize];
+            let older = if one.used.load(Relaxed) <= other.used.load(Relaxed) { one } else { other };
+            let at = older.at.word();
+            if let Some(removed) = shard.remove(at) {
+                self.bytes.fetch_sub(removed.bytes(), Relaxed);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::inner::{Size, State, image};
+    use super::super::reverse::Reverse;
+    use super::*;
+    use farwood_fabric::{Memory, NodeId};
+
+    fn at(number: u64) -> Remote<RawInner> {
+        Remote::new(NodeId(0), Memory::Host, 4096 + 72 * number).expect("it is not null")
+    }
+
+    fn node(generation: u32) -> Inner<Vec<u8>> {
+        let header = Header::new(State::Live, Size::Four, 0, 1, generation);
+        Inner::new(image((Reverse::unlinked(generation), header), b"a", 1, &[]))
+    }
+
+    #[test]
+    fn the_budget_is_kept_and_what_is_used_stays() {
+        let cache = NodeCache::new(200 * 160);
+        cache.put(at(0), &node(1));
+        for number in 1..2000 {
+            cache.put(at(number), &node(1));
+            assert!(cache.get(at(number)).is_some() || cache.bytes().0 + 160 > 200 * 160);
+            cache.get(at(0));
+        }
+        let (used, budget) = cache.bytes();
+        assert!(used <= budget && used > budget / 2, "{used} of {budget}");
+        assert!(cache.get(at(0)).is_some());
+    }
+
+    #[test]
+    fn a_copy_is_of_one_generation() {
+        let cache = NodeCache::new(1 << 20);
+        cache.put(at(0), &node(1));
+        let one = cache.get(at(0)).expect("it was put there");
+        cache.put(at(0), &node(1));
+        assert!(cache.get(at(0)).is_some_and(|same| Arc::ptr_eq(&one, &same)));
+        cache.learn(at(0), 1, Slot::vacant(7, 2));
+        assert_eq!(one.slot(1), Slot::free(1));
+        cache.put(at(0), &node(2));
+        let two = cache.get(at(0)).expect("it was put there");
+        assert_eq!((two.header.generation(), one.header.generation()), (2, 1));
+        cache.remove(at(0));
+        assert!(cache.get(at(0)).is_none());
+        assert_eq!(cache.bytes().0, 0);
+    }
+
+    #[test]
+    fn without_a_budget_nothing_is_kept() {
+        let cache = NodeCache::new(0);
+        cache.put(at(0), &node(1));
+        assert!(cache.get(at(0)).is_none());
+    }
+}

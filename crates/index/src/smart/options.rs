@@ -1,0 +1,183 @@
+//! What makes one variant of the tree differ from another, as values chosen at run time.
+//!
+//! The variants are the steps of SMART's factor analysis, each adding one technique to the one before it:
+//!
+//! | variant | a new key in a free slot | an update | the leaf's lock comes free | READs, WRITEs of one key |
+//! |---|---|---|---|---|
+//! | `art` | under the node's lock | a new leaf | – | each its own |
+//! | `+lock-free` | one CAS | a new leaf | – | each its own |
+//! | `+in-place` | one CAS | in the leaf | after the write-back | each its own |
+//! | `+rear-lock` | one CAS | in the leaf | with the write-back | each its own |
+//! | `+read-delegation` | one CAS | in the leaf | with the write-back | READs shared |
+//! | `+write-combining` = `smart` | one CAS | in the leaf | with the write-back | both shared |
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How a new key comes into a slot that has no child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserts {
+    /// Under the node's lock.
+    Locked,
+    /// By one CAS.
+    LockFree,
+}
+
+/// How a value is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Updates {
+    /// By a new leaf, whose pointer is swapped in under the node's lock.
+    OutOfPlace,
+    /// In the leaf, under its lock.
+    InPlace,
+}
+
+/// When the lock of a leaf comes free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeafLock {
+    /// When the write-back was answered.
+    Apart,
+    /// With the write-back, whose last word is the lock.
+    Rear,
+}
+
+/// Who reads what several clients of a compute node want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// Each for itself.
+    Each,
+    /// One for those that came before it posts.
+    Delegated,
+}
+
+/// Who writes what several clients of a compute node want to be written to one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// Each for itself.
+    Each,
+    /// The last one for those that came before it.
+    Combined,
+}
+
+/// How large inner nodes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rooms {
+    /// As large as their children need.
+    Fitting,
+    /// 256 slots each, as the published artifact reserves them.
+    Preallocated,
+}
+
+/// How a scan reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scans {
+    /// What it will need, many to a doorbell.
+    Batched,
+    /// One node or leaf after the other.
+    OneByOne,
+}
+
+/// One point in the space of variants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How a new key comes into a slot.
+    pub inserts: Inserts,
+    /// How a value is replaced.
+    pub updates: Updates,
+    /// When the lock of a leaf comes free.
+    pub leaf_lock: LeafLock,
+    /// Who reads what several want.
+    pub reads: Reads,
+    /// Who writes what several want.
+    pub writes: Writes,
+    /// How large inner nodes are.
+    pub rooms: Rooms,
+    /// How a scan reads.
+    pub scans: Scans,
+}
+
+/// The named variants, in the paper's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the module's table says what each is")]
+pub enum Variant {
+    Art,
+    LockFree,
+    InPlace,
+    RearLock,
+    ReadDelegation,
+    WriteCombining,
+}
+
+impl Variant {
+    /// What users get who ask for nothing else.
+    pub const RECOMMENDED: Self = Self::WriteCombining;
+
+    /// All variants with the names that people use.
+    pub const ALL: [(Self, &'static str); 6] = [
+        (Self::Art, "art"),
+        (Self::LockFree, "+lock-free"),
+        (Self::InPlace, "+in-place"),
+        (Self::RearLock, "+rear-lock"),
+        (Self::ReadDelegation, "+read-delegation"),
+        (Self::WriteCombining, "smart"),
+    ];
+
+    /// The name that people use.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(variant, _)| *variant == self).map_or("", |(_, name)| name)
+    }
+
+    /// The options that the name stands for.
+    pub fn options(self) -> Options {
+        let step = |variant: Self| self as u8 >= variant as u8;
+        Options {
+            inserts: if step(Self::LockFree) { Inserts::LockFree } else { Inserts::Locked },
+            updates: if step(Self::InPlace) { Updates::InPlace } else { Updates::OutOfPlace },
+            leaf_lock: if step(Self::RearLock) { LeafLock::Rear } else { LeafLock::Apart },
+            reads: if step(Self::ReadDelegation) { Reads::Delegated } else { Reads::Each },
+            writes: if step(Self::WriteCombining) { Writes::Combined } else { Writes::Each },
+            rooms: Rooms::Fitting,
+            scans: Scans::Batched,
+        }
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Variant {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let plain = if name == "+write-combining" { "smart" } else { name };
+        Self::ALL.iter().find(|(_, known)| *known == plain).map(|(variant, _)| *variant).ok_or_else(|| {
+            let known: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
+            format!("no variant '{name}'; there are {}", known.join(", "))
+        })
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Variant::RECOMMENDED.options()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_variant_has_a_name_and_differs_from_the_one_before() {
+        for pair in Variant::ALL.windows(2) {
+            assert_ne!(pair[0].0.options(), pair[1].0.options());
+        }
+        for (variant, name) in Variant::ALL {
+            assert_eq!(name.parse(), Ok(variant));
+        }
+        assert!("smartest".parse::<Variant>().unwrap_err().contains("art, +lock-free"));
+    }
+}

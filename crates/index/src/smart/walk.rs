@@ -1,0 +1,271 @@
+//! The walker: every invariant of a tree that nobody changes.
+//!
+//! Every linked node is live, of the size that its slot says, deeper than its parent, and of the prefix that all keys
+//! below it have; no two slots of a node have one partial key, and none is closed; every reverse pointer names the
+//! node that links the object; every leaf is live and belongs where it is; every lock is free.
+//!
+//! What a client that died, or lost a memory node, leaves half-way is *unsettled*, not wrong: whoever needs it settles
+//! it.
+
+use super::Smart;
+use crate::error::IndexError;
+use crate::lock::{GlobalLock, LockMemory, LockOptions, comes_free};
+use crate::lock::{LocalLocks, LockWidth, Release};
+use crate::radix::cached::CachedNode;
+use crate::radix::inner::{Inner, RawInner, Size, State as NodeState};
+use crate::radix::key::{Step, step_at};
+use crate::radix::leaf::{Class, RawLeaf, State};
+use crate::radix::reverse::Reverse;
+use crate::radix::slot::{Child, Slot};
+use crate::retry::bury_the_dead;
+use farwood_fabric::{Client, Fabric, LockWord, NodeId, Remote, Revocation, Words, read, read_bytes};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::rc::Rc;
+
+pub use crate::sherman::Problem;
+
+/// Problems that are reported one by one.
+const PROBLEMS_MAX: usize = 1000;
+/// Bytes of a lock table that are read at a time.
+const TABLE_BYTES_PER_READ: usize = 1024;
+
+/// What the walker saw.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Walk {
+    /// Inner nodes of 4, 16, 48 and 256 slots.
+    pub nodes: [u64; 4],
+    /// Keys.
+    pub entries: u64,
+    /// Bytes of the inner nodes.
+    pub node_bytes: u64,
+    /// Bytes of the leaves' rooms.
+    pub leaf_bytes: u64,
+    /// Most inner nodes on the way to a key.
+    pub height: u64,
+    /// What was left half-way, and will be settled by who needs it.
+    pub unsettled: u64,
+    /// Locks of clients that are gone: the next writer takes them over.
+    pub locks_of_the_gone: u64,
+    /// Locks that living clients held all the while; they are among the problems, too.
+    pub locks_held: u64,
+    /// Violated invariants; at most 1000 are listed.
+    pub problems: Vec<Problem>,
+}
+
+impl Walk {
+    fn problem(&mut self, at: impl fmt::Display, what: impl Into<String>) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(Problem { at: at.to_string(), what: what.into() });
+        }
+    }
+}
+
+/// An inner node on the way, and those above it.
+struct Above {
+    node: CachedNode,
+    parent: Option<Rc<Above>>,
+    height: u64,
+}
+
+/// A child that is to be looked at.
+type Task = (Rc<Above>, Step, Slot);
+
+impl Smart {
+    /// Walks the tree, which nobody changes meanwhile, and reports every violated invariant. [1 RT per node and leaf,
+    /// and per KiB of lock table]
+    ///
+    /// # Errors
+    /// The fabric's. What is wrong with the tree is in the [`Walk`].
+    pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<Walk, IndexError> {
+        bury_the_dead(client).await?;
+        let mut walk = Walk::default();
+        let mut seen = BTreeSet::new();
+        let mut tasks: Vec<Task> = Vec::new();
+        let root = self.read_inner(client, self.root, Size::All, "check").await?;
+        if !root.covers(&[], self.number) {
+            walk.problem(self.root, "the root is not of the empty prefix");
+        }
+        let above = Above { node: CachedNode::copy(self.root, &root), parent: None, height: 1 };
+        self.walk_slots(&root, Rc::new(above), &mut tasks, &mut walk);
+        while let Some((above, step, slot)) = tasks.pop() {
+            match slot.child() {
+                Child::Inner(at, size) => {
+                    if !seen.insert(at.word()) {
+                        walk.problem(at, "two slots point to the node");
+                        continue;
+                    }
+                    self.walk_inner(client, (above, step, slot), (at, size), &mut tasks, &mut walk).await?;
+                }
+                Child::Leaf(at, class) => {
+                    if !seen.insert(at.word()) {
+                        walk.problem(at, "two slots point to the leaf");
+                    }
+                    self.walk_leaf(client, (&above, step), (at, class), &mut walk).await?;
+                }
+                _ => walk.problem(above.node.at, "a slot holds nothing known"),
+            }
+        }
+        self.walk_locks(client, &mut walk).await?;
+        Ok(walk)
+    }
+
+    /// Checks a node's slots, and notes its children.
+    fn walk_slots<B: std::ops::Deref<Target = [u8]>>(
+        &self,
+        node: &Inner<B>,
+        above: Rc<Above>,
+        tasks: &mut Vec<Task>,
+        walk: &mut Walk,
+    ) {
+        let _ = self;
+        let at = above.node.at;
+        let (header, mut partials) = (node.header(), BTreeSet::new());
+        walk.nodes[header.size() as usize] += 1;
+        walk.node_bytes += header.size().bytes() as u64;
+        walk.height = walk.height.max(above.height);
+        let mut closed = 0;
+        let mut free = false;
+        for (number, slot) in node.slots().enumerate() {
+            let of_byte = header.size() == Size::All && number > 0;
+            if of_byte && usize::from(slot.partial()) + 1 != number {
+                walk.problem(at, format!("slot {number} has partial key {}", slot.partial()));
+            }
+            if !slot.is_occupied() && slot.generation() != header.generation() {
+                walk.problem(at, format!("slot {number} is of generation {}", slot.generation()));
+            }
+            closed += u64::from(slot.child() == Child::Closed);
+            if slot.is_free() {
+                free = true;
+                continue;
+            }
+            let known = slot.is_occupied() || slot.child() == Child::Vacant;
+            if number > 0 && known && free {
+                walk.problem(at, format!("slot {number} is taken, and one before it is free"));
+            }
+            if number > 0 && known && !partials.insert(slot.partial()) {
+                walk.problem(at, format!("partial key {} has two slots", slot.partial()));
+            }
+        }
+        walk.unsettled += u64::from(closed > 0);
+        tasks.extend(node.children().into_iter().map(|(step, slot)| (Rc::clone(&above), step, slot)));
+    }
+
+    async fn walk_inner<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        (above, step, slot): Task,
+        (at, size): (Remote<RawInner>, Size),
+        tasks: &mut Vec<Task>,
+        walk: &mut Walk,
+    ) -> Result<(), IndexError> {
+        let node = match self.read_inner(client, at, size, "check").await {
+            Ok(node) => node,
+            Err(IndexError::Damaged { what, .. }) => {
+                walk.problem(at, what);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let parent = &above.node;
+        if step == Step::End || node.header().depth() <= parent.header.depth() {
+            walk.problem(at, "it is not deeper than its parent");
+        }
+        let right = Reverse::of_inner(parent.at, parent.header.generation(), slot.partial());
+        walk.unsettled += u64::from(node.reverse() != right);
+        walk.unsettled += u64::from(node.header().state() != Some(NodeState::Live));
+        let height = above.height + 1;
+        let next = Above { node: CachedNode::copy(at, &node), parent: Some(above), height };
+        self.walk_slots(&node, Rc::new(next), tasks, walk);
+        Ok(())
+    }
+
+    async fn walk_leaf<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        (above, step): (&Rc<Above>, Step),
+        (at, class): (Remote<RawLeaf>, Class),
+        walk: &mut Walk,
+    ) -> Result<(), IndexError> {
+        let leaf = match self.read_leaf(client, at, class, "check").await {
+            Ok(leaf) => leaf,
+            Err(IndexError::Damaged { what, .. }) => {
+                walk.problem(at, what);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let parent = &above.node;
+        let right = Reverse::of_leaf(parent.at, parent.header.generation());
+        walk.unsettled += u64::from(leaf.reverse() != right);
+        // A removal that was cut off took its key out; a move did not.
+        let live = leaf.state() != State::Removed;
+        walk.unsettled += u64::from(leaf.state() != State::Live);
+        walk.entries += u64::from(live);
+        walk.leaf_bytes += class.bytes() as u64;
+        if step_at(leaf.key(), parent.header.depth()) != step {
+            walk.problem(at, "its key goes on otherwise than its slot says");
+        }
+        let mut next = Some(above);
+        while let Some(above) = next {
+            if !above.node.covers(leaf.key(), self.number) {
+                walk.problem(above.node.at, format!("the leaf at {at} below it is of another prefix"));
+            }
+            next = above.parent.as_ref();
+        }
+        let lock: Remote<u64> = at.part(class.bytes() as u64 - 8);
+        if leaf.bytes()[class.bytes() - 8..] != [0; 8] && !comes_free(client, lock).await? {
+            self.walk_held(client, lock, format!("the lock of the leaf at {at}"), walk).await?;
+        }
+        Ok(())
+    }
+
+    /// Every lock of the tables must be free, or come free soon: they serve all indexes of the pool.
+    async fn walk_locks<F: Fabric>(&self, client: &Client<F>, walk: &mut Walk) -> Result<(), IndexError> {
+        let options = LockOptions {
+            memory: LockMemory::Host,
+            width: LockWidth::Word,
+            release: Release::Write,
+            local: LocalLocks::None,
+        };
+        let bytes = GlobalLock::table_bytes(options, client.fabric().shape());
+        for node in 0..client.fabric().shape().nodes {
+            let table = GlobalLock::at(options, NodeId(node), 0).word();
+            for offset in (0..bytes).step_by(TABLE_BYTES_PER_READ) {
+                let length = TABLE_BYTES_PER_READ.min(bytes - offset);
+                let words = client.post(read_bytes(table.part::<Words>(offset as u64), length)).await?;
+                let Ok(words) = words.check(&()) else { unreachable!("words are whole") };
+                for (at, _) in words.chunks_exact(8).enumerate().filter(|(_, word)| *word != [0; 8]) {
+                    let lock = table.part(offset as u64 + 8 * at as u64);
+                    if !comes_free(client, lock).await? {
+                        let name = format!("lock word {} of node {node}", offset / 8 + at);
+                        self.walk_held(client, lock, name, walk).await?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes a lock that did not come free.
+    async fn walk_held<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        lock: Remote<u64>,
+        name: String,
+        walk: &mut Walk,
+    ) -> Result<(), IndexError> {
+        let Ok(word) = client.post(read(lock)).await?.check(&()) else { unreachable!("words are whole") };
+        let Some(holder) = LockWord::from_word(word.word()).holder() else {
+            walk.problem(name, format!("it holds {:#x}, which is nobody", word.word()));
+            return Ok(());
+        };
+        if client.fabric().revoke(holder).await? == Revocation::Gone {
+            walk.locks_of_the_gone += 1;
+        } else {
+            walk.locks_held += 1;
+            walk.problem(name, format!("held by client {holder}, which is alive"));
+        }
+        Ok(())
+    }
+}

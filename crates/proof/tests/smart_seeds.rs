@@ -1,0 +1,70 @@
+//! SMART on the loopback fabric, seed by seed: every variant, on fabrics that copy as shared memory does, as NICs do,
+//! and in no useful order at all; keys of all lengths, some the beginnings of others; values that outgrow their
+//! leaves. Every answer must be explained.
+//!
+//! `FARWOOD_SEEDS=5000` runs more seeds, `FARWOOD_SEEDS=17..18` that one; a failure names the command.
+
+use farwood_index::smart::{Config, Variant};
+use farwood_proof::seeds::loopback::{Case, outcome};
+use farwood_proof::seeds::{Coverage, many};
+use std::time::Duration;
+
+/// Seeds of the normal run.
+const SEEDS: u64 = 240;
+
+/// Runs seeds; panics with the first that fails.
+fn run_seeds(test: &str, count: u64, case: impl Fn(u64) -> Case + Sync) -> Coverage {
+    let (coverage, _, failed) = many::run(many::asked(count), Duration::MAX, |seed| outcome(&case(seed)));
+    if let Some((seed, what)) = failed {
+        panic!(
+            "seed {seed}: {what}\n{:?}\nagain: FARWOOD_SEEDS={seed}..{} cargo test -p farwood-proof --test \
+             smart_seeds {test}",
+            case(seed),
+            seed + 1
+        );
+    }
+    tell(test, &coverage);
+    coverage
+}
+
+#[expect(clippy::print_stdout, reason = "what was covered is for people who run more seeds")]
+fn tell(test: &str, coverage: &Coverage) {
+    println!("{test}: {coverage:#?}");
+}
+
+#[test]
+fn every_answer_is_explained() {
+    let coverage = run_seeds("every_answer_is_explained", SEEDS, |seed| Case::of(seed).of_smart());
+    if coverage.runs >= SEEDS {
+        let costs = coverage.costs;
+        for (what, count) in [
+            ("torn copies", costs.torn),
+            ("nodes read again", costs.moved),
+            ("locks lost", costs.lock),
+            ("slots lost", costs.cas_failures),
+            ("trees of five levels", coverage.levels[5]),
+        ] {
+            assert!(count > 0, "no {what}: {coverage:?}");
+        }
+    }
+}
+
+/// Operations that are dropped anywhere leave no lock and no wrong answer behind.
+#[test]
+fn dropped_operations_harm_nobody() {
+    let case = |seed| Case::with_drops(seed).of_smart();
+    let coverage = run_seeds("dropped_operations_harm_nobody", SEEDS / 2, case);
+    assert!(coverage.dropped > 100 || coverage.runs < SEEDS / 2, "{coverage:?}");
+}
+
+/// Hot keys, whose readers and writers share what they do.
+#[test]
+fn shared_reads_and_writes_are_explained() {
+    let case = |seed| {
+        let mut case = Case::of(seed).of_smart();
+        case.plan.smart = Some(Config { options: Variant::WriteCombining.options(), ..Config::default() });
+        (case.plan.keys, case.compute_nodes, case.clients) = (1 + seed % 4, 2, 8);
+        case
+    };
+    run_seeds("shared_reads_and_writes_are_explained", SEEDS, case);
+}
