@@ -296,10 +296,13 @@ fn of_shm(error: &ShmError) -> u8 {
 
 fn of_tcp(error: &TcpError) -> u8 {
     match error {
-        TcpError::BadAddress { .. } | TcpError::BadShape(_) | TcpError::Token { .. } => 2,
+        TcpError::BadAddress { .. }
+        | TcpError::BadShape(_)
+        | TcpError::Token { .. }
+        | TcpError::Tls { .. } => 2,
         TcpError::NotThere { .. } => NOT_FOUND,
         TcpError::Memory { .. } => FULL,
-        TcpError::BadToken { .. } => 6,
+        TcpError::BadToken { .. } | TcpError::Untrusted { .. } => 6,
         TcpError::Unusable { .. } | TcpError::NotThisPool { .. } | TcpError::File { .. } => 7,
         TcpError::Unclean { .. } => 8,
         TcpError::Pool { error, .. } => of_fabric(error),

@@ -1,4 +1,5 @@
-//! Where pools and indexes are: `shm://POOL` and `shm://POOL/INDEX`, `tcp://HOST:PORT,…` and `tcp://HOST:PORT,…/INDEX`.
+//! Where pools and indexes are: `shm://POOL` and `shm://POOL/INDEX`, `tcp://HOST:PORT,…` and `tcp://HOST:PORT,…/INDEX`,
+//! the last two perhaps with parameters: `tcp://HOST:PORT/INDEX?tls-ca=FILE&token-file=FILE`.
 
 use crate::error::Error;
 use farwood_transport::any::Place;
@@ -30,7 +31,7 @@ impl Url {
     pub fn pool(&self) -> String {
         match &self.pool {
             Place::Shm(name) => name.to_string(),
-            Place::Tcp(address) => address.to_string(),
+            Place::Tcp(address) => address.hosts(),
         }
     }
 
@@ -77,6 +78,11 @@ impl FromStr for Url {
         if scheme != "shm" && scheme != "tcp" {
             return refuse(&format!("there are no pools over {scheme}://"));
         }
+        let (rest, access) = match rest.split_once('?') {
+            Some(_) if scheme == "shm" => return refuse("shared memory has no parameters"),
+            Some((rest, access)) => (rest, Some(access)),
+            None => (rest, None),
+        };
         let (pool, index) = match rest.split_once('/') {
             None => (rest, None),
             Some((_, "")) => return refuse("the name of the index is missing behind the '/'"),
@@ -84,7 +90,8 @@ impl FromStr for Url {
             Some((pool, index)) => (pool, Some(index.to_owned())),
         };
         let pool = if scheme == "tcp" {
-            Place::Tcp(pool.parse().map_err(|source| Error::Tcp { operation: "read the URL", source })?)
+            let address = access.map_or_else(|| pool.to_owned(), |access| format!("{pool}?{access}"));
+            Place::Tcp(address.parse().map_err(|source| Error::Tcp { operation: "read the URL", source })?)
         } else {
             Place::Shm(pool.parse().map_err(|source| Error::Pool { operation: "read the URL", source })?)
         };
@@ -116,10 +123,12 @@ impl From<&Url> for Url {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.pool)?;
-        match &self.index {
-            Some(index) => write!(f, "/{index}"),
-            None => Ok(()),
+        match (&self.pool, &self.index) {
+            (pool, None) => write!(f, "{pool}"),
+            (Place::Shm(name), Some(index)) => write!(f, "shm://{name}/{index}"),
+            (Place::Tcp(address), Some(index)) => {
+                write!(f, "tcp://{}/{index}{}", address.hosts(), address.access())
+            }
         }
     }
 }
@@ -130,9 +139,15 @@ mod tests {
 
     #[test]
     fn urls_are_read_back() {
-        for text in
-            ["shm://demo", "shm://demo/words", "shm://a.b-c/x.y", "tcp://a:1", "tcp://a:1,[::1]:2/words"]
-        {
+        for text in [
+            "shm://demo",
+            "shm://demo/words",
+            "shm://a.b-c/x.y",
+            "tcp://a:1",
+            "tcp://a:1,[::1]:2/words",
+            "tcp://a:1?tls-ca=/etc/ca.pem",
+            "tcp://a:1/words?token-file=/run/token&tls-ca=/etc/ca.pem",
+        ] {
             assert_eq!(text.parse::<Url>().unwrap().to_string(), text);
         }
     }
@@ -151,6 +166,8 @@ mod tests {
             ("shm://.x", "dot"),
             ("shm://demo/", "missing"),
             ("shm://demo/a/b", "'/'"),
+            ("shm://demo?tls-ca=/x", "no parameters"),
+            ("tcp://a:1?x=/y", "no parameter 'x'"),
         ] {
             let error = text.parse::<Url>().unwrap_err();
             assert!(error.to_string().contains(words), "{text}: {error}");

@@ -13,7 +13,7 @@ use farwood_index::sherman::{Config, Options, Sherman, drop_index};
 use farwood_transport::any::{AnyPool, Place};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, Pages, PoolSpec, SegmentDir, ShmError, ShmPool, create};
-use farwood_transport::tcp::{MemoryNode, NodeSpec, TcpError, TcpPool, Token};
+use farwood_transport::tcp::{Credentials, MemoryNode, NodeSpec, TcpError, TcpPool};
 
 use super::crew::{Janitor, WorkerCommand};
 use super::protocol::Litter;
@@ -51,14 +51,8 @@ pub(crate) enum Site {
 pub(crate) fn open(place: &Place) -> Result<AnyPool> {
     Ok(match place {
         Place::Shm(name) => AnyPool::Shm(ShmPool::open(&SegmentDir::from_env(), name)?),
-        Place::Tcp(address) => AnyPool::Tcp(TcpPool::open(address, token()?)?),
+        Place::Tcp(address) => AnyPool::Tcp(TcpPool::open(address, Credentials::find(address)?)?),
     })
-}
-
-/// What memory nodes over TCP may ask for.
-fn token() -> Result<Option<Token>> {
-    let file = std::env::var_os("FARWOOD_TOKEN_FILE").filter(|file| !file.is_empty());
-    Ok(file.map(|file| Token::from_file(file.as_ref())).transpose()?)
 }
 
 /// An attached pool, which goes when the ground is dropped if it was made for the run.
@@ -125,7 +119,7 @@ impl Ground {
                 let memory = pool.memory()?;
                 (memory.iter().map(|(_, bytes)| bytes).sum(), memory.first().map(|(pages, _)| *pages))
             }
-            AnyPool::Tcp(pool) => (pool.memory()?.iter().map(|(bytes, _)| bytes).sum(), None),
+            AnyPool::Tcp(pool) => (pool.reports()?.iter().map(|report| report.resident_bytes).sum(), None),
         })
     }
 }
