@@ -6,6 +6,7 @@ use super::tls::{ClientTls, Identity};
 use super::token::Token;
 use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Where a compute node's token and certificates are. Part of a pool's address:
 /// `host:port?tls-ca=FILE&token-file=FILE`.
@@ -18,9 +19,12 @@ const KEYS: [&str; 5] = ["token-file", "tls-ca", "tls-cert", "tls-key", "tls-nam
 const VARIABLES: [&str; 5] =
     ["FARWOOD_TOKEN_FILE", "FARWOOD_TLS_CA", "FARWOOD_TLS_CERT", "FARWOOD_TLS_KEY", "FARWOOD_TLS_NAME"];
 
-impl Access {
+impl FromStr for Access {
+    /// In words.
+    type Err = String;
+
     /// Reads `key=value&key=value`.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let mut access = Self::default();
         for pair in text.split('&') {
             let (key, value) =
@@ -33,7 +37,9 @@ impl Access {
         }
         Ok(access)
     }
+}
 
+impl Access {
     /// The same, where nothing is said as the environment says.
     fn or_environment(&self) -> Self {
         let mut all = self.clone();
@@ -116,7 +122,7 @@ mod tests {
     #[test]
     fn parameters_are_read_back_in_their_order() {
         let text = "tls-ca=/etc/ca.pem&token-file=/run/token";
-        let access = Access::parse(text).unwrap();
+        let access = text.parse::<Access>().unwrap();
         assert_eq!(access.to_string(), "?token-file=/run/token&tls-ca=/etc/ca.pem");
         assert_eq!(Access::default().to_string(), "");
     }
@@ -130,14 +136,14 @@ mod tests {
             ("password=x", "tls-ca"),
             ("tls-ca=a&tls-ca=b", "twice"),
         ] {
-            let why = Access::parse(text).unwrap_err();
+            let why = text.parse::<Access>().unwrap_err();
             assert!(why.contains(words), "{text}: {why}");
         }
     }
 
     #[test]
     fn half_of_an_identity_is_none() {
-        let refused = |text: &str| Access::parse(text).unwrap().credentials().unwrap_err().to_string();
+        let refused = |text: &str| text.parse::<Access>().unwrap().credentials().unwrap_err().to_string();
         assert!(refused("tls-ca=a&tls-cert=b").contains("tls-key"));
         assert!(refused("tls-cert=a&tls-key=b").contains("give tls-ca"));
         assert!(refused("tls-ca=/nonexistent/ca").contains("/nonexistent/ca"));

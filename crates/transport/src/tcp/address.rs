@@ -48,7 +48,7 @@ impl FromStr for PoolAddress {
         let refuse = |why: String| TcpError::BadAddress { text: text.to_owned(), why };
         let (list, access) = match text.split_once('?') {
             None => (text, Access::default()),
-            Some((list, access)) => (list, Access::parse(access).map_err(refuse)?),
+            Some((list, access)) => (list, access.parse().map_err(refuse)?),
         };
         let mut nodes: Vec<String> = Vec::new();
         for node in list.split(',') {

@@ -126,20 +126,22 @@ impl Connection {
                 Verdict::Over
             }
             Err(End::Refused((code, why))) => {
+                self.counters(shared).refused();
                 self.refuse(code, &why);
                 self.turned_away(shared, code, why);
                 Verdict::Over
             }
             // TLS has told the other side.
             Err(End::Untrusted(why)) => {
+                self.counters(shared).refused();
                 self.turned_away(shared, Code::BadToken, why);
                 Verdict::Over
             }
         }
     }
 
+    /// Tells the log; the counter has risen before the other side was told.
     fn turned_away(&self, shared: &Shared, code: Code, why: String) {
-        self.counters(shared).refused();
         shared.tell(|| NodeEvent::Refused { from: self.from(), code, why });
     }
 
@@ -392,7 +394,7 @@ impl Connection {
             Control::Name => registry.name(store, &self.peer, client, self.line).map(|()| [0; 4]),
             Control::Census => Ok([registry.census(client), 0, 0, 0]),
             Control::Fence => registry.fence(store, client).map(|()| {
-                shared.tell(|| NodeEvent::Revoked(client));
+                shared.tell(|| NodeEvent::Gone(client));
                 [0; 4]
             }),
             Control::Form => store.form(a, b as u16, c as u16).map(|()| [0; 4]).map_err(in_words),

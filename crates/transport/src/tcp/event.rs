@@ -1,4 +1,4 @@
-//! What a memory node tells its log: who was not let in, who was closed, who was revoked. Not what goes well.
+//! What a memory node tells its log: who was not let in, who was closed, who is gone.
 
 use super::wire::Code;
 use farwood_fabric::ClientId;
@@ -25,8 +25,10 @@ pub enum NodeEvent {
         /// What was wrong.
         why: String,
     },
-    /// A compute node was revoked: nothing of it lands any more.
-    Revoked(ClientId),
+    /// A compute node has left, or was revoked: nothing of it lands any more.
+    Gone(ClientId),
+    /// It is not on the list by which compute nodes find it, or is on it again.
+    Discovery(String),
 }
 
 impl NodeEvent {
@@ -35,7 +37,8 @@ impl NodeEvent {
         match self {
             Self::Refused { .. } => "refused",
             Self::BadFrame { .. } => "bad_frame",
-            Self::Revoked(_) => "revoked",
+            Self::Gone(_) => "gone",
+            Self::Discovery(_) => "discovery",
         }
     }
 
@@ -43,7 +46,7 @@ impl NodeEvent {
     pub fn from(&self) -> Option<SocketAddr> {
         match self {
             Self::Refused { from, .. } | Self::BadFrame { from, .. } => *from,
-            Self::Revoked(_) => None,
+            Self::Gone(_) | Self::Discovery(_) => None,
         }
     }
 }
@@ -53,7 +56,8 @@ impl fmt::Display for NodeEvent {
         match self {
             Self::Refused { why, .. } => write!(f, "a connection was not let in: {why}"),
             Self::BadFrame { why, .. } => write!(f, "a connection was closed for what it sent: {why}"),
-            Self::Revoked(client) => write!(f, "client {client} was revoked"),
+            Self::Discovery(what) => f.write_str(what),
+            Self::Gone(client) => write!(f, "client {client} is gone: it has left, or was revoked"),
         }
     }
 }

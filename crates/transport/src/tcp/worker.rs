@@ -168,7 +168,8 @@ impl Worker {
                     }
                 }
             }
-            if ready.is_empty() && spinning {
+            // At first it only looks: who gives way on a busy machine is not back for milliseconds.
+            if ready.is_empty() && spinning && busy.elapsed() > self.shared.spin / 2 {
                 std::thread::yield_now();
             }
             for key in ready {
