@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use farwood_fabric::{Client, ClientId, FabricError, PoolShape};
 use farwood_transport::any::{AnyFabric, Place};
 use farwood_transport::shm::{Pages, PoolName, Presence, SegmentDir, ShmError, ShmPool};
-use farwood_transport::tcp::{Credentials, NodeReport, TcpPool};
+use farwood_transport::tcp::{Credentials, NodeReport, PoolAddress, TcpPool};
 use std::sync::Arc;
 
 /// This process's attachment to a pool.
@@ -44,12 +44,17 @@ impl AnyPool {
                     ShmPool::open(&dir, name).map_err(|source| Error::Pool { operation: "open", source })?;
                 Ok(Self::Shm(pool, dir, name.clone()))
             }
-            Place::Tcp(address) => {
-                let failed = |source| Error::Tcp { operation: "open", source };
-                let credentials = Credentials::find(address).map_err(failed)?;
-                TcpPool::open(address, credentials).map(Self::Tcp).map_err(failed)
+            Place::Tcp(address) => Self::open_tcp(address),
+            Place::Etcd(etcd) => {
+                Self::open_tcp(&etcd.discover().map_err(|source| Error::Etcd { operation: "open", source })?)
             }
         }
+    }
+
+    fn open_tcp(address: &PoolAddress) -> Result<Self> {
+        let failed = |source| Error::Tcp { operation: "open", source };
+        let credentials = Credentials::find(address).map_err(failed)?;
+        TcpPool::open(address, credentials).map(Self::Tcp).map_err(failed)
     }
 
     /// A client for the calling thread.

@@ -63,6 +63,7 @@ pub use farwood_index::lock::LockWidth;
 pub use farwood_index::sherman::{Direction, Options, Problem, Variant, Walk};
 #[doc(hidden)]
 pub use farwood_transport::any::AnyFabric;
+pub use farwood_transport::etcd::{EtcdAddress, EtcdError, Registrant, Registration};
 pub use farwood_transport::runtime::{block_on, run_all};
 pub use farwood_transport::shm::{Backing, Pages, ShmError};
 pub use farwood_transport::tcp::{

@@ -442,7 +442,7 @@ impl Pool {
 fn expect_shm(url: Url, operation: &'static str) -> Result<PoolName> {
     match url.expect_pool()? {
         Place::Shm(name) => Ok(name),
-        place @ Place::Tcp(_) => Err(Error::Served { operation, pool: place.to_string() }),
+        place @ (Place::Tcp(_) | Place::Etcd(_)) => Err(Error::Served { operation, pool: place.to_string() }),
     }
 }
 

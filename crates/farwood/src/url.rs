@@ -32,6 +32,7 @@ impl Url {
         match &self.pool {
             Place::Shm(name) => name.to_string(),
             Place::Tcp(address) => address.hosts(),
+            Place::Etcd(address) => address.place(),
         }
     }
 
@@ -75,7 +76,7 @@ impl FromStr for Url {
         if PLANNED.contains(&scheme) {
             return Err(Error::NotBuilt { url: url.to_owned(), scheme: scheme.to_owned() });
         }
-        if scheme != "shm" && scheme != "tcp" {
+        if !["shm", "tcp", "etcd"].contains(&scheme) {
             return refuse(&format!("there are no pools over {scheme}://"));
         }
         let (rest, access) = match rest.split_once('?') {
@@ -83,14 +84,19 @@ impl FromStr for Url {
             Some((rest, access)) => (rest, Some(access)),
             None => (rest, None),
         };
-        let (pool, index) = match rest.split_once('/') {
+        // In etcd a pool has a server and a name.
+        let pool_end = rest.find('/').filter(|_| scheme == "etcd").map_or(0, |slash| slash + 1);
+        let split = rest[pool_end..].split_once('/');
+        let (pool, index) = match split.map(|(name, index)| (&rest[..pool_end + name.len()], index)) {
             None => (rest, None),
             Some((_, "")) => return refuse("the name of the index is missing behind the '/'"),
             Some((_, index)) if index.contains('/') => return refuse("the name of an index holds no '/'"),
             Some((pool, index)) => (pool, Some(index.to_owned())),
         };
-        let pool = if scheme == "tcp" {
-            let address = access.map_or_else(|| pool.to_owned(), |access| format!("{pool}?{access}"));
+        let address = access.map_or_else(|| pool.to_owned(), |access| format!("{pool}?{access}"));
+        let pool = if scheme == "etcd" {
+            Place::Etcd(address.parse().map_err(|source| Error::Etcd { operation: "read the URL", source })?)
+        } else if scheme == "tcp" {
             Place::Tcp(address.parse().map_err(|source| Error::Tcp { operation: "read the URL", source })?)
         } else {
             Place::Shm(pool.parse().map_err(|source| Error::Pool { operation: "read the URL", source })?)
@@ -129,6 +135,9 @@ impl fmt::Display for Url {
             (Place::Tcp(address), Some(index)) => {
                 write!(f, "tcp://{}/{index}{}", address.hosts(), address.access())
             }
+            (Place::Etcd(address), Some(index)) => {
+                write!(f, "etcd://{}/{index}{}", address.place(), address.access())
+            }
         }
     }
 }
@@ -146,6 +155,8 @@ mod tests {
             "tcp://a:1",
             "tcp://a:1,[::1]:2/words",
             "tcp://a:1?tls-ca=/etc/ca.pem",
+            "etcd://a:2379,b:2379/p",
+            "etcd://a:2379/p/words?tls-ca=/etc/ca.pem",
             "tcp://a:1/words?token-file=/run/token&tls-ca=/etc/ca.pem",
         ] {
             assert_eq!(text.parse::<Url>().unwrap().to_string(), text);
@@ -166,6 +177,9 @@ mod tests {
             ("shm://.x", "dot"),
             ("shm://demo/", "missing"),
             ("shm://demo/a/b", "'/'"),
+            ("etcd://a:2379", "name is missing"),
+            ("etcd://a:2379/p/", "missing"),
+            ("etcd://a:2379/p/i/j", "'/'"),
             ("shm://demo?tls-ca=/x", "no parameters"),
             ("tcp://a:1?x=/y", "no parameter 'x'"),
         ] {

@@ -3,7 +3,10 @@
 use super::log::{Log, Style};
 use super::metrics::Watch;
 use super::{Context, Failure, Format, Outcome, size};
-use farwood::{Error, Identity, MemoryNode, NodeFile, NodeSpec, ServerTls, TcpError, Token};
+use farwood::{
+    Error, EtcdAddress, Identity, MemoryNode, NodeEvent, NodeEvents, NodeFile, NodeSpec, Registrant,
+    Registration, ServerTls, TcpError, Token,
+};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -18,6 +21,7 @@ Examples:
   farwood serve --listen tcp://10.0.0.5:7470 --memory 64GiB --token-file /etc/farwood/token
   farwood serve --listen tcp://0.0.0.0:7470 --tls-cert node.pem --tls-key node.key --client-ca ca.pem
   farwood serve --memory 8GiB --file /var/lib/farwood/node-0
+  farwood serve --listen tcp://10.0.0.5:7470 --token-file token --etcd etcd://10.0.0.2:2379/words --node 0 --nodes 2
   farwood create tcp://127.0.0.1:7470,127.0.0.1:7471/words --keys text --key-bytes 64
 
 Memory nodes know of no pool. The first who opens an address with several of them makes them one: from then on
@@ -69,6 +73,18 @@ pub(crate) struct Args {
     /// Tell who asks http://HOST:PORT/metrics (Prometheus) and /healthz how it does
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
+    /// Tell an etcd where this memory node is, so that compute nodes find it as etcd://HOST:PORT/POOL
+    #[arg(long, value_name = "URL", requires = "node")]
+    etcd: Option<String>,
+    /// Its number in that pool, from 0
+    #[arg(long, value_name = "N", requires = "etcd")]
+    node: Option<u16>,
+    /// Memory nodes of that pool
+    #[arg(long, value_name = "N", requires = "etcd", default_value_t = 1)]
+    nodes: u16,
+    /// Where compute nodes reach it, if that is not where it listens
+    #[arg(long, value_name = "HOST:PORT", requires = "etcd")]
+    advertise: Option<String>,
     /// How what happens is written to stderr
     #[arg(long, value_name = "STYLE", value_enum, default_value_t = Style::Text)]
     log: Style,
@@ -116,6 +132,23 @@ impl Args {
         ServerTls::from_files(Identity { cert, key }, self.client_ca.as_deref()).map(Some)
     }
 
+    /// What etcd is told of the memory node at `address`.
+    fn registrant(&self, address: SocketAddr) -> Result<Option<Registrant>, Failure> {
+        let (Some(etcd), Some(node)) = (&self.etcd, self.node) else { return Ok(None) };
+        let refuse = |why: String| Failure::Usage(format!("serve: --etcd {etcd}: {why}"));
+        let place =
+            etcd.strip_prefix("etcd://").ok_or_else(|| refuse("write etcd://HOST:PORT/POOL".to_owned()))?;
+        let place: EtcdAddress = place.parse().map_err(|error| refuse(format!("{error}")))?;
+        if node >= self.nodes {
+            return Err(refuse(format!("there is no node {node} of {}: they count from 0", self.nodes)));
+        }
+        if self.advertise.is_none() && address.ip().is_unspecified() {
+            return Err(refuse(format!("{address} is no address for others; give --advertise HOST:PORT")));
+        }
+        let address = self.advertise.clone().unwrap_or_else(|| address.to_string());
+        Ok(Some(Registrant { etcd: place, node, nodes: self.nodes, address }))
+    }
+
     fn address(&self) -> Result<SocketAddr, Failure> {
         let refuse =
             |why: String| Failure::Usage(format!("serve: '{}': {why}; write tcp://HOST:PORT", self.listen));
@@ -129,7 +162,9 @@ impl Args {
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let (mut log, events) = Log::new(args.log);
-    let spec = NodeSpec { events: Some(events), ..args.spec()? };
+    let spec = NodeSpec { events: Some(events.clone()), ..args.spec()? };
+    // What is wrong with it is told before memory is taken.
+    args.registrant(spec.listen)?;
     raise_descriptors(spec.connections_max);
     let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
     let system = |source| failed(TcpError::System { operation: "wait for signals", source });
@@ -138,6 +173,8 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let node = MemoryNode::start(&spec).map_err(failed)?;
     let url = format!("tcp://{}", node.address());
     log.name(&url);
+    let registration = args.registrant(node.address())?.map(|registrant| register(registrant, events));
+    let registration = registration.transpose()?;
     introduce(args, &spec, &url, watch.as_ref(), context)?;
     while node.is_at_work() && signals.pending().next().is_none() {
         if let Some(watch) = &watch {
@@ -147,6 +184,8 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         std::thread::sleep(LOOK);
     }
     let counts = node.counts();
+    // Nobody new is sent here from now on.
+    drop(registration);
     node.stop().map_err(failed)?;
     log.write_events(context.words)?;
     let words = format!(
@@ -159,6 +198,14 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let fields = json!({ "verbs": counts.verbs, "accepted": counts.accepted });
     log.write(context.words, "stopped", &words, fields)?;
     Ok(Outcome::Done)
+}
+
+/// Puts the memory node on etcd's list; what becomes of that later goes to the log.
+fn register(registrant: Registrant, events: NodeEvents) -> Result<Registration, Failure> {
+    let tell = move |what| {
+        let _ = events.try_send(NodeEvent::Discovery(what));
+    };
+    registrant.register(tell).map_err(|source| Failure::Farwood(Error::Etcd { operation: "serve", source }))
 }
 
 /// Says that the memory node listens: whoever started it waits for this line.

@@ -177,8 +177,9 @@ mod tests {
             chunks: 0,
             chunks_used: 0,
         };
-        assert_eq!(rates(&node(100), &node(300), 2.0).unwrap().verbs, 100.0);
-        assert_eq!(rates(&node(300), &node(100), 2.0).unwrap().verbs, 0.0, "started anew");
+        let verbs = |old, new| rates(&node(old), &node(new), 2.0).unwrap().verbs.round() as u64;
+        assert_eq!(verbs(100, 300), 100);
+        assert_eq!(verbs(300, 100), 0, "started anew");
         let silent = NodeStats { report: None, ..node(0) };
         assert_eq!(rates(&silent, &node(1), 1.0), None);
     }

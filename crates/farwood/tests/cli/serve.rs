@@ -7,9 +7,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// A running `farwood serve`; killed when dropped.
-struct Served {
+pub(crate) struct Served {
     process: Child,
-    url: String,
+    pub(crate) url: String,
     metrics: Option<String>,
 }
 
@@ -18,7 +18,7 @@ impl Served {
         Self::start_at(machine, "tcp://127.0.0.1:0", &[])
     }
 
-    fn start_at(machine: &Machine, listen: &str, options: &[&str]) -> Self {
+    pub(crate) fn start_at(machine: &Machine, listen: &str, options: &[&str]) -> Self {
         let fixed = ["serve", "--listen", listen, "--memory", "64MiB", "--json"];
         let mut command = machine.command(&[&fixed, options].concat());
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -30,12 +30,12 @@ impl Served {
     }
 
     /// `host:port`.
-    fn at(&self) -> &str {
+    pub(crate) fn at(&self) -> &str {
         self.url.strip_prefix("tcp://").unwrap()
     }
 
     /// Asks it to stop; yields how it ended, and what it said.
-    fn stop(mut self) -> (ExitStatus, String) {
+    pub(crate) fn stop(mut self) -> (ExitStatus, String) {
         let pid = self.process.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         let (status, mut words) = (self.process.wait().unwrap(), String::new());
