@@ -6,7 +6,7 @@
 //! - how it is asked: [`run`], in real processes; [`tour`], with every answer checked against a model;
 //! - what was measured: [`measure`], [`record`], [`machine`];
 //! - how people see it: [`table`], [`chart`], [`page`]; [`figures`], the papers' made again in the laboratory;
-//! - what Farwood is compared with: `peers` (cargo feature `peers`).
+//! - what Farwood is compared with: `redis` over TCP, and `peers` (cargo feature `peers`).
 //!
 //! Everything here is deterministic given a seed, prints nothing, and returns records and strings.
 
@@ -28,6 +28,7 @@ pub mod page;
 pub mod peers;
 pub mod random;
 pub mod record;
+mod redis;
 pub mod run;
 pub mod table;
 pub mod tour;

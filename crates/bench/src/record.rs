@@ -57,6 +57,16 @@ pub struct Record {
     pub threads: u64,
     /// Clients over all compute nodes.
     pub clients: u64,
+    /// Over TCP: connections of all compute nodes to each memory node, or to the peer's server. `clients` is how many
+    /// requests were outstanding on all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u64>,
+    /// The processors that servers and clients were kept on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<String>,
+    /// The machine's loopback, just before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loopback: Option<Loopback>,
     /// Operations measured.
     pub operations: u64,
     /// Seconds measured.
@@ -136,6 +146,18 @@ pub struct Measured {
     /// The index cache, as these operations saw it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
+}
+
+/// A bare exchange of 32 bytes out and 1 KiB back over loopback TCP.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Loopback {
+    /// The median in microseconds where both sides sleep in the kernel while they wait.
+    pub sleeping_us: f64,
+    /// The same where both look again and again.
+    pub looking_us: f64,
+    /// `fast` or `slow`: which of its two states loopback was in, by `sleeping_us` below or above 30.
+    pub state: String,
 }
 
 /// Latency in microseconds.

@@ -65,6 +65,9 @@ fn title(record: &Record) -> String {
     let compute_node = if record.nic.is_some() { "compute node" } else { "process" };
     let _ = write!(title, ", {}", counted(record.compute_nodes, compute_node));
     let _ = write!(title, ", {}", counted(record.clients, "client"));
+    if let Some(connections) = record.connections {
+        let _ = write!(title, ", {}", counted(connections, "connection"));
+    }
     title
 }
 
@@ -83,6 +86,13 @@ fn notes(record: &Record) -> String {
     }
     if let Some(verbs) = record.simulated_verbs_per_second {
         notes.push(format!("simulated: {} verbs per second", rate(verbs / 1e6)));
+    }
+    if let Some(pinned) = &record.pinned {
+        notes.push(format!("processors: {pinned}"));
+    }
+    if let Some(loopback) = &record.loopback {
+        let (state, sleeping, looking) = (&loopback.state, loopback.sleeping_us, loopback.looking_us);
+        notes.push(format!("loopback: {state}, {sleeping:.0} us sleeping, {looking:.0} us looking"));
     }
     if let Some(ratio) = record.ratio {
         notes.push(format!("{ratio:.2} times the first peer"));

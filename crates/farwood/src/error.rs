@@ -3,6 +3,7 @@
 use crate::kind::Kind;
 use farwood_fabric::FabricError;
 use farwood_index::IndexError;
+use farwood_transport::etcd::EtcdError;
 use farwood_transport::shm::ShmError;
 use farwood_transport::tcp::TcpError;
 use std::convert::Infallible;
@@ -16,7 +17,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// `Debug` prints the same sentence as `Display`, so that a `main` that returns this error shows it. What a program can
 /// do something about, it asks [`is_full`](Self::is_full) and [`is_not_found`](Self::is_not_found), or takes from the
-/// `source`: an [`IndexError`], [`FabricError`], [`ShmError`] or [`TcpError`], which the crate re-exports.
+/// `source`: an [`IndexError`], [`FabricError`], [`ShmError`], [`TcpError`] or
+/// [`EtcdError`], which the crate re-exports.
 ///
 /// ```
 /// let error = farwood::Pool::open("shm://nowhere-at-all").unwrap_err();
@@ -60,6 +62,14 @@ pub enum Error {
         operation: &'static str,
         /// Why.
         source: TcpError,
+    },
+    /// etcd has no such pool, or does not answer.
+    #[error("{operation}: {source}")]
+    Etcd {
+        /// The operation.
+        operation: &'static str,
+        /// Why.
+        source: EtcdError,
     },
     /// A pool over TCP is made and removed where its memory nodes are.
     #[error(
@@ -272,6 +282,7 @@ impl Error {
             Self::OpenHere { .. } | Self::Attached { .. } => 9,
             Self::Pool { source, .. } | Self::Unusable { source, .. } => of_shm(source),
             Self::Tcp { source, .. } => of_tcp(source),
+            Self::Etcd { source, .. } => of_etcd(source),
             Self::Fabric { source, .. } => of_fabric(source),
             Self::Index { source, .. } => of_index(source),
             Self::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => 6,
@@ -294,12 +305,25 @@ fn of_shm(error: &ShmError) -> u8 {
     }
 }
 
+fn of_etcd(error: &EtcdError) -> u8 {
+    match error {
+        EtcdError::BadAddress { .. } => 2,
+        EtcdError::NoAnswer { .. } | EtcdError::Incomplete { .. } => NOT_FOUND,
+        EtcdError::Taken { .. } => 9,
+        // The type may get more.
+        _ => 10,
+    }
+}
+
 fn of_tcp(error: &TcpError) -> u8 {
     match error {
-        TcpError::BadAddress { .. } | TcpError::BadShape(_) | TcpError::Token { .. } => 2,
+        TcpError::BadAddress { .. }
+        | TcpError::BadShape(_)
+        | TcpError::Token { .. }
+        | TcpError::Tls { .. } => 2,
         TcpError::NotThere { .. } => NOT_FOUND,
         TcpError::Memory { .. } => FULL,
-        TcpError::BadToken { .. } => 6,
+        TcpError::BadToken { .. } | TcpError::Untrusted { .. } => 6,
         TcpError::Unusable { .. } | TcpError::NotThisPool { .. } | TcpError::File { .. } => 7,
         TcpError::Unclean { .. } => 8,
         TcpError::Pool { error, .. } => of_fabric(error),

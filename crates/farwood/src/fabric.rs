@@ -4,12 +4,8 @@ use crate::error::{Error, Result};
 use farwood_fabric::{Client, ClientId, FabricError, PoolShape};
 use farwood_transport::any::{AnyFabric, Place};
 use farwood_transport::shm::{Pages, PoolName, Presence, SegmentDir, ShmError, ShmPool};
-use farwood_transport::tcp::{TcpPool, Token};
-use std::path::Path;
+use farwood_transport::tcp::{Credentials, NodeReport, PoolAddress, TcpPool};
 use std::sync::Arc;
-
-/// Where the file of the token is named that memory nodes over TCP may ask for.
-const TOKEN_FILE: &str = "FARWOOD_TOKEN_FILE";
 
 /// This process's attachment to a pool.
 pub(crate) enum AnyPool {
@@ -23,7 +19,7 @@ pub(crate) enum AnyPool {
 pub(crate) struct NodeMemory {
     pub(crate) resident_bytes: u64,
     pub(crate) pages: Option<Pages>,
-    pub(crate) connections: Option<u64>,
+    pub(crate) report: Option<NodeReport>,
 }
 
 /// Why something of a pool could not be seen.
@@ -48,14 +44,17 @@ impl AnyPool {
                     ShmPool::open(&dir, name).map_err(|source| Error::Pool { operation: "open", source })?;
                 Ok(Self::Shm(pool, dir, name.clone()))
             }
-            Place::Tcp(address) => {
-                let failed = |source| Error::Tcp { operation: "open", source };
-                let file = std::env::var_os(TOKEN_FILE).filter(|file| !file.is_empty());
-                let token =
-                    file.map(|file| Token::from_file(Path::new(&file))).transpose().map_err(failed)?;
-                TcpPool::open(address, token).map(Self::Tcp).map_err(failed)
+            Place::Tcp(address) => Self::open_tcp(address),
+            Place::Etcd(etcd) => {
+                Self::open_tcp(&etcd.discover().map_err(|source| Error::Etcd { operation: "open", source })?)
             }
         }
+    }
+
+    fn open_tcp(address: &PoolAddress) -> Result<Self> {
+        let failed = |source| Error::Tcp { operation: "open", source };
+        let credentials = Credentials::find(address).map_err(failed)?;
+        TcpPool::open(address, credentials).map(Self::Tcp).map_err(failed)
     }
 
     /// A client for the calling thread.
@@ -91,20 +90,17 @@ impl AnyPool {
     pub(crate) fn memory(&self) -> Result<Vec<NodeMemory>, Unseen> {
         Ok(match self {
             Self::Shm(pool, ..) => {
-                let of = |(pages, resident_bytes)| NodeMemory {
-                    resident_bytes,
-                    pages: Some(pages),
-                    connections: None,
-                };
+                let of =
+                    |(pages, resident_bytes)| NodeMemory { resident_bytes, pages: Some(pages), report: None };
                 pool.memory().map_err(Unseen::Shm)?.into_iter().map(of).collect()
             }
             Self::Tcp(pool) => {
-                let of = |(resident_bytes, connections)| NodeMemory {
-                    resident_bytes,
+                let of = |report: NodeReport| NodeMemory {
+                    resident_bytes: report.resident_bytes,
                     pages: None,
-                    connections: Some(connections),
+                    report: Some(report),
                 };
-                pool.memory().map_err(Unseen::Fabric)?.into_iter().map(of).collect()
+                pool.reports().map_err(Unseen::Fabric)?.into_iter().map(of).collect()
             }
         })
     }

@@ -64,9 +64,13 @@ pub use farwood_index::sherman::layout::Values;
 pub use farwood_index::sherman::{Direction, Options, Problem, Variant, Walk};
 #[doc(hidden)]
 pub use farwood_transport::any::AnyFabric;
+pub use farwood_transport::etcd::{EtcdAddress, EtcdError, Registrant, Registration};
 pub use farwood_transport::runtime::{block_on, run_all};
 pub use farwood_transport::shm::{Backing, Pages, ShmError};
-pub use farwood_transport::tcp::{MemoryNode, NodeCounts, NodeFile, NodeSpec, TcpError, Token};
+pub use farwood_transport::tcp::{
+    Identity, LATENCY_BUCKETS, MemoryNode, NodeCounts, NodeEvent, NodeEvents, NodeFile, NodeReport, NodeSpec,
+    ServerTls, TcpError, Token,
+};
 pub use index::Index;
 pub use kind::Kind;
 pub use pool::{CACHE_BYTES_DEFAULT, IndexOptions, Pool, PoolOptions};

@@ -201,8 +201,9 @@ impl Pool {
             .map_err(|source| Error::Pool { operation: "create", source })
     }
 
-    /// Attaches this process to the pool. The token that the memory nodes of a pool over TCP may ask for is the first
-    /// line of the file that `FARWOOD_TOKEN_FILE` names.
+    /// Attaches this process to the pool. What the memory nodes of a pool over TCP may ask for is in files that
+    /// its URL names (`?token-file=FILE&tls-ca=FILE&tls-cert=FILE&tls-key=FILE&tls-name=NAME`), or else the environment
+    /// (`FARWOOD_TOKEN_FILE`, `FARWOOD_TLS_CA` and so on).
     ///
     /// # Errors
     /// [`Error::Pool`], [`Error::Tcp`]: there is none, it is another program's or another version's, or all client
@@ -458,7 +459,7 @@ impl Pool {
 fn expect_shm(url: Url, operation: &'static str) -> Result<PoolName> {
     match url.expect_pool()? {
         Place::Shm(name) => Ok(name),
-        place @ Place::Tcp(_) => Err(Error::Served { operation, pool: place.to_string() }),
+        place @ (Place::Tcp(_) | Place::Etcd(_)) => Err(Error::Served { operation, pool: place.to_string() }),
     }
 }
 

@@ -10,6 +10,7 @@ use farwood_fabric::{ClientId, FabricError, NodeId, client_table, directory};
 use farwood_index::IndexError;
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::Pages;
+use farwood_transport::tcp::NodeReport;
 
 /// A pool, as the tables in it show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +34,8 @@ pub struct NodeStats {
     pub resident_bytes: u64,
     /// The pages, where they can be seen from here.
     pub pages: Option<Pages>,
-    /// Connections to it, where there are such.
-    pub connections: Option<u64>,
+    /// What it says of itself, where it is a process that can.
+    pub report: Option<NodeReport>,
     /// Chunks, with the superblock's.
     pub chunks: u64,
     /// Chunks that serve indexes.
@@ -135,7 +136,7 @@ impl Pool {
         let shape = attachment.shape();
         let memory = attachment.memory().map_err(|source| self.examined(source))?;
         let (mut nodes, mut entries) = (Vec::new(), Vec::new());
-        for (node, NodeMemory { resident_bytes, pages, connections }) in (0..).zip(memory) {
+        for (node, NodeMemory { resident_bytes, pages, report }) in (0..).zip(memory) {
             let in_use = block_on(chunks::in_use(&self.client(), NodeId(node)))
                 .map_err(|source| self.fabric_failed("examine", source))?;
             nodes.push(NodeStats {
@@ -143,7 +144,7 @@ impl Pool {
                 device_bytes: shape.device_bytes,
                 resident_bytes,
                 pages,
-                connections,
+                report,
                 chunks: shape.host_bytes / CHUNK_BYTES,
                 chunks_used: in_use.len() as u64,
             });

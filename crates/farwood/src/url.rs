@@ -1,4 +1,5 @@
-//! Where pools and indexes are: `shm://POOL` and `shm://POOL/INDEX`, `tcp://HOST:PORT,…` and `tcp://HOST:PORT,…/INDEX`.
+//! Where pools and indexes are: `shm://POOL` and `shm://POOL/INDEX`, `tcp://HOST:PORT,…` and `tcp://HOST:PORT,…/INDEX`,
+//! the last two perhaps with parameters: `tcp://HOST:PORT/INDEX?tls-ca=FILE&token-file=FILE`.
 
 use crate::error::Error;
 use farwood_transport::any::Place;
@@ -30,7 +31,8 @@ impl Url {
     pub fn pool(&self) -> String {
         match &self.pool {
             Place::Shm(name) => name.to_string(),
-            Place::Tcp(address) => address.to_string(),
+            Place::Tcp(address) => address.hosts(),
+            Place::Etcd(address) => address.place(),
         }
     }
 
@@ -74,17 +76,28 @@ impl FromStr for Url {
         if PLANNED.contains(&scheme) {
             return Err(Error::NotBuilt { url: url.to_owned(), scheme: scheme.to_owned() });
         }
-        if scheme != "shm" && scheme != "tcp" {
+        if !["shm", "tcp", "etcd"].contains(&scheme) {
             return refuse(&format!("there are no pools over {scheme}://"));
         }
-        let (pool, index) = match rest.split_once('/') {
+        let (rest, access) = match rest.split_once('?') {
+            Some(_) if scheme == "shm" => return refuse("shared memory has no parameters"),
+            Some((rest, access)) => (rest, Some(access)),
+            None => (rest, None),
+        };
+        // In etcd a pool has a server and a name.
+        let pool_end = rest.find('/').filter(|_| scheme == "etcd").map_or(0, |slash| slash + 1);
+        let split = rest[pool_end..].split_once('/');
+        let (pool, index) = match split.map(|(name, index)| (&rest[..pool_end + name.len()], index)) {
             None => (rest, None),
             Some((_, "")) => return refuse("the name of the index is missing behind the '/'"),
             Some((_, index)) if index.contains('/') => return refuse("the name of an index holds no '/'"),
             Some((pool, index)) => (pool, Some(index.to_owned())),
         };
-        let pool = if scheme == "tcp" {
-            Place::Tcp(pool.parse().map_err(|source| Error::Tcp { operation: "read the URL", source })?)
+        let address = access.map_or_else(|| pool.to_owned(), |access| format!("{pool}?{access}"));
+        let pool = if scheme == "etcd" {
+            Place::Etcd(address.parse().map_err(|source| Error::Etcd { operation: "read the URL", source })?)
+        } else if scheme == "tcp" {
+            Place::Tcp(address.parse().map_err(|source| Error::Tcp { operation: "read the URL", source })?)
         } else {
             Place::Shm(pool.parse().map_err(|source| Error::Pool { operation: "read the URL", source })?)
         };
@@ -116,10 +129,15 @@ impl From<&Url> for Url {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.pool)?;
-        match &self.index {
-            Some(index) => write!(f, "/{index}"),
-            None => Ok(()),
+        match (&self.pool, &self.index) {
+            (pool, None) => write!(f, "{pool}"),
+            (Place::Shm(name), Some(index)) => write!(f, "shm://{name}/{index}"),
+            (Place::Tcp(address), Some(index)) => {
+                write!(f, "tcp://{}/{index}{}", address.hosts(), address.access())
+            }
+            (Place::Etcd(address), Some(index)) => {
+                write!(f, "etcd://{}/{index}{}", address.place(), address.access())
+            }
         }
     }
 }
@@ -130,9 +148,17 @@ mod tests {
 
     #[test]
     fn urls_are_read_back() {
-        for text in
-            ["shm://demo", "shm://demo/words", "shm://a.b-c/x.y", "tcp://a:1", "tcp://a:1,[::1]:2/words"]
-        {
+        for text in [
+            "shm://demo",
+            "shm://demo/words",
+            "shm://a.b-c/x.y",
+            "tcp://a:1",
+            "tcp://a:1,[::1]:2/words",
+            "tcp://a:1?tls-ca=/etc/ca.pem",
+            "etcd://a:2379,b:2379/p",
+            "etcd://a:2379/p/words?tls-ca=/etc/ca.pem",
+            "tcp://a:1/words?token-file=/run/token&tls-ca=/etc/ca.pem",
+        ] {
             assert_eq!(text.parse::<Url>().unwrap().to_string(), text);
         }
     }
@@ -151,6 +177,11 @@ mod tests {
             ("shm://.x", "dot"),
             ("shm://demo/", "missing"),
             ("shm://demo/a/b", "'/'"),
+            ("etcd://a:2379", "name is missing"),
+            ("etcd://a:2379/p/", "missing"),
+            ("etcd://a:2379/p/i/j", "'/'"),
+            ("shm://demo?tls-ca=/x", "no parameters"),
+            ("tcp://a:1?x=/y", "no parameter 'x'"),
         ] {
             let error = text.parse::<Url>().unwrap_err();
             assert!(error.to_string().contains(words), "{text}: {error}");

@@ -372,6 +372,65 @@ fn peers_have_records_of_their_own_and_farwoods_has_the_ratio() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// Whether there is a redis-server: where it is required and missing, the test fails.
+fn has_redis() -> bool {
+    let found = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status().is_ok();
+    let required = std::env::var("FARWOOD_REDIS").is_ok_and(|value| value == "required");
+    assert!(found || !required, "redis-server is required here");
+    found
+}
+
+#[test]
+fn redis_is_measured_beside_memory_nodes_with_the_same_connections_and_requests() {
+    let place = Place::new();
+    let run =
+        "--fabric tcp --keys 2000 --operations 2000 --clients 4 --connections 2 --warmup 0.01 --peer redis";
+    if !has_redis() {
+        let output = place.bench(run).output().unwrap();
+        assert!(!output.status.success() && words(&output).contains("apt-get install redis-server"));
+        return;
+    }
+    for (workload, kinds) in [
+        ("ycsb-a", &["get", "put"][..]),
+        ("ycsb-d", &["get", "insert"]),
+        ("range-only", &["scan"]),
+        ("ycsb-e", &["insert", "scan"]),
+    ] {
+        let records = place.records(&format!("{run} --workload {workload}"));
+        assert_eq!(records.len(), 2, "{workload}");
+        for record in &records {
+            let counts = ["connections", "clients"].map(|name| record[name].as_u64().unwrap());
+            assert_eq!(counts, [2, 4], "{workload}: {record}");
+            assert_eq!(names(&record["by_operation"]), kinds);
+            assert!(number(&record["loopback"]["sleeping_us"]) > 0.0, "{record}");
+            assert!(["fast", "slow"].contains(&record["loopback"]["state"].as_str().unwrap()));
+            assert!(record["pinned"].as_str().unwrap().contains("servers on"), "{record}");
+        }
+        assert_eq!(records[1]["options"]["outstanding_per_connection"], 2);
+        let ratio = number(&records[0]["mops"]) / number(&records[1]["mops"]);
+        assert!((number(&records[0]["ratio"]) / ratio - 1.0).abs() < 1e-9);
+    }
+    assert_eq!(place.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn what_redis_cannot_be_compared_with_is_refused() {
+    let place = Place::new();
+    for (run, said) in [
+        ("--peer redis", "--fabric tcp"),
+        ("--fabric tcp --peer redis --workload ycsb-f", "ycsb-f"),
+        ("--fabric tcp --peer redis --workload range-write", "range-write"),
+        ("--fabric tcp --peer redis --pool tcp://127.0.0.1:1", "leave --pool out"),
+        ("--fabric tcp --peer redis --clients 3 --connections 2", "--connections"),
+        ("--fabric shm --connections 2 --clients 2", "only --fabric tcp"),
+        ("--fabric tcp --connections 3 --compute-nodes 2 --clients 6", "multiple of the 2"),
+    ] {
+        let output = place.bench(run).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{run}: {}", words(&output));
+        assert!(words(&output).contains(said), "{run}: {}", words(&output));
+    }
+}
+
 #[test]
 fn an_existing_pool_gets_one_index_more_for_the_time_of_the_run() {
     use farwood_fabric::{directory, superblock};

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod lab;
+pub mod load;
 pub mod seeds;
 pub mod sherman;
 pub mod shm;

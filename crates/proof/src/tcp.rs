@@ -4,7 +4,7 @@ use farwood_fabric::{Client, NodeId, PoolShape};
 use farwood_testkit::harness::{on_threads, serve_on_threads};
 use farwood_testkit::{Harness, ServerHarness};
 use farwood_transport::runtime::block_on;
-use farwood_transport::tcp::{MemoryNode, NodeSpec, PoolAddress, TcpFabric, TcpPool, TcpServer};
+use farwood_transport::tcp::{Credentials, MemoryNode, NodeSpec, PoolAddress, TcpFabric, TcpPool, TcpServer};
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -97,7 +97,7 @@ pub fn start() -> MemoryNode {
 /// Where there is no such pool.
 pub fn attach(address: &str) -> TcpPool {
     let address: PoolAddress = address.parse().expect("a good address");
-    TcpPool::open(&address, None).expect("the pool can be opened")
+    TcpPool::open(&address, Credentials::default()).expect("the pool can be opened")
 }
 
 impl Harness for Tcp {

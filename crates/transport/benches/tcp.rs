@@ -3,7 +3,7 @@
 
 use farwood_fabric::{Memory, NodeId, Remote, read_bytes};
 use farwood_transport::runtime::{block_on, run_all};
-use farwood_transport::tcp::{MemoryNode, NodeSpec, TcpPool};
+use farwood_transport::tcp::{Credentials, MemoryNode, NodeSpec, TcpPool};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::pin::Pin;
@@ -89,7 +89,7 @@ fn main() {
     }
     let node =
         MemoryNode::start(&NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 64 << 20)).unwrap();
-    let pool = TcpPool::open(&node.address().to_string().parse().unwrap(), None).unwrap();
+    let pool = TcpPool::open(&node.address().to_string().parse().unwrap(), Credentials::default()).unwrap();
     for _ in 0..REPEATS {
         tell("ping-pong of 32 B and 1 KiB", ping_pong(), ROUNDS);
         for clients in [1, 2, 4, 16, 64] {

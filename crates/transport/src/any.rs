@@ -1,6 +1,7 @@
 //! The fabrics of this room as one, for those who learn from a URL which it is. Static dispatch ends here
 //! (`docs/decisions/0005-dispatch.md`): whoever measures takes the fabric itself.
 
+use crate::etcd::EtcdAddress;
 use crate::shm::{PoolName, ShmFabric, ShmPool};
 use crate::tcp::{PoolAddress, TcpFabric, TcpPool};
 use farwood_fabric::{
@@ -15,6 +16,8 @@ pub enum Place {
     Shm(PoolName),
     /// Where its memory nodes listen.
     Tcp(PoolAddress),
+    /// Where they are looked up.
+    Etcd(EtcdAddress),
 }
 
 impl fmt::Display for Place {
@@ -22,6 +25,7 @@ impl fmt::Display for Place {
         match self {
             Self::Shm(name) => write!(f, "shm://{name}"),
             Self::Tcp(address) => write!(f, "tcp://{address}"),
+            Self::Etcd(address) => write!(f, "etcd://{address}"),
         }
     }
 }

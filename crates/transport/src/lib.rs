@@ -3,6 +3,7 @@
 //! | module | fabric |
 //! |---|---|
 //! | [`any`] | (any of them) |
+//! | [`etcd`] | (finds memory nodes over TCP) |
 //! | [`runtime`] | (runs clients on threads) |
 //! | [`shm`] | shared memory between the processes of one machine |
 //! | [`tcp`] | memory nodes as daemons, over TCP |
@@ -11,6 +12,7 @@
 #![deny(unsafe_code)]
 
 pub mod any;
+pub mod etcd;
 pub mod runtime;
 pub mod shm;
 pub mod tcp;

@@ -126,6 +126,7 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
         .collect();
     let mut outputs: Vec<Option<T>> = futures.iter().map(|_| None).collect();
     let mut running: Vec<_> = futures.into_iter().enumerate().collect();
+    let (mut answered, mut fruitless) = (answers(), 0);
     while !running.is_empty() {
         let before = running.len();
         let mut polled = false;
@@ -145,7 +146,11 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
         });
         if !polled {
             thread::park();
-        } else if running.len() == before {
+        } else if running.len() < before || answers() != answered {
+            (answered, fruitless) = (answers(), 0);
+        } else if fruitless < SPINS {
+            fruitless += 1;
+        } else {
             thread::yield_now();
         }
     }

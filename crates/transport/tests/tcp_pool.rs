@@ -8,7 +8,7 @@ use farwood_testkit::harness::{Raw, peek, peek_word, place, poke_word};
 use farwood_transport::runtime::{block_on, run_all};
 use farwood_transport::tcp::wire::{Formed, Kind, Welcome, put_frame};
 use farwood_transport::tcp::{
-    MemoryNode, NodeFile, NodeSpec, PoolAddress, REPLY_MAX, TcpError, TcpFabric, TcpPool,
+    Credentials, MemoryNode, NodeFile, NodeSpec, PoolAddress, REPLY_MAX, TcpError, TcpFabric, TcpPool,
 };
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -40,7 +40,7 @@ fn word(node: u16, offset: u64) -> Remote<u64> {
 fn of_many_who_open_fresh_nodes_at_once_all_open_one_pool() {
     let nodes = [start(), start(), start()];
     let address = address(&[&nodes[0], &nodes[1], &nodes[2]]);
-    let open = || TcpPool::open(&address, None).unwrap();
+    let open = || TcpPool::open(&address, Credentials::default()).unwrap();
     let pools: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -58,19 +58,20 @@ fn of_many_who_open_fresh_nodes_at_once_all_open_one_pool() {
 fn an_address_that_is_not_the_pools_is_refused_with_the_right_words() {
     let nodes = [start(), start(), start()];
     let both = address(&[&nodes[0], &nodes[1]]);
-    TcpPool::open(&both, None).unwrap();
+    TcpPool::open(&both, Credentials::default()).unwrap();
     for (wrong, words) in [
         (address(&[&nodes[0]]), "node 0 of 2"),
         (address(&[&nodes[1], &nodes[0]]), "node 1 of 2"),
         (address(&[&nodes[0], &nodes[1], &nodes[2]]), "fresh memory"),
         (address(&[&nodes[2], &nodes[0], &nodes[1]]), "fresh memory"),
     ] {
-        let error = TcpPool::open(&wrong, None).unwrap_err();
+        let error = TcpPool::open(&wrong, Credentials::default()).unwrap_err();
         assert!(matches!(error, TcpError::NotThisPool { .. }), "{wrong}: {error}");
         assert!(error.to_string().contains(words), "{wrong}: {error}");
     }
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
-    let error = TcpPool::open(&free.to_string().parse().unwrap(), None).unwrap_err().to_string();
+    let error =
+        TcpPool::open(&free.to_string().parse().unwrap(), Credentials::default()).unwrap_err().to_string();
     assert!(error.contains("farwood serve"), "{error}");
 }
 
@@ -78,7 +79,7 @@ fn an_address_that_is_not_the_pools_is_refused_with_the_right_words() {
 fn what_does_not_fit_a_frame_goes_in_several() {
     const BYTES: usize = 5 << 20;
     let nodes = [start(), start()];
-    let pool = TcpPool::open(&address(&[&nodes[0], &nodes[1]]), None).unwrap();
+    let pool = TcpPool::open(&address(&[&nodes[0], &nodes[1]]), Credentials::default()).unwrap();
     let client = pool.client();
     let data: Vec<u8> = (0..BYTES).map(|at| ((at * 31) >> 3) as u8).collect();
     block_on(async {
@@ -111,7 +112,7 @@ fn many_clients_of_a_thread_share_its_connections_and_few_system_calls() {
     const CLIENTS: usize = 32;
     const ROUNDS: u64 = 200;
     let nodes = [start(), start()];
-    let pool = TcpPool::open(&address(&[&nodes[0], &nodes[1]]), None).unwrap();
+    let pool = TcpPool::open(&address(&[&nodes[0], &nodes[1]]), Credentials::default()).unwrap();
     let before: Vec<_> = nodes.iter().map(|node| node.counts().connections).collect();
     let work = |number: usize| {
         let client = pool.client();
@@ -137,7 +138,7 @@ fn many_clients_of_a_thread_share_its_connections_and_few_system_calls() {
 #[test]
 fn threads_of_one_compute_node_have_connections_of_their_own() {
     let node = start();
-    let pool = TcpPool::open(&address(&[&node]), None).unwrap();
+    let pool = TcpPool::open(&address(&[&node]), Credentials::default()).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -169,7 +170,7 @@ fn errors_until_it_works(client: &Client<TcpFabric>) -> Vec<FabricError> {
 fn a_lost_memory_node_is_told_at_once_and_fresh_memory_is_not_used() {
     let node = start();
     let (at, address) = (node.address(), address(&[&node]));
-    let pool = TcpPool::open(&address, None).unwrap();
+    let pool = TcpPool::open(&address, Credentials::default()).unwrap();
     let client = pool.client();
     block_on(poke_word(&client, word(0, 0), 7)).unwrap();
     node.stop().unwrap();
@@ -190,7 +191,7 @@ fn a_lost_memory_node_is_told_at_once_and_fresh_memory_is_not_used() {
     };
     assert!(matches!(error, FabricError::NotAPool { .. }) && error.to_string().contains("fresh"), "{error}");
     // Opened anew it is a new pool, which the old attachment does not take for its own.
-    let new = TcpPool::open(&address, None).unwrap();
+    let new = TcpPool::open(&address, Credentials::default()).unwrap();
     assert_eq!(block_on(peek_word(&new.client(), word(0, 0))), Ok(0));
     std::thread::sleep(Duration::from_millis(60));
     let error = block_on(peek_word(&client, word(0, 0))).unwrap_err();
@@ -202,7 +203,7 @@ fn a_lost_memory_node_is_told_at_once_and_fresh_memory_is_not_used() {
 fn a_connection_that_breaks_is_told_and_comes_back() {
     let node = start();
     let (relay, cut) = relay(node.address());
-    let pool = TcpPool::open(&relay.to_string().parse().unwrap(), None).unwrap();
+    let pool = TcpPool::open(&relay.to_string().parse().unwrap(), Credentials::default()).unwrap();
     let client = pool.client();
     block_on(poke_word(&client, word(0, 0), 7)).unwrap();
     for _ in 0..3 {
@@ -212,7 +213,7 @@ fn a_connection_that_breaks_is_told_and_comes_back() {
         assert!(errors.iter().all(|error| matches!(error, FabricError::NodeLost { .. })), "{errors:?}");
         assert_eq!(block_on(peek_word(&client, word(0, 0))), Ok(7), "the same memory");
         let me = pool.identity();
-        let other = TcpPool::open(&address(&[&node]), None).unwrap();
+        let other = TcpPool::open(&address(&[&node]), Credentials::default()).unwrap();
         assert_eq!(block_on(other.client().fabric().revoke(me)), Ok(Revocation::Alive), "it is there again");
     }
 }
@@ -253,7 +254,7 @@ fn a_memory_node_that_says_nothing_is_lost_in_time() {
     let real = start();
     let behind = real.address();
     std::thread::spawn(move || silent_after(&listener, behind));
-    let pool = TcpPool::open(&address, None).unwrap();
+    let pool = TcpPool::open(&address, Credentials::default()).unwrap();
     let clients = [pool.client(), pool.client(), pool.client()];
     let start = Instant::now();
     let posts = clients
@@ -314,7 +315,7 @@ fn answers_that_cannot_be_break_the_connection_and_nothing_else() {
             let _ = stream.unwrap().write_all(&bytes);
         }
     });
-    let error = TcpPool::open(&address, None).unwrap_err();
+    let error = TcpPool::open(&address, Credentials::default()).unwrap_err();
     assert!(matches!(error, TcpError::NotThere { .. }), "{error}");
 }
 
@@ -322,7 +323,10 @@ fn answers_that_cannot_be_break_the_connection_and_nothing_else() {
 fn a_living_compute_node_that_was_revoked_is_told_so() {
     let nodes = [start(), start()];
     let address = address(&[&nodes[0], &nodes[1]]);
-    let (judge, victim) = (TcpPool::open(&address, None).unwrap(), TcpPool::open(&address, None).unwrap());
+    let (judge, victim) = (
+        TcpPool::open(&address, Credentials::default()).unwrap(),
+        TcpPool::open(&address, Credentials::default()).unwrap(),
+    );
     let (client, me) = (victim.client(), victim.identity());
     block_on(poke_word(&client, word(1, 0), 1)).unwrap();
     assert_eq!(block_on(judge.client().fabric().revoke(me)), Ok(Revocation::Alive));
@@ -338,7 +342,7 @@ fn a_living_compute_node_that_was_revoked_is_told_so() {
     }
     let table = judge.client();
     assert!(!block_on(client_table::look(&table, me.slot)).unwrap().live);
-    let next = TcpPool::open(&address, None).unwrap();
+    let next = TcpPool::open(&address, Credentials::default()).unwrap();
     assert_eq!((next.identity().slot, next.identity().epoch), (me.slot, me.epoch + 1));
 }
 
@@ -357,7 +361,10 @@ fn fence(node: &MemoryNode, slot: u16, epoch: u32) {
 fn who_leaves_is_gone_for_everybody() {
     let node = start();
     let address = address(&[&node]);
-    let (stays, leaves) = (TcpPool::open(&address, None).unwrap(), TcpPool::open(&address, None).unwrap());
+    let (stays, leaves) = (
+        TcpPool::open(&address, Credentials::default()).unwrap(),
+        TcpPool::open(&address, Credentials::default()).unwrap(),
+    );
     let (client, me) = (leaves.client(), leaves.identity());
     client.post_detached(write(word(0, 0), &[1; 8]));
     leaves.leave();
@@ -370,7 +377,7 @@ fn who_leaves_is_gone_for_everybody() {
     );
     assert_eq!(stays.is_alive(me), Ok(false));
     drop((client, leaves));
-    let next = TcpPool::open(&address, None).unwrap();
+    let next = TcpPool::open(&address, Credentials::default()).unwrap();
     assert_eq!(next.identity().slot, me.slot);
 }
 
@@ -378,7 +385,7 @@ fn who_leaves_is_gone_for_everybody() {
 fn a_full_queue_of_immediates_makes_its_sender_wait_and_nobody_else() {
     const MESSAGES: u32 = 6000;
     let node = start();
-    let pool = TcpPool::open(&address(&[&node]), None).unwrap();
+    let pool = TcpPool::open(&address(&[&node]), Credentials::default()).unwrap();
     let (sender, other, server) = (pool.client(), pool.client(), node.server());
     let sends = async {
         for message in 0..MESSAGES {
@@ -407,7 +414,7 @@ fn a_full_queue_of_immediates_makes_its_sender_wait_and_nobody_else() {
 #[test]
 fn a_read_of_nothing_and_a_post_of_nothing_are_answered() {
     let node = start();
-    let pool = TcpPool::open(&address(&[&node]), None).unwrap();
+    let pool = TcpPool::open(&address(&[&node]), Credentials::default()).unwrap();
     let client = pool.client();
     block_on(async {
         assert!(client.post(all(Vec::<farwood_fabric::Read<u64>>::new())).await.unwrap().len() == 0);
@@ -428,7 +435,7 @@ fn a_memory_node_with_a_file_goes_on_where_it_stopped() {
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let node = kept(&path, any, false).unwrap();
     let (at, address) = (node.address(), address(&[&node]));
-    let pool = TcpPool::open(&address, None).unwrap();
+    let pool = TcpPool::open(&address, Credentials::default()).unwrap();
     let client = pool.client();
     block_on(poke_word(&client, word(0, 0), 7)).unwrap();
     fence(&node, 9, 4);
@@ -443,7 +450,7 @@ fn a_memory_node_with_a_file_goes_on_where_it_stopped() {
     let errors = errors_until_it_works(&client);
     assert!(errors.iter().all(|error| matches!(error, FabricError::NodeLost { .. })), "{errors:?}");
     assert_eq!(block_on(peek_word(&client, word(0, 0))), Ok(7), "the same memory, for who was there before");
-    let again = TcpPool::open(&address, None).unwrap();
+    let again = TcpPool::open(&address, Credentials::default()).unwrap();
     assert_eq!(again.shape(), pool.shape(), "the same pool, for who opens it anew");
     let mut stream = std::net::TcpStream::connect(node.address()).unwrap();
     let mut hello = Vec::new();

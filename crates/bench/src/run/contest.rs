@@ -2,6 +2,7 @@
 
 #[cfg(feature = "peers")]
 mod peer;
+mod redis;
 
 use std::ops::Range;
 
@@ -23,6 +24,8 @@ pub(super) struct Contestant {
     /// Goes when the processes are gone.
     #[cfg(feature = "peers")]
     _folder: Option<super::ground::Folder>,
+    /// Its server, which goes when its clients are gone.
+    _server: Option<Crew>,
 }
 
 impl Contestant {
@@ -51,6 +54,7 @@ impl Contestant {
             crew,
             #[cfg(feature = "peers")]
             _folder: None,
+            _server: None,
         })
     }
 
@@ -98,6 +102,7 @@ pub(super) fn clients_job(spec: &RunSpec, keys: &Keys, workload: &WorkloadSpec) 
         value_bytes: spec.value_bytes,
         workload: workload.clone(),
         threads: spec.threads(),
+        cpus: Vec::new(),
         clients: 0..workload.clients,
     }
 }
@@ -105,6 +110,20 @@ pub(super) fn clients_job(spec: &RunSpec, keys: &Keys, workload: &WorkloadSpec) 
 /// A peer's process.
 #[cfg(feature = "peers")]
 pub(super) use peer::serve as serve_peer;
+
+#[cfg(not(feature = "peers"))]
+impl Contestant {
+    /// In a program that has no peers.
+    pub(super) fn peer(
+        name: &str,
+        _: &RunSpec,
+        _: &ClientsJob,
+        _: &Record,
+        _: &WorkerCommand,
+    ) -> Result<Contestant> {
+        Err(super::spec::not_built(name))
+    }
+}
 
 /// A peer's process, in a program that has no peers.
 #[cfg(not(feature = "peers"))]

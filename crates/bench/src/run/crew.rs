@@ -54,6 +54,11 @@ pub(crate) struct Crew {
 impl Crew {
     /// Starts one process for each job, and waits until all are ready.
     pub(crate) fn start(command: &WorkerCommand, jobs: &[Job]) -> Result<Crew> {
+        Self::start_and_hear(command, jobs).map(|(crew, _)| crew)
+    }
+
+    /// The same; yields what they have to say when they are ready.
+    pub(crate) fn start_and_hear(command: &WorkerCommand, jobs: &[Job]) -> Result<(Crew, Vec<Report>)> {
         let (sender, reports) = mpsc::channel();
         let mut crew = Crew { workers: Vec::new(), reports };
         for (number, job) in jobs.iter().enumerate() {
@@ -64,8 +69,8 @@ impl Crew {
             crew.tell(number, job)?;
         }
         drop(sender);
-        crew.answers("starting")?;
-        Ok(crew)
+        let reports = crew.answers("starting")?;
+        Ok((crew, reports))
     }
 
     /// Gives all workers an order, and waits for all their reports.

@@ -1,7 +1,6 @@
 //! The ground of a run: a pool with an index in it, made, filled and removed by the parent.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::net::Ipv4Addr;
 #[cfg(feature = "peers")]
 use std::path::{Path, PathBuf};
 
@@ -13,10 +12,11 @@ use farwood_index::sherman::{Config, Options, Sherman, drop_index};
 use farwood_transport::any::{AnyPool, Place};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, Pages, PoolSpec, SegmentDir, ShmError, ShmPool, create};
-use farwood_transport::tcp::{MemoryNode, NodeSpec, TcpError, TcpPool, Token};
+use farwood_transport::tcp::{Credentials, TcpError, TcpPool};
 
-use super::crew::{Janitor, WorkerCommand};
+use super::crew::{Crew, Janitor, WorkerCommand};
 use super::protocol::Litter;
+use super::servers::{MemoryJob, start_memory};
 use super::spec::{FILL, FabricKind};
 use crate::keys::Keys;
 use crate::values::fill_value;
@@ -42,6 +42,8 @@ pub(crate) enum Site {
         host_bytes: u64,
         /// Over what.
         fabric: FabricKind,
+        /// The processors of memory nodes that are processes; none: all.
+        cpus: Vec<usize>,
     },
     /// It is there.
     Existing(Place),
@@ -51,14 +53,9 @@ pub(crate) enum Site {
 pub(crate) fn open(place: &Place) -> Result<AnyPool> {
     Ok(match place {
         Place::Shm(name) => AnyPool::Shm(ShmPool::open(&SegmentDir::from_env(), name)?),
-        Place::Tcp(address) => AnyPool::Tcp(TcpPool::open(address, token()?)?),
+        Place::Tcp(address) => AnyPool::Tcp(TcpPool::open(address, Credentials::find(address)?)?),
+        Place::Etcd(etcd) => open(&Place::Tcp(etcd.discover()?))?,
     })
-}
-
-/// What memory nodes over TCP may ask for.
-fn token() -> Result<Option<Token>> {
-    let file = std::env::var_os("FARWOOD_TOKEN_FILE").filter(|file| !file.is_empty());
-    Ok(file.map(|file| Token::from_file(file.as_ref())).transpose()?)
 }
 
 /// An attached pool, which goes when the ground is dropped if it was made for the run.
@@ -69,31 +66,28 @@ pub(crate) struct Ground {
     pub(crate) index: String,
     is_own: bool,
     janitor: Option<Janitor>,
-    /// Those of a pool of its own over TCP. They end with this process, however it ends.
-    nodes: Vec<MemoryNode>,
+    /// The process of the memory nodes of a pool of its own over TCP. It ends with this one, however this ends.
+    nodes: Option<Crew>,
 }
 
 impl Ground {
     /// Makes or finds the pool.
     pub(crate) fn prepare(site: &Site, worker: &WorkerCommand) -> Result<Ground> {
         let index = unique("bench");
-        let mut nodes = Vec::new();
+        let mut nodes = None;
         let (place, is_own) = match site {
-            Site::Own { memory_nodes, host_bytes, fabric: FabricKind::Tcp } => {
-                for _ in 0..*memory_nodes {
-                    nodes.push(MemoryNode::start(&NodeSpec::new(
-                        (Ipv4Addr::LOCALHOST, 0).into(),
-                        *host_bytes,
-                    ))?);
-                }
-                let at: Vec<_> = nodes.iter().map(|node| node.address().to_string()).collect();
+            Site::Own { memory_nodes, host_bytes, fabric: FabricKind::Tcp, cpus } => {
+                let (nodes_max, cpus) = (*memory_nodes, cpus.clone());
+                let job = MemoryJob { nodes: nodes_max, host_bytes: *host_bytes, cpus };
+                let (crew, at) = start_memory(worker, job)?;
+                nodes = Some(crew);
                 (Place::Tcp(at.join(",").parse()?), true)
             }
             Site::Own { .. } => (Place::Shm(index.parse()?), true),
             Site::Existing(place) => (place.clone(), false),
         };
         let litter = Litter {
-            pool: nodes.is_empty().then(|| place.to_string()),
+            pool: nodes.is_none().then(|| place.to_string()),
             index: (!is_own).then(|| index.clone()),
             folders: Vec::new(),
         };
@@ -125,7 +119,7 @@ impl Ground {
                 let memory = pool.memory()?;
                 (memory.iter().map(|(_, bytes)| bytes).sum(), memory.first().map(|(pages, _)| *pages))
             }
-            AnyPool::Tcp(pool) => (pool.memory()?.iter().map(|(bytes, _)| bytes).sum(), None),
+            AnyPool::Tcp(pool) => (pool.reports()?.iter().map(|report| report.resident_bytes).sum(), None),
         })
     }
 }
@@ -140,7 +134,7 @@ impl Drop for Ground {
                 if let AnyPool::Tcp(pool) = &self.pool {
                     pool.leave();
                 }
-                self.nodes.clear();
+                self.nodes = None;
             }
             _ => drop(block_on(drop_index(&self.pool.client(), &self.index))),
         }
@@ -196,7 +190,7 @@ impl Litter {
                 let _: std::result::Result<usize, ShmError> = SegmentDir::from_env().remove(&name);
             }
             // Memory nodes end by themselves.
-            (Some(Place::Tcp(_)) | None, _) => {}
+            (Some(Place::Tcp(_) | Place::Etcd(_)) | None, _) => {}
         }
         for folder in &self.folders {
             let _ = std::fs::remove_dir_all(folder);
@@ -287,6 +281,9 @@ pub(crate) fn pool_of(url: &str) -> Result<Place> {
         };
         return Ok(Place::Tcp(address.parse().map_err(refuse)?));
     }
+    if let Some(address) = url.strip_prefix("etcd://") {
+        return Ok(Place::Etcd(address.parse()?));
+    }
     let Some(name) = url.strip_prefix("shm://") else {
         let problem = format!("{url} is no pool of shared memory or over TCP");
         return Err(Error::parameter(
@@ -303,7 +300,7 @@ pub(crate) fn pool_of_fabric(url: &str, fabric: FabricKind) -> Result<Place> {
     let place = pool_of(url)?;
     let (is, flag) = match place {
         Place::Shm(_) => (FabricKind::Shm, "--fabric shm"),
-        Place::Tcp(_) => (FabricKind::Tcp, "--fabric tcp"),
+        Place::Tcp(_) | Place::Etcd(_) => (FabricKind::Tcp, "--fabric tcp"),
     };
     if is == fabric {
         return Ok(place);

@@ -7,6 +7,8 @@
 //! | `stopwatch.rs` | when an operation of such a run counts |
 //! | `ground.rs` | the pool and the index: made, filled, removed whatever happens |
 //! | `crew.rs`, `worker.rs`, `protocol.rs` | processes: the parent's side, the worker's, and what they say |
+//! | `servers.rs`, `pins.rs` | processes that serve: memory nodes, `redis-server`; which processors are whose |
+//! | `loopback.rs` | how fast the machine's loopback is while it is measured |
 //! | `contest.rs` | Farwood and its peers, as processes that wait for rounds |
 //! | `team.rs`, `turns.rs` | threads of a process; several clients on a thread |
 //! | `node.rs`, `seat.rs`, `subject.rs` | a compute node; a client at work; what can be measured |
@@ -18,9 +20,12 @@ mod contest;
 pub(crate) mod crew;
 pub(crate) mod ground;
 mod laboratory;
+mod loopback;
 pub(crate) mod node;
+pub(crate) mod pins;
 pub(crate) mod protocol;
 pub(crate) mod seat;
+pub(crate) mod servers;
 mod spec;
 pub(crate) mod stopwatch;
 pub(crate) mod subject;
@@ -37,13 +42,14 @@ use farwood_index::sherman::{Sherman, Variant};
 use farwood_transport::runtime::block_on;
 use serde_json::{Map, Value};
 
-use crate::Result;
 use crate::keys::Keys;
 use crate::machine::{Machine, commit};
 use crate::record::Record;
 use crate::workload::{Workload, WorkloadSpec};
+use crate::{Result, redis};
 use contest::{Contestant, clients_job};
 use ground::{Ground, Site, bulk_load, host_bytes, pool_of_fabric};
+use pins::Pins;
 use protocol::{ClientsJob, Round};
 
 /// What a run is doing.
@@ -90,9 +96,14 @@ pub fn run(
     let keys = spec.key_source.keys()?;
     let workload = spec.workload(keys.ranks());
     workload.check()?;
-    let (ground, index) = prepare(spec, &keys, &workload, worker)?;
+    let pins = if spec.has_redis() { Pins::of_this_machine() } else { Pins::default() };
+    let loopback = if spec.has_redis() { Some(loopback::measure(&pins)?) } else { None };
+    let (ground, index) = prepare(spec, &keys, &workload, &pins, worker)?;
     let record = Record {
         memory_nodes: Some(u64::from(ground.pool.shape().nodes)),
+        connections: (spec.fabric == FabricKind::Tcp).then(|| spec.connections()),
+        pinned: spec.has_redis().then(|| pins.to_string()),
+        loopback,
         ..describe(spec, &keys, &workload, &index)
     };
     let loaded = if workload.workload == Workload::Load { 0 } else { workload.keys };
@@ -101,9 +112,9 @@ pub fn run(
         progress(Stage::Loading { done, all });
     }))?;
     drop(index);
-    let job = clients_job(spec, &keys, &workload);
+    let job = ClientsJob { cpus: pins.clients.clone(), ..clients_job(spec, &keys, &workload) };
     drop(keys);
-    let contestants = compete(spec, &job, &ground, &record, worker, progress)?;
+    let contestants = compete(spec, &job, &ground, &record, &pins, worker, progress)?;
     let (bytes, pages) = ground.memory()?;
     let pages = pages.map_or_else(String::new, |pages| pages.to_string());
     let machine = Machine { pages, ..Machine::here() };
@@ -128,6 +139,7 @@ fn prepare(
     spec: &RunSpec,
     keys: &Keys,
     workload: &WorkloadSpec,
+    pins: &Pins,
     worker: &WorkerCommand,
 ) -> Result<(Ground, Sherman)> {
     let sizes = spec.sizes(keys);
@@ -137,6 +149,7 @@ fn prepare(
             fabric: spec.fabric,
             memory_nodes: spec.memory_nodes,
             host_bytes: host_bytes(sizes, spec.entries_max(workload), spec.memory_nodes, spec.compute_nodes),
+            cpus: pins.servers.clone(),
         },
     };
     let ground = Ground::prepare(&site, worker)?;
@@ -150,14 +163,18 @@ fn compete(
     job: &ClientsJob,
     ground: &Ground,
     record: &Record,
+    pins: &Pins,
     worker: &WorkerCommand,
     progress: &mut dyn FnMut(Stage<'_>),
 ) -> Result<Vec<Contestant>> {
     let mut contestants = vec![Contestant::farwood(spec, job, ground, record.clone(), worker)?];
-    #[cfg(feature = "peers")]
     for peer in &spec.peers {
         progress(Stage::Warming { contestant: peer });
-        contestants.push(Contestant::peer(peer, spec, job, record, worker)?);
+        contestants.push(if peer == redis::NAME {
+            Contestant::redis(spec, job, record, &pins.servers, worker)?
+        } else {
+            Contestant::peer(peer, spec, job, record, worker)?
+        });
     }
     if spec.warm_up_seconds() > 0.0 && spec.workload != Workload::Load {
         for contestant in &mut contestants {

@@ -18,8 +18,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::servers::{MemoryJob, RedisServerJob};
 use super::spec::{Amount, FabricKind, IndexKind, KeySource};
 use crate::measure::Measurement;
+use crate::redis::RedisJob;
 use crate::tour::{TourJob, TourReport};
 use crate::workload::WorkloadSpec;
 
@@ -30,6 +32,12 @@ pub(crate) enum Job {
     Node(NodeJob),
     /// A process of a peer.
     Peer(PeerJob),
+    /// A process of clients of Redis.
+    Redis(RedisJob),
+    /// A process of memory nodes.
+    Memory(MemoryJob),
+    /// A process that becomes `redis-server`.
+    RedisServer(RedisServerJob),
     /// A compute node of the tour.
     Tour(TourJob),
     /// Removes what a run leaves, however it ends.
@@ -43,6 +51,8 @@ pub(crate) struct ClientsJob {
     pub(crate) value_bytes: usize,
     pub(crate) workload: WorkloadSpec,
     pub(crate) threads: usize,
+    /// The processors that the process may use; none: all.
+    pub(crate) cpus: Vec<usize>,
     /// Their numbers among all clients of the run.
     pub(crate) clients: Range<u64>,
 }
@@ -95,6 +105,8 @@ pub(crate) enum Order {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
     Ready,
+    /// Where the memory nodes listen.
+    Serving(Vec<String>),
     Warm,
     Measured(Round),
     Toured(Box<TourReport>),

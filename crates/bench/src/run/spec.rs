@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::distribution::Distribution;
 use crate::keys::{KEY_BYTES_MIN, Keys};
 use crate::workload::{Workload, WorkloadSpec};
-use crate::{Error, Result, values};
+use crate::{Error, Result, redis, values};
 
 /// Share of a node that a bulk load fills (Sherman §5.1).
 pub const FILL: f64 = 0.8;
@@ -42,7 +42,7 @@ pub enum IndexKind {
 pub enum FabricKind {
     /// Shared memory between processes of this machine.
     Shm,
-    /// TCP to memory nodes in the process that runs the benchmark, or where a pool's URL says.
+    /// TCP to memory nodes in a process that the run starts, or where a pool's URL says.
     Tcp,
     /// The laboratory: a simulated network in virtual time.
     Sim,
@@ -250,12 +250,23 @@ impl RunSpec {
     pub fn threads(&self) -> usize {
         let clients = self.clients().div_ceil(self.compute_nodes as u64) as usize;
         let processors = match self.fabric {
+            FabricKind::Tcp if self.has_redis() => super::pins::Pins::of_this_machine().clients.len(),
             FabricKind::Shm | FabricKind::Tcp => {
                 std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
             }
             FabricKind::Sim => clients,
         };
         self.threads.unwrap_or(processors).clamp(1, clients)
+    }
+
+    /// Connections of all compute nodes to each memory node: one for each thread.
+    pub fn connections(&self) -> u64 {
+        (self.threads() * self.compute_nodes) as u64
+    }
+
+    /// Whether Redis is measured as well.
+    pub(super) fn has_redis(&self) -> bool {
+        self.peers.iter().any(|peer| peer == redis::NAME)
     }
 
     /// How often each contestant is measured.
@@ -431,21 +442,54 @@ impl RunSpec {
         Ok(())
     }
 
-    #[cfg(feature = "peers")]
     fn check_peers(&self) -> Result<()> {
         for peer in &self.peers {
-            peer.parse::<crate::peers::PeerKind>()?;
+            if peer == redis::NAME {
+                self.check_redis()?;
+            } else {
+                check_peer(peer)?;
+            }
         }
         Ok(())
     }
 
-    #[cfg(not(feature = "peers"))]
-    fn check_peers(&self) -> Result<()> {
-        let Some(peer) = self.peers.first() else { return Ok(()) };
-        let problem = format!("this program was built without peers, {peer} among them");
-        let remedy = "build it with `cargo build --release -p farwood --features peers`";
-        Err(Error::parameter("--peer", problem, remedy))
+    /// Redis is compared over TCP only, with servers that this run starts.
+    fn check_redis(&self) -> Result<()> {
+        let refuse = |problem: &str, remedy: &str| Err(Error::parameter("--peer", problem, remedy));
+        if self.fabric != FabricKind::Tcp {
+            return refuse("redis is reached over TCP", "add --fabric tcp");
+        }
+        if self.pool.is_some() {
+            return refuse(
+                "redis is compared with memory nodes that the run starts beside it",
+                "leave --pool out",
+            );
+        }
+        if !self.clients().is_multiple_of(self.connections()) {
+            let problem = format!("{} requests on {} connections", self.clients(), self.connections());
+            let remedy = "give --clients that --connections (or --threads) divide";
+            return Err(Error::parameter("--clients", problem, remedy));
+        }
+        redis::check(self.workload)
     }
+}
+
+#[cfg(feature = "peers")]
+fn check_peer(peer: &str) -> Result<()> {
+    peer.parse::<crate::peers::PeerKind>().map(drop)
+}
+
+#[cfg(not(feature = "peers"))]
+fn check_peer(peer: &str) -> Result<()> {
+    Err(not_built(peer))
+}
+
+/// A peer that this program does not have.
+#[cfg(not(feature = "peers"))]
+pub(super) fn not_built(peer: &str) -> Error {
+    let problem = format!("this program was built with redis as its only peer, and not with {peer}");
+    let remedy = "build it with `cargo build --release -p farwood --features peers`";
+    Error::parameter("--peer", problem, remedy)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::protocol::{Job, Order, Report};
-use crate::{Error, Result, tour};
+use crate::{Error, Result, redis, tour};
 
 /// Exit code of a worker whose parent is gone.
 const ORPHANED: i32 = 3;
@@ -30,17 +30,36 @@ pub fn serve(mut input: impl BufRead + Send + 'static, output: impl Write) -> Re
         litter.remove();
         return Ok(());
     }
+    if let Job::RedisServer(job) = &job {
+        let mut output = output;
+        return super::servers::become_redis(job, &mut output);
+    }
+    // Before the first thread: those that it starts stay there as well.
+    keep_on_processors(&job)?;
     let mut parent = Parent { orders: follow(input), output };
     let done = match job {
         Job::Node(job) => super::node::serve(&job, &mut parent),
         Job::Peer(job) => super::contest::serve_peer(&job, &mut parent),
         Job::Tour(job) => tour::serve(&job, &mut parent),
-        Job::Janitor(_) => unreachable!("it has returned"),
+        Job::Redis(job) => redis::serve(&job, &mut parent),
+        Job::Memory(job) => super::servers::serve_memory(&job, &mut parent),
+        Job::Janitor(_) | Job::RedisServer(_) => unreachable!("it has returned"),
     };
     if let Err(error) = &done {
         parent.report(&Report::Failed(error.to_string()))?;
     }
     done
+}
+
+/// Keeps the process of clients where they are to be.
+fn keep_on_processors(job: &Job) -> Result<()> {
+    let cpus = match job {
+        Job::Node(job) => &job.clients.cpus,
+        Job::Redis(job) => &job.clients.cpus,
+        _ => return Ok(()),
+    };
+    let doing = || "keep clients on their processors".to_owned();
+    super::pins::pin(cpus).map_err(|source| Error::Processes { doing: doing(), source })
 }
 
 /// A worker's line to its parent.

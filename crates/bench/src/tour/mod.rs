@@ -218,7 +218,7 @@ pub fn tour(spec: &TourSpec, worker: &WorkerCommand, progress: &mut dyn FnMut(Le
     let sizes = Sizes { key_bytes: WORD_BYTES, value_bytes: VALUE_BYTES, node_bytes: NODE_BYTES_DEFAULT };
     let host_bytes = host_bytes(sizes, keys.ranks(), spec.memory_nodes, spec.processes);
     let ground = Ground::prepare(
-        &Site::Own { memory_nodes: spec.memory_nodes, host_bytes, fabric: spec.fabric },
+        &Site::Own { memory_nodes: spec.memory_nodes, host_bytes, fabric: spec.fabric, cpus: Vec::new() },
         worker,
     )?;
     let index = ground.create_index(sizes, Variant::RECOMMENDED.options(), CACHE_BYTES)?;

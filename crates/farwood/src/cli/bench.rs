@@ -19,6 +19,7 @@ Examples:
   farwood bench --workload ycsb-c --key-file words.txt --operations 1000000
   farwood bench --workload ycsb-a --peer lmdb --peer btreemap    (needs the feature `peers`)
   farwood bench --fabric tcp --workload ycsb-c --clients 16
+  farwood bench --fabric tcp --workload ycsb-c --clients 16 --connections 1 --peer redis
   farwood bench --fabric sim --nic cx5-100g --memory-nodes 8 --compute-nodes 8 --colocate --clients 176 \
     --workload write-intensive --keys 10M --zipf-ranks 1e9 --cache-bytes 500MiB
 
@@ -42,7 +43,7 @@ pub(crate) struct Args {
     /// reproduction only
     #[arg(long, value_name = "BITS", value_enum, default_value_t = LockBits::Word)]
     lock_width: LockBits,
-    /// The fabric: shm; tcp, to memory nodes in this process; or sim for the laboratory, where all times are virtual
+    /// The fabric: shm; tcp, to memory nodes that it starts; or sim for the laboratory, where all times are virtual
     #[arg(long, default_value = "shm")]
     fabric: String,
     /// The laboratory's card: cx5-100g, cx6-100g, cx6-200g, tcp-1g, tcp-40g, ideal, or the path of a card file
@@ -94,7 +95,10 @@ pub(crate) struct Args {
     /// Threads of each compute node [default: one per client; of processes, at most the cores]
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
-    /// Clients of all compute nodes together [default: one for each]
+    /// Over TCP: connections of all compute nodes to each memory node, which is their threads [default: --threads]
+    #[arg(long, value_name = "COUNT", conflicts_with = "threads")]
+    connections: Option<u64>,
+    /// Clients of all compute nodes together, which is how many requests may be outstanding [default: one for each]
     #[arg(long, value_name = "COUNT")]
     clients: Option<u64>,
     /// Measure for so long [default: 3, with --fabric sim 0.02; load: until all keys are in]
@@ -112,7 +116,8 @@ pub(crate) struct Args {
     /// Measure in this pool, shm://NAME or tcp://HOST:PORT, in an index of the run's own
     #[arg(long, value_name = "URL")]
     pool: Option<String>,
-    /// Measure this as well, in alternation: lmdb, btreemap, congee or skiplist; repeatable
+    /// Measure this as well, in alternation: redis with --fabric tcp; lmdb, btreemap, congee or skiplist where the
+    /// program was built with them; repeatable
     #[arg(long, value_name = "PEER")]
     peer: Vec<String>,
 }
@@ -135,6 +140,17 @@ fn count(text: &str) -> Result<u64, String> {
     number.ok_or_else(|| "a count is a number, with k, M or G behind it if you like, such as 10M".to_owned())
 }
 
+/// The threads of each compute node that so many connections are.
+fn per_node(connections: u64, compute_nodes: usize) -> Result<usize, Failure> {
+    let nodes = compute_nodes.max(1) as u64;
+    if connections == 0 || !connections.is_multiple_of(nodes) {
+        let text =
+            format!("bench: --connections {connections}: give a multiple of the {nodes} compute nodes");
+        return Err(Failure::Usage(text));
+    }
+    Ok((connections / nodes) as usize)
+}
+
 impl Args {
     fn spec(self) -> Result<RunSpec, Failure> {
         let key_source = match (self.key_file, self.key_bytes) {
@@ -144,6 +160,14 @@ impl Args {
         let amount = match (self.seconds, self.operations) {
             (Some(seconds), _) => Some(Amount::Seconds(seconds)),
             (None, operations) => operations.map(Amount::Operations),
+        };
+        let threads = match self.connections {
+            Some(connections) if self.fabric != "tcp" => {
+                let text = format!("bench: --connections {connections}: only --fabric tcp has connections");
+                return Err(Failure::Usage(text));
+            }
+            Some(connections) => Some(per_node(connections, self.compute_nodes)?),
+            None => self.threads,
         };
         Ok(RunSpec {
             index: self.index.parse::<IndexKind>()?,
@@ -163,7 +187,7 @@ impl Args {
             cache_bytes: self.cache_bytes as usize,
             memory_nodes: self.memory_nodes,
             compute_nodes: self.compute_nodes,
-            threads: self.threads,
+            threads,
             clients: self.clients,
             amount,
             warm_up_seconds: self.warmup,
@@ -205,6 +229,7 @@ pub(super) fn failure(error: farwood_bench::Error) -> Failure {
         Error::Worker { .. } | Error::Processes { .. } => return Failure::Other { text, exit_code: 10 },
         Error::Pool(source) => farwood::Error::Pool { operation: "bench", source },
         Error::Tcp(source) => farwood::Error::Tcp { operation: "bench", source },
+        Error::Etcd(source) => farwood::Error::Etcd { operation: "bench", source },
         Error::Fabric(source) => farwood::Error::Fabric { operation: "bench", pool: String::new(), source },
         Error::Index(source) => farwood::Error::Index { operation: "bench", url: String::new(), source },
         error => return Failure::Bench(error),

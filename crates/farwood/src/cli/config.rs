@@ -9,23 +9,78 @@
 //! [create]
 //! memory = "8GiB"
 //! nodes = 2
+//!
+//! [pools]
+//! words = "tcp://host-a:7470,host-b:7470?tls-ca=/etc/farwood/ca.pem"
 //! ```
+//!
+//! The table `pools` gives pools short names: `pool://words/INDEX` is an index of that one.
 //!
 //! Each value takes the place of the option's default, so clap itself puts flags and environment above it. An
 //! unknown table or key is an error.
 
 use super::Failure;
 use clap::{Arg, Command};
+use farwood::Url;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The file's name, in the current folder and in the user's configuration folder.
 const FILE: &str = "farwood.toml";
 
-/// Gives every option its variable, and the file's value as its default.
-pub(crate) fn configure(command: Command, arguments: &[OsString]) -> Result<Command, Failure> {
+/// Pools with short names.
+#[derive(Debug, Default)]
+pub(crate) struct Pools(BTreeMap<String, Url>);
+
+impl Pools {
+    /// The table `pools`.
+    fn read(table: toml::Value) -> Result<Self, String> {
+        let toml::Value::Table(table) = table else { return Err("'pools' must be a table".to_owned()) };
+        let pool = |(name, value): (String, toml::Value)| {
+            let url =
+                value.as_str().ok_or_else(|| format!("the URL of the pool '{name}' must be a string"))?;
+            let url: Url = url.parse().map_err(|error: farwood::Error| error.to_string())?;
+            if url.index().is_some() {
+                return Err(format!("'{name}' in [pools] must be a pool, and {url} is an index"));
+            }
+            Ok((name, url))
+        };
+        table.into_iter().map(pool).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The arguments with URLs in the places of short names.
+    pub(crate) fn resolve(&self, arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+        let resolve = |argument: OsString| match argument.to_str().and_then(|text| text.split_once(SHORT)) {
+            Some((before, rest))
+                if before.is_empty() || before.starts_with("--") && before.ends_with('=') =>
+            {
+                Ok(format!("{before}{}", self.url(rest)?).into())
+            }
+            _ => Ok(argument),
+        };
+        arguments.into_iter().map(resolve).collect()
+    }
+
+    /// The URL that `NAME` or `NAME/INDEX` stands for.
+    fn url(&self, short: &str) -> Result<Url, Failure> {
+        let (name, index) = short.split_once('/').map_or((short, None), |(name, index)| (name, Some(index)));
+        let pool = self.0.get(name).ok_or_else(|| {
+            Failure::Usage(format!(
+                "{SHORT}{short}: there is no pool '{name}' in the table [pools] of farwood.toml"
+            ))
+        })?;
+        Ok(index.map_or_else(|| pool.clone(), |index| pool.index_url(index)))
+    }
+}
+
+/// How a short name begins.
+const SHORT: &str = "pool://";
+
+/// Gives every option its variable, and the file's value as its default; yields the pools of the file, too.
+pub(crate) fn configure(command: Command, arguments: &[OsString]) -> Result<(Command, Pools), Failure> {
     let command = with_environment(command);
-    let Some(path) = find(arguments) else { return Ok(command) };
+    let Some(path) = find(arguments) else { return Ok((command, Pools::default())) };
     let text = std::fs::read_to_string(&path);
     let text = text.map_err(|source| Failure::File { operation: "read", path: path.clone(), source })?;
     apply(command, &path, &text)
@@ -77,9 +132,10 @@ fn with_environment(command: Command) -> Command {
 }
 
 /// Makes the file's values the options' defaults.
-fn apply(mut command: Command, path: &Path, text: &str) -> Result<Command, Failure> {
+fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, Pools), Failure> {
     let refuse = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| refuse(error.to_string()))?;
+    let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| refuse(error.to_string()))?;
+    let pools = table.remove("pools").map_or(Ok(Pools::default()), Pools::read).map_err(refuse)?;
     for (key, value) in table {
         command = match value {
             toml::Value::Table(options) => {
@@ -92,7 +148,7 @@ fn apply(mut command: Command, path: &Path, text: &str) -> Result<Command, Failu
             value => set_default(command, &key, &value, "").map_err(refuse)?,
         };
     }
-    Ok(command)
+    Ok((command, pools))
 }
 
 fn apply_all(mut command: Command, options: toml::Table, name: &str) -> Result<Command, String> {

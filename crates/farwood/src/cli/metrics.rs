@@ -71,22 +71,47 @@ fn text(counts: &NodeCounts) -> String {
         ("refused_total", "counter", "Connections that were not let in.", counts.refused),
         ("bad_frames_total", "counter", "Connections closed for what they sent.", counts.bad_frames),
         ("connections", "gauge", "Connections now.", counts.connections),
+        ("memory_bytes", "gauge", "Bytes of host and device memory.", counts.memory_bytes),
         ("memory_resident_bytes", "gauge", "Bytes of memory that have pages.", counts.resident_bytes),
     ];
-    rows.into_iter().fold(String::new(), |mut text, (name, kind, help, value)| {
+    let text = rows.into_iter().fold(String::new(), |mut text, (name, kind, help, value)| {
         let name = format!("farwood_{name}");
         writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}")
             .expect("a string takes all");
         text
-    })
+    });
+    text + &histogram(counts)
+}
+
+/// How long requests took, from when they were read until their answers were sent.
+fn histogram(counts: &NodeCounts) -> String {
+    const NAME: &str = "farwood_request_seconds";
+    let mut text = format!(
+        "# HELP {NAME} From when a request was read until its answer was sent.\n# TYPE {NAME} histogram\n"
+    );
+    let mut write = |line: std::fmt::Arguments<'_>| text.write_fmt(line).expect("a string takes all");
+    let mut all = 0;
+    for (at, count) in counts.latency.iter().enumerate() {
+        all += count;
+        if at + 1 < counts.latency.len() {
+            let seconds = (1_u64 << at) as f64 / 1e6;
+            write(format_args!("{NAME}_bucket{{le=\"{seconds}\"}} {all}\n"));
+        }
+    }
+    write(format_args!("{NAME}_bucket{{le=\"+Inf\"}} {all}\n"));
+    write(format_args!("{NAME}_sum {}\n{NAME}_count {all}\n", counts.latency_ns as f64 / 1e9));
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use farwood::LATENCY_BUCKETS;
 
     fn told(request: &[u8]) -> (&'static str, String) {
-        let counts = || NodeCounts { verbs: 42, ..NodeCounts::default() };
+        let mut latency = [0; LATENCY_BUCKETS];
+        (latency[0], latency[3], latency[LATENCY_BUCKETS - 1]) = (5, 2, 1);
+        let counts = || NodeCounts { verbs: 42, latency, latency_ns: 1500, ..NodeCounts::default() };
         let (status, _, body) = reply(request, counts);
         (&status[..3], body)
     }
@@ -95,7 +120,16 @@ mod tests {
     fn what_is_asked_for_is_told_and_nothing_else() {
         let (status, body) = told(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(status == "200" && body.contains("\nfarwood_verbs_total 42\n"), "{body}");
-        assert_eq!(body.lines().count(), 27, "three lines for each");
+        assert_eq!(
+            body.lines().count(),
+            3 * 10 + 2 + LATENCY_BUCKETS + 2,
+            "three lines for each, and the histogram"
+        );
+        for line in
+            ["le=\"0.000001\"} 5", "le=\"0.000008\"} 7", "le=\"+Inf\"} 8", "_sum 0.0000015", "_count 8"]
+        {
+            assert!(body.contains(line), "{line}: {body}");
+        }
         assert_eq!(told(b"GET /healthz HTTP/1.0\n"), ("200", "ok\n".to_owned()));
         assert_eq!(told(b"GET / HTTP/1.1\r\n").0, "404");
         for request in [&b""[..], b"\r\n", b"POST /metrics", b"\xFF\xFE", b"GET"] {

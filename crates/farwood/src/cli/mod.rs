@@ -19,6 +19,7 @@ mod failure;
 mod heap;
 mod load;
 mod lock_width;
+mod log;
 mod metrics;
 mod reproduce;
 mod scan;
@@ -26,6 +27,7 @@ mod serve;
 mod show;
 mod size;
 mod stat;
+mod top;
 mod worker;
 
 pub(crate) use failure::{Failure, Outcome};
@@ -54,8 +56,9 @@ Exit codes:
 
 Pools are URLs: shm://NAME in this machine's shared memory, tcp://HOST:PORT,HOST:PORT where `farwood serve` runs;
 indexes have /INDEX behind it. Options can also be set by FARWOOD_<COMMAND>_<OPTION> in the environment and by
-`farwood.toml`, in this folder or in ~/.config/farwood. FARWOOD_TOKEN_FILE names the file of the token that memory
-nodes ask for.";
+`farwood.toml`, in this folder or in ~/.config/farwood, whose table [pools] may give pools a short name:
+pool://NAME. What memory nodes over TCP ask for is named in their URL (?token-file=FILE&tls-ca=FILE&tls-cert=FILE
+&tls-key=FILE&tls-name=NAME) or in the environment: FARWOOD_TOKEN_FILE, FARWOOD_TLS_CA and so on.";
 
 /// Tree indexes for far memory.
 #[derive(Debug, Parser)]
@@ -86,6 +89,7 @@ enum Command {
     Load(load::Args),
     Check(check::Args),
     Stat(stat::Args),
+    Top(top::Args),
     Bench(Box<bench::Args>),
     Reproduce(reproduce::Args),
     Doctor(doctor::Args),
@@ -190,7 +194,8 @@ pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn run(arguments: Vec<OsString>, out: &mut dyn Write, words: &mut dyn Write) -> Result<Outcome, Failure> {
     let command = with_plain_urls(<Cli as clap::CommandFactory>::command());
-    let command = config::configure(command, &arguments)?;
+    let (command, pools) = config::configure(command, &arguments)?;
+    let arguments = pools.resolve(arguments)?;
     let matches = command.try_get_matches_from(arguments)?;
     let cli = Cli::from_arg_matches(&matches)?;
     let format = if cli.json { Format::Json } else { Format::Text };
@@ -239,6 +244,7 @@ fn dispatch(command: Command, context: &mut Context<'_>) -> Result<Outcome, Fail
         Command::Load(args) => load::run(&args, context),
         Command::Check(args) => check::run(&args, context),
         Command::Stat(args) => stat::run(&args, context),
+        Command::Top(args) => top::run(&args, context),
         Command::Bench(args) => bench::run(*args, context),
         Command::Reproduce(args) => reproduce::run(&args, context),
         Command::Doctor(args) => doctor::run(&args, context),

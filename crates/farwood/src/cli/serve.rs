@@ -1,8 +1,12 @@
 //! `farwood serve`: a memory node over TCP.
 
+use super::log::{Log, Style};
 use super::metrics::Watch;
 use super::{Context, Failure, Format, Outcome, size};
-use farwood::{Error, MemoryNode, NodeFile, NodeSpec, TcpError, Token};
+use farwood::{
+    Error, EtcdAddress, Identity, MemoryNode, NodeEvent, NodeEvents, NodeFile, NodeSpec, Registrant,
+    Registration, ServerTls, TcpError, Token,
+};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -15,7 +19,9 @@ Examples:
   farwood serve --memory 8GiB
   farwood serve --listen tcp://127.0.0.1:7471 --memory 1GiB
   farwood serve --listen tcp://10.0.0.5:7470 --memory 64GiB --token-file /etc/farwood/token
+  farwood serve --listen tcp://0.0.0.0:7470 --tls-cert node.pem --tls-key node.key --client-ca ca.pem
   farwood serve --memory 8GiB --file /var/lib/farwood/node-0
+  farwood serve --listen tcp://10.0.0.5:7470 --token-file token --etcd etcd://10.0.0.2:2379/words --node 0 --nodes 2
   farwood create tcp://127.0.0.1:7470,127.0.0.1:7471/words --keys text --key-bytes 64
 
 Memory nodes know of no pool. The first who opens an address with several of them makes them one: from then on
@@ -27,8 +33,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Run a memory node: memory that compute nodes reach over TCP
 ///
 /// It holds bytes and executes READ, WRITE and atomics on them; it knows no index. SIGTERM and SIGINT end it when it
-/// has answered what it had accepted. Beyond this machine it listens only with a token, or if told that it needs none;
-/// the token goes over the wire as it is, so where others can listen, use a tunnel.
+/// has answered what it had accepted. Beyond this machine it listens only where a token or certificates keep others
+/// out, or if told that nothing needs to. Without TLS everything goes over the wire as it is, the token too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -51,12 +57,37 @@ pub(crate) struct Args {
     /// Let in only who shows the first line of this file, 16 to 1024 characters
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Listen beyond this machine without a token: whoever reaches the port can read and change everything
+    /// Speak TLS 1.3 only, and show this certificate (PEM, with those between it and its authority)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Let in only who shows a certificate of one of the authorities in this file (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    client_ca: Option<PathBuf>,
+    /// Listen beyond this machine without token and client certificates: whoever reaches the port can read and change
+    /// everything
     #[arg(long)]
     insecure: bool,
     /// Tell who asks http://HOST:PORT/metrics (Prometheus) and /healthz how it does
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
+    /// Tell an etcd where this memory node is, so that compute nodes find it as etcd://HOST:PORT/POOL
+    #[arg(long, value_name = "URL", requires = "node")]
+    etcd: Option<String>,
+    /// Its number in that pool, from 0
+    #[arg(long, value_name = "N", requires = "etcd")]
+    node: Option<u16>,
+    /// Memory nodes of that pool
+    #[arg(long, value_name = "N", requires = "etcd", default_value_t = 1)]
+    nodes: u16,
+    /// Where compute nodes reach it, if that is not where it listens
+    #[arg(long, value_name = "HOST:PORT", requires = "etcd")]
+    advertise: Option<String>,
+    /// How what happens is written to stderr
+    #[arg(long, value_name = "STYLE", value_enum, default_value_t = Style::Text)]
+    log: Style,
     /// Threads [default: one for each processor, at most 4]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: usize,
@@ -73,10 +104,12 @@ impl Args {
         let listen = self.address()?;
         let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
         let token = self.token_file.as_deref().map(Token::from_file).transpose().map_err(failed)?;
-        if !listen.ip().is_loopback() && token.is_none() && !self.insecure {
+        let tls = self.tls().map_err(failed)?;
+        let closed = token.is_some() || tls.as_ref().is_some_and(ServerTls::asks_for_certificates);
+        if !listen.ip().is_loopback() && !closed && !self.insecure {
             return Err(Failure::Usage(format!(
-                "serve {}: other machines reach that address, and nothing keeps them out; give --token-file, or say \
-                 --insecure if the network is yours alone",
+                "serve {}: other machines reach that address, and nothing keeps them out; give --token-file, or \
+                 --tls-cert, --tls-key and --client-ca, or say --insecure if the network is yours alone",
                 self.listen
             )));
         }
@@ -86,10 +119,34 @@ impl Args {
             device_bytes: self.device_memory,
             file: self.file.clone().map(|path| NodeFile { path, accept_unclean: self.accept_unclean }),
             token,
+            tls,
+            events: None,
             threads: self.threads,
             connections_max: self.connections,
             spin: Duration::from_micros(self.spin),
         })
+    }
+
+    fn tls(&self) -> Result<Option<ServerTls>, TcpError> {
+        let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
+        ServerTls::from_files(Identity { cert, key }, self.client_ca.as_deref()).map(Some)
+    }
+
+    /// What etcd is told of the memory node at `address`.
+    fn registrant(&self, address: SocketAddr) -> Result<Option<Registrant>, Failure> {
+        let (Some(etcd), Some(node)) = (&self.etcd, self.node) else { return Ok(None) };
+        let refuse = |why: String| Failure::Usage(format!("serve: --etcd {etcd}: {why}"));
+        let place =
+            etcd.strip_prefix("etcd://").ok_or_else(|| refuse("write etcd://HOST:PORT/POOL".to_owned()))?;
+        let place: EtcdAddress = place.parse().map_err(|error| refuse(format!("{error}")))?;
+        if node >= self.nodes {
+            return Err(refuse(format!("there is no node {node} of {}: they count from 0", self.nodes)));
+        }
+        if self.advertise.is_none() && address.ip().is_unspecified() {
+            return Err(refuse(format!("{address} is no address for others; give --advertise HOST:PORT")));
+        }
+        let address = self.advertise.clone().unwrap_or_else(|| address.to_string());
+        Ok(Some(Registrant { etcd: place, node, nodes: self.nodes, address }))
     }
 
     fn address(&self) -> Result<SocketAddr, Failure> {
@@ -104,7 +161,10 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let spec = args.spec()?;
+    let (mut log, events) = Log::new(args.log);
+    let spec = NodeSpec { events: Some(events.clone()), ..args.spec()? };
+    // What is wrong with it is told before memory is taken.
+    args.registrant(spec.listen)?;
     raise_descriptors(spec.connections_max);
     let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
     let system = |source| failed(TcpError::System { operation: "wait for signals", source });
@@ -112,38 +172,76 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let watch = args.metrics.as_deref().map(watch).transpose()?;
     let node = MemoryNode::start(&spec).map_err(failed)?;
     let url = format!("tcp://{}", node.address());
-    match context.format {
-        Format::Json => {
-            let metrics = watch.as_ref().and_then(|watch| watch.address().ok()).map(|at| at.to_string());
-            context.json(&json!({ "listen": url, "memory_bytes": args.memory, "metrics": metrics }))?;
-        }
-        Format::Text => writeln!(
-            context.out,
-            "{url}: {} and {} of device memory, {}",
-            size::show(args.memory),
-            size::show(args.device_memory),
-            if spec.token.is_some() { "for who has the token" } else { "for everybody who reaches it" }
-        )?,
-    }
-    // Whoever started it waits for this line.
-    context.out.flush()?;
+    log.name(&url);
+    let registration = args.registrant(node.address())?.map(|registrant| register(registrant, events));
+    let registration = registration.transpose()?;
+    introduce(args, &spec, &url, watch.as_ref(), context)?;
     while node.is_at_work() && signals.pending().next().is_none() {
         if let Some(watch) = &watch {
             watch.answer(|| node.counts());
         }
+        log.write_events(context.words)?;
         std::thread::sleep(LOOK);
     }
     let counts = node.counts();
+    // Nobody new is sent here from now on.
+    drop(registration);
     node.stop().map_err(failed)?;
-    writeln!(
-        context.words,
-        "{url}: stopped after {} verbs of {}; {} connections refused, {} closed for what they sent",
+    log.write_events(context.words)?;
+    let words = format!(
+        "stopped after {} verbs of {}; {} connections refused, {} closed for what they sent",
         counts.verbs,
         size::count(counts.accepted, "connection", "connections"),
         counts.refused,
         counts.bad_frames
-    )?;
+    );
+    let fields = json!({ "verbs": counts.verbs, "accepted": counts.accepted });
+    log.write(context.words, "stopped", &words, fields)?;
     Ok(Outcome::Done)
+}
+
+/// Puts the memory node on etcd's list; what becomes of that later goes to the log.
+fn register(registrant: Registrant, events: NodeEvents) -> Result<Registration, Failure> {
+    let tell = move |what| {
+        let _ = events.try_send(NodeEvent::Discovery(what));
+    };
+    registrant.register(tell).map_err(|source| Failure::Farwood(Error::Etcd { operation: "serve", source }))
+}
+
+/// Says that the memory node listens: whoever started it waits for this line.
+fn introduce(
+    args: &Args,
+    spec: &NodeSpec,
+    url: &str,
+    watch: Option<&Watch>,
+    context: &mut Context<'_>,
+) -> Result<(), Failure> {
+    let certified = spec.tls.as_ref().is_some_and(ServerTls::asks_for_certificates);
+    let tls = if spec.tls.is_some() { ", over TLS" } else { "" };
+    match context.format {
+        Format::Json => {
+            let metrics = watch.and_then(|watch| watch.address().ok()).map(|at| at.to_string());
+            context.json(&json!({
+                "listen": url,
+                "memory_bytes": args.memory,
+                "metrics": metrics,
+                "tls": spec.tls.is_some(),
+            }))?;
+        }
+        Format::Text => writeln!(
+            context.out,
+            "{url}: {} and {} of device memory, for {}{tls}",
+            size::show(args.memory),
+            size::show(args.device_memory),
+            match (spec.token.is_some(), certified) {
+                (true, true) => "who has the token and a certificate",
+                (true, false) => "who has the token",
+                (false, true) => "who has a certificate",
+                (false, false) => "everybody who reaches it",
+            }
+        )?,
+    }
+    Ok(context.out.flush()?)
 }
 
 /// Where the memory node can be watched.

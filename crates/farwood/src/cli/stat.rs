@@ -1,11 +1,11 @@
 //! `farwood stat`: what a pool, or an index, looks like.
 
 use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
-use farwood::{ClientStats, Error, IndexLayout, IndexUse, NodeStats, Pool, PoolStats, Url};
+use farwood::{ClientStats, Error, IndexLayout, IndexUse, NodeReport, NodeStats, Pool, PoolStats, Url};
 use serde_json::{Value, json};
 
 /// Bytes of a chunk, in which pools give memory to indexes.
-const CHUNK_BYTES: u64 = 8 << 20;
+pub(super) const CHUNK_BYTES: u64 = 8 << 20;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -142,6 +142,20 @@ fn index_json(index: &IndexUse) -> Value {
     value
 }
 
+/// What a memory node says of itself, as JSON.
+pub(super) fn report_json(report: &NodeReport) -> Value {
+    let [p50, p90, p99, max] = report.latency_us;
+    json!({
+        "requests": report.requests,
+        "verbs": report.verbs,
+        "bytes_in": report.bytes_in,
+        "bytes_out": report.bytes_out,
+        "refused": report.refused,
+        "bad_frames": report.bad_frames,
+        "latency_us_below": { "p50": p50, "p90": p90, "p99": p99, "max": max },
+    })
+}
+
 /// A pool as JSON; the doctor prints it as well.
 pub(super) fn pool_json(url: &str, stats: &PoolStats) -> Value {
     let node = |node: &NodeStats| {
@@ -150,7 +164,8 @@ pub(super) fn pool_json(url: &str, stats: &PoolStats) -> Value {
             "device_bytes": node.device_bytes,
             "resident_bytes": node.resident_bytes,
             "pages": node.pages.map(|pages| pages.to_string()),
-            "connections": node.connections,
+            "connections": node.report.map(|report| report.connections),
+            "report": node.report.as_ref().map(report_json),
             "chunks": node.chunks,
             "chunks_used": node.chunks_used,
         })
@@ -185,7 +200,10 @@ fn pool_text(url: &Url, stats: &PoolStats, context: &mut Context<'_>) -> Result<
             node.chunks_used,
             node.chunks.saturating_sub(1),
             node.pages.map_or_else(String::new, |pages| format!(", {pages}")),
-            node.connections.map_or_else(String::new, |connections| format!(", {connections} connections"))
+            node.report.map_or_else(String::new, |report| format!(
+                ", {} connections, {} verbs, {} refused, {} closed for what they sent",
+                report.connections, report.verbs, report.refused, report.bad_frames
+            ))
         )?;
     }
     for client in &stats.clients {

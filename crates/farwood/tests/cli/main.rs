@@ -3,6 +3,7 @@
 mod configuration;
 mod damage;
 mod entries;
+mod etcd;
 mod files;
 mod handbook;
 mod machine;

@@ -7,9 +7,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// A running `farwood serve`; killed when dropped.
-struct Served {
+pub(crate) struct Served {
     process: Child,
-    url: String,
+    pub(crate) url: String,
     metrics: Option<String>,
 }
 
@@ -18,7 +18,7 @@ impl Served {
         Self::start_at(machine, "tcp://127.0.0.1:0", &[])
     }
 
-    fn start_at(machine: &Machine, listen: &str, options: &[&str]) -> Self {
+    pub(crate) fn start_at(machine: &Machine, listen: &str, options: &[&str]) -> Self {
         let fixed = ["serve", "--listen", listen, "--memory", "64MiB", "--json"];
         let mut command = machine.command(&[&fixed, options].concat());
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -30,12 +30,12 @@ impl Served {
     }
 
     /// `host:port`.
-    fn at(&self) -> &str {
+    pub(crate) fn at(&self) -> &str {
         self.url.strip_prefix("tcp://").unwrap()
     }
 
     /// Asks it to stop; yields how it ended, and what it said.
-    fn stop(mut self) -> (ExitStatus, String) {
+    pub(crate) fn stop(mut self) -> (ExitStatus, String) {
         let pid = self.process.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         let (status, mut words) = (self.process.wait().unwrap(), String::new());
@@ -129,6 +129,121 @@ fn beyond_this_machine_a_memory_node_wants_a_token() {
     assert_eq!(with("/nowhere", &["get", &url, "1"]), Some(2));
 }
 
+/// Files of an authority, and of a certificate for `127.0.0.1` by it.
+struct Certified {
+    ca: String,
+    cert: String,
+    key: String,
+}
+
+impl Certified {
+    fn make(machine: &Machine) -> Self {
+        use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let cert =
+            CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+        Self {
+            ca: machine.file("ca.pem", issuer.pem()),
+            cert: machine.file("node.pem", cert.pem()),
+            key: machine.file("node.key", key.serialize_pem()),
+        }
+    }
+
+    /// What a compute node adds to a URL.
+    fn parameters(&self) -> String {
+        format!("?tls-ca={}&tls-cert={}&tls-key={}", self.ca, self.cert, self.key)
+    }
+}
+
+#[test]
+fn certificates_are_enough_beyond_this_machine_and_go_into_urls_or_the_environment() {
+    let machine = Machine::new();
+    let files = Certified::make(&machine);
+    let mine = ["--tls-cert", &files.cert, "--tls-key", &files.key];
+    machine.refused(2, &["serve", "--tls-cert", &files.cert], &["--tls-key"]);
+    machine.refused(2, &["serve", "--client-ca", &files.ca], &["--tls-cert"]);
+    machine.refused(
+        2,
+        &["serve", "--tls-cert", &files.key, "--tls-key", &files.key],
+        &["node.key", "certificate"],
+    );
+    let beyond = [&["serve", "--listen", "tcp://0.0.0.0:0"], &mine[..]].concat();
+    machine.refused(2, &beyond, &["--client-ca", "--insecure"]);
+    let options = [&mine[..], &["--client-ca", &files.ca]].concat();
+    let node = Served::start_at(&machine, "tcp://0.0.0.0:0", &options);
+    let url = node.url.replace("0.0.0.0", "127.0.0.1");
+    let with = |index: &str| format!("{url}{index}{}", files.parameters());
+    machine.ok(&["create", &with("/i")]);
+    machine.ok(&["put", &with("/i"), "1", "2"]);
+    let created = machine.json(&["stat", &with("/i")]);
+    assert_eq!(created[0]["index"].as_str(), Some(&*with("/i")), "a URL is shown as it was given");
+    machine.refused(3, &["get", &format!("{url}/i"), "1"], &["FARWOOD_TLS_CA"]);
+    machine.refused(6, &["get", &format!("{url}/i?tls-ca={}", files.ca), "1"], &["no TLS", "tls-cert"]);
+    let variables = [("CA", &files.ca), ("CERT", &files.cert), ("KEY", &files.key)];
+    let mut command = machine.command(&["get", &format!("{url}/i"), "1"]);
+    command.envs(variables.map(|(name, file)| (format!("FARWOOD_TLS_{name}"), file)));
+    assert_eq!(command.output().unwrap().stdout, b"2\n");
+    machine.file("farwood.toml", format!("[pools]\nsafe = \"{}\"\n", with("")));
+    assert_eq!(machine.ok(&["get", "pool://safe/i", "1"]), "2\n");
+    let (status, words) = node.stop();
+    assert!(status.success() && words.contains("a connection was not let in"), "{words}");
+}
+
+#[test]
+fn pools_have_short_names_in_the_configuration() {
+    let machine = Machine::new();
+    let node = Served::start(&machine);
+    machine.file("farwood.toml", format!("[pools]\nmine = \"{}\"\n", node.url));
+    machine.ok(&["create", "pool://mine/i"]);
+    machine.ok(&["put", "pool://mine/i", "1", "2"]);
+    assert_eq!(machine.ok(&["get", &format!("{}/i", node.url), "1"]), "2\n");
+    machine.refused(2, &["get", "pool://yours/i", "1"], &["no pool 'yours'", "[pools]"]);
+    for (line, words) in [
+        ("mine = 5", "must be a string"),
+        ("mine = \"tcp://host\"", "no port"),
+        ("mine = \"shm://demo/words\"", "is an index"),
+    ] {
+        machine.file("farwood.toml", format!("[pools]\n{line}\n"));
+        machine.refused(2, &["get", "pool://mine/i", "1"], &[words]);
+    }
+}
+
+#[test]
+fn top_shows_a_memory_node_at_work() {
+    let machine = Machine::new();
+    let node = Served::start(&machine);
+    machine.ok(&["create", &format!("{}/i", node.url)]);
+    let looks = machine.json(&["top", &node.url, "--interval", "0.1", "--count", "2"]);
+    assert_eq!(looks.len(), 2);
+    let seen = &looks[1]["nodes"][0];
+    // The look itself is what the memory node does.
+    assert!(seen["per_second"]["verbs"].as_f64().unwrap() > 0.0, "{seen}");
+    assert!(seen["report"]["latency_us_below"]["max"].as_u64().unwrap() > 0, "{seen}");
+    assert_eq!(looks[1]["indexes"][0], "i");
+    let text = machine.ok(&["top", &node.url, "--interval", "0.1", "--count", "1"]);
+    assert!(text.contains("verbs/s") && text.contains("1 index"), "{text}");
+    machine.refused(2, &["top", &format!("{}/i", node.url)], &["a pool is meant"]);
+    machine.refused(2, &["top", &node.url, "--interval", "0"], &["0.01"]);
+}
+
+#[test]
+fn what_goes_wrong_is_logged_as_words_or_as_json() {
+    let machine = Machine::new();
+    let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--log", "json"]);
+    let mut stream = TcpStream::connect(node.at()).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let _ = stream.read_to_end(&mut Vec::new());
+    let at = node.url.clone();
+    let (_, words) = node.stop();
+    let lines: Vec<serde_json::Value> =
+        words.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&lines[0]["event"], &lines[0]["node"]), (&"bad_frame".into(), &at.into()));
+    assert_eq!(lines[lines.len() - 1]["event"], "stopped");
+}
+
 #[test]
 fn a_memory_node_that_is_killed_is_told_at_once_and_its_fresh_memory_too() {
     let machine = Machine::new();
@@ -190,6 +305,7 @@ fn a_memory_node_can_be_watched() {
     let metrics = ask("/metrics");
     let verbs = metrics.lines().find_map(|line| line.strip_prefix("farwood_verbs_total ")).unwrap();
     assert!(verbs.parse::<u64>().unwrap() > 100, "{metrics}");
+    assert!(metrics.contains("farwood_request_seconds_bucket{le=\"+Inf\"}"), "{metrics}");
     let silent = TcpStream::connect(node.metrics.as_deref().unwrap()).unwrap();
     assert!(node.stop().0.success(), "who says nothing does not keep it");
     drop(silent);

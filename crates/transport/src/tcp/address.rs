@@ -1,26 +1,43 @@
-//! Where the memory nodes of a pool are: `host:port,host:port`, node 0 first.
+//! Where the memory nodes of a pool are: `host:port,host:port`, node 0 first; and what they are shown, behind a `?`.
 
+use super::access::Access;
 use super::error::TcpError;
 use farwood_fabric::Packed;
 use std::fmt;
 use std::str::FromStr;
 
-/// The addresses of a pool's memory nodes, in the order of their numbers.
+/// The addresses of a pool's memory nodes, in the order of their numbers, and where this compute node's token and
+/// certificates are.
 ///
 /// ```
 /// use farwood_transport::tcp::PoolAddress;
 /// let address: PoolAddress = "10.0.0.1:7470,10.0.0.2:7470".parse()?;
 /// assert_eq!(address.nodes().len(), 2);
+/// let address: PoolAddress = "10.0.0.1:7470?tls-ca=/etc/farwood/ca.pem".parse()?;
+/// assert_eq!(address.nodes(), ["10.0.0.1:7470"]);
 /// assert!("10.0.0.1".parse::<PoolAddress>().is_err());
 /// # Ok::<(), farwood_transport::tcp::TcpError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct PoolAddress(Vec<String>);
+pub struct PoolAddress {
+    nodes: Vec<String>,
+    access: Access,
+}
 
 impl PoolAddress {
     /// Each memory node's `host:port`.
     pub fn nodes(&self) -> &[String] {
-        &self.0
+        &self.nodes
+    }
+
+    /// Where the token and the certificates are.
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// Where its memory nodes are, without the rest.
+    pub fn hosts(&self) -> String {
+        self.nodes.join(",")
     }
 }
 
@@ -29,8 +46,12 @@ impl FromStr for PoolAddress {
 
     fn from_str(text: &str) -> Result<Self, TcpError> {
         let refuse = |why: String| TcpError::BadAddress { text: text.to_owned(), why };
+        let (list, access) = match text.split_once('?') {
+            None => (text, Access::default()),
+            Some((list, access)) => (list, access.parse().map_err(refuse)?),
+        };
         let mut nodes: Vec<String> = Vec::new();
-        for node in text.split(',') {
+        for node in list.split(',') {
             let parts = node.rsplit_once(':').filter(|(host, _)| !host.is_empty());
             let (host, port) = parts.ok_or_else(|| refuse(format!("'{node}' has no host or no port")))?;
             if port.parse::<u16>().is_err() {
@@ -48,13 +69,13 @@ impl FromStr for PoolAddress {
         if nodes.len() > nodes_max {
             return Err(refuse(format!("a pool has at most {nodes_max} memory nodes")));
         }
-        Ok(Self(nodes))
+        Ok(Self { nodes, access })
     }
 }
 
 impl fmt::Display for PoolAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join(","))
+        write!(f, "{}{}", self.hosts(), self.access)
     }
 }
 
@@ -64,7 +85,12 @@ mod tests {
 
     #[test]
     fn addresses_are_read_back() {
-        for text in ["localhost:7470", "10.0.0.1:1,10.0.0.2:65535", "[::1]:7470,host-b:1"] {
+        for text in [
+            "localhost:7470",
+            "10.0.0.1:1,10.0.0.2:65535",
+            "[::1]:7470,host-b:1",
+            "a:1?token-file=/t&tls-ca=/c",
+        ] {
             assert_eq!(text.parse::<PoolAddress>().unwrap().to_string(), text);
         }
     }
@@ -80,6 +106,7 @@ mod tests {
             ("::1:7470", "brackets"),
             ("a:1,a:1", "twice"),
             ("a:1,", "no host"),
+            ("a:1?x=y", "no parameter 'x'"),
         ] {
             let error = text.parse::<PoolAddress>().unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");

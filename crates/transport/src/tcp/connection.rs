@@ -4,17 +4,20 @@
 //! buffer, and no request is executed while [`BACKLOG_BYTES`] of answers wait to be taken. So a compute node that
 //! does not read its answers is not read from either.
 
+use super::counters::{Counters, Done};
+use super::event::NodeEvent;
 use super::registry::{Peer, Refusal};
 use super::store::Order;
+use super::stream::Cipher;
 use super::wire::{
     ANY_NODE, Code, Control, FRAME_BYTES_MAX, Frame, Greeting, HEADER_BYTES, Hello, Kind, Malformed, VERSION,
     WireVerb, header_words, put_text, put_words,
 };
 use super::worker::Shared;
 use farwood_fabric::ClientId;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
@@ -48,6 +51,8 @@ enum End {
     Bad(Malformed),
     /// It is not let in.
     Refused(Refusal),
+    /// Its TLS is none, or not trusted.
+    Untrusted(String),
 }
 
 impl From<Malformed> for End {
@@ -60,6 +65,11 @@ impl From<Malformed> for End {
 #[derive(Debug)]
 pub(super) struct Connection {
     peer: Arc<Peer>,
+    cipher: Cipher,
+    /// The thread that it belongs to, by number.
+    worker: usize,
+    /// Requests that were executed and not yet counted among the times.
+    requests: u64,
     since: Instant,
     greeted: bool,
     /// Its stream has been ended by the other side: what is left in it is read to the end.
@@ -72,21 +82,15 @@ pub(super) struct Connection {
     sent: usize,
 }
 
-/// What a batch of verbs did, for the node's counters.
-#[derive(Default)]
-struct Done {
-    requests: u64,
-    verbs: u64,
-    bytes_in: u64,
-    bytes_out: u64,
-}
-
 impl Connection {
     /// A connection that has said nothing yet.
-    pub(super) fn new(peer: Arc<Peer>) -> Self {
+    pub(super) fn new(peer: Arc<Peer>, cipher: Cipher, worker: usize) -> Self {
         let (input, out) = (vec![0; INPUT_BYTES], Vec::new());
         Self {
             peer,
+            cipher,
+            worker,
+            requests: 0,
             since: Instant::now(),
             greeted: false,
             ends: false,
@@ -115,16 +119,44 @@ impl Connection {
             Ok(verdict) => verdict,
             Err(End::Gone) => Verdict::Over,
             Err(End::Bad(malformed)) => {
-                shared.counters.bad_frames.fetch_add(1, Relaxed);
-                self.refuse(Code::Malformed, &malformed.to_string());
+                self.counters(shared).bad_frame();
+                let (from, why) = (self.from(), malformed.to_string());
+                self.refuse(Code::Malformed, &why);
+                shared.tell(|| NodeEvent::BadFrame { from, why });
                 Verdict::Over
             }
             Err(End::Refused((code, why))) => {
-                shared.counters.refused.fetch_add(1, Relaxed);
+                self.counters(shared).refused();
                 self.refuse(code, &why);
+                self.turned_away(shared, code, why);
+                Verdict::Over
+            }
+            // TLS has told the other side.
+            Err(End::Untrusted(why)) => {
+                self.counters(shared).refused();
+                self.turned_away(shared, Code::BadToken, why);
                 Verdict::Over
             }
         }
+    }
+
+    /// Tells the log; the counter has risen before the other side was told.
+    fn turned_away(&self, shared: &Shared, code: Code, why: String) {
+        shared.tell(|| NodeEvent::Refused { from: self.from(), code, why });
+    }
+
+    fn counters<'s>(&self, shared: &'s Shared) -> &'s Counters {
+        &shared.counters[self.worker]
+    }
+
+    fn from(&self) -> Option<SocketAddr> {
+        self.peer.stream().peer_addr().ok()
+    }
+
+    /// Requests that were executed since this was asked last.
+    #[inline]
+    pub(super) fn take_requests(&mut self) -> u64 {
+        std::mem::take(&mut self.requests)
     }
 
     fn work(&mut self, shared: &Shared) -> Result<Verdict, End> {
@@ -166,16 +198,16 @@ impl Connection {
         self.make_room()?;
         let room = &mut self.input[self.end..];
         let wanted = room.len();
-        match self.peer.stream().read(room) {
+        match self.cipher.read(self.peer.stream(), room) {
             Ok(0) => Err(End::Gone),
             Ok(bytes) => {
                 self.end += bytes;
                 // The end of a stream is told once, perhaps together with its last bytes.
-                Ok(bytes == wanted || self.ends)
+                Ok(bytes == wanted || self.ends || self.cipher.is_on())
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),
-            Err(_) => Err(End::Gone),
+            Err(error) => Err(broken(&error)),
         }
     }
 
@@ -217,7 +249,7 @@ impl Connection {
     /// Sends what waits. True: the stream takes no more for now.
     fn flush(&mut self) -> Result<bool, End> {
         while self.waiting_bytes() > 0 {
-            match self.peer.stream().write(&self.out.as_bytes()[self.sent..]) {
+            match self.cipher.write(self.peer.stream(), &self.out.as_bytes()[self.sent..]) {
                 Ok(0) => return Err(End::Gone),
                 Ok(bytes) => self.sent += bytes,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
@@ -227,7 +259,11 @@ impl Connection {
         }
         self.out.clear();
         self.sent = 0;
-        Ok(false)
+        match self.cipher.flush(self.peer.stream()) {
+            Ok(()) => Ok(false),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
+            Err(_) => Err(End::Gone),
+        }
     }
 
     /// Executes the frames that have arrived, until too many answers wait.
@@ -265,7 +301,10 @@ impl Connection {
             }
         }
         order.before_answers();
-        shared.counters.add(done.requests, done.verbs, done.bytes_in, done.bytes_out);
+        if done.requests > 0 {
+            self.requests += done.requests;
+            self.counters(shared).done(done);
+        }
         Ok(())
     }
 
@@ -354,11 +393,16 @@ impl Connection {
             Control::Claim => registry.claim(&self.peer, a).map(|()| [0; 4]),
             Control::Name => registry.name(store, &self.peer, client, self.line).map(|()| [0; 4]),
             Control::Census => Ok([registry.census(client), 0, 0, 0]),
-            Control::Fence => registry.fence(store, client).map(|()| [0; 4]),
+            Control::Fence => registry.fence(store, client).map(|()| {
+                shared.tell(|| NodeEvent::Gone(client));
+                [0; 4]
+            }),
             Control::Form => store.form(a, b as u16, c as u16).map(|()| [0; 4]).map_err(in_words),
             Control::Whole => store.whole().map(|()| [0; 4]).map_err(in_words),
             Control::Provision => store.provision(a, b).map(|()| [0; 4]),
-            Control::Stat => Ok([store.resident_bytes(), registry.connections() as u64, 0, 0]),
+            Control::Stat => {
+                shared.stat(a).ok_or_else(|| (Code::OutOfRange, "there is no such page".to_owned()))
+            }
         })
     }
 
@@ -388,4 +432,9 @@ impl Connection {
     pub(super) fn is_sent(&mut self) -> bool {
         self.flush().map_or(true, |blocked| !blocked)
     }
+}
+
+/// What an error of the stream means.
+fn broken(error: &io::Error) -> End {
+    if error.kind() == ErrorKind::InvalidData { End::Untrusted(error.to_string()) } else { End::Gone }
 }

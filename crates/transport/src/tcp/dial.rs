@@ -1,6 +1,8 @@
 //! Connecting to one memory node, and asking it things one at a time. All of it waits, within stated times.
 
+use super::access::Credentials;
 use super::error::NoWay;
+use super::stream::{Cipher, Stream};
 use super::wire::{
     Code, Control, FRAME_BYTES_MAX, Frame, Greeting, HEADER_BYTES, Hello, Kind, VERSION, Welcome, put_words,
 };
@@ -14,19 +16,23 @@ pub(super) const CONNECT_MAX: Duration = Duration::from_secs(3);
 /// One that does not answer within this time, too.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(5);
 
+const CLOSED: &str = "it closed the connection";
+
 /// A connection that was let in.
 #[derive(Debug)]
 pub(super) struct Dialled {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Stream,
     pub(super) welcome: Welcome,
 }
 
 /// Connects, and says `hello`.
-pub(super) fn dial(address: &str, hello: &Hello) -> Result<Dialled, NoWay> {
-    let mut stream = connect(address).map_err(|error| lost(&error))?;
+pub(super) fn dial(address: &str, credentials: &Credentials, hello: &Hello) -> Result<Dialled, NoWay> {
+    let tcp = connect(address).map_err(|error| lost(&error))?;
+    let cipher = credentials.tls.as_ref().map_or(Ok(Cipher::default()), |tls| tls.cipher(address));
+    let mut stream = Stream { tcp, cipher: cipher.map_err(NoWay::Untrusted)? };
     let mut bytes = Vec::new();
     hello.put(&mut bytes);
-    let answer = exchange(&mut stream, &bytes)?;
+    let answer = exchange(&mut stream, &bytes).map_err(|why| greeted(why, &stream))?;
     let frame = whole(&answer);
     if frame.kind != Kind::Welcome {
         return Err(NoWay::Lost("it does not answer as a memory node does".to_owned()));
@@ -41,7 +47,7 @@ pub(super) fn dial(address: &str, hello: &Hello) -> Result<Dialled, NoWay> {
 }
 
 /// Asks for something, and waits for what comes of it.
-pub(super) fn control(stream: &mut TcpStream, control: Control, words: [u64; 4]) -> Result<[u64; 4], NoWay> {
+pub(super) fn control(stream: &mut Stream, control: Control, words: [u64; 4]) -> Result<[u64; 4], NoWay> {
     let mut bytes = Vec::new();
     put_words(&mut bytes, Kind::Control, control as u8, 0, words);
     let answer = exchange(stream, &bytes)?;
@@ -70,7 +76,7 @@ fn connect(address: &str) -> io::Result<TcpStream> {
 }
 
 /// Sends a frame and waits for the next one; a refusal and a goodbye are no answers.
-fn exchange(stream: &mut TcpStream, bytes: &[u8]) -> Result<Vec<u8>, NoWay> {
+fn exchange(stream: &mut Stream, bytes: &[u8]) -> Result<Vec<u8>, NoWay> {
     stream.write_all(bytes).map_err(|error| lost(&error))?;
     let mut answer = vec![0; HEADER_BYTES];
     stream.read_exact(&mut answer).map_err(|error| lost(&error))?;
@@ -95,9 +101,22 @@ fn whole(answer: &[u8]) -> Frame<'_> {
     Frame::first(answer).ok().flatten().expect("`exchange` yields whole frames")
 }
 
+/// What a failed greeting may mean besides.
+fn greeted(why: NoWay, stream: &Stream) -> NoWay {
+    match why {
+        NoWay::Lost(why) if why == CLOSED && !stream.cipher.is_on() => {
+            NoWay::Lost(format!("{why}; where it speaks TLS, name its authority in FARWOOD_TLS_CA"))
+        }
+        why => why,
+    }
+}
+
 fn lost(error: &io::Error) -> NoWay {
+    if error.kind() == ErrorKind::InvalidData {
+        return NoWay::Untrusted(error.to_string());
+    }
     NoWay::Lost(match error.kind() {
-        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => "it closed the connection".to_owned(),
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => CLOSED.to_owned(),
         ErrorKind::WouldBlock | ErrorKind::TimedOut => "it does not answer in time".to_owned(),
         _ => error.to_string(),
     })

@@ -51,6 +51,14 @@ pub enum TcpError {
         /// Why.
         why: String,
     },
+    /// A file of TLS is not to be read, or does not hold what it should.
+    #[error("{}: {why}", path.display())]
+    Tls {
+        /// The file.
+        path: PathBuf,
+        /// Why, and what would help.
+        why: String,
+    },
     /// A file cannot keep a memory node's memory.
     #[error("{}: {why}", path.display())]
     File {
@@ -87,6 +95,17 @@ pub enum TcpError {
         /// In the memory node's words.
         why: String,
     },
+    /// The memory node and this program do not trust each other, or only one of them speaks TLS.
+    #[error(
+        "no TLS with the memory node at {address}: {why}; tls-ca (or FARWOOD_TLS_CA) must name its authority, tls-cert \
+         and tls-key a certificate if it asks for one, and where it speaks no TLS none of them"
+    )]
+    Untrusted {
+        /// Where.
+        address: String,
+        /// Why.
+        why: String,
+    },
     /// What answers there cannot be used.
     #[error("the memory node at {address} cannot be used: {why}")]
     Unusable {
@@ -120,6 +139,8 @@ pub(super) enum NoWay {
     Lost(String),
     /// Refused, under a code.
     Refused(super::wire::Code, String),
+    /// One side does not believe the other, or speaks no TLS.
+    Untrusted(String),
 }
 
 impl NoWay {
@@ -129,7 +150,9 @@ impl NoWay {
         match (self, client) {
             (Self::Refused(Code::Revoked, _), Some(client)) => FabricError::Revoked(client),
             (Self::Refused(Code::OtherPool, why), _) => FabricError::NotAPool { node, why },
-            (Self::Lost(why) | Self::Refused(_, why), _) => FabricError::NodeLost { node, why },
+            (Self::Lost(why) | Self::Refused(_, why) | Self::Untrusted(why), _) => {
+                FabricError::NodeLost { node, why }
+            }
         }
     }
 }

@@ -24,6 +24,9 @@ use std::time::{Duration, Instant};
 const PATIENCE: u64 = 10_000_000_000;
 /// How long it waits before it tries again, nanoseconds.
 const AGAIN: u64 = 50_000;
+/// Turns of the crank without an answer before the thread gives way: longer than a round trip to a memory node that
+/// has a processor, for whoever gives way on a busy machine is not back for milliseconds.
+const LOOKS: u32 = 64;
 /// How long a line that ends waits for the answers to what was posted.
 const FAREWELL_MAX: Duration = Duration::from_secs(2);
 
@@ -60,6 +63,8 @@ struct State {
     awaited: usize,
     /// Polls since the crank was turned.
     polls: usize,
+    /// Turns of the crank since a future had its answer.
+    fruitless: u32,
     /// Parts to be sent again.
     retries: usize,
     client: Option<ClientId>,
@@ -75,6 +80,7 @@ impl Line {
             parts: Slab::new(),
             awaited: 0,
             polls: 0,
+            fruitless: 0,
             retries: 0,
             client,
         };
@@ -384,14 +390,18 @@ impl Future for Submission<'_> {
         }
         if state.posts[key].nodes_left > 0 {
             if state.polls == 0 {
-                // The memory node may want this very processor.
-                std::thread::yield_now();
+                state.fruitless = state.fruitless.saturating_add(1);
+                if state.fruitless > LOOKS {
+                    // The memory node may want this very processor.
+                    std::thread::yield_now();
+                }
             }
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
         let post = state.posts.remove(key);
         state.awaited -= 1;
+        state.fruitless = 0;
         self.key = None;
         note_answer();
         Poll::Ready(post.error.map_or(Ok(post.cargo), Err))

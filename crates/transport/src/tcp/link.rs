@@ -2,13 +2,13 @@
 //!
 //! A link is dialled in a thread of its own, so that whoever waits for other memory nodes goes on meanwhile.
 
-use super::dial::{Dialled, dial};
+use super::dial::Dialled;
 use super::error::NoWay;
 use super::reach::Reach;
-use super::wire::{FRAME_BYTES_MAX, Frame, Hello, Kind, Malformed};
+use super::stream::Stream;
+use super::wire::{FRAME_BYTES_MAX, Frame, Kind, Malformed};
 use farwood_fabric::{ClientId, NodeId};
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ enum Phase {
     /// Being dialled.
     Dialling(Receiver<Result<Dialled, NoWay>>),
     /// Connected.
-    Up(TcpStream),
+    Up(Box<Stream>),
 }
 
 /// What happened to a link.
@@ -121,11 +121,8 @@ impl Link {
         let (sender, receiver) = channel();
         let (reach, node) = (Arc::clone(reach), self.node);
         let job = move || {
-            let hello =
-                Hello { pool: reach.shape.pool, node: node.0, client, line, token: reach.token_bytes() };
-            let dialled = dial(&reach.address.nodes()[usize::from(node.0)], &hello);
-            let dialled = dialled.and_then(|dialled| {
-                dialled.stream.set_nonblocking(true).map_err(|error| NoWay::Lost(error.to_string()))?;
+            let dialled = reach.dial(node, client, line).and_then(|dialled| {
+                dialled.stream.tcp.set_nonblocking(true).map_err(|error| NoWay::Lost(error.to_string()))?;
                 Ok(dialled)
             });
             if let (Ok(_), Some(client), 0) = (&dialled, client, node.0) {
@@ -169,7 +166,7 @@ impl Link {
     fn dialled(&mut self, dialled: Result<Dialled, NoWay>) -> News {
         match dialled {
             Ok(dialled) => {
-                self.phase = Phase::Up(dialled.stream);
+                self.phase = Phase::Up(Box::new(dialled.stream));
                 self.quiet = 0;
                 // What goes wrong shows at the next turn.
                 let _ = self.flush();
@@ -213,7 +210,10 @@ impl Link {
         }
         self.out.clear();
         (self.sent, self.unsent) = (0, 0);
-        Ok(())
+        match stream.flush() {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error.to_string()),
+            _ => Ok(()),
+        }
     }
 
     /// Reads what has arrived; tells time now and then if nothing has.
@@ -259,7 +259,7 @@ impl Input {
     }
 
     /// Reads as much as there is, or as there is room for. False: there was nothing.
-    fn fill(&mut self, stream: &mut TcpStream) -> Result<bool, String> {
+    fn fill(&mut self, stream: &mut Stream) -> Result<bool, String> {
         let before = self.end - self.start;
         loop {
             self.make_room()?;

@@ -4,11 +4,14 @@
 //! |---|---|
 //! | `wire/` | the frames, and nothing else |
 //! | `token.rs` | [`Token`]: the secret that lets compute nodes in |
+//! | `tls.rs`, `stream.rs` | [`ServerTls`], [`ClientTls`]: certificates; streams with and without TLS |
+//! | `access.rs` | [`Credentials`]: what a compute node shows, and where it is found |
 //! | `node.rs` | [`MemoryNode`]: a memory node; [`TcpServer`]: its own role |
 //! | `store.rs` | its memory, and how verbs execute in it |
 //! | `registry.rs` | who is connected to it, and who may not be any more |
 //! | `connection.rs` | one connection: frames in, answers out |
 //! | `worker.rs` | its threads |
+//! | `counters.rs`, `event.rs` | [`NodeCounts`], [`NodeEvent`]: what it counts, and what it tells its log |
 //! | `address.rs` | [`PoolAddress`]: where the memory nodes of a pool are |
 //! | `pool.rs` | [`TcpPool`], [`TcpFabric`]: the pool as a fabric |
 //! | `line.rs` | one thread's connections, shared by its clients |
@@ -17,10 +20,13 @@
 //! | `reach.rs`, `dial.rs` | connecting |
 //! | `error.rs` | [`TcpError`]: what can go wrong, where, and what to do about it |
 
+mod access;
 mod address;
 mod connection;
+mod counters;
 mod dial;
 mod error;
+mod event;
 mod line;
 mod link;
 mod node;
@@ -29,16 +35,20 @@ mod post;
 mod reach;
 mod registry;
 mod store;
+mod stream;
+mod tls;
 mod token;
 pub mod wire;
 mod worker;
 
+pub use access::{Access, Credentials};
 pub use address::PoolAddress;
+pub use counters::{LATENCY_BUCKETS, NodeCounts};
 pub use error::TcpError;
+pub use event::{NodeEvent, NodeEvents};
 pub use link::REPLY_MAX;
-pub use node::{
-    CONNECTIONS_MAX_DEFAULT, MemoryNode, NodeCounts, NodeSpec, SPIN_DEFAULT, TcpMemory, TcpServer,
-};
-pub use pool::{CAPABILITIES, TcpFabric, TcpPool};
+pub use node::{CONNECTIONS_MAX_DEFAULT, MemoryNode, NodeSpec, SPIN_DEFAULT, TcpMemory, TcpServer};
+pub use pool::{CAPABILITIES, NodeReport, TcpFabric, TcpPool};
 pub use store::NodeFile;
+pub use tls::{ClientTls, Identity, ServerTls};
 pub use token::Token;

@@ -1,8 +1,11 @@
 //! A memory node: starting it, looking at it, stopping it.
 
+use super::counters::NodeCounts;
 use super::error::TcpError;
+use super::event::NodeEvents;
 use super::registry::Registry;
 use super::store::{NodeFile, Store};
+use super::tls::ServerTls;
 use super::token::Token;
 use super::worker::{Door, Shared, Worker};
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
@@ -12,7 +15,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -35,6 +38,10 @@ pub struct NodeSpec {
     pub file: Option<NodeFile>,
     /// What compute nodes have to show.
     pub token: Option<Token>,
+    /// What it shows compute nodes, and whom of them it believes; without, everything goes over the wire as it is.
+    pub tls: Option<ServerTls>,
+    /// Who is told what goes wrong.
+    pub events: Option<NodeEvents>,
     /// Threads; 0: one for each processor, at most four.
     pub threads: usize,
     /// Most connections at a time.
@@ -52,34 +59,13 @@ impl NodeSpec {
             device_bytes: DEVICE_BYTES_DEFAULT,
             file: None,
             token: None,
+            tls: None,
+            events: None,
             threads: 0,
             connections_max: CONNECTIONS_MAX_DEFAULT,
             spin: SPIN_DEFAULT,
         }
     }
-}
-
-/// What a memory node has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NodeCounts {
-    /// Frames of verbs that were executed, or failed.
-    pub requests: u64,
-    /// Verbs that were executed.
-    pub verbs: u64,
-    /// Bytes of requests.
-    pub bytes_in: u64,
-    /// Bytes of replies.
-    pub bytes_out: u64,
-    /// Connections that were accepted.
-    pub accepted: u64,
-    /// Connections that were closed because of what they sent.
-    pub bad_frames: u64,
-    /// Connections that were not let in.
-    pub refused: u64,
-    /// Connections now.
-    pub connections: u64,
-    /// Bytes of memory that have pages.
-    pub resident_bytes: u64,
 }
 
 /// A memory node at work. Stops when dropped.
@@ -113,11 +99,13 @@ impl MemoryNode {
         };
         let incarnation = RandomState::new().build_hasher().finish();
         let registry = Registry::new(spec.token.clone(), spec.connections_max, incarnation);
-        let shared = Arc::new(Shared::new(store, registry, spec.spin));
+        let threads = threads(spec.threads);
+        let shared = Arc::new(Shared::new(store, registry, threads, spec));
         let system = |operation| move |source| TcpError::System { operation, source };
         let (mut workers, mut doors) = (Vec::new(), Vec::new());
-        for _ in 0..threads(spec.threads) {
-            let (worker, door) = Worker::new(Arc::clone(&shared)).map_err(system("wait for streams"))?;
+        for number in 0..threads {
+            let (worker, door) =
+                Worker::new(Arc::clone(&shared), number).map_err(system("wait for streams"))?;
             workers.push(worker);
             doors.push(door);
         }
@@ -148,18 +136,7 @@ impl MemoryNode {
 
     /// What it has done so far.
     pub fn counts(&self) -> NodeCounts {
-        let counters = &self.shared.counters;
-        NodeCounts {
-            requests: counters.requests.load(Relaxed),
-            verbs: counters.verbs.load(Relaxed),
-            bytes_in: counters.bytes_in.load(Relaxed),
-            bytes_out: counters.bytes_out.load(Relaxed),
-            accepted: counters.accepted.load(Relaxed),
-            bad_frames: counters.bad_frames.load(Relaxed),
-            refused: counters.refused.load(Relaxed),
-            connections: self.shared.registry.connections() as u64,
-            resident_bytes: self.shared.store.resident_bytes(),
-        }
+        self.shared.counts()
     }
 
     /// Whether it still works: a thread of it that failed ends it.

@@ -1,12 +1,13 @@
 //! A pool over TCP, and this process's attachment to it.
 
+use super::access::Credentials;
 use super::address::PoolAddress;
 use super::dial::{Dialled, control, dial};
 use super::error::{NoWay, TcpError};
 use super::line::Line;
 use super::post::{Cargo, Complaint, Waits, is_large, refuse};
 use super::reach::{PRESENCE_LINE, Reach};
-use super::token::Token;
+use super::stream::Stream;
 use super::wire::{ANY_NODE, Code, Control, Formed, Hello, VERB_DATA_MAX, Welcome};
 use crate::runtime::{block_on, sleep};
 use crate::shm::monotonic_nanoseconds;
@@ -17,7 +18,6 @@ use farwood_fabric::{
 use std::cell::RefCell;
 use std::future::Future;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::net::TcpStream;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -63,9 +63,9 @@ impl TcpPool {
     /// # Errors
     /// [`TcpError::NotThere`], [`TcpError::BadToken`], [`TcpError::Unusable`], [`TcpError::NotThisPool`];
     /// [`TcpError::Pool`] where all client slots are taken.
-    pub fn open(address: &PoolAddress, token: Option<Token>) -> Result<Self, TcpError> {
-        let (mut nodes, shape) = Nodes::form_in_time(address, token.as_ref())?;
-        let reach = Arc::new(Reach::new(address.clone(), token, shape));
+    pub fn open(address: &PoolAddress, credentials: Credentials) -> Result<Self, TcpError> {
+        let (mut nodes, shape) = Nodes::form_in_time(address, &credentials)?;
+        let reach = Arc::new(Reach::new(address.clone(), credentials, shape));
         let mut presence = nodes.all.swap_remove(0).stream;
         drop(nodes);
         let pool = |error| TcpError::Pool { pool: address.to_string(), error };
@@ -107,19 +107,29 @@ impl TcpPool {
         &self.0.reach.address
     }
 
-    /// For each memory node the bytes of it that have pages, and its connections. [1 RT for each]
+    /// What each memory node says of itself. [3 RT for each]
     ///
     /// # Errors
     /// [`FabricError::NodeLost`] and its kin.
-    pub fn memory(&self) -> Result<Vec<(u64, u64)>, FabricError> {
+    pub fn reports(&self) -> Result<Vec<NodeReport>, FabricError> {
         let line = self.0.line();
-        let nodes = (0..self.shape().nodes).map(NodeId);
-        nodes
-            .map(|node| {
-                let [resident, connections, ..] = block_on(line.control(node, Control::Stat, [0; 4]))?;
-                Ok((resident, connections))
+        let page = |node, number| block_on(line.control(node, Control::Stat, [number, 0, 0, 0]));
+        let report = |node| {
+            let [resident_bytes, connections, requests, verbs] = page(node, 0)?;
+            let [bytes_in, bytes_out, refused, bad_frames] = page(node, 1)?;
+            Ok(NodeReport {
+                resident_bytes,
+                connections,
+                requests,
+                verbs,
+                bytes_in,
+                bytes_out,
+                refused,
+                bad_frames,
+                latency_us: page(node, 2)?,
             })
-            .collect()
+        };
+        (0..self.shape().nodes).map(NodeId).map(report).collect()
     }
 
     /// Whether `client` is connected to some memory node. [1 RT for each]
@@ -131,6 +141,29 @@ impl TcpPool {
     }
 }
 
+/// What a memory node says of itself: how it is, and what it has done since it was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeReport {
+    /// Bytes of its memory that have pages.
+    pub resident_bytes: u64,
+    /// Connections now.
+    pub connections: u64,
+    /// Frames of verbs.
+    pub requests: u64,
+    /// Verbs.
+    pub verbs: u64,
+    /// Bytes of requests.
+    pub bytes_in: u64,
+    /// Bytes of replies.
+    pub bytes_out: u64,
+    /// Connections that were not let in.
+    pub refused: u64,
+    /// Connections that were closed for what they sent.
+    pub bad_frames: u64,
+    /// The microseconds, a power of two, below which 50, 90, 99 and 100 % of all requests were served.
+    pub latency_us: [u64; 4],
+}
+
 /// The memory nodes of an address, each with a connection that has no name.
 struct Nodes<'a> {
     address: &'a PoolAddress,
@@ -138,20 +171,23 @@ struct Nodes<'a> {
 }
 
 impl<'a> Nodes<'a> {
-    fn dial(address: &'a PoolAddress, token: Option<&Token>) -> Result<Self, TcpError> {
-        let token = token.map_or_else(Vec::new, |token| token.bytes().to_vec());
+    fn dial(address: &'a PoolAddress, credentials: &Credentials) -> Result<Self, TcpError> {
+        let token = credentials.token_bytes();
         let hello = Hello { pool: 0, node: ANY_NODE, client: None, line: PRESENCE_LINE, token };
-        let dialled = |at: &String| dial(at, &hello).map_err(|why| no_node(at, why));
+        let dialled = |at: &String| dial(at, credentials, &hello).map_err(|why| no_node(at, why));
         Ok(Self { address, all: address.nodes().iter().map(dialled).collect::<Result<_, _>>()? })
     }
 
     /// The memory nodes, and the pool that they are or become. While others form it, they can seem not to go together:
     /// what still seems so after a little while does so for good.
-    fn form_in_time(address: &'a PoolAddress, token: Option<&Token>) -> Result<(Self, PoolShape), TcpError> {
+    fn form_in_time(
+        address: &'a PoolAddress,
+        credentials: &Credentials,
+    ) -> Result<(Self, PoolShape), TcpError> {
         const ATTEMPTS_MAX: u32 = 5;
         let mut attempt = 0;
         loop {
-            let mut nodes = Self::dial(address, token)?;
+            let mut nodes = Self::dial(address, credentials)?;
             match nodes.form() {
                 Ok(shape) => return Ok((nodes, shape)),
                 Err(TcpError::NotThisPool { .. }) if attempt < ATTEMPTS_MAX => {
@@ -246,13 +282,14 @@ fn no_node(address: &str, why: NoWay) -> TcpError {
     match why {
         NoWay::Lost(why) => TcpError::NotThere { address, why },
         NoWay::Refused(Code::BadToken, why) => TcpError::BadToken { address, why },
+        NoWay::Untrusted(why) => TcpError::Untrusted { address, why },
         NoWay::Refused(_, why) => TcpError::Unusable { address, why },
     }
 }
 
 /// Takes a slot of the client table: one that nobody has claimed at memory node 0, and whose last owner is gone from
 /// every memory node.
-fn enter(reach: &Arc<Reach>, presence: &mut TcpStream) -> Result<ClientId, FabricError> {
+fn enter(reach: &Arc<Reach>, presence: &mut Stream) -> Result<ClientId, FabricError> {
     let node = NodeId(0);
     let nameless = Nameless(Line::new(Arc::clone(reach), None, PRESENCE_LINE));
     let client = Client::new(&nameless);

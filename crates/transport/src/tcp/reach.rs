@@ -1,10 +1,12 @@
 //! What is needed to reach a pool's memory nodes, the same for all threads of a compute node.
 
+use super::access::Credentials;
 use super::address::PoolAddress;
-use super::dial::dial;
-use super::token::Token;
+use super::dial::{Dialled, dial};
+use super::error::NoWay;
+use super::stream::Stream;
 use super::wire::Hello;
-use farwood_fabric::{ClientId, PoolShape};
+use farwood_fabric::{ClientId, NodeId, PoolShape};
 use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::sync::{Mutex, PoisonError};
@@ -16,24 +18,27 @@ pub(super) const PRESENCE_LINE: u64 = 0;
 #[derive(Debug)]
 pub(super) struct Reach {
     pub(super) address: PoolAddress,
-    pub(super) token: Option<Token>,
+    pub(super) credentials: Credentials,
     pub(super) shape: PoolShape,
     /// Held open for as long as the compute node is attached, and never used: while memory node 0 has it, the compute
     /// node is seen to be alive, even if no thread of it has anything to say.
-    presence: Mutex<Option<TcpStream>>,
+    presence: Mutex<Option<Stream>>,
 }
 
 impl Reach {
-    pub(super) fn new(address: PoolAddress, token: Option<Token>, shape: PoolShape) -> Self {
-        Self { address, token, shape, presence: Mutex::new(None) }
+    pub(super) fn new(address: PoolAddress, credentials: Credentials, shape: PoolShape) -> Self {
+        Self { address, credentials, shape, presence: Mutex::new(None) }
     }
 
-    pub(super) fn token_bytes(&self) -> Vec<u8> {
-        self.token.as_ref().map_or_else(Vec::new, |token| token.bytes().to_vec())
+    /// Connects to a memory node as `client`, on a line.
+    pub(super) fn dial(&self, node: NodeId, client: Option<ClientId>, line: u64) -> Result<Dialled, NoWay> {
+        let (pool, token) = (self.shape.pool, self.credentials.token_bytes());
+        let hello = Hello { pool, node: node.0, client, line, token };
+        dial(&self.address.nodes()[usize::from(node.0)], &self.credentials, &hello)
     }
 
     /// Keeps the connection by which this compute node is present.
-    pub(super) fn keep(&self, stream: Option<TcpStream>) {
+    pub(super) fn keep(&self, stream: Option<Stream>) {
         *self.presence.lock().unwrap_or_else(PoisonError::into_inner) = stream;
     }
 
@@ -42,12 +47,10 @@ impl Reach {
         let mut presence = self.presence.lock().unwrap_or_else(PoisonError::into_inner);
         // Without one there is nothing to restore: the compute node is entering or leaving.
         let Some(stream) = &*presence else { return };
-        if is_open(stream) {
+        if is_open(&stream.tcp) {
             return;
         }
-        let (pool, token) = (self.shape.pool, self.token_bytes());
-        let hello = Hello { pool, node: 0, client: Some(client), line: PRESENCE_LINE, token };
-        if let Ok(dialled) = dial(&self.address.nodes()[0], &hello) {
+        if let Ok(dialled) = self.dial(NodeId(0), Some(client), PRESENCE_LINE) {
             *presence = Some(dialled.stream);
         }
     }

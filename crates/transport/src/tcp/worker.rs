@@ -1,8 +1,13 @@
 //! The threads of a memory node: each waits for its connections' streams to be ready and gives them their turns.
 
 use super::connection::{Connection, Verdict};
+use super::counters::{Counters, NodeCounts};
+use super::event::{NodeEvent, NodeEvents};
+use super::node::NodeSpec;
 use super::registry::Registry;
 use super::store::Store;
+use super::stream::Cipher;
+use super::tls::ServerTls;
 use super::wire::{Code, Kind, put_text};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -11,7 +16,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
@@ -27,36 +32,15 @@ pub(super) const SILENCE_MAX: Duration = Duration::from_secs(15);
 const WAKER: Token = Token(usize::MAX);
 const LISTENER: Token = Token(usize::MAX - 1);
 
-/// What a memory node has done.
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub(super) requests: AtomicU64,
-    pub(super) verbs: AtomicU64,
-    pub(super) bytes_in: AtomicU64,
-    pub(super) bytes_out: AtomicU64,
-    pub(super) accepted: AtomicU64,
-    pub(super) bad_frames: AtomicU64,
-    pub(super) refused: AtomicU64,
-}
-
-impl Counters {
-    #[inline]
-    pub(super) fn add(&self, requests: u64, verbs: u64, bytes_in: u64, bytes_out: u64) {
-        if requests > 0 {
-            self.requests.fetch_add(requests, Relaxed);
-            self.verbs.fetch_add(verbs, Relaxed);
-            self.bytes_in.fetch_add(bytes_in, Relaxed);
-            self.bytes_out.fetch_add(bytes_out, Relaxed);
-        }
-    }
-}
-
 /// What all threads of a memory node share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) store: Store,
     pub(super) registry: Registry,
-    pub(super) counters: Counters,
+    /// Each thread's.
+    pub(super) counters: Vec<Counters>,
+    pub(super) tls: Option<ServerTls>,
+    events: Option<NodeEvents>,
     pub(super) stopping: AtomicBool,
     /// How long a thread looks again and again before it sleeps.
     pub(super) spin: Duration,
@@ -64,9 +48,47 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(store: Store, registry: Registry, spin: Duration) -> Self {
-        let (stopping, next_worker) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Self { store, registry, counters: Counters::default(), stopping, spin, next_worker }
+    /// What `threads` threads share.
+    pub(super) fn new(store: Store, registry: Registry, threads: usize, spec: &NodeSpec) -> Self {
+        Self {
+            store,
+            registry,
+            counters: (0..threads).map(|_| Counters::default()).collect(),
+            tls: spec.tls.clone(),
+            events: spec.events.clone(),
+            stopping: AtomicBool::new(false),
+            spin: spec.spin,
+            next_worker: AtomicUsize::new(0),
+        }
+    }
+
+    /// What the memory node has done so far.
+    pub(super) fn counts(&self) -> NodeCounts {
+        let (store, registry) = (&self.store, &self.registry);
+        NodeCounts {
+            connections: registry.connections() as u64,
+            resident_bytes: store.resident_bytes(),
+            memory_bytes: store.host_bytes() + store.device_bytes(),
+            ..NodeCounts::sum(&self.counters)
+        }
+    }
+
+    /// The same in words of four, by page: the answers to `Control::Stat`.
+    pub(super) fn stat(&self, page: u64) -> Option<[u64; 4]> {
+        let counts = self.counts();
+        Some(match page {
+            0 => [counts.resident_bytes, counts.connections, counts.requests, counts.verbs],
+            1 => [counts.bytes_in, counts.bytes_out, counts.refused, counts.bad_frames],
+            2 => [0.5, 0.9, 0.99, 1.0].map(|share| counts.latency_us_below(share)),
+            _ => return None,
+        })
+    }
+
+    /// Tells the log, unless it has too much to write already.
+    pub(super) fn tell(&self, event: impl FnOnce() -> NodeEvent) {
+        if let Some(events) = &self.events {
+            let _ = events.try_send(event());
+        }
     }
 }
 
@@ -87,6 +109,8 @@ impl Door {
 
 /// One thread of a memory node.
 pub(super) struct Worker {
+    /// Among the memory node's threads.
+    number: usize,
     poll: Poll,
     shared: Arc<Shared>,
     incoming: Receiver<TcpStream>,
@@ -98,13 +122,13 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// A worker without connections.
-    pub(super) fn new(shared: Arc<Shared>) -> io::Result<(Self, Door)> {
+    /// A worker without connections: which of the memory node's threads.
+    pub(super) fn new(shared: Arc<Shared>, number: usize) -> io::Result<(Self, Door)> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let (streams, incoming) = std::sync::mpsc::channel();
         let (connections, newcomers) = (Slab::new(), Vec::new());
-        let worker = Self { poll, shared, incoming, connections, newcomers, listener: None };
+        let worker = Self { number, poll, shared, incoming, connections, newcomers, listener: None };
         Ok((worker, Door { streams, waker }))
     }
 
@@ -144,12 +168,13 @@ impl Worker {
                     }
                 }
             }
-            if ready.is_empty() && spinning {
+            // At first it only looks: who gives way on a busy machine is not back for milliseconds.
+            if ready.is_empty() && spinning && busy.elapsed() > self.shared.spin / 2 {
                 std::thread::yield_now();
             }
             for key in ready {
                 busy = Instant::now();
-                self.turn(key, &mut again);
+                self.turn(key, busy, &mut again);
             }
             if swept.elapsed() > SWEEP {
                 swept = Instant::now();
@@ -162,13 +187,22 @@ impl Worker {
         Ok(())
     }
 
-    fn turn(&mut self, key: usize, again: &mut Vec<usize>) {
+    fn turn(&mut self, key: usize, start: Instant, again: &mut Vec<usize>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        match connection.turn(&self.shared) {
+        let verdict = connection.turn(&self.shared);
+        let requests = connection.take_requests();
+        if requests > 0 {
+            self.counters().took(requests, start.elapsed());
+        }
+        match verdict {
             Verdict::Waits => {}
             Verdict::Again => again.push(key),
             Verdict::Over => self.close(key),
         }
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.shared.counters[self.number]
     }
 
     fn close(&mut self, key: usize) {
@@ -191,7 +225,10 @@ impl Worker {
                 return false;
             };
             if since.elapsed() > GREETING_MAX {
-                self.shared.counters.refused.fetch_add(1, Relaxed);
+                self.counters().refused();
+                let from = self.connections[key].peer().stream().peer_addr().ok();
+                let why = || format!("it did not say who it is within {} s", GREETING_MAX.as_secs());
+                self.shared.tell(|| NodeEvent::Refused { from, code: Code::Malformed, why: why() });
                 self.close(key);
                 return false;
             }
@@ -205,7 +242,7 @@ impl Worker {
         let Some((listener, doors)) = &self.listener else { return };
         // Until there is none. What a caller did wrong, or a limit on descriptors, ends neither node nor listener.
         while let Ok((stream, _)) = listener.accept() {
-            self.shared.counters.accepted.fetch_add(1, Relaxed);
+            self.counters().accepted();
             let door = &doors[self.shared.next_worker.fetch_add(1, Relaxed) % doors.len()];
             if door.streams.send(stream).is_ok() {
                 door.knock();
@@ -221,20 +258,14 @@ impl Worker {
             }
             let peer = match self.shared.registry.arrive(stream) {
                 Ok(peer) => peer,
-                Err(mut stream) => {
-                    self.shared.counters.refused.fetch_add(1, Relaxed);
-                    let mut words = Vec::new();
-                    put_text(
-                        &mut words,
-                        Kind::Refused,
-                        Code::Crowded,
-                        0,
-                        "it has as many connections as it takes",
-                    );
-                    // It goes at once, or the other side does without.
-                    let _ = stream.write(&words);
+                Err(stream) => {
+                    self.turn_away(stream);
                     continue;
                 }
+            };
+            let Ok(cipher) = self.shared.tls.as_ref().map_or(Ok(Cipher::default()), ServerTls::cipher) else {
+                self.shared.registry.leave(&peer);
+                continue;
             };
             let entry = self.connections.vacant_entry();
             let (key, fd) = (entry.key(), peer.stream().as_raw_fd());
@@ -243,9 +274,23 @@ impl Worker {
                 self.shared.registry.leave(&peer);
                 continue;
             }
-            entry.insert(Connection::new(peer));
+            entry.insert(Connection::new(peer, cipher, self.number));
             self.newcomers.push(key);
             ready.push(key);
+        }
+    }
+
+    /// There are as many connections as may be.
+    fn turn_away(&self, mut stream: TcpStream) {
+        let why = "it has as many connections as it takes";
+        self.counters().refused();
+        let from = stream.peer_addr().ok();
+        self.shared.tell(|| NodeEvent::Refused { from, code: Code::Crowded, why: why.to_owned() });
+        if self.shared.tls.is_none() {
+            let mut words = Vec::new();
+            put_text(&mut words, Kind::Refused, Code::Crowded, 0, why);
+            // It goes at once, or the other side does without.
+            let _ = stream.write(&words);
         }
     }
 

@@ -53,7 +53,7 @@ impl Contestant {
             ..record.clone()
         };
         let crew = Crew::start(worker, &jobs)?;
-        Ok(Contestant { record, rounds: Vec::new(), crew, _folder: Some(folder) })
+        Ok(Contestant { record, rounds: Vec::new(), crew, _folder: Some(folder), _server: None })
     }
 }
 

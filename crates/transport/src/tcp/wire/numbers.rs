@@ -91,7 +91,9 @@ numbered! {
         Whole = 6,
         /// `[pointer, bytes]`: make host memory real.
         Provision = 7,
-        /// to `[bytes that have pages, connections]`.
+        /// `[page]` to, by page, 0: `[bytes that have pages, connections, requests, verbs]`, 1: `[bytes of requests,
+        /// bytes of replies, connections refused, closed for what they sent]`, 2: the microseconds below which 50,
+        /// 90, 99 and 100 % of all requests were served.
         Stat = 8,
     }
 }

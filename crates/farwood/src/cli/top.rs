@@ -1,0 +1,186 @@
+//! `farwood top`: a pool at work, again and again.
+
+use super::stat::{CHUNK_BYTES, report_json};
+use super::{Context, Failure, Format, Outcome, size};
+use farwood::{NodeReport, NodeStats, Pool, PoolStats, Url};
+use serde_json::json;
+use std::io::{IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+const EXAMPLES: &str = "\
+Examples:
+  farwood top tcp://127.0.0.1:7470,127.0.0.1:7471
+  farwood top shm://demo --interval 5
+  farwood top tcp://127.0.0.1:7470 --count 10 --json";
+
+/// Clears a terminal, and goes to its first line.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// Show a pool at work: what its memory nodes do in a second, and who is there
+///
+/// Rates are those since the last time; the times that requests take are those since a memory node was started. Ends
+/// with SIGINT, or after --count times.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The URL of a pool
+    url: Url,
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
+    interval: f64,
+    /// Look so often, and end [default: for ever]
+    #[arg(long, value_name = "COUNT")]
+    count: Option<u64>,
+}
+
+pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if args.url.index().is_some() {
+        return Err(Failure::Usage(format!("top {}: a pool is meant, and this names an index", args.url)));
+    }
+    if !(args.interval.is_finite() && (0.01..=86_400.0).contains(&args.interval)) {
+        return Err(Failure::Usage(format!("top: --interval {}: give 0.01 to 86400", args.interval)));
+    }
+    let pool = Pool::open(&args.url)?;
+    let clears = context.format == Format::Text && std::io::stdout().is_terminal();
+    let (mut before, mut since) = (pool.stats()?, Instant::now());
+    let mut looks = 0;
+    while args.count.is_none_or(|count| looks < count) {
+        std::thread::sleep(Duration::from_secs_f64(args.interval));
+        let (now, seconds) = (pool.stats()?, since.elapsed().as_secs_f64());
+        since = Instant::now();
+        let rates: Vec<_> =
+            before.nodes.iter().zip(&now.nodes).map(|(old, new)| rates(old, new, seconds)).collect();
+        if clears {
+            write!(context.out, "{CLEAR}")?;
+        }
+        match context.format {
+            Format::Json => json_look(&args.url, &now, &rates, seconds, context)?,
+            Format::Text => text_look(&args.url, &now, &rates, context)?,
+        }
+        context.out.flush()?;
+        (before, looks) = (now, looks + 1);
+    }
+    Ok(Outcome::Done)
+}
+
+/// What a memory node did in a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Rates {
+    requests: f64,
+    verbs: f64,
+    bytes_in: f64,
+    bytes_out: f64,
+}
+
+/// Of two looks at one memory node. One that was started anew in between has counted from nothing.
+fn rates(old: &NodeStats, new: &NodeStats, seconds: f64) -> Option<Rates> {
+    let (old, new) = (old.report?, new.report?);
+    let rate = |of: fn(&NodeReport) -> u64| of(&new).saturating_sub(of(&old)) as f64 / seconds;
+    Some(Rates {
+        requests: rate(|report| report.requests),
+        verbs: rate(|report| report.verbs),
+        bytes_in: rate(|report| report.bytes_in),
+        bytes_out: rate(|report| report.bytes_out),
+    })
+}
+
+fn json_look(
+    url: &Url,
+    stats: &PoolStats,
+    rates: &[Option<Rates>],
+    seconds: f64,
+    context: &mut Context<'_>,
+) -> Result<(), Failure> {
+    let node = |(node, rates): (&NodeStats, &Option<Rates>)| {
+        json!({
+            "memory_bytes": node.memory_bytes,
+            "resident_bytes": node.resident_bytes,
+            "connections": node.report.map(|report| report.connections),
+            "report": node.report.as_ref().map(report_json),
+            "per_second": rates.map(|rates| json!({
+                "requests": rates.requests,
+                "verbs": rates.verbs,
+                "bytes_in": rates.bytes_in,
+                "bytes_out": rates.bytes_out,
+            })),
+        })
+    };
+    let alive = stats.clients.iter().filter(|client| client.alive && !client.asking).count();
+    let dead = stats.clients.iter().filter(|client| !client.alive).count();
+    context.json(&json!({
+        "pool": url.to_string(),
+        "seconds": seconds,
+        "nodes": stats.nodes.iter().zip(rates).map(node).collect::<Vec<_>>(),
+        "clients": alive,
+        "clients_gone": dead,
+        "indexes": stats.indexes.iter().map(|index| index.entry.name.as_str()).collect::<Vec<_>>(),
+    }))?;
+    Ok(())
+}
+
+fn text_look(
+    url: &Url,
+    stats: &PoolStats,
+    rates: &[Option<Rates>],
+    context: &mut Context<'_>,
+) -> Result<(), Failure> {
+    let out = &mut context.out;
+    let alive = stats.clients.iter().filter(|client| client.alive && !client.asking).count();
+    let dead = stats.clients.iter().filter(|client| !client.alive).count();
+    writeln!(
+        out,
+        "{url}: {}, {} gone without leaving, {}",
+        size::count(alive as u64, "client", "clients"),
+        dead,
+        size::count(stats.indexes.len() as u64, "index", "indexes")
+    )?;
+    writeln!(
+        out,
+        "node  memory used       of  chunks  conns  requests/s     verbs/s        in/s       out/s  p50 us  p99 us"
+    )?;
+    for (at, (node, rates)) in stats.nodes.iter().zip(rates).enumerate() {
+        let used = [size::show(node.resident_bytes), size::show(node.memory_bytes)];
+        write!(out, "{at:>4}  {:>11}  {:>7}  {:>6}", used[0], used[1], node.chunks_used)?;
+        match (node.report, rates) {
+            (Some(report), Some(rates)) => writeln!(
+                out,
+                "  {:>5}  {:>10.0}  {:>10.0}  {:>10}  {:>10}  {:>6}  {:>6}",
+                report.connections,
+                rates.requests,
+                rates.verbs,
+                size::show(rates.bytes_in as u64),
+                size::show(rates.bytes_out as u64),
+                format!("<{}", report.latency_us[0]),
+                format!("<{}", report.latency_us[2])
+            )?,
+            _ => writeln!(out)?,
+        }
+    }
+    for index in &stats.indexes {
+        writeln!(out, "  {}: {}", index.entry.name, size::show(index.chunks * CHUNK_BYTES))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_what_was_done_since() {
+        let node = |verbs| NodeStats {
+            memory_bytes: 0,
+            device_bytes: 0,
+            resident_bytes: 0,
+            pages: None,
+            report: Some(NodeReport { verbs, ..NodeReport::default() }),
+            chunks: 0,
+            chunks_used: 0,
+        };
+        let verbs = |old, new| rates(&node(old), &node(new), 2.0).unwrap().verbs.round() as u64;
+        assert_eq!(verbs(100, 300), 100);
+        assert_eq!(verbs(300, 100), 0, "started anew");
+        let silent = NodeStats { report: None, ..node(0) };
+        assert_eq!(rates(&silent, &node(1), 1.0), None);
+    }
+}

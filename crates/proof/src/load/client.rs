@@ -1,0 +1,244 @@
+//! A process of clients. Each has keys that only it writes, with ever higher steps, so it knows what it must read
+//! there; what it reads of others must be whole, must belong to its key, and must never go back.
+
+use super::ledger::{Ledger, Steps};
+use super::{CACHE_BYTES, NAME, Stage};
+use crate::tcp::attach;
+use farwood_fabric::Client;
+use farwood_index::sherman::{Direction, Entries, Range, Sherman};
+use farwood_testkit::harness::Chance;
+use farwood_transport::runtime::{block_on, run_all};
+use farwood_transport::tcp::TcpFabric;
+use std::cell::Cell;
+use std::io::Read as _;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Keys that one client writes.
+pub(super) const KEYS_PER_CLIENT: u64 = 200;
+/// Entries of a scan.
+const SCAN_ENTRIES: usize = 20;
+/// No operation may take longer, nanoseconds: with all locks of the dead that can be in its way.
+const OPERATION_MAX: u64 = 30_000_000_000;
+
+/// Key `number` of a process. Neighbouring keys belong to different processes: they meet in every leaf.
+pub(super) fn key(processes: u64, process: u64, number: u64) -> [u8; 8] {
+    (number * processes + process).to_be_bytes()
+}
+
+/// The value of a key at a step.
+pub(super) fn value(key: [u8; 8], step: u64) -> [u8; 16] {
+    let mut value = [0; 16];
+    value[..8].copy_from_slice(&step.to_le_bytes());
+    value[8..].copy_from_slice(&(!step ^ u64::from_be_bytes(key)).to_le_bytes());
+    value
+}
+
+/// The step of a value, which must be the key's.
+fn step_of(key: &[u8], value: &[u8]) -> u64 {
+    let word = |at: usize| u64::from_le_bytes(value[at..at + 8].try_into().expect("values have 16 bytes"));
+    let number = u64::from_be_bytes(key.try_into().expect("keys have 8 bytes"));
+    assert_eq!(word(8), !word(0) ^ number, "key {number} holds a mixture, or another's value");
+    word(0)
+}
+
+/// Whether a step removes its key.
+fn removes(step: u64) -> bool {
+    step % 5 == 4
+}
+
+/// What must be found after a step: its number, or nothing.
+fn left_by(step: u64) -> Option<u64> {
+    (step > 0 && !removes(step)).then_some(step)
+}
+
+/// Whether that may be found where `done` was acknowledged and nothing beyond `asked` was asked for: several clients
+/// may have died one after the other, each with a step that was done or not.
+fn may_be(found: Option<u64>, done: u64, asked: u64) -> bool {
+    (done..=asked).any(|step| found == left_by(step))
+}
+
+/// One client at work.
+struct Worker<'a> {
+    tree: &'a Sherman,
+    client: Client<TcpFabric>,
+    ledger: &'a Ledger,
+    random: Chance,
+    processes: u64,
+    process: u64,
+    /// Of its process.
+    number: u64,
+    clients: u64,
+    /// The highest step that was seen of every key.
+    seen: Vec<u64>,
+}
+
+/// The life of a process of clients: `PROCESSES CLIENTS SEED START ADDRESS FOLDER`.
+pub(super) fn work(process: u64, spec: &str) {
+    let mut words = spec.splitn(6, ' ');
+    let mut word = || words.next().expect("six words");
+    let mut number = || word().parse::<u64>().expect("a number");
+    let (processes, clients, seed, start) = (number(), number(), number(), number());
+    let pool = attach(word());
+    let folder = word();
+    let ledger = Ledger::open(Path::new(folder), process, clients * KEYS_PER_CLIENT);
+    let tree = block_on(Sherman::open(&pool.client(), NAME, CACHE_BYTES)).expect("there is a tree");
+    let over = follow_parent();
+    let operations = Cell::new(0);
+    let work = |number: u64| {
+        let mut worker = Worker {
+            tree: &tree,
+            client: pool.client(),
+            ledger: &ledger,
+            random: Chance::new(seed ^ (start << 20) ^ (process << 10) ^ number),
+            processes,
+            process,
+            number,
+            clients,
+            seen: vec![0; (processes * clients * KEYS_PER_CLIENT) as usize],
+        };
+        let (over, operations) = (&over, &operations);
+        Box::pin(async move {
+            worker.settle().await;
+            while !over.load(Relaxed) {
+                worker.once().await;
+                operations.set(operations.get() + 1);
+            }
+        }) as Pin<Box<dyn Future<Output = ()>>>
+    };
+    run_all((0..clients).map(work).collect());
+    block_on(tree.leave(&pool.client())).expect("it can leave");
+}
+
+/// Set when the parent wants this process to leave, or is gone.
+fn follow_parent() -> Arc<AtomicBool> {
+    let over = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&over);
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        flag.store(true, Relaxed);
+    });
+    over
+}
+
+impl Worker<'_> {
+    fn key(&self, number: u64) -> [u8; 8] {
+        key(self.processes, self.process, number)
+    }
+
+    /// A key of its own, by its number in the process.
+    fn own(&mut self) -> u64 {
+        self.number * KEYS_PER_CLIENT + self.random.below(KEYS_PER_CLIENT)
+    }
+
+    /// Makes definite what the one before it had asked for when it died: it may have been done, or not, or be done yet.
+    async fn settle(&mut self) {
+        for number in self.number * KEYS_PER_CLIENT..(self.number + 1) * KEYS_PER_CLIENT {
+            let Steps { asked, done } = self.ledger.steps(number);
+            let found = self.find(number).await;
+            let right = may_be(found, done, asked);
+            assert!(
+                right,
+                "key {number} of {}: {done} was done, {asked} asked for, {found:?} is there",
+                self.process
+            );
+            if asked != done {
+                self.write(number, asked + 1).await;
+            }
+        }
+    }
+
+    async fn once(&mut self) {
+        let number = self.own();
+        match self.random.below(20) {
+            0..9 => {
+                let step = self.ledger.steps(number).done + 1;
+                self.write(number, step).await;
+            }
+            9..15 => {
+                let expected = left_by(self.ledger.steps(number).done);
+                let found = self.find(number).await;
+                assert_eq!(found, expected, "key {number} of process {}", self.process);
+            }
+            15..19 => self.look_elsewhere().await,
+            _ => self.scan(number).await,
+        }
+    }
+
+    async fn write(&mut self, number: u64, step: u64) {
+        let key = self.key(number);
+        self.ledger.ask(number, step);
+        let since = self.now();
+        if removes(step) {
+            self.tree.remove(&self.client, &key).await.expect("it can be removed");
+        } else {
+            self.tree.put(&self.client, &key, &value(key, step)).await.expect("it can be written");
+        }
+        self.in_time(since);
+        self.ledger.done(number, step);
+    }
+
+    async fn find(&mut self, number: u64) -> Option<u64> {
+        let (key, since) = (self.key(number), self.now());
+        let found = self.tree.get(&self.client, &key).await.expect("it can be read");
+        self.in_time(since);
+        found.map(|value| step_of(&key, &value))
+    }
+
+    /// Reads a key of anybody: its step never goes back.
+    async fn look_elsewhere(&mut self) {
+        let all = self.processes * self.clients * KEYS_PER_CLIENT;
+        let key = self.random.below(all).to_be_bytes();
+        if let Some(value) = self.tree.get(&self.client, &key).await.expect("it can be read") {
+            self.see(&key, &value);
+        }
+    }
+
+    async fn scan(&mut self, number: u64) {
+        let (from, mut found) = (self.key(number), Entries::new());
+        let range = Range { from: Some(&from), to: None };
+        let scan = self.tree.scan(&self.client, range, Direction::Forward, SCAN_ENTRIES, &mut found);
+        scan.await.expect("it can be scanned");
+        let mut last = None;
+        for (key, value) in found.iter() {
+            assert!(last.is_none_or(|last| last < key) && key >= &from[..], "a scan is in order");
+            self.see(key, value);
+            last = Some(key);
+        }
+    }
+
+    fn see(&mut self, key: &[u8], value: &[u8]) {
+        let number = u64::from_be_bytes(key.try_into().expect("keys have 8 bytes"));
+        let (step, seen) = (step_of(key, value), &mut self.seen[number as usize]);
+        assert!(step >= *seen, "key {number} went back from step {seen} to {step}");
+        *seen = step;
+    }
+
+    fn now(&self) -> u64 {
+        use farwood_fabric::Fabric as _;
+        self.client.fabric().now()
+    }
+
+    fn in_time(&self, since: u64) {
+        let took = self.now() - since;
+        assert!(took < OPERATION_MAX, "an operation took {} ms", took / 1_000_000);
+    }
+}
+
+/// Holds what is there against a process's ledger when the process is gone; yields the steps that were done.
+pub(super) fn judge(stage: &Stage<'_>, process: u64) -> u64 {
+    let keys = stage.load.clients * KEYS_PER_CLIENT;
+    let ledger = Ledger::open(stage.folder, process, keys);
+    let mut steps = 0;
+    for number in 0..keys {
+        let (Steps { asked, done }, key) = (ledger.steps(number), key(stage.load.processes, process, number));
+        let found = block_on(stage.tree.get(&stage.client, &key)).expect("it can be read");
+        let found = found.map(|value| step_of(&key, &value));
+        let right = may_be(found, done, asked);
+        assert!(right, "key {number} of {process}: {done} was done, {asked} asked for, {found:?} is there");
+        steps += done;
+    }
+    steps
+}

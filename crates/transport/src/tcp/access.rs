@@ -1,0 +1,151 @@
+//! What a compute node shows to memory nodes, and where it is found: in a pool's address, or in the environment.
+
+use super::address::PoolAddress;
+use super::error::TcpError;
+use super::tls::{ClientTls, Identity};
+use super::token::Token;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Where a compute node's token and certificates are. Part of a pool's address:
+/// `host:port?tls-ca=FILE&token-file=FILE`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Access([Option<String>; KEYS.len()]);
+
+/// The parameters of an address, in the order in which they are shown.
+const KEYS: [&str; 5] = ["token-file", "tls-ca", "tls-cert", "tls-key", "tls-name"];
+/// What says the same in the environment, for all addresses that do not say it.
+const VARIABLES: [&str; 5] =
+    ["FARWOOD_TOKEN_FILE", "FARWOOD_TLS_CA", "FARWOOD_TLS_CERT", "FARWOOD_TLS_KEY", "FARWOOD_TLS_NAME"];
+
+impl FromStr for Access {
+    /// In words.
+    type Err = String;
+
+    /// Reads `key=value&key=value`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut access = Self::default();
+        for pair in text.split('&') {
+            let (key, value) =
+                pair.split_once('=').ok_or_else(|| format!("'{pair}' has no value: write KEY=VALUE"))?;
+            let at = KEYS.iter().position(|known| *known == key);
+            let at = at.ok_or_else(|| format!("there is no parameter '{key}', only {}", KEYS.join(", ")))?;
+            if value.is_empty() || access.0[at].replace(value.to_owned()).is_some() {
+                return Err(format!("'{key}' is empty, or there twice"));
+            }
+        }
+        Ok(access)
+    }
+}
+
+impl Access {
+    /// The same, where nothing is said as the environment says.
+    fn or_environment(&self) -> Self {
+        let mut all = self.clone();
+        for (value, variable) in all.0.iter_mut().zip(VARIABLES) {
+            let other = || std::env::var(variable).ok().filter(|value| !value.is_empty());
+            *value = value.take().or_else(other);
+        }
+        all
+    }
+
+    fn credentials(&self) -> Result<Credentials, TcpError> {
+        let [token, ca, cert, key, name] = &self.0;
+        let token = token.as_deref().map(|file| Token::from_file(file.as_ref())).transpose()?;
+        let identity = match (cert, key) {
+            (Some(cert), Some(key)) => Some(Identity { cert: cert.as_ref(), key: key.as_ref() }),
+            (None, None) => None,
+            (Some(path), None) | (None, Some(path)) => {
+                let why = "a certificate and its key go together: give tls-cert and tls-key".to_owned();
+                return Err(TcpError::Tls { path: PathBuf::from(path), why });
+            }
+        };
+        let tls = match (ca, identity) {
+            (Some(ca), identity) => Some(ClientTls::from_files(ca.as_ref(), identity, name.clone())?),
+            (None, None) => None,
+            (None, Some(identity)) => {
+                let why = "who shows a certificate must say whom it believes: give tls-ca".to_owned();
+                return Err(TcpError::Tls { path: identity.cert.to_owned(), why });
+            }
+        };
+        Ok(Credentials { token, tls })
+    }
+}
+
+impl fmt::Display for Access {
+    /// With the question mark, if there is anything.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let said = self.0.iter().zip(KEYS).filter_map(|(value, key)| Some((key, value.as_ref()?)));
+        for (at, (key, value)) in said.enumerate() {
+            write!(f, "{}{key}={value}", if at == 0 { '?' } else { '&' })?;
+        }
+        Ok(())
+    }
+}
+
+/// What a compute node shows to memory nodes, and whom it believes.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    /// For memory nodes that want a token.
+    pub token: Option<Token>,
+    /// For memory nodes that speak TLS.
+    pub tls: Option<ClientTls>,
+}
+
+impl Credentials {
+    /// Those that an address names, or else the environment: `FARWOOD_TOKEN_FILE`, `FARWOOD_TLS_CA`,
+    /// `FARWOOD_TLS_CERT`, `FARWOOD_TLS_KEY`, `FARWOOD_TLS_NAME`.
+    ///
+    /// # Errors
+    /// [`TcpError::Token`], [`TcpError::Tls`].
+    pub fn find(address: &PoolAddress) -> Result<Self, TcpError> {
+        address.access().or_environment().credentials()
+    }
+
+    /// The token, as it goes over the wire.
+    pub(super) fn token_bytes(&self) -> Vec<u8> {
+        self.token.as_ref().map_or_else(Vec::new, |token| token.bytes().to_vec())
+    }
+}
+
+impl From<Token> for Credentials {
+    fn from(token: Token) -> Self {
+        Self { token: Some(token), tls: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_read_back_in_their_order() {
+        let text = "tls-ca=/etc/ca.pem&token-file=/run/token";
+        let access = text.parse::<Access>().unwrap();
+        assert_eq!(access.to_string(), "?token-file=/run/token&tls-ca=/etc/ca.pem");
+        assert_eq!(Access::default().to_string(), "");
+    }
+
+    #[test]
+    fn what_is_no_parameter_is_refused_with_the_right_words() {
+        for (text, words) in [
+            ("", "no value"),
+            ("token-file", "no value"),
+            ("token-file=", "empty"),
+            ("password=x", "tls-ca"),
+            ("tls-ca=a&tls-ca=b", "twice"),
+        ] {
+            let why = text.parse::<Access>().unwrap_err();
+            assert!(why.contains(words), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn half_of_an_identity_is_none() {
+        let refused = |text: &str| text.parse::<Access>().unwrap().credentials().unwrap_err().to_string();
+        assert!(refused("tls-ca=a&tls-cert=b").contains("tls-key"));
+        assert!(refused("tls-cert=a&tls-key=b").contains("give tls-ca"));
+        assert!(refused("tls-ca=/nonexistent/ca").contains("/nonexistent/ca"));
+    }
+}

@@ -1,0 +1,27 @@
+//! The decoder of frames: whatever bytes come, it neither panics nor reads beyond them, and a frame that it takes is as
+//! long as it says. `cargo +nightly fuzz run frames`
+#![no_main]
+
+use farwood_transport::tcp::wire::{Frame, Hello, Kind, Welcome};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut rest = bytes;
+    while let Ok(Some(frame)) = Frame::first(rest) {
+        assert!(frame.bytes() <= rest.len() && frame.bytes() >= 16);
+        match frame.kind {
+            Kind::Hello => drop(Hello::read(&frame)),
+            Kind::Welcome => drop(Welcome::read(&frame)),
+            Kind::Request => {
+                for verb in frame.verbs() {
+                    let Ok(verb) = verb else { break };
+                    let _ = verb.op.answer_bytes();
+                }
+            }
+            _ => {
+                let _ = (frame.words(), frame.text());
+            }
+        }
+        rest = &rest[frame.bytes()..];
+    }
+});
