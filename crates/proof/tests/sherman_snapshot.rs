@@ -87,7 +87,8 @@ impl Stage {
         let mut found = Entries::new();
         while !done.get() {
             let range = Range { from: Some(&[0; 8]), to: None };
-            let direction = if self.seed % 2 == 0 { Direction::Forward } else { Direction::Backward };
+            let direction =
+                if self.seed.is_multiple_of(2) { Direction::Forward } else { Direction::Backward };
             match look {
                 Look::Snapshot => tree.scan_snapshot(client, range, direction, usize::MAX, &mut found).await,
                 Look::Scan => tree.scan(client, range, direction, usize::MAX, &mut found).await,
