@@ -196,3 +196,19 @@ fn neighbours_take_and_release_packed_locks_of_one_word() {
     });
     assert!(report.counts.masked_cas > 10_000, "{:?}", report.counts);
 }
+
+/// A client freezes for longer than the lease, is revoked, loses its locks, and wakes up: what it sends does no harm, and
+/// it is told.
+#[test]
+fn a_client_that_was_only_slow_wakes_up_after_it_was_revoked() {
+    let report = right(60, |seed| {
+        let mut case = sherman(seed);
+        let when = When::Verb { compute_node: 1, number: 50 + 7 * seed };
+        let fault = Fault::Freeze { compute_node: 1, nanoseconds: 15_000_000 + seed * 100_000 };
+        case.spec.rules = vec![Rule { when, fault }];
+        case.operations = 20_000;
+        case.with_lease()
+    });
+    hit(&report, "a lock taken from the dead");
+    assert!(report.excused >= 20, "only {} operations were told that they are revoked", report.excused);
+}

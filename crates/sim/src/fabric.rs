@@ -75,7 +75,8 @@ impl SimFabric {
         }
         {
             let mut device = self.device.borrow_mut();
-            let dead = device.compute.iter().position(|node| node.identity == client && node.crashed);
+            let dead =
+                device.compute.iter().position(|node| node.identity == client && device.shows_no_life(node));
             let Some(dead) = dead else { return Ok(Revocation::Alive) };
             let reached = (0..device.shape.nodes)
                 .all(|node| device.unreachable_until(self.client, NodeId(node)).is_none());
@@ -163,8 +164,8 @@ impl Fabric for SimFabric {
         Sleep { device: Rc::clone(&self.device), nanoseconds, at_once: self.at_once, timer: None }
     }
 
-    /// Only a compute node that has crashed is revoked: its queue pairs are closed at every memory node, and each
-    /// confirms it. A memory node that cannot be reached cannot confirm.
+    /// A compute node that has crashed, or that was frozen for longer than the lease, is revoked: its queue pairs are
+    /// closed at every memory node, and each confirms it. A memory node that cannot be reached cannot confirm.
     async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
         let table = Client::new(self);
         let revoked = self.revoke_by(&table, client).await;

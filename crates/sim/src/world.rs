@@ -72,6 +72,9 @@ pub struct WorldSpec {
     pub exhaustive: bool,
     /// What is written down.
     pub tracing: Tracing,
+    /// For how long a frozen compute node shows no life before it may be revoked, nanoseconds; `None`: only those that
+    /// crashed are.
+    pub lease_ns: Option<u64>,
     /// What goes wrong.
     pub rules: Vec<Rule>,
     /// Seed of all that is left to chance.
@@ -95,6 +98,7 @@ impl WorldSpec {
             stretch: 1,
             exhaustive: false,
             tracing: Tracing::Off,
+            lease_ns: None,
             rules: Vec::new(),
             seed: 1,
         }
@@ -329,6 +333,12 @@ impl World {
         self.device.borrow().compute[compute_node].crashed
     }
 
+    /// Whether a compute node has crashed, or was revoked.
+    pub fn gone(&self, compute_node: usize) -> bool {
+        let node = &self.device.borrow().compute[compute_node];
+        node.crashed || node.revoked
+    }
+
     /// Verbs that a compute node has sent.
     pub fn sent(&self, compute_node: usize) -> u64 {
         self.device.borrow().compute[compute_node].sent
@@ -402,6 +412,7 @@ fn device(spec: &WorldSpec) -> Device {
         shape,
         exhaustive: spec.exhaustive,
         stretch: spec.stretch,
+        lease_ns: spec.lease_ns,
         queue: Queue::default(),
         nics,
         memory,
@@ -467,6 +478,7 @@ fn compute_node(nic: usize, threads: Vec<Key>) -> ComputeNode {
         threads,
         crashed: false,
         revoked: false,
+        silent: None,
         sent: 0,
         cut_off: Vec::new(),
     }

@@ -11,8 +11,8 @@
 //!   card's retries ([`RETRY_NS`]), and while the operation ran, or so shortly before that it still waited for the
 //!   retries;
 //! - `LockHeld`: a compute node was frozen for about the index's patience of 20 s while the operation ran;
-//! - `PoolFull`, `Damaged`, `Revoked`, `Exhausted` and others: never. Pools are large enough, a WRITE lands whole, and
-//!   only the dead are revoked.
+//! - `Revoked`: the compute node was frozen for longer than the lease, where there is one;
+//! - `PoolFull`, `Damaged`, `Exhausted` and others: never. Pools are large enough, and a WRITE lands whole.
 //!
 //! An operation that lost its node may have taken effect, or may yet; so may one whose compute node crashed. One that
 //! gave up waiting for a lock has not. Locks and nodes may be left behind by compute nodes that crashed: each of their
@@ -71,6 +71,8 @@ const TIME_MAX: u64 = 400_000_000_000;
 const QUIET: u64 = 40_000_000;
 /// How long a lock is waited for, nanoseconds, within a hundredth.
 const LOCK_PATIENCE: u64 = 19_800_000_000;
+/// For how long a frozen compute node is left alone where it may be taken for dead, nanoseconds.
+const LEASE: u64 = 2_500_000;
 /// Compute node 0 neither crashes nor freezes for long: what it sends is what the other faults wait for.
 const CLOCK: usize = 0;
 
@@ -157,7 +159,36 @@ impl Case {
     pub fn swarmed(seed: u64) -> Self {
         let mut case = Self::of(seed);
         case.plan.snapshots = seed % 4 == 1;
-        if seed % 4 == 3 { case.with_any_length() } else { case }
+        match seed % 4 {
+            2 => case.with_lease(),
+            3 => case.with_any_length(),
+            _ => case,
+        }
+    }
+
+    /// The same, but who is frozen for longer than a lease may be taken for dead, and wakes up all the same.
+    #[must_use]
+    pub fn with_lease(mut self) -> Self {
+        self.spec.lease_ns = Some(LEASE);
+        let crashes = |rule: &Rule| match rule.fault {
+            Fault::Crash { compute_node, .. } => Some(compute_node),
+            _ => None,
+        };
+        let mut gone: Vec<usize> = self.spec.rules.iter().filter_map(crashes).collect();
+        let (tell, nodes) = (self.locks_tell(), self.spec.compute_nodes);
+        for rule in &mut self.spec.rules {
+            let Fault::Freeze { compute_node, nanoseconds } = &mut rule.fault else { continue };
+            let may_go =
+                tell && *compute_node != CLOCK && (gone.contains(compute_node) || nodes - gone.len() > 2);
+            if *nanoseconds >= LEASE && may_go {
+                gone.push(*compute_node);
+                gone.sort_unstable();
+                gone.dedup();
+            } else {
+                *nanoseconds = (*nanoseconds).min(LEASE - 1);
+            }
+        }
+        self
     }
 
     /// The same, with values of any length.
@@ -364,7 +395,7 @@ fn run_in(case: &Case, world: &World) -> Result<Report, String> {
         return Err(format!("the run does not come to its end: {ended:?} at {} ns", world.now()));
     }
     let mut report = running.report(&clients);
-    let survivors: Vec<usize> = (0..trees.len()).filter(|&node| !world.crashed(node)).collect();
+    let survivors: Vec<usize> = (0..trees.len()).filter(|&node| !world.gone(node)).collect();
     let lookers: Vec<_> = survivors.iter().map(|&node| world.client(node)).collect();
     let looking: Vec<_> =
         survivors.iter().zip(&lookers).map(|(&node, client)| (&trees[node], client)).collect();
@@ -445,6 +476,9 @@ impl Running<'_> {
             if let Err(error) = fulfil(me, tree, client, &wish, self.notes).await {
                 let node = me as usize % self.case.spec.compute_nodes;
                 self.judge_error(me, node, (begun, client.fabric().now()), &error, &wish);
+                if matches!(error, IndexError::Fabric(FabricError::Revoked(_))) {
+                    break;
+                }
             }
         }
     }
@@ -462,6 +496,8 @@ impl Running<'_> {
                 }
                 happened.iter().any(|fault| keeps_locks(fault, span))
             }
+            // Its operation may have taken effect, as that of a client that crashed.
+            IndexError::Fabric(FabricError::Revoked(_)) => self.world.gone(compute_node),
             _ => false,
         };
         if excused {
@@ -521,7 +557,7 @@ impl Running<'_> {
 
     /// What is left behind is what faults may leave.
     fn check_rest(&self, trees: &[Any], walk: &Walked, report: &Report) -> Result<(), String> {
-        let dead = (0..self.case.clients).filter(|me| self.world.crashed(me % trees.len())).count() as u64;
+        let dead = (0..self.case.clients).filter(|me| self.world.gone(me % trees.len())).count() as u64;
         // An operation that has done what it was asked to, and only failed to tell a parent, fails nobody.
         let marked = |mark| report.marks.get(mark).copied().unwrap_or(0);
         let untold = marked("a parent that was not told") + marked("a merge that was cut off");
@@ -560,7 +596,7 @@ impl Running<'_> {
     /// may have executed more.
     fn check_ledgers(&self, clients: &[Client<SimFabric>]) -> Result<(), String> {
         for (me, client) in clients.iter().enumerate() {
-            if self.world.crashed(client.fabric().seat().compute_node()) {
+            if self.world.gone(client.fabric().seat().compute_node()) {
                 continue;
             }
             let (ledger, executed) = (executed(&client.take_costs()), client.fabric().executed());

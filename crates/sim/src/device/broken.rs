@@ -4,7 +4,7 @@
 //! it fails, and with it everything that its queue pair has under way. The queue pair is connected afresh by the next
 //! post.
 
-use super::{Device, Kind, OpenTransfer};
+use super::{ComputeNode, Device, Kind, OpenTransfer};
 use crate::fault::{CrashPoint, Fault, Happened, RETRY_NS, When};
 use crate::queue::{Event, Key};
 use farwood_fabric::{FabricError, NodeId};
@@ -102,6 +102,7 @@ impl Device {
                     let thread = &mut self.threads[thread as usize];
                     thread.busy_until = thread.busy_until.max(now) + nanoseconds;
                 }
+                self.compute[compute_node].silent = Some((now, now + nanoseconds));
             }
             Fault::Delay { .. } => {}
             Fault::Down { node, nanoseconds } => {
@@ -180,6 +181,13 @@ impl Device {
         self.queues[queue].last_arrival = self.queues[queue].last_arrival.max(until);
         self.queue.at(until, Event::Arrive(verb));
         false
+    }
+
+    /// Whether a compute node may be revoked.
+    pub(crate) fn shows_no_life(&self, node: &ComputeNode) -> bool {
+        let now = self.queue.now;
+        let silent = |(since, until)| self.lease_ns.is_some_and(|lease| now < until && now - since >= lease);
+        node.crashed || node.revoked || node.silent.is_some_and(silent)
     }
 
     /// Until when a client cannot reach a memory node.

@@ -80,6 +80,8 @@ pub(crate) struct ComputeNode {
     pub(crate) crashed: bool,
     /// Verbs of it that have not been served yet are dropped.
     pub(crate) revoked: bool,
+    /// Since when it shows no life, and until when.
+    pub(crate) silent: Option<(u64, u64)>,
     /// Verbs that have left.
     pub(crate) sent: u64,
     /// Memory nodes that it cannot reach, each until when.
@@ -254,6 +256,8 @@ pub(crate) struct Device {
     pub(crate) exhaustive: bool,
     /// Up to how many times as long transfers take.
     pub(crate) stretch: u64,
+    /// For how long a frozen compute node is left alone.
+    pub(crate) lease_ns: Option<u64>,
     pub(crate) queue: Queue,
     pub(crate) nics: Vec<Nic>,
     pub(crate) memory: Vec<MemoryNode>,
