@@ -166,7 +166,7 @@ impl<K: Key, V: Value> Index<K, V> {
         self.tree.sherman.layout().key_bytes
     }
 
-    /// Bytes of a value.
+    /// How many bytes a value has.
     pub fn value_width(&self) -> Width {
         self.tree.value_width()
     }

@@ -75,6 +75,21 @@ impl Kind {
         }
     }
 
+    /// Refuses bytes that are none of this kind.
+    ///
+    /// # Errors
+    /// [`Unfit`] that says why.
+    pub fn check(self, bytes: &[u8]) -> Result<(), Unfit> {
+        match self {
+            Self::U64 => Width::Exactly(8).check(bytes.len()),
+            Self::Text => {
+                let text = std::str::from_utf8(bytes).map_err(|_| Unfit::NoText)?;
+                check_text(text, usize::MAX)
+            }
+            Self::Bytes | Self::Other(_) => Ok(()),
+        }
+    }
+
     /// The bytes as people's words.
     pub fn show(self, bytes: &[u8]) -> String {
         match (self, <[u8; 8]>::try_from(bytes)) {

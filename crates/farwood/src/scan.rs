@@ -1,6 +1,6 @@
 //! Scans as iterators: batches behind, entries in front.
 
-use crate::codec::{Codec, Key, Value};
+use crate::codec::{Codec, Key, Value, Width};
 use crate::error::{Error, Result};
 use crate::index::Tree;
 use crate::seats;
@@ -16,6 +16,10 @@ use std::sync::Arc;
 const BATCH_FIRST: usize = 64;
 /// Entries of the largest batch.
 const BATCH_MAX: usize = 4096;
+/// Entries of the first batch where values have any length, and may have 16 MiB each.
+const BATCH_FIRST_ANY: usize = 4;
+/// Bytes that a batch is meant to have at most, where values have any length.
+const BATCH_BYTES: usize = 4 << 20;
 
 /// A scan under way: an iterator over entries. An error is its last item.
 #[must_use = "an iterator does nothing unless it is asked"]
@@ -108,12 +112,16 @@ impl<K: Key, V: Value> Scan<K, V> {
     }
 
     pub(crate) fn all(tree: Arc<Tree>) -> Self {
+        let batch_max = match tree.value_width() {
+            Width::Exactly(_) => BATCH_FIRST,
+            Width::UpTo(_) => BATCH_FIRST_ANY,
+        };
         Self {
             tree,
             span: Span::default(),
             direction: Direction::Forward,
             left: usize::MAX,
-            batch_max: BATCH_FIRST,
+            batch_max,
             entries: Entries::new(),
             passed: 0,
             failed: None,
@@ -158,7 +166,6 @@ impl<K: Key, V: Value> Scan<K, V> {
     /// Fetches the next batch.
     fn fetch(&mut self) -> Result<()> {
         let limit = self.left.min(self.batch_max);
-        self.batch_max = (self.batch_max * 4).min(BATCH_MAX);
         if limit == 0 || self.span.is_void() {
             self.done = true;
             return Ok(());
@@ -168,6 +175,8 @@ impl<K: Key, V: Value> Scan<K, V> {
         block_on(tree.sherman().scan(&client, self.span.range(), self.direction, limit, &mut self.entries))
             .map_err(|error| tree.failed("scan", error))?;
         self.passed = 0;
+        let entry_bytes = (self.entries.bytes() / self.entries.len().max(1)).max(1);
+        self.batch_max = (self.batch_max * 4).min(BATCH_MAX).min((BATCH_BYTES / entry_bytes).max(1));
         self.left -= self.entries.len();
         self.done = self.entries.len() < limit;
         if let Some((last, _)) = self.entries.iter().next_back() {

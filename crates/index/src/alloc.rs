@@ -9,6 +9,7 @@
 use crate::error::IndexError;
 use crate::marks;
 use crate::reclaim::{Room, RoomKind};
+use crate::spare::{Give, Spare, Which};
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
 use farwood_fabric::{Client, Fabric, FabricError, NodeId, Words, read_bytes};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,6 +48,13 @@ pub enum RoomOf {
 }
 
 impl Objects {
+    fn room_bytes_max(&self) -> usize {
+        match self.room_of {
+            RoomOf::One(bytes) => bytes as usize,
+            RoomOf::Told(_, otherwise) => ROOM_BYTES_MAX.max(otherwise as usize),
+        }
+    }
+
     fn room_bytes(&self, first_unit: &[u8]) -> u64 {
         match self.room_of {
             RoomOf::One(bytes) => u64::from(bytes),
@@ -54,16 +62,31 @@ impl Objects {
         }
     }
 
-    /// Where the last object ends in a chunk's bytes, which begin at an object.
-    fn end(&self, bytes: &[u8]) -> Option<u64> {
+    /// Where the last object ends, and the last begins, of those that begin in some bytes of a chunk. Bytes of values
+    /// may look like objects, whose ends mean nothing; all objects look like objects.
+    fn ends(&self, bytes: &[u8]) -> Option<Ends> {
         let index = self.index.to_le_bytes();
-        let mut units = bytes.chunks_exact(self.unit_bytes);
-        let last = units.rposition(|unit| unit[self.index_offset..][..8] == index)?;
-        let start = last * self.unit_bytes;
-        Some(start as u64 + self.room_bytes(&bytes[start..]))
+        let units = bytes.chunks_exact(self.unit_bytes).enumerate();
+        let objects = units.filter(|(_, unit)| unit[self.index_offset..][..8] == index);
+        objects.fold(None, |before: Option<Ends>, (number, unit)| {
+            let begin = (number * self.unit_bytes) as u64;
+            let end = begin + self.room_bytes(unit).next_multiple_of(self.unit_bytes as u64);
+            Some(Ends { last_begin: begin, end: before.map_or(end, |before| before.end.max(end)) })
+        })
     }
 }
 
+/// Ends of the objects in some bytes, from their beginning.
+struct Ends {
+    /// Where the last one begins.
+    last_begin: u64,
+    /// Where the one ends that reaches farthest.
+    end: u64,
+}
+
+/// Bytes of the largest room, where rooms are of several sizes: a quarter of a chunk, so that little of one stays
+/// empty.
+pub const ROOM_BYTES_MAX: usize = CHUNK_BYTES as usize / 4;
 /// Bytes of a chunk that are read at a time, at most.
 const BYTES_PER_READ: usize = 256 << 10;
 /// The least rest of a chunk that is left to others when another chunk is taken, bytes.
@@ -72,26 +95,13 @@ const REST_BYTES_MIN: u64 = 64 << 10;
 /// Pause before a client looks again whether another has taken a chunk, nanoseconds.
 const PAUSE_NS: u64 = 1_000;
 
-/// Which rooms will do.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Rooms {
-    All,
-    /// Those that no old pointer leads to.
-    New,
-}
-
-impl Rooms {
-    fn fit(self, room: &Room<()>, kind: RoomKind) -> bool {
-        room.kind == kind && (self == Self::All || room.version.is_none())
-    }
-}
-
 /// Whose turn it is to take a chunk: one client's at a time, lest each takes one for itself. Given back on drop.
 struct Turn<'a>(&'a AtomicBool);
 
 impl<'a> Turn<'a> {
     fn take(taking: &'a AtomicBool) -> Option<Self> {
-        (!taking.swap(true, Ordering::Acquire)).then_some(Self(taking))
+        // Not `then_some`: a turn that is made is given back.
+        (!taking.swap(true, Ordering::Acquire)).then(|| Self(taking))
     }
 }
 
@@ -106,7 +116,7 @@ struct State {
     /// The chunk being carved, and how much of it is used, bytes.
     chunk: Option<(Chunk, u64)>,
     /// Rooms of objects that were taken out of the index, or never linked.
-    spare: Vec<Room<()>>,
+    spare: Spare,
     /// The memory node whose turn it is; drawn from the identity at first.
     next_node: Option<u16>,
     /// Objects that were handed out, less those that came back; those of other compute nodes come, too.
@@ -132,7 +142,7 @@ impl Allocator {
         client: &Client<F>,
         kind: RoomKind,
     ) -> Result<Room<T>, IndexError> {
-        self.allocate_one(client, kind, Rooms::All).await
+        self.allocate_one(client, kind, Which::All).await
     }
 
     /// As [`allocate`](Self::allocate), a room in which nothing that was linked ever lay: no old pointer leads there.
@@ -144,17 +154,17 @@ impl Allocator {
         client: &Client<F>,
         kind: RoomKind,
     ) -> Result<Room<T>, IndexError> {
-        self.allocate_one(client, kind, Rooms::New).await
+        self.allocate_one(client, kind, Which::New).await
     }
 
     async fn allocate_one<F: Fabric, T>(
         &self,
         client: &Client<F>,
         kind: RoomKind,
-        rooms: Rooms,
+        which: Which,
     ) -> Result<Room<T>, IndexError> {
         loop {
-            if let Some(room) = self.carve(client, kind, rooms) {
+            if let Some(room) = self.carve(client, kind, which) {
                 return Ok(room);
             }
             let Some(turn) = Turn::take(&self.taking) else {
@@ -162,7 +172,7 @@ impl Allocator {
                 client.fabric().sleep(PAUSE_NS).await;
                 continue;
             };
-            if !self.has_room(kind, rooms) {
+            if !self.has_room(kind, which) {
                 let taken = self.take_chunk(client, kind.bytes).await?;
                 let before = self.state().chunk.replace(taken);
                 if let Some((chunk, used)) = before.filter(|(_, used)| CHUNK_BYTES - used >= REST_BYTES_MIN) {
@@ -174,16 +184,15 @@ impl Allocator {
     }
 
     /// Whether the next such object needs no chunk.
-    fn has_room(&self, kind: RoomKind, rooms: Rooms) -> bool {
+    fn has_room(&self, kind: RoomKind, which: Which) -> bool {
         let state = self.state();
         let left = state.chunk.as_ref().is_some_and(|(_, used)| used + u64::from(kind.bytes) <= CHUNK_BYTES);
-        left || state.spare.iter().any(|room| rooms.fit(room, kind))
+        left || state.spare.has(kind, which)
     }
 
-    fn carve<F: Fabric, T>(&self, client: &Client<F>, kind: RoomKind, rooms: Rooms) -> Option<Room<T>> {
+    fn carve<F: Fabric, T>(&self, client: &Client<F>, kind: RoomKind, which: Which) -> Option<Room<T>> {
         let mut state = self.state();
-        if let Some(at) = state.spare.iter().rposition(|room| rooms.fit(room, kind)) {
-            let spare = state.spare.remove(at);
+        if let Some(spare) = state.spare.take(kind, which) {
             if spare.version.is_some() {
                 client.fabric().mark(marks::ROOM_REUSED);
             }
@@ -208,39 +217,33 @@ impl Allocator {
     /// Takes back a room: of an object that was taken out of the index, or was never linked.
     pub fn take_back<T>(&self, room: Room<T>) {
         let mut state = self.state();
-        state.spare.push(room.cast());
+        state.spare.put(room.cast());
         state.out -= 1;
     }
 
     /// Takes back a room that was not filled, to be the last that is tried again.
     pub fn put_aside<T>(&self, room: Room<T>) {
         let mut state = self.state();
-        state.spare.insert(0, room.cast());
+        state.spare.put_last(room.cast());
         state.out -= 1;
     }
 
     /// Whether the next object of that kind needs a chunk.
     pub fn is_dry(&self, kind: RoomKind) -> bool {
-        !self.has_room(kind, Rooms::All)
+        !self.has_room(kind, Which::All)
     }
 
-    /// Up to `count` of the emptied rooms, if there are more than `keep`. Those that nothing was ever linked in are
+    /// Up to `count` of the emptied rooms, all or those above what is kept. Those that nothing was ever linked in are
     /// not among them: whoever takes over the chunk of a compute node that died takes them for what was not carved
     /// yet.
-    pub fn give(&self, keep: usize, count: usize) -> Vec<Room<()>> {
-        let mut state = self.state();
-        let (mut used, new): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut state.spare).into_iter().partition(|room| room.version.is_some());
-        let give = count.min(used.len().saturating_sub(keep));
-        let given = used.split_off(used.len() - give);
-        state.spare = new;
-        state.spare.append(&mut used);
-        given
+    pub fn give(&self, give: Give, count: usize) -> Vec<Room<()>> {
+        self.state().spare.give(give, count)
     }
 
     /// Takes rooms that another compute node gave.
     pub fn receive(&self, rooms: impl IntoIterator<Item = Room<()>>) {
-        self.state().spare.extend(rooms);
+        let mut state = self.state();
+        rooms.into_iter().for_each(|room| state.spare.put(room));
     }
 
     async fn take_chunk<F: Fabric>(
@@ -288,22 +291,28 @@ impl Allocator {
 
     /// Bytes of a chunk up to behind the last object that was ever written to it, or more, where bytes of values look
     /// like one. Nobody writes to what is behind: the client that carved the chunk is gone. [1 RT per 256 KiB of what
-    /// is free]
+    /// is free, and of the largest room]
     async fn used<F: Fabric>(&self, client: &Client<F>, chunk: Chunk) -> Result<u64, IndexError> {
         let unit_bytes = self.objects.unit_bytes;
         let most = BYTES_PER_READ / unit_bytes * unit_bytes;
-        let mut end = CHUNK_BYTES as usize / unit_bytes * unit_bytes;
-        while end > 0 {
-            let first = (end - 1) / most * most;
+        let mut from = CHUNK_BYTES as usize / unit_bytes * unit_bytes;
+        let (mut used, mut down_to) = (0, 0);
+        while from > down_to {
+            let first = (from - 1) / most * most;
             let copy =
-                client.post(read_bytes(chunk.start().part::<Words>(first as u64), end - first)).await?;
+                client.post(read_bytes(chunk.start().part::<Words>(first as u64), from - first)).await?;
             let Ok(bytes) = copy.check(&()) else { unreachable!("words are whole") };
-            if let Some(behind) = self.objects.end(&bytes) {
-                return Ok((first as u64 + behind).min(CHUNK_BYTES));
+            if let Some(ends) = self.objects.ends(&bytes) {
+                if used == 0 {
+                    // What looks like the last may be a part of one that begins before it.
+                    let last = first + ends.last_begin as usize;
+                    down_to = last.saturating_sub(self.objects.room_bytes_max());
+                }
+                used = used.max(first as u64 + ends.end);
             }
-            end = first;
+            from = first;
         }
-        Ok(0)
+        Ok(used.min(CHUNK_BYTES))
     }
 
     /// Gives back what is left of the chunk, for the next compute node. [1 RT]

@@ -27,6 +27,7 @@
 //! Writers: an extent is written whole, and answered, before an entry links it; so what is linked is whole on any
 //! fabric, whenever its writer dies. It is given back when the WRITE that unlinks it was answered.
 
+use crate::alloc::ROOM_BYTES_MAX;
 use crate::reclaim::{Room, RoomKind};
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::{Checked, Client, Fabric, FabricError, Object, Remote, Torn, all, read_bytes, write};
@@ -40,8 +41,6 @@ pub const VALUE_BYTES_MAX: usize = 16 << 20;
 pub const HEADER_BYTES: usize = 32;
 /// Where every object of an index has the index's number: nodes, too.
 pub const INDEX: usize = 24;
-/// The largest room: a quarter of a chunk, so that little of a chunk stays empty.
-const ROOM_BYTES_MAX: usize = CHUNK_BYTES as usize / 4;
 /// Longest part of a value, bytes.
 pub const PART_BYTES_MAX: usize = ROOM_BYTES_MAX - HEADER_BYTES;
 /// Rooms begin at multiples of this, bytes.

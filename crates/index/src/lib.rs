@@ -17,6 +17,7 @@ pub mod retry;
 pub mod sabotage;
 pub mod sherman;
 pub mod smart;
+pub mod spare;
 
 pub use error::IndexError;
 pub use marks::MARKS;

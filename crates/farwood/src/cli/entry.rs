@@ -1,7 +1,7 @@
 //! `farwood put`, `farwood get` and `farwood del`: one entry.
 
 use super::{Context, Failure, Format, Outcome, Untyped, open, read, show};
-use farwood::Url;
+use farwood::{Error, Url};
 use serde_json::json;
 use std::fs;
 use std::io::{self, Read as _};
@@ -88,7 +88,12 @@ pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, 
     let key = key_of(&index, &args.key, "put")?;
     let value = match (&args.value, &args.value_file) {
         (Some(words), _) => read(&index, "put", "value", words)?,
-        (None, Some(path)) => bytes_of(path)?,
+        (None, Some(path)) => {
+            let bytes = bytes_of(path)?;
+            let unfit = |why| Error::Unfit { operation: "put", url: index.url(), what: "value", why };
+            index.kinds()[1].check(&bytes).map_err(unfit)?;
+            bytes
+        }
         (None, None) => unreachable!("the command line has the one or the other"),
     };
     let (stored, existed) = if args.if_absent {

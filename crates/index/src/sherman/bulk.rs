@@ -10,6 +10,7 @@ use super::descend::Source;
 use super::layout::Values;
 use super::node::{Fences, Node, RawNode};
 use super::split::Orphan;
+use super::values::may_be_written;
 use crate::alloc::Allocator;
 use crate::error::IndexError;
 use crate::extent::{self, RawExtent};
@@ -151,12 +152,14 @@ impl Sherman {
         match built {
             Ok(built) => self.link(client, held, root, built, old.version()).await,
             Err(error) => {
-                for room in std::mem::take(&mut writer.rooms) {
-                    self.allocator.take_back(room);
-                }
-                // A room that says what lies in it has been written.
-                if writer.flush_values().await.is_ok() {
-                    self.give_back(writer.value_rooms);
+                if !may_be_written(&error) {
+                    for room in std::mem::take(&mut writer.rooms) {
+                        self.allocator.take_back(room);
+                    }
+                    // A room that says what lies in it has been written.
+                    if writer.flush_values().await.is_ok() {
+                        self.give_back(writer.value_rooms);
+                    }
                 }
                 held.give_up().await?;
                 Err(error)

@@ -170,24 +170,25 @@ impl Sherman {
     #[inline]
     pub async fn get<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<Option<Value>, IndexError> {
         self.check_key(key)?;
-        let mut retry = Retry::new("get", TORN_TRIES_MAX);
+        let (mut retry, mut moved) = (Retry::new("get", TORN_TRIES_MAX), Retry::new("get", TORN_TRIES_MAX));
         let (mut at, source) = self.leaf_for(client, key).await?;
         let mut way = Way::new("get", source);
         loop {
             let leaf = self.read_node(client, at, "get").await?;
             match believed(whereabouts(&leaf, 0, key), &leaf, source) {
-                Whereabouts::Here => {
-                    match leaf.find(key) {
-                        Ok(None) => return Ok(None),
-                        Ok(Some(slot)) => {
-                            if let Some(value) = self.value_at(client, at, leaf, slot).await? {
-                                return Ok(Some(value));
-                            }
+                Whereabouts::Here => match leaf.find(key) {
+                    Ok(None) => return Ok(None),
+                    Ok(Some(slot)) => {
+                        if let Some(value) = self.value_at(client, at, leaf, slot).await? {
+                            return Ok(Some(value));
                         }
-                        Err(Torn) => client.fabric().mark(marks::TORN_ENTRY),
+                        moved.again(client).await?;
                     }
-                    torn(client, &mut retry, at).await?;
-                }
+                    Err(Torn) => {
+                        client.fabric().mark(marks::TORN_ENTRY);
+                        torn(client, &mut retry, at).await?;
+                    }
+                },
                 elsewhere => at = self.next_leaf(client, (at, &leaf), elsewhere, key, &mut way).await?,
             }
         }

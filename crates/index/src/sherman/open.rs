@@ -24,6 +24,7 @@ use crate::error::IndexError;
 use crate::extent;
 use crate::lock::{LOCK_BYTES, LocalLocks, LockMemory, LockOptions, LockWidth, NodeLocks, Release};
 use crate::reclaim::Room;
+use crate::spare::Give;
 use arc_swap::ArcSwapOption;
 use farwood_fabric::chunks;
 use farwood_fabric::directory::{self, Entry, Locked, NAME_BYTES_MAX, NewEntry, PARAMETER_BYTES};
@@ -166,7 +167,7 @@ impl Sherman {
     /// # Errors
     /// The fabric's.
     pub async fn leave<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
-        self.give_rooms(client, 0).await?;
+        self.give_rooms(client, Give::All).await?;
         self.allocator.leave(client).await
     }
 }

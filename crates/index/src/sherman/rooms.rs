@@ -16,11 +16,10 @@ use super::node::{Fences, Freed, Node, RawNode};
 use crate::error::IndexError;
 use crate::marks;
 use crate::reclaim::{Room, RoomKind};
+use crate::spare::Give;
 use farwood_fabric::{Client, Fabric, Remote, Swapped, cas, read, write};
 use std::ops::Deref;
 
-/// Rooms that a compute node keeps; those above it are for all.
-const KEPT_MAX: usize = 256;
 /// Lists that are taken over at once, at most.
 const LISTS_MAX: u32 = 1 << 20;
 /// Attempts to put a list in front of the others.
@@ -34,10 +33,16 @@ impl Sherman {
         client: &Client<F>,
         kind: RoomKind,
     ) -> Result<Room<()>, IndexError> {
-        if self.allocator.is_dry(kind) {
-            self.receive_rooms(client).await?;
+        if !self.allocator.is_dry(kind) || !self.receive_rooms(client).await? {
+            return self.allocator.allocate(client, kind).await;
         }
-        self.allocator.allocate(client, kind).await
+        // What came is for this room first, and only then for others.
+        let room = self.allocator.allocate(client, kind).await?;
+        if let Err(error) = self.share_rooms(client).await {
+            self.allocator.take_back(room);
+            return Err(error);
+        }
+        Ok(room)
     }
 
     /// A room for a new node. [as [`allocate`](Self::allocate)]
@@ -61,24 +66,32 @@ impl Sherman {
 
     /// Lists rooms for all where this compute node has many. [3 RT for each list]
     pub(super) async fn share_rooms<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
-        self.give_rooms(client, KEPT_MAX).await
+        self.give_rooms(client, Give::Surplus).await
     }
 
-    /// Lists all rooms but `keep` for all.
+    /// Lists rooms for all.
     pub(super) async fn give_rooms<F: Fabric>(
         &self,
         client: &Client<F>,
-        keep: usize,
+        give: Give,
     ) -> Result<(), IndexError> {
         loop {
-            let mut rooms = self.allocator.give(keep, self.layout.inner_capacity + 1);
-            let of_nodes = self.layout.room_kind();
-            let Some(place) = rooms.iter().rposition(|room| room.kind == of_nodes) else {
-                // Lists lie in rooms of nodes: those of values wait for one.
-                self.allocator.receive(rooms);
+            let mut rooms = self.allocator.give(give, self.layout.inner_capacity);
+            if rooms.is_empty() {
                 return Ok(());
+            }
+            // Lists lie in rooms of nodes.
+            let of_nodes = self.layout.room_kind();
+            let place = match rooms.iter().rposition(|room| room.kind == of_nodes) {
+                Some(place) => rooms.swap_remove(place),
+                None => match self.allocator.allocate(client, of_nodes).await {
+                    Ok(place) => place,
+                    Err(error) => {
+                        self.allocator.receive(rooms);
+                        return Err(error);
+                    }
+                },
             };
-            let place = rooms.swap_remove(place);
             self.give_list(client, place.cast(), &rooms).await?;
         }
     }
@@ -126,16 +139,16 @@ impl Sherman {
         list
     }
 
-    /// Takes all rooms that others have listed. [1 RT; 1 more and 1 for each list]
-    async fn receive_rooms<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
+    /// Takes all rooms that others have listed; whether there were any. [1 RT; 1 more and 1 for each list]
+    async fn receive_rooms<F: Fabric>(&self, client: &Client<F>) -> Result<bool, IndexError> {
         let first = self.first_list(client).await?;
         if first == 0 || client.post(cas(self.entry.rooms(), first, 0)).await? != Swapped::Won {
-            return Ok(());
+            return Ok(false);
         }
         client.fabric().mark(marks::ROOMS_RECEIVED);
         let mut next = Remote::from_word(first);
         for _ in 0..LISTS_MAX {
-            let Some(at) = next else { return self.share_rooms(client).await };
+            let Some(at) = next else { return Ok(true) };
             let list = self.read_node(client, at, "split").await?;
             self.allocator.receive(listed(&list));
             self.allocator.receive([self.emptied(at, list.version()).cast()]);

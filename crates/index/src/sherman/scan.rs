@@ -149,6 +149,19 @@ impl Entries {
         self.seen = Some(Vec::new());
     }
 
+    /// What was found, if the scan came to its end; else nothing.
+    pub(super) fn only_if(&mut self, done: Result<(), IndexError>) -> Result<(), IndexError> {
+        if done.is_err() {
+            self.truncate(0);
+        }
+        done
+    }
+
+    /// Bytes of all keys and values.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len() + self.far.as_ref().map_or(0, |far| far.bytes.len())
+    }
+
     /// Keeps only the first `count` entries.
     fn truncate(&mut self, count: usize) {
         self.count = count;
@@ -289,10 +302,11 @@ impl Sherman {
         found: &mut Entries,
     ) -> Result<(), IndexError> {
         found.begin(&self.layout);
-        match self.layout.values {
+        let done = match self.layout.values {
             Values::Fixed => self.collect(client, range, direction, limit, found).await,
             Values::AnyLength => self.scan_any_length(client, range, direction, limit, found).await,
-        }
+        };
+        found.only_if(done)
     }
 
     /// Adds up to `limit` entries of `range` to `found`, with what their leaves have for their values.

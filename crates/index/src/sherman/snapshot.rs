@@ -57,6 +57,18 @@ impl Sherman {
         if !self.can_snapshot() {
             return Err(IndexError::NoSnapshot("its entries are guarded by hashes, not by versions"));
         }
+        let done = self.try_snapshots(client, range, direction, limit, found).await;
+        found.only_if(done)
+    }
+
+    async fn try_snapshots<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        range: Range<'_>,
+        direction: Direction,
+        limit: usize,
+        found: &mut Entries,
+    ) -> Result<(), IndexError> {
         let mut retry = Retry::new("snapshot", ATTEMPTS_MAX);
         loop {
             found.begin_snapshot(&self.layout);

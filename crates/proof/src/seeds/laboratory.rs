@@ -30,7 +30,7 @@ use farwood_index::consistency::Consistency;
 use farwood_index::lock::{LocalLocks, LockWidth};
 use farwood_index::radix::inner::Size;
 use farwood_index::sabotage::Sabotage;
-use farwood_index::sherman::layout::Layout;
+use farwood_index::sherman::layout::{Layout, Values};
 use farwood_index::sherman::node::Node;
 use farwood_index::sherman::options::LockRead;
 use farwood_index::sherman::{self, Config};
@@ -155,10 +155,11 @@ impl Case {
         case
     }
 
-    /// The run of a seed of a swarm: every fourth has values of any length, every other fourth scans of one moment.
+    /// The run of a seed of a swarm: every fourth has values of any length, another a lease, every other scans of
+    /// one moment.
     pub fn swarmed(seed: u64) -> Self {
         let mut case = Self::of(seed);
-        case.plan.snapshots = seed % 4 == 1;
+        case.plan.snapshots = seed % 2 == 1;
         match seed % 4 {
             2 => case.with_lease(),
             3 => case.with_any_length(),
@@ -566,7 +567,11 @@ impl Running<'_> {
             return Err(format!("{} locks were dropped", report.coverage.locks_dropped));
         }
         match walk {
-            Walked::Sherman(walk) => sherman_rest(trees, walk, lost)?,
+            Walked::Sherman(walk) => {
+                // A node, the value that it had written, and the one that it replaced.
+                let rooms = if self.case.plan.config.values == Values::AnyLength { 3 } else { 1 };
+                sherman_rest(trees, walk, lost, rooms * lost)?;
+            }
             Walked::Smart(walk) => smart_rest(trees, walk, lost)?,
         }
         let gone = self.chunks_gone().map_err(|error| format!("looking at the chunks: {error}"))?;
@@ -611,7 +616,7 @@ impl Running<'_> {
 }
 
 /// What of a Sherman tree is left behind is what faults may leave.
-fn sherman_rest(trees: &[Any], walk: &sherman::Walk, lost: u64) -> Result<(), String> {
+fn sherman_rest(trees: &[Any], walk: &sherman::Walk, lost: u64, rooms_lost: u64) -> Result<(), String> {
     if walk.half_linked > lost {
         return Err(format!(
             "{} nodes are half-linked, and {lost} operations were cut off",
@@ -622,16 +627,16 @@ fn sherman_rest(trees: &[Any], walk: &sherman::Walk, lost: u64) -> Result<(), St
         return Err(format!("{} nodes are half-merged", walk.half_merged));
     }
     let linked = (walk.nodes.iter().sum::<u64>() + walk.values_far).cast_signed();
-    // An operation that is cut off leaves a node, the value that it had written, and the one that it replaced.
-    let lost = if walk.values_far > 0 { 3 * lost } else { lost };
     let allocated = trees.iter().map(|tree| match tree {
         Any::Sherman(tree) => tree.nodes_allocated(),
         Any::Smart(_) => 0,
     });
     // The root was allocated by whoever created the tree.
     let allocated = 1 + allocated.sum::<i64>();
-    if linked > allocated || allocated > linked + lost.cast_signed() {
-        return Err(format!("{allocated} rooms were allocated, {linked} are linked, and {lost} may be lost"));
+    if linked > allocated || allocated > linked + rooms_lost.cast_signed() {
+        return Err(format!(
+            "{allocated} rooms were allocated, {linked} are linked, and {rooms_lost} may be lost"
+        ));
     }
     Ok(())
 }

@@ -87,6 +87,8 @@ pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
     if let Some(why) = shape.refuse() {
         return Err(ShmError::BadShape { pool: spec.name.to_string(), why });
     }
+    // Seen for certain when node 0 is made, whose turn is the last: this spares the others.
+    dir.refuse_existing(&spec.name, 0)?;
     let mut made = Vec::new();
     for node in (0..spec.nodes).rev() {
         let segment = SegmentSpec {

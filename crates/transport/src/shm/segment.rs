@@ -359,7 +359,7 @@ impl SegmentDir {
     }
 
     /// Refuses a name that a pool has.
-    fn refuse_existing(&self, name: &PoolName, node: u16) -> Result<(), ShmError> {
+    pub(super) fn refuse_existing(&self, name: &PoolName, node: u16) -> Result<(), ShmError> {
         match self.find(name, node)? {
             Some((path, _)) => Err(ShmError::Exists { pool: name.to_string(), path }),
             None => Ok(()),
