@@ -10,10 +10,14 @@
 use crate::error::IndexError;
 use crate::marks;
 use crate::reclaim::Room;
+use crate::retry::Retry;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
 use farwood_fabric::{Client, Fabric, FabricError, NodeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Tries while another client of the compute node takes a chunk.
+const TRIES_MAX: u32 = 20_000;
 
 /// What lies in a room, for rooms keep their kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +38,8 @@ pub struct Heap {
 struct State {
     /// By memory node: the chunk that is carved, and how much of it is used, bytes.
     chunks: BTreeMap<u16, (Chunk, u64)>,
+    /// Memory nodes of which a chunk is being taken.
+    taking: BTreeSet<u16>,
     /// Emptied rooms, by kind, bytes and memory node.
     spare: BTreeMap<(Kind, usize, u16), Vec<Room<()>>>,
     /// Bytes that were handed out, less those that came back.
@@ -64,22 +70,36 @@ impl Heap {
         let nodes = client.fabric().shape().nodes;
         for step in 0..nodes {
             let node = (near.0 + step) % nodes;
+            let mut retry = Retry::new("allocate", TRIES_MAX);
             loop {
                 if let Some(room) = self.carve(client, node, kind, bytes) {
                     return Ok(room.cast());
                 }
-                let owner = Owner { client: client.fabric().identity(), entry: self.entry };
-                let Some((chunk, used)) = chunks::take(client, NodeId(node), owner, bytes as u64).await?
-                else {
-                    break;
+                // One client takes a chunk for all of its compute node.
+                let Some(taking) = self.begin(node) else {
+                    retry.again(client).await?;
+                    continue;
                 };
-                if let Some((chunk, used)) = self.install(node, chunk, used) {
+                if let Some(room) = self.carve(client, node, kind, bytes) {
+                    return Ok(room.cast());
+                }
+                let owner = Owner { client: client.fabric().identity(), entry: self.entry };
+                let taken = chunks::take(client, NodeId(node), owner, bytes as u64).await?;
+                let Some((chunk, used)) = taken else { break };
+                let before = self.state().chunks.insert(node, (chunk, used));
+                drop(taking);
+                if let Some((chunk, used)) = before {
                     chunks::leave_rest(client, chunk, self.entry, used).await?;
                 }
             }
         }
         let chunks = client.fabric().shape().chunks() * u64::from(nodes);
         Err(IndexError::Fabric(FabricError::PoolFull { chunks, chunk_bytes: CHUNK_BYTES }))
+    }
+
+    /// The turn to take a chunk of a memory node, unless another client of the compute node has it.
+    fn begin(&self, node: u16) -> Option<Taking<'_>> {
+        self.state().taking.insert(node).then_some(Taking { heap: self, node })
     }
 
     fn carve<F: Fabric>(&self, client: &Client<F>, node: u16, kind: Kind, bytes: usize) -> Option<Room<()>> {
@@ -105,17 +125,6 @@ impl Heap {
         Some(found)
     }
 
-    /// Takes a chunk into use; yields the one that is not to be used: the fuller of two.
-    fn install(&self, node: u16, chunk: Chunk, used: u64) -> Option<(Chunk, u64)> {
-        let mut state = self.state();
-        let before = state.chunks.insert(node, (chunk, used))?;
-        if before.1 < used {
-            state.chunks.insert(node, before);
-            return Some((chunk, used));
-        }
-        Some(before)
-    }
-
     /// Takes back a room of an object that was taken out of the index, or was never linked.
     pub fn take_back<T>(&self, (kind, bytes): (Kind, usize), room: Room<T>) {
         let mut state = self.state();
@@ -139,5 +148,17 @@ impl Heap {
             chunks::leave_rest(client, chunk, self.entry, used).await?;
         }
         Ok(())
+    }
+}
+
+/// The turn to take a chunk.
+struct Taking<'h> {
+    heap: &'h Heap,
+    node: u16,
+}
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        self.heap.state().taking.remove(&self.node);
     }
 }
