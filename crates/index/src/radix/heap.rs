@@ -99,7 +99,8 @@ impl Heap {
 
     /// The turn to take a chunk of a memory node, unless another client of the compute node has it.
     fn begin(&self, node: u16) -> Option<Taking<'_>> {
-        self.state().taking.insert(node).then_some(Taking { heap: self, node })
+        let mine = self.state().taking.insert(node);
+        mine.then(|| Taking { heap: self, node })
     }
 
     fn carve<F: Fabric>(&self, client: &Client<F>, node: u16, kind: Kind, bytes: usize) -> Option<Room<()>> {

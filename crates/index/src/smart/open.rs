@@ -120,12 +120,14 @@ impl Smart {
             release: Release::Write,
             local: LocalLocks::Queued { hand_over_max },
         };
+        let nodes = NodeLocks::new(locks(LockMemory::Host, HAND_OVER_MAX), shape, 0);
+        let leaves = NodeLocks::new(locks(LockMemory::Node, 0), shape, 0).sharing_doubts(&nodes);
         Ok(Self {
             options,
             number: entry.number as u32,
             root,
-            nodes: NodeLocks::new(locks(LockMemory::Host, HAND_OVER_MAX), shape, 0),
-            leaves: NodeLocks::new(locks(LockMemory::Node, 0), shape, 0),
+            nodes,
+            leaves,
             cache: NodeCache::new(cache_bytes),
             heap: Heap::new(entry.slot),
             turn: AtomicU64::new(entry.number),
