@@ -105,25 +105,21 @@ impl Heap {
 
     fn carve<F: Fabric>(&self, client: &Client<F>, node: u16, kind: Kind, bytes: usize) -> Option<Room<()>> {
         let mut state = self.state();
-        let found = match state.spare.get_mut(&(kind, bytes, node)).and_then(Vec::pop) {
-            Some(spare) => {
-                if spare.version.is_some() {
-                    client.fabric().mark(marks::ROOM_REUSED);
-                }
-                spare
+        if let Some(spare) = state.spare.get_mut(&(kind, bytes, node)).and_then(Vec::pop) {
+            if spare.is_used() {
+                client.fabric().mark(marks::ROOM_REUSED);
             }
-            None => {
-                let (chunk, used) = state.chunks.get_mut(&node)?;
-                if *used + bytes as u64 > CHUNK_BYTES {
-                    return None;
-                }
-                let at = chunk.start().part(*used);
-                *used += bytes as u64;
-                Room { at, version: None }
-            }
-        };
-        state.out += bytes as i64;
-        Some(found)
+            state.out += bytes.cast_signed() as i64;
+            return Some(spare);
+        }
+        let (chunk, used) = state.chunks.get_mut(&node)?;
+        if *used + bytes as u64 > CHUNK_BYTES {
+            return None;
+        }
+        let at = chunk.start().part(*used);
+        *used += bytes as u64;
+        state.out += bytes.cast_signed() as i64;
+        Some(Room { at, version: None })
     }
 
     /// Takes back a room of an object that was taken out of the index, or was never linked.
@@ -131,7 +127,7 @@ impl Heap {
         let mut state = self.state();
         let node = room.at.node().0;
         state.spare.entry((kind, bytes, node)).or_default().push(room.cast());
-        state.out -= bytes as i64;
+        state.out -= bytes.cast_signed() as i64;
     }
 
     /// Bytes that this compute node has taken for objects, less those that it took back.

@@ -267,6 +267,8 @@ pub(super) fn check_entry(key: &[u8], value: &[u8]) -> Result<(), IndexError> {
     )))
 }
 
+const _: () = assert!(22 <= PARAMETER_BYTES);
+
 #[cfg(test)]
 mod tests {
     use super::super::options::Variant;
@@ -300,5 +302,3 @@ mod tests {
         assert!(describe(&Entry { format: FORMAT + 1, ..entry(good) }).is_err());
     }
 }
-
-const _: () = assert!(22 <= PARAMETER_BYTES);

@@ -86,7 +86,7 @@ impl Smart {
             walk.problem(self.root, "the root is not of the empty prefix");
         }
         let above = Above { node: CachedNode::copy(self.root, &root), parent: None, height: 1 };
-        self.walk_slots(&root, Rc::new(above), &mut tasks, &mut walk);
+        self.walk_slots(&root, &Rc::new(above), &mut tasks, &mut walk);
         while let Some((above, step, slot)) = tasks.pop() {
             match slot.child() {
                 Child::Inner(at, size) => {
@@ -113,7 +113,7 @@ impl Smart {
     fn walk_slots<B: std::ops::Deref<Target = [u8]>>(
         &self,
         node: &Inner<B>,
-        above: Rc<Above>,
+        above: &Rc<Above>,
         tasks: &mut Vec<Task>,
         walk: &mut Walk,
     ) {
@@ -147,7 +147,7 @@ impl Smart {
             }
         }
         walk.unsettled += u64::from(closed > 0);
-        tasks.extend(node.children().into_iter().map(|(step, slot)| (Rc::clone(&above), step, slot)));
+        tasks.extend(node.children().into_iter().map(|(step, slot)| (Rc::clone(above), step, slot)));
     }
 
     async fn walk_inner<F: Fabric>(
@@ -175,7 +175,7 @@ impl Smart {
         walk.unsettled += u64::from(node.header().state() != Some(NodeState::Live));
         let height = above.height + 1;
         let next = Above { node: CachedNode::copy(at, &node), parent: Some(above), height };
-        self.walk_slots(&node, Rc::new(next), tasks, walk);
+        self.walk_slots(&node, &Rc::new(next), tasks, walk);
         Ok(())
     }
 
