@@ -99,7 +99,9 @@ fn rows(table: &mut String, name: &str, config: Config) {
     row("put", "new key, a slot of its own", bench.put(&key(8, 100), 8));
     row("put", "leaf split", bench.put(&[9, 7, 1, 1, 1, 1, 1, 1], 8));
     row("put", "prefix split", bench.put(&[200, 1, 1, 9, 9, 9, 9, 9], 8));
-    (10..16).for_each(|leaf| drop(bench.put(&key(11, leaf), 8)));
+    for leaf in 10..16 {
+        bench.put(&key(11, leaf), 8);
+    }
     row("put", "new key, its node grows from 16 slots to 48", bench.put(&key(11, 16), 8));
     row("put", "value outgrows its leaf", bench.put(&key(12, 1), 100));
     row("insert", "key there", bench.cost(tree.insert(client, &there, &[2; 8])));
