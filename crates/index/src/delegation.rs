@@ -5,9 +5,9 @@
 //! waits; when the way is free the group is closed, one of it leads, and what it does counts for all of it. So
 //!
 //! - a reader shares only a READ that is posted after it arrived, for the leader posts it after the group was closed;
-//! - a writer shares only a WRITE that is built after it arrived: the one that came last leads, with its own value, as if
-//!   the others had written just before it. They are answered when it is, and where it fails, or is dropped, nothing of
-//!   theirs was written, and each goes for itself.
+//! - a writer shares only a WRITE that is built after it arrived: the one that came last leads, with its own value,
+//!   as if the others had written just before it. They are answered when it is, and where it fails, or is dropped,
+//!   nothing of theirs was written, and each goes for itself.
 //!
 //! The published code lets a client join whoever is on its way, and so returns values from before it asked.
 //!

@@ -63,8 +63,8 @@ impl Plan {
         Wishes::new(keys, self.config.sizes.value_bytes, self.mix, client, self.seed).growing(times)
     }
 
-    /// Keys of many lengths: each begins with one that is there, or with nothing, and goes on with few bytes out of few,
-    /// of all, or of one that is repeated.
+    /// Keys of many lengths: each begins with one that is there, or with nothing, and goes on with few bytes out of
+    /// few, of all, or of one that is repeated.
     fn draw_paths(&self) -> Vec<Bytes> {
         let mut chance = Chance::new(self.seed ^ 0x7061_7468);
         let mut keys = vec![Bytes::new()];

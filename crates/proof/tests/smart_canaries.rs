@@ -1,6 +1,6 @@
-//! SMART trees that are broken on purpose: the checks must notice each within a bounded number of seeds, and find nothing
-//! where the same seed is run with an intact tree. A canary that lives shows that the checks are blind to its kind of
-//! fault.
+//! SMART trees that are broken on purpose: the checks must notice each within a bounded number of seeds, and find
+//! nothing where the same seed is run with an intact tree. A canary that lives shows that the checks are blind to its
+//! kind of fault.
 
 use farwood_index::sabotage::Sabotage;
 use farwood_index::smart::{Config, Variant};

@@ -1,5 +1,5 @@
-//! Golden costs of SMART: round trips, verbs and bytes of every operation of every variant, as `docs/costs-smart.md` has
-//! them. `FARWOOD_BLESS=1 cargo test -p farwood-proof --test smart_costs` writes the table anew.
+//! Golden costs of SMART: round trips, verbs and bytes of every operation of every variant, as `docs/costs-smart.md`
+//! has them. `FARWOOD_BLESS=1 cargo test -p farwood-proof --test smart_costs` writes the table anew.
 
 use farwood_fabric::{Client, Costs};
 use farwood_index::smart::{Config, Direction, Entries, Range, Smart, Variant};
@@ -120,9 +120,9 @@ fn rows(table: &mut String, name: &str, config: Config) {
 fn table() -> String {
     let mut table = String::from(
         "# Costs of SMART\n\n\
-         Round trips, verbs and payload bytes of one operation: keys and values of 8 bytes, two memory nodes, the cache\n\
-         warm unless said otherwise. Written by `crates/proof/tests/smart_costs.rs`, which fails when an operation costs\n\
-         anything else. Atomics carry 8 bytes each way, which are not counted.\n\n\
+         Round trips, verbs and payload bytes of one operation: keys and values of 8 bytes, two memory nodes,\n\
+         the cache warm unless said otherwise. Written by `crates/proof/tests/smart_costs.rs`, which fails\n\
+         when an operation costs anything else. Atomics carry 8 bytes each way, which are not counted.\n\n\
          | variant | operation | case | round trips | READ | WRITE | atomics | bytes read | bytes written |\n\
          |---|---|---|---:|---:|---:|---:|---:|---:|\n",
     );

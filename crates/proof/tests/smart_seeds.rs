@@ -1,6 +1,6 @@
-//! SMART on the loopback fabric, seed by seed: every variant, on fabrics that copy as shared memory does, as NICs do, and
-//! in no useful order at all; keys of all lengths, some the beginnings of others; values that outgrow their leaves. Every
-//! answer must be explained.
+//! SMART on the loopback fabric, seed by seed: every variant, on fabrics that copy as shared memory does, as NICs do,
+//! and in no useful order at all; keys of all lengths, some the beginnings of others; values that outgrow their
+//! leaves. Every answer must be explained.
 //!
 //! `FARWOOD_SEEDS=5000` runs more seeds, `FARWOOD_SEEDS=17..18` that one; a failure names the command.
 

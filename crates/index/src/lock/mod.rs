@@ -167,8 +167,9 @@ impl NodeLocks {
         }
     }
 
-    /// The same locks, of which those in doubt are given back by whoever takes or waits for one of `other`, too: where a
-    /// client that has one of these waits for one of those, and the other way round, it would else wait for ever.
+    /// The same locks, of which those in doubt are given back by whoever takes or waits for one of `other`, too:
+    /// where a client that has one of these waits for one of those, and the other way round, it would else wait for
+    /// ever.
     #[must_use]
     pub fn sharing_doubts(mut self, other: &Self) -> Self {
         self.doubts = Arc::clone(&other.doubts);

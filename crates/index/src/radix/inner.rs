@@ -19,12 +19,13 @@
 //! ```
 //!
 //! The *depth* is how many bytes all keys below have in common, counted from the beginning of the key, and the hash is
-//! made over all of them: whoever comes by any pointer, however old, sees whether the node covers a key, and a prefix of
-//! any length needs no chain of nodes (path compression). Neither ever changes, not even where a node is put above it.
+//! made over all of them: whoever comes by any pointer, however old, sees whether the node covers a key, and a prefix
+//! of any length needs no chain of nodes (path compression). Neither ever changes, not even where a node is put above
+//! it.
 //!
-//! The *generation* counts the nodes that lay in this room. It is in every slot without a child, in front and at the rear.
-//! A node's slots are taken strictly one after the other, and keep their partial keys: the first free slot proves that
-//! no partial key but those before it has one.
+//! The *generation* counts the nodes that lay in this room. It is in every slot without a child, in front and at the
+//! rear. A node's slots are taken strictly one after the other, and keep their partial keys: the first free slot
+//! proves that no partial key but those before it has one.
 
 use super::key::{Step, step_at};
 use super::reverse::Reverse;

@@ -16,9 +16,9 @@
 //! +--+----------------------+----------------------------------------------+
 //! ```
 //!
-//! It changes only by CAS, and but for the first time only under the lock of the node that links the object, **before** the
-//! slot does. So whoever sees that an object names a node knows that the node links it at that moment. What lies in a
-//! room to which old pointers lead is not known to be linked until it is.
+//! It changes only by CAS, and but for the first time only under the lock of the node that links the object,
+//! **before** the slot does. So whoever sees that an object names a node knows that the node links it at that moment.
+//! What lies in a room to which old pointers lead is not known to be linked until it is.
 
 use super::inner::RawInner;
 use farwood_fabric::{Packed, Remote};

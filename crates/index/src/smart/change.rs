@@ -20,8 +20,8 @@ const UPDATE: u8 = 1;
 
 impl Smart {
     /// Stores `value` under `key`; yields whether the key was there.
-    /// [2 RT for a key that is there; 1 for a new key in a slot of its own; 4 where a leaf is split; all with a warm cache
-    /// and one memory node; more when others are in the way or a node grows]
+    /// [2 RT for a key that is there; 1 for a new key in a slot of its own; 4 where a leaf is split; all with a warm
+    /// cache and one memory node; more when others are in the way or a node grows]
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] where key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.
@@ -164,8 +164,8 @@ impl Smart {
         Ok(done.then_some(false))
     }
 
-    /// Puts a new leaf into a slot without a child (SMART, "normal insert"). [1 RT; 2 where the leaf is on another memory
-    /// node; 2 more where inserts take the node's lock]
+    /// Puts a new leaf into a slot without a child (SMART, "normal insert"). [1 RT; 2 where the leaf is on another
+    /// memory node; 2 more where inserts take the node's lock]
     async fn plant<F: Fabric>(
         &self,
         client: &Client<F>,

@@ -343,7 +343,8 @@ impl Smart {
         Ok(())
     }
 
-    /// Reads the inner node at `at`. [1 RT, and 1 for each torn copy; 2 more where the fabric proves nothing of its size]
+    /// Reads the inner node at `at`. [1 RT, and 1 for each torn copy; 2 more where the fabric proves nothing of its
+    /// size]
     pub(super) async fn read_inner<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -355,7 +356,8 @@ impl Smart {
         let proven = Self::proves(client, size);
         let mut retry = Retry::new(operation, TORN_TRIES_MAX);
         loop {
-            // Where a copy may mix what lay there before with what lies there now: linked before and after, it does not.
+            // Where a copy may mix what lay there before with what lies there now: linked before and after, it does
+            // not.
             let before = if proven { None } else { Some(self.front(client, at).await?) };
             if let Ok(copy) = client.post(read_bytes(at, size.bytes())).await?.check(&format) {
                 let copy = Inner::new(copy);

@@ -8,27 +8,28 @@
 //! - A **reverse pointer** changes under the lock of the node that links the object, before the slot does.
 //! - A **leaf** changes under its own lock, in place.
 //!
-//! The paper's clients swap occupied slots without locks, and never use memory again. Here rooms are used again at once,
-//! and a CAS that was meant for what lay there before must fail: a slot without a child carries its node's generation; a
-//! slot with a child has no bits left for one, but its node's lock keeps the child linked.
+//! The paper's clients swap occupied slots without locks, and never use memory again. Here rooms are used again at
+//! once, and a CAS that was meant for what lay there before must fail: a slot without a child carries its node's
+//! generation; a slot with a child has no bits left for one, but its node's lock keeps the child linked.
 //!
 //! # What an answer rests on
 //!
-//! 1. At any time at most one live inner node is linked for a prefix, and its header, its generation and the hash of the
-//!    whole prefix never change. So a node that was read live, linked, and covers the key is the one, whatever pointer
-//!    led there.
-//! 2. *Found*: a leaf that is live, linked and has the key. It is written before it is linked, and marked under its lock
-//!    before it is unlinked; in a used room it is not known to be linked until it is.
-//! 3. *Not there*: a slot without a child in a node that this operation read live; or a leaf of another key, or an inner
-//!    node of another prefix, that names (node, generation) of the slot in its reverse pointer. As a reverse pointer
-//!    changes before the slot does, such a child is linked there at that moment, and nothing else below that slot.
-//! 4. Partial keys keep their slots for as long as a node lives, and free slots are taken in their order: who takes slot
-//!    *j* for *p* has seen all slots before it belong to others, and they still do. So none has two.
+//! 1. At any time at most one live inner node is linked for a prefix, and its header, its generation and the hash of
+//!    the whole prefix never change. So a node that was read live, linked, and covers the key is the one, whatever
+//!    pointer led there.
+//! 2. *Found*: a leaf that is live, linked and has the key. It is written before it is linked, and marked under its
+//!    lock before it is unlinked; in a used room it is not known to be linked until it is.
+//! 3. *Not there*: a slot without a child in a node that this operation read live; or a leaf of another key, or an
+//!    inner node of another prefix, that names (node, generation) of the slot in its reverse pointer. As a reverse
+//!    pointer changes before the slot does, such a child is linked there at that moment, and nothing else below that
+//!    slot.
+//! 4. Partial keys keep their slots for as long as a node lives, and free slots are taken in their order: who takes
+//!    slot *j* for *p* has seen all slots before it belong to others, and they still do. So none has two.
 //! 5. A node is replaced under its lock and its parent's: its slots without children are closed, each by a CAS, which
-//!    settles what was on its way; the new node is written; the children's reverse pointers are set to it; the old header
-//!    says *dead*; the parent's slot is swapped. Every prefix of this is a legal tree, or can be gone on with from what
-//!    lies there, by anybody who takes the same locks (`rebuild.rs`, `settle.rs`). A miss in a closed slot of a live node
-//!    is a miss, for nothing is in the new node before the old one is dead.
+//!    settles what was on its way; the new node is written; the children's reverse pointers are set to it; the old
+//!    header says *dead*; the parent's slot is swapped. Every prefix of this is a legal tree, or can be gone on with
+//!    from what lies there, by anybody who takes the same locks (`rebuild.rs`, `settle.rs`). A miss in a closed slot
+//!    of a live node is a miss, for nothing is in the new node before the old one is dead.
 //!
 //! What does not fit any of this is *unclear*: the node is read again, then waited for, then settled under its lock.
 //!
@@ -36,7 +37,8 @@
 //!
 //! 1. Inner nodes are allocated as large as they need (72 to 2,088 bytes) and replaced when they grow; the artifact
 //!    reserves 256 slots each ([`Rooms::Preallocated`]).
-//! 2. Headers hold the depth and a hash of the whole prefix, so a prefix split changes the parent's slot and nothing else.
+//! 2. Headers hold the depth and a hash of the whole prefix, so a prefix split changes the parent's slot and nothing
+//!    else.
 //! 3. Each node has a slot for the key that ends at it; no key needs a terminator.
 //! 4. Lock words have 64 bits and name their holder with an epoch.
 //! 5. Occupied slots are swapped under the node's lock (above).

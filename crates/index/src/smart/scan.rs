@@ -1,9 +1,9 @@
 //! Range scans in both directions: the tree is walked in the order of its keys, many nodes and leaves to a doorbell.
 //!
 //! A scan is not atomic: it sees each leaf at another moment. But it never misses a key that was there throughout. A
-//! node is read live, and linked in the slot that led to it, as its reverse pointer says; so all keys that are below the
-//! slot are below it. The same holds for a leaf and the one key. Each slot without a child says itself that it is of the
-//! node's generation. What is unclear makes the scan begin again behind what it has found.
+//! node is read live, and linked in the slot that led to it, as its reverse pointer says; so all keys that are below
+//! the slot are below it. The same holds for a leaf and the one key. Each slot without a child says itself that it is
+//! of the node's generation. What is unclear makes the scan begin again behind what it has found.
 
 use super::descend::Way;
 use super::options::Scans;
@@ -289,8 +289,8 @@ impl Smart {
         }
     }
 
-    /// Reads what comes next, as much as one doorbell takes, and puts what it holds in its place. [1 RT, more where bytes
-    /// are skipped at an edge of the range]
+    /// Reads what comes next, as much as one doorbell takes, and puts what it holds in its place. [1 RT, more where
+    /// bytes are skipped at an edge of the range]
     async fn scan_batch<F: Fabric>(
         &self,
         client: &Client<F>,

@@ -1,7 +1,7 @@
 //! What somebody left half-way, ended or taken back under the lock of the node that it is in.
 //!
-//! Whoever changes an occupied slot, or what it points to but for a leaf's value, has the node's lock. So with it in hand,
-//! a slot that is not as it should be was left by somebody who died, lost a memory node, or was cancelled.
+//! Whoever changes an occupied slot, or what it points to but for a leaf's value, has the node's lock. So with it in
+//! hand, a slot that is not as it should be was left by somebody who died, lost a memory node, or was cancelled.
 
 use super::descend::Way;
 use super::rebuild::Rebuilt;
@@ -58,8 +58,8 @@ impl Smart {
         Ok(())
     }
 
-    /// Settles a leaf in a slot of a locked node: its reverse pointer; a removal, which is ended; a move, which is taken
-    /// back.
+    /// Settles a leaf in a slot of a locked node: its reverse pointer; a removal, which is ended; a move, which is
+    /// taken back.
     async fn settle_leaf<F: Fabric>(
         &self,
         client: &Client<F>,

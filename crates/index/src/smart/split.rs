@@ -366,8 +366,8 @@ impl Smart {
         Ok(())
     }
 
-    /// Gives a key another value in another leaf: the old one is marked, then its pointer swapped. `false`: the place has
-    /// changed. [4 RT on one memory node]
+    /// Gives a key another value in another leaf: the old one is marked, then its pointer swapped. `false`: the place
+    /// has changed. [4 RT on one memory node]
     pub(super) async fn move_leaf<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -390,7 +390,8 @@ impl Smart {
         Ok(false)
     }
 
-    /// The part of [`move_leaf`](Self::move_leaf) under the node's lock; yields the old leaf's version and the new slot.
+    /// The part of [`move_leaf`](Self::move_leaf) under the node's lock; yields the old leaf's version and the new
+    /// slot.
     async fn swap_leaf<F: Fabric>(
         &self,
         client: &Client<F>,

@@ -4,7 +4,8 @@
 //! below it have; no two slots of a node have one partial key, and none is closed; every reverse pointer names the node
 //! that links the object; every leaf is live and belongs where it is; every lock is free.
 //!
-//! What a client that died, or lost a memory node, leaves half-way is *unsettled*, not wrong: whoever needs it settles it.
+//! What a client that died, or lost a memory node, leaves half-way is *unsettled*, not wrong: whoever needs it
+//! settles it.
 
 use super::Smart;
 use crate::error::IndexError;
@@ -71,8 +72,8 @@ struct Above {
 type Task = (Rc<Above>, Step, Slot);
 
 impl Smart {
-    /// Walks the tree, which nobody changes meanwhile, and reports every violated invariant. [1 RT per node and leaf, and
-    /// per KiB of lock table]
+    /// Walks the tree, which nobody changes meanwhile, and reports every violated invariant. [1 RT per node and leaf,
+    /// and per KiB of lock table]
     ///
     /// # Errors
     /// The fabric's. What is wrong with the tree is in the [`Walk`].

@@ -581,8 +581,8 @@ fn sherman_rest(trees: &[Any], walk: &sherman::Walk, lost: u64) -> Result<(), St
     Ok(())
 }
 
-/// Most bytes that an operation of a SMART tree takes, or has in its hands, and loses when it is cut off: two inner nodes
-/// and two leaves.
+/// Most bytes that an operation of a SMART tree takes, or has in its hands, and loses when it is cut off: two inner
+/// nodes and two leaves.
 const LOST_BYTES: i64 = 8192;
 
 /// What of a SMART tree is left behind is what faults may leave.
