@@ -605,7 +605,7 @@ fn smart_rest(trees: &[Any], walk: &smart::Walk, lost: u64) -> Result<(), String
         Any::Sherman(_) => 0,
     });
     // The root was allocated by whoever created the tree.
-    let allocated = Size::All.bytes() as i64 + allocated.sum::<i64>();
+    let allocated = Size::All.bytes().cast_signed() as i64 + allocated.sum::<i64>();
     if linked > allocated || allocated > linked + LOST_BYTES * lost.cast_signed() {
         return Err(format!(
             "{allocated} bytes were allocated, {linked} are linked, {lost} may have lost some"
