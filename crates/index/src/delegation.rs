@@ -5,8 +5,8 @@
 //! waits; when the way is free the group is closed, one of it leads, and what it does counts for all of it. So
 //!
 //! - a reader shares only a READ that is posted after it arrived, for the leader posts it after the group was closed;
-//! - a writer shares only a WRITE that is built after it arrived: the one that came last leads, with its own value, as
-//!   if the others had written just before it. They are answered when it is, and where it fails, or is dropped,
+//! - a writer shares only a WRITE that is built after it arrived: the one that came last leads, with its own value,
+//!   as if the others had written just before it. They are answered when it is, and where it fails, or is dropped,
 //!   nothing of theirs was written, and each goes for itself.
 //!
 //! The published code lets a client join whoever is on its way, and so returns values from before it asked.
@@ -34,7 +34,7 @@ pub enum Leader {
 /// The gates of a compute node, for one kind of thing that yields a `T`.
 #[derive(Debug)]
 pub struct Gates<T> {
-    gates: Box<[Mutex<Gate<T>>]>,
+    table: Box<[Mutex<Gate<T>>]>,
     leader: Leader,
     /// How often one client's work was another's, too.
     shared: AtomicU64,
@@ -131,8 +131,8 @@ impl<T: Clone> Gates<T> {
     /// Gates at which the `leader` of a group leads.
     pub fn new(leader: Leader) -> Self {
         let gate = || Mutex::new(Gate { busy: false, key: Vec::new(), tag: 0, running: None, waiting: None });
-        let gates = (0..GATES).map(|_| gate()).collect();
-        Self { gates, leader, shared: AtomicU64::new(0), joins_late: false }
+        let table = (0..GATES).map(|_| gate()).collect();
+        Self { table, leader, shared: AtomicU64::new(0), joins_late: false }
     }
 
     /// How often one client's work was another's, too.
@@ -149,7 +149,7 @@ impl<T: Clone> Gates<T> {
     pub async fn enter(&self, key: &[u8], tag: u8) -> Turn<'_, T> {
         let number = xxh3_64(key) as usize % GATES;
         let (group, position) = {
-            let mut gate = guard(&self.gates[number]);
+            let mut gate = guard(&self.table[number]);
             if !gate.busy {
                 gate.busy = true;
                 gate.tag = tag;
@@ -202,7 +202,7 @@ impl<T: Clone> Gates<T> {
 
     /// The way is free for the group that waits, if there is one.
     fn pass(&self, number: usize) {
-        let mut gate = guard(&self.gates[number]);
+        let mut gate = guard(&self.table[number]);
         gate.running = None;
         match gate.waiting.take() {
             Some(group) if group.appoint(self.leader) => {}

@@ -146,7 +146,10 @@ fn an_insertion_that_finds_no_room_takes_none() {
         small += 1;
     }
     for gone in 0..30_u64 {
-        stage.pool.block_on(stage.tree.remove(&stage.home, &(gone * 200).to_be_bytes())).expect("it is there");
+        stage
+            .pool
+            .block_on(stage.tree.remove(&stage.home, &(gone * 200).to_be_bytes()))
+            .expect("it is there");
     }
     let refused = (0..100).filter(|new| stage.put_home(small + new, &big).is_err()).count();
     assert!(refused > 75, "only {refused} were refused");

@@ -120,9 +120,9 @@ fn rows(table: &mut String, name: &str, config: Config) {
 fn table() -> String {
     let mut table = String::from(
         "# Costs of SMART\n\n\
-         Round trips, verbs and payload bytes of one operation: keys and values of 8 bytes, two memory nodes, the\n\
-         cache warm unless said otherwise. Written by `crates/proof/tests/smart_costs.rs`, which fails when an\n\
-         operation costs anything else. Atomics carry 8 bytes each way, which are not counted.\n\n\
+         Round trips, verbs and payload bytes of one operation: keys and values of 8 bytes, two memory nodes,\n\
+         the cache warm unless said otherwise. Written by `crates/proof/tests/smart_costs.rs`, which fails\n\
+         when an operation costs anything else. Atomics carry 8 bytes each way, which are not counted.\n\n\
          | variant | operation | case | round trips | READ | WRITE | atomics | bytes read | bytes written |\n\
          |---|---|---|---:|---:|---:|---:|---:|---:|\n",
     );

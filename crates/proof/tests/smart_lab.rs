@@ -42,3 +42,24 @@ fn with_faults_every_answer_is_explained() {
     // Now and then a compute node is done before it has sent what a fault waits for.
     assert!(report.counted * 50 >= report.coverage.runs * 49, "{} are counted", report.counted);
 }
+
+/// Seeds that failed once, and what they found.
+#[test]
+fn what_was_found_stays_mended() {
+    for (seed, found) in [
+        (9, "a node below which nothing was kept scans from going on"),
+        (43, "every client of a compute node took a chunk for itself"),
+        (
+            44,
+            "who waited for a node's lock did not give back a leaf's that was in doubt, for which its holder waited",
+        ),
+        (
+            92,
+            "nobody waited for the lock of a node that was to be replaced, and so nobody took it from its dead holder",
+        ),
+    ] {
+        if let Err(what) = outcome(&Case::of_smart(seed)) {
+            panic!("seed {seed} ({found}): {what}");
+        }
+    }
+}

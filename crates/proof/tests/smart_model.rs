@@ -1,5 +1,5 @@
-//! SMART and a `BTreeMap` run the same programs over keys that are hard on radix trees: every answer is the same, from
-//! the empty tree and from bulk-loaded ones, in all variants, on the loopback, shared memory and TCP.
+//! SMART and a `BTreeMap` run the same programs over keys that are hard on radix trees: every answer is the same,
+//! from the empty tree and from bulk-loaded ones, in all variants, on the loopback, shared memory and TCP.
 
 use farwood_index::sherman::drop_index;
 use farwood_index::smart::{Config, Options, Rooms, Smart, Variant};

@@ -5,9 +5,9 @@
 //! Whoever does so has the local lock, so that no client of the compute node holds the global one; hence only locks of
 //! options with local locks, whose words name their holder, are entered here.
 
-use super::GlobalLock;
+use super::{GlobalLock, LocalTables};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// After an attempt that failed, pause until the next, nanoseconds: the next failure takes as long as the card tries.
 const PAUSE: u64 = 10_000_000;
@@ -22,7 +22,8 @@ pub(super) struct Doubts {
 
 #[derive(Debug, Default)]
 struct State {
-    locks: Vec<GlobalLock>,
+    /// Each with the table of the local lock that stands before it.
+    locks: Vec<(GlobalLock, Arc<LocalTables>)>,
     /// Not before this time is there another attempt.
     not_before: u64,
 }
@@ -39,10 +40,10 @@ impl Doubts {
     }
 
     /// Enters a lock.
-    pub(super) fn enter(&self, lock: GlobalLock, now: u64) {
+    pub(super) fn enter(&self, lock: GlobalLock, tables: &Arc<LocalTables>, now: u64) {
         let mut state = self.state();
-        if !state.locks.contains(&lock) {
-            state.locks.push(lock);
+        if state.locks.iter().all(|(other, _)| *other != lock) {
+            state.locks.push((lock, Arc::clone(tables)));
         }
         state.not_before = now + PAUSE;
         self.count.store(state.locks.len(), Relaxed);
@@ -50,11 +51,11 @@ impl Doubts {
 
     /// Whether a lock is in doubt.
     pub(super) fn has(&self, lock: GlobalLock) -> bool {
-        self.count() > 0 && self.state().locks.contains(&lock)
+        self.count() > 0 && self.state().locks.iter().any(|(other, _)| *other == lock)
     }
 
     /// The locks to try to give back now.
-    pub(super) fn due(&self, now: u64) -> Vec<GlobalLock> {
+    pub(super) fn due(&self, now: u64) -> Vec<(GlobalLock, Arc<LocalTables>)> {
         let state = self.state();
         if now < state.not_before { Vec::new() } else { state.locks.clone() }
     }
@@ -62,7 +63,7 @@ impl Doubts {
     /// A lock is known not to be this compute node's any more, or to be held by a client of it.
     pub(super) fn settle(&self, lock: GlobalLock) {
         let mut state = self.state();
-        state.locks.retain(|&other| other != lock);
+        state.locks.retain(|(other, _)| *other != lock);
         self.count.store(state.locks.len(), Relaxed);
     }
 }

@@ -23,6 +23,7 @@ use farwood_fabric::{
     Chain, Client, ClientId, Fabric, FabricError, Fetched, LockWord, Object, PoolShape, Remote, Revocation,
     Swapped, read, read_bytes,
 };
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where the global lock table lies.
@@ -134,12 +135,12 @@ const ATTEMPTS_PER_LOOK: u32 = 64;
 #[derive(Debug)]
 pub struct NodeLocks {
     options: LockOptions,
-    tables: LocalTables,
+    tables: Arc<LocalTables>,
     locks: u64,
     /// Bytes of a node with its lock, where that lies in the node.
     room_bytes: u64,
     dropped: AtomicU64,
-    doubts: Doubts,
+    doubts: Arc<Doubts>,
     /// Broken on purpose: the living lose their locks as well.
     lease_expires: bool,
 }
@@ -157,13 +158,22 @@ impl NodeLocks {
         let tables = LocalTables::new(local, usize::from(shape.nodes), locks as usize);
         Self {
             options,
-            tables,
+            tables: Arc::new(tables),
             locks,
             room_bytes: room_bytes as u64,
             dropped: AtomicU64::new(0),
-            doubts: Doubts::default(),
+            doubts: Arc::default(),
             lease_expires: false,
         }
+    }
+
+    /// The same locks, of which those in doubt are given back by whoever takes or waits for one of `other`, too:
+    /// where a client that has one of these waits for one of those, and the other way round, it would else wait for
+    /// ever.
+    #[must_use]
+    pub fn sharing_doubts(mut self, other: &Self) -> Self {
+        self.doubts = Arc::clone(&other.doubts);
+        self
     }
 
     /// How many held locks were dropped instead of released, which is a bug, or a cancelled operation.
@@ -363,16 +373,16 @@ impl NodeLocks {
         if self.doubts.count() == 0 {
             return;
         }
-        for lock in self.doubts.due(client.fabric().now()) {
+        for (lock, tables) in self.doubts.due(client.fabric().now()) {
             // Whoever has the turn finds the lock to be in doubt itself.
-            let Some(_turn) = self.tables.try_turn(lock) else { continue };
+            let Some(_turn) = tables.try_turn(lock) else { continue };
             let Some(take_back) = self.take_back(lock, client) else { continue };
             match client.post(take_back).await {
                 Ok(_) => {
                     client.fabric().mark(marks::DOUBT_SETTLED);
                     self.doubts.settle(lock);
                 }
-                Err(_) => self.doubts.enter(lock, client.fabric().now()),
+                Err(_) => self.doubts.enter(lock, &tables, client.fabric().now()),
             }
         }
     }
@@ -381,7 +391,7 @@ impl NodeLocks {
     fn doubt<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock) {
         if self.take_back(lock, client).is_some() {
             client.fabric().mark(marks::LOCK_IN_DOUBT);
-            self.doubts.enter(lock, client.fabric().now());
+            self.doubts.enter(lock, &self.tables, client.fabric().now());
         }
     }
 

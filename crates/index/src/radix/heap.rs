@@ -10,10 +10,14 @@
 use crate::error::IndexError;
 use crate::marks;
 use crate::reclaim::{Room, RoomKind};
+use crate::retry::Retry;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
 use farwood_fabric::{Client, Fabric, FabricError, NodeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Tries while another client of the compute node takes a chunk.
+const TRIES_MAX: u32 = 20_000;
 
 /// What lies in a room, for rooms keep their kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +45,8 @@ pub struct Heap {
 struct State {
     /// By memory node: the chunk that is carved, and how much of it is used, bytes.
     chunks: BTreeMap<u16, (Chunk, u64)>,
+    /// Memory nodes of which a chunk is being taken.
+    taking: BTreeSet<u16>,
     /// Emptied rooms, by kind and memory node.
     spare: BTreeMap<(RoomKind, u16), Vec<Room<()>>>,
     /// Bytes that were handed out, less those that came back.
@@ -71,17 +77,25 @@ impl Heap {
         let nodes = client.fabric().shape().nodes;
         for step in 0..nodes {
             let node = (near.0 + step) % nodes;
+            let mut retry = Retry::new("allocate", TRIES_MAX);
             loop {
                 if let Some(room) = self.carve(client, node, kind) {
                     return Ok(room.cast());
                 }
-                let owner = Owner { client: client.fabric().identity(), entry: self.entry };
-                let Some((chunk, used)) =
-                    chunks::take(client, NodeId(node), owner, u64::from(kind.bytes)).await?
-                else {
-                    break;
+                // One client takes a chunk for all of its compute node.
+                let Some(taking) = self.begin(node) else {
+                    retry.again(client).await?;
+                    continue;
                 };
-                if let Some((chunk, used)) = self.install(node, chunk, used) {
+                if let Some(room) = self.carve(client, node, kind) {
+                    return Ok(room.cast());
+                }
+                let owner = Owner { client: client.fabric().identity(), entry: self.entry };
+                let taken = chunks::take(client, NodeId(node), owner, u64::from(kind.bytes)).await?;
+                let Some((chunk, used)) = taken else { break };
+                let before = self.state().chunks.insert(node, (chunk, used));
+                drop(taking);
+                if let Some((chunk, used)) = before {
                     chunks::leave_rest(client, chunk, self.entry, used).await?;
                 }
             }
@@ -90,38 +104,29 @@ impl Heap {
         Err(IndexError::Fabric(FabricError::PoolFull { chunks, chunk_bytes: CHUNK_BYTES }))
     }
 
-    fn carve<F: Fabric>(&self, client: &Client<F>, node: u16, kind: RoomKind) -> Option<Room<()>> {
-        let mut state = self.state();
-        let found = match state.spare.get_mut(&(kind, node)).and_then(Vec::pop) {
-            Some(spare) => {
-                if spare.version.is_some() {
-                    client.fabric().mark(marks::ROOM_REUSED);
-                }
-                spare
-            }
-            None => {
-                let (chunk, used) = state.chunks.get_mut(&node)?;
-                if *used + u64::from(kind.bytes) > CHUNK_BYTES {
-                    return None;
-                }
-                let at = chunk.start().part(*used);
-                *used += u64::from(kind.bytes);
-                Room { at, version: None, kind }
-            }
-        };
-        state.out += i64::from(kind.bytes);
-        Some(found)
+    /// The turn to take a chunk of a memory node, unless another client of the compute node has it.
+    fn begin(&self, node: u16) -> Option<Taking<'_>> {
+        let mine = self.state().taking.insert(node);
+        mine.then(|| Taking { heap: self, node })
     }
 
-    /// Takes a chunk into use; yields the one that is not to be used: the fuller of two.
-    fn install(&self, node: u16, chunk: Chunk, used: u64) -> Option<(Chunk, u64)> {
+    fn carve<F: Fabric>(&self, client: &Client<F>, node: u16, kind: RoomKind) -> Option<Room<()>> {
         let mut state = self.state();
-        let before = state.chunks.insert(node, (chunk, used))?;
-        if before.1 < used {
-            state.chunks.insert(node, before);
-            return Some((chunk, used));
+        if let Some(spare) = state.spare.get_mut(&(kind, node)).and_then(Vec::pop) {
+            if spare.is_used() {
+                client.fabric().mark(marks::ROOM_REUSED);
+            }
+            state.out += i64::from(kind.bytes);
+            return Some(spare);
         }
-        Some(before)
+        let (chunk, used) = state.chunks.get_mut(&node)?;
+        if *used + u64::from(kind.bytes) > CHUNK_BYTES {
+            return None;
+        }
+        let at = chunk.start().part(*used);
+        *used += u64::from(kind.bytes);
+        state.out += i64::from(kind.bytes);
+        Some(Room { at, version: None, kind })
     }
 
     /// Takes back a room of an object that was taken out of the index, or was never linked.
@@ -147,5 +152,17 @@ impl Heap {
             chunks::leave_rest(client, chunk, self.entry, used).await?;
         }
         Ok(())
+    }
+}
+
+/// The turn to take a chunk.
+struct Taking<'h> {
+    heap: &'h Heap,
+    node: u16,
+}
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        self.heap.state().taking.remove(&self.node);
     }
 }

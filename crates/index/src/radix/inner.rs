@@ -360,6 +360,10 @@ pub const fn slot_offset(number: usize) -> u64 {
     (SLOTS + 8 * number) as u64
 }
 
+const _: () = assert!(Size::Four.bytes() == 72 && Size::All.bytes() == 2088);
+const _: () = assert!(super::key::KEY_BYTES_MAX <= u16::MAX as usize);
+const _: () = assert!(HASH + 8 == SLOTS);
+
 #[cfg(test)]
 mod tests {
     use super::super::leaf::{Class, RawLeaf};
@@ -436,7 +440,3 @@ mod tests {
         assert_eq!(header.hash(b"abc", 1), header.with_state(State::Dead).hash(b"abc", 1));
     }
 }
-
-const _: () = assert!(Size::Four.bytes() == 72 && Size::All.bytes() == 2088);
-const _: () = assert!(super::key::KEY_BYTES_MAX <= u16::MAX as usize);
-const _: () = assert!(HASH + 8 == SLOTS);

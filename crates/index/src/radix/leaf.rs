@@ -270,6 +270,11 @@ pub fn image(
 /// Where the part of a leaf lies that a write-back covers, bytes into the leaf.
 pub const WRITE_BACK: u64 = CHECKSUM as u64;
 
+const _: () = assert!(NUMBER == COVERED && COVERED == CHECKSUM + 8);
+const _: () = assert!(VALUE_BYTES + 4 == KEY && VERSION + 4 == VALUE_BYTES);
+const _: () = assert!(super::key::KEY_BYTES_MAX <= u16::MAX as usize);
+const _: () = assert!(super::key::KEY_BYTES_MAX < ENTRY_BYTES_MAX);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -323,8 +328,3 @@ mod tests {
         assert_eq!(RawLeaf::check(&[0; 48], &FORMAT), Err(Torn));
     }
 }
-
-const _: () = assert!(NUMBER == COVERED && COVERED == CHECKSUM + 8);
-const _: () = assert!(VALUE_BYTES + 4 == KEY && VERSION + 4 == VALUE_BYTES);
-const _: () = assert!(super::key::KEY_BYTES_MAX <= u16::MAX as usize);
-const _: () = assert!(super::key::KEY_BYTES_MAX < ENTRY_BYTES_MAX);

@@ -69,6 +69,8 @@ impl Reverse {
     }
 }
 
+const _: () = assert!(Packed::<RawInner>::BITS == 48 && LINKED == 1 << 63);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,5 +91,3 @@ mod tests {
         assert_ne!(inner, Reverse::of_inner(node(4096), 6, 255));
     }
 }
-
-const _: () = assert!(Packed::<RawInner>::BITS == 48 && LINKED == 1 << 63);

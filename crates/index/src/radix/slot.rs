@@ -154,6 +154,9 @@ impl Slot {
     }
 }
 
+const _: () = assert!(Packed::<RawLeaf>::BITS == PARTIAL_SHIFT);
+const _: () = assert!(super::leaf::CLASSES <= 1 << (u64::BITS - CLASS_SHIFT));
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,6 +196,3 @@ mod tests {
         assert_eq!(Slot(7 << KIND_SHIFT | 8).child(), Child::Damaged);
     }
 }
-
-const _: () = assert!(Packed::<RawLeaf>::BITS == PARTIAL_SHIFT);
-const _: () = assert!(super::leaf::CLASSES <= 1 << (u64::BITS - CLASS_SHIFT));

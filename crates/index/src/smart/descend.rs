@@ -130,61 +130,59 @@ impl Smart {
         key: &[u8],
         way: &mut Way<'_>,
     ) -> Result<Place, IndexError> {
-        'root: loop {
-            let mut parent = None;
-            let mut node = self.root(client, way).await?;
-            loop {
-                let (number, slot) = match node.find(key) {
-                    Found::Slot(number, slot) | Found::Free(number, slot) => (number, slot),
-                    Found::Full => {
-                        match self.arrived((client, way), node, parent, key, Next::Full { number: 0 }) {
-                            Some(place) => return Ok(place),
-                            None => {
-                                way.again(client).await?;
-                                continue 'root;
-                            }
-                        }
-                    }
-                };
-                let next = match slot.child() {
-                    Child::Inner(at, size) => {
-                        match self.enter(client, (&node, number, slot), (at, size), key, way).await? {
-                            Entered::Node(child) => {
-                                parent = Some((node, number));
-                                node = child;
-                                continue;
-                            }
-                            Entered::Gap { child, linked } => Next::Gap { number, slot, child, linked },
-                            Entered::Unclear => {
-                                self.clear_up(client, &node, number, way).await?;
-                                continue 'root;
-                            }
-                        }
-                    }
-                    Child::Leaf(at, class) => Next::Leaf { number, at, class },
-                    Child::Free | Child::Vacant => Next::Open { number, slot },
-                    Child::Closed => Next::Full { number },
-                    Child::Damaged if way.is_fresh(&node) => {
-                        return Err(damaged(
-                            way.operation,
-                            node.at,
-                            format!("slot {number} holds nothing known"),
-                        ));
-                    }
-                    Child::Damaged => {
-                        self.clear_up(client, &node, number, way).await?;
-                        continue 'root;
-                    }
-                };
-                match self.arrived((client, way), node, parent, key, next) {
-                    Some(place) => return Ok(place),
-                    None => {
-                        way.again(client).await?;
-                        continue 'root;
-                    }
-                }
+        loop {
+            if let Some(place) = self.descend(client, key, way).await? {
+                return Ok(place);
             }
         }
+    }
+
+    /// From the root down. `None`: something on the way was unclear, or out of date.
+    async fn descend<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+        way: &mut Way<'_>,
+    ) -> Result<Option<Place>, IndexError> {
+        let mut parent = None;
+        let mut node = self.root(client, way).await?;
+        let next = loop {
+            let (number, slot) = match node.find(key) {
+                Found::Slot(number, slot) | Found::Free(number, slot) => (number, slot),
+                Found::Full => break Next::Full { number: 0 },
+            };
+            match slot.child() {
+                Child::Inner(at, size) => {
+                    match self.enter(client, (&node, number, slot), (at, size), key, way).await? {
+                        Entered::Node(child) => {
+                            parent = Some((node, number));
+                            node = child;
+                        }
+                        Entered::Gap { child, linked } => break Next::Gap { number, slot, child, linked },
+                        Entered::Unclear => {
+                            self.clear_up(client, &node, number, way).await?;
+                            return Ok(None);
+                        }
+                    }
+                }
+                Child::Leaf(at, class) => break Next::Leaf { number, at, class },
+                Child::Free | Child::Vacant => break Next::Open { number, slot },
+                Child::Closed => break Next::Full { number },
+                Child::Damaged if way.is_fresh(&node) => {
+                    let what = format!("slot {number} holds nothing known");
+                    return Err(damaged(way.operation, node.at, what));
+                }
+                Child::Damaged => {
+                    self.clear_up(client, &node, number, way).await?;
+                    return Ok(None);
+                }
+            }
+        };
+        let place = self.arrived((client, way), node, parent, key, next);
+        if place.is_none() {
+            way.again(client).await?;
+        }
+        Ok(place)
     }
 
     /// The end of a way, if the last node is of the key's prefix; if not, a stale copy led astray.
@@ -197,9 +195,12 @@ impl Smart {
         next: Next,
     ) -> Option<Place> {
         if node.covers(key, self.number) {
-            client.note(|costs| match way.fresh.is_empty() {
-                true => costs.cache_hits += 1,
-                false => costs.cache_misses += 1,
+            client.note(|costs| {
+                if way.fresh.is_empty() {
+                    costs.cache_hits += 1;
+                } else {
+                    costs.cache_misses += 1;
+                }
             });
             return Some(Place { node, parent, next });
         }

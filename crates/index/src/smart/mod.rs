@@ -151,7 +151,7 @@ impl Smart {
 
     /// How many locks this compute node may have left held when a memory node was lost.
     pub fn locks_in_doubt(&self) -> usize {
-        self.nodes.in_doubt() + self.leaves.in_doubt()
+        self.nodes.in_doubt()
     }
 
     /// Bytes that this compute node has taken for the tree's nodes and leaves, less those that it took out of it.

@@ -120,12 +120,14 @@ impl Smart {
             release: Release::Write,
             local: LocalLocks::Queued { hand_over_max },
         };
+        let nodes = NodeLocks::new(locks(LockMemory::Host, HAND_OVER_MAX), shape, 0);
+        let leaves = NodeLocks::new(locks(LockMemory::Node, 0), shape, 0).sharing_doubts(&nodes);
         Ok(Self {
             options,
             number: entry.number as u32,
             root,
-            nodes: NodeLocks::new(locks(LockMemory::Host, HAND_OVER_MAX), shape, 0),
-            leaves: NodeLocks::new(locks(LockMemory::Node, 0), shape, 0),
+            nodes,
+            leaves,
             cache: NodeCache::new(cache_bytes),
             heap: Heap::new(entry.slot),
             turn: AtomicU64::new(entry.number),
@@ -265,6 +267,8 @@ pub(super) fn check_entry(key: &[u8], value: &[u8]) -> Result<(), IndexError> {
     )))
 }
 
+const _: () = assert!(22 <= PARAMETER_BYTES);
+
 #[cfg(test)]
 mod tests {
     use super::super::options::Variant;
@@ -298,5 +302,3 @@ mod tests {
         assert!(describe(&Entry { format: FORMAT + 1, ..entry(good) }).is_err());
     }
 }
-
-const _: () = assert!(22 <= PARAMETER_BYTES);

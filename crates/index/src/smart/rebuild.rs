@@ -32,6 +32,15 @@ use std::sync::Arc;
 /// CASes of one doorbell, at most.
 const CAS_PER_POST: usize = 64;
 
+/// What came of an attempt to replace a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rebuilt {
+    /// It was replaced, or was not where it was to be.
+    Tried,
+    /// Its lock was taken.
+    Busy,
+}
+
 /// What takes a node's place.
 struct Successor {
     /// The parent's slot.
@@ -55,7 +64,9 @@ impl Smart {
             unreachable!("the root has a slot for every partial key, and is never closed")
         };
         let node = (place.node.at, place.node.header.size());
-        self.rebuild(client, (parent, *number), node, (1, way)).await?;
+        if self.rebuild(client, (parent, *number), node, (1, way)).await? == Rebuilt::Busy {
+            self.wait_for(client, node.0, way.operation).await?;
+        }
         way.again(client).await
     }
 
@@ -91,7 +102,7 @@ impl Smart {
         (parent, number): (&Arc<CachedNode>, usize),
         (at, size): (Remote<RawInner>, Size),
         (spare, way): (usize, &Way<'_>),
-    ) -> Result<(), IndexError> {
+    ) -> Result<Rebuilt, IndexError> {
         let (held, above) = self.lock_inner(client, parent.at, parent.header.size(), way.operation).await?;
         let linked = above.header() == parent.header
             && above.reverse().is_linked()
@@ -99,7 +110,8 @@ impl Smart {
         if !linked {
             client.fabric().mark(marks::LOCKED_LATE);
             self.cache.remove(parent.at);
-            return held.give_up().await;
+            held.give_up().await?;
+            return Ok(Rebuilt::Tried);
         }
         let attempt = match self.nodes.try_acquire(client, at, std::slice::from_ref(&held)).await {
             Ok(attempt) => attempt,
@@ -113,7 +125,8 @@ impl Smart {
             Attempt::Mine => None,
             Attempt::Busy => {
                 client.fabric().mark(marks::REBUILD_BUSY);
-                return held.give_up().await;
+                held.give_up().await?;
+                return Ok(Rebuilt::Busy);
             }
         };
         let replaced = self.replace(client, (parent, number, &above), (at, size), (spare, way)).await;
@@ -123,7 +136,18 @@ impl Smart {
         };
         held.give_up().await?;
         released?;
-        replaced
+        replaced.map(|()| Rebuilt::Tried)
+    }
+
+    /// Waits until the lock of a node comes free, and takes it from a dead holder if need be: who has its parent's lock
+    /// does not wait for it. [2 RT]
+    pub(super) async fn wait_for<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        at: Remote<RawInner>,
+        operation: &'static str,
+    ) -> Result<(), IndexError> {
+        self.nodes.acquire(client, at, operation).await?.give_up().await
     }
 
     /// The part of [`rebuild`](Self::rebuild) under both locks.

@@ -269,7 +269,7 @@ impl Smart {
         let above = Above { node: Arc::new(CachedNode::copy(self.root, &root)), known: Vec::new() };
         // What comes next is at the end.
         let mut items = Vec::new();
-        self.expand(&root, Rc::new(above), course, &mut items);
+        self.expand(&root, &Rc::new(above), course, &mut items);
         loop {
             while let Some(Item::Entry(_)) = items.last() {
                 let Some(Item::Entry(leaf)) = items.pop() else { unreachable!("it was the last") };
@@ -335,57 +335,61 @@ impl Smart {
         course: &Course<'_>,
         (found, way): (&mut Vec<Item>, &Way<'_>),
     ) -> Result<bool, IndexError> {
-        let (parent, generation) = (&above.node, above.node.header.generation());
-        let (at, size) = match slot.child() {
-            Child::Inner(at, size) => (at, size),
-            _ => {
-                let Ok(copy) = copy.check(&ChildFormat::Leaf(LeafFormat { number: self.number })) else {
-                    return Ok(false);
-                };
-                let leaf = Leaf::new(copy);
-                let right = leaf.state() == State::Live
-                    && leaf.reverse() == Reverse::of_leaf(parent.at, generation)
-                    && parent.covers(leaf.key(), self.number)
-                    && step_at(leaf.key(), parent.header.depth()) == step;
-                found.extend(right.then_some(Item::Entry(leaf)));
-                return Ok(right);
-            }
+        let Child::Inner(at, size) = slot.child() else {
+            let leaf = self.take_leaf((above, step), copy);
+            let right = leaf.is_some();
+            found.extend(leaf.map(Item::Entry));
+            return Ok(right);
         };
         let Ok(copy) = copy.check(&ChildFormat::Inner(InnerFormat { number: self.number })) else {
             return Ok(false);
         };
-        let (node, path) = (Inner::new(copy), above.path(step));
-        let header = node.header();
+        let (node, mut known) = (Inner::new(copy), above.path(step));
+        let (header, parent) = (node.header(), &above.node);
         let whole = node.slots().all(|slot| slot.is_occupied() || slot.generation() == header.generation());
+        let reverse = Reverse::of_inner(parent.at, parent.header.generation(), slot.partial());
         let right = step != Step::End
             && header.state() == Some(NodeState::Live)
             && header.size() == size
             && header.depth() > parent.header.depth()
-            && node.reverse() == Reverse::of_inner(parent.at, generation, slot.partial());
+            && node.reverse() == reverse;
         if !whole || !right {
             return Ok(false);
         }
         let cached = Arc::new(CachedNode::copy(at, &node));
-        let mut known = path;
         if known.len() < header.depth() && course.is_at_edge(&known) {
-            match self.key_below(client, &cached, way.operation).await? {
-                Some(key) => known = key[..header.depth()].to_vec(),
-                // Nothing is below it, and so nothing is missed.
-                None => {}
+            // Where nothing is below it, nothing is missed.
+            if let Some(key) = self.key_below(client, &cached, way.operation).await? {
+                known = key[..header.depth()].to_vec();
             }
         }
         let above = Rc::new(Above { node: cached, known });
         let mut below = Vec::new();
-        self.expand(&node, above, course, &mut below);
+        self.expand(&node, &above, course, &mut below);
         found.extend(below.into_iter().rev());
         Ok(true)
+    }
+
+    /// The leaf in a copy, if it is linked where its slot was seen, and belongs there.
+    fn take_leaf(
+        &self,
+        (above, step): (&Rc<Above>, Step),
+        copy: Fetched<RawChild>,
+    ) -> Option<Leaf<Checked<RawChild>>> {
+        let leaf = Leaf::new(copy.check(&ChildFormat::Leaf(LeafFormat { number: self.number })).ok()?);
+        let parent = &above.node;
+        let right = leaf.state() == State::Live
+            && leaf.reverse() == Reverse::of_leaf(parent.at, parent.header.generation())
+            && parent.covers(leaf.key(), self.number)
+            && step_at(leaf.key(), parent.header.depth()) == step;
+        right.then_some(leaf)
     }
 
     /// The children of a node that may be wanted, the next one last.
     fn expand<B: std::ops::Deref<Target = [u8]>>(
         &self,
         node: &Inner<B>,
-        above: Rc<Above>,
+        above: &Rc<Above>,
         course: &Course<'_>,
         items: &mut Vec<Item>,
     ) {
@@ -398,7 +402,7 @@ impl Smart {
                     Step::End => 0,
                     Step::Byte(byte) => number_of(&above.node, byte),
                 };
-                items.push(Item::Child { above: Rc::clone(&above), number, step, slot });
+                items.push(Item::Child { above: Rc::clone(above), number, step, slot });
             }
         }
         if course.direction == Direction::Forward {

@@ -4,6 +4,7 @@
 //! hand, a slot that is not as it should be was left by somebody who died, lost a memory node, or was cancelled.
 
 use super::descend::Way;
+use super::rebuild::Rebuilt;
 use super::{Smart, marks};
 use crate::error::IndexError;
 use crate::radix::cached::CachedNode;
@@ -49,7 +50,10 @@ impl Smart {
         };
         held.give_up().await?;
         if let Some(dead) = settled? {
-            self.rebuild(client, (node, number), dead, (0, &Way::new(operation, key))).await?;
+            let rebuilt = self.rebuild(client, (node, number), dead, (0, &Way::new(operation, key))).await?;
+            if rebuilt == Rebuilt::Busy {
+                self.wait_for(client, dead.0, operation).await?;
+            }
         }
         Ok(())
     }

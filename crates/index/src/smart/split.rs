@@ -1,6 +1,7 @@
 //! New nodes between others: leaf split, prefix split, and leaves that move.
 
 use super::descend::{Place, Way, damaged, partial_at};
+use super::rebuild::Rebuilt;
 use super::{Smart, marks};
 use crate::error::IndexError;
 use crate::lock::Held;
@@ -217,7 +218,10 @@ impl Smart {
         let Some(below) = self.key_below(client, child, way.operation).await? else {
             // Nothing is below it: it gives way.
             let parent = (&place.node, number);
-            self.rebuild(client, parent, (child.at, child.header.size()), (0, way)).await?;
+            let node = (child.at, child.header.size());
+            if self.rebuild(client, parent, node, (0, way)).await? == Rebuilt::Busy {
+                self.wait_for(client, child.at, way.operation).await?;
+            }
             way.again(client).await?;
             return Ok(false);
         };

@@ -1,11 +1,11 @@
 //! The walker: every invariant of a tree that nobody changes.
 //!
 //! Every linked node is live, of the size that its slot says, deeper than its parent, and of the prefix that all keys
-//! below it have; no two slots of a node have one partial key, and none is closed; every reverse pointer names the
-//! node that links the object; every leaf is live and belongs where it is; every lock is free.
+//! below it have; no two slots of a node have one partial key, and none is closed; every reverse pointer names the node
+//! that links the object; every leaf is live and belongs where it is; every lock is free.
 //!
-//! What a client that died, or lost a memory node, leaves half-way is *unsettled*, not wrong: whoever needs it settles
-//! it.
+//! What a client that died, or lost a memory node, leaves half-way is *unsettled*, not wrong: whoever needs it
+//! settles it.
 
 use super::Smart;
 use crate::error::IndexError;
@@ -87,7 +87,7 @@ impl Smart {
             walk.problem(self.root, "the root is not of the empty prefix");
         }
         let above = Above { node: CachedNode::copy(self.root, &root), parent: None, height: 1 };
-        self.walk_slots(&root, Rc::new(above), &mut tasks, &mut walk);
+        self.walk_slots(&root, &Rc::new(above), &mut tasks, &mut walk);
         while let Some((above, step, slot)) = tasks.pop() {
             match slot.child() {
                 Child::Inner(at, size) => {
@@ -114,7 +114,7 @@ impl Smart {
     fn walk_slots<B: std::ops::Deref<Target = [u8]>>(
         &self,
         node: &Inner<B>,
-        above: Rc<Above>,
+        above: &Rc<Above>,
         tasks: &mut Vec<Task>,
         walk: &mut Walk,
     ) {
@@ -148,7 +148,7 @@ impl Smart {
             }
         }
         walk.unsettled += u64::from(closed > 0);
-        tasks.extend(node.children().into_iter().map(|(step, slot)| (Rc::clone(&above), step, slot)));
+        tasks.extend(node.children().into_iter().map(|(step, slot)| (Rc::clone(above), step, slot)));
     }
 
     async fn walk_inner<F: Fabric>(
@@ -176,7 +176,7 @@ impl Smart {
         walk.unsettled += u64::from(node.header().state() != Some(NodeState::Live));
         let height = above.height + 1;
         let next = Above { node: CachedNode::copy(at, &node), parent: Some(above), height };
-        self.walk_slots(&node, Rc::new(next), tasks, walk);
+        self.walk_slots(&node, &Rc::new(next), tasks, walk);
         Ok(())
     }
 
