@@ -3,6 +3,7 @@
 
 pub mod alloc;
 pub mod cache;
+pub mod catfish;
 pub mod consistency;
 mod error;
 mod key;
