@@ -73,6 +73,11 @@ pub enum IndexError {
         /// Who has it open.
         client: ClientId,
     },
+    /// Another compute node serves the index, and nobody else may change it.
+    Served {
+        /// Who does.
+        by: ClientId,
+    },
     /// Bulk loading needs an empty index.
     NotEmpty,
     /// Bulk loading needs strictly increasing keys.
@@ -130,6 +135,11 @@ impl fmt::Display for IndexError {
             Self::InUse { name, client } => {
                 write!(f, "client {client} has the index '{name}' open; end that client first")
             }
+            Self::Served { by } => write!(
+                f,
+                "client {by} serves the index, and only a server changes it; send it messages, or end it first \
+                 (`farwood stat` names it)"
+            ),
             Self::NotEmpty => {
                 write!(
                     f,

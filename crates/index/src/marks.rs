@@ -75,6 +75,8 @@ marks! {
     LINKED_MARKED = "a marked node linked";
     /// Another client of this compute node took a chunk at the same time.
     CHUNK_SPARE = "a chunk too many";
+    /// A search by READs found a node's room used again.
+    OVERTAKEN = "a search that was overtaken";
     /// The chunk of a dead client was taken over.
     CHUNK_INHERITED = "a chunk of the dead";
     /// A lock that was handed over brought its node.

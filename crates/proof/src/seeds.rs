@@ -8,6 +8,7 @@ pub mod canary;
 pub mod laboratory;
 pub mod loopback;
 pub mod many;
+pub mod spatial;
 
 use crate::sherman::{Mix, Span, Wish, bounds, perform, scan};
 use farwood_fabric::{Client, Costs, Fabric};

@@ -36,6 +36,7 @@
 //!   versions of the lines between are bytes like any others.
 
 use super::rectangle::Rectangle;
+use crate::sabotage::Sabotage;
 use farwood_fabric::{Capabilities, Capability, LocalMemory, Memory, NodeId, Object, Remote, Torn};
 
 /// Version of this format.
@@ -199,14 +200,20 @@ pub struct Sought {
     pub node: NodeRef,
     /// How it is checked.
     pub scheme: Scheme,
+    /// How the check is broken on purpose.
+    pub(super) sabotage: Option<Sabotage>,
 }
 
 impl Object for RawNode {
     type Format = Sought;
 
     fn check(bytes: &[u8], sought: &Sought) -> Result<(), Torn> {
-        let wanted = sought.node.version();
+        let wanted = match sought.sabotage {
+            Some(Sabotage::GenerationIgnored) => word_of(bytes, 0),
+            _ => sought.node.version(),
+        };
         let whole = match sought.scheme {
+            _ if sought.sabotage == Some(Sabotage::NoRearVersion) => word_of(bytes, 0) == wanted,
             Scheme::Lines => {
                 word_of(bytes, 0) == wanted
                     && bytes.chunks_exact(LINE_BYTES).all(|line| word_of(line, VERSION_WORD) == wanted)
@@ -354,6 +361,10 @@ mod tests {
         Layout { blocks, node: NodeId(0), index: 9, scheme }
     }
 
+    fn sought(node: NodeRef, scheme: Scheme) -> Sought {
+        Sought { node, scheme, sabotage: None }
+    }
+
     fn bytes(words: &[u64]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
@@ -391,14 +402,14 @@ mod tests {
                 let mut mixed = images[low].clone();
                 mixed[lines * LINE_BYTES..].copy_from_slice(&images[high][lines * LINE_BYTES..]);
                 for node in [old, new] {
-                    assert_eq!(RawNode::check(&mixed, &Sought { node, scheme: Scheme::Lines }), Err(Torn));
-                    assert_eq!(RawNode::check(&mixed, &Sought { node, scheme: Scheme::Pair }), Err(Torn));
+                    assert_eq!(RawNode::check(&mixed, &sought(node, Scheme::Lines)), Err(Torn));
+                    assert_eq!(RawNode::check(&mixed, &sought(node, Scheme::Pair)), Err(Torn));
                 }
             }
         }
         for scheme in [Scheme::Lines, Scheme::Pair] {
-            assert_eq!(RawNode::check(&images[0], &Sought { node: old, scheme }), Ok(()));
-            assert_eq!(RawNode::check(&images[0], &Sought { node: new, scheme }), Err(Torn), "another's node");
+            assert_eq!(RawNode::check(&images[0], &sought(old, scheme)), Ok(()));
+            assert_eq!(RawNode::check(&images[0], &sought(new, scheme)), Err(Torn), "another's node");
         }
     }
 

@@ -23,14 +23,14 @@ impl Limits {
     }
 }
 
-/// Calls `found` for the entries of a node of `level` that the query is for: in a leaf those that match, in an inner
+/// Calls `found` with the places of the entries of a node of `level` that the query is for: in a leaf those that match, in an inner
 /// node the children in which something may. In the order of their places.
 #[inline]
 pub(super) fn matching(
     node: &impl NodeWords,
     (level, entries): (u8, usize),
     query: &Query,
-    mut found: impl FnMut(u64),
+    mut found: impl FnMut(usize),
 ) {
     let limits = Limits::of(query, level);
     let mut first = 0;
@@ -40,7 +40,7 @@ pub(super) fn matching(
             let entry = first + hits.trailing_zeros() as usize;
             hits &= hits - 1;
             if limits.within.is_none_or(|window| window.contains(&entry_of(node, entry).bounds)) {
-                found(node.word(words_of_entry(entry)[4]));
+                found(entry);
             }
         }
         first += BLOCK_ENTRIES;
@@ -97,7 +97,7 @@ mod tests {
             for relation in [Relation::Intersects, Relation::Within, Relation::Contains] {
                 let query = Query { window: window[0], relation };
                 let mut found = Vec::new();
-                matching(&bytes.as_slice(), (level, all.len()), &query, |word| found.push(word));
+                matching(&bytes.as_slice(), (level, all.len()), &query, |place| found.push(place as u64 + 500));
                 let wanted = all.iter().filter(|entry| match level {
                     0 => query.matches(&entry.bounds),
                     _ => query.may_be_in(&entry.bounds),

@@ -32,6 +32,7 @@ mod tests;
 mod walk;
 
 pub use leaf::Change;
+pub(crate) use open::{check_name, find_settled, free_chunks};
 pub use open::{Config, Description, KIND, describe, drop_index};
 pub use options::{Options, Variant};
 pub use scan::{Direction, Entries, Range};

@@ -173,7 +173,7 @@ fn allocator_of(entry: &Entry, layout: &Layout) -> Allocator {
 }
 
 /// The index `name` under the directory's lock: a drop that was begun and refused hides an index for a moment.
-async fn find_settled<F: Fabric>(client: &Client<F>, name: &str) -> Result<Entry, IndexError> {
+pub(crate) async fn find_settled<F: Fabric>(client: &Client<F>, name: &str) -> Result<Entry, IndexError> {
     let directory = directory::lock(client).await?;
     let entry = match directory.settle().await {
         Ok(()) => directory::find(client, name).await,
@@ -252,7 +252,7 @@ async fn refuse_mixed_locks<F: Fabric>(
 }
 
 /// Gives back all chunks of a directory entry that has no index.
-async fn free_chunks<F: Fabric>(client: &Client<F>, slot: u8) -> Result<(), IndexError> {
+pub(crate) async fn free_chunks<F: Fabric>(client: &Client<F>, slot: u8) -> Result<(), IndexError> {
     for node in 0..client.fabric().shape().nodes {
         for used in chunks::in_use(client, NodeId(node)).await? {
             if used.entry == slot {
@@ -263,7 +263,7 @@ async fn free_chunks<F: Fabric>(client: &Client<F>, slot: u8) -> Result<(), Inde
     Ok(())
 }
 
-fn check_name(name: &str) -> Result<(), IndexError> {
+pub(crate) fn check_name(name: &str) -> Result<(), IndexError> {
     let legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(legal) {
         return Err(IndexError::BadName(format!(
