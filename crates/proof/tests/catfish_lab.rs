@@ -3,12 +3,13 @@
 //!
 //! `FARWOOD_SEEDS=1000` runs more seeds, `FARWOOD_SEEDS=17..18` that one; a failure names the command.
 
+use farwood_index::catfish::Grain;
+use farwood_index::sabotage::Sabotage;
 use farwood_proof::seeds::canary;
 use farwood_proof::seeds::many;
 use farwood_proof::seeds::spatial::{Case, Report, outcome};
-use farwood_index::catfish::Grain;
-use farwood_index::sabotage::Sabotage;
 use farwood_sim::Card;
+use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
 use std::time::Duration;
 
 /// Seeds of the normal run.
@@ -87,7 +88,15 @@ fn a_line_whose_version_stays_while_it_changes_is_noticed() {
     caught(Sabotage::LineNotWithdrawn);
 }
 
+/// To readers it is a search overtaken. What it breaks is the tree that a crash leaves.
 #[test]
 fn a_root_before_its_tree_is_noticed() {
-    caught(Sabotage::RootFirst);
+    let crashing = |seed| {
+        let mut case = hasty(seed);
+        let fault = Fault::Crash { compute_node: 0, point: CrashPoint::At };
+        case.spec.rules = vec![Rule { when: When::Time(50_000 + 7_919 * seed), fault }];
+        case
+    };
+    let broken = |case: &mut Case| case.sabotage = Some(Sabotage::RootFirst);
+    canary::caught("RootFirst", CANARY_SEEDS, outcome, crashing, broken);
 }

@@ -9,7 +9,7 @@
 
 use super::caught;
 use super::many::Sum;
-use farwood_fabric::{Client, Fabric as _, NodeId};
+use farwood_fabric::{Client, Fabric as _, FabricError, NodeId};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
     Catfish, Config, Grain, Issue, Item, Near, Query, Reader, Rectangle, Relation, ServerSettings, TreeServer,
@@ -357,16 +357,24 @@ fn open(case: &Case, world: &World) -> Result<Vec<Catfish>, IndexError> {
 /// The server, until all searches are done or its compute node crashes.
 async fn serve(case: &Case, world: &World, index: &Catfish, client: &Client<SimFabric>, notes: &Notes) {
     let server = world.server(case.config.node);
-    match index.serve(client, &server, case.settings).await {
-        Ok(tree) => {
-            let tree = match case.sabotage {
-                Some(sabotage) => tree.sabotage(sabotage),
-                None => tree,
-            };
-            work(case, world, &tree, client, notes).await;
+    while notes.searching.get() > 0 {
+        let began = world.now();
+        match index.serve(client, &server, case.settings).await {
+            Ok(tree) => {
+                let tree = match case.sabotage {
+                    Some(sabotage) => tree.sabotage(sabotage),
+                    None => tree,
+                };
+                return work(case, world, &tree, client, notes).await;
+            }
+            Err(error) if is_loss(&error) && lost(world, began) => {}
+            Err(error) => return notes.fail(format!("serving: {error}")),
         }
-        Err(error) => notes.fail(format!("serving: {error}")),
     }
+}
+
+fn is_loss(error: &IndexError) -> bool {
+    matches!(error, IndexError::Fabric(FabricError::NodeLost { .. }))
 }
 
 /// Changes the tree, with several workers at once.
@@ -501,7 +509,7 @@ async fn one_client(
         };
         match outcome {
             Ok(()) => notes.searches.set(notes.searches.get() + 1),
-            Err(IndexError::Fabric(farwood_fabric::FabricError::NodeLost { .. })) if lost(world, began) => {
+            Err(error) if is_loss(&error) && lost(world, began) => {
                 notes.excused.set(notes.excused.get() + 1);
             }
             Err(error) => return notes.fail(format!("client {me}: {error}")),
