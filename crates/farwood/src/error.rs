@@ -335,7 +335,9 @@ fn of_index(error: &IndexError) -> u8 {
         IndexError::LockHeld { .. }
         | IndexError::Exhausted { .. }
         | IndexError::InUse { .. }
-        | IndexError::Served { .. } => 9,
+        | IndexError::Served { .. }
+        | IndexError::NotServed { .. }
+        | IndexError::ServerLost { .. } => 9,
         _ => 10,
     }
 }

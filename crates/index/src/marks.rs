@@ -77,6 +77,8 @@ marks! {
     CHUNK_SPARE = "a chunk too many";
     /// A search by READs found a node's room used again.
     OVERTAKEN = "a search that was overtaken";
+    /// A response did not fit its ring before the client had consumed more.
+    RING_FULL = "a ring that is full";
     /// The chunk of a dead client was taken over.
     CHUNK_INHERITED = "a chunk of the dead";
     /// A lock that was handed over brought its node.

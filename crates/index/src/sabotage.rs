@@ -28,6 +28,8 @@ pub enum Sabotage {
     GenerationStays,
     /// Catfish: a line keeps its version while its bytes are changed.
     LineNotWithdrawn,
+    /// Catfish: a message that was consumed stays in its ring.
+    ConsumedStays,
     /// Catfish: the new root is stored before the nodes that it leads to.
     RootFirst,
 }

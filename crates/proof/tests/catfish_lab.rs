@@ -49,6 +49,21 @@ fn with_faults_and_successors_every_answer_is_one_tree_s() {
     assert!(report.successors > 0 && report.marks.contains_key("a search that was overtaken"));
 }
 
+#[test]
+fn by_message_and_by_reads_every_answer_is_one_tree_s() {
+    let calm = |seed| Case::calm(seed).talking();
+    let report = all_right("by_message_and_by_reads_every_answer_is_one_tree_s", calm);
+    assert_eq!((report.met.faults(), report.excused), (0, 0));
+    assert!(report.marks.contains_key("a ring that is full"));
+}
+
+#[test]
+fn by_message_with_faults_every_answer_is_one_tree_s() {
+    let faulty = |seed| Case::of(seed).talking();
+    let report = all_right("by_message_with_faults_every_answer_is_one_tree_s", faulty);
+    assert!(report.successors > 0, "servers crash, and others take their places");
+}
+
 /// Seeds within which every fault must be noticed.
 const CANARY_SEEDS: u64 = 200;
 
@@ -86,6 +101,13 @@ fn a_room_used_again_with_its_old_generation_is_noticed() {
 #[test]
 fn a_line_whose_version_stays_while_it_changes_is_noticed() {
     caught(Sabotage::LineNotWithdrawn);
+}
+
+#[test]
+fn a_consumed_message_that_stays_is_noticed() {
+    let talking = |seed| hasty(seed).talking();
+    let broken = |case: &mut Case| case.sabotage = Some(Sabotage::ConsumedStays);
+    canary::caught("ConsumedStays", CANARY_SEEDS, outcome, talking, broken);
 }
 
 /// To readers it is a search overtaken. What it breaks is the tree that a crash leaves.

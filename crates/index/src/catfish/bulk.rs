@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn no_node_holds_too_much_or_too_little() {
         for blocks in [1, 2, 6] {
-            let layout = Layout { blocks, node: NodeId(0), index: 1, scheme: Scheme::Lines };
+            let layout = Layout { blocks, node: NodeId(0), index: 1, scheme: Scheme::Lines, ring_bytes: 1024 };
             for fill in [0.5, 0.8, 1.0] {
                 let per_node = entries_per_node(&layout, fill);
                 for count in (1..400).chain([5_000, 12_345]) {

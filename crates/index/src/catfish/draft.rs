@@ -355,7 +355,7 @@ mod tests {
 
     impl Kept {
         fn new(blocks: usize) -> Self {
-            let layout = Layout { blocks, node: NodeId(0), index: 1, scheme: Scheme::Lines };
+            let layout = Layout { blocks, node: NodeId(0), index: 1, scheme: Scheme::Lines, ring_bytes: 1024 };
             let root = NodeRef::new(64, 1);
             Self { layout, nodes: BTreeMap::from([(root.word(), (0, Vec::new()))]), root, rooms: 1 }
         }

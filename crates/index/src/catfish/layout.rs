@@ -49,6 +49,10 @@ pub const BLOCK_ENTRIES: usize = LINE_BYTES / 8 - 1;
 const BLOCK_LINES: usize = 5;
 /// Most blocks of a node.
 pub const BLOCKS_MAX: usize = 64;
+/// Bytes of a ring of messages, one way, where nothing else is said (Catfish §V-B).
+pub const RING_BYTES_DEFAULT: u64 = 256 << 10;
+/// Fewest and most bytes of a ring: several requests; two rings and an inbox in a chunk.
+pub const RING_BYTES: std::ops::RangeInclusive<u64> = 1024..=2 << 20;
 /// Blocks of a node where nothing else is said: 42 entries in 1,984 bytes.
 pub const BLOCKS_DEFAULT: usize = 6;
 
@@ -108,6 +112,8 @@ pub struct Layout {
     pub index: u64,
     /// How copies are checked on this fabric.
     pub scheme: Scheme,
+    /// Bytes of a ring of messages, one way.
+    pub ring_bytes: u64,
 }
 
 impl Layout {
@@ -358,7 +364,7 @@ mod tests {
     use super::*;
 
     fn layout(blocks: usize, scheme: Scheme) -> Layout {
-        Layout { blocks, node: NodeId(0), index: 9, scheme }
+        Layout { blocks, node: NodeId(0), index: 9, scheme, ring_bytes: 1024 }
     }
 
     fn sought(node: NodeRef, scheme: Scheme) -> Sought {

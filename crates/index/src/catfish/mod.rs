@@ -36,26 +36,35 @@
 //! 2. ChooseSubtree is the R*-tree's (the text describes Guttman's, and cites the R*-tree).
 //! 3. The tree's memory grows by chunks of 8 MiB; a reference has the offset, so no table is needed.
 
+pub mod adaptive;
 mod bulk;
 mod draft;
 mod head;
 pub mod layout;
+mod message;
+mod messenger;
 mod nearest;
 mod offload;
 mod open;
 mod rectangle;
+mod ring;
 mod rooms;
 mod rstar;
 mod scan;
 mod server;
+mod service;
 mod turn;
 mod walk;
 
+pub use head::CONNECTIONS_MAX;
+pub use message::Request;
+pub use messenger::{Inbox, Messenger};
 pub use nearest::Near;
 pub use offload::{Issue, Reader};
 pub use open::{Config, Description, KIND, describe};
 pub use rectangle::{Item, NoRectangle, Query, Rectangle, Relation};
 pub use server::{Grain, ServerSettings, TreeServer, Worker};
+pub use service::{Notice, Service, ServiceSettings};
 pub use walk::{Problem, Walk};
 
 use crate::sabotage::Sabotage;

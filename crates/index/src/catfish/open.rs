@@ -3,14 +3,17 @@
 //! ```text
 //! parameters of a Catfish index in its directory entry (128 bytes, little endian)
 //! + 0  2  blocks of a node, 1 to 64       + 2  2  the memory node that has the tree
-//! + 4     zero
+//! + 4  4  bytes of a ring of messages, one way
+//! + 8     zero
 //! ```
 //!
 //! The entry's root word points to the [head](super::head), and never changes.
 
 use super::Catfish;
 use super::head::{INDEX, RawHead, first_room};
-use super::layout::{BLOCKS_DEFAULT, BLOCKS_MAX, FORMAT, Layout, NodeRef, Scheme, image};
+use super::layout::{
+    BLOCKS_DEFAULT, BLOCKS_MAX, FORMAT, Layout, NodeRef, RING_BYTES, RING_BYTES_DEFAULT, Scheme, image,
+};
 use super::server::{ServerSettings, TreeServer, in_office};
 use crate::error::IndexError;
 use crate::sherman::{check_name, find_settled, free_chunks};
@@ -32,12 +35,14 @@ pub struct Config {
     pub blocks: usize,
     /// The memory node that has the tree, and whose server may change it.
     pub node: NodeId,
+    /// Bytes of a ring of messages, one way.
+    pub ring_bytes: u64,
 }
 
 impl Default for Config {
     /// Nodes of 42 entries on memory node 0.
     fn default() -> Self {
-        Self { blocks: BLOCKS_DEFAULT, node: NodeId(0) }
+        Self { blocks: BLOCKS_DEFAULT, node: NodeId(0), ring_bytes: RING_BYTES_DEFAULT }
     }
 }
 
@@ -65,10 +70,12 @@ pub fn describe(entry: &Entry) -> Result<Description, IndexError> {
     }
     let number = |at: usize| u16::from_le_bytes([entry.parameters[at], entry.parameters[at + 1]]);
     let (blocks, node) = (usize::from(number(0)), NodeId(number(2)));
-    if !(1..=BLOCKS_MAX).contains(&blocks) {
-        return refuse(format!("nodes of {blocks} blocks"));
+    let ring = <[u8; 4]>::try_from(&entry.parameters[4..8]).expect("four bytes");
+    let ring_bytes = u64::from(u32::from_le_bytes(ring));
+    if !(1..=BLOCKS_MAX).contains(&blocks) || !is_ring(ring_bytes) {
+        return refuse(format!("nodes of {blocks} blocks, rings of {ring_bytes} bytes"));
     }
-    Ok(Description { config: Config { blocks, node } })
+    Ok(Description { config: Config { blocks, node, ring_bytes } })
 }
 
 impl Catfish {
@@ -200,13 +207,22 @@ fn encode(config: Config) -> [u8; PARAMETER_BYTES] {
     let mut bytes = [0; PARAMETER_BYTES];
     bytes[..2].copy_from_slice(&(config.blocks as u16).to_le_bytes());
     bytes[2..4].copy_from_slice(&config.node.0.to_le_bytes());
+    bytes[4..8].copy_from_slice(&(config.ring_bytes as u32).to_le_bytes());
     bytes
+}
+
+fn is_ring(bytes: u64) -> bool {
+    RING_BYTES.contains(&bytes) && bytes.is_multiple_of(64)
 }
 
 fn check_config<F: Fabric>(client: &Client<F>, config: Config) -> Result<(), IndexError> {
     if !(1..=BLOCKS_MAX).contains(&config.blocks) {
         let blocks = config.blocks;
         return Err(IndexError::BadSizes(format!("nodes have 1 to {BLOCKS_MAX} blocks of 7 entries, not {blocks}")));
+    }
+    if !is_ring(config.ring_bytes) {
+        let (least, most, bytes) = (RING_BYTES.start(), RING_BYTES.end(), config.ring_bytes);
+        return Err(IndexError::BadSizes(format!("rings have {least} to {most} bytes, a multiple of 64, not {bytes}")));
     }
     let shape = client.fabric().shape();
     if config.node.0 >= shape.nodes {
@@ -220,10 +236,11 @@ fn check_config<F: Fabric>(client: &Client<F>, config: Config) -> Result<(), Ind
 fn layout_of<F: Fabric>(client: &Client<F>, config: Config, index: u64) -> Result<Layout, IndexError> {
     let missing = |capability| IndexError::Unsafe { capability, remedy: "create the index with smaller nodes" };
     let capabilities = client.fabric().capabilities();
-    let sizes = Layout { blocks: config.blocks, node: config.node, index, scheme: Scheme::Pair };
+    let Config { blocks, node, ring_bytes } = config;
+    let sizes = Layout { blocks, node, index, scheme: Scheme::Pair, ring_bytes };
     let scheme = Scheme::choose(capabilities, sizes.node_bytes()).map_err(missing)?;
-    if !capabilities.has(Capability::ArrivalSeesWrite) {
-        return Err(missing(Capability::ArrivalSeesWrite));
+    if let Some(capability) = capabilities.missing(&[Capability::ArrivalSeesWrite, Capability::WriteUpward]) {
+        return Err(missing(capability));
     }
     Ok(Layout { scheme, ..sizes })
 }

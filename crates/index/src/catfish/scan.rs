@@ -90,7 +90,7 @@ mod tests {
             window in rectangles(1..2),
             level in 0..2u8,
         ) {
-            let layout = Layout { blocks: 6, node: NodeId(0), index: 1, scheme: Scheme::Lines };
+            let layout = Layout { blocks: 6, node: NodeId(0), index: 1, scheme: Scheme::Lines, ring_bytes: 1024 };
             let all: Vec<_> = bounds.iter().zip(500..).map(|(&bounds, word)| Entry { bounds, word }).collect();
             let words = image(&layout, NodeRef::new(64, 1), level, &all);
             let bytes: Vec<_> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

@@ -12,15 +12,17 @@
 
 use super::bulk::{entries_per_node, tile};
 use super::draft::{Draft, Placed, Stored};
-use super::head::{COMMITS, ENTRIES, HEAD_BYTES, ROOT, RawHead, SERVER, word_of};
+use super::head::{
+    COMMITS, ENTRIES, HEAD_BYTES, RING_CHUNKS, RING_CHUNKS_MAX, ROOT, RawHead, SERVER, TERM, word_of,
+};
 use super::layout::{
     Entry, InPlace, LINE_WORDS, Layout, NodeRef, entry_of, head_of, image, next_generation, stores_of_line,
 };
 use super::rectangle::{Item, Query};
 use super::rooms::Rooms;
 use super::scan::{entries, matching};
-use super::turn::Turns;
-use super::{Answer, Near, Nearest};
+use super::turn::{Turn, Turns};
+use super::{Answer, Near, Nearest, Request};
 use crate::error::IndexError;
 use crate::sabotage::Sabotage;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
@@ -67,10 +69,13 @@ pub struct TreeServer {
     pub(super) layout: Layout,
     head: Remote<RawHead>,
     slot: u8,
+    term: u64,
     settings: ServerSettings,
     state: Mutex<State>,
     turns: Turns,
     sabotage: Option<Sabotage>,
+    /// Every change in the order of the commits, for those who check.
+    journal: Option<Mutex<Vec<Request>>>,
 }
 
 #[derive(Debug)]
@@ -83,9 +88,9 @@ struct State {
 
 /// One flow of the server's work.
 pub struct Worker<'t, F, S> {
-    tree: &'t TreeServer,
-    client: &'t Client<F>,
-    server: &'t S,
+    pub(super) tree: &'t TreeServer,
+    pub(super) client: &'t Client<F>,
+    pub(super) server: &'t S,
 }
 
 /// Rooms that were taken and that nothing leads to: back they go, unless a commit keeps them.
@@ -158,7 +163,9 @@ impl TreeServer {
         };
         let state = State { root, commit: 0, entries: 0, rooms: Rooms::default() };
         let (state, turns) = (Mutex::new(state), Turns::default());
-        let tree = Self { layout, head, slot, settings, state, turns, sabotage: None };
+        let term = server.local().load(head.address().offset() + TERM)? + 1;
+        server.local().store(head.address().offset() + TERM, term)?;
+        let tree = Self { layout, head, slot, term, settings, state, turns, sabotage: None, journal: None };
         tree.recover(client, server).await?;
         Ok(tree)
     }
@@ -174,6 +181,26 @@ impl TreeServer {
         server: &'t S,
     ) -> Worker<'t, F, S> {
         Worker { tree: self, client, server }
+    }
+
+    /// Where the head is in the server's memory.
+    pub(super) fn head_offset(&self) -> u64 {
+        self.head.address().offset()
+    }
+
+    /// Which of the index's servers this is.
+    pub(super) fn term(&self) -> u64 {
+        self.term
+    }
+
+    /// The directory entry.
+    pub(super) fn slot(&self) -> u8 {
+        self.slot
+    }
+
+    /// Waits until nobody else of this server changes what it has to change alone.
+    pub(super) async fn turn(&self) -> Turn<'_> {
+        self.turns.take().await
     }
 
     /// Entries of the tree.
@@ -194,7 +221,22 @@ impl TreeServer {
         self
     }
 
-    fn is_broken(&self, sabotage: Sabotage) -> bool {
+    /// Lets the server keep every change, in the order of the commits.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_journal(mut self) -> Self {
+        self.journal = Some(Mutex::default());
+        self
+    }
+
+    /// Takes the changes that were kept.
+    #[doc(hidden)]
+    pub fn take_journal(&self) -> Vec<Request> {
+        let journal = self.journal.as_ref().map(|journal| journal.lock().unwrap_or_else(PoisonError::into_inner));
+        journal.map(|mut journal| std::mem::take(&mut *journal)).unwrap_or_default()
+    }
+
+    pub(super) fn is_broken(&self, sabotage: Sabotage) -> bool {
         self.sabotage == Some(sabotage)
     }
 
@@ -216,8 +258,12 @@ impl TreeServer {
         drop(state);
         live.sort_unstable();
         let chunks = chunks::in_use(client, self.layout.node).await?;
+        let rings = (0..RING_CHUNKS_MAX as u64).map(|at| server.local().load(self.head_offset() + RING_CHUNKS + 8 * at));
+        let rings: Vec<_> = rings.collect::<Result<_, _>>()?;
         for chunk in chunks.into_iter().filter(|chunk| chunk.entry == self.slot) {
-            self.add_chunk(chunk.chunk, &live);
+            if !rings.contains(&chunk.chunk.start().address().offset()) {
+                self.add_chunk(chunk.chunk, &live);
+            }
         }
         Ok(())
     }
@@ -307,7 +353,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// # Errors
     /// A full pool.
     pub async fn insert(&self, item: &Item) -> Result<(), IndexError> {
-        self.commit(1, |draft| {
+        self.commit((1, Request::Insert(*item)), |draft| {
             draft.insert(item);
             true
         })
@@ -320,7 +366,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// # Errors
     /// As [`insert`](Self::insert).
     pub async fn remove(&self, item: &Item) -> Result<bool, IndexError> {
-        self.commit(-1, |draft| draft.remove(item)).await
+        self.commit((-1, Request::Remove(*item)), |draft| draft.remove(item)).await
     }
 
     /// Puts an item at another place, in one moment; `false`: it was not at `item.bounds`.
@@ -329,7 +375,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// As [`insert`](Self::insert).
     pub async fn update(&self, item: &Item, bounds: super::Rectangle) -> Result<bool, IndexError> {
         let moved = Item { bounds, id: item.id };
-        self.commit(0, |draft| {
+        self.commit((0, Request::Update(*item, bounds)), |draft| {
             let there = draft.remove(item);
             if there {
                 draft.insert(&moved);
@@ -342,7 +388,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// Drafts a change and makes it the tree, if `change` says that there is one.
     async fn commit(
         &self,
-        entries: i64,
+        what: (i64, Request),
         change: impl Fn(&mut Draft<'_, Nodes<'_, S::Local>>) -> bool,
     ) -> Result<bool, IndexError> {
         let tree = self.tree;
@@ -356,13 +402,13 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         let Some(finished) = finished else { return Ok(false) };
         let rooms = self.rooms(finished.rooms()).await?;
         let placed = finished.place(&rooms.rooms);
-        self.publish(placed, entries).await?;
+        self.publish(placed, what.0, Some(what.1)).await?;
         rooms.keep();
         Ok(true)
     }
 
     /// Stores the nodes of a commit, then its root.
-    async fn publish(&self, placed: Placed, entries: i64) -> Result<(), IndexError> {
+    async fn publish(&self, placed: Placed, entries: i64, what: Option<Request>) -> Result<(), IndexError> {
         let tree = self.tree;
         let first = tree.is_broken(Sabotage::RootFirst);
         if first {
@@ -382,7 +428,10 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         let (commit, entries) = (state.commit, state.entries);
         state.rooms.leave(placed.retired.into_iter().map(NodeRef::offset), commit, now);
         drop(state);
-        let head = tree.head.address().offset();
+        if let (Some(journal), Some(what)) = (&tree.journal, what) {
+            journal.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+        }
+        let head = tree.head_offset();
         self.server.local().store(head + ENTRIES, entries)?;
         self.server.local().store(head + COMMITS, commit)?;
         Ok(())
@@ -489,7 +538,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
             }
             (below, level) = (above, level + 1);
         };
-        self.publish(Placed { nodes: Vec::new(), root, retired: vec![before] }, items.len() as i64).await?;
+        self.publish(Placed { nodes: Vec::new(), root, retired: vec![before] }, items.len() as i64, None).await?;
         taken.into_iter().for_each(Taken::keep);
         Ok(())
     }

@@ -9,10 +9,16 @@
 
 use super::caught;
 use super::many::Sum;
-use farwood_fabric::{Client, Fabric as _, FabricError, NodeId};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use farwood_fabric::{Client, Fabric as _, FabricError, LocalMemory, Memory, NodeId, Remote, Server as _};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
-    Catfish, Config, Grain, Issue, Item, Near, Query, Reader, Rectangle, Relation, ServerSettings, TreeServer,
+    Catfish, Config, Grain, Inbox, Issue, Item, Messenger, Near, Notice, Query, Reader, Rectangle, Relation, Request,
+    ServerSettings, Service, ServiceSettings, TreeServer,
+    adaptive::{BackOff, BackOffSettings, Way},
 };
 use farwood_index::sabotage::Sabotage;
 use farwood_sim::fault::{CrashPoint, Fault, Met, RETRY_NS, Rule, When};
@@ -44,6 +50,9 @@ pub struct Case {
     pub issue: Issue,
     /// Virtual time after which a run is stuck.
     pub nanoseconds_max: u64,
+    /// Clients that change the tree and search it by message, too; `None`: all search by READs, and the server changes
+    /// the tree by itself.
+    pub talk: Option<ServiceSettings>,
     /// How server and clients are broken on purpose.
     pub sabotage: Option<Sabotage>,
 }
@@ -55,6 +64,8 @@ pub const COMMITS: u64 = 100;
 /// Faults of a counted seed.
 pub const FAULTS: u64 = 3;
 const TIME_MAX: u64 = 60_000_000_000;
+/// The same where everybody looks for messages all the time.
+const TALK_TIME_MAX: u64 = 1_000_000_000;
 /// Compute nodes that serve, one after the other.
 const SERVERS: usize = 2;
 /// Edge of the square in which everything lies: so few places that rectangles meet.
@@ -87,7 +98,7 @@ impl Case {
         };
         Self {
             spec,
-            config: Config { blocks: 1 + chance.below(2) as usize, node: NodeId(memory_nodes - 1) },
+            config: Config { blocks: 1 + chance.below(2) as usize, node: NodeId(memory_nodes - 1), ring_bytes: 1024 },
             settings,
             loaded: [0, 30, 300][chance.below(3) as usize],
             burst: [4, 16][chance.below(2) as usize],
@@ -96,8 +107,27 @@ impl Case {
             searches: SEARCHES,
             issue: if chance.once_in(4) { Issue::One } else { Issue::Many },
             nanoseconds_max: TIME_MAX,
+            talk: None,
             sabotage: None,
         }
+    }
+
+    /// Lets clients talk to the server: each machine is a memory node, too, where its clients have their inboxes.
+    #[must_use]
+    pub fn talking(mut self) -> Self {
+        let mut chance = Chance::new(self.spec.seed ^ 0x7461_6C6B);
+        self.spec.memory_nodes = self.spec.compute_nodes as u16;
+        self.spec.colocate = true;
+        self.config.node = NodeId(0);
+        self.nanoseconds_max = TALK_TIME_MAX;
+        self.talk = Some(ServiceSettings {
+            notice: if chance.once_in(2) { Notice::Event } else { Notice::Polling },
+            poll_ns: 100 + chance.below(2_000),
+            heartbeat_ns: 50_000 + chance.below(500_000),
+            silence_ns: 200_000 + chance.below(2_000_000),
+            message_ns: chance.below(1_000),
+        });
+        self
     }
 
     /// The run of a counted seed: in every other the server crashes, and another takes its place.
@@ -192,6 +222,17 @@ enum Change {
     Moved(Item, Item),
 }
 
+impl From<Request> for Change {
+    fn from(request: Request) -> Self {
+        match request {
+            Request::Insert(item) => Self::In(item),
+            Request::Remove(item) => Self::Out(item),
+            Request::Update(from, bounds) => Self::Moved(from, Item { bounds, id: from.id }),
+            other => unreachable!("{other:?} changes nothing"),
+        }
+    }
+}
+
 /// Items by their numbers, which are given once.
 type Items = BTreeMap<u64, Rectangle>;
 
@@ -210,6 +251,8 @@ impl Change {
 /// What everybody of a run writes down.
 struct Notes {
     log: RefCell<Vec<Change>>,
+    /// The tree whose server has the office: what it commits belongs in the log.
+    tree: RefCell<Option<Rc<TreeServer>>>,
     /// The tree after the last commit.
     now: RefCell<Items>,
     next_id: Cell<u64>,
@@ -228,6 +271,7 @@ impl Notes {
             next_id: Cell::new(first.len() as u64),
             now: RefCell::new(first),
             log: RefCell::default(),
+            tree: RefCell::default(),
             searches: Cell::new(0),
             raced: Cell::new(0),
             found: Cell::new(0),
@@ -242,13 +286,26 @@ impl Notes {
         self.failure.borrow_mut().get_or_insert(what);
     }
 
-    fn commit(&self, change: Change) {
-        change.apply(&mut self.now.borrow_mut());
-        self.log.borrow_mut().push(change);
+    /// How many commits there were.
+    fn commits(&self) -> usize {
+        let committed = self.tree.borrow().as_ref().map(|tree| tree.take_journal()).unwrap_or_default();
+        for change in committed.into_iter().map(Change::from) {
+            change.apply(&mut self.now.borrow_mut());
+            self.log.borrow_mut().push(change);
+        }
+        self.log.borrow().len()
     }
 
-    fn commits(&self) -> usize {
-        self.log.borrow().len()
+    /// The tree of another server.
+    fn serve(&self, tree: TreeServer) -> Rc<TreeServer> {
+        self.commits();
+        let tree = Rc::new(tree.with_journal());
+        *self.tree.borrow_mut() = Some(Rc::clone(&tree));
+        tree
+    }
+
+    fn new_id(&self) -> u64 {
+        self.next_id.replace(self.next_id.get() + 1)
     }
 
     /// The tree as it is when a search begins.
@@ -312,16 +369,26 @@ fn run(case: &Case, world: &World) -> Result<Report, String> {
     crew.spawn(&servers[1], succeed(case, world, &indexes[1], &servers[1], &notes));
     for (me, client) in clients.iter().enumerate() {
         let index = &indexes[client.fabric().seat().compute_node()];
-        crew.spawn(client, one_client(case, me as u64, index, client, world, &notes));
+        match case.talk {
+            Some(talk) => crew.spawn(client, one_talker(case, (me as u64, talk), index, client, world, &notes)),
+            None => crew.spawn(client, one_client(case, me as u64, index, client, world, &notes)),
+        }
     }
     // Where a compute node crashes, so do its clients; the others go on.
     let ended = crew.run_until(case.nanoseconds_max);
+    let living = notes.searching.get();
     drop(crew);
     if let Some(failure) = notes.failure.take() {
         return Err(failure);
     }
     if ended != Ended::Done {
-        return Err(format!("the run does not come to its end: {ended:?} at {} ns", world.now()));
+        return Err(format!(
+            "the run does not come to its end: {ended:?} at {} ns, after {} searches and {} commits, with {} clients",
+            world.now(),
+            notes.searches.get(),
+            notes.commits(),
+            living
+        ));
     }
     settle(case, world, &notes)
 }
@@ -365,7 +432,11 @@ async fn serve(case: &Case, world: &World, index: &Catfish, client: &Client<SimF
                     Some(sabotage) => tree.sabotage(sabotage),
                     None => tree,
                 };
-                return work(case, world, &tree, client, notes).await;
+                let tree = notes.serve(tree);
+                return match case.talk {
+                    Some(talk) => answer(case, world, &tree, talk, client, notes).await,
+                    None => work(case, world, &tree, client, notes).await,
+                };
             }
             Err(error) if is_loss(&error) && lost(world, began) => {}
             Err(error) => return notes.fail(format!("serving: {error}")),
@@ -379,11 +450,66 @@ fn is_loss(error: &IndexError) -> bool {
 
 /// Changes the tree, with several workers at once.
 async fn work(case: &Case, world: &World, tree: &TreeServer, client: &Client<SimFabric>, notes: &Notes) {
-    let mut workers: Vec<_> =
-        (0..case.workers).map(|me| Box::pin(one_worker(case, me as u64, world, tree, client, notes))).collect();
-    std::future::poll_fn(|context| {
-        workers.retain_mut(|worker| std::future::Future::poll(worker.as_mut(), context).is_pending());
-        if workers.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    all((0..case.workers).map(|me| one_worker(case, me as u64, world, tree, client, notes))).await;
+}
+
+/// Runs flows of one task together, to their ends.
+async fn all(flows: impl Iterator<Item = impl Future<Output = ()>>) {
+    let mut flows: Vec<_> = flows.map(Box::pin).collect();
+    poll_fn(|context| {
+        flows.retain_mut(|flow| flow.as_mut().poll(context).is_pending());
+        if flows.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// Connections that the server looks after: more than there are clients, for some are left by the dead.
+const CONNECTIONS: usize = 24;
+
+/// Answers messages until all searches are done.
+async fn answer(
+    case: &Case,
+    world: &World,
+    tree: &TreeServer,
+    talk: ServiceSettings,
+    client: &Client<SimFabric>,
+    notes: &Notes,
+) {
+    let seat = client.fabric().seat().compute_node();
+    let service = Service::new(tree, talk);
+    let server = world.server(case.config.node);
+    let clients: Vec<_> = (0..CONNECTIONS).map(|_| world.client(seat)).collect();
+    let (service, server, failed) = (&service, &server, |what: &str, error: IndexError| {
+        notes.fail(format!("{what}: {error}"));
+    });
+    let connections = clients.iter().enumerate().map(|(number, client)| {
+        let flow = async move {
+            // A memory node that is lost is the client's to wait for.
+            while let Err(error) = service.connection(number, client, server).await {
+                if !is_loss(&error) {
+                    return failed("a connection", error);
+                }
+            }
+        };
+        Box::pin(flow) as Pin<Box<dyn Future<Output = ()> + '_>>
+    });
+    let beats = Box::pin(async {
+        if let Err(error) = service.heartbeats(client, server, || 0.99).await {
+            failed("heartbeats", error);
+        }
+    });
+    let end = Box::pin(async {
+        while notes.searching.get() > 0 {
+            client.fabric().sleep(20_000).await;
+        }
+        service.end();
+    });
+    let flows: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = connections.chain([beats as _, end as _]).collect();
+    let mut dispatch = std::pin::pin!(service.dispatch(server));
+    let mut flows = std::pin::pin!(all(flows.into_iter()));
+    poll_fn(|context| {
+        let _ = dispatch.as_mut().poll(context);
+        flows.as_mut().poll(context)
     })
     .await;
 }
@@ -404,32 +530,19 @@ async fn one_worker(
     while notes.searching.get() > 0 {
         let result = match chance.below(4) {
             0 | 1 if mine.len() < 120 => {
-                let item = Item { bounds: place(&mut chance), id: notes.next_id.get() };
-                notes.next_id.set(item.id + 1);
-                let done = worker.insert(&item).await;
-                if done.is_ok() {
-                    notes.commit(Change::In(item));
-                    mine.push(item);
-                }
-                done
+                let item = Item { bounds: place(&mut chance), id: notes.new_id() };
+                mine.push(item);
+                worker.insert(&item).await
             }
             2 if !mine.is_empty() => {
                 let at = chance.below(mine.len() as u64) as usize;
                 let (from, to) = (mine[at], Item { bounds: place(&mut chance), id: mine[at].id });
-                let done = worker.update(&from, to.bounds).await;
-                if done == Ok(true) {
-                    notes.commit(Change::Moved(from, to));
-                    mine[at] = to;
-                }
-                expect_there(done, notes)
+                mine[at] = to;
+                expect_there(worker.update(&from, to.bounds).await, notes)
             }
             _ if !mine.is_empty() => {
                 let item = mine.swap_remove(chance.below(mine.len() as u64) as usize);
-                let done = worker.remove(&item).await;
-                if done == Ok(true) {
-                    notes.commit(Change::Out(item));
-                }
-                expect_there(done, notes)
+                expect_there(worker.remove(&item).await, notes)
             }
             _ => Ok(()),
         };
@@ -515,6 +628,132 @@ async fn one_client(
             Err(error) => return notes.fail(format!("client {me}: {error}")),
         }
     }
+}
+
+/// A client with a connection; without one it waits for the next server.
+async fn one_talker(
+    case: &Case,
+    (me, talk): (u64, ServiceSettings),
+    index: &Catfish,
+    client: &Client<SimFabric>,
+    world: &World,
+    notes: &Notes,
+) {
+    let _searching = Searching(notes);
+    let machine = NodeId(client.fabric().seat().compute_node() as u16);
+    let memory = world.server(machine);
+    let at = Remote::new(machine, Memory::Host, (16 << 20) + (64 << 10) * me).expect("it is an address");
+    let inbox = Inbox { local: memory.local(), at: Some(at) };
+    let mut chance = Chance::new(case.spec.seed ^ (0x7461_6C6B + 7 * me));
+    let mut mine = Vec::new();
+    while notes.tree.borrow().is_none() && notes.failure.borrow().is_none() && !world.crashed(0) {
+        client.fabric().sleep(10_000).await;
+    }
+    while notes.searches.get() < case.searches && notes.failure.borrow().is_none() {
+        let began = world.now();
+        let connected = Messenger::connect(index, client, inbox, talk.notice).await;
+        let done = match connected {
+            Ok(connection) => converse(case, (index, client), connection, &mut chance, &mut mine, notes).await,
+            Err(error) => Err(error),
+        };
+        match done {
+            Ok(()) => {}
+            Err(IndexError::NotServed { .. } | IndexError::ServerLost { .. }) if world.crashed(0) || outage(world, began) => {
+                notes.excused.set(notes.excused.get() + 1);
+            }
+            // A WRITE of which nobody knows whether it will land: this client's inbox is no good any more.
+            Err(error) if is_loss(&error) && lost(world, began) => {
+                notes.excused.set(notes.excused.get() + 1);
+                return;
+            }
+            Err(error) => return notes.fail(format!("client {me}: {error}")),
+        }
+    }
+}
+
+/// Asks and tells the server this and that, and leaves.
+async fn converse<L: LocalMemory>(
+    case: &Case,
+    (index, client): (&Catfish, &Client<SimFabric>),
+    mut connection: Messenger<'_, SimFabric, L>,
+    chance: &mut Chance,
+    mine: &mut Vec<Item>,
+    notes: &Notes,
+) -> Result<(), IndexError> {
+    let mut reader = Reader::new(index, client, case.issue);
+    let mut back_off = BackOff::new(BackOffSettings::default(), chance.next_u64());
+    let mut found = Vec::new();
+    for _ in 0..20 + chance.below(60) {
+        if notes.searches.get() >= case.searches {
+            break;
+        }
+        let begun = notes.begin();
+        match chance.below(8) {
+            0 | 1 if mine.len() < 40 => {
+                let item = Item { bounds: place(chance), id: notes.new_id() };
+                connection.insert(&item).await?;
+                told_to_be(Change::In(item), &begun, notes);
+                mine.push(item);
+            }
+            0 | 2 if !mine.is_empty() => {
+                // Where the answer is lost, nobody knows whether it is still there.
+                let item = mine.swap_remove(chance.below(mine.len() as u64) as usize);
+                if chance.once_in(2) {
+                    expect_there(connection.remove(&item).await, notes)?;
+                    told_to_be(Change::Out(item), &begun, notes);
+                } else {
+                    let to = Item { bounds: place(chance), id: item.id };
+                    expect_there(connection.update(&item, to.bounds).await, notes)?;
+                    told_to_be(Change::Moved(item, to), &begun, notes);
+                    mine.push(to);
+                }
+            }
+            3 => {
+                let point = [chance.below(PLACES) as f64, chance.below(PLACES) as f64];
+                let count = chance.below(30) as usize;
+                let near = connection.nearest(point, count).await?;
+                judge_near(point, count, begun, &near, notes);
+            }
+            4 => {
+                let query = query(chance);
+                let count = connection.count(&query).await?;
+                let matches = |items: &Items| items.values().filter(|bounds| query.matches(bounds)).count() as u64;
+                if !notes.some_tree(begun, |items| matches(items) == count) {
+                    notes.fail(format!("{query:?} counts {count}: no tree has so many"));
+                }
+            }
+            _ => {
+                let query = query(chance);
+                found.clear();
+                match back_off.next(connection.take_heartbeat()?) {
+                    Way::Message => connection.search(&query, &mut found).await?,
+                    Way::Offload => reader.search(&query, &mut found).await?,
+                }
+                judge(&query, begun, found.clone(), notes);
+            }
+        }
+        notes.searches.set(notes.searches.get() + 1);
+    }
+    connection.close().await
+}
+
+/// A change that the server says is done is one of the commits since it was asked for.
+fn told_to_be(change: Change, begun: &Begun, notes: &Notes) {
+    let commits = notes.commits();
+    let log = notes.log.borrow();
+    if !log[begun.commits..commits].iter().any(|done| format!("{done:?}") == format!("{change:?}")) {
+        notes.fail(format!("{change:?} was said to be done, and is not"));
+    }
+}
+
+/// Whether there was an outage at all since `began`: the server may have taken it for this client's end.
+fn outage(world: &World, began: u64) -> bool {
+    world.happened().iter().any(|happened| match happened.fault {
+        Fault::Down { nanoseconds, .. }
+        | Fault::Partition { nanoseconds, .. }
+        | Fault::Freeze { nanoseconds, .. } => began <= happened.time + nanoseconds + RETRY_NS + 40_000_000,
+        _ => false,
+    })
 }
 
 /// A client that searches; when it ends, or its compute node crashes, it does not count any more.
