@@ -95,6 +95,8 @@ struct Line {
 enum Hangup {
     /// Its owner is gone or has left, or has begun anew.
     Over,
+    /// What comes over it makes no sense.
+    Garbled,
     /// Another server has the office.
     Superseded,
 }
@@ -128,20 +130,23 @@ impl<'t> Service<'t> {
         server: &S,
     ) -> Result<(), IndexError> {
         let worker = self.tree.worker(client, server);
+        // What a client asked for with a line that was hung up: it has to ask anew.
+        let mut refused = 0;
         while !self.is_ended() {
-            let Some(mut line) = self.accept(number, &worker).await? else {
+            let Some(mut line) = self.accept(number, refused, &worker).await? else {
                 self.wait(number, client, IDLE_NS).await;
                 continue;
             };
             match self.talk(&mut line, &worker).await {
                 Ok(Hangup::Over) => {}
+                Ok(Hangup::Garbled) => refused = self.hang_up(&line, &worker)?,
                 Ok(Hangup::Superseded) => {
                     let by = client.fabric().identity();
                     return Err(IndexError::Served { by });
                 }
-                // The client's inbox cannot be reached: the connection is its owner's until that is gone.
+                // The client's inbox cannot be reached, and what it has got is not whole.
                 Err(IndexError::Fabric(FabricError::NodeLost { .. })) => {
-                    self.wait(number, client, IDLE_NS).await;
+                    refused = self.hang_up(&line, &worker)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -153,6 +158,7 @@ impl<'t> Service<'t> {
     async fn accept<F: Fabric, S: Server>(
         &self,
         number: usize,
+        refused: u64,
         worker: &Worker<'_, F, S>,
     ) -> Result<Option<Line>, IndexError> {
         let (tree, local) = (self.tree, worker.server.local());
@@ -162,7 +168,7 @@ impl<'t> Service<'t> {
             return Ok(None);
         }
         let ask = local.load(field(ASK))?;
-        if ask >> TICKET_BITS != tree.term() || local.load(field(OPEN))? == ask {
+        if ask >> TICKET_BITS != tree.term() || local.load(field(OPEN))? == ask || ask == refused {
             self.free_if_gone(number, worker, owner).await?;
             return Ok(None);
         }
@@ -227,7 +233,7 @@ impl<'t> Service<'t> {
             let clear = |at| local.store(line.requests + at, 0).expect("a ring lies in its memory node");
             match line.incoming.look(load, clear) {
                 Arrived::Nothing => {}
-                Arrived::Garbled(_) => return self.hang_up(line, worker).await,
+                Arrived::Garbled(_) => return Ok(Hangup::Garbled),
                 Arrived::Message { offset, words: count, .. } => {
                     words.clear();
                     words.extend((0..count as u64).map(|at| load(offset + 8 * at)));
@@ -264,16 +270,15 @@ impl<'t> Service<'t> {
         Ok(over.then_some(Hangup::Over))
     }
 
-    /// Closes a connection over which no sense comes.
-    async fn hang_up<F: Fabric, S: Server>(
+    /// Closes a connection over which no sense comes or goes; yields what must not be opened again. Its client finds out
+    /// when it looks why nothing comes. (The client may have asked anew already: its word is left alone.)
+    fn hang_up<F: Fabric, S: Server>(
         &self,
         line: &Line,
         worker: &Worker<'_, F, S>,
-    ) -> Result<Hangup, IndexError> {
-        let field = |field| self.tree.head_offset() + of_connection(line.number, field);
-        worker.server.local().store(field(ASK), 0)?;
-        worker.server.local().store(field(OPEN), 0)?;
-        Ok(Hangup::Over)
+    ) -> Result<u64, IndexError> {
+        worker.server.local().store(self.tree.head_offset() + of_connection(line.number, OPEN), 0)?;
+        Ok(line.ask)
     }
 
     /// Frees a connection whose owner is gone: nothing of it can land any more.
