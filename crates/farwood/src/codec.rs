@@ -1,22 +1,51 @@
-//! How a program's types become the fixed-length byte strings that trees hold.
+//! How a program's types become the byte strings that trees hold.
 //!
 //! | type | in the index | order | length |
 //! |---|---|---|---|
 //! | `u64` | big-endian | numeric | 8 |
 //! | `[u8; N]` | as it is | bytewise | N |
-//! | `Vec<u8>` ([`Bytes`]) | as it is, of exactly the index's length | bytewise | chosen at creation |
-//! | `String` ([`Text`]) | UTF-8, filled up with zeros | bytewise, so by code points | at most what was chosen |
+//! | `Vec<u8>` ([`Bytes`]) | as it is | bytewise | exactly what was chosen at creation, or any |
+//! | `String` ([`Text`]) | UTF-8, filled up with zeros to one length | bytewise, so by code points | at most what was chosen, or any |
 
 use crate::error::Unfit;
 use crate::kind::{Kind, check_text, unpad};
 
-/// Byte strings of one length, chosen when the index is created.
+/// Byte strings: of one length, chosen when the index is created, or of any.
 pub type Bytes = Vec<u8>;
-/// UTF-8 text without NUL, up to a length chosen when the index is created.
+/// UTF-8 text without NUL: up to a length chosen when the index is created, or of any.
 pub type Text = String;
 
 /// Bytes that are kept in place before they need memory of their own.
 const INLINE_BYTES: usize = 64;
+
+/// How many bytes an index has for a key or a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// As many as this.
+    Exactly(usize),
+    /// Up to this.
+    UpTo(usize),
+}
+
+impl Width {
+    /// Whether so many bytes are as many as the index has.
+    ///
+    /// # Errors
+    /// [`Unfit`] where they are not.
+    pub fn check(self, found: usize) -> Result<(), Unfit> {
+        match self {
+            Self::Exactly(expected) if found != expected => Err(Unfit::Length { expected, found }),
+            Self::UpTo(most) if found > most => Err(Unfit::TooLong { most, found }),
+            Self::Exactly(_) | Self::UpTo(_) => Ok(()),
+        }
+    }
+
+    /// The most bytes that there can be.
+    pub fn most(self) -> usize {
+        let (Self::Exactly(most) | Self::UpTo(most)) = self;
+        most
+    }
+}
 
 /// A type whose values an index can hold.
 ///
@@ -31,11 +60,11 @@ pub trait Codec: Sized + 'static {
     /// The length of all values, bytes; `None`: chosen when an index is created.
     const WIDTH: Option<usize>;
 
-    /// The bytes of `view`, exactly `width` of them.
+    /// The bytes of `view`, as many as `width` says.
     ///
     /// # Errors
     /// [`Unfit`] where there are none.
-    fn encode(view: &Self::View, width: usize) -> Result<Self::Encoded<'_>, Unfit>;
+    fn encode(view: &Self::View, width: Width) -> Result<Self::Encoded<'_>, Unfit>;
 
     /// The value that the bytes stand for.
     ///
@@ -57,7 +86,7 @@ impl Codec for u64 {
     const WIDTH: Option<usize> = Some(8);
 
     #[inline]
-    fn encode(view: &u64, _width: usize) -> Result<[u8; 8], Unfit> {
+    fn encode(view: &u64, _width: Width) -> Result<[u8; 8], Unfit> {
         Ok(view.to_be_bytes())
     }
 
@@ -75,7 +104,7 @@ impl<const N: usize> Codec for [u8; N] {
     const WIDTH: Option<usize> = Some(N);
 
     #[inline]
-    fn encode(view: &[u8; N], _width: usize) -> Result<&[u8; N], Unfit> {
+    fn encode(view: &[u8; N], _width: Width) -> Result<&[u8; N], Unfit> {
         Ok(view)
     }
 
@@ -92,8 +121,9 @@ impl Codec for Vec<u8> {
     const WIDTH: Option<usize> = None;
 
     #[inline]
-    fn encode(view: &[u8], width: usize) -> Result<&[u8], Unfit> {
-        if view.len() == width { Ok(view) } else { Err(Unfit::Length { expected: width, found: view.len() }) }
+    fn encode(view: &[u8], width: Width) -> Result<&[u8], Unfit> {
+        width.check(view.len())?;
+        Ok(view)
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, Unfit> {
@@ -108,9 +138,13 @@ impl Codec for String {
     const WIDTH: Option<usize> = None;
 
     #[inline]
-    fn encode(view: &str, width: usize) -> Result<Padded, Unfit> {
-        check_text(view, width)?;
-        Ok(Padded::new(view.as_bytes(), width))
+    fn encode(view: &str, width: Width) -> Result<Padded, Unfit> {
+        check_text(view, width.most())?;
+        let bytes = match width {
+            Width::Exactly(bytes) => bytes,
+            Width::UpTo(_) => view.len(),
+        };
+        Ok(Padded::new(view.as_bytes(), bytes))
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, Unfit> {
@@ -168,7 +202,7 @@ mod tests {
     use super::*;
 
     fn bytes<T: Codec>(view: &T::View, width: usize) -> Vec<u8> {
-        T::encode(view, width).unwrap_or_else(|unfit| panic!("{unfit}")).as_ref().to_vec()
+        T::encode(view, Width::Exactly(width)).unwrap_or_else(|unfit| panic!("{unfit}")).as_ref().to_vec()
     }
 
     #[test]
@@ -193,11 +227,27 @@ mod tests {
     }
 
     #[test]
+    fn where_any_length_will_do_nothing_is_added() {
+        for text in ["", "a", "a longer text than any other here, of more than sixty-four bytes in all"] {
+            let bytes = String::encode(text, Width::UpTo(100)).unwrap();
+            assert_eq!(bytes.as_ref(), text.as_bytes());
+        }
+        assert_eq!(Vec::<u8>::encode(&[1, 0], Width::UpTo(100)), Ok(&[1, 0][..]));
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused() {
-        assert!(matches!(Vec::<u8>::encode(&[1, 2], 3), Err(Unfit::Length { expected: 3, found: 2 })));
-        assert!(matches!(String::encode("too long", 7), Err(Unfit::TooLong { most: 7, found: 8 })));
-        assert!(matches!(String::encode("a\0", 7), Err(Unfit::Nul { at: 1 })));
+        assert!(matches!(
+            Vec::<u8>::encode(&[1, 2], Width::Exactly(3)),
+            Err(Unfit::Length { expected: 3, found: 2 })
+        ));
+        assert!(matches!(
+            String::encode("too long", Width::Exactly(7)),
+            Err(Unfit::TooLong { most: 7, found: 8 })
+        ));
+        assert!(matches!(String::encode("a\0", Width::UpTo(7)), Err(Unfit::Nul { at: 1 })));
         assert_eq!(String::decode(&[0xff, 0, 0]), Err(Unfit::NoText));
+        assert!(matches!(Vec::<u8>::encode(&[1, 2], Width::UpTo(1)), Err(Unfit::TooLong { .. })));
         assert!(u64::decode(&[1, 2, 3]).is_err());
     }
 }

@@ -5,7 +5,7 @@ use crate::kind::Kind;
 use farwood_fabric::directory::Entry;
 use farwood_index::IndexError;
 use farwood_index::lock::LockWidth;
-use farwood_index::sherman::layout::Layout;
+use farwood_index::sherman::layout::{Layout, Values};
 use farwood_index::sherman::{Description, Options, Variant, describe};
 
 /// An index as the pool's directory has it.
@@ -28,6 +28,8 @@ pub struct IndexLayout {
     pub keys: Type,
     /// The values.
     pub values: Type,
+    /// Bytes that an entry has for a value.
+    pub value_slot_bytes: usize,
     /// Bytes of a node.
     pub node_bytes: usize,
     /// Entries of a leaf, at most.
@@ -52,7 +54,11 @@ impl IndexLayout {
         let variant = Variant::ALL.iter().find(|(variant, _)| variant.options() == named);
         Self {
             keys: Type { kind: keys, bytes: Some(layout.key_bytes) },
-            values: Type { kind: values, bytes: Some(layout.value_bytes) },
+            values: Type {
+                kind: values,
+                bytes: (layout.values == Values::Fixed).then_some(layout.value_bytes),
+            },
+            value_slot_bytes: layout.value_bytes,
             node_bytes: layout.room_bytes,
             leaf_entries: layout.leaf_capacity,
             inner_keys: layout.inner_capacity,

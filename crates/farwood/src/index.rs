@@ -1,6 +1,6 @@
 //! Indexes with types, and their blocking calls.
 
-use crate::codec::{Codec, Key, Padded, Value};
+use crate::codec::{Codec, Key, Padded, Value, Width};
 use crate::error::{Error, Result, Type, Unfit};
 use crate::kind::Kind;
 use crate::pool::Attached;
@@ -10,6 +10,8 @@ use crate::session::Session;
 use crate::stats::IndexStats;
 use farwood_fabric::Client;
 use farwood_index::IndexError;
+use farwood_index::extent::VALUE_BYTES_MAX;
+use farwood_index::sherman::layout::Values;
 use farwood_index::sherman::{Sherman, Walk};
 use farwood_transport::any::AnyFabric;
 use farwood_transport::runtime::block_on;
@@ -48,8 +50,23 @@ impl Tree {
 
     /// The type of the keys (0) or the values (1).
     pub(crate) fn type_of(&self, at: usize) -> Type {
+        let width =
+            if at == 0 { Width::Exactly(self.sherman.layout().key_bytes) } else { self.value_width() };
+        let bytes = match width {
+            Width::Exactly(bytes) => Some(bytes),
+            Width::UpTo(_) => None,
+        };
+        Type { kind: self.kinds()[at], bytes }
+    }
+
+    /// How long values may be.
+    #[inline]
+    pub(crate) fn value_width(&self) -> Width {
         let layout = self.sherman.layout();
-        Type { kind: self.kinds()[at], bytes: Some([layout.key_bytes, layout.value_bytes][at]) }
+        match layout.values {
+            Values::Fixed => Width::Exactly(layout.value_bytes),
+            Values::AnyLength => Width::UpTo(VALUE_BYTES_MAX),
+        }
     }
 
     #[cold]
@@ -69,7 +86,8 @@ impl Tree {
         operation: &'static str,
         key: &'k K::View,
     ) -> Result<K::Encoded<'k>> {
-        K::encode(key, self.sherman.layout().key_bytes).map_err(|why| self.unfit(operation, "key", why))
+        let width = Width::Exactly(self.sherman.layout().key_bytes);
+        K::encode(key, width).map_err(|why| self.unfit(operation, "key", why))
     }
 
     /// The bytes of a value.
@@ -79,8 +97,7 @@ impl Tree {
         operation: &'static str,
         value: &'v V::View,
     ) -> Result<V::Encoded<'v>> {
-        let width = self.sherman.layout().value_bytes;
-        V::encode(value, width).map_err(|why| self.unfit(operation, "value", why))
+        V::encode(value, self.value_width()).map_err(|why| self.unfit(operation, "value", why))
     }
 
     /// What the bytes of a value stand for.
@@ -150,11 +167,12 @@ impl<K: Key, V: Value> Index<K, V> {
     }
 
     /// Bytes of a value.
-    pub fn value_bytes(&self) -> usize {
-        self.tree.sherman.layout().value_bytes
+    pub fn value_width(&self) -> Width {
+        self.tree.value_width()
     }
 
-    /// The value of `key`, if it has one. [1 RT when the cache knows the leaf]
+    /// The value of `key`, if it has one. [1 RT when the cache knows the leaf; 1 more for a value
+    /// out of line, 2 above 2 MiB]
     ///
     /// # Errors
     /// [`Error::Unfit`] where the key cannot be in this index; [`Error::Index`].
@@ -172,7 +190,7 @@ impl<K: Key, V: Value> Index<K, V> {
 
     /// Stores `value` under `key`; yields whether the key was there before.
     /// [3 RT when the cache knows the leaf, 2 when a thread of this process hands the leaf's lock over; a split
-    /// adds 3 per level, and 1 where the sibling lies on another memory node]
+    /// adds 3 per level, and 1 where the sibling lies on another memory node; 1 more for a value out of line]
     ///
     /// # Errors
     /// [`Error::Unfit`]; [`Error::Index`], a full pool and a lock that is not to be had among these. The entry was then

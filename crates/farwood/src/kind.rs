@@ -1,5 +1,6 @@
 //! What the bytes of keys and values mean, as recorded in the index.
 
+use crate::codec::{Codec as _, Width};
 use crate::error::Unfit;
 use std::fmt;
 use std::str::FromStr;
@@ -48,24 +49,27 @@ impl Kind {
         }
     }
 
-    /// The bytes, `width` of them, that people's words stand for: a decimal number, a text, or hexadecimal digits.
+    /// The bytes, as many as `width` says, that people's words stand for: a decimal number, a text, or hexadecimal digits.
     ///
     /// # Errors
     /// [`Unfit`] where they stand for none.
-    pub fn read(self, words: &str, width: usize) -> Result<Vec<u8>, Unfit> {
+    pub fn read(self, words: &str, width: Width) -> Result<Vec<u8>, Unfit> {
         let unreadable = |expected: String| Unfit::Unreadable { text: words.to_owned(), expected };
         match self {
             Self::U64 => match words.parse::<u64>() {
                 Ok(number) => Ok(number.to_be_bytes().to_vec()),
                 Err(_) => Err(unreadable("number from 0 to 18446744073709551615".to_owned())),
             },
-            Self::Text => pad(words, width),
-            Self::Bytes | Self::Other(_) => match read_hex(words) {
-                Some(bytes) if bytes.len() == width => Ok(bytes),
-                _ => Err(unreadable(format!(
-                    "byte string of {width} bytes; write {} hexadecimal digits",
-                    2 * width
+            Self::Text => String::encode(words, width).map(|bytes| bytes.as_ref().to_vec()),
+            Self::Bytes | Self::Other(_) => match (read_hex(words), width) {
+                (Some(bytes), _) if width.check(bytes.len()).is_ok() => Ok(bytes),
+                (_, Width::Exactly(bytes)) => Err(unreadable(format!(
+                    "byte string of {bytes} bytes; write {} hexadecimal digits",
+                    2 * bytes
                 ))),
+                (_, Width::UpTo(most)) => {
+                    Err(unreadable(format!("byte string; write up to {most} pairs of hexadecimal digits")))
+                }
             },
         }
     }
@@ -78,14 +82,6 @@ impl Kind {
             _ => write_hex(bytes),
         }
     }
-}
-
-/// A text's bytes, filled up with zeros.
-pub(crate) fn pad(text: &str, width: usize) -> Result<Vec<u8>, Unfit> {
-    check_text(text, width)?;
-    let mut bytes = text.as_bytes().to_vec();
-    bytes.resize(width, 0);
-    Ok(bytes)
 }
 
 /// A text must end before the index's length does, and a NUL is how its end is told.
@@ -152,7 +148,7 @@ mod tests {
         for (kind, words, width) in
             [(Kind::U64, "42", 8), (Kind::Text, "été", 9), (Kind::Text, "", 8), (Kind::Bytes, "00ff10", 3)]
         {
-            let bytes = kind.read(words, width).unwrap();
+            let bytes = kind.read(words, Width::Exactly(width)).unwrap();
             assert_eq!(bytes.len(), width);
             assert_eq!(kind.show(&bytes), words);
         }
@@ -169,7 +165,7 @@ mod tests {
             (Kind::Bytes, "000", 1),
             (Kind::Bytes, "0000", 1),
         ] {
-            assert!(kind.read(words, width).is_err(), "{kind} {words:?}");
+            assert!(kind.read(words, Width::Exactly(width)).is_err(), "{kind} {words:?}");
         }
     }
 

@@ -53,13 +53,14 @@ mod session;
 mod stats;
 mod url;
 
-pub use codec::{Bytes, Codec, Key, Padded, Text, Value};
+pub use codec::{Bytes, Codec, Key, Padded, Text, Value, Width};
 pub use entry::{IndexEntry, IndexLayout};
 pub use error::{Error, Result, Type, Unfit};
 pub use farwood_fabric::{ClientId, Costs, FabricError};
 pub use farwood_index::IndexError;
 pub use farwood_index::consistency::Consistency;
 pub use farwood_index::lock::LockWidth;
+pub use farwood_index::sherman::layout::Values;
 pub use farwood_index::sherman::{Direction, Options, Problem, Variant, Walk};
 #[doc(hidden)]
 pub use farwood_transport::any::AnyFabric;

@@ -14,7 +14,7 @@ use farwood_fabric::{Client, FabricError, Revocation, client_table};
 use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
-use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes};
+use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes, Values};
 use farwood_index::sherman::options::Leaves;
 use farwood_index::sherman::{Config, Options, Sherman, Variant, drop_index};
 use farwood_transport::any::{AnyFabric, Place};
@@ -57,8 +57,12 @@ impl Default for PoolOptions {
 pub struct IndexOptions {
     /// Bytes of a key, 8 to 1024. Must be given where the type does not say it (texts, byte strings).
     pub key_bytes: Option<usize>,
-    /// Bytes of a value, 0 to 4096. Must be given where the type does not say it.
+    /// Bytes of a value, 0 to 4096. Must be given where the type does not say it. Where values have any length, the bytes
+    /// that an entry has for one, 16 to 256; 32 unless told. Those that have 4 bytes less, or fewer, then lie in their
+    /// entries, others out of line.
     pub value_bytes: Option<usize>,
+    /// Whether all values have one length, or any up to 16 MiB. One unless told.
+    pub values: Values,
     /// Bytes of a node, a multiple of 64. 1 KiB unless told, as in the paper.
     pub node_bytes: usize,
     /// The variant of the tree; `Variant::Fg.options()` and others make it the paper's baselines.
@@ -74,6 +78,9 @@ pub struct IndexOptions {
     pub cache_bytes: usize,
 }
 
+/// Bytes that an entry has for a value of any length unless told.
+const SLOT_BYTES_DEFAULT: usize = 32;
+
 /// Budget of an index cache unless told, bytes: enough to find the leaf of any of 50 million 8-byte keys.
 pub const CACHE_BYTES_DEFAULT: usize = 64 << 20;
 
@@ -82,6 +89,7 @@ impl Default for IndexOptions {
         Self {
             key_bytes: None,
             value_bytes: None,
+            values: Values::Fixed,
             node_bytes: NODE_BYTES_DEFAULT,
             variant: Variant::RECOMMENDED.options(),
             lock_width: LockWidth::Word,
@@ -268,7 +276,10 @@ impl Pool {
     /// [`Error::Options`] where a length is missing, or contradicts the type, or sorted leaves are to have versions.
     pub fn create_index<K: Key, V: Value>(&self, name: &str, options: &IndexOptions) -> Result<Index<K, V>> {
         let key = self.width::<K>(name, "key", options.key_bytes)?;
-        let value = self.width::<V>(name, "value", options.value_bytes)?;
+        let value = match options.values {
+            Values::Fixed => self.width::<V>(name, "value", options.value_bytes)?,
+            Values::AnyLength => options.value_bytes.unwrap_or(SLOT_BYTES_DEFAULT),
+        };
         let options = IndexOptions { key_bytes: Some(key), value_bytes: Some(value), ..options.clone() };
         let tree = self.create_tree(name, [K::KIND, V::KIND], &options)?;
         Ok(Index::of(tree))
@@ -394,7 +405,12 @@ impl Pool {
         let refuse = |why| Error::Options { url: self.0.index_url(name), why };
         let sizes = Sizes {
             key_bytes: width(kinds[0], kinds[0].width(), "key", options.key_bytes).map_err(refuse)?,
-            value_bytes: width(kinds[1], kinds[1].width(), "value", options.value_bytes).map_err(refuse)?,
+            value_bytes: match options.values {
+                Values::Fixed => {
+                    width(kinds[1], kinds[1].width(), "value", options.value_bytes).map_err(refuse)?
+                }
+                Values::AnyLength => options.value_bytes.unwrap_or(SLOT_BYTES_DEFAULT),
+            },
             node_bytes: options.node_bytes,
         };
         if options.variant.leaves == Leaves::Sorted && options.consistency == Some(Consistency::Versions) {
@@ -408,6 +424,7 @@ impl Pool {
         variant.lock.width = options.lock_width;
         let config = Config {
             sizes,
+            values: options.values,
             options: variant,
             consistency: options.consistency,
             kinds: kinds.map(Kind::number),
@@ -461,7 +478,8 @@ fn width(kind: Kind, own: Option<usize>, what: &str, chosen: Option<usize>) -> R
 
 fn check_type<T: Codec>(tree: &Tree, what: &'static str, at: usize) -> Result<()> {
     let found = tree.type_of(at);
-    let fits = found.kind == T::KIND && T::WIDTH.is_none_or(|width| found.bytes == Some(width));
+    let fits =
+        found.kind == T::KIND && T::WIDTH.is_none_or(|width| found.bytes.is_none_or(|bytes| bytes == width));
     if fits {
         return Ok(());
     }

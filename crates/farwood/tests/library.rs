@@ -1,7 +1,8 @@
 //! The library as programs use it: types, threads, scans, sessions, and what is refused.
 
 use farwood::{
-    Direction, Error, Index, IndexOptions, Kind, Pool, PoolOptions, Unfit, Value, Variant, block_on, run_all,
+    Direction, Error, Index, IndexOptions, Kind, Pool, PoolOptions, Unfit, Value, Values, Variant, block_on,
+    run_all,
 };
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -102,6 +103,28 @@ fn a_pools_indexes_are_told_without_opening_them() {
     ];
     assert!(told.eq(expected.map(|(name, types, bytes, variant)| (name, types.to_owned(), bytes, variant))));
     assert_eq!(pool.open_untyped("a").unwrap().stats().layout, *indexes[0].layout.as_ref().unwrap());
+}
+
+#[test]
+fn values_may_have_any_length() {
+    let scratch = Scratch::new();
+    let options = IndexOptions { values: Values::AnyLength, ..IndexOptions::default() };
+    let index = scratch.pool().create_index::<u64, Vec<u8>>("any", &options).unwrap();
+    let value = |length: usize| -> Vec<u8> { (0..length).map(|at| at as u8).collect() };
+    for length in [0, 28, 29, 5_000, 3 << 20] {
+        index.put(&(length as u64), &value(length)).unwrap();
+        assert_eq!(index.get(&(length as u64)).unwrap(), Some(value(length)), "{length}");
+    }
+    let all: Vec<_> = index.iter().map(|entry| entry.unwrap().1.len()).collect();
+    assert_eq!(all, [0, 28, 29, 5_000, 3 << 20]);
+    let back: Vec<_> = index.iter().reverse().limit(2).map(|entry| entry.unwrap().1.len()).collect();
+    assert_eq!(back, [3 << 20, 5_000]);
+    let error = index.put(&1, &value((16 << 20) + 1)).unwrap_err();
+    assert!(matches!(error, Error::Unfit { why: Unfit::TooLong { .. }, .. }), "{error}");
+    assert_eq!(index.check().unwrap().problems, []);
+    drop(index);
+    assert!(scratch.pool().open_index::<u64, String>("any").is_err(), "the kind is checked");
+    assert!(scratch.pool().open_index::<u64, Vec<u8>>("any").is_ok());
 }
 
 #[test]

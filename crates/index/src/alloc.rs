@@ -1,5 +1,5 @@
-//! Memory for nodes: chunks taken from the memory nodes in turn, nodes carved from them locally
-//! (Sherman §4.2.4).
+//! Memory for an index's objects, nodes and values: chunks taken from the memory nodes in turn, objects carved from
+//! them locally (Sherman §4.2.4).
 //!
 //! Shared by the clients of a compute node. What a compute node leaves of its chunk is given back when it
 //! leaves, and taken up by the next that allocates for the same index; a chunk of one that died is taken over, from
@@ -8,31 +8,69 @@
 
 use crate::error::IndexError;
 use crate::marks;
-use crate::reclaim::Room;
+use crate::reclaim::{Room, RoomKind};
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
-use farwood_fabric::{Client, Fabric, FabricError, NodeId, all, read};
+use farwood_fabric::{Client, Fabric, FabricError, NodeId, Words, read_bytes};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Allocates objects of one size for one index.
+/// Allocates objects for one index.
 #[derive(Debug)]
 pub struct Allocator {
     entry: u8,
-    object_bytes: u64,
-    stamp: Stamp,
+    objects: Objects,
     state: Mutex<State>,
+    /// Whether a client is taking a chunk.
+    taking: AtomicBool,
 }
 
-/// What every object of an index has at the same place, and nothing else: the index's number.
+/// How the objects of an index are found among other bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Stamp {
-    /// Where, bytes into the object.
-    pub offset: u64,
-    /// The number of the index: no two indexes of a pool ever have the same.
+pub struct Objects {
+    /// The number of the index, which every object has at the same place: no two indexes of a pool ever have the same.
     pub index: u64,
+    /// Where, bytes into the object.
+    pub index_offset: usize,
+    /// They begin at multiples of this, bytes.
+    pub unit_bytes: usize,
+    /// The bytes that the room of an object takes which begins with these.
+    pub room_of: RoomOf,
 }
 
-/// Objects whose stamps are read by one doorbell.
-const STAMPS_PER_READ: u64 = 128;
+/// How large the rooms of an index are.
+#[derive(Clone, Copy, Debug)]
+pub enum RoomOf {
+    /// All of this size, bytes.
+    One(u32),
+    /// Of a size that the first unit tells, for those that say so; of this size, bytes, otherwise.
+    Told(fn(&[u8]) -> Option<u64>, u32),
+}
+
+impl Objects {
+    fn room_bytes(&self, first_unit: &[u8]) -> u64 {
+        match self.room_of {
+            RoomOf::One(bytes) => u64::from(bytes),
+            RoomOf::Told(told, otherwise) => told(first_unit).unwrap_or(u64::from(otherwise)),
+        }
+    }
+
+    /// Where the last object ends in a chunk's bytes, which begin at an object.
+    fn end(&self, bytes: &[u8]) -> Option<u64> {
+        let index = self.index.to_le_bytes();
+        let mut units = bytes.chunks_exact(self.unit_bytes);
+        let last = units.rposition(|unit| unit[self.index_offset..][..8] == index)?;
+        let start = last * self.unit_bytes;
+        Some(start as u64 + self.room_bytes(&bytes[start..]))
+    }
+}
+
+/// Bytes of a chunk that are read at a time, at most.
+const BYTES_PER_READ: usize = 256 << 10;
+/// The least rest of a chunk that is left to others when another chunk is taken, bytes.
+const REST_BYTES_MIN: u64 = 64 << 10;
+
+/// Pause before a client looks again whether another has taken a chunk, nanoseconds.
+const PAUSE_NS: u64 = 1_000;
 
 /// Which rooms will do.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,6 +78,27 @@ enum Rooms {
     All,
     /// Those that no old pointer leads to.
     New,
+}
+
+impl Rooms {
+    fn fit(self, room: &Room<()>, kind: RoomKind) -> bool {
+        room.kind == kind && (self == Self::All || room.version.is_none())
+    }
+}
+
+/// Whose turn it is to take a chunk: one client's at a time, lest each takes one for itself. Given back on drop.
+struct Turn<'a>(&'a AtomicBool);
+
+impl<'a> Turn<'a> {
+    fn take(taking: &'a AtomicBool) -> Option<Self> {
+        (!taking.swap(true, Ordering::Acquire)).then_some(Self(taking))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -55,65 +114,75 @@ struct State {
 }
 
 impl Allocator {
-    /// An allocator for objects of `object_bytes`, for the index at directory entry `entry`.
-    pub fn new(entry: u8, object_bytes: usize, stamp: Stamp) -> Self {
-        Self { entry, object_bytes: object_bytes as u64, stamp, state: Mutex::default() }
+    /// An allocator for the index at directory entry `entry`.
+    pub fn new(entry: u8, objects: Objects) -> Self {
+        Self { entry, objects, state: Mutex::default(), taking: AtomicBool::new(false) }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Room for one object, not yet linked. [0 RT; at the end of a chunk as in [`chunks::take`]]
+    /// Room for one object of that kind, not yet linked. [0 RT; at the end of a chunk as in [`chunks::take`]]
     ///
     /// # Errors
     /// [`FabricError::PoolFull`] where no memory node has a chunk.
-    pub async fn allocate<F: Fabric, T>(&self, client: &Client<F>) -> Result<Room<T>, IndexError> {
-        self.allocate_one(client, Rooms::All).await
+    pub async fn allocate<F: Fabric, T>(
+        &self,
+        client: &Client<F>,
+        kind: RoomKind,
+    ) -> Result<Room<T>, IndexError> {
+        self.allocate_one(client, kind, Rooms::All).await
     }
 
     /// As [`allocate`](Self::allocate), a room in which nothing that was linked ever lay: no old pointer leads there.
     ///
     /// # Errors
     /// As [`allocate`](Self::allocate).
-    pub async fn allocate_new<F: Fabric, T>(&self, client: &Client<F>) -> Result<Room<T>, IndexError> {
-        self.allocate_one(client, Rooms::New).await
+    pub async fn allocate_new<F: Fabric, T>(
+        &self,
+        client: &Client<F>,
+        kind: RoomKind,
+    ) -> Result<Room<T>, IndexError> {
+        self.allocate_one(client, kind, Rooms::New).await
     }
 
     async fn allocate_one<F: Fabric, T>(
         &self,
         client: &Client<F>,
+        kind: RoomKind,
         rooms: Rooms,
     ) -> Result<Room<T>, IndexError> {
         loop {
-            if let Some(room) = self.carve(client, rooms) {
+            if let Some(room) = self.carve(client, kind, rooms) {
                 return Ok(room);
             }
-            let (chunk, used) = self.take_chunk(client).await?;
-            if let Some((chunk, used)) = self.install(chunk, used) {
-                client.fabric().mark(marks::CHUNK_SPARE);
-                // Another client of this compute node was faster: its chunk is used up first.
-                chunks::leave_rest(client, chunk, self.entry, used).await?;
+            let Some(turn) = Turn::take(&self.taking) else {
+                // A client of this compute node is taking a chunk.
+                client.fabric().sleep(PAUSE_NS).await;
+                continue;
+            };
+            if !self.has_room(kind, rooms) {
+                let taken = self.take_chunk(client, kind.bytes).await?;
+                let before = self.state().chunk.replace(taken);
+                if let Some((chunk, used)) = before.filter(|(_, used)| CHUNK_BYTES - used >= REST_BYTES_MIN) {
+                    chunks::leave_rest(client, chunk, self.entry, used).await?;
+                }
             }
+            drop(turn);
         }
     }
 
-    /// Takes a chunk into use, or gives it back where there is room in another.
-    fn install(&self, chunk: Chunk, used: u64) -> Option<(Chunk, u64)> {
-        let mut state = self.state();
-        match state.chunk {
-            Some((_, at)) if at + self.object_bytes <= CHUNK_BYTES => Some((chunk, used)),
-            _ => {
-                state.chunk = Some((chunk, used));
-                None
-            }
-        }
+    /// Whether the next such object needs no chunk.
+    fn has_room(&self, kind: RoomKind, rooms: Rooms) -> bool {
+        let state = self.state();
+        let left = state.chunk.as_ref().is_some_and(|(_, used)| used + u64::from(kind.bytes) <= CHUNK_BYTES);
+        left || state.spare.iter().any(|room| rooms.fit(room, kind))
     }
 
-    fn carve<F: Fabric, T>(&self, client: &Client<F>, rooms: Rooms) -> Option<Room<T>> {
+    fn carve<F: Fabric, T>(&self, client: &Client<F>, kind: RoomKind, rooms: Rooms) -> Option<Room<T>> {
         let mut state = self.state();
-        let fits = |room: &Room<()>| rooms == Rooms::All || room.version.is_none();
-        if let Some(at) = state.spare.iter().rposition(fits) {
+        if let Some(at) = state.spare.iter().rposition(|room| rooms.fit(room, kind)) {
             let spare = state.spare.remove(at);
             if spare.version.is_some() {
                 client.fabric().mark(marks::ROOM_REUSED);
@@ -122,13 +191,13 @@ impl Allocator {
             return Some(spare.cast());
         }
         let (chunk, used) = state.chunk.as_mut()?;
-        if *used + self.object_bytes > CHUNK_BYTES {
+        if *used + u64::from(kind.bytes) > CHUNK_BYTES {
             return None;
         }
         let at = chunk.start().part(*used);
-        *used += self.object_bytes;
+        *used += u64::from(kind.bytes);
         state.out += 1;
-        Some(Room { at, version: None })
+        Some(Room { at, version: None, kind })
     }
 
     /// Objects that this compute node has allocated, less those that it took back.
@@ -150,11 +219,9 @@ impl Allocator {
         state.out -= 1;
     }
 
-    /// Whether the next object needs a chunk.
-    pub fn is_dry(&self) -> bool {
-        let state = self.state();
-        let left = state.chunk.as_ref().is_some_and(|(_, used)| used + self.object_bytes <= CHUNK_BYTES);
-        state.spare.is_empty() && !left
+    /// Whether the next object of that kind needs a chunk.
+    pub fn is_dry(&self, kind: RoomKind) -> bool {
+        !self.has_room(kind, Rooms::All)
     }
 
     /// Up to `count` of the emptied rooms, if there are more than `keep`. Those that nothing was ever linked in are
@@ -176,17 +243,21 @@ impl Allocator {
         self.state().spare.extend(rooms);
     }
 
-    async fn take_chunk<F: Fabric>(&self, client: &Client<F>) -> Result<(Chunk, u64), IndexError> {
+    async fn take_chunk<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        bytes: u32,
+    ) -> Result<(Chunk, u64), IndexError> {
         let shape = *client.fabric().shape();
         let me = client.fabric().identity();
         let owner = Owner { client: me, entry: self.entry };
         let first = self.state().next_node.unwrap_or(me.slot % shape.nodes);
-        if let Some(inherited) = self.inherit(client, owner).await? {
+        if let Some(inherited) = self.inherit(client, owner, bytes).await? {
             return Ok(inherited);
         }
         for step in 0..shape.nodes {
             let node = (first + step) % shape.nodes;
-            if let Some(taken) = chunks::take(client, NodeId(node), owner, self.object_bytes).await? {
+            if let Some(taken) = chunks::take(client, NodeId(node), owner, u64::from(bytes)).await? {
                 self.state().next_node = Some((node + 1) % shape.nodes);
                 return Ok(taken);
             }
@@ -200,12 +271,13 @@ impl Allocator {
         &self,
         client: &Client<F>,
         owner: Owner,
+        bytes: u32,
     ) -> Result<Option<(Chunk, u64)>, IndexError> {
         for node in 0..client.fabric().shape().nodes {
             while let Some(chunk) = chunks::inherit(client, NodeId(node), owner).await? {
                 client.fabric().mark(marks::CHUNK_INHERITED);
                 let used = self.used(client, chunk).await?;
-                if used + self.object_bytes <= CHUNK_BYTES {
+                if used + u64::from(bytes) <= CHUNK_BYTES {
                     return Ok(Some((chunk, used)));
                 }
                 chunks::leave_rest(client, chunk, self.entry, used).await?;
@@ -214,20 +286,20 @@ impl Allocator {
         Ok(None)
     }
 
-    /// Bytes of a chunk up to behind the last object that was ever written to it. Nobody writes to what is behind: the
-    /// client that carved the chunk is gone. [1 RT per 128 objects]
+    /// Bytes of a chunk up to behind the last object that was ever written to it, or more, where bytes of values look
+    /// like one. Nobody writes to what is behind: the client that carved the chunk is gone. [1 RT per 256 KiB of what
+    /// is free]
     async fn used<F: Fabric>(&self, client: &Client<F>, chunk: Chunk) -> Result<u64, IndexError> {
-        let mut end = CHUNK_BYTES / self.object_bytes;
+        let unit_bytes = self.objects.unit_bytes;
+        let most = BYTES_PER_READ / unit_bytes * unit_bytes;
+        let mut end = CHUNK_BYTES as usize / unit_bytes * unit_bytes;
         while end > 0 {
-            let first = end.saturating_sub(STAMPS_PER_READ);
-            let stamp_of = |object| chunk.start().part::<u64>(object * self.object_bytes + self.stamp.offset);
-            let stamps = client.post(all((first..end).map(|object| read(stamp_of(object))))).await?;
-            let written = (first..end).zip(stamps).filter_map(|(object, stamp)| {
-                let Ok(stamp) = stamp.check(&()) else { unreachable!("words are whole") };
-                (stamp.word() == self.stamp.index).then_some(object)
-            });
-            if let Some(last) = written.last() {
-                return Ok((last + 1) * self.object_bytes);
+            let first = (end - 1) / most * most;
+            let copy =
+                client.post(read_bytes(chunk.start().part::<Words>(first as u64), end - first)).await?;
+            let Ok(bytes) = copy.check(&()) else { unreachable!("words are whole") };
+            if let Some(behind) = self.objects.end(&bytes) {
+                return Ok((first as u64 + behind).min(CHUNK_BYTES));
             }
             end = first;
         }

@@ -20,6 +20,15 @@ pub enum IndexError {
         /// The length given, bytes.
         found: usize,
     },
+    /// A value longer than any can be.
+    TooLong {
+        /// The longest, bytes.
+        most: usize,
+        /// The length given, bytes.
+        found: usize,
+    },
+    /// A range cannot be seen as it is at one moment; why not.
+    NoSnapshot(&'static str),
     /// The fabric lacks a promise that the index's consistency rests on.
     Unsafe {
         /// The missing promise.
@@ -102,6 +111,10 @@ impl fmt::Display for IndexError {
         match self {
             Self::Fabric(error) => error.fmt(f),
             Self::BadSizes(why) | Self::BadName(why) | Self::WrongFormat(why) => f.write_str(why),
+            Self::NoSnapshot(why) => write!(f, "there is no snapshot of the range: {why}"),
+            Self::TooLong { most, found } => {
+                write!(f, "the value has {found} bytes, and values have at most {most}")
+            }
             Self::WrongLength { what, expected, found } => {
                 write!(f, "the index has {what}s of {expected} bytes; this one has {found}")
             }

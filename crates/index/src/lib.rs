@@ -6,6 +6,7 @@ pub mod cache;
 pub mod catfish;
 pub mod consistency;
 mod error;
+pub mod extent;
 mod key;
 pub mod lock;
 mod marks;

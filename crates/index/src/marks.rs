@@ -73,12 +73,14 @@ marks! {
     ROOMS_RECEIVED = "rooms received";
     /// A new node in a used room is linked, and its mark is still to be taken away.
     LINKED_MARKED = "a marked node linked";
-    /// Another client of this compute node took a chunk at the same time.
-    CHUNK_SPARE = "a chunk too many";
     /// A search by READs found a node's room used again.
     OVERTAKEN = "a search that was overtaken";
     /// A response did not fit its ring before the client had consumed more.
     RING_FULL = "a ring that is full";
+    /// A leaf changed between the two readings of a snapshot.
+    SNAPSHOT_LATE = "a snapshot that was too late";
+    /// A value out of line was replaced or removed since its entry was read.
+    VALUE_MOVED = "a value that moved";
     /// The chunk of a dead client was taken over.
     CHUNK_INHERITED = "a chunk of the dead";
     /// A lock that was handed over brought its node.

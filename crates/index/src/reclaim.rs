@@ -5,7 +5,8 @@
 //! pointer looks whether what lies there is what was looked for, and that suffices because of five rules:
 //!
 //! 1. **The memory keeps its type.** A room serves objects of one kind, size and index for as long as the index
-//!    exists, so that whatever lies there can be read as such an object.
+//!    exists, so that whatever lies there can be read as such an object. Values out of line
+//!    ([`extent`](crate::extent)) are such objects, too: what they are is told by the version that links them.
 //! 2. **An object says what it is.** Its level and its fences tell whether it is the one that covers a key; no two
 //!    objects that are linked cover the same key at the same level. An object that was taken out says so, and so does
 //!    one that is not linked yet, in a room to which old pointers may lead: it is marked as freed until it is linked.
@@ -33,11 +34,22 @@ pub struct Room<T> {
     pub at: Remote<T>,
     /// The version of the object that was there, which old pointers may still lead to; `None`: there never was one.
     pub version: Option<u32>,
+    /// What may lie there.
+    pub kind: RoomKind,
+}
+
+/// What may lie in a room: it is never cut or joined to others, and never used for anything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoomKind {
+    /// How large the room is.
+    pub bytes: u32,
+    /// The kind of the objects, by a number of the index's own.
+    pub of: u8,
 }
 
 impl<T> Room<T> {
     /// The same room for an object of another name.
     pub fn cast<U>(self) -> Room<U> {
-        Room { at: self.at.part(0), version: self.version }
+        Room { at: self.at.part(0), version: self.version, kind: self.kind }
     }
 }

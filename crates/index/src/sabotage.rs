@@ -20,6 +20,10 @@ pub enum Sabotage {
     LeaseExpires,
     /// A scan does not look where the next leaf begins.
     ScanBlind,
+    /// A merge does not mark the node that goes.
+    MergeUnmarked,
+    /// What lies behind a link is believed to be what was linked.
+    ExtentBelieved,
     /// Nothing, but that the versions of new nodes and of their entries begin just below where they wrap.
     VersionsHigh,
     /// Catfish: a node that is there is believed to be the one that its reference names.

@@ -88,7 +88,7 @@ fn asked(words: &[String]) -> Result<Asked, String> {
 }
 
 fn case(asked: &Asked, seed: u64) -> Case {
-    let mut case = Case::of(seed);
+    let mut case = Case::swarmed(seed);
     if let Some(card) = &asked.card {
         case.spec.card = card.clone();
     }

@@ -10,10 +10,10 @@ pub mod loopback;
 pub mod many;
 pub mod spatial;
 
-use crate::sherman::{Mix, Span, Wish, bounds, perform, scan};
+use crate::sherman::{Mix, Span, Wish, bounds, perform, scan, snapshot};
 use farwood_fabric::{Client, Costs, Fabric};
 use farwood_index::IndexError;
-use farwood_index::sherman::layout::Sizes;
+use farwood_index::sherman::layout::{Sizes, Values};
 use farwood_index::sherman::{Config, Sherman, Walk};
 use farwood_testkit::harness::Chance;
 use farwood_testkit::history::{Action, Answer, Bytes, Direction, History, Operation, Scan};
@@ -35,6 +35,8 @@ pub struct Plan {
     pub mix: Mix,
     /// Bytes of each compute node's cache.
     pub cache_bytes: usize,
+    /// Whether scans with a limit are of one moment.
+    pub snapshots: bool,
 }
 
 /// Sizes that make small nodes, and so high trees, in different ways.
@@ -49,6 +51,12 @@ pub(crate) const SIZES: [Sizes; 4] = [
 pub(crate) const DEVICE_BYTES: [u64; 3] = [4 << 10, 256, 64];
 
 impl Plan {
+    /// Lets values have any length.
+    pub(crate) fn take_any_length(&mut self) {
+        self.config.values = Values::AnyLength;
+        (self.config.sizes.value_bytes, self.config.sizes.node_bytes) = (16, 320);
+    }
+
     /// The keys of the run: the least and the greatest key, and numbers that differ in all bytes or in the last.
     pub(crate) fn draw_keys(&self) -> Vec<Bytes> {
         let bytes = self.config.sizes.key_bytes;
@@ -195,6 +203,10 @@ pub(crate) async fn fulfil<F: Fabric>(
         Wish::Scan(span) => {
             let call = notes.tick();
             notes.scanned(me, call, span, scan(tree, client, span).await?);
+        }
+        Wish::Snapshot(span) => {
+            let call = notes.tick();
+            notes.scanned(me, call, span, snapshot(tree, client, span).await?);
         }
         Wish::Count => {
             tree.count(client).await?;

@@ -3,7 +3,8 @@
 
 use farwood_fabric::{Client, Fabric};
 use farwood_index::IndexError;
-use farwood_index::sherman::{self, Entries, Range, Sherman, Variant};
+use farwood_index::sherman::layout::Values;
+use farwood_index::sherman::{self, Config, Entries, Range, Sherman, Variant};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::Chance;
 use farwood_testkit::history::{Action, Answer, Bytes, Direction};
@@ -17,6 +18,8 @@ pub enum Wish {
     One(Bytes, Action),
     /// A scan.
     Scan(Span),
+    /// A scan of one moment.
+    Snapshot(Span),
     /// To know how many keys there are.
     Count,
     /// To give back the memory that the compute node does not use.
@@ -37,6 +40,17 @@ pub struct Span {
 }
 
 impl Span {
+    fn range(&self) -> Range<'_> {
+        Range { from: self.from.as_deref(), to: self.to.as_deref() }
+    }
+
+    fn tree_direction(&self) -> sherman::Direction {
+        match self.direction {
+            Direction::Forward => sherman::Direction::Forward,
+            Direction::Backward => sherman::Direction::Backward,
+        }
+    }
+
     /// Everything.
     pub const fn all(direction: Direction) -> Self {
         Self { direction, from: None, to: None, limit: usize::MAX }
@@ -63,11 +77,31 @@ pub const GROWING: Mix = Mix { gets: 12, scans: 6, removals: 2 };
 /// As much is removed as is inserted: leaves are merged.
 pub const CHURNING: Mix = Mix { gets: 14, scans: 6, removals: 44 };
 
+/// How long values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lengths {
+    /// All as long, bytes.
+    One(usize),
+    /// Each of a length of its own.
+    Any,
+}
+
+impl Lengths {
+    /// Those that a tree takes.
+    pub fn of(config: &Config) -> Self {
+        match config.values {
+            Values::Fixed => Self::One(config.sizes.value_bytes),
+            Values::AnyLength => Self::Any,
+        }
+    }
+}
+
 /// One client's wishes. Each value is written once: it names its writer.
 #[derive(Debug)]
 pub struct Wishes<'k> {
     keys: &'k [Bytes],
-    value_bytes: usize,
+    lengths: Lengths,
+    snapshots: bool,
     mix: Mix,
     client: u64,
     step: u64,
@@ -76,9 +110,14 @@ pub struct Wishes<'k> {
 
 impl<'k> Wishes<'k> {
     /// The wishes of client number `client`.
-    pub fn new(keys: &'k [Bytes], value_bytes: usize, mix: Mix, client: u64, seed: u64) -> Self {
+    pub fn new(keys: &'k [Bytes], lengths: Lengths, mix: Mix, client: u64, seed: u64) -> Self {
         let chance = Chance::new(seed ^ client.wrapping_mul(0xD1B5_4A32_D192_ED03));
-        Self { keys, value_bytes, mix, client, step: 0, chance }
+        Self { keys, lengths, snapshots: false, mix, client, step: 0, chance }
+    }
+
+    /// Every scan with a limit is to be of one moment.
+    pub fn ask_for_snapshots(&mut self) {
+        self.snapshots = true;
     }
 
     /// A draw of the client's own.
@@ -96,7 +135,22 @@ impl<'k> Wishes<'k> {
     fn value(&mut self) -> Bytes {
         self.step += 1;
         let word = (self.client << 40 | self.step).to_le_bytes();
-        word.iter().copied().cycle().take(self.value_bytes).collect()
+        let length = match self.lengths {
+            Lengths::One(bytes) => bytes,
+            Lengths::Any => self.any_length(),
+        };
+        word.iter().copied().cycle().take(length).collect()
+    }
+
+    /// Short ones that lie in their entries, long ones that share the sizes of their rooms, and some of all lengths.
+    fn any_length(&mut self) -> usize {
+        match self.chance.below(8) {
+            0 | 1 => self.chance.below(13) as usize,
+            2 | 3 => 13 + self.chance.below(20) as usize,
+            4 | 5 => 90 + self.chance.below(8) as usize,
+            6 => self.chance.below(700) as usize,
+            _ => self.chance.below(9_000) as usize,
+        }
     }
 }
 
@@ -130,7 +184,8 @@ impl Wishes<'_> {
         let to = (!self.chance.once_in(3)).then(|| key.max(other));
         let direction = if self.chance.once_in(2) { Direction::Forward } else { Direction::Backward };
         let limit = if self.chance.once_in(2) { usize::MAX } else { self.chance.below(12) as usize };
-        Wish::Scan(Span { direction, from, to, limit })
+        let span = Span { direction, from, to, limit };
+        if self.snapshots && limit < usize::MAX { Wish::Snapshot(span) } else { Wish::Scan(span) }
     }
 }
 
@@ -162,14 +217,27 @@ pub async fn scan<F: Fabric>(
     client: &Client<F>,
     span: &Span,
 ) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
-    let range = Range { from: span.from.as_deref(), to: span.to.as_deref() };
-    let direction = match span.direction {
-        Direction::Forward => sherman::Direction::Forward,
-        Direction::Backward => sherman::Direction::Backward,
-    };
     let mut entries = Entries::new();
-    tree.scan(client, range, direction, span.limit, &mut entries).await?;
+    tree.scan(client, span.range(), span.tree_direction(), span.limit, &mut entries).await?;
     Ok(entries.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect())
+}
+
+/// Scans a span at one moment, where the tree can.
+///
+/// # Errors
+/// The index's.
+pub async fn snapshot<F: Fabric>(
+    tree: &Sherman,
+    client: &Client<F>,
+    span: &Span,
+) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
+    let mut entries = Entries::new();
+    let range = span.range();
+    match tree.scan_snapshot(client, range, span.tree_direction(), span.limit, &mut entries).await {
+        Ok(()) => Ok(entries.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect()),
+        Err(IndexError::NoSnapshot(_)) => scan(tree, client, span).await,
+        Err(error) => Err(error),
+    }
 }
 
 /// The bounds of a span as the history has them.

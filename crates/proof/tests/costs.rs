@@ -7,7 +7,7 @@
 use farwood_fabric::{Client, Costs};
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
-use farwood_index::sherman::layout::Sizes;
+use farwood_index::sherman::layout::{Sizes, Values};
 use farwood_index::sherman::{Config, Direction, Entries, Range, Sherman, Variant};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::taking_turns;
@@ -114,6 +114,16 @@ impl Bench {
         costs
     }
 
+    fn snapshot(&self, tree: &Sherman) -> Costs {
+        let from = key(1000);
+        let range = Range { from: Some(&from), to: None };
+        let mut found = Entries::new();
+        let scan = tree.scan_snapshot(&self.client, range, Direction::Forward, 100, &mut found);
+        let costs = self.cost(async { scan.await.expect("a scan") });
+        assert_eq!(found.len(), 100);
+        costs
+    }
+
     fn cold(&self) -> Sherman {
         self.world.block_on(Sherman::open(&self.client, "costs", CACHE_BYTES)).expect("the tree is opened")
     }
@@ -172,7 +182,41 @@ fn rows(table: &mut String, name: &str, config: Config) {
     row("remove", "leaf half empty: its neighbours are looked at", look);
     row("remove", "leaf merged with a neighbour", merge);
     row("scan", "100 entries", bench.scan(tree));
+    if tree.can_snapshot() {
+        row("scan_snapshot", "100 entries", bench.snapshot(tree));
+    }
     row("scan", "100 entries, nothing cached", bench.scan(&bench.cold()));
+}
+
+/// What values out of line cost: keys `number` have values of 1,000 bytes, or of 3 MiB.
+fn rows_far(table: &mut String, name: &str, config: Config) {
+    let bench = Bench::new(config);
+    let mut row = |operation: &str, case: &str, costs: Costs| row(table, name, operation, case, costs);
+    let (tree, client) = (&bench.tree, &bench.client);
+    let put = |number: u64, bytes: usize| {
+        bench.cost(async { tree.put(client, &key(number), &vec![1; bytes]).await.expect("a put") })
+    };
+    let get = |number: u64| bench.cost(async { tree.get(client, &key(number)).await.expect("a get") });
+    // The first of each size takes the memory, or finds it in the rests of chunks.
+    for bytes in [1_000, 3 << 20] {
+        for number in 0..4 {
+            put(number, bytes);
+            put(number + 4, bytes);
+            put(number, 8);
+        }
+    }
+    row("put", "8 bytes in the place of 8 bytes", put(777, 8));
+    row("put", "1,000 bytes in the place of 8 bytes", put(777, 1_000));
+    row("get", "1,000 bytes", get(777));
+    row("put", "1,000 bytes in the place of 1,000 bytes", put(777, 1_000));
+    row("remove", "1,000 bytes", bench.cost(tree.remove(client, &key(777))));
+    row("put", "3 MiB in the place of 8 bytes", put(778, 3 << 20));
+    row("get", "3 MiB", get(778));
+    row("put", "8 bytes in the place of 3 MiB", put(778, 8));
+    for number in 1000..1100 {
+        put(number, 1_000);
+    }
+    row("scan", "100 entries of 1,000 bytes", bench.scan(tree));
 }
 
 fn table() -> String {
@@ -196,6 +240,12 @@ fn table() -> String {
     let mut packed = Config { sizes, ..Config::default() };
     packed.options.lock.width = LockWidth::Packed;
     rows(&mut table, "sherman, 16-bit locks", packed);
+    for variant in [Variant::Sherman, Variant::LockRead] {
+        let sizes = Sizes { value_bytes: 32, ..sizes };
+        let options = variant.options();
+        let config = Config { sizes, options, values: Values::AnyLength, ..Config::default() };
+        rows_far(&mut table, &format!("{}, any length", variant.name()), config);
+    }
     table
 }
 

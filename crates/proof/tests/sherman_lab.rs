@@ -46,6 +46,16 @@ fn with_faults_every_answer_is_explained() {
 
 /// Seeds that failed once, and what they found.
 #[test]
+fn values_of_any_length_are_right_with_faults() {
+    for seed in 0..40 {
+        let case = Case::of(seed).with_any_length();
+        if let Err(what) = outcome(&case) {
+            panic!("seed {seed} with values of any length: {what}");
+        }
+    }
+}
+
+#[test]
 fn what_was_found_stays_mended() {
     for (seed, found) in [
         (0, "the laboratory kept the device borrowed while it revoked"),
@@ -55,6 +65,7 @@ fn what_was_found_stays_mended() {
         ),
         (5511, "two compute nodes waited for locks that the other had in doubt"),
         (902, "a lock in doubt that clients kept taking stayed in doubt for ever"),
+        (2377, "nobody waited for the lock of a marked node, and so nobody took it from its dead holder"),
         (557, "asking for a local lock's turn in vain passed the turn on, and two clients had it"),
     ] {
         if let Err(what) = outcome(&Case::of(seed)) {

@@ -8,6 +8,7 @@ use farwood_index::sabotage::Sabotage;
 use farwood_index::sherman::Variant;
 use farwood_proof::seeds::canary;
 use farwood_proof::seeds::laboratory::{Case, outcome};
+use farwood_proof::sherman::{CHURNING, MIXED};
 
 /// Seeds within which every fault must be noticed.
 const SEEDS: u64 = 400;
@@ -77,6 +78,28 @@ fn version_pairs_where_reads_overtake() {
 #[test]
 fn write_backs_that_the_next_holder_does_not_see() {
     caught("arrivals miss writes", |case| case.spec.kept.arrival_sees_write = false);
+}
+
+/// A tree whose leaves come and go, in the caches of everybody.
+fn churning(seed: u64) -> Case {
+    let mut case = plain(seed);
+    (case.plan.keys, case.plan.mix, case.plan.cache_bytes) = (90, CHURNING, 1 << 20);
+    case
+}
+
+#[test]
+fn a_merge_that_does_not_mark_the_node_that_goes() {
+    canary::caught("merge unmarked", SEEDS, outcome, churning, broken(Sabotage::MergeUnmarked));
+}
+
+#[test]
+fn a_value_believed_without_looking_what_it_is() {
+    let faulty = |seed| {
+        let mut case = plain(seed).with_any_length();
+        (case.plan.keys, case.plan.mix) = (12, MIXED);
+        case
+    };
+    canary::caught("extent believed", SEEDS, outcome, faulty, broken(Sabotage::ExtentBelieved));
 }
 
 #[test]

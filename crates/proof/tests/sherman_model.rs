@@ -2,8 +2,10 @@
 //! the empty tree and from bulk-loaded ones, in all variants and several sizes, on the loopback, shared memory and
 //! TCP.
 
+use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
-use farwood_index::sherman::layout::Sizes;
+use farwood_index::extent::{PART_BYTES_MAX, VALUE_BYTES_MAX};
+use farwood_index::sherman::layout::{Sizes, Values};
 use farwood_index::sherman::{Config, Sherman, Variant, drop_index};
 use farwood_proof::sherman::Driven;
 use farwood_proof::shm::Shm;
@@ -64,7 +66,8 @@ fn agree<H: Harness>(
 
 /// Programs for trees of those sizes.
 fn shape(sizes: Sizes, keys_max: usize, steps_max: usize) -> Shape {
-    Shape { key_bytes: sizes.key_bytes, value_bytes: sizes.value_bytes, keys_max, steps_max }
+    let Sizes { key_bytes, value_bytes, .. } = sizes;
+    Shape { key_bytes, value_bytes, value_bytes_max: value_bytes, keys_max, steps_max }
 }
 
 /// From the empty tree, all variants and both schemes.
@@ -128,6 +131,56 @@ fn from_bulk_loaded_trees() {
             });
         }
     }
+}
+
+/// Values of any length: in their entries, out of line, and now and then one of several parts.
+#[test]
+fn values_of_any_length() {
+    let (loopback, shm, tcp) = (Loopback::default(), Shm::new(), Tcp::new());
+    let sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 256 };
+    let fill = prop::sample::select(&[0.5, 1.0][..]);
+    for value_bytes_max in [40, 3_000] {
+        let shape = Shape { value_bytes: 0, value_bytes_max, ..shape(sizes, 200, 250) };
+        for variant in [Variant::RECOMMENDED, Variant::FgPlus] {
+            let config = Config { values: Values::AnyLength, ..config(sizes, variant, None) };
+            drawn(12, &(fill.clone(), 0..300_u16, programs(shape)), |(fill, count, program)| {
+                let value = |number: u16| vec![number as u8; usize::from(number) * 7 % value_bytes_max];
+                let keys = (0..count).map(|number| Family::Sparse.key(number, sizes.key_bytes));
+                let loaded: Model = keys.zip(0..count).map(|(key, number)| (key, value(number))).collect();
+                agree(&loopback, config, (&loaded, fill), &program)?;
+                agree(&shm, config, (&loaded, fill), &program)?;
+                agree(&tcp, config, (&loaded, fill), &program)
+            });
+        }
+    }
+}
+
+/// The longest values, in the place of each other and of short ones, and bulk-loaded.
+#[test]
+fn values_of_several_parts() {
+    let sizes = Sizes { key_bytes: 8, value_bytes: 32, node_bytes: 1024 };
+    let config = Config { values: Values::AnyLength, ..config(sizes, Variant::RECOMMENDED, None) };
+    let lengths =
+        [0, 28, 29, PART_BYTES_MAX, PART_BYTES_MAX + 1, 5 << 20, VALUE_BYTES_MAX, 3, 2 * PART_BYTES_MAX];
+    let value = |number: usize| -> Bytes { (0..lengths[number]).map(|at| (at * 7 + number) as u8).collect() };
+    let entries = || (0..lengths.len()).map(|number| ((number as u64).to_be_bytes(), value(number)));
+    let shm = Shm::new();
+    let client = shm.client();
+    let tree = shm.block_on(Sherman::create(&client, NAME, config, CACHE_BYTES)).expect("a new tree");
+    let get = |number: u64| shm.block_on(tree.get(&client, &number.to_be_bytes())).expect("it answers");
+    shm.block_on(tree.bulk_load(&client, entries(), 1.0, |_| {})).expect("it loads");
+    for round in 0..lengths.len() {
+        for number in 0..lengths.len() {
+            let right = value((number + round) % lengths.len());
+            assert!(*get(number as u64).expect("it is there") == *right, "round {round}, key {number}");
+            let next = value((number + round + 1) % lengths.len());
+            shm.block_on(tree.put(&client, &(number as u64).to_be_bytes(), &next)).expect("there is room");
+        }
+    }
+    let too_long = shm.block_on(tree.put(&client, &[0; 8], &vec![0; VALUE_BYTES_MAX + 1]));
+    assert!(matches!(too_long, Err(IndexError::TooLong { .. })), "{too_long:?}");
+    let walk = shm.block_on(tree.walk(&client)).expect("it can be walked");
+    assert_eq!((walk.problems, walk.values_far), (vec![], 6));
 }
 
 /// Every scan between any two of the least and greatest keys, with every small limit.

@@ -7,7 +7,7 @@
 use farwood_fabric::{Client, Fabric};
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Config, Sherman, Variant};
-use farwood_proof::sherman::{CHURNING, MIXED, Span, Wish, Wishes, bounds, perform, scan};
+use farwood_proof::sherman::{CHURNING, Lengths, MIXED, Span, Wish, Wishes, bounds, perform, scan};
 use farwood_proof::shm::Shm;
 use farwood_proof::site::{Attached as _, Site};
 use farwood_proof::tcp::Tcp;
@@ -114,7 +114,8 @@ fn child<S: Site>(spec: &str) {
 fn play<S: Site>(pool: &S::Pool, tree: &Sherman, me: u64, seed: u64, start: u64, end: End, path: &Path) {
     let (seat, keys) = (pool.client(), keys());
     let client = Client::new(Yielding::new(seat.fabric(), seed ^ me));
-    let wishes = Wishes::new(&keys, SIZES.value_bytes, [MIXED, CHURNING][me as usize % 2], me, seed);
+    let wishes =
+        Wishes::new(&keys, Lengths::One(SIZES.value_bytes), [MIXED, CHURNING][me as usize % 2], me, seed);
     let mut file = File::create(path.join(format!("{me}.journal"))).expect("a journal can be made");
     while client.fabric().now() < start {
         std::thread::yield_now();

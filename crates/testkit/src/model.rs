@@ -194,8 +194,10 @@ pub enum Step {
 pub struct Shape {
     /// Bytes of every key, at least 1.
     pub key_bytes: usize,
-    /// Bytes of every value.
+    /// Bytes of the shortest values.
     pub value_bytes: usize,
+    /// Bytes of the longest.
+    pub value_bytes_max: usize,
     /// Most keys of a program.
     pub keys_max: usize,
     /// Most steps of a program.
@@ -209,6 +211,7 @@ pub struct Program {
     keys: Vec<Bytes>,
     order: Order,
     value_bytes: usize,
+    value_bytes_max: usize,
     steps: Vec<(Index, Step)>,
 }
 
@@ -263,7 +266,8 @@ pub fn programs(shape: Shape) -> impl Strategy<Value = Program> {
         let mut keys: Vec<Bytes> = runs.into_iter().flat_map(run).take(keys_max).collect();
         keys.sort();
         keys.dedup();
-        Program { keys, order, value_bytes: shape.value_bytes, steps }
+        let Shape { value_bytes, value_bytes_max, .. } = shape;
+        Program { keys, order, value_bytes, value_bytes_max, steps }
     })
 }
 
@@ -330,7 +334,10 @@ fn one(
     model: &mut BTreeMap<Bytes, Bytes>,
 ) -> Result<(), String> {
     let (key, step) = (program.key(number), &program.steps[number].1);
-    let value = |byte: &u8| value(*byte, number, program.value_bytes);
+    let value = |byte: &u8| {
+        let span = program.value_bytes_max - program.value_bytes + 1;
+        value(*byte, number, program.value_bytes + (usize::from(*byte) * 97 + number * 31) % span)
+    };
     let what = || format!("{step:?} {key:02x?}");
     match step {
         Step::Get => same(what, &index.get(key), &Ordered::get(model, key)),

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Map = BTreeMap<Bytes, Bytes>;
 
-const SHAPE: Shape = Shape { key_bytes: 8, value_bytes: 8, keys_max: 200, steps_max: 200 };
+const SHAPE: Shape =
+    Shape { key_bytes: 8, value_bytes: 8, value_bytes_max: 8, keys_max: 200, steps_max: 200 };
 
 /// Faults that trees have.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -26,6 +26,8 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
                 "entries": walk.entries,
                 "room": walk.room,
                 "nodes_by_level": walk.nodes,
+                "values_out_of_line": walk.values_far,
+                "rooms_listed": walk.rooms_listed,
                 "half_linked": walk.half_linked,
                 "half_merged": walk.half_merged,
                 "locks_of_the_gone": walk.locks_of_the_gone,
@@ -45,6 +47,12 @@ fn summary(args: &Args, walk: &Walk, context: &mut Context<'_>) -> Result<(), Fa
     for (level, nodes) in walk.nodes.iter().enumerate().rev() {
         let what = if level == 0 { "leaves" } else { "inner nodes" };
         writeln!(out, "  level {level}: {nodes} {what}")?;
+    }
+    if walk.values_far > 0 {
+        writeln!(out, "  {} values out of line", walk.values_far)?;
+    }
+    if walk.rooms_listed > 0 {
+        writeln!(out, "  {} emptied rooms wait to be used again", walk.rooms_listed)?;
     }
     if walk.half_linked > 0 {
         writeln!(

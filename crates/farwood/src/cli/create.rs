@@ -2,7 +2,7 @@
 
 use super::lock_width::LockBits;
 use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
-use farwood::{Backing, Consistency, IndexOptions, Kind, Pool, PoolOptions, Url, Variant};
+use farwood::{Backing, Consistency, IndexOptions, Kind, Pool, PoolOptions, Url, Values, Variant};
 use serde_json::json;
 
 const EXAMPLES: &str = "\
@@ -50,9 +50,13 @@ pub(crate) struct Args {
     /// Bytes of a key, 8 to 1024; of a text, at most [default: 8, but texts need it]
     #[arg(long, value_name = "N", help_heading = "Index")]
     key_bytes: Option<usize>,
-    /// Bytes of a value, 0 to 4096; of a text, at most [default: 8, but texts need it]
+    /// Bytes of a value, 0 to 4096; of a text, at most [default: 8, but texts need it]. With --any-length: bytes that an
+    /// entry has for a value, 16 to 256 [default: 32]; those that are shorter by 4 lie there, others out of line
     #[arg(long, value_name = "N", help_heading = "Index")]
     value_bytes: Option<usize>,
+    /// Values have any length up to 16 MiB
+    #[arg(long, help_heading = "Index")]
+    any_length: bool,
     /// Bytes of a node, a multiple of 64
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1KiB", help_heading = "Index")]
     node_bytes: u64,
@@ -80,8 +84,17 @@ enum Scheme {
 }
 
 /// Options that mean nothing where only a pool is created.
-const OF_INDEXES: [&str; 8] =
-    ["keys", "values", "key_bytes", "value_bytes", "node_bytes", "variant", "lock_width", "consistency"];
+const OF_INDEXES: [&str; 9] = [
+    "keys",
+    "values",
+    "key_bytes",
+    "value_bytes",
+    "any_length",
+    "node_bytes",
+    "variant",
+    "lock_width",
+    "consistency",
+];
 
 /// Options that only the making of a pool can follow.
 const OF_POOLS: [&str; 4] = ["memory", "nodes", "device_memory", "reserve"];
@@ -197,7 +210,8 @@ fn index_options(args: &Args) -> IndexOptions {
     let width = |kind: Kind, chosen: Option<usize>| chosen.or(kind.width()).or(default(kind));
     IndexOptions {
         key_bytes: width(args.keys, args.key_bytes),
-        value_bytes: width(args.values, args.value_bytes),
+        value_bytes: if args.any_length { args.value_bytes } else { width(args.values, args.value_bytes) },
+        values: if args.any_length { Values::AnyLength } else { Values::Fixed },
         node_bytes: usize::try_from(args.node_bytes).unwrap_or(usize::MAX),
         variant: args.variant.options(),
         lock_width: args.lock_width.into(),

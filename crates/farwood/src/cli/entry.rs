@@ -3,13 +3,17 @@
 use super::{Context, Failure, Format, Outcome, Untyped, open, read, show};
 use farwood::Url;
 use serde_json::json;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 
 /// Store a value under a key
 ///
 /// Key and value are written as the index's kinds say: decimal numbers, text, or hexadecimal digits.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  farwood put shm://demo/numbers 7 42\n  \
-    farwood put shm://demo/words --if-absent zebra 1\n  farwood put shm://demo/bytes 00ff00ff00ff00ff 0a")]
+    farwood put shm://demo/words --if-absent zebra 1\n  farwood put shm://demo/bytes 00ff00ff00ff00ff 0a\n  \
+    farwood put shm://demo/pages home --value-file home.html")]
 #[command(group = clap::ArgGroup::new("condition").args(["if_absent", "if_present"]))]
 pub(crate) struct PutArgs {
     /// shm://POOL/INDEX
@@ -18,8 +22,11 @@ pub(crate) struct PutArgs {
     #[arg(allow_hyphen_values = true)]
     key: String,
     /// The value
-    #[arg(allow_hyphen_values = true)]
-    value: String,
+    #[arg(allow_hyphen_values = true, required_unless_present = "value_file")]
+    value: Option<String>,
+    /// A file with the value's bytes as they are; - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "value")]
+    value_file: Option<PathBuf>,
     /// Only if the key is not there; exit code 1 if it is
     #[arg(long)]
     if_absent: bool,
@@ -33,7 +40,8 @@ pub(crate) struct PutArgs {
 /// Exit code 1, and nothing on stdout, if the key is not there.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  farwood get shm://demo/numbers 7\n  farwood get shm://demo/words zebra --json"
+    after_help = "Examples:\n  farwood get shm://demo/numbers 7\n  farwood get shm://demo/words zebra --json\n  \
+    farwood get shm://demo/pages home --raw > home.html"
 )]
 pub(crate) struct GetArgs {
     /// shm://POOL/INDEX
@@ -41,6 +49,9 @@ pub(crate) struct GetArgs {
     /// The key
     #[arg(allow_hyphen_values = true)]
     key: String,
+    /// The value's bytes as they are, and no line's end
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
 }
 
 /// Remove a key
@@ -61,10 +72,25 @@ fn key_of(index: &Untyped, words: &str, operation: &'static str) -> Result<Vec<u
     read(index, operation, "key", words)
 }
 
+/// All that a file has, or standard input.
+fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
+    let read = if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        fs::read(path)
+    };
+    read.map_err(|source| Failure::File { operation: "read", path: path.to_owned(), source })
+}
+
 pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let index = open(&args.url, context)?;
     let key = key_of(&index, &args.key, "put")?;
-    let value = read(&index, "put", "value", &args.value)?;
+    let value = match (&args.value, &args.value_file) {
+        (Some(words), _) => read(&index, "put", "value", words)?,
+        (None, Some(path)) => bytes_of(path)?,
+        (None, None) => unreachable!("the command line has the one or the other"),
+    };
     let (stored, existed) = if args.if_absent {
         let stored = index.insert(&key, &value)?;
         (stored, !stored)
@@ -92,6 +118,7 @@ pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, 
     };
     let [key_kind, value_kind] = index.kinds();
     match context.format {
+        _ if args.raw => context.out.write_all(&value)?,
         Format::Text => writeln!(context.out, "{}", value_kind.show(&value))?,
         Format::Json => {
             let entry = json!({ "key": show::json(key_kind, &key), "value": show::json(value_kind, &value) });

@@ -7,7 +7,7 @@ mod rows;
 
 use self::rows::{Columns, Row, Trouble};
 use super::{Context, Failure, Format, Outcome, Untyped, open, read, size};
-use farwood::{Kind, Url};
+use farwood::{Kind, Url, Width};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::fs::File;
@@ -167,7 +167,7 @@ fn check_values(args: &Args, layout: Layout, index: &Untyped) -> Result<(), Fail
     if let Some(value) = &args.value {
         return read(index, "load", "value", value).map(drop);
     }
-    let numbers = matches!(kind, Kind::U64 | Kind::Text) || index.value_bytes() == 0;
+    let numbers = matches!(kind, Kind::U64 | Kind::Text) || index.value_width() == Width::Exactly(0);
     if layout == Layout::Text && !numbers {
         return Err(Failure::Usage(format!(
             "load {}: its values are byte strings, for which a line's number will not do; give --value",
@@ -221,8 +221,7 @@ impl Load<'_> {
         if !empty || self.args.sort_memory == 0 {
             return self.one_by_one(rows);
         }
-        let entry_bytes = self.index.key_bytes() + self.index.value_bytes();
-        let mut sorter = Sorter::new(self.index.key_bytes(), entry_bytes);
+        let mut sorter = Sorter::new(self.index.key_bytes());
         while sorter.bytes() < self.args.sort_memory {
             match self.next(rows)? {
                 Some((key, value)) => sorter.push(&key, &value),
@@ -278,11 +277,13 @@ impl Load<'_> {
 
     fn encode(&self, row: &Row) -> Result<Entry, String> {
         let [key_kind, value_kind] = self.index.kinds();
-        let key = key_kind.read(&row.key, self.index.key_bytes()).map_err(|why| format!("the key {why}"))?;
-        let width = self.index.value_bytes();
+        let key = key_kind
+            .read(&row.key, Width::Exactly(self.index.key_bytes()))
+            .map_err(|why| format!("the key {why}"))?;
+        let width = self.index.value_width();
         let value = match (&self.args.value, &row.value) {
             (Some(words), _) | (None, Some(words)) => value_kind.read(words, width),
-            (None, None) if width == 0 => Ok(Vec::new()),
+            (None, None) if width == Width::Exactly(0) => Ok(Vec::new()),
             (None, None) => value_kind.read(&row.line.to_string(), width),
         };
         Ok((key, value.map_err(|why| format!("the value {why}"))?))
@@ -329,41 +330,42 @@ impl Load<'_> {
     }
 }
 
-/// Entries of one length each, on their way to be sorted.
+/// Entries on their way to be sorted.
 struct Sorter {
     key_bytes: usize,
-    entry_bytes: usize,
     bytes: Vec<u8>,
-    count: usize,
+    /// Where each entry ends.
+    ends: Vec<usize>,
     /// Numbers of entries by increasing key, each key once, its last entry.
     order: Vec<usize>,
 }
 
 impl Sorter {
-    fn new(key_bytes: usize, entry_bytes: usize) -> Self {
-        Self { key_bytes, entry_bytes, bytes: Vec::new(), count: 0, order: Vec::new() }
+    fn new(key_bytes: usize) -> Self {
+        Self { key_bytes, bytes: Vec::new(), ends: Vec::new(), order: Vec::new() }
     }
 
     fn push(&mut self, key: &[u8], value: &[u8]) {
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
-        self.count += 1;
+        self.ends.push(self.bytes.len());
     }
 
     fn count(&self) -> usize {
-        self.count
+        self.ends.len()
     }
 
     fn bytes(&self) -> u64 {
-        self.bytes.len() as u64
+        (self.bytes.len() + size_of_val(&*self.ends)) as u64
     }
 
     fn entry(&self, at: usize) -> (&[u8], &[u8]) {
-        self.bytes[at * self.entry_bytes..(at + 1) * self.entry_bytes].split_at(self.key_bytes)
+        let start = if at == 0 { 0 } else { self.ends[at - 1] };
+        self.bytes[start..self.ends[at]].split_at(self.key_bytes)
     }
 
     fn sort(&mut self) {
-        let mut order: Vec<usize> = (0..self.count).collect();
+        let mut order: Vec<usize> = (0..self.count()).collect();
         // Of equal keys the later entry comes first, and is the one that is kept.
         order.sort_unstable_by(|&a, &b| self.entry(a).0.cmp(self.entry(b).0).then(b.cmp(&a)));
         order.dedup_by(|later, kept| self.entry(*later).0 == self.entry(*kept).0);
@@ -375,7 +377,7 @@ impl Sorter {
     }
 
     fn in_order_of_arrival(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        (0..self.count).map(|at| self.entry(at))
+        (0..self.count()).map(|at| self.entry(at))
     }
 }
 
@@ -385,14 +387,14 @@ mod tests {
 
     #[test]
     fn entries_are_sorted_and_the_last_of_a_key_stays() {
-        let mut sorter = Sorter::new(1, 2);
+        let mut sorter = Sorter::new(1);
         for (key, value) in [(3, 1), (1, 2), (3, 3), (2, 4), (1, 5)] {
             sorter.push(&[key], &[value]);
         }
         sorter.sort();
         let entries: Vec<_> = sorter.in_order().map(|(key, value)| (key[0], value[0])).collect();
         assert_eq!(entries, [(1, 5), (2, 4), (3, 3)]);
-        assert_eq!((sorter.count(), sorter.bytes()), (5, 10));
+        assert_eq!((sorter.count(), sorter.bytes()), (5, 50));
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(crate) use failure::{Failure, Outcome};
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches as _, Parser, Subcommand};
-use farwood::{Error, Index, LockWidth, Pool, Url};
+use farwood::{Error, Index, LockWidth, Pool, Url, Width};
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
@@ -163,7 +163,10 @@ pub(crate) fn read(
     words: &str,
 ) -> Result<Vec<u8>, Failure> {
     let [keys, values] = index.kinds();
-    let (kind, width) = if what == "key" { (keys, index.key_bytes()) } else { (values, index.value_bytes()) };
+    let (kind, width) = match what {
+        "key" => (keys, Width::Exactly(index.key_bytes())),
+        _ => (values, index.value_width()),
+    };
     let unfit = |why| Failure::Farwood(Error::Unfit { operation, url: index.url(), what, why });
     kind.read(words, width).map_err(unfit)
 }

@@ -82,7 +82,14 @@ fn stat_index(args: &Args, name: &str, context: &mut Context<'_>) -> Result<(), 
 fn layout_text(layout: &IndexLayout, context: &mut Context<'_>) -> Result<(), Failure> {
     let out = &mut context.out;
     writeln!(out, "  keys         {}", layout.keys)?;
-    writeln!(out, "  values       {}", layout.values)?;
+    match layout.values.bytes {
+        Some(_) => writeln!(out, "  values       {}", layout.values)?,
+        None => writeln!(
+            out,
+            "  values       {} of any length, {} bytes of an entry",
+            layout.values, layout.value_slot_bytes
+        )?,
+    }
     writeln!(
         out,
         "  nodes        {}, leaves of {} entries, inner nodes of {} keys",
@@ -114,6 +121,7 @@ fn layout_json(layout: &IndexLayout) -> Value {
         "key_bytes": layout.keys.bytes,
         "values": layout.values.kind.to_string(),
         "value_bytes": layout.values.bytes,
+        "value_slot_bytes": layout.value_slot_bytes,
         "node_bytes": layout.node_bytes,
         "leaf_entries": layout.leaf_entries,
         "inner_keys": layout.inner_keys,

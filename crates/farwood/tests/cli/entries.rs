@@ -66,6 +66,36 @@ fn keys_and_values_are_what_the_index_says() {
 }
 
 /// An index with the keys 0, 2, … 1998.
+#[test]
+fn values_of_any_length() {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", "shm://p/t", "--keys", "u64", "--values", "text", "--any-length"]);
+    let url = "shm://p/t";
+    let long = "far ".repeat(50_000);
+    let file = machine.file("long", &long);
+    machine.ok(&["put", url, "1", "short"]);
+    machine.ok(&["put", url, "2", "--value-file", &file]);
+    machine.ok(&["put", url, "3", ""]);
+    assert_eq!(machine.ok(&["get", url, "1"]), "short\n");
+    assert_eq!(machine.ok(&["get", url, "2", "--raw"]), long);
+    assert_eq!(machine.ok(&["scan", url]), format!("1\tshort\n2\t{long}\n3\n"));
+    machine.ok(&["put", url, "2", "no more"]);
+    assert_eq!(machine.ok(&["get", url, "2"]), "no more\n");
+    let rows: String = (10..400).map(|key: u32| format!("{key}\t{}\n", "x".repeat(key as usize))).collect();
+    machine.ok(&["create", "shm://p/u", "--values", "text", "--any-length", "--value-bytes", "64"]);
+    machine.ok(&["load", "shm://p/u", &machine.file("rows.tsv", rows)]);
+    assert_eq!(machine.ok(&["get", "shm://p/u", "399"]).len(), 400);
+    let walk = &machine.json(&["check", "shm://p/u"])[0];
+    assert_eq!((&walk["entries"], &walk["values_out_of_line"]), (&390.into(), &339.into()));
+    let stat = machine.ok(&["stat", "shm://p/u"]);
+    assert!(stat.contains("text of any length, 64 bytes of an entry"), "{stat}");
+    let missing = machine.path().join("missing");
+    let missing = missing.to_str().unwrap();
+    machine.refused(10, &["put", url, "1", "--value-file", missing], &["cannot read", "missing"]);
+    machine.refused(2, &["put", url, "1"], &["required"]);
+    machine.refused(2, &["create", "shm://p/v", "--any-length", "--value-bytes", "8"], &["16 to 256 bytes"]);
+}
+
 fn with_even_keys() -> Machine {
     let machine = Machine::with_index();
     let keys = lines((0..1000).map(|key| 2 * key));

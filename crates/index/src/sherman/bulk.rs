@@ -5,19 +5,24 @@
 //! everybody does, through the sibling pointers if not yet through the new root.
 
 use super::Sherman;
+use super::change::Locked;
 use super::descend::Source;
+use super::layout::Values;
 use super::node::{Fences, Node, RawNode};
 use super::split::Orphan;
 use crate::alloc::Allocator;
 use crate::error::IndexError;
+use crate::extent::{self, RawExtent};
 use crate::key::compare;
 use crate::lock::Held;
-use crate::reclaim::Room;
+use crate::reclaim::{Room, RoomKind};
 use farwood_fabric::{Client, Fabric, Remote, Swapped, all, cas, write};
 use std::cmp::Ordering;
 
-/// Nodes that are written by one doorbell.
+/// Nodes, or values out of line, that are written by one doorbell, at most.
 const NODES_PER_POST: usize = 64;
+/// Bytes of values out of line from which on they are written.
+const VALUE_BYTES_PER_POST: usize = 1 << 20;
 
 /// The nodes of one level, left to right.
 #[derive(Default)]
@@ -43,15 +48,19 @@ impl Level {
 struct Writer<'c, F: Fabric> {
     client: &'c Client<F>,
     allocator: &'c Allocator,
+    kind: RoomKind,
     nodes: Vec<(Remote<RawNode>, Vec<u8>)>,
     /// All rooms that were taken.
     rooms: Vec<Room<RawNode>>,
+    /// Values out of line, on their way.
+    values: Vec<extent::Image>,
+    value_rooms: Vec<Room<RawExtent>>,
 }
 
 impl<F: Fabric> Writer<'_, F> {
     /// Takes the next room; yields where it is.
     async fn allocate(&mut self) -> Result<Remote<RawNode>, IndexError> {
-        let room = self.allocator.allocate_new(self.client).await?;
+        let room = self.allocator.allocate_new(self.client, self.kind).await?;
         let at = room.at;
         self.rooms.push(room);
         Ok(at)
@@ -64,6 +73,24 @@ impl<F: Fabric> Writer<'_, F> {
         };
         self.nodes.push((at, node.seal_in(room).into_owned()));
         if self.nodes.len() == NODES_PER_POST { self.flush().await } else { Ok(()) }
+    }
+
+    /// Writes values out of line.
+    async fn write_values(&mut self, images: Vec<extent::Image>) -> Result<(), IndexError> {
+        self.values.extend(images);
+        let bytes: usize = self.values.iter().map(|(_, bytes)| bytes.len()).sum();
+        if self.values.len() >= NODES_PER_POST || bytes >= VALUE_BYTES_PER_POST {
+            self.flush_values().await?;
+        }
+        Ok(())
+    }
+
+    async fn flush_values(&mut self) -> Result<(), IndexError> {
+        if !self.values.is_empty() {
+            extent::write_all(self.client, &self.values).await?;
+            self.values.clear();
+        }
+        Ok(())
     }
 
     async fn flush(&mut self) -> Result<(), IndexError> {
@@ -103,20 +130,33 @@ impl Sherman {
         if self.read_node(client, root, "bulk load").await?.level() != 0 {
             return Err(IndexError::NotEmpty);
         }
-        let (held, at, old) = self.lock_leaf(client, (root, Source::Cache), &lowest, "bulk load").await?;
+        let Locked { held, at, node: old, .. } =
+            self.lock_leaf(client, (root, Source::Cache), &lowest, "bulk load").await?;
         let mut slots = Vec::new();
         let empty = old.sorted_slots(&mut slots).is_ok() && slots.is_empty();
         if at != root || old.upper().is_some() || !empty {
             held.give_up().await?;
             return Err(IndexError::NotEmpty);
         }
-        let mut writer = Writer { client, allocator: &self.allocator, nodes: Vec::new(), rooms: Vec::new() };
+        let mut writer = Writer {
+            client,
+            allocator: &self.allocator,
+            kind: self.layout.room_kind(),
+            nodes: Vec::new(),
+            rooms: Vec::new(),
+            values: Vec::new(),
+            value_rooms: Vec::new(),
+        };
         let built = self.build(&mut writer, root, entries.into_iter(), fill, &mut progress).await;
         match built {
             Ok(built) => self.link(client, held, root, built, old.version()).await,
             Err(error) => {
-                for room in writer.rooms {
+                for room in std::mem::take(&mut writer.rooms) {
                     self.allocator.take_back(room);
+                }
+                // A room that says what lies in it has been written.
+                if writer.flush_values().await.is_ok() {
+                    self.give_back(writer.value_rooms);
                 }
                 held.give_up().await?;
                 Err(error)
@@ -150,6 +190,7 @@ impl Sherman {
             self.build_inner(writer, below, level, fill, &mut above).await?;
             top = Some(above);
         }
+        writer.flush_values().await?;
         writer.flush().await?;
         let top = top.map_or(root, |top| top.nodes[0]);
         Ok(Built { leftmost, leaves, top, count })
@@ -194,7 +235,14 @@ impl Sherman {
                 progress(count);
                 used = 0;
             }
-            leaf.push_entry(used, key, value);
+            match self.layout.values {
+                Values::Fixed => leaf.push_entry(used, key, value),
+                Values::AnyLength => {
+                    let (slot, images) = self.slot_of(writer.client, value, &mut writer.value_rooms).await?;
+                    writer.write_values(images).await?;
+                    leaf.push_entry(used, key, slot.bytes());
+                }
+            }
             (used, count) = (used + 1, count + 1);
             last.clear();
             last.extend_from_slice(key);

@@ -426,6 +426,12 @@ pub(super) fn whereabouts<B: Deref<Target = [u8]>>(node: &Node<'_, B>, level: u8
     node.sibling().map_or(Whereabouts::Astray, Whereabouts::Right)
 }
 
+/// What is wrong with a leaf of which an entry is no version of it, although nobody writes.
+pub(super) const HALF_WRITTEN: &str = "an entry stays half-written, and nobody is writing it";
+
+/// What is wrong with an entry whose value is nowhere.
+pub(super) const NO_LINK: &str = "an entry links no value";
+
 /// The error for a node that is not what the tree says it is.
 pub(super) fn damaged(operation: &'static str, at: Remote<RawNode>, what: String) -> IndexError {
     IndexError::Damaged { operation, at: at.to_string(), what }

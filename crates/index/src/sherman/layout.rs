@@ -34,6 +34,7 @@
 use super::options::Leaves;
 use crate::consistency::{Consistency, checksum, versions};
 use crate::error::IndexError;
+use crate::reclaim::RoomKind;
 use crate::sabotage::Sabotage;
 use std::ops::Range;
 
@@ -42,8 +43,10 @@ pub const FORMAT: u32 = 1;
 
 /// Smallest and largest key, bytes.
 pub const KEY_BYTES: Range<usize> = 8..1025;
-/// Largest value, bytes. Longer ones lie out of line, which is not built yet.
+/// Largest value of a tree whose values have one length, bytes.
 pub const VALUE_BYTES_MAX: usize = 4096;
+/// Bytes that an entry has for a value in a tree whose values have any length.
+pub const VALUE_SLOT_BYTES: Range<usize> = 16..257;
 /// Smallest and largest node, bytes.
 pub const NODE_BYTES: Range<usize> = 256..(1 << 18) + 1;
 /// The paper's node, bytes.
@@ -71,13 +74,25 @@ const fn body_of(key_bytes: usize) -> usize {
     (LOWER + 2 * key_bytes).next_multiple_of(VERSION_BYTES)
 }
 
+/// What values an index takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Values {
+    /// Of one length, in their entries.
+    #[default]
+    Fixed,
+    /// Of 0 B to 16 MiB: short ones in their entries, others out of line.
+    AnyLength,
+}
+
 /// Sizes, scheme and derived offsets of one tree's nodes. Fixed when the tree is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Bytes of a key.
     pub key_bytes: usize,
-    /// Bytes of a value.
+    /// Bytes of a value, or of what an entry has for one of any length.
     pub value_bytes: usize,
+    /// What values the tree takes.
+    pub values: Values,
     /// Bytes of a node, as it is read and written whole.
     pub node_bytes: usize,
     /// Bytes that a node takes of its memory node: with its lock, where that lies in the node, behind everything else.
@@ -103,7 +118,7 @@ pub struct Layout {
 pub struct Sizes {
     /// Bytes of a key, 8 to 1024.
     pub key_bytes: usize,
-    /// Bytes of a value, 0 to 4096.
+    /// Bytes of a value, 0 to 4096; of what an entry has for a value of any length, 16 to 256.
     pub value_bytes: usize,
     /// Bytes of a node: a multiple of 64, 256 B to 256 KiB.
     pub node_bytes: usize,
@@ -164,6 +179,7 @@ impl Layout {
         Ok(Self {
             key_bytes,
             value_bytes,
+            values: Values::Fixed,
             node_bytes: node_bytes - lock_bytes,
             room_bytes: node_bytes,
             leaves,
@@ -174,6 +190,25 @@ impl Layout {
             inner_capacity,
             sabotage: None,
         })
+    }
+
+    /// The same layout, for such values.
+    ///
+    /// # Errors
+    /// [`IndexError::BadSizes`] where values of any length do not fit their entries.
+    pub fn with_values(self, values: Values) -> Result<Self, IndexError> {
+        if values == Values::AnyLength && !VALUE_SLOT_BYTES.contains(&self.value_bytes) {
+            return Err(IndexError::BadSizes(format!(
+                "entries have 16 to 256 bytes for a value of any length, not {}",
+                self.value_bytes
+            )));
+        }
+        Ok(Self { values, ..self })
+    }
+
+    /// The kind of rooms that hold nodes.
+    pub(super) fn room_kind(&self) -> RoomKind {
+        RoomKind { bytes: self.room_bytes as u32, of: 0 }
     }
 
     /// Where the upper fence begins.
@@ -242,6 +277,7 @@ impl Layout {
 
 const _: () = assert!(LOWER == INDEX + 8 && SIBLING == VERSION + 4 && COUNT + 2 == VERSION);
 const _: () = assert!(NODE_BYTES.start.is_multiple_of(VERSION_BYTES) && ENTRY_FRONT[0] == VERSION_BYTES);
+const _: () = assert!(NODE_BYTES.end <= 1 << 24, "the size of a room fits a list of rooms");
 const _: () = assert!(ENTRY_FRONT[0] * 2 == versions::ENTRY_GUARD_BYTES);
 const _: () = assert!(ENTRY_FRONT[1] == checksum::GUARD_BYTES);
 const _: () = assert!(versions::ENTRY_GUARD_BYTES == checksum::GUARD_BYTES, "entries are of one size");

@@ -1,9 +1,10 @@
 //! Leaves: sorted and written whole, or unsorted with two-level guards.
 
-use super::layout::Layout;
+use super::layout::{Layout, Values};
 use super::node::{Fences, Node, RawNode};
 use super::options::Leaves;
 use crate::consistency::{Consistency, checksum, versions};
+use crate::extent::Link;
 use crate::key::{compare, prefix};
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Remote, Torn};
@@ -24,6 +25,16 @@ pub enum Change<'a> {
 }
 
 impl<'a> Change<'a> {
+    /// The same change, of another value.
+    pub(super) fn of(self, value: &'a [u8]) -> Self {
+        match self {
+            Self::Put(_) => Self::Put(value),
+            Self::Insert(_) => Self::Insert(value),
+            Self::Update(_) => Self::Update(value),
+            Self::Remove => Self::Remove,
+        }
+    }
+
     /// The value that the change stores.
     pub fn value(self) -> Option<&'a [u8]> {
         match self {
@@ -85,6 +96,15 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
             Consistency::Versions => versions::check_entry(entry),
             Consistency::Checksum => checksum::check_entry(entry, self.salt(slot)),
         }
+    }
+
+    /// The link to the value of `key`, if it has one that lies out of line.
+    #[inline]
+    pub(super) fn link_of(&self, key: &[u8]) -> Option<Link> {
+        if self.layout.values == Values::Fixed {
+            return None;
+        }
+        self.layout.link(self.value(self.find(key).ok()??))
     }
 
     /// The bytes of all entries, guards included, in use or not.

@@ -34,12 +34,13 @@
 //! nine tenths in one leaf. A tree with as many insertions as removals settles at two thirds full.
 
 use super::Sherman;
-use super::descend::{Copy, Source, damaged};
+use super::change::Locked;
+use super::descend::{Copy, HALF_WRITTEN, Source, damaged};
 use super::node::{Freed, Node, RawNode};
 use crate::error::IndexError;
 use crate::lock::{Attempt, Held};
 use crate::marks;
-use crate::reclaim::Room;
+use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, Remote, Swapped, Torn, all, cas, read_bytes, write};
 use std::ops::Deref;
 
@@ -114,8 +115,8 @@ impl Sherman {
             return Ok(false);
         }
         let way = (parent, Source::Cache);
-        let locked = self.lock_covering(client, way, level + 1, key, "merge").await?;
-        let Some((held, at, node)) = locked else { return Ok(false) };
+        let locked = self.lock_covering(client, way, (level + 1, key), None, "merge").await?;
+        let Some(Locked { held, at, node, .. }) = locked else { return Ok(false) };
         let mut locks = vec![held];
         let merged = self.merge_under(client, &mut locks, (at, node), key).await;
         let mut freed = Ok(());
@@ -200,7 +201,9 @@ impl Sherman {
         parent.remove_child(child);
         self.rewrite(client, at, &mut parent).await?;
         self.remember(at, &parent);
-        right.set_freed(Freed::Yes);
+        if self.layout.sabotage != Some(Sabotage::MergeUnmarked) {
+            right.set_freed(Freed::Yes);
+        }
         self.rewrite(client, pair.right, &mut right).await?;
         absorb(pair.left, &mut left, &right)?;
         self.rewrite(client, pair.left, &mut left).await?;
@@ -234,7 +237,7 @@ impl Sherman {
         if left.level() > 0 {
             self.remember(pair.left, left);
         }
-        self.allocator.take_back(Room { at: pair.right, version: Some(right.version()) });
+        self.allocator.take_back(self.emptied(pair.right, right.version()));
     }
 
     /// Takes out the node at `at`, which has one child left and whose lock is held, if it is the root; yields whether
@@ -265,7 +268,7 @@ impl Sherman {
     ) -> Result<(), IndexError> {
         self.top.store(None);
         if client.post(cas(self.entry.root(), at.word(), root.child(0).word())).await? == Swapped::Won {
-            self.allocator.take_back(Room { at, version: Some(root.version()) });
+            self.allocator.take_back(self.emptied(at, root.version()));
         }
         Ok(())
     }
@@ -366,6 +369,5 @@ fn absorb(at: Remote<RawNode>, left: &mut Copy<'_>, right: &Copy<'_>) -> Result<
         left.absorb_inner(right);
         return Ok(());
     }
-    let what = "an entry is half-written: its writer died in the middle of a WRITE";
-    left.absorb_leaf(right).map_err(|Torn| damaged("merge", at, what.to_owned()))
+    left.absorb_leaf(right).map_err(|Torn| damaged("merge", at, HALF_WRITTEN.to_owned()))
 }

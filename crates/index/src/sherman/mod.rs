@@ -26,9 +26,11 @@ mod open;
 pub mod options;
 mod rooms;
 mod scan;
+mod snapshot;
 mod split;
 #[cfg(test)]
 mod tests;
+mod values;
 mod walk;
 
 pub use leaf::Change;
@@ -36,11 +38,13 @@ pub(crate) use open::{check_name, find_settled, free_chunks};
 pub use open::{Config, Description, KIND, describe, drop_index};
 pub use options::{Options, Variant};
 pub use scan::{Direction, Entries, Range};
+pub use snapshot::SNAPSHOT_LEAVES_MAX;
 pub use walk::{Problem, Walk};
 
 use crate::alloc::Allocator;
 use crate::cache::OrderedCache;
 use crate::error::IndexError;
+use crate::extent::{Far, VALUE_BYTES_MAX};
 use crate::lock::NodeLocks;
 use crate::marks;
 use crate::retry::Retry;
@@ -50,12 +54,13 @@ use descend::{
     RESTARTS_MAX, STEPS_RIGHT_MAX, Source, TORN_TRIES_MAX, Whereabouts, believed, torn, whereabouts,
 };
 use farwood_fabric::directory::Entry;
-use farwood_fabric::{Checked, Client, Fabric, Remote};
-use layout::Layout;
+use farwood_fabric::{Checked, Client, Fabric, Remote, Torn};
+use layout::{Layout, Values};
 use node::RawNode;
 use split::Orphan;
 use std::fmt;
 use std::ops::{Deref, Range as Span};
+use values::Stored;
 
 /// One tree, as a compute node sees it: what its clients share. Every operation takes the client that performs
 /// it.
@@ -69,17 +74,22 @@ pub struct Sherman {
     allocator: Allocator,
 }
 
-/// A value, in the copy of the leaf that it was found in.
-pub struct Value {
-    leaf: Checked<RawNode>,
-    at: Span<usize>,
+/// A value: in the copy of the leaf that it was found in, or in that of its extent.
+pub struct Value(Place);
+
+enum Place {
+    Leaf { leaf: Checked<RawNode>, at: Span<usize> },
+    Far(Far),
 }
 
 impl Deref for Value {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
-        &self.leaf[self.at.clone()]
+        match &self.0 {
+            Place::Leaf { leaf, at } => &leaf[at.clone()],
+            Place::Far(far) => far,
+        }
     }
 }
 
@@ -141,15 +151,20 @@ impl Sherman {
 
     fn check_value(&self, value: &[u8]) -> Result<(), IndexError> {
         let (expected, found) = (self.layout.value_bytes, value.len());
-        if found == expected {
-            Ok(())
-        } else {
-            Err(IndexError::WrongLength { what: "value", expected, found })
+        match self.layout.values {
+            Values::Fixed if found != expected => {
+                Err(IndexError::WrongLength { what: "value", expected, found })
+            }
+            Values::AnyLength if found > VALUE_BYTES_MAX => {
+                Err(IndexError::TooLong { most: VALUE_BYTES_MAX, found })
+            }
+            Values::Fixed | Values::AnyLength => Ok(()),
         }
     }
 
     /// The value of `key`, if it has one (Sherman Figure 9).
-    /// [1 RT when the cache knows the leaf; 1 more for each torn copy and each step to the right]
+    /// [1 RT when the cache knows the leaf; 1 more for each torn copy and each step to the right, and for a value out of
+    /// line, 2 for one above 2 MiB]
     ///
     /// # Errors
     /// [`IndexError::WrongLength`]; [`IndexError::Damaged`] where the leaf stays torn; the fabric's errors.
@@ -163,14 +178,43 @@ impl Sherman {
             let leaf = self.read_node(client, at, "get").await?;
             match believed(whereabouts(&leaf, 0, key), &leaf, source) {
                 Whereabouts::Here => {
-                    if let Ok(found) = leaf.find(key) {
-                        return Ok(found.map(|slot| Value::in_leaf(leaf, slot)));
+                    match leaf.find(key) {
+                        Ok(None) => return Ok(None),
+                        Ok(Some(slot)) => {
+                            if let Some(value) = self.value_at(client, at, leaf, slot).await? {
+                                return Ok(Some(value));
+                            }
+                        }
+                        Err(Torn) => client.fabric().mark(marks::TORN_ENTRY),
                     }
-                    client.fabric().mark(marks::TORN_ENTRY);
                     torn(client, &mut retry, at).await?;
                 }
                 elsewhere => at = self.next_leaf(client, (at, &leaf), elsewhere, key, &mut way).await?,
             }
+        }
+    }
+
+    /// The value of entry `slot` of the leaf at `at`; `None` where it has another by now. [0 RT; as
+    /// [`far_value`](Self::far_value)]
+    #[inline]
+    async fn value_at<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        at: Remote<RawNode>,
+        leaf: descend::Copy<'_>,
+        slot: usize,
+    ) -> Result<Option<Value>, IndexError> {
+        let bytes = self.layout.entry_value(slot);
+        match self.layout.stored(&leaf.bytes[bytes.clone()]) {
+            Stored::Here(value) => {
+                let bytes = match self.layout.values {
+                    Values::Fixed => bytes,
+                    Values::AnyLength => self.layout.inline_value(slot, value.len()),
+                };
+                Ok(Some(Value(Place::Leaf { leaf: leaf.bytes, at: bytes })))
+            }
+            Stored::Far(link) => Ok(self.far_value(client, link).await?.map(|far| Value(Place::Far(far)))),
+            Stored::Nowhere => Err(descend::damaged("get", at, descend::NO_LINK.to_owned())),
         }
     }
 
@@ -246,14 +290,6 @@ impl Way {
         (self.steps, self.left) = (0, None);
         self.steps_max = self.steps_max.saturating_mul(2);
         self.restarts.again(client).await
-    }
-}
-
-impl Value {
-    #[inline]
-    fn in_leaf(leaf: descend::Copy<'_>, slot: usize) -> Self {
-        let at = leaf.layout.entry_value(slot);
-        Self { leaf: leaf.bytes, at }
     }
 }
 

@@ -9,17 +9,19 @@
 //! + 18  1  hand-overs at most                         + 19 1  write-back: 0 alone, 1 combined
 //! + 20  1  kind of the keys                           + 21 1  kind of the values: numbers of the caller's own
 //! + 22  1  lock and READ: 0 apart, 1 in one doorbell
-//! + 23     zero
+//! + 23  1  values: 0 of one length, 1 of any
+//! + 24     zero
 //! ```
 
 use super::Sherman;
-use super::layout::{FORMAT, INDEX, Layout, NODE_BYTES_DEFAULT, Sizes};
+use super::layout::{FORMAT, INDEX, Layout, NODE_BYTES_DEFAULT, Sizes, Values};
 use super::node::{Fences, Node, RawNode};
 use super::options::{Leaves, LockRead, Options, WriteBack};
-use crate::alloc::{Allocator, Stamp};
+use crate::alloc::{Allocator, Objects, RoomOf};
 use crate::cache::OrderedCache;
 use crate::consistency::Consistency;
 use crate::error::IndexError;
+use crate::extent;
 use crate::lock::{LOCK_BYTES, LocalLocks, LockMemory, LockOptions, LockWidth, NodeLocks, Release};
 use crate::reclaim::Room;
 use arc_swap::ArcSwapOption;
@@ -35,6 +37,8 @@ pub const KIND: u32 = 1;
 pub struct Config {
     /// Sizes of keys, values and nodes.
     pub sizes: Sizes,
+    /// What values there may be.
+    pub values: Values,
     /// The variant.
     pub options: Options,
     /// The consistency scheme of two-level leaves and inner nodes; `None`: from the fabric's capabilities.
@@ -47,7 +51,7 @@ impl Default for Config {
     /// 8-byte keys and values, nodes of 1 KiB, Sherman.
     fn default() -> Self {
         let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: NODE_BYTES_DEFAULT };
-        Self { sizes, options: Options::default(), consistency: None, kinds: [0; 2] }
+        Self { sizes, values: Values::Fixed, options: Options::default(), consistency: None, kinds: [0; 2] }
     }
 }
 
@@ -66,7 +70,7 @@ impl Sherman {
         check_name(name)?;
         let consistency = choose_consistency(client, &config);
         // The sizes are refused before anything is touched.
-        layout_of(config.sizes, config.options, consistency, 0)?;
+        layout_of(config.sizes, config.options, consistency, 0)?.with_values(config.values)?;
         let parameters = encode(&config, consistency);
         let directory = directory::lock(client).await?;
         let created = Self::create_locked(client, &directory, name, parameters).await;
@@ -94,7 +98,7 @@ impl Sherman {
         let allocator = allocator_of(&entry, &layout);
         let lowest = vec![0; layout.key_bytes];
         let mut root = Node::empty(&layout, 0, Fences { lower: &lowest, upper: None }, None);
-        let room: Room<RawNode> = allocator.allocate(client).await?;
+        let room: Room<RawNode> = allocator.allocate(client, layout.room_kind()).await?;
         client.post(write(room.at, &root.seal_in(&room))).await?;
         allocator.leave(client).await?;
         directory.publish(&entry, room.at.word()).await?;
@@ -168,8 +172,12 @@ impl Sherman {
 }
 
 fn allocator_of(entry: &Entry, layout: &Layout) -> Allocator {
-    let stamp = Stamp { offset: INDEX as u64, index: layout.index };
-    Allocator::new(entry.slot, layout.room_bytes, stamp)
+    let node_bytes = layout.room_bytes as u32;
+    let (unit_bytes, room_of) = match layout.values {
+        Values::Fixed => (layout.room_bytes, RoomOf::One(node_bytes)),
+        Values::AnyLength => (extent::UNIT_BYTES, RoomOf::Told(extent::room_of, node_bytes)),
+    };
+    Allocator::new(entry.slot, Objects { index: layout.index, index_offset: INDEX, unit_bytes, room_of })
 }
 
 /// The index `name` under the directory's lock: a drop that was begun and refused hides an index for a moment.
@@ -327,6 +335,7 @@ fn encode(config: &Config, consistency: Consistency) -> [u8; PARAMETER_BYTES] {
         config.kinds[0],
         config.kinds[1],
         u8::from(config.options.lock_read == LockRead::Together),
+        u8::from(config.values == Values::AnyLength),
     ];
     bytes[12..12 + choices.len()].copy_from_slice(&choices);
     bytes
@@ -356,8 +365,8 @@ fn decode(entry: &Entry) -> Result<(Layout, Options), IndexError> {
     }
     let bytes = &entry.parameters;
     let size = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
-    let choices = &bytes[12..23];
-    if let Some(at) = [0, 1, 3, 4, 7, 10].into_iter().find(|&at| choices[at] > 1) {
+    let choices = &bytes[12..24];
+    if let Some(at) = [0, 1, 3, 4, 7, 10, 11].into_iter().find(|&at| choices[at] > 1) {
         return refuse(format!("parameter {at} is {}", choices[at]));
     }
     let pick = |at: usize| choices[at] == 1;
@@ -386,7 +395,8 @@ fn decode(entry: &Entry) -> Result<(Layout, Options), IndexError> {
     };
     let consistency = if pick(1) { Consistency::Checksum } else { Consistency::Versions };
     let sizes = Sizes { key_bytes: size(0), value_bytes: size(4), node_bytes: size(8) };
-    Ok((layout_of(sizes, options, consistency, entry.number)?, options))
+    let values = if pick(11) { Values::AnyLength } else { Values::Fixed };
+    Ok((layout_of(sizes, options, consistency, entry.number)?.with_values(values)?, options))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! a list is an inner node that is marked as freed, so that a stale pointer to it harms nobody
 //! sibling          the next list; the directory entry points to the first
 //! leftmost child   the list itself
-//! child            a room; its separator: 4 bytes of version, 1 byte that says whether there is one, zeros
+//! child            a room; its separator: its version (4 bytes), its size (3 bytes), its kind (1 byte), and zeros
 //! ```
 //!
 //! A list is put in front of the others by CAS. All of them are taken at once, by a CAS that leaves 0: who has taken
@@ -15,7 +15,7 @@ use super::Sherman;
 use super::node::{Fences, Freed, Node, RawNode};
 use crate::error::IndexError;
 use crate::marks;
-use crate::reclaim::Room;
+use crate::reclaim::{Room, RoomKind};
 use farwood_fabric::{Client, Fabric, Remote, Swapped, cas, read, write};
 use std::ops::Deref;
 
@@ -24,16 +24,39 @@ const KEPT_MAX: usize = 256;
 /// Lists that are taken over at once, at most.
 const LISTS_MAX: u32 = 1 << 20;
 /// Attempts to put a list in front of the others.
-const TRIES_MAX: usize = 1000;
+const TRIES_MAX: u32 = 1000;
 
 impl Sherman {
-    /// A room for a new node. [0 RT; before a chunk is taken, 1 to see whether others have given rooms, and as in
+    /// A room of that kind. [0 RT; before a chunk is taken, 1 to see whether others have given rooms, and as in
     /// [`Allocator::allocate`](crate::alloc::Allocator::allocate)]
-    pub(super) async fn allocate<F: Fabric>(&self, client: &Client<F>) -> Result<Room<RawNode>, IndexError> {
-        if self.allocator.is_dry() {
+    pub(super) async fn allocate<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        kind: RoomKind,
+    ) -> Result<Room<()>, IndexError> {
+        if self.allocator.is_dry(kind) {
             self.receive_rooms(client).await?;
         }
-        self.allocator.allocate(client).await
+        self.allocator.allocate(client, kind).await
+    }
+
+    /// A room for a new node. [as [`allocate`](Self::allocate)]
+    pub(super) async fn node_room<F: Fabric>(&self, client: &Client<F>) -> Result<Room<RawNode>, IndexError> {
+        Ok(self.allocate(client, self.layout.room_kind()).await?.cast())
+    }
+
+    /// A room for a new node, in which nothing that was linked ever lay. [0 RT; as
+    /// [`Allocator::allocate`](crate::alloc::Allocator::allocate)]
+    pub(super) async fn new_node_room<F: Fabric>(
+        &self,
+        client: &Client<F>,
+    ) -> Result<Room<RawNode>, IndexError> {
+        self.allocator.allocate_new(client, self.layout.room_kind()).await
+    }
+
+    /// The room of a node that was taken out of the tree.
+    pub(super) fn emptied(&self, at: Remote<RawNode>, version: u32) -> Room<RawNode> {
+        Room { at, version: Some(version), kind: self.layout.room_kind() }
     }
 
     /// Lists rooms for all where this compute node has many. [3 RT for each list]
@@ -49,7 +72,13 @@ impl Sherman {
     ) -> Result<(), IndexError> {
         loop {
             let mut rooms = self.allocator.give(keep, self.layout.inner_capacity + 1);
-            let Some(place) = rooms.pop() else { return Ok(()) };
+            let of_nodes = self.layout.room_kind();
+            let Some(place) = rooms.iter().rposition(|room| room.kind == of_nodes) else {
+                // Lists lie in rooms of nodes: those of values wait for one.
+                self.allocator.receive(rooms);
+                return Ok(());
+            };
+            let place = rooms.swap_remove(place);
             self.give_list(client, place.cast(), &rooms).await?;
         }
     }
@@ -72,7 +101,7 @@ impl Sherman {
             }
             place.version = Some(list.version());
         }
-        Err(IndexError::Exhausted { operation: "leave", tries: TRIES_MAX as u32 })
+        Err(IndexError::Exhausted { operation: "leave", tries: TRIES_MAX })
     }
 
     /// The node that lists `rooms` and lies in `place`.
@@ -87,8 +116,10 @@ impl Sherman {
         list.set_leftmost(place.at);
         for room in rooms {
             let mut separator = lowest.clone();
-            separator[..4].copy_from_slice(&room.version.unwrap_or(0).to_le_bytes());
-            separator[4] = u8::from(room.version.is_some());
+            let version = room.version.expect("only rooms are given in which something lay");
+            separator[..4].copy_from_slice(&version.to_le_bytes());
+            separator[4..7].copy_from_slice(&room.kind.bytes.to_le_bytes()[..3]);
+            separator[7] = room.kind.of;
             list.push_child(&separator, room.at.part(0));
         }
         list.set_freed(Freed::Yes);
@@ -104,16 +135,26 @@ impl Sherman {
         client.fabric().mark(marks::ROOMS_RECEIVED);
         let mut next = Remote::from_word(first);
         for _ in 0..LISTS_MAX {
-            let Some(at) = next else { break };
+            let Some(at) = next else { return self.share_rooms(client).await };
             let list = self.read_node(client, at, "split").await?;
             self.allocator.receive(listed(&list));
-            self.allocator.receive([Room { at: at.part(0), version: Some(list.version()) }]);
+            self.allocator.receive([self.emptied(at, list.version()).cast()]);
             next = list.sibling();
-            if next.is_none() {
-                return self.share_rooms(client).await;
-            }
         }
         Err(IndexError::Exhausted { operation: "split", tries: LISTS_MAX })
+    }
+
+    /// How many emptied rooms are listed, the lists' own included. [1 RT, and 1 for each list]
+    pub(super) async fn rooms_listed<F: Fabric>(&self, client: &Client<F>) -> Result<u64, IndexError> {
+        let mut next = Remote::from_word(self.first_list(client).await?);
+        let mut rooms = 0;
+        for _ in 0..LISTS_MAX {
+            let Some(at) = next else { return Ok(rooms) };
+            let list = self.read_node(client, at, "check").await?;
+            rooms += 1 + list.count() as u64;
+            next = list.sibling();
+        }
+        Err(IndexError::Exhausted { operation: "check", tries: LISTS_MAX })
     }
 
     /// The word of the pointer to the first list; 0: there is none. [1 RT]
@@ -129,7 +170,8 @@ impl Sherman {
 fn listed<B: Deref<Target = [u8]>>(list: &Node<'_, B>) -> impl Iterator<Item = Room<()>> {
     (0..list.count()).map(|number| {
         let separator = list.separator(number);
-        let version = u32::from_le_bytes(separator[..4].try_into().expect("four bytes"));
-        Room { at: list.child(number + 1).part(0), version: (separator[4] == 1).then_some(version) }
+        let number_at = |at: usize| u32::from_le_bytes(separator[at..at + 4].try_into().expect("four bytes"));
+        let kind = RoomKind { bytes: number_at(4) & 0xFF_FFFF, of: separator[7] };
+        Room { at: list.child(number + 1).part(0), version: Some(number_at(0)), kind }
     })
 }

@@ -10,18 +10,29 @@
 
 use super::Sherman;
 use super::cached::CachedInner;
-use super::descend::{Copy, RESTARTS_MAX, STEPS_RIGHT_MAX, TORN_TRIES_MAX, Whereabouts, torn, whereabouts};
+use super::descend::{
+    Copy, NO_LINK, RESTARTS_MAX, STEPS_RIGHT_MAX, TORN_TRIES_MAX, Whereabouts, torn, whereabouts,
+};
+use super::layout::{Layout, Values};
 use super::node::RawNode;
+use super::snapshot::{SNAPSHOT_LEAVES_MAX, Seen};
+use super::values::Stored;
 use crate::error::IndexError;
+use crate::extent::{self, Link};
 use crate::key::compare;
 use crate::marks;
 use crate::retry::Retry;
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, Fetched, Remote, Torn, all, read_bytes};
 use std::cmp::Ordering;
+use std::ops::Range as Span;
 
 /// Leaves fetched by one doorbell, at most.
 const LEAVES_MAX: usize = 32;
+/// Values out of line fetched by one doorbell, at most.
+const VALUES_PER_POST: usize = 64;
+/// The longest of them, bytes: others are looked up one by one.
+const SHORT_BYTES_MAX: usize = 64 << 10;
 /// Share of a leaf that is expected to be in use, in percent: what random insertion settles at.
 const FILL_PERCENT: usize = 70;
 
@@ -52,6 +63,28 @@ pub struct Entries {
     count: usize,
     slots: Vec<u16>,
     cursor: Vec<u8>,
+    /// Where values of any length are; `None`: they have one length, and lie behind their keys.
+    far: Option<FarValues>,
+    /// The leaves that were visited, where they are to be compared.
+    pub(super) seen: Option<Vec<Seen>>,
+}
+
+/// Values of any length that a scan found.
+#[derive(Clone, Debug, Default)]
+struct FarValues {
+    /// Values that lay out of line.
+    bytes: Vec<u8>,
+    /// Where the value of each entry is.
+    places: Vec<Place>,
+}
+
+/// Where a value of any length is: from here to there,
+#[derive(Clone, Debug)]
+enum Place {
+    /// in the entries' bytes;
+    Near(Span<usize>),
+    /// in the values that lay out of line.
+    Far(Span<usize>),
 }
 
 impl Entries {
@@ -73,19 +106,59 @@ impl Entries {
     /// Key and value number `at`, in the order of the scan.
     #[inline]
     pub fn get(&self, at: usize) -> Option<(&[u8], &[u8])> {
+        (at < self.count).then(|| self.entry(at))
+    }
+
+    #[inline]
+    fn entry(&self, at: usize) -> (&[u8], &[u8]) {
+        let (key, slot) = self.slot(at);
+        match &self.far {
+            None => (key, slot),
+            Some(far) => match &far.places[at] {
+                Place::Near(span) => (key, &self.bytes[span.clone()]),
+                Place::Far(span) => (key, &far.bytes[span.clone()]),
+            },
+        }
+    }
+
+    /// The key of entry `at` and what its leaf had for its value.
+    #[inline]
+    fn slot(&self, at: usize) -> (&[u8], &[u8]) {
         let step = self.key_bytes + self.value_bytes;
-        (at < self.count).then(|| self.bytes[at * step..(at + 1) * step].split_at(self.key_bytes))
+        self.bytes[at * step..(at + 1) * step].split_at(self.key_bytes)
     }
 
     /// Keys and values, in the order of the scan.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + DoubleEndedIterator {
-        let step = self.key_bytes + self.value_bytes;
-        (0..self.count).map(move |at| self.bytes[at * step..(at + 1) * step].split_at(self.key_bytes))
+        (0..self.count).map(|at| self.entry(at))
     }
 
-    fn begin(&mut self, key_bytes: usize, value_bytes: usize) {
-        (self.key_bytes, self.value_bytes, self.count) = (key_bytes, value_bytes, 0);
+    fn begin(&mut self, layout: &Layout) {
+        (self.key_bytes, self.value_bytes, self.count) = (layout.key_bytes, layout.value_bytes, 0);
         self.bytes.clear();
+        self.far = match layout.values {
+            Values::Fixed => None,
+            Values::AnyLength => Some(FarValues::default()),
+        };
+        self.seen = None;
+    }
+
+    /// Begins a scan whose leaves are written down.
+    pub(super) fn begin_snapshot(&mut self, layout: &Layout) {
+        self.begin(layout);
+        self.seen = Some(Vec::new());
+    }
+
+    /// Keeps only the first `count` entries.
+    fn truncate(&mut self, count: usize) {
+        self.count = count;
+        self.bytes.truncate(count * (self.key_bytes + self.value_bytes));
+    }
+
+    /// Copies the key and the slot of entry `from` over those of entry `to`.
+    fn shift(&mut self, from: usize, to: usize) {
+        let step = self.key_bytes + self.value_bytes;
+        self.bytes.copy_within(from * step..(from + 1) * step, to * step);
     }
 
     /// Adds an entry: its key, and its value right behind it.
@@ -112,6 +185,29 @@ fn decrement(key: &mut [u8]) -> bool {
     false
 }
 
+/// Raises a key by one; `false`: it is the highest.
+fn increment(key: &mut [u8]) -> bool {
+    for byte in key.iter_mut().rev() {
+        let carried;
+        (*byte, carried) = byte.overflowing_add(1);
+        if !carried {
+            return true;
+        }
+    }
+    false
+}
+
+/// Appends a value; yields where it is.
+fn append(bytes: &mut Vec<u8>, value: &[u8]) -> Span<usize> {
+    let start = bytes.len();
+    bytes.extend_from_slice(value);
+    start..bytes.len()
+}
+
+fn unlinked(key: &[u8]) -> IndexError {
+    IndexError::Damaged { operation: "scan", at: format!("key {key:02x?}"), what: NO_LINK.to_owned() }
+}
+
 /// A scan under way.
 struct Course<'r> {
     direction: Direction,
@@ -125,6 +221,8 @@ struct Course<'r> {
     passed: u64,
     /// Steps to the right before the way down is tried afresh; twice as many each time that this leads nowhere.
     steps_max: u32,
+    /// The leaves passed, where they are written down.
+    seen: Option<Vec<Seen>>,
 }
 
 impl Course<'_> {
@@ -147,6 +245,13 @@ impl Course<'_> {
             }
         }
         self.left > 0
+    }
+
+    /// Writes a leaf down, where that is asked for; whether they are more than a snapshot may have.
+    fn is_wide(&mut self, at: Remote<RawNode>, leaf: &Copy<'_>) -> bool {
+        let Some(seen) = &mut self.seen else { return false };
+        seen.push(Seen { at, bytes: leaf.bytes().to_vec() });
+        seen.len() > SNAPSHOT_LEAVES_MAX
     }
 
     /// Whether all keys of a leaf that covers the cursor are wanted, as far as its fences tell.
@@ -183,18 +288,177 @@ impl Sherman {
         limit: usize,
         found: &mut Entries,
     ) -> Result<(), IndexError> {
-        found.begin(self.layout.key_bytes, self.layout.value_bytes);
+        found.begin(&self.layout);
+        match self.layout.values {
+            Values::Fixed => self.collect(client, range, direction, limit, found).await,
+            Values::AnyLength => self.scan_any_length(client, range, direction, limit, found).await,
+        }
+    }
+
+    /// Adds up to `limit` entries of `range` to `found`, with what their leaves have for their values.
+    pub(super) async fn collect<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        range: Range<'_>,
+        direction: Direction,
+        limit: usize,
+        found: &mut Entries,
+    ) -> Result<(), IndexError> {
         let mut slots = std::mem::take(&mut found.slots);
         let cursor = std::mem::take(&mut found.cursor);
         if let Some(mut course) = self.course(range, direction, limit, cursor)? {
+            course.seen = found.seen.take();
             self.travel(client, &mut course, &mut slots, |leaf, slot| {
                 found.push(leaf.key_and_value(usize::from(slot)));
             })
             .await?;
-            found.cursor = course.cursor;
+            (found.cursor, found.seen) = (course.cursor, course.seen);
         }
         found.slots = slots;
         Ok(())
+    }
+
+    /// A scan where values have any length. An entry whose value was removed since its leaf was read is left out, and the
+    /// scan goes on behind the last one for as many as were left out. [1 RT more for up to 64 values out of line, 1 for
+    /// each that is of several parts or was replaced meanwhile]
+    async fn scan_any_length<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        range: Range<'_>,
+        direction: Direction,
+        limit: usize,
+        found: &mut Entries,
+    ) -> Result<(), IndexError> {
+        let mut retry = Retry::new("scan", RESTARTS_MAX);
+        let (mut from, mut to) = (range.from.map(<[u8]>::to_vec), range.to.map(<[u8]>::to_vec));
+        loop {
+            let first = found.count;
+            let wanted = limit - first;
+            let rest = Range { from: from.as_deref(), to: to.as_deref() };
+            self.collect(client, rest, direction, wanted, found).await?;
+            let Some(last) = found.count.checked_sub(1) else { return Ok(()) };
+            let all = found.count - first < wanted;
+            let mut last = found.slot(last).0.to_vec();
+            self.fetch_values(client, found, first).await?;
+            if all || found.count == limit {
+                return Ok(());
+            }
+            match direction {
+                Direction::Forward if increment(&mut last) => from = Some(last),
+                Direction::Forward => return Ok(()),
+                Direction::Backward => to = Some(last),
+            }
+            retry.again(client).await?;
+        }
+    }
+
+    /// Finds the values of the entries from `first` on, and drops the entries that have none any more.
+    async fn fetch_values<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        found: &mut Entries,
+        first: usize,
+    ) -> Result<(), IndexError> {
+        let mut far = found.far.take().unwrap_or_default();
+        let mut kept = first;
+        for start in (first..found.count).step_by(VALUES_PER_POST) {
+            let batch = start..found.count.min(start + VALUES_PER_POST);
+            let mut fetched =
+                self.fetch_batch(client, found, batch.clone(), &mut far.bytes).await?.into_iter();
+            for at in batch {
+                let (key, slot) = found.slot(at);
+                let place = match self.layout.stored(slot) {
+                    Stored::Here(value) => Some(Place::Near(self.near(found, kept, value.len()))),
+                    Stored::Far(_) => match fetched.next().flatten() {
+                        Some(span) => Some(Place::Far(span)),
+                        None => self.fetch_again(client, key, &mut far.bytes).await?.map(Place::Far),
+                    },
+                    Stored::Nowhere => return Err(unlinked(key)),
+                };
+                if let Some(place) = place {
+                    far.places.push(place);
+                    found.shift(at, kept);
+                    kept += 1;
+                }
+            }
+        }
+        found.truncate(kept);
+        found.far = Some(far);
+        Ok(())
+    }
+
+    /// Finds the values that a snapshot's entries link; `false` where one is not there any more.
+    pub(super) async fn fetch_linked<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        found: &mut Entries,
+    ) -> Result<bool, IndexError> {
+        let mut far = FarValues::default();
+        for start in (0..found.count).step_by(VALUES_PER_POST) {
+            let batch = start..found.count.min(start + VALUES_PER_POST);
+            let mut fetched =
+                self.fetch_batch(client, found, batch.clone(), &mut far.bytes).await?.into_iter();
+            for at in batch {
+                let (key, slot) = found.slot(at);
+                let link = match self.layout.stored(slot) {
+                    Stored::Far(link) => link,
+                    Stored::Here(value) => {
+                        far.places.push(Place::Near(self.near(found, at, value.len())));
+                        continue;
+                    }
+                    Stored::Nowhere => return Err(unlinked(key)),
+                };
+                let span = match fetched.next().flatten() {
+                    None if link.length as usize > SHORT_BYTES_MAX => {
+                        self.far_value(client, link).await?.map(|value| append(&mut far.bytes, &value))
+                    }
+                    span => span,
+                };
+                let Some(span) = span else { return Ok(false) };
+                far.places.push(Place::Far(span));
+            }
+        }
+        found.far = Some(far);
+        Ok(true)
+    }
+
+    /// Reads the values of `batch` that lie out of line in one part, in one doorbell. Yields one item for each that lies
+    /// out of line: where in `bytes` it is now.
+    async fn fetch_batch<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        found: &Entries,
+        batch: Span<usize>,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Vec<Option<Span<usize>>>, IndexError> {
+        let links = batch.filter_map(|at| self.layout.link(found.slot(at).1));
+        let links: Vec<Link> = links.collect();
+        let is_short = |link: &Link| link.length as usize <= SHORT_BYTES_MAX;
+        let short: Vec<Link> = links.iter().copied().filter(is_short).collect();
+        let mut spans = Vec::with_capacity(short.len());
+        if !short.is_empty() {
+            let take = |_, value: Option<&[u8]>| spans.push(value.map(|value| append(bytes, value)));
+            extent::follow_all(client, self.layout.index, &short, take).await?;
+        }
+        let mut spans = spans.into_iter();
+        Ok(links.iter().map(|link| if is_short(link) { spans.next().flatten() } else { None }).collect())
+    }
+
+    /// The value of a key whose value has moved, or is long.
+    async fn fetch_again<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+        bytes: &mut Vec<u8>,
+    ) -> Result<Option<Span<usize>>, IndexError> {
+        Ok(self.get(client, key).await?.map(|value| append(bytes, &value)))
+    }
+
+    /// Where the value of entry `at` of a scan is that lies in its entry.
+    fn near(&self, found: &Entries, at: usize, length: usize) -> Span<usize> {
+        let end = (at + 1) * (found.key_bytes + found.value_bytes);
+        let start = end - self.layout.inline_bytes_max();
+        start..start + length
     }
 
     /// How many entries the tree has; not atomic, as a scan is not. [1 RT per 32 leaves, and per parent]
@@ -243,6 +507,7 @@ impl Sherman {
             left: limit,
             passed: 0,
             steps_max: STEPS_RIGHT_MAX,
+            seen: None,
         }))
     }
 
@@ -321,6 +586,9 @@ impl Sherman {
                 match if blind { Whereabouts::Here } else { seen } {
                     Whereabouts::Here => {
                         take_entries(course, &leaf, slots, visit);
+                        if course.is_wide(at, &leaf) {
+                            return Ok(Leg::Done);
+                        }
                         if !course.pass(&leaf) {
                             return Ok(Leg::Done);
                         }
@@ -409,7 +677,7 @@ fn take_entries(
 
 #[cfg(test)]
 mod tests {
-    use super::decrement;
+    use super::{decrement, increment};
 
     #[test]
     fn the_key_before_a_key() {
@@ -418,5 +686,9 @@ mod tests {
         assert_eq!(key, [0, 255, 255]);
         let mut lowest = [0, 0, 0];
         assert!(!decrement(&mut lowest));
+        let mut key = [0, 255, 255];
+        assert!(increment(&mut key));
+        assert_eq!(key, [1, 0, 0]);
+        assert!(!increment(&mut [255, 255]));
     }
 }

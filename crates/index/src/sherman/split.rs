@@ -5,6 +5,7 @@
 //! through the sibling pointer. No lock is held across levels.
 
 use super::Sherman;
+use super::change::Locked;
 use super::descend::{Copy, RESTARTS_MAX, Source};
 use super::inner::Added;
 use super::node::{Fences, Freed, LEVELS_MAX, Node, RawNode};
@@ -67,7 +68,7 @@ impl Sherman {
         client: &'a Client<F>,
         held: &Held<'a, F>,
     ) -> Result<(Room<RawNode>, Option<Held<'a, F>>), IndexError> {
-        let room = self.allocate(client).await?;
+        let room = self.node_room(client).await?;
         if room.version.is_none() {
             return Ok((room, None));
         }
@@ -80,7 +81,7 @@ impl Sherman {
                 return Err(error);
             }
         }
-        Ok((self.allocator.allocate_new(client).await?, None))
+        Ok((self.new_node_room(client).await?, None))
     }
 
     /// Writes a new sibling, then the node that it was split from, then releases the lock, in this order.
@@ -105,11 +106,11 @@ impl Sherman {
                 held.give_up().await?;
                 return Err(error.into());
             }
-            return self.write_back(client, held, at.part(0), node).await;
+            return self.write_back(client, held, (at.part(0), node), None).await;
         }
         let (unlock, local) = held.release();
         let written = client.post(write(sibling, right).then(write(at, node)).then_maybe(unlock)).await;
-        self.released(local, written.map(drop)).await
+        self.released(local, written.map(drop), None).await
     }
 
     /// The same into a room that old pointers may lead to, whose lock is held as well: the sibling is marked as freed
@@ -159,10 +160,11 @@ impl Sherman {
         orphan: Orphan,
         level: u8,
     ) -> Result<Option<Orphan>, IndexError> {
-        let Some((held, at, mut node, child)) = self.lock_parent(client, &orphan, level).await? else {
+        let Some(Locked { held, at, mut node, beside }) = self.lock_parent(client, &orphan, level).await?
+        else {
             return Ok(None);
         };
-        if !orphan.is(&child, level) {
+        if !beside.is_some_and(|child| orphan.is(&child, level)) {
             client.fabric().mark(marks::ORPHAN_GONE);
             held.give_up().await?;
             return Ok(None);
@@ -170,7 +172,7 @@ impl Sherman {
         match node.add_child(&orphan.lower, orphan.at) {
             Added::Yes => {
                 node.seal();
-                self.write_back(client, held, at.part(0), node.bytes()).await?;
+                self.write_back(client, held, (at.part(0), node.bytes()), None).await?;
                 self.remember(at, &node);
                 Ok(None)
             }
@@ -183,18 +185,20 @@ impl Sherman {
         }
     }
 
-    /// Locks the node of `level` that is to name an orphan, and reads both; or grows the tree over it (`None`).
+    /// Locks the node of `level` that is to name an orphan, and reads both, or grows the tree over it (`None`).
+    /// [2 RT where the parent is cached; as [`grow`](Self::grow)]
     async fn lock_parent<'a, F: Fabric>(
         &'a self,
         client: &'a Client<F>,
         orphan: &Orphan,
         level: u8,
-    ) -> Result<Option<(Held<'a, F>, Remote<RawNode>, Copy<'a>, Copy<'a>)>, IndexError> {
+    ) -> Result<Option<Locked<'a, F>>, IndexError> {
         let mut growths = Retry::new("split", RESTARTS_MAX);
         loop {
             if let Some(parent) = self.parent_at(client, &orphan.lower, level).await? {
                 let way = (parent, Source::Cache);
-                let locked = self.lock_with(client, way, level, &orphan.lower, orphan.at).await?;
+                let key = (level, &*orphan.lower);
+                let locked = self.lock_covering(client, way, key, Some(orphan.at), "split").await?;
                 if locked.is_some() {
                     return Ok(locked);
                 }
@@ -295,7 +299,7 @@ impl Sherman {
         root.set_leftmost(old);
         root.push_child(&orphan.lower, orphan.at);
         // A room is a root's once at most, so that the root pointer never has an old value again.
-        let room: Room<RawNode> = self.allocator.allocate_new(client).await?;
+        let room = self.new_node_room(client).await?;
         client.post(write(room.at, &root.seal_in(&room))).await?;
         let swap = client.post(cas(self.entry.root(), old.word(), room.at.word())).await?;
         if swap != Swapped::Won {

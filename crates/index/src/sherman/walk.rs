@@ -5,6 +5,7 @@
 //!   key, the last without end;
 //! * a parent's separators are its children's lower fences, and every child lies in the level below;
 //! * keys lie between their leaf's fences, no key is there twice, separators and sorted leaves increase;
+//! * values out of line are what their entries say, and each is one entry's;
 //! * no lock is held, but for those of clients that are gone, which the next writer takes over.
 //!
 //! A node that its left neighbour links and no parent names is not a fault: the client that split it died, or was
@@ -16,16 +17,19 @@
 
 use super::Sherman;
 use super::descend::bury_the_dead;
+use super::layout::Values;
 use super::node::{Node, RawNode};
 use super::options::Leaves;
+use super::values::Stored;
 use crate::error::IndexError;
+use crate::extent;
 use crate::key::compare;
 use crate::lock::{GlobalLock, LOCK_BYTES, LockMemory, LockWidth};
 use farwood_fabric::{
     Checked, Client, Fabric, FabricError, LockWord, NodeId, Remote, Revocation, Torn, Words, read, read_bytes,
 };
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Tries at a node before it counts as torn for good: nobody writes.
@@ -61,6 +65,10 @@ pub struct Walk {
     pub nodes: Vec<u64>,
     /// Entries of all leaves.
     pub entries: u64,
+    /// Values that lie out of line.
+    pub values_far: u64,
+    /// Emptied rooms that are listed for whoever needs them.
+    pub rooms_listed: u64,
     /// Entries that the leaves have room for.
     pub room: u64,
     /// Nodes that no parent names yet.
@@ -108,6 +116,7 @@ impl Sherman {
                 (first, names) = self.walk_level(client, leftmost, level, names, &mut walk).await?;
             }
         }
+        walk.rooms_listed = self.rooms_listed(client).await?;
         self.walk_locks(client, &mut walk).await?;
         Ok(walk)
     }
@@ -126,7 +135,8 @@ impl Sherman {
         let mut first_below = None;
         let mut lower = vec![0; self.layout.key_bytes];
         let mut next = Some(leftmost);
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        let mut extents = BTreeSet::new();
         while let Some(at) = next {
             if !seen.insert(at.word()) {
                 walk.problem(at, "the sibling pointers run in a circle");
@@ -155,6 +165,7 @@ impl Sherman {
             }
             if level == 0 {
                 self.walk_leaf(&node, at, walk);
+                self.walk_values(client, &node, at, &mut extents, walk).await?;
             } else {
                 let leftmost = walk_inner(&node, at, &mut below, walk);
                 first_below = first_below.or(Some(leftmost));
@@ -224,6 +235,45 @@ impl Sherman {
         if keys.windows(2).any(|pair| compare(pair[0], pair[1]) != Ordering::Less) {
             walk.problem(at, "keys are out of order, or there twice");
         }
+    }
+
+    /// Every value out of line must be what its entry says, and no two entries may link the same. [1 RT per value]
+    async fn walk_values<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        leaf: &Copy<'_>,
+        at: Remote<RawNode>,
+        extents: &mut BTreeSet<u64>,
+        walk: &mut Walk,
+    ) -> Result<(), IndexError> {
+        if self.layout.values == Values::Fixed {
+            return Ok(());
+        }
+        for slot in (0..self.layout.leaf_capacity).filter(|&slot| leaf.in_use(slot) == Ok(true)) {
+            let link = match self.layout.stored(leaf.value(slot)) {
+                Stored::Here(_) => continue,
+                Stored::Far(link) => link,
+                Stored::Nowhere => {
+                    walk.problem(at, format!("entry {slot} links no value"));
+                    continue;
+                }
+            };
+            walk.values_far += 1;
+            if !extents.insert(link.at.word()) {
+                walk.problem(at, format!("entry {slot} has the value of another"));
+            }
+            match extent::follow(client, self.layout.index, link).await {
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    walk.problem(at, format!("the value of entry {slot}, at {}, is not there", link.at))
+                }
+                Err(FabricError::OutOfRange { .. }) => {
+                    walk.problem(at, format!("entry {slot} links what lies outside of the pool"));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Every lock of every table must be free, or come free soon: the table serves all indexes of the pool, and

@@ -16,11 +16,11 @@
 //!
 //! An operation that lost its node may have taken effect, or may yet; so may one whose compute node crashed. One that
 //! gave up waiting for a lock has not. Locks and nodes may be left behind by compute nodes that crashed: each of their
-//! clients may leave one lock, which survivors take when they need it, one node that no parent names, and one node
-//! that nothing links. So may each operation that lost its node, but for the lock.
+//! clients may leave one lock, which survivors take when they need it, one node that no parent names, one node
+//! that nothing links, and one merge that was cut off. So may each operation that lost its node, but for the lock.
 
 use super::{Coverage, DEVICE_BYTES, Notes, Plan, SIZES, caught, fulfil, judge, settle};
-use crate::sherman::{CHURNING, GROWING, MIXED, Wish, Wishes, variant};
+use crate::sherman::{CHURNING, GROWING, Lengths, MIXED, Wish, Wishes, variant};
 use farwood_fabric::chunks::{self, InUse};
 use farwood_fabric::{Client, Costs, Fabric as _, FabricError, LockWord, NodeId, Words, read_bytes};
 use farwood_index::IndexError;
@@ -90,6 +90,7 @@ impl Case {
             keys: [12, 40, 90, 240][chance.below(4) as usize],
             mix: [MIXED, GROWING, CHURNING, CHURNING][chance.below(4) as usize],
             cache_bytes: [0, 1 << 10, 1 << 20][chance.below(3) as usize],
+            snapshots: false,
         };
         let names = Card::names();
         // The tests of the cards are about their numbers: mostly it is the papers' own.
@@ -127,6 +128,22 @@ impl Case {
         let rules = (0..count).map(|_| draw.rule()).collect();
         case.spec.rules = rules;
         case
+    }
+
+    /// The run of a seed of a swarm: every fourth has values of any length, every other fourth scans of one moment.
+    pub fn swarmed(seed: u64) -> Self {
+        let mut case = Self::of(seed);
+        case.plan.snapshots = seed % 4 == 1;
+        if seed % 4 == 3 { case.with_any_length() } else { case }
+    }
+
+    /// The same, with values of any length.
+    #[must_use]
+    pub fn with_any_length(mut self) -> Self {
+        self.plan.take_any_length();
+        // Every compute node has a chunk, and whoever gives back the one that it has may take another meanwhile.
+        self.spec.host_bytes *= 2;
+        self
     }
 
     /// Whether everything that a lost node or a dead client may leave behind can be mended: locks name their holders.
@@ -394,7 +411,10 @@ fn open(case: &Case, world: &World) -> Result<Trees, IndexError> {
 impl Running<'_> {
     async fn one_client(&self, me: u64, tree: &Sherman, client: &Client<SimFabric>, keys: &[Bytes]) {
         let Plan { config, mix, seed, .. } = self.case.plan;
-        let mut wishes = Wishes::new(keys, config.sizes.value_bytes, mix, me + 1, seed);
+        let mut wishes = Wishes::new(keys, Lengths::of(&config), mix, me + 1, seed);
+        if self.case.plan.snapshots {
+            wishes.ask_for_snapshots();
+        }
         // Whoever has left a lock when a memory node was lost goes on until it is given back.
         let goes_on =
             || self.notes.coverage.borrow().operations < self.case.operations || tree.locks_in_doubt() > 0;
@@ -497,12 +517,14 @@ impl Running<'_> {
         if walk.half_merged > lost {
             return Err(format!("{} nodes are half-merged", walk.half_merged));
         }
-        let linked = walk.nodes.iter().sum::<u64>().cast_signed();
+        let linked = (walk.nodes.iter().sum::<u64>() + walk.values_far).cast_signed();
+        // An operation that is cut off leaves a node, the value that it had written, and the one that it replaced.
+        let rooms_lost = if walk.values_far > 0 { 3 * lost } else { lost };
         // The root was allocated by whoever created the tree.
         let allocated = 1 + trees.iter().map(Sherman::nodes_allocated).sum::<i64>();
-        if linked > allocated || allocated > linked + lost.cast_signed() {
+        if linked > allocated || allocated > linked + rooms_lost.cast_signed() {
             return Err(format!(
-                "{allocated} nodes were allocated, {linked} are linked, and {lost} may be lost"
+                "{allocated} rooms were allocated, {linked} are linked, and {rooms_lost} may be lost"
             ));
         }
         let gone = self.chunks_gone().map_err(|error| format!("looking at the chunks: {error}"))?;

@@ -4,7 +4,7 @@
 //! torn reads, lost races and stale caches are not rare here: they are most of what happens.
 
 use super::{Coverage, DEVICE_BYTES, Notes, Plan, SIZES, caught, fulfil, judge, settle};
-use crate::sherman::{CHURNING, GROWING, MIXED, Mix, Wishes, variant};
+use crate::sherman::{CHURNING, GROWING, Lengths, MIXED, Mix, Wishes, variant};
 use farwood_fabric::{Client, PoolShape};
 use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
@@ -100,6 +100,7 @@ impl Case {
             keys: [12, 40, 90, 240][chance.below(4) as usize],
             mix: [MIXED, GROWING, CHURNING][chance.below(3) as usize],
             cache_bytes: [0, 1 << 10, 1 << 20][chance.below(3) as usize],
+            snapshots: false,
         };
         Self {
             plan,
@@ -197,8 +198,8 @@ async fn one_client(
     keys: &[Bytes],
     notes: &Notes,
 ) {
-    let value_bytes = case.plan.config.sizes.value_bytes;
-    let mut wishes = Wishes::new(keys, value_bytes, case.plan.mix, me + 1, case.plan.seed);
+    let lengths = Lengths::of(&case.plan.config);
+    let mut wishes = Wishes::new(keys, lengths, case.plan.mix, me + 1, case.plan.seed);
     for _ in 0..case.steps {
         let Some(wish) = wishes.next() else { break };
         let polls = case.dropped_once_in.filter(|&once_in| wishes.chance().once_in(once_in));

@@ -24,7 +24,7 @@
 
 use super::error::ShmError;
 use super::name::PoolName;
-use super::segment::{Segment, SegmentDir};
+use super::segment::{Segment, SegmentDir, remove_file};
 use super::sys::{self, Access, Mapping};
 use farwood_fabric::client_table::CLIENTS_MAX;
 use std::fs::File;
@@ -82,8 +82,10 @@ pub(super) enum Refused {
 }
 
 impl Journal {
-    /// Makes the journal of a new pool, which has this number.
+    /// Makes the journal of a new pool, which has this number, and removes those of earlier pools of this name. The
+    /// caller has the sole right to create the pool's node 0.
     pub(super) fn create(dir: &SegmentDir, name: &PoolName, pool: u64) -> Result<(), ShmError> {
+        dir.journals(name)?.iter().try_for_each(|path| remove_file(path))?;
         let path = dir.path().join(name.journal_file(pool));
         let made = File::options().write(true).create_new(true).mode(MODE).open(&path);
         let file = made.map_err(ShmError::on("create", &path))?;

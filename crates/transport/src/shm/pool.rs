@@ -87,28 +87,25 @@ pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
     if let Some(why) = shape.refuse() {
         return Err(ShmError::BadShape { pool: spec.name.to_string(), why });
     }
-    dir.refuse_existing(&spec.name, 0)?;
-    Journal::create(dir, &spec.name, shape.pool)?;
-    let created = create_segments(dir, spec, &shape);
-    if created.is_err() {
-        dir.remove_journal(&spec.name, shape.pool)?;
-    }
-    created
-}
-
-fn create_segments(dir: &SegmentDir, spec: &PoolSpec, shape: &PoolShape) -> Result<(), ShmError> {
     let mut made = Vec::new();
     for node in (0..spec.nodes).rev() {
         let segment = SegmentSpec {
             backing: spec.backing,
             ..SegmentSpec::new(spec.name.clone(), node, spec.host_bytes + spec.device_bytes)
         };
-        match dir.create(&segment, |segment| initialise(segment, shape, node)) {
+        let created = dir.create(&segment, |segment| {
+            if node == 0 {
+                Journal::create(dir, &spec.name, shape.pool)?;
+            }
+            initialise(segment, &shape, node)
+        });
+        match created {
             Ok(segment) => made.push(segment),
             Err(error) => {
                 for segment in made {
                     dir.remove_segment(&spec.name, segment.node())?;
                 }
+                dir.remove_journal(&spec.name, shape.pool)?;
                 return Err(error);
             }
         }
@@ -601,3 +598,7 @@ impl std::fmt::Debug for ShmServer {
         f.debug_struct("ShmServer").field("node", &self.memory.node).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+#[path = "pool_tests.rs"]
+mod tests;

@@ -267,10 +267,12 @@ impl SegmentDir {
     pub fn remove(&self, name: &PoolName) -> Result<usize, ShmError> {
         let mut found: Vec<_> = self.list()?.into_iter().filter(|pool| pool.name == *name).collect();
         let pool = found.pop().ok_or_else(|| self.not_found(name, 0))?;
+        // Before the name is free: then come those of the next pool.
+        let journals = self.journals(name)?;
         for segment in &pool.segments {
             remove_file(&segment.path)?;
         }
-        self.remove_journals(name)?;
+        journals.iter().try_for_each(|path| remove_file(path))?;
         for leftover in self.leftovers()?.iter().filter(|leftover| leftover.name == *name) {
             Self::sweep(leftover)?;
         }
@@ -282,12 +284,14 @@ impl SegmentDir {
         remove_file(&self.ordinary.join(name.journal_file(pool)))
     }
 
-    fn remove_journals(&self, name: &PoolName) -> Result<(), ShmError> {
+    /// The journals of pools of this name: of the one that there is, and of those whose creators died.
+    pub(super) fn journals(&self, name: &PoolName) -> Result<Vec<PathBuf>, ShmError> {
         let fail = ShmError::on("list", &self.ordinary);
-        let entries: Vec<_> = fs::read_dir(&self.ordinary).and_then(Iterator::collect).map_err(fail)?;
-        let is_journal =
-            |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(|file| name.is_journal(file));
-        entries.into_iter().filter(is_journal).try_for_each(|entry| remove_file(&entry.path()))
+        let mut entries: Vec<_> = fs::read_dir(&self.ordinary).and_then(Iterator::collect).map_err(fail)?;
+        entries.retain(|entry: &fs::DirEntry| {
+            entry.file_name().to_str().is_some_and(|file| name.is_journal(file))
+        });
+        Ok(entries.iter().map(fs::DirEntry::path).collect())
     }
 
     /// Removes one segment's name. For a creator who cannot finish a pool of several nodes.
@@ -355,7 +359,7 @@ impl SegmentDir {
     }
 
     /// Refuses a name that a pool has.
-    pub(super) fn refuse_existing(&self, name: &PoolName, node: u16) -> Result<(), ShmError> {
+    fn refuse_existing(&self, name: &PoolName, node: u16) -> Result<(), ShmError> {
         match self.find(name, node)? {
             Some((path, _)) => Err(ShmError::Exists { pool: name.to_string(), path }),
             None => Ok(()),
@@ -500,7 +504,7 @@ fn same_file(a: &File, b: &File) -> bool {
     identity(a).is_some() && identity(a) == identity(b)
 }
 
-fn remove_file(path: &Path) -> Result<(), ShmError> {
+pub(super) fn remove_file(path: &Path) -> Result<(), ShmError> {
     match fs::remove_file(path) {
         // Somebody else has removed it: what was wanted.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

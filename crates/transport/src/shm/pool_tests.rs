@@ -1,0 +1,46 @@
+//! Tests of pools: their journals.
+
+use super::super::testing::Scratch;
+use super::*;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+
+fn spec() -> PoolSpec {
+    let name = "demo".parse().unwrap();
+    PoolSpec { name, nodes: 2, host_bytes: 64 << 20, device_bytes: 64 << 10, backing: Backing::Growable }
+}
+
+fn journal(scratch: &Scratch) -> File {
+    let mut journals = scratch.dir().journals(&spec().name).unwrap();
+    assert_eq!(journals.len(), 1, "{journals:?}");
+    File::options().write(true).open(journals.remove(0)).unwrap()
+}
+
+#[test]
+fn a_damaged_journal_keeps_nobody_from_attaching() {
+    let scratch = Scratch::new();
+    create(&scratch.dir(), &spec()).unwrap();
+    journal(&scratch).write_all_at(&u64::MAX.to_le_bytes(), 0).unwrap();
+    let pool = ShmPool::open(&scratch.dir(), &spec().name).unwrap();
+    assert_eq!(pool.identity().slot, 1, "slot 0 waits for somebody who mends its journal");
+}
+
+#[test]
+fn a_pool_that_exists_keeps_its_journal() {
+    let scratch = Scratch::new();
+    create(&scratch.dir(), &spec()).unwrap();
+    let before = scratch.entries();
+    assert!(matches!(create(&scratch.dir(), &spec()), Err(ShmError::Exists { .. })));
+    assert_eq!(scratch.entries(), before);
+    ShmPool::open(&scratch.dir(), &spec().name).unwrap();
+}
+
+#[test]
+fn journals_of_creators_that_died_go_with_the_next_pool() {
+    let scratch = Scratch::new();
+    let orphan = scratch.path().join(spec().name.journal_file(7));
+    fs::write(&orphan, []).unwrap();
+    create(&scratch.dir(), &spec()).unwrap();
+    assert!(!orphan.exists());
+    journal(&scratch);
+}
