@@ -2,12 +2,15 @@
 
 use super::metrics::Watch;
 use super::{Context, Failure, Format, Outcome, size};
-use farwood::{Error, MemoryNode, NodeFile, NodeSpec, TcpError, Token};
+use farwood::spatial::ServeOptions;
+use farwood::{Error, MemoryNode, NodeFile, NodeSpec, Pool, TcpError, Token, Url};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
@@ -15,6 +18,7 @@ Examples:
   farwood serve --memory 8GiB
   farwood serve --listen tcp://127.0.0.1:7471 --memory 1GiB
   farwood serve --listen tcp://10.0.0.5:7470 --memory 64GiB --token-file /etc/farwood/token
+  farwood serve shm://demo --spatial places
   farwood serve --memory 8GiB --file /var/lib/farwood/node-0
   farwood create tcp://127.0.0.1:7470,127.0.0.1:7471/words --keys text --key-bytes 64
 
@@ -32,6 +36,11 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
+    /// shm://POOL: serve a spatial index of that pool (--spatial), until SIGTERM or SIGINT
+    url: Option<Url>,
+    /// The spatial index whose changes and messages this process is to deal with
+    #[arg(long, value_name = "INDEX", requires = "url")]
+    spatial: Option<String>,
     /// Where to listen: tcp://HOST:PORT; port 0 is any that is free
     #[arg(long, value_name = "URL", default_value = "tcp://127.0.0.1:7470")]
     listen: String,
@@ -104,6 +113,9 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if let Some(url) = &args.url {
+        return serve_spatial(url, args, context);
+    }
     let spec = args.spec()?;
     raise_descriptors(spec.connections_max);
     let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
@@ -143,6 +155,46 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         counts.refused,
         counts.bad_frames
     )?;
+    Ok(Outcome::Done)
+}
+
+/// Serves a spatial index in shared memory.
+fn serve_spatial(url: &Url, args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let Some(name) = args.spatial.as_deref() else {
+        return Err(Failure::Usage(format!(
+            "serve {url}: memory in shared memory needs no server; a spatial index does: give --spatial INDEX"
+        )));
+    };
+    let failed = |source| {
+        Failure::Farwood(Error::Tcp {
+            operation: "serve",
+            source: TcpError::System { operation: "wait for signals", source },
+        })
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(failed)?;
+    }
+    let index = Pool::open(url.pool_url())?.open_spatial(name)?;
+    let default = ServeOptions::default();
+    let given = context.is_given("connections");
+    let options = ServeOptions {
+        threads: if args.threads == 0 { default.threads } else { args.threads },
+        connections: if given { args.connections } else { default.connections },
+        ..default
+    };
+    let (format, at) = (context.format, index.url());
+    let mut told = Ok(());
+    index.serve(&options, &stop, || {
+        told = match format {
+            Format::Json => context.json(&json!({ "serving": at })),
+            Format::Text => writeln!(context.out, "{at}: serving"),
+        };
+        // Whoever started it waits for this line.
+        told = std::mem::replace(&mut told, Ok(())).and_then(|()| context.out.flush());
+    })?;
+    told?;
+    writeln!(context.words, "{at}: stopped")?;
     Ok(Outcome::Done)
 }
 

@@ -20,7 +20,7 @@ use farwood_fabric::{
     Chain as _, Client, Fabric, FabricError, LocalMemory as _, LockWord, Remote, Revocation, Server, write,
 };
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -78,6 +78,7 @@ pub struct Service<'t> {
     settings: ServiceSettings,
     bells: Box<[Bell]>,
     ended: AtomicBool,
+    worked_ns: AtomicU64,
 }
 
 /// A connection that is open.
@@ -106,13 +107,23 @@ impl<'t> Service<'t> {
     /// [`dispatch`](Self::dispatch) and [`heartbeats`](Self::heartbeats) once.
     pub fn new(tree: &'t TreeServer, settings: ServiceSettings) -> Self {
         let bells = (0..CONNECTIONS_MAX).map(|_| Bell::default()).collect();
-        Self { tree, settings, bells, ended: AtomicBool::new(false) }
+        Self { tree, settings, bells, ended: AtomicBool::new(false), worked_ns: AtomicU64::new(0) }
     }
 
     /// Lets all flows come to their ends.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Release);
         self.bells.iter().for_each(Bell::ring);
+    }
+
+    /// Whether the service has come to its end.
+    pub fn has_ended(&self) -> bool {
+        self.is_ended()
+    }
+
+    /// Nanoseconds that flows have spent on answers, all together.
+    pub fn worked_ns(&self) -> u64 {
+        self.worked_ns.load(Ordering::Relaxed)
     }
 
     fn is_ended(&self) -> bool {
@@ -239,8 +250,10 @@ impl<'t> Service<'t> {
                     words.extend((0..count as u64).map(|at| load(offset + 8 * at)));
                     let keep = self.tree.is_broken(crate::sabotage::Sabotage::ConsumedStays);
                     line.incoming.consume(count, |at| if !keep { clear(at) });
+                    let begun = worker.client.fabric().now();
                     self.answer(line, worker, &words).await?;
                     heard = worker.client.fabric().now();
+                    self.worked_ns.fetch_add(heard.saturating_sub(begun), Ordering::Relaxed);
                     continue;
                 }
             }
@@ -429,6 +442,31 @@ impl<'t> Service<'t> {
                 bell.ring();
             }
         }
+    }
+
+    /// As [`dispatch`](Self::dispatch), until the service ends.
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub async fn dispatch_until_end<F: Fabric, S: Server>(
+        &self,
+        server: &S,
+        client: &Client<F>,
+    ) -> Result<(), IndexError> {
+        let mut dispatch = std::pin::pin!(self.dispatch(server));
+        let mut look = Box::pin(client.fabric().sleep(IDLE_NS));
+        poll_fn(|context| {
+            if self.is_ended() {
+                return Poll::Ready(Ok(()));
+            }
+            if look.as_mut().poll(context).is_ready() {
+                look = Box::pin(client.fabric().sleep(IDLE_NS));
+                // Before it is polled nobody is woken for it.
+                let _ = look.as_mut().poll(context);
+            }
+            dispatch.as_mut().poll(context)
+        })
+        .await
     }
 
     /// Tells every client how busy the server is, again and again, in a word of its inbox that is for nothing else, so
