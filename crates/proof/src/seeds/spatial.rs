@@ -316,6 +316,8 @@ impl Notes {
     /// Whether the tree of one of the commits since a search began passes.
     fn some_tree(&self, begun: Begun, passes: impl Fn(&Items) -> bool) -> bool {
         let Begun { commits, mut items } = begun;
+        // What was committed meanwhile belongs in the log first.
+        self.commits();
         if passes(&items) {
             return true;
         }
@@ -725,8 +727,15 @@ async fn converse<L: LocalMemory>(
                 let query = query(chance);
                 let count = connection.count(&query).await?;
                 let matches = |items: &Items| items.values().filter(|bounds| query.matches(bounds)).count() as u64;
-                if !notes.some_tree(begun, |items| matches(items) == count) {
-                    notes.fail(format!("{query:?} counts {count}: no tree has so many"));
+                let from = begun.commits;
+                let seen = RefCell::new(Vec::new());
+                let passes = |items: &Items| {
+                    seen.borrow_mut().push(matches(items));
+                    matches(items) == count
+                };
+                if !notes.some_tree(begun, passes) {
+                    let (to, seen) = (notes.commits(), seen.into_inner());
+                    notes.fail(format!("{query:?} counts {count}: commits {from} to {to} have {seen:?}"));
                 }
             }
             _ => {
