@@ -55,11 +55,19 @@ impl Shm {
     /// # Panics
     /// Where the machine refuses.
     pub fn new() -> Self {
+        Self::with_memory(HOST_BYTES)
+    }
+
+    /// As [`new`](Self::new), with so many bytes of host memory on each memory node.
+    ///
+    /// # Panics
+    /// Where the machine refuses.
+    pub fn with_memory(host_bytes: u64) -> Self {
         let directory = Scratch::new();
         let spec = PoolSpec {
             name: name(),
             nodes: NODES,
-            host_bytes: HOST_BYTES,
+            host_bytes,
             device_bytes: DEVICE_BYTES,
             backing: Backing::Growable,
         };
