@@ -78,9 +78,9 @@ pub use url::Url;
 
 /// Spatial indexes.
 pub mod spatial {
-    pub use crate::spatial_index::{Editor, ServeOptions, Spatial};
     #[doc(hidden)]
     pub use crate::spatial_index::parts;
+    pub use crate::spatial_index::{Editor, ServeOptions, Spatial};
     pub use farwood_index::catfish::{
         Config, Item, Near, NoRectangle, Notice, Problem, Query, Rectangle, Relation, Walk,
     };

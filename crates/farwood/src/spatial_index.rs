@@ -11,8 +11,8 @@ use crate::seats;
 use farwood_fabric::{Client, Fabric, NodeId, Server};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
-    CONNECTIONS_MAX, Catfish, KIND, Config, Count, Inbox, Issue, Item, Messenger, Near, Notice, Query, Reader, Rectangle,
-    ServerSettings, Service, ServiceSettings, Walk, Worker,
+    CONNECTIONS_MAX, Catfish, Config, Count, Inbox, Issue, Item, KIND, Messenger, Near, Notice, Query,
+    Reader, Rectangle, ServerSettings, Service, ServiceSettings, Walk, Worker,
 };
 use farwood_transport::runtime::{block_on, run_all};
 use farwood_transport::shm::{ShmMemory, ShmServer};
@@ -229,7 +229,9 @@ impl Spatial {
     fn server(&self, operation: &'static str) -> Result<ShmServer> {
         let node: NodeId = self.index.layout().node;
         match self.pool.attachment() {
-            AnyPool::Shm(pool, ..) => Ok(pool.server(node).expect("the index lies on a memory node of the pool")),
+            AnyPool::Shm(pool, ..) => {
+                Ok(pool.server(node).expect("the index lies on a memory node of the pool"))
+            }
             AnyPool::Tcp(_) => {
                 let name = self.index.entry().name.clone();
                 Err(self.failed(operation, IndexError::NotServed { name }))
@@ -286,8 +288,10 @@ impl Spatial {
             Err(_) => unreachable!("whoever serves has found the server role"),
         };
         let connections = options.connections.min(CONNECTIONS_MAX);
-        let clients: Vec<_> =
-            (thread..connections).step_by(threads).map(|number| (number, self.pool.attachment().client())).collect();
+        let clients: Vec<_> = (thread..connections)
+            .step_by(threads)
+            .map(|number| (number, self.pool.attachment().client()))
+            .collect();
         let own = self.pool.attachment().client();
         let mut flows: Vec<Flow<'_>> = Vec::new();
         for (number, client) in &clients {

@@ -25,7 +25,8 @@ fn main() {
     let mut chance = Chance::new(1);
     let items: Vec<_> = (0..count).map(|id| Item { bounds: window(&mut chance, 1e-4), id }).collect();
     let start = Instant::now();
-    let peer = |item: &Item| GeomWithData::new(Peer::from_corners(item.bounds.min(), item.bounds.max()), item.id);
+    let peer =
+        |item: &Item| GeomWithData::new(Peer::from_corners(item.bounds.min(), item.bounds.max()), item.id);
     let peers = RTree::bulk_load(items.iter().map(peer).collect());
     println!("rstar: bulk-loaded {count} in {:.2} s", start.elapsed().as_secs_f64());
     let harness = Shm::with_memory(1 << 30);

@@ -39,7 +39,12 @@ fn tell(test: &str, report: &Report) {
 fn without_faults_every_answer_is_one_tree_s() {
     let report = all_right("without_faults_every_answer_is_one_tree_s", Case::calm);
     assert_eq!((report.met.faults(), report.excused), (0, 0));
-    assert!(report.raced * 10 > report.searches, "searches meet changes: {} of {}", report.raced, report.searches);
+    assert!(
+        report.raced * 10 > report.searches,
+        "searches meet changes: {} of {}",
+        report.raced,
+        report.searches
+    );
 }
 
 #[test]
@@ -80,7 +85,9 @@ fn hasty(seed: u64) -> Case {
 }
 
 fn caught(sabotage: Sabotage) {
-    canary::caught(&format!("{sabotage:?}"), CANARY_SEEDS, outcome, hasty, |case| case.sabotage = Some(sabotage));
+    canary::caught(&format!("{sabotage:?}"), CANARY_SEEDS, outcome, hasty, |case| {
+        case.sabotage = Some(sabotage)
+    });
 }
 
 #[test]

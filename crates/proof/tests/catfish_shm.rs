@@ -4,8 +4,8 @@
 use farwood_fabric::{Client, NodeId, Server as _};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
-    Catfish, Config, Count, Inbox, Issue, Item, Messenger, Notice, Query, Reader, Rectangle, Relation, ServerSettings,
-    Service, ServiceSettings,
+    Catfish, Config, Count, Inbox, Issue, Item, Messenger, Notice, Query, Reader, Rectangle, Relation,
+    ServerSettings, Service, ServiceSettings,
 };
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness;
@@ -117,7 +117,8 @@ fn readers_on_other_threads_see_each_item_once_while_all_of_them_move() {
                 let tree = index.serve(&client, &server, settings).await.unwrap();
                 let worker = tree.worker(&client, &server);
                 let mut chance = Chance::new(5);
-                let mut items: Vec<_> = (0..ITEMS).map(|id| Item { bounds: place(&mut chance), id }).collect();
+                let mut items: Vec<_> =
+                    (0..ITEMS).map(|id| Item { bounds: place(&mut chance), id }).collect();
                 worker.bulk_load(&items, 0.8).await.unwrap();
                 let mut moves = 0_u64;
                 while !done.load(Ordering::Relaxed) {
@@ -147,7 +148,11 @@ fn readers_on_other_threads_see_each_item_once_while_all_of_them_move() {
                     continue;
                 }
                 let found = ids(found.iter().map(|item| item.id));
-                assert!(found.iter().copied().eq(0..ITEMS), "{} items after {searches} searches", found.len());
+                assert!(
+                    found.iter().copied().eq(0..ITEMS),
+                    "{} items after {searches} searches",
+                    found.len()
+                );
                 searches += 1;
             }
         });
@@ -183,7 +188,11 @@ fn a_server_answers_messages_on_another_thread_by_polling_and_by_events() {
                 let everything = Query::intersecting(Rectangle::new([-1.0, -1.0], [3.0, 3.0]).unwrap());
                 let mut found = Vec::new();
                 connection.search(&everything, &mut found).await.unwrap();
-                assert_eq!(ids(found.iter().map(|item| item.id)), (0..500).collect::<Vec<_>>(), "in many segments");
+                assert_eq!(
+                    ids(found.iter().map(|item| item.id)),
+                    (0..500).collect::<Vec<_>>(),
+                    "in many segments"
+                );
                 assert!(connection.remove(&items[7]).await.unwrap());
                 assert!(!connection.remove(&items[7]).await.unwrap());
                 assert_eq!(connection.count(&everything).await.unwrap(), 499);

@@ -48,8 +48,11 @@ fn check_spatial(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fail
     let bounds = walk.bounds.map(|bounds| bounds.to_string());
     match context.format {
         Format::Json => {
-            let problems: Vec<_> =
-                walk.problems.iter().map(|problem| json!({ "at": problem.at, "what": problem.what })).collect();
+            let problems: Vec<_> = walk
+                .problems
+                .iter()
+                .map(|problem| json!({ "at": problem.at, "what": problem.what }))
+                .collect();
             context.json(&json!({
                 "index": args.url.to_string(),
                 "entries": walk.entries,

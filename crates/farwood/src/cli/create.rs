@@ -218,7 +218,9 @@ fn report(urls: &[&Url], args: &Args, context: &mut Context<'_>) -> Result<Outco
                 let nodes = size::count(options.nodes.into(), "memory node", "memory nodes");
                 writeln!(context.words, "created {url}: {nodes} of {}", size::show(options.memory_bytes))?;
             }
-            Some(_) if args.index == IndexKind::Catfish => writeln!(context.words, "created {url}: rectangles")?,
+            Some(_) if args.index == IndexKind::Catfish => {
+                writeln!(context.words, "created {url}: rectangles")?
+            }
             Some(_) => writeln!(context.words, "created {url}: {} to {}", args.keys, args.values)?,
         }
     }

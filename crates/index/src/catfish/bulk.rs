@@ -47,7 +47,8 @@ mod tests {
     #[test]
     fn no_node_holds_too_much_or_too_little() {
         for blocks in [1, 2, 6] {
-            let layout = Layout { blocks, node: NodeId(0), index: 1, scheme: Scheme::Lines, ring_bytes: 1024 };
+            let layout =
+                Layout { blocks, node: NodeId(0), index: 1, scheme: Scheme::Lines, ring_bytes: 1024 };
             for fill in [0.5, 0.8, 1.0] {
                 let per_node = entries_per_node(&layout, fill);
                 for count in (1..400).chain([5_000, 12_345]) {
@@ -69,8 +70,9 @@ mod tests {
 
     #[test]
     fn neighbours_share_a_node() {
-        let entry = |at: usize| {
-            Entry { bounds: Rectangle::point([(at % 10) as f64, (at / 10) as f64]).unwrap(), word: at as u64 }
+        let entry = |at: usize| Entry {
+            bounds: Rectangle::point([(at % 10) as f64, (at / 10) as f64]).unwrap(),
+            word: at as u64,
         };
         let mut entries: Vec<_> = (0..100).map(entry).collect();
         let lengths = tile(&mut entries, 25);

@@ -237,7 +237,9 @@ impl<'s, S: Stored> Draft<'s, S> {
         while let Some((parent, place)) = path.pop() {
             if self.nodes[at].entries.len() < self.layout.entries_least() {
                 let level = self.nodes[at].level;
-                orphans.extend(std::mem::take(&mut self.nodes[at].entries).into_iter().map(|entry| (entry, level)));
+                orphans.extend(
+                    std::mem::take(&mut self.nodes[at].entries).into_iter().map(|entry| (entry, level)),
+                );
                 self.nodes[parent].entries.swap_remove(place);
             } else {
                 self.tell(at, &[(parent, place)]);
@@ -355,12 +357,16 @@ mod tests {
 
     impl Kept {
         fn new(blocks: usize) -> Self {
-            let layout = Layout { blocks, node: NodeId(0), index: 1, scheme: Scheme::Lines, ring_bytes: 1024 };
+            let layout =
+                Layout { blocks, node: NodeId(0), index: 1, scheme: Scheme::Lines, ring_bytes: 1024 };
             let root = NodeRef::new(64, 1);
             Self { layout, nodes: BTreeMap::from([(root.word(), (0, Vec::new()))]), root, rooms: 1 }
         }
 
-        fn change(&mut self, change: impl FnOnce(&mut Draft<'_, BTreeMap<u64, (u8, Vec<Entry>)>>) -> bool) -> bool {
+        fn change(
+            &mut self,
+            change: impl FnOnce(&mut Draft<'_, BTreeMap<u64, (u8, Vec<Entry>)>>) -> bool,
+        ) -> bool {
             let mut draft = Draft::of(&self.layout, &self.nodes, self.root);
             if !change(&mut draft) {
                 return false;
@@ -384,8 +390,13 @@ mod tests {
         fn check(&self, node: NodeRef, seen: &mut usize) -> Vec<Item> {
             let (level, entries) = &self.nodes[&node.word()];
             *seen += 1;
-            let least = if node == self.root { usize::from(*level > 0) * 2 } else { self.layout.entries_least() };
-            assert!((least..=self.layout.entries_max()).contains(&entries.len()), "{} entries", entries.len());
+            let least =
+                if node == self.root { usize::from(*level > 0) * 2 } else { self.layout.entries_least() };
+            assert!(
+                (least..=self.layout.entries_max()).contains(&entries.len()),
+                "{} entries",
+                entries.len()
+            );
             if *level == 0 {
                 return entries.iter().map(|entry| Item { bounds: entry.bounds, id: entry.word }).collect();
             }
@@ -452,7 +463,10 @@ mod tests {
         };
         let level = |tree: &Kept| tree.nodes[&tree.root.word()].0;
         for id in 0..600 {
-            tree.change(|draft| { draft.insert(&item(id)); true });
+            tree.change(|draft| {
+                draft.insert(&item(id));
+                true
+            });
         }
         assert!(level(&tree) >= 3, "level {}", level(&tree));
         assert_eq!(tree.items().len(), 600);

@@ -328,7 +328,9 @@ pub(super) fn image(layout: &Layout, at: NodeRef, level: u8, entries: &[Entry]) 
     for place in 0..layout.entries_max() {
         let (edges, word) = match entries.get(place) {
             Some(entry) => (edges(&entry.bounds), entry.word),
-            None => ([f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY].map(f64::to_bits), 0),
+            None => {
+                ([f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY].map(f64::to_bits), 0)
+            }
         };
         let places = words_of_entry(place);
         for (place, edge) in places.into_iter().zip(edges) {

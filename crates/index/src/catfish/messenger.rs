@@ -2,8 +2,8 @@
 //! own memory (Catfish §III-A).
 
 use super::head::{
-    ASK, CONNECTIONS_MAX, CONSUMED, INBOX, INBOX_HEAD_BYTES, MEMORY, OPEN, OWNER, RawHead, SERVER, TERM, TICKET_BITS,
-    of_connection, word_of,
+    ASK, CONNECTIONS_MAX, CONSUMED, INBOX, INBOX_HEAD_BYTES, MEMORY, OPEN, OWNER, RawHead, SERVER, TERM,
+    TICKET_BITS, of_connection, word_of,
 };
 use super::message::{ITEM_WORDS, RESPONSE_HEAD_WORDS, Request, Status, item_of};
 use super::rectangle::{Item, Query, Rectangle};
@@ -102,7 +102,8 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
             }
         }
         let own = word(of_connection(number, MEMORY)).await?;
-        let requests = Remote::<[u8]>::from_word(own).ok_or_else(|| IndexError::NotServed { name: tree.entry.name.clone() })?;
+        let requests = Remote::<[u8]>::from_word(own)
+            .ok_or_else(|| IndexError::NotServed { name: tree.entry.name.clone() })?;
         let ring_bytes = tree.layout.ring_bytes;
         let inbox_at = inbox.at.unwrap_or_else(|| requests.part(ring_bytes));
         Ok(Self {
@@ -189,7 +190,11 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
     }
 
     /// Sends a request and takes its response.
-    async fn call(&mut self, request: &Request, found: &mut impl Answer) -> Result<(Status, u64), IndexError> {
+    async fn call(
+        &mut self,
+        request: &Request,
+        found: &mut impl Answer,
+    ) -> Result<(Status, u64), IndexError> {
         while self.owed {
             let mut nobody = Count::default();
             self.receive(&mut nobody).await?;
@@ -198,7 +203,9 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
         self.owed = true;
         let (status, count) = self.receive(found).await?;
         match status {
-            Status::Refused => Err(IndexError::BadSizes("the server does not know such a request".to_owned())),
+            Status::Refused => {
+                Err(IndexError::BadSizes("the server does not know such a request".to_owned()))
+            }
             Status::PoolFull => {
                 let chunks = self.client.fabric().shape().chunks();
                 let chunk_bytes = farwood_fabric::chunks::CHUNK_BYTES;

@@ -20,8 +20,8 @@ use crate::sherman::{check_name, find_settled, free_chunks};
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Owner};
 use farwood_fabric::directory::{self, Entry, Locked, NewEntry, PARAMETER_BYTES};
 use farwood_fabric::{
-    Capability, Chain as _, Client, ClientId, Fabric, FabricError, NodeId, Remote, Server, client_table, read,
-    write,
+    Capability, Chain as _, Client, ClientId, Fabric, FabricError, NodeId, Remote, Server, client_table,
+    read, write,
 };
 use std::sync::atomic::AtomicU64;
 
@@ -218,11 +218,15 @@ fn is_ring(bytes: u64) -> bool {
 fn check_config<F: Fabric>(client: &Client<F>, config: Config) -> Result<(), IndexError> {
     if !(1..=BLOCKS_MAX).contains(&config.blocks) {
         let blocks = config.blocks;
-        return Err(IndexError::BadSizes(format!("nodes have 1 to {BLOCKS_MAX} blocks of 7 entries, not {blocks}")));
+        return Err(IndexError::BadSizes(format!(
+            "nodes have 1 to {BLOCKS_MAX} blocks of 7 entries, not {blocks}"
+        )));
     }
     if !is_ring(config.ring_bytes) {
         let (least, most, bytes) = (RING_BYTES.start(), RING_BYTES.end(), config.ring_bytes);
-        return Err(IndexError::BadSizes(format!("rings have {least} to {most} bytes, a multiple of 64, not {bytes}")));
+        return Err(IndexError::BadSizes(format!(
+            "rings have {least} to {most} bytes, a multiple of 64, not {bytes}"
+        )));
     }
     let shape = client.fabric().shape();
     if config.node.0 >= shape.nodes {
@@ -234,7 +238,8 @@ fn check_config<F: Fabric>(client: &Client<F>, config: Config) -> Result<(), Ind
 }
 
 fn layout_of<F: Fabric>(client: &Client<F>, config: Config, index: u64) -> Result<Layout, IndexError> {
-    let missing = |capability| IndexError::Unsafe { capability, remedy: "create the index with smaller nodes" };
+    let missing =
+        |capability| IndexError::Unsafe { capability, remedy: "create the index with smaller nodes" };
     let capabilities = client.fabric().capabilities();
     let Config { blocks, node, ring_bytes } = config;
     let sizes = Layout { blocks, node, index, scheme: Scheme::Pair, ring_bytes };

@@ -21,7 +21,9 @@ impl fmt::Display for NoRectangle {
         let [min_x, min_y, max_x, max_y] = self.edges;
         write!(f, "({min_x}, {min_y}) to ({max_x}, {max_y}) is no rectangle: ")?;
         if self.edges.iter().all(|edge| edge.is_finite()) {
-            f.write_str("a lower edge lies above an upper one; one that crosses the antimeridian is two rectangles")
+            f.write_str(
+                "a lower edge lies above an upper one; one that crosses the antimeridian is two rectangles",
+            )
         } else {
             f.write_str("its edges must be finite numbers")
         }

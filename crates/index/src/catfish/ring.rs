@@ -273,7 +273,8 @@ mod tests {
     #[test]
     fn what_no_sender_writes_is_garbled() {
         let ring = Ring::new();
-        for first in [header(24, LAST, 1), header(12, LAST, 0), header(8, LAST, 0), header(1 << 20, MORE, 0)] {
+        for first in [header(24, LAST, 1), header(12, LAST, 0), header(8, LAST, 0), header(1 << 20, MORE, 0)]
+        {
             ring.store((0, first));
             let arrived = Incoming::new(BYTES).look(|at| ring.0[(at / 8) as usize].get(), |_| ());
             assert_eq!(arrived, Arrived::Garbled(first));

@@ -232,7 +232,8 @@ impl TreeServer {
     /// Takes the changes that were kept.
     #[doc(hidden)]
     pub fn take_journal(&self) -> Vec<Request> {
-        let journal = self.journal.as_ref().map(|journal| journal.lock().unwrap_or_else(PoisonError::into_inner));
+        let journal =
+            self.journal.as_ref().map(|journal| journal.lock().unwrap_or_else(PoisonError::into_inner));
         journal.map(|mut journal| std::mem::take(&mut *journal)).unwrap_or_default()
     }
 
@@ -258,7 +259,8 @@ impl TreeServer {
         drop(state);
         live.sort_unstable();
         let chunks = chunks::in_use(client, self.layout.node).await?;
-        let rings = (0..RING_CHUNKS_MAX as u64).map(|at| server.local().load(self.head_offset() + RING_CHUNKS + 8 * at));
+        let rings = (0..RING_CHUNKS_MAX as u64)
+            .map(|at| server.local().load(self.head_offset() + RING_CHUNKS + 8 * at));
         let rings: Vec<_> = rings.collect::<Result<_, _>>()?;
         for chunk in chunks.into_iter().filter(|chunk| chunk.entry == self.slot) {
             if !rings.contains(&chunk.chunk.start().address().offset()) {
@@ -538,7 +540,8 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
             }
             (below, level) = (above, level + 1);
         };
-        self.publish(Placed { nodes: Vec::new(), root, retired: vec![before] }, items.len() as i64, None).await?;
+        self.publish(Placed { nodes: Vec::new(), root, retired: vec![before] }, items.len() as i64, None)
+            .await?;
         taken.into_iter().for_each(Taken::keep);
         Ok(())
     }

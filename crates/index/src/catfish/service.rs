@@ -6,8 +6,8 @@
 //! full, or that died in the middle of a message, has only its own flow waiting for it.
 
 use super::head::{
-    ASK, CONNECTIONS_MAX, CONSUMED, INBOX, INBOX_HEAD_BYTES, MEMORY, OPEN, OWNER, RING_CHUNKS, RING_CHUNKS_MAX,
-    TERM, TICKET_BITS, connection_memory, of_connection,
+    ASK, CONNECTIONS_MAX, CONSUMED, INBOX, INBOX_HEAD_BYTES, MEMORY, OPEN, OWNER, RING_CHUNKS,
+    RING_CHUNKS_MAX, TERM, TICKET_BITS, connection_memory, of_connection,
 };
 use super::message::{ITEM_WORDS, Request, Status, item_words};
 use super::rectangle::Item;
@@ -249,7 +249,11 @@ impl<'t> Service<'t> {
                     words.clear();
                     words.extend((0..count as u64).map(|at| load(offset + 8 * at)));
                     let keep = self.tree.is_broken(crate::sabotage::Sabotage::ConsumedStays);
-                    line.incoming.consume(count, |at| if !keep { clear(at) });
+                    line.incoming.consume(count, |at| {
+                        if !keep {
+                            clear(at)
+                        }
+                    });
                     let begun = worker.client.fabric().now();
                     self.answer(line, worker, &words).await?;
                     heard = worker.client.fabric().now();
@@ -304,7 +308,9 @@ impl<'t> Service<'t> {
         let local = worker.server.local();
         let field = |field| self.tree.head_offset() + of_connection(number, field);
         let Some(client) = LockWord::from_word(owner).holder() else { return Ok(()) };
-        if worker.client.fabric().revoke(client).await? == Revocation::Gone && local.load(field(OWNER))? == owner {
+        if worker.client.fabric().revoke(client).await? == Revocation::Gone
+            && local.load(field(OWNER))? == owner
+        {
             local.store(field(ASK), 0)?;
             local.store(field(OPEN), 0)?;
             local.store(field(INBOX), 0)?;
@@ -490,7 +496,8 @@ impl<'t> Service<'t> {
                 if field(OWNER)? == 0 || open >> TICKET_BITS != self.tree.term() || field(ASK)? != open {
                     continue;
                 }
-                let own = Remote::<u64>::from_word(field(MEMORY)?).map(|own| own.part(self.tree.layout.ring_bytes));
+                let own =
+                    Remote::<u64>::from_word(field(MEMORY)?).map(|own| own.part(self.tree.layout.ring_bytes));
                 let inbox = Remote::<u64>::from_word(field(INBOX)?).or(own);
                 if let Some(inbox) = inbox {
                     match client.post(write(inbox, &word)).await {

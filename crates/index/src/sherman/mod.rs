@@ -34,8 +34,8 @@ mod values;
 mod walk;
 
 pub use leaf::Change;
-pub(crate) use open::{check_name, find_settled, free_chunks};
 pub use open::{Config, Description, KIND, describe, drop_index};
+pub(crate) use open::{check_name, find_settled, free_chunks};
 pub use options::{Options, Variant};
 pub use scan::{Direction, Entries, Range};
 pub use snapshot::SNAPSHOT_LEAVES_MAX;

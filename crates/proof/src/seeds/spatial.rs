@@ -9,15 +9,11 @@
 
 use super::caught;
 use super::many::Sum;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::rc::Rc;
-use std::task::Poll;
 use farwood_fabric::{Client, Fabric as _, FabricError, LocalMemory, Memory, NodeId, Remote, Server as _};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
-    Catfish, Config, Grain, Inbox, Issue, Item, Messenger, Near, Notice, Query, Reader, Rectangle, Relation, Request,
-    ServerSettings, Service, ServiceSettings, TreeServer,
+    Catfish, Config, Grain, Inbox, Issue, Item, Messenger, Near, Notice, Query, Reader, Rectangle, Relation,
+    Request, ServerSettings, Service, ServiceSettings, TreeServer,
     adaptive::{BackOff, BackOffSettings, Way},
 };
 use farwood_index::sabotage::Sabotage;
@@ -26,6 +22,10 @@ use farwood_sim::{Card, Ended, SimFabric, World, WorldSpec, at_once};
 use farwood_testkit::harness::Chance;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
 
 /// One run.
 #[derive(Clone, Debug)]
@@ -98,7 +98,11 @@ impl Case {
         };
         Self {
             spec,
-            config: Config { blocks: 1 + chance.below(2) as usize, node: NodeId(memory_nodes - 1), ring_bytes: 1024 },
+            config: Config {
+                blocks: 1 + chance.below(2) as usize,
+                node: NodeId(memory_nodes - 1),
+                ring_bytes: 1024,
+            },
             settings,
             loaded: [0, 30, 300][chance.below(3) as usize],
             burst: [4, 16][chance.below(2) as usize],
@@ -513,7 +517,8 @@ async fn answer(
         }
         service.end();
     });
-    let flows: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = connections.chain([beats as _, end as _]).collect();
+    let flows: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> =
+        connections.chain([beats as _, end as _]).collect();
     let mut dispatch = std::pin::pin!(service.dispatch(server));
     let mut flows = std::pin::pin!(all(flows.into_iter()));
     poll_fn(|context| {
@@ -662,12 +667,16 @@ async fn one_talker(
         let began = world.now();
         let connected = Messenger::connect(index, client, inbox, talk.notice).await;
         let done = match connected {
-            Ok(connection) => converse(case, (index, client), connection, &mut chance, &mut mine, notes).await,
+            Ok(connection) => {
+                converse(case, (index, client), connection, &mut chance, &mut mine, notes).await
+            }
             Err(error) => Err(error),
         };
         match done {
             Ok(()) => {}
-            Err(IndexError::NotServed { .. } | IndexError::ServerLost { .. }) if world.crashed(0) || outage(world, began) => {
+            Err(IndexError::NotServed { .. } | IndexError::ServerLost { .. })
+                if world.crashed(0) || outage(world, began) =>
+            {
                 notes.excused.set(notes.excused.get() + 1);
             }
             // A WRITE of which nobody knows whether it will land: this client's inbox is no good any more.
@@ -726,7 +735,8 @@ async fn converse<L: LocalMemory>(
             4 => {
                 let query = query(chance);
                 let count = connection.count(&query).await?;
-                let matches = |items: &Items| items.values().filter(|bounds| query.matches(bounds)).count() as u64;
+                let matches =
+                    |items: &Items| items.values().filter(|bounds| query.matches(bounds)).count() as u64;
                 let from = begun.commits;
                 let seen = RefCell::new(Vec::new());
                 let passes = |items: &Items| {
@@ -792,7 +802,8 @@ fn lost(world: &World, began: u64) -> bool {
 }
 
 fn order(one: &Item, other: &Item) -> std::cmp::Ordering {
-    let key = |item: &Item| (item.id, item.bounds.min().map(f64::to_bits), item.bounds.max().map(f64::to_bits));
+    let key =
+        |item: &Item| (item.id, item.bounds.min().map(f64::to_bits), item.bounds.max().map(f64::to_bits));
     key(one).cmp(&key(other))
 }
 
@@ -810,7 +821,9 @@ fn judge(query: &Query, begun: Begun, mut found: Vec<Item>, notes: &Notes) {
         let twice = found.windows(2).find(|pair| pair[0].id == pair[1].id);
         notes.fail(match twice {
             Some(pair) => format!("{query:?} reports {} twice", pair[0].id),
-            None => format!("{query:?} finds {} items: no tree of commits {from} to {to} has these", found.len()),
+            None => {
+                format!("{query:?} finds {} items: no tree of commits {from} to {to} has these", found.len())
+            }
         });
     }
 }

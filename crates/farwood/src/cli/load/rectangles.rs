@@ -81,7 +81,9 @@ fn item_of_row(number: u64, row: &csv::StringRecord) -> Result<Item, String> {
     let corners = match row.len() {
         2 | 3 => ([edge(0)?, edge(1)?], [edge(0)?, edge(1)?]),
         4 | 5 => ([edge(0)?, edge(1)?], [edge(2)?, edge(3)?]),
-        columns => return Err(format!("{columns} columns; a point has 2, a rectangle 4, and 1 more its number")),
+        columns => {
+            return Err(format!("{columns} columns; a point has 2, a rectangle 4, and 1 more its number"));
+        }
     };
     let id = match row.len() {
         3 | 5 => {
@@ -95,9 +97,7 @@ fn item_of_row(number: u64, row: &csv::StringRecord) -> Result<Item, String> {
 }
 
 fn read_geojson(args: &Args, reader: impl BufRead) -> Result<Found, Failure> {
-    let refuse = |what: String| {
-        Failure::Usage(format!("load {}: {}: {what}", args.url, args.file.display()))
-    };
+    let refuse = |what: String| Failure::Usage(format!("load {}: {}: {what}", args.url, args.file.display()));
     let value: Value =
         serde_json::from_reader(reader).map_err(|error| refuse(format!("it is no JSON: {error}")))?;
     let features = match value.get("type").and_then(Value::as_str) {
@@ -105,7 +105,8 @@ fn read_geojson(args: &Args, reader: impl BufRead) -> Result<Found, Failure> {
         Some(_) => Some(vec![value.clone()]),
         None => None,
     };
-    let features = features.ok_or_else(|| refuse("it is no GeoJSON: an object with a type is meant".to_owned()))?;
+    let features =
+        features.ok_or_else(|| refuse("it is no GeoJSON: an object with a type is meant".to_owned()))?;
     let mut found = Found::default();
     for (number, feature) in (1..).zip(&features) {
         found.add(args, &format!("feature {number}"), item_of_feature(number, feature))?;
@@ -162,7 +163,11 @@ fn report(
     let rectangles = size::count(loaded, "rectangle", "rectangles");
     writeln!(context.words, "{}: {how} {rectangles} in {seconds:.1} s", args.url)?;
     if let Some(first) = &found.first_bad {
-        writeln!(context.words, "passed over {}; the first was {first}", size::count(found.skipped, "row", "rows"))?;
+        writeln!(
+            context.words,
+            "passed over {}; the first was {first}",
+            size::count(found.skipped, "row", "rows")
+        )?;
     }
     Ok(())
 }
@@ -196,7 +201,9 @@ mod tests {
         let collection = json!({ "type": "GeometryCollection", "geometries":
             [{ "type": "Point", "coordinates": [0, 0] }, { "type": "Point", "coordinates": [4, 5] }] });
         assert_eq!(item_of_feature(3, &collection).unwrap().bounds.to_string(), "0,0,4,5");
-        for bad in [json!({ "type": "Feature", "geometry": null }), json!({ "type": "Point", "coordinates": [] })] {
+        for bad in
+            [json!({ "type": "Feature", "geometry": null }), json!({ "type": "Point", "coordinates": [] })]
+        {
             assert!(item_of_feature(1, &bad).is_err(), "{bad}");
         }
     }

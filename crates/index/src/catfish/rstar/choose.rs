@@ -7,7 +7,11 @@ const CANDIDATES: usize = 32;
 
 /// The child that takes `new`: above leaves the one whose overlap with the others grows least, higher up the one that
 /// grows least; then the one that grows least, then the smallest.
-pub(in crate::catfish) fn choose_subtree(children: &[Rectangle], new: &Rectangle, above_leaves: bool) -> usize {
+pub(in crate::catfish) fn choose_subtree(
+    children: &[Rectangle],
+    new: &Rectangle,
+    above_leaves: bool,
+) -> usize {
     let growth = |child: usize| {
         let area = children[child].area();
         (children[child].union(new).area() - area, area)

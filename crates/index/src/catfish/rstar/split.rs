@@ -29,7 +29,8 @@ pub(in crate::catfish) fn split(entries: &[Rectangle], least: usize) -> (Vec<usi
 
 fn order_by(entries: &[Rectangle], axis: usize, edge: Edge) -> Vec<usize> {
     let mut order: Vec<_> = (0..entries.len()).collect();
-    let key = |at: usize| (edge(&entries[at], axis), EDGES[0](&entries[at], axis), EDGES[1](&entries[at], axis));
+    let key =
+        |at: usize| (edge(&entries[at], axis), EDGES[0](&entries[at], axis), EDGES[1](&entries[at], axis));
     order.sort_by(|&one, &other| {
         let (one, other) = (key(one), key(other));
         one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)).then(one.2.total_cmp(&other.2))
@@ -86,9 +87,8 @@ mod tests {
     #[test]
     fn two_clusters_are_told_apart() {
         let square = |x: f64, y: f64| Rectangle::new([x, y], [x + 1.0, y + 1.0]).unwrap();
-        let entries: Vec<_> = (0..10)
-            .map(|at| square(f64::from(at % 5) * 0.1, if at % 2 == 0 { 0.0 } else { 50.0 }))
-            .collect();
+        let entries: Vec<_> =
+            (0..10).map(|at| square(f64::from(at % 5) * 0.1, if at % 2 == 0 { 0.0 } else { 50.0 })).collect();
         let (one, other) = split(&entries, 4);
         assert!(one.iter().all(|at| at % 2 == 0), "{one:?}");
         assert!(other.iter().all(|at| at % 2 == 1), "{other:?}");
