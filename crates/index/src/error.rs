@@ -158,6 +158,27 @@ impl fmt::Display for IndexError {
             Self::InUse { name, client } => {
                 write!(f, "client {client} has the index '{name}' open; end that client first")
             }
+            Self::NotServed { .. } | Self::ServerLost { .. } | Self::Served { .. } => self.fmt_of_servers(f),
+            Self::NotEmpty => {
+                write!(
+                    f,
+                    "bulk loading needs an empty index; insert one by one, or drop the index and create it again"
+                )
+            }
+            Self::NotSorted { entries } => {
+                write!(
+                    f,
+                    "bulk loading needs strictly increasing keys; the key after the first {entries} is not"
+                )
+            }
+        }
+    }
+}
+
+impl IndexError {
+    /// What concerns the server of a spatial index.
+    fn fmt_of_servers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::NotServed { name } => write!(
                 f,
                 "nobody serves the index '{name}', so it can be searched only; start `farwood serve` with \
@@ -173,18 +194,7 @@ impl fmt::Display for IndexError {
                 "client {by} serves the index, and only a server changes it; send it messages, or end it first \
                  (`farwood stat` names it)"
             ),
-            Self::NotEmpty => {
-                write!(
-                    f,
-                    "bulk loading needs an empty index; insert one by one, or drop the index and create it again"
-                )
-            }
-            Self::NotSorted { entries } => {
-                write!(
-                    f,
-                    "bulk loading needs strictly increasing keys; the key after the first {entries} is not"
-                )
-            }
+            other => unreachable!("{other:?} concerns no server"),
         }
     }
 }

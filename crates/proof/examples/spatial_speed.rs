@@ -67,7 +67,7 @@ fn main() {
                 let theirs_rate = queries.len() as f64 / start.elapsed().as_secs_f64();
                 assert!(found == local && found.0 == theirs as u64, "{found:?} {local:?} {theirs}");
                 println!(
-                    "scale {scale}, round {round}: {:.0} k/s by READs, {:.0} k/s in place, {:.0} k/s rstar; {:.2} found",
+                    "scale {scale}, {round}: {:.0} k/s by READs, {:.0} k/s in place, {:.0} k/s rstar; {:.2} found",
                     offloaded / 1e3,
                     in_place / 1e3,
                     theirs_rate / 1e3,

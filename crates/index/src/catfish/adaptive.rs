@@ -1,8 +1,8 @@
-//! When to offload: the back-off of a client whose server is busy (Catfish §IV-A, Algorithm 1). Pure, and of no index in
-//! particular: whatever can be had by message or by READs can be switched by it.
+//! When to offload: the back-off of a client whose server is busy (Catfish §IV-A, Algorithm 1). Pure, and of no index
+//! in particular: whatever can be had by message or by READs can be switched by it.
 //!
-//! The paper's listing and its prose disagree. As printed, a search that saw no new heartbeat sets the utilisation to 0
-//! and so `r_busy` back, and with a heartbeat every 10 ms nearly every search does: the window never grows.
+//! The paper's listing and its prose disagree. As printed, a search that saw no new heartbeat sets the utilisation to
+//! 0 and so `r_busy` back, and with a heartbeat every 10 ms nearly every search does: the window never grows.
 //! [`Rule::Prose`] changes the window only when a heartbeat is taken: it grows with each consecutive busy one, without
 //! bound, and begins anew after an idle one. [`Rule::Printed`] is the listing.
 

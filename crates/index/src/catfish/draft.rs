@@ -2,8 +2,8 @@
 //!
 //! Nothing that is stored is ever changed. A draft copies the nodes that it changes, from the leaf up to the root, and
 //! what comes of them is written to other rooms; [`server`](super::server) then stores the new root. Insertion and
-//! deletion are the R*-tree's, with forced reinsertion, all within one draft: what is taken out of a node to be inserted
-//! again is gone from no tree that anybody can see.
+//! deletion are the R*-tree's, with forced reinsertion, all within one draft: what is taken out of a node to be
+//! inserted again is gone from no tree that anybody can see.
 
 use super::layout::{Entry, Layout, NodeRef};
 use super::rectangle::{Item, Rectangle};

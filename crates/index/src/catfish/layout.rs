@@ -88,8 +88,8 @@ impl Scheme {
         if capabilities.whole_bytes >= LINE_BYTES {
             return Ok(Self::Lines);
         }
-        // A pair proves a copy against WRITEs. Against the server's stores it does where the memory node's own processors
-        // do the copying, so that the two are one: not on a NIC, whose upward READ they overtake.
+        // A pair proves a copy against WRITEs. Against the server's stores it does where the memory node's own
+        // processors do the copying, so that the two are one: not on a NIC, whose upward READ they overtake.
         let needed = [Capability::CpuSeesWrite, Capability::VersionPair(node_bytes)];
         capabilities.missing(&needed).map_or(Ok(Self::Pair), Err)
     }

@@ -11,23 +11,25 @@
 //! 1. **A node is written once.** A change copies the nodes from the leaf up to the root, changes the copies, stores
 //!    them in rooms that hold no node of the current tree, and then stores the root: one word. What the old root leads
 //!    to is, and stays, the old tree; what the new one leads to is the new tree; there is nothing in between.
-//! 2. **A reference names a node, not a place.** It has the generation of what lies in the room. Whoever fetches a node
+//! 2. **A reference names a node, not a place.** It has the generation of what lies in the room. Whoever fetches a
+//! node
 //!    checks that what came is that generation, whole ([`layout`]). A room that holds another node, or part of one,
 //!    never passes for the node that was looked for.
 //!
-//! **Theorem.** A search that read the root word as r, and of which every fetched node passed its check, answers as the
-//! tree did at the moment when r was read. *Proof*, by the distance from the root. When r was read, the tree under r was
-//! stored (1: its nodes before their root, and a READ that arrives after a store sees it), and each reference in it
-//! named a node that lay in its room. A fetched copy of r's node that passed is that node, since no other node of that
-//! room ever has its generation; so its entries are those of the tree under r, and so are the references in them; and so
-//! on down. The search looks at all nodes whose bounds the query asks for, and at each once, for in a tree each node has
-//! one parent. ∎
+//! **Theorem.** A search that read the root word as r, and of which every fetched node passed its check, answers as
+//! the tree did at the moment when r was read. *Proof*, by the distance from the root. When r was read, the tree
+//! under r was stored (1: its nodes before their root, and a READ that arrives after a store sees it), and each
+//! reference in it named a node that lay in its room. A fetched copy of r's node that passed is that node, since no
+//! other node of that room ever has its generation; so its entries are those of the tree under r, and so are the
+//! references in them; and so on down. The search looks at all nodes whose bounds the query asks for, and at each
+//! once, for in a tree each node has one parent. ∎
 //!
 //! So nothing that is there throughout is missed, nothing is reported twice, and more: each search sees one tree, that
 //! of one commit, and searches and changes are linearizable. A fetched node that does not pass has had its room used
 //! again: the search begins again from the root. That is rare, because rooms rest ([`rooms`]); and it is all that a
 //! change ever costs a reader. Generations have 32 bits: to be misled, a reader has to stop between two READs of one
-//! search for exactly a multiple of 2^32 changes of one room, which rests ten milliseconds between two of them: 497 days.
+//! search for exactly a multiple of 2^32 changes of one room, which rests ten milliseconds between two of them: 497
+//! days.
 //!
 //! # Departures from the paper
 //!

@@ -1,4 +1,5 @@
-//! The nearest rectangles to a point: best first (Hjaltason and Samet, TODS 1999). Pure; whoever searches fetches nodes.
+//! The nearest rectangles to a point: best first (Hjaltason and Samet, TODS 1999). Pure; whoever searches fetches
+//! nodes.
 
 use super::layout::{Entry, NodeRef};
 use super::rectangle::Item;

@@ -14,13 +14,14 @@
 //!
 //! What is not a message is zero: the receiver clears what it has consumed before it says so. A message is there when
 //! both its headers are: a WRITE places its bytes upward ([`Capability::WriteUpward`](farwood_fabric::Capability)), so
-//! that whoever sees the last word sees all of them. The sender never writes over what is not known to be consumed; where
-//! there is no room it waits.
+//! that whoever sees the last word sees all of them. The sender never writes over what is not known to be consumed;
+//! where there is no room it waits.
 //!
-//! **Where a WRITE is done again.** Through shared memory the last WRITE of a process that died may be done again, late,
-//! by whoever proves the death (decision 18). Its message may have been consumed by then, and stands in the ring again.
-//! That misleads nobody: the sender is dead, so the receiver's next message, at another place, never comes; and the ring
-//! is given to another sender only after the death is proven, when nothing is done again any more, and cleared for it.
+//! **Where a WRITE is done again.** Through shared memory the last WRITE of a process that died may be done again,
+//! late, by whoever proves the death (decision 18). Its message may have been consumed by then, and stands in the
+//! ring again. That misleads nobody: the sender is dead, so the receiver's next message, at another place, never
+//! comes; and the ring is given to another sender only after the death is proven, when nothing is done again any
+//! more, and cleared for it.
 
 /// Whether a message is the last of what is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

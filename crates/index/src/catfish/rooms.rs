@@ -1,6 +1,7 @@
 //! The server's memory for nodes: rooms that hold no node of the tree, and when they may hold another.
 //!
-//! A room that a commit left rests before it is used again, for the sake of readers who still go through an older tree:
+//! A room that a commit left rests before it is used again, for the sake of readers who still go through an older
+//! tree:
 //!
 //! * the server's own searches hold a snapshot, and no room of a tree that is held is used;
 //! * clients hold nothing and find out by the generation, and begin again. That they rarely have to is all that a rest
@@ -30,8 +31,8 @@ pub(super) struct Rooms {
 }
 
 impl Rooms {
-    /// How long a room rests, nanoseconds: hundreds of times what a search by READs takes. A server that commits all the
-    /// time keeps about as many rooms resting as it fills in that time, some tens of megabytes at most.
+    /// How long a room rests, nanoseconds: hundreds of times what a search by READs takes. A server that commits all
+    /// the time keeps about as many rooms resting as it fills in that time, some tens of megabytes at most.
     pub(super) const REST_NS: u64 = 10_000_000;
 
     /// Adds rooms that nobody knows.

@@ -23,8 +23,8 @@ impl Limits {
     }
 }
 
-/// Calls `found` with the places of the entries of a node of `level` that the query is for: in a leaf those that match, in an inner
-/// node the children in which something may. In the order of their places.
+/// Calls `found` with the places of the entries of a node of `level` that the query is for: in a leaf those that
+/// match, in an inner node the children in which something may. In the order of their places.
 #[inline]
 pub(super) fn matching(
     node: &impl NodeWords,

@@ -1,9 +1,9 @@
 //! Fast messaging, the server's side: a flow of work for each connection (Catfish §III-A, §IV-B).
 //!
 //! A connection's flow looks for requests in its ring, does what they ask, and writes the responses into the client's
-//! inbox. How it learns of a request is the [`Notice`]: it looks again and again, or it sleeps until an immediate names
-//! the connection. Nothing that a client does or fails to do holds up another's connection: a client whose inbox is
-//! full, or that died in the middle of a message, has only its own flow waiting for it.
+//! inbox. How it learns of a request is the [`Notice`]: it looks again and again, or it sleeps until an immediate
+//! names the connection. Nothing that a client does or fails to do holds up another's connection: a client whose
+//! inbox is full, or that died in the middle of a message, has only its own flow waiting for it.
 
 use super::head::{
     ASK, CONNECTIONS_MAX, CONSUMED, INBOX, INBOX_HEAD_BYTES, MEMORY, OPEN, OWNER, RING_CHUNKS,
@@ -287,8 +287,8 @@ impl<'t> Service<'t> {
         Ok(over.then_some(Hangup::Over))
     }
 
-    /// Closes a connection over which no sense comes or goes; yields what must not be opened again. Its client finds out
-    /// when it looks why nothing comes. (The client may have asked anew already: its word is left alone.)
+    /// Closes a connection over which no sense comes or goes; yields what must not be opened again. Its client finds
+    /// out when it looks why nothing comes. (The client may have asked anew already: its word is left alone.)
     fn hang_up<F: Fabric, S: Server>(
         &self,
         line: &Line,

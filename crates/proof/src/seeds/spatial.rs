@@ -393,7 +393,7 @@ fn run(case: &Case, world: &World) -> Result<Report, String> {
     }
     if ended != Ended::Done {
         return Err(format!(
-            "the run does not come to its end: {ended:?} at {} ns, after {} searches and {} commits, with {} clients; {:?}",
+            "the run does not end: {ended:?} at {} ns, after {} searches and {} commits, with {} clients; {:?}",
             world.now(),
             notes.searches.get(),
             notes.commits(),
@@ -732,22 +732,7 @@ async fn converse<L: LocalMemory>(
                 let near = connection.nearest(point, count).await?;
                 judge_near(point, count, begun, &near, notes);
             }
-            4 => {
-                let query = query(chance);
-                let count = connection.count(&query).await?;
-                let matches =
-                    |items: &Items| items.values().filter(|bounds| query.matches(bounds)).count() as u64;
-                let from = begun.commits;
-                let seen = RefCell::new(Vec::new());
-                let passes = |items: &Items| {
-                    seen.borrow_mut().push(matches(items));
-                    matches(items) == count
-                };
-                if !notes.some_tree(begun, passes) {
-                    let (to, seen) = (notes.commits(), seen.into_inner());
-                    notes.fail(format!("{query:?} counts {count}: commits {from} to {to} have {seen:?}"));
-                }
-            }
+            4 => judge_count(&mut connection, &query(chance), begun, notes).await?,
             _ => {
                 let query = query(chance);
                 found.clear();
@@ -761,6 +746,28 @@ async fn converse<L: LocalMemory>(
         notes.searches.set(notes.searches.get() + 1);
     }
     connection.close().await
+}
+
+/// The count must be that of the tree of one commit.
+async fn judge_count<L: LocalMemory>(
+    connection: &mut Messenger<'_, SimFabric, L>,
+    query: &Query,
+    begun: Begun,
+    notes: &Notes,
+) -> Result<(), IndexError> {
+    let count = connection.count(query).await?;
+    let matches = |items: &Items| items.values().filter(|bounds| query.matches(bounds)).count() as u64;
+    let from = begun.commits;
+    let seen = RefCell::new(Vec::new());
+    let passes = |items: &Items| {
+        seen.borrow_mut().push(matches(items));
+        matches(items) == count
+    };
+    if !notes.some_tree(begun, passes) {
+        let (to, seen) = (notes.commits(), seen.into_inner());
+        notes.fail(format!("{query:?} counts {count}: commits {from} to {to} have {seen:?}"));
+    }
+    Ok(())
 }
 
 /// A change that the server says is done is one of the commits since it was asked for.

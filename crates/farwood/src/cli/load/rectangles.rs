@@ -1,8 +1,8 @@
 //! Rectangles from files: CSV and TSV, and GeoJSON.
 //!
-//! A row has a point (x, y) or a rectangle (least x, least y, greatest x, greatest y), and perhaps its number behind it;
-//! without one it gets the row's, from 1. Of a GeoJSON feature the bounds of its geometry count, and its `id` where
-//! that is a number.
+//! A row has a point (x, y) or a rectangle (least x, least y, greatest x, greatest y), and perhaps its number behind
+//! it; without one it gets the row's, from 1. Of a GeoJSON feature the bounds of its geometry count, and its `id`
+//! where that is a number.
 
 use super::{Args, Layout, layout_of, open_file};
 use crate::cli::{Context, Failure, Format, Outcome, search, size};
