@@ -210,12 +210,11 @@ impl<'s, S: Stored> Draft<'s, S> {
     /// Looks for the item below a node (Guttman: FindLeaf); the places on the way to it, in each node its own.
     fn find(&self, word: u64, item: &Item, places: &mut Vec<usize>) -> bool {
         let loaded;
-        let (level, entries) = match as_fresh(word) {
-            Some(number) => (self.nodes[number].level, &self.nodes[number].entries),
-            None => {
-                loaded = self.stored.load(NodeRef::from_word(word).expect("inner nodes name nodes"));
-                (loaded.0, &loaded.1)
-            }
+        let (level, entries) = if let Some(number) = as_fresh(word) {
+            (self.nodes[number].level, &self.nodes[number].entries)
+        } else {
+            loaded = self.stored.load(NodeRef::from_word(word).expect("inner nodes name nodes"));
+            (loaded.0, &loaded.1)
         };
         entries.iter().enumerate().any(|(place, entry)| {
             places.push(place);
@@ -324,7 +323,9 @@ impl Finished {
         let nodes = self.order.iter().zip(rooms).map(|(&number, &room)| {
             let FreshNode { level, mut entries } = std::mem::take(&mut self.nodes[number]);
             if level > 0 {
-                entries.iter_mut().for_each(|entry| entry.word = name(entry.word).word());
+                for entry in &mut entries {
+                    entry.word = name(entry.word).word();
+                }
             }
             (room, level, entries)
         });

@@ -163,7 +163,7 @@ impl NodeRef {
 
     pub(super) fn new(offset: u64, generation: u32) -> Self {
         assert!(offset.is_multiple_of(LINE_BYTES as u64) && 0 < offset && offset < Self::REACH, "{offset}");
-        Self(u64::from(generation) << 32 | offset / LINE_BYTES as u64)
+        Self((u64::from(generation) << 32) | (offset / LINE_BYTES as u64))
     }
 
     /// The reference in a word of far memory; `None` where it can be none.

@@ -12,9 +12,8 @@
 //!    them in rooms that hold no node of the current tree, and then stores the root: one word. What the old root leads
 //!    to is, and stays, the old tree; what the new one leads to is the new tree; there is nothing in between.
 //! 2. **A reference names a node, not a place.** It has the generation of what lies in the room. Whoever fetches a
-//! node
-//!    checks that what came is that generation, whole ([`layout`]). A room that holds another node, or part of one,
-//!    never passes for the node that was looked for.
+//!    node checks that what came is that generation, whole ([`layout`]). A room that holds another node, or part of
+//!    one, never passes for the node that was looked for.
 //!
 //! **Theorem.** A search that read the root word as r, and of which every fetched node passed its check, answers as
 //! the tree did at the moment when r was read. *Proof*, by the distance from the root. When r was read, the tree

@@ -154,12 +154,11 @@ impl<'t, F: Fabric> Reader<'t, F> {
             let what = format!("the root is {:#x}", word.word());
             return Err(IndexError::Damaged { operation: "search", at: self.tree.head.to_string(), what });
         };
-        let copy = match copy.filter(|_| guess == Some(root)) {
-            Some(copy) => copy,
-            None => {
-                self.tree.root.store(root.word(), Ordering::Relaxed);
-                self.client.post(fetch(root)).await?
-            }
+        let copy = if let Some(copy) = copy.filter(|_| guess == Some(root)) {
+            copy
+        } else {
+            self.tree.root.store(root.word(), Ordering::Relaxed);
+            self.client.post(fetch(root)).await?
         };
         Ok(self.check(root, copy).ok().map(|copy| (root, copy)))
     }

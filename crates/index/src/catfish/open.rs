@@ -196,7 +196,7 @@ async fn plant<F: Fabric>(
     let room = first_room(head);
     let root = NodeRef::new(room.address().offset(), 1);
     let node: Vec<_> = image(layout, root, 0, &[]).iter().flat_map(|word| word.to_le_bytes()).collect();
-    let mut words = [0; super::head::HEAD_BYTES as usize];
+    let mut words = vec![0; super::head::HEAD_BYTES as usize];
     words[..8].copy_from_slice(&root.word().to_le_bytes());
     words[INDEX as usize..][..8].copy_from_slice(&entry.number.to_le_bytes());
     client.post(write(room, &node).then(write(head, &words))).await?;

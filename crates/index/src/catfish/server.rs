@@ -254,9 +254,9 @@ impl TreeServer {
     /// Finds the rooms that hold no node of the tree, after whatever became of the last server.
     async fn recover<F: Fabric, S: Server>(&self, client: &Client<F>, server: &S) -> Result<(), IndexError> {
         let mut live = Vec::new();
-        let mut state = self.state();
-        state.entries = self.live_rooms(server, state.root, &mut live)?;
-        drop(state);
+        let root = self.state().root;
+        let entries = self.live_rooms(server, root, &mut live)?;
+        self.state().entries = entries;
         live.sort_unstable();
         let chunks = chunks::in_use(client, self.layout.node).await?;
         let rings = (0..RING_CHUNKS_MAX as u64)
@@ -396,7 +396,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         let tree = self.tree;
         let _turn = tree.turns.take().await;
         let root = tree.state().root;
-        let nodes = Nodes { local: self.server.local(), visits: Default::default() };
+        let nodes = Nodes { local: self.server.local(), visits: std::cell::Cell::default() };
         let mut draft = Draft::of(&tree.layout, &nodes, root);
         let changed = change(&mut draft);
         let finished = changed.then(|| draft.finish());
@@ -540,8 +540,12 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
             }
             (below, level) = (above, level + 1);
         };
-        self.publish(Placed { nodes: Vec::new(), root, retired: vec![before] }, items.len() as i64, None)
-            .await?;
+        self.publish(
+            Placed { nodes: Vec::new(), root, retired: vec![before] },
+            items.len().cast_signed() as i64,
+            None,
+        )
+        .await?;
         taken.into_iter().for_each(Taken::keep);
         Ok(())
     }
@@ -552,7 +556,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// The fabric's.
     pub async fn search(&self, query: &Query, found: &mut impl Answer) -> Result<(), IndexError> {
         let snapshot = self.tree.hold();
-        let nodes = Nodes { local: self.server.local(), visits: Default::default() };
+        let nodes = Nodes { local: self.server.local(), visits: std::cell::Cell::default() };
         let mut way = vec![snapshot.root];
         while let Some(at) = way.pop() {
             let node = nodes.at(at);
@@ -575,7 +579,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// The fabric's.
     pub async fn nearest(&self, point: [f64; 2], count: usize) -> Result<Vec<Near>, IndexError> {
         let snapshot = self.tree.hold();
-        let nodes = Nodes { local: self.server.local(), visits: Default::default() };
+        let nodes = Nodes { local: self.server.local(), visits: std::cell::Cell::default() };
         let mut search = Nearest::new(point, count, snapshot.root);
         while let Some(at) = search.next() {
             let node = nodes.at(at);

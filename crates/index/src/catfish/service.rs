@@ -251,7 +251,7 @@ impl<'t> Service<'t> {
                     let keep = self.tree.is_broken(crate::sabotage::Sabotage::ConsumedStays);
                     line.incoming.consume(count, |at| {
                         if !keep {
-                            clear(at)
+                            clear(at);
                         }
                     });
                     let begun = worker.client.fabric().now();

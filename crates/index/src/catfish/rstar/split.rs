@@ -13,7 +13,7 @@ pub(in crate::catfish) fn split(entries: &[Rectangle], least: usize) -> (Vec<usi
     let margins = |axis: usize| -> f64 {
         orders(axis).iter().flat_map(|order| distributions(entries, order, least)).map(|it| it.margins).sum()
     };
-    let axis = if margins(0) <= margins(1) { 0 } else { 1 };
+    let axis = usize::from(margins(0) > margins(1));
     let [lower, upper] = orders(axis);
     let best = |order: &[usize]| -> Distribution {
         distributions(entries, order, least).min_by(Distribution::better).expect("there is a distribution")
