@@ -110,18 +110,6 @@ fn a_line_whose_version_stays_while_it_changes_is_noticed() {
     caught(Sabotage::LineNotWithdrawn);
 }
 
-/// A pair of versions where READs go upward, as the server's stores do: on a NIC it proves nothing against these.
-#[test]
-fn a_pair_that_is_read_in_the_direction_of_writing_is_noticed() {
-    let upward = |case: &mut Case| {
-        for told in [&mut case.spec.promised, &mut case.spec.kept] {
-            told.whole_bytes = 8;
-            told.cpu_sees_write = true;
-        }
-    };
-    canary::caught("a pair read upward", CANARY_SEEDS, outcome, hasty, upward);
-}
-
 #[test]
 fn a_consumed_message_that_stays_is_noticed() {
     let talking = |seed| hasty(seed).talking();
