@@ -283,9 +283,8 @@ impl Spatial {
         options: &ServeOptions,
         (thread, threads): (usize, usize),
     ) -> std::result::Result<(), IndexError> {
-        let server = match self.server("serve") {
-            Ok(server) => server,
-            Err(_) => unreachable!("whoever serves has found the server role"),
+        let Ok(server) = self.server("serve") else {
+            unreachable!("whoever serves has found the server role")
         };
         let connections = options.connections.min(CONNECTIONS_MAX);
         let clients: Vec<_> = (thread..connections)

@@ -219,7 +219,7 @@ fn report(urls: &[&Url], args: &Args, context: &mut Context<'_>) -> Result<Outco
                 writeln!(context.words, "created {url}: {nodes} of {}", size::show(options.memory_bytes))?;
             }
             Some(_) if args.index == IndexKind::Catfish => {
-                writeln!(context.words, "created {url}: rectangles")?
+                writeln!(context.words, "created {url}: rectangles")?;
             }
             Some(_) => writeln!(context.words, "created {url}: {} to {}", args.keys, args.values)?,
         }

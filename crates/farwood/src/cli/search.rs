@@ -142,7 +142,8 @@ fn report(items: &[Item], context: &mut Context<'_>) -> Result<Outcome, Failure>
 /// A rectangle as GeoJSON (RFC 7946): a polygon, or a point where it is one.
 fn feature(item: &Item) -> Value {
     let ([x1, y1], [x2, y2]) = (item.bounds.min(), item.bounds.max());
-    let geometry = if item.bounds.min() == item.bounds.max() {
+    let is_point = Rectangle::point([x1, y1]) == Ok(item.bounds);
+    let geometry = if is_point {
         json!({ "type": "Point", "coordinates": [x1, y1] })
     } else {
         json!({ "type": "Polygon", "coordinates": [[[x1, y1], [x2, y1], [x2, y2], [x1, y2], [x1, y1]]] })
