@@ -8,12 +8,13 @@ use crate::error::{Error, Result};
 use crate::fabric::AnyPool;
 use crate::pool::{Attached, Pool};
 use crate::seats;
-use farwood_fabric::{Client, Fabric, NodeId, Server};
+use farwood_fabric::{Client, Fabric, NodeId, Revocation, Server};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
     CONNECTIONS_MAX, Catfish, Config, Count, Inbox, Issue, Item, KIND, Messenger, Near, Notice, Query,
     Reader, Rectangle, ServerSettings, Service, ServiceSettings, Walk, Worker,
 };
+use farwood_transport::any::AnyFabric;
 use farwood_transport::runtime::{block_on, run_all};
 use farwood_transport::shm::{ShmMemory, ShmServer};
 use std::fmt;
@@ -175,11 +176,7 @@ impl Spatial {
     pub fn change<T>(&self, work: impl FnOnce(&mut Editor<'_>) -> Result<T>) -> Result<T> {
         let (client, server) = (self.pool.attachment().client(), self.server("change")?);
         let failed = |error| self.failed("change", error);
-        if let Some(holder) = block_on(self.index.served_by(&client)).map_err(failed)?
-            && holder != client.fabric().identity()
-            && block_on(client.fabric().revoke(holder)).map_err(|error| failed(error.into()))?
-                == farwood_fabric::Revocation::Alive
-        {
+        if self.is_served_beside(&client)? {
             let inbox = Inbox { local: server.local(), at: None };
             let connected = block_on(Messenger::connect(&self.index, &client, inbox, Notice::Event));
             let mut editor = Editor { spatial: self, by: By::Message(connected.map_err(failed)?) };
@@ -193,6 +190,25 @@ impl Spatial {
         let done = work(&mut Editor { spatial: self, by: By::Office(tree.worker(&client, &server)) });
         block_on(tree.resign(&client)).map_err(failed)?;
         done
+    }
+
+    /// Whether another process serves the index, so that only messages change it. [at most 2 RT, and what it takes to
+    /// ask whether it lives]
+    ///
+    /// # Errors
+    /// [`Error::Index`].
+    pub fn is_served(&self) -> Result<bool> {
+        self.is_served_beside(&seats::client(&self.pool))
+    }
+
+    fn is_served_beside(&self, client: &Client<AnyFabric>) -> Result<bool> {
+        let failed = |error| self.failed("look who serves", error);
+        let Some(holder) = block_on(self.index.served_by(client)).map_err(failed)? else { return Ok(false) };
+        if holder == client.fabric().identity() {
+            return Ok(false);
+        }
+        let lives = block_on(client.fabric().revoke(holder)).map_err(|error| failed(error.into()))?;
+        Ok(lives == Revocation::Alive)
     }
 
     /// Loads items into the empty index, filling nodes to the share `fill` (0 to 1), as its server for the moment.
@@ -324,8 +340,8 @@ pub struct Editor<'e> {
 }
 
 enum By<'e> {
-    Message(Messenger<'e, farwood_transport::any::AnyFabric, ShmMemory>),
-    Office(Worker<'e, farwood_transport::any::AnyFabric, ShmServer>),
+    Message(Messenger<'e, AnyFabric, ShmMemory>),
+    Office(Worker<'e, AnyFabric, ShmServer>),
 }
 
 impl Editor<'_> {
@@ -384,6 +400,6 @@ impl fmt::Debug for Editor<'_> {
 
 /// A client and a reader's parts, for those who measure.
 #[doc(hidden)]
-pub fn parts(spatial: &Spatial) -> (&Catfish, Client<farwood_transport::any::AnyFabric>) {
+pub fn parts(spatial: &Spatial) -> (&Catfish, Client<AnyFabric>) {
     (&spatial.index, spatial.pool.attachment().client())
 }

@@ -85,9 +85,8 @@ fn hasty(seed: u64) -> Case {
 }
 
 fn caught(sabotage: Sabotage) {
-    canary::caught(&format!("{sabotage:?}"), CANARY_SEEDS, outcome, hasty, |case| {
-        case.sabotage = Some(sabotage)
-    });
+    let broken = |case: &mut Case| case.sabotage = Some(sabotage);
+    canary::caught(&format!("{sabotage:?}"), CANARY_SEEDS, outcome, hasty, broken);
 }
 
 #[test]

@@ -138,7 +138,7 @@ impl Case {
     pub fn of(seed: u64) -> Self {
         let mut case = Self::calm(seed);
         let mut chance = Chance::new(seed ^ 0x6661_756C);
-        let mut rules: Vec<_> = (0..FAULTS + 1).map(|_| case.fault(&mut chance)).collect();
+        let mut rules: Vec<_> = (0..=FAULTS).map(|_| case.fault(&mut chance)).collect();
         if chance.once_in(2) {
             let fault = Fault::Crash { compute_node: 0, point: CrashPoint::At };
             rules.push(Rule { when: When::Time(1 + chance.below(3_000_000)), fault });
