@@ -358,7 +358,12 @@ fn of_index(error: &IndexError) -> u8 {
         IndexError::IndexExists(_) | IndexError::NotEmpty => 4,
         IndexError::Unsafe { .. } | IndexError::WrongFormat(_) => 7,
         IndexError::Damaged { .. } => 8,
-        IndexError::LockHeld { .. } | IndexError::Exhausted { .. } | IndexError::InUse { .. } => 9,
+        IndexError::LockHeld { .. }
+        | IndexError::Exhausted { .. }
+        | IndexError::InUse { .. }
+        | IndexError::Served { .. }
+        | IndexError::NotServed { .. }
+        | IndexError::ServerLost { .. } => 9,
         _ => 10,
     }
 }

@@ -50,6 +50,7 @@ mod pool;
 mod scan;
 mod seats;
 mod session;
+mod spatial_index;
 mod stats;
 mod url;
 
@@ -78,3 +79,13 @@ pub use scan::Scan;
 pub use session::Session;
 pub use stats::{ClientStats, IndexStats, IndexUse, NodeStats, PoolStats};
 pub use url::Url;
+
+/// Spatial indexes.
+pub mod spatial {
+    #[doc(hidden)]
+    pub use crate::spatial_index::parts;
+    pub use crate::spatial_index::{Editor, ServeOptions, Spatial};
+    pub use farwood_index::catfish::{
+        Config, Item, Near, NoRectangle, Notice, Problem, Query, Rectangle, Relation, Walk,
+    };
+}

@@ -82,6 +82,21 @@ pub enum IndexError {
         /// Who has it open.
         client: ClientId,
     },
+    /// Nobody serves the index, or whoever does is not answering.
+    NotServed {
+        /// The index.
+        name: String,
+    },
+    /// The server came to its end, or another took its place, before it answered: what was asked was done, or not.
+    ServerLost {
+        /// The index.
+        name: String,
+    },
+    /// Another compute node serves the index, and nobody else may change it.
+    Served {
+        /// Who does.
+        by: ClientId,
+    },
     /// Bulk loading needs an empty index.
     NotEmpty,
     /// Bulk loading needs strictly increasing keys.
@@ -143,6 +158,7 @@ impl fmt::Display for IndexError {
             Self::InUse { name, client } => {
                 write!(f, "client {client} has the index '{name}' open; end that client first")
             }
+            Self::NotServed { .. } | Self::ServerLost { .. } | Self::Served { .. } => self.fmt_of_servers(f),
             Self::NotEmpty => {
                 write!(
                     f,
@@ -155,6 +171,30 @@ impl fmt::Display for IndexError {
                     "bulk loading needs strictly increasing keys; the key after the first {entries} is not"
                 )
             }
+        }
+    }
+}
+
+impl IndexError {
+    /// What concerns the server of a spatial index.
+    fn fmt_of_servers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotServed { name } => write!(
+                f,
+                "nobody serves the index '{name}', so it can be searched only; start `farwood serve` with \
+                 `--spatial {name}`"
+            ),
+            Self::ServerLost { name } => write!(
+                f,
+                "the server of the index '{name}' was lost before it answered; whether it did what was asked, a search \
+                 tells"
+            ),
+            Self::Served { by } => write!(
+                f,
+                "client {by} serves the index, and only a server changes it; send it messages, or end it first \
+                 (`farwood stat` names it)"
+            ),
+            other => unreachable!("{other:?} concerns no server"),
         }
     }
 }

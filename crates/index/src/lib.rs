@@ -3,6 +3,7 @@
 
 pub mod alloc;
 pub mod cache;
+pub mod catfish;
 pub mod consistency;
 pub mod delegation;
 mod error;

@@ -73,6 +73,10 @@ marks! {
     ROOMS_RECEIVED = "rooms received";
     /// A new node in a used room is linked, and its mark is still to be taken away.
     LINKED_MARKED = "a marked node linked";
+    /// A search by READs found a node's room used again.
+    OVERTAKEN = "a search that was overtaken";
+    /// A response did not fit its ring before the client had consumed more.
+    RING_FULL = "a ring that is full";
     /// A leaf changed between the two readings of a snapshot.
     SNAPSHOT_LATE = "a snapshot that was too late";
     /// A value out of line was replaced or removed since its entry was read.

@@ -32,4 +32,14 @@ pub enum Sabotage {
     SharesLate,
     /// Nothing, but that the versions of new nodes and of their entries begin just below where they wrap.
     VersionsHigh,
+    /// Catfish: a node that is there is believed to be the one that its reference names.
+    GenerationIgnored,
+    /// Catfish: a room is used again with the generation of the node that was there.
+    GenerationStays,
+    /// Catfish: a line keeps its version while its bytes are changed.
+    LineNotWithdrawn,
+    /// Catfish: a message that was consumed stays in its ring.
+    ConsumedStays,
+    /// Catfish: the new root is stored before the nodes that it leads to.
+    RootFirst,
 }

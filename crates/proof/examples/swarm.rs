@@ -14,6 +14,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Seeds after which every mark must have been hit.
 const MARKS_SEEDS: u64 = 1_000;
+/// Marks on the paths of spatial indexes, which this does not run.
+const OF_CATFISH: [&str; 2] = ["a search that was overtaken", "a ring that is full"];
 /// Events of a sequence diagram.
 const SEQUENCE_EVENTS: usize = 2_000;
 
@@ -140,8 +142,9 @@ fn tell(report: &Report, first: u64, elapsed: Duration) -> usize {
         met.partitions,
         met.lost
     );
-    let unhit: Vec<_> = MARKS.iter().filter(|mark| !report.marks.contains_key(*mark)).collect();
-    println!("  marks        {} of {} hit", MARKS.len() - unhit.len(), MARKS.len());
+    let own: Vec<_> = MARKS.iter().filter(|mark| !OF_CATFISH.contains(mark)).collect();
+    let unhit: Vec<_> = own.iter().filter(|mark| !report.marks.contains_key(**mark)).collect();
+    println!("  marks        {} of {} hit", own.len() - unhit.len(), own.len());
     for (mark, times) in &report.marks {
         println!("    {times:>10}  {mark}");
     }

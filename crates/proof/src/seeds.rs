@@ -8,6 +8,7 @@ pub mod canary;
 pub mod laboratory;
 pub mod loopback;
 pub mod many;
+pub mod spatial;
 
 use crate::sherman::{Lengths, Mix, Span, Wish, Wishes, bounds, perform, scan};
 use crate::tree::{Any, AnyConfig, Tree as _, Walked};

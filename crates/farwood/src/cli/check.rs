@@ -1,6 +1,6 @@
 //! `farwood check`: walks an index and verifies every invariant.
 
-use super::{Context, Failure, Format, Outcome, open};
+use super::{Context, Failure, Format, Outcome, is_spatial, open, search};
 use farwood::{Url, Walk};
 use serde_json::json;
 
@@ -17,6 +17,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if is_spatial(&args.url)? {
+        return check_spatial(args, context);
+    }
     let walk = open(&args.url, context)?.check()?;
     match context.format {
         Format::Json => {
@@ -36,6 +39,40 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
             }))?;
         }
         Format::Text => summary(args, &walk, context)?,
+    }
+    Ok(if walk.problems.is_empty() { Outcome::Done } else { Outcome::Negative })
+}
+
+fn check_spatial(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let walk = search::open(&args.url)?.check()?;
+    let bounds = walk.bounds.map(|bounds| bounds.to_string());
+    match context.format {
+        Format::Json => {
+            let problems: Vec<_> = walk
+                .problems
+                .iter()
+                .map(|problem| json!({ "at": problem.at, "what": problem.what }))
+                .collect();
+            context.json(&json!({
+                "index": args.url.to_string(),
+                "entries": walk.entries,
+                "room": walk.room,
+                "nodes_by_level": walk.nodes,
+                "bounds": bounds,
+                "problems": problems,
+            }))?;
+        }
+        Format::Text => {
+            let within = bounds.map_or(String::new(), |bounds| format!(" within {bounds}"));
+            writeln!(context.out, "{}: {} rectangles{within}", args.url, walk.entries)?;
+            for (level, nodes) in walk.nodes.iter().enumerate().rev() {
+                let what = if level == 0 { "leaves" } else { "inner nodes" };
+                writeln!(context.out, "  level {level}: {nodes} {what}")?;
+            }
+            for problem in &walk.problems {
+                writeln!(context.out, "  problem: {problem}")?;
+            }
+        }
     }
     Ok(if walk.problems.is_empty() { Outcome::Done } else { Outcome::Negative })
 }

@@ -10,6 +10,7 @@ Examples:
   farwood create shm://demo --memory 1GiB --nodes 2
   farwood create shm://demo/numbers
   farwood create shm://demo/words --keys text --key-bytes 64
+  farwood create shm://demo/places --index catfish     rectangles: search, load, check
   farwood create shm://scratch/t --memory 64MiB        the pool too, if it is not there
   farwood create tcp://127.0.0.1:7470/numbers          where `farwood serve` runs";
 
@@ -41,6 +42,9 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Pool")]
     reserve: bool,
 
+    /// What the index is: sherman (ordered, of keys) or catfish (spatial, of rectangles)
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = IndexKind::Sherman, help_heading = "Index")]
+    index: IndexKind,
     /// What keys are: u64, text or hex (byte strings)
     #[arg(long, value_name = "KIND", default_value = "u64", help_heading = "Index")]
     keys: Kind,
@@ -72,6 +76,15 @@ pub(crate) struct Args {
     consistency: Scheme,
 }
 
+/// Which system an index is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum IndexKind {
+    /// A B-link tree, of keys
+    Sherman,
+    /// An R*-tree, of rectangles
+    Catfish,
+}
+
 /// A consistency scheme, or the pool's choice.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Scheme {
@@ -84,7 +97,8 @@ enum Scheme {
 }
 
 /// Options that mean nothing where only a pool is created.
-const OF_INDEXES: [&str; 9] = [
+const OF_INDEXES: [&str; 10] = [
+    "index",
     "keys",
     "values",
     "key_bytes",
@@ -119,6 +133,14 @@ fn create_pool(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failur
 }
 
 fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let of_keys = OF_INDEXES.iter().find(|option| **option != "index" && context.is_given(option));
+    if let (IndexKind::Catfish, Some(option)) = (args.index, of_keys) {
+        let option = option.replace('_', "-");
+        return Err(Failure::Usage(format!(
+            "create {}: --{option} is about keys, and a spatial index has none; leave it out",
+            args.url
+        )));
+    }
     let pool_url = args.url.pool_url();
     let (pool, made) = match Pool::open(&pool_url) {
         Err(error) if error.exit_code() == 3 && args.memory.is_some() => {
@@ -130,9 +152,9 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
     if !made {
         check_shape(&pool, args, context)?;
     }
-    let created = pool.create_untyped(index, [args.keys, args.values], &index_options(args));
-    match created {
-        Ok(index) => warn_of_locks(&index, context)?,
+    match create_kind(&pool, index, args) {
+        Ok(Some(index)) => warn_of_locks(&index, context)?,
+        Ok(None) => {}
         Err(error) => {
             drop(pool);
             if made {
@@ -143,6 +165,16 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
     }
     let urls = if made { vec![&pool_url, &args.url] } else { vec![&args.url] };
     report(&urls, args, context)
+}
+
+/// Creates an index of the kind that is wished for; yields it if it has keys.
+fn create_kind(pool: &Pool, index: &str, args: &Args) -> farwood::Result<Option<super::Untyped>> {
+    match args.index {
+        IndexKind::Sherman => {
+            pool.create_untyped(index, [args.keys, args.values], &index_options(args)).map(Some)
+        }
+        IndexKind::Catfish => pool.create_spatial(index, &farwood::spatial::Config::default()).map(|_| None),
+    }
 }
 
 /// Refuses options that contradict a pool that is there.
@@ -185,6 +217,9 @@ fn report(urls: &[&Url], args: &Args, context: &mut Context<'_>) -> Result<Outco
                 let options = pool_options(args);
                 let nodes = size::count(options.nodes.into(), "memory node", "memory nodes");
                 writeln!(context.words, "created {url}: {nodes} of {}", size::show(options.memory_bytes))?;
+            }
+            Some(_) if args.index == IndexKind::Catfish => {
+                writeln!(context.words, "created {url}: rectangles")?;
             }
             Some(_) => writeln!(context.words, "created {url}: {} to {}", args.keys, args.values)?,
         }

@@ -3,10 +3,11 @@
 //! An empty index is bulk-loaded, if the entries fit into memory to be sorted there; any other gets them one by
 //! one. Of several entries with one key the last one counts, either way.
 
+mod rectangles;
 mod rows;
 
 use self::rows::{Columns, Row, Trouble};
-use super::{Context, Failure, Format, Outcome, Untyped, open, read, size};
+use super::{Context, Failure, Format, Outcome, Untyped, is_spatial, open, read, size};
 use farwood::{Kind, Url, Width};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -19,9 +20,11 @@ const EXAMPLES: &str = "\
 Examples:
   farwood load shm://demo/words data/english-words.txt
   farwood load shm://demo/prices prices.csv --header --key-column id --value-column price
-  zcat words.gz | farwood load shm://demo/words - --value 1";
+  zcat words.gz | farwood load shm://demo/words - --value 1
+  farwood load shm://demo/places streets.geojson                         into a spatial index
+  farwood load shm://demo/places boxes.csv --header                      x1,y1,x2,y2[,number] or x,y[,number]";
 
-/// Fill an index from a text, TSV or CSV file, or from stdin
+/// Fill an index from a text, TSV, CSV or GeoJSON file, or from stdin
 ///
 /// Text files have one key per line; the value is the line's number, or --value. A bad line ends the load with its
 /// number and what is wrong with it, unless --skip-bad counts and passes over it. Exit code 1 if all lines are bad.
@@ -112,6 +115,9 @@ struct Load<'a> {
 type Entry = (Vec<u8>, Vec<u8>);
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if is_spatial(&args.url)? {
+        return rectangles::run(args, context);
+    }
     let start = Instant::now();
     let index = open(&args.url, context)?;
     let layout = layout_of(args);

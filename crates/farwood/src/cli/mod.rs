@@ -23,6 +23,7 @@ mod log;
 mod metrics;
 mod reproduce;
 mod scan;
+mod search;
 mod serve;
 mod show;
 mod size;
@@ -86,6 +87,7 @@ enum Command {
     Get(entry::GetArgs),
     Del(entry::DelArgs),
     Scan(scan::Args),
+    Search(search::Args),
     Load(load::Args),
     Check(check::Args),
     Stat(stat::Args),
@@ -144,6 +146,12 @@ pub(crate) fn open(url: &Url, context: &mut Context<'_>) -> Result<Untyped, Fail
     let index = Pool::open(url.pool_url())?.open_untyped(name)?;
     warn_of_locks(&index, context)?;
     Ok(index)
+}
+
+/// Whether the command line names a spatial index.
+pub(crate) fn is_spatial(url: &Url) -> Result<bool, Failure> {
+    let Some(name) = url.index() else { return Ok(false) };
+    Ok(Pool::open(url.pool_url())?.is_spatial(name)?)
 }
 
 /// Tells whoever uses an index with 16-bit locks what these cannot do.
@@ -241,6 +249,7 @@ fn dispatch(command: Command, context: &mut Context<'_>) -> Result<Outcome, Fail
         Command::Get(args) => entry::get(&args, context),
         Command::Del(args) => entry::del(&args, context),
         Command::Scan(args) => scan::run(&args, context),
+        Command::Search(args) => search::run(&args, context),
         Command::Load(args) => load::run(&args, context),
         Command::Check(args) => check::run(&args, context),
         Command::Stat(args) => stat::run(&args, context),

@@ -3,15 +3,18 @@
 use super::log::{Log, Style};
 use super::metrics::Watch;
 use super::{Context, Failure, Format, Outcome, size};
+use farwood::spatial::ServeOptions;
 use farwood::{
-    Error, EtcdAddress, Identity, MemoryNode, NodeEvent, NodeEvents, NodeFile, NodeSpec, Registrant,
-    Registration, ServerTls, TcpError, Token,
+    Error, EtcdAddress, Identity, MemoryNode, NodeEvent, NodeEvents, NodeFile, NodeSpec, Pool, Registrant,
+    Registration, ServerTls, TcpError, Token, Url,
 };
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
@@ -20,6 +23,7 @@ Examples:
   farwood serve --listen tcp://127.0.0.1:7471 --memory 1GiB
   farwood serve --listen tcp://10.0.0.5:7470 --memory 64GiB --token-file /etc/farwood/token
   farwood serve --listen tcp://0.0.0.0:7470 --tls-cert node.pem --tls-key node.key --client-ca ca.pem
+  farwood serve shm://demo --spatial places
   farwood serve --memory 8GiB --file /var/lib/farwood/node-0
   farwood serve --listen tcp://10.0.0.5:7470 --token-file token --etcd etcd://10.0.0.2:2379/words --node 0 --nodes 2
   farwood create tcp://127.0.0.1:7470,127.0.0.1:7471/words --keys text --key-bytes 64
@@ -38,6 +42,11 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
+    /// shm://POOL: serve a spatial index of that pool (--spatial), until SIGTERM or SIGINT
+    url: Option<Url>,
+    /// The spatial index whose changes and messages this process is to deal with
+    #[arg(long, value_name = "INDEX", requires = "url")]
+    spatial: Option<String>,
     /// Where to listen: tcp://HOST:PORT; port 0 is any that is free
     #[arg(long, value_name = "URL", default_value = "tcp://127.0.0.1:7470")]
     listen: String,
@@ -161,6 +170,9 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if let Some(url) = &args.url {
+        return serve_spatial(url, args, context);
+    }
     let (mut log, events) = Log::new(args.log);
     let spec = NodeSpec { events: Some(events.clone()), ..args.spec()? };
     // What is wrong with it is told before memory is taken.
@@ -242,6 +254,46 @@ fn introduce(
         )?,
     }
     Ok(context.out.flush()?)
+}
+
+/// Serves a spatial index in shared memory.
+fn serve_spatial(url: &Url, args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let Some(name) = args.spatial.as_deref() else {
+        return Err(Failure::Usage(format!(
+            "serve {url}: memory in shared memory needs no server; a spatial index does: give --spatial INDEX"
+        )));
+    };
+    let failed = |source| {
+        Failure::Farwood(Error::Tcp {
+            operation: "serve",
+            source: TcpError::System { operation: "wait for signals", source },
+        })
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(failed)?;
+    }
+    let index = Pool::open(url.pool_url())?.open_spatial(name)?;
+    let default = ServeOptions::default();
+    let given = context.is_given("connections");
+    let options = ServeOptions {
+        threads: if args.threads == 0 { default.threads } else { args.threads },
+        connections: if given { args.connections } else { default.connections },
+        ..default
+    };
+    let (format, at) = (context.format, index.url());
+    let mut told = Ok(());
+    index.serve(&options, &stop, || {
+        told = match format {
+            Format::Json => context.json(&json!({ "serving": at })),
+            Format::Text => writeln!(context.out, "{at}: serving"),
+        };
+        // Whoever started it waits for this line.
+        told = std::mem::replace(&mut told, Ok(())).and_then(|()| context.out.flush());
+    })?;
+    told?;
+    writeln!(context.words, "{at}: stopped")?;
+    Ok(Outcome::Done)
 }
 
 /// Where the memory node can be watched.

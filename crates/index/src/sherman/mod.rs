@@ -35,6 +35,7 @@ mod walk;
 
 pub use leaf::Change;
 pub use open::{Config, Description, KIND, describe, drop_index};
+pub(crate) use open::{check_name, find_settled, free_chunks};
 pub use options::{Options, Variant};
 pub use scan::{Direction, Entries, Range};
 pub use snapshot::SNAPSHOT_LEAVES_MAX;

@@ -1,0 +1,152 @@
+//! `farwood search`: what lies where, in a spatial index.
+
+use super::{Context, Failure, Format, Outcome};
+use farwood::spatial::{Item, Query, Rectangle, Relation, Spatial};
+use farwood::{Pool, Url};
+use serde_json::{Value, json};
+use std::str::FromStr;
+
+const EXAMPLES: &str = "\
+Examples:
+  farwood search shm://demo/places --bbox 2.2,48.8,2.5,48.9
+  farwood search shm://demo/places --bbox 170,-50,-170,-30 --count    across the antimeridian
+  farwood search shm://demo/places --bbox 0,40,10,50 --within --json > found.geojson
+  farwood search shm://demo/places --at 13.4,52.5 --nearest 5";
+
+/// Search a spatial index for rectangles
+///
+/// Prints the number and the edges (least x, least y, greatest x, greatest y) of each rectangle that is found, with
+/// --json a GeoJSON FeatureCollection. A window whose least x is above its greatest, both degrees, reaches across the
+/// antimeridian. Exit code 1 if nothing is found.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The URL of a spatial index: shm://POOL/INDEX or tcp://HOST:PORT/INDEX
+    url: Url,
+    /// The window
+    #[arg(long, value_name = "X1,Y1,X2,Y2", allow_hyphen_values = true, required_unless_present = "at")]
+    bbox: Option<Numbers<4>>,
+    /// A point
+    #[arg(long, value_name = "X,Y", allow_hyphen_values = true, conflicts_with = "bbox")]
+    at: Option<Numbers<2>>,
+    /// Only what lies within the window
+    #[arg(long, conflicts_with_all = ["contains", "nearest"])]
+    within: bool,
+    /// Only what contains the window
+    #[arg(long, conflicts_with = "nearest")]
+    contains: bool,
+    /// Only how many there are
+    #[arg(long, conflicts_with = "nearest")]
+    count: bool,
+    /// The K that are nearest to the point, or to the window's centre, nearest first
+    #[arg(long, value_name = "K")]
+    nearest: Option<usize>,
+}
+
+/// Numbers between commas.
+#[derive(Clone, Copy, Debug)]
+struct Numbers<const N: usize>([f64; N]);
+
+impl<const N: usize> FromStr for Numbers<N> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers: Result<Vec<f64>, _> = text.split(',').map(|number| number.trim().parse()).collect();
+        let numbers = numbers.ok().and_then(|numbers| <[f64; N]>::try_from(numbers).ok());
+        numbers.map(Self).ok_or_else(|| format!("{N} numbers between commas are meant"))
+    }
+}
+
+impl Args {
+    /// The window, in two parts where it reaches across the antimeridian.
+    fn windows(&self) -> Result<(Rectangle, Option<Rectangle>), Failure> {
+        let edges = match (self.bbox, self.at) {
+            (Some(Numbers([x1, y1, x2, y2])), _) => ([x1, y1], [x2, y2]),
+            (None, Some(Numbers(point))) => (point, point),
+            (None, None) => unreachable!("clap asks for one of the two"),
+        };
+        let windows = Rectangle::around_globe(edges.0, edges.1);
+        windows.map_err(|error| Failure::Usage(format!("search {}: {error}", self.url)))
+    }
+
+    fn relation(&self) -> Relation {
+        match (self.within, self.contains) {
+            (true, _) => Relation::Within,
+            (_, true) => Relation::Contains,
+            _ => Relation::Intersects,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let index = open(&args.url)?;
+    let (window, beyond) = args.windows()?;
+    if let Some(count) = args.nearest {
+        let found = index.nearest(window.centre(), count)?;
+        let items: Vec<_> = found.iter().map(|near| near.item).collect();
+        return report(&items, context);
+    }
+    let relation = args.relation();
+    if args.count && beyond.is_none() {
+        let count = index.count(&Query { window, relation })?;
+        return report_count(count, context);
+    }
+    let mut items = index.search(&Query { window, relation })?;
+    if let Some(window) = beyond {
+        let first = items.len();
+        items.extend(index.search(&Query { window, relation })?);
+        let (before, after) = items.split_at(first);
+        // What reaches across is in both parts.
+        let again: Vec<_> = after.iter().filter(|item| !before.contains(item)).copied().collect();
+        items.truncate(first);
+        items.extend(again);
+    }
+    if args.count { report_count(items.len() as u64, context) } else { report(&items, context) }
+}
+
+/// Opens the spatial index that the command line names.
+pub(crate) fn open(url: &Url) -> Result<Spatial, Failure> {
+    let Some(name) = url.index() else {
+        return Err(Failure::Usage(format!("{url} is a pool, and an index is meant: write {url}/INDEX")));
+    };
+    Ok(Pool::open(url.pool_url())?.open_spatial(name)?)
+}
+
+fn found(any: bool) -> Outcome {
+    if any { Outcome::Done } else { Outcome::Negative }
+}
+
+fn report_count(count: u64, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    match context.format {
+        Format::Json => context.json(&json!({ "count": count }))?,
+        Format::Text => writeln!(context.out, "{count}")?,
+    }
+    Ok(found(count > 0))
+}
+
+fn report(items: &[Item], context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    match context.format {
+        Format::Json => {
+            let features: Vec<_> = items.iter().map(feature).collect();
+            context.json(&json!({ "type": "FeatureCollection", "features": features }))?;
+        }
+        Format::Text => {
+            for item in items {
+                writeln!(context.out, "{} {}", item.id, item.bounds)?;
+            }
+        }
+    }
+    Ok(found(!items.is_empty()))
+}
+
+/// A rectangle as GeoJSON (RFC 7946): a polygon, or a point where it is one.
+fn feature(item: &Item) -> Value {
+    let ([x1, y1], [x2, y2]) = (item.bounds.min(), item.bounds.max());
+    let is_point = Rectangle::point([x1, y1]) == Ok(item.bounds);
+    let geometry = if is_point {
+        json!({ "type": "Point", "coordinates": [x1, y1] })
+    } else {
+        json!({ "type": "Polygon", "coordinates": [[[x1, y1], [x2, y1], [x2, y2], [x1, y2], [x1, y1]]] })
+    };
+    json!({ "type": "Feature", "id": item.id, "bbox": [x1, y1, x2, y2], "geometry": geometry, "properties": {} })
+}

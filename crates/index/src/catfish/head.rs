@@ -1,0 +1,94 @@
+//! The head of an index: where its tree begins, who may change it, and who talks to it.
+//!
+//! ```text
+//! head, the first 64 KiB of the index's first chunk, which lies on the index's memory node
+//! +     0     8   root: reference to the root node; stored by the server, read by everybody
+//! +     8     8   number of the index
+//! +    16     8   entries of the tree, a hint
+//! +    24     8   commits since the server came, a hint
+//! +    32     8   server: lock word of the compute node that may change the tree, changed by CAS; 0 = nobody
+//! +    40     8   term: how many servers there have been
+//! +    48  4048   zero
+//! +  4096  8 x n  offsets of the chunks that hold rings, in the order in which they were taken; 0 = none
+//! +  8192 32768   512 connections of 64 bytes
+//! + 40960   ..    zero
+//!
+//! connection i
+//! +  0   8   owner: lock word of the client's compute node, changed by CAS; 0 = free
+//! +  8   8   ask: term << 32 | ticket, raised by each client that connects; its last WRITE before it waits
+//! + 16   8   inbox: remote pointer, where the client reads responses; 0 = in the connection's own memory
+//! + 24   8   open: the ask that the server serves
+//! + 32   8   responses consumed, bytes, by the client's WRITE
+//! + 40   8   memory: remote pointer to the connection's own memory, stored by the server
+//! + 48  16   zero
+//!
+//! memory of a connection, for rings of r bytes: | requests, r | inbox: heartbeat 8 | zero 56 | responses, r |
+//! ```
+//!
+//! The root is one word: what a client reads is the root of one tree that was, whole, at one moment. Memory for rings
+//! belongs to its connection for as long as the index exists, for a client of an earlier term may still be writing
+//! into it; a connection changes its owner only when the owner has left it or is proven gone.
+
+use super::layout::RawNode;
+use farwood_fabric::Remote;
+
+/// Bytes of the head.
+pub(super) const HEAD_BYTES: u64 = 64 << 10;
+/// Connections of an index.
+pub const CONNECTIONS_MAX: usize = 512;
+
+/// The head of an index in far memory.
+#[derive(Debug)]
+pub(super) enum RawHead {}
+
+/// Offsets within it, bytes.
+pub(super) const ROOT: u64 = 0;
+pub(super) const INDEX: u64 = 8;
+pub(super) const ENTRIES: u64 = 16;
+pub(super) const COMMITS: u64 = 24;
+pub(super) const SERVER: u64 = 32;
+pub(super) const TERM: u64 = 40;
+pub(super) const RING_CHUNKS: u64 = 4096;
+pub(super) const RING_CHUNKS_MAX: usize = 512;
+pub(super) const CONNECTIONS: u64 = 8192;
+pub(super) const CONNECTION_BYTES: u64 = 64;
+
+/// Offsets within a connection, bytes.
+pub(super) const OWNER: u64 = 0;
+pub(super) const ASK: u64 = 8;
+pub(super) const INBOX: u64 = 16;
+pub(super) const OPEN: u64 = 24;
+pub(super) const CONSUMED: u64 = 32;
+pub(super) const MEMORY: u64 = 40;
+
+/// Bits of an ask that are a ticket; the rest is the term.
+pub(super) const TICKET_BITS: u32 = 32;
+
+/// Bytes of an inbox before its ring; the first word is the heartbeat.
+pub(super) const INBOX_HEAD_BYTES: u64 = 64;
+
+/// A word of a head.
+pub(super) fn word_of(head: Remote<RawHead>, offset: u64) -> Remote<u64> {
+    head.part(offset)
+}
+
+/// Where a field of a connection is within the head.
+pub(super) const fn of_connection(connection: usize, field: u64) -> u64 {
+    CONNECTIONS + CONNECTION_BYTES * connection as u64 + field
+}
+
+/// The first room behind a head.
+pub(super) fn first_room(head: Remote<RawHead>) -> Remote<RawNode> {
+    head.part(HEAD_BYTES)
+}
+
+/// Bytes of a connection's own memory, for rings of `ring_bytes`.
+pub(super) const fn connection_memory(ring_bytes: u64) -> u64 {
+    2 * ring_bytes + INBOX_HEAD_BYTES
+}
+
+const _: () = assert!(TERM + 8 <= 64, "what is read often shares a line");
+const _: () = assert!(HEAD_BYTES.is_multiple_of(super::layout::LINE_BYTES as u64));
+const _: () = assert!(RING_CHUNKS + 8 * RING_CHUNKS_MAX as u64 <= CONNECTIONS);
+const _: () = assert!(of_connection(CONNECTIONS_MAX, 0) <= HEAD_BYTES);
+const _: () = assert!(MEMORY + 8 <= CONNECTION_BYTES);

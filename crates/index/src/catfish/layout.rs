@@ -1,0 +1,455 @@
+//! Nodes as they lie in far memory: lines of 64 bytes, each with the version of its node.
+//!
+//! ```text
+//! node of n blocks, n = 1 to 64: 64 (1 + 5 n) bytes, holding up to 7 n entries
+//! line 0: head
+//! +  0  8  version: 1 << 32 | generation. The first word of a node
+//! +  8  1  level; leaves are level 0        + 9  3  zero      + 12  4  entries
+//! + 16  8  number of the index
+//! + 24 32  bounds of all entries: least x, least y, greatest x, greatest y; zero where there are none
+//! + 56  8  version, again
+//! block k at 64 + 320 k: five lines, for entries 7 k to 7 k + 6
+//!   line 0  7 x 8  least x      + 56 8 version        line 1  7 x 8  least y      + 56 8 version
+//!   line 2  7 x 8  greatest x   + 56 8 version        line 3  7 x 8  greatest y   + 56 8 version
+//!   line 4  7 x 8  leaf: id; inner node: reference    + 56 8 version
+//!
+//! reference to a node, 8 bytes; 0 = none
+//!  63            32 31                              0
+//! +----------------+---------------------------------+
+//! |  generation    |   offset in host memory / 64    |   never generation 0
+//! +----------------+---------------------------------+
+//! ```
+//!
+//! Coordinates are doubles. Places without an entry hold least edges of +infinity and greatest edges of -infinity,
+//! which no query matches. The memory node is the index's own ([`head`](super::head)): base and reference give an
+//! address without a table, in up to 256 GiB.
+//!
+//! **What a copy is checked by.** A node is written once and never changed ([`super`] says why); its room may hold
+//! another node later, with the next generation. A reader knows from the reference which generation it looks for, and
+//! finds that node, whole, or [`Torn`]:
+//!
+//! * [`Scheme::Lines`] (NICs: a line is whole): the version of every line is the one that is looked for. The server
+//!   makes a line's version 0 before it changes its bytes and gives it the new one after them, so whoever copies a
+//!   line at one moment finds with a version all the bytes that belong to it.
+//! * [`Scheme::Pair`] (shared memory, TCP: only words are whole): first and last word of the node. The server stores
+//!   upward, the fabric's READs load downward; `crates/transport/src/shm/copying.rs` has the proof, for which the
+//!   versions of the lines between are bytes like any others.
+
+use super::rectangle::Rectangle;
+use crate::sabotage::Sabotage;
+use farwood_fabric::{Capabilities, Capability, LocalMemory, Memory, NodeId, Object, Remote, Torn};
+
+/// Version of this format.
+pub const FORMAT: u32 = 1;
+/// Bytes of a line: what a NIC reads whole (FaRM; Catfish §III-B).
+pub const LINE_BYTES: usize = 64;
+/// Entries of a block: words of a line, less its version.
+pub const BLOCK_ENTRIES: usize = LINE_BYTES / 8 - 1;
+/// Lines of a block: four edges and what they belong to.
+const BLOCK_LINES: usize = 5;
+/// Most blocks of a node.
+pub const BLOCKS_MAX: usize = 64;
+/// Bytes of a ring of messages, one way, where nothing else is said (Catfish §V-B).
+pub const RING_BYTES_DEFAULT: u64 = 256 << 10;
+/// Fewest and most bytes of a ring: several requests; two rings and an inbox in a chunk.
+pub const RING_BYTES: std::ops::RangeInclusive<u64> = 1024..=2 << 20;
+/// Blocks of a node where nothing else is said: 42 entries in 1,984 bytes.
+pub const BLOCKS_DEFAULT: usize = 6;
+
+pub(super) const LEVEL_WORD: usize = 1;
+pub(super) const INDEX_WORD: usize = 2;
+const BOUNDS_WORD: usize = 3;
+const WORDS_PER_LINE: usize = LINE_BYTES / 8;
+const VERSION_WORD: usize = WORDS_PER_LINE - 1;
+const WHOLE: u64 = 1 << 32;
+/// What a line has for a version while it is being written.
+pub(super) const UNDER_WAY: u64 = 0;
+
+/// Shortest share of a node's room that is in use, but in the root (R*-tree, section 4.2: 40 %).
+const LEAST_PERCENT: usize = 40;
+/// Share of an overfull node that is inserted again (R*-tree, section 4.3: 30 %).
+const REINSERT_PERCENT: usize = 30;
+
+/// How a copy of a node is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// Every line has the version that is looked for.
+    Lines,
+    /// First and last word have it.
+    Pair,
+}
+
+impl Scheme {
+    /// The scheme that a fabric's promises allow for nodes of `node_bytes`; lines where both do.
+    ///
+    /// # Errors
+    /// The promise that is missing.
+    pub fn choose(capabilities: &Capabilities, node_bytes: usize) -> Result<Self, Capability> {
+        if capabilities.whole_bytes >= LINE_BYTES {
+            return Ok(Self::Lines);
+        }
+        // A pair proves a copy against WRITEs. Against the server's stores it does where the memory node's own
+        // processors do the copying, so that the two are one: not on a NIC, whose upward READ they overtake.
+        let needed = [Capability::CpuSeesWrite, Capability::VersionPair(node_bytes)];
+        capabilities.missing(&needed).map_or(Ok(Self::Pair), Err)
+    }
+
+    /// Its name in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lines => "lines",
+            Self::Pair => "pair",
+        }
+    }
+}
+
+/// Sizes of one index's nodes, and how copies of them are checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Blocks of a node.
+    pub blocks: usize,
+    /// The memory node that has the tree.
+    pub node: NodeId,
+    /// Number of the index.
+    pub index: u64,
+    /// How copies are checked on this fabric.
+    pub scheme: Scheme,
+    /// Bytes of a ring of messages, one way.
+    pub ring_bytes: u64,
+}
+
+impl Layout {
+    /// Bytes of a node.
+    pub const fn node_bytes(&self) -> usize {
+        LINE_BYTES * (1 + BLOCK_LINES * self.blocks)
+    }
+
+    /// Words of a node.
+    pub(super) const fn node_words(&self) -> usize {
+        self.node_bytes() / 8
+    }
+
+    /// Entries that a node holds: M.
+    pub const fn entries_max(&self) -> usize {
+        BLOCK_ENTRIES * self.blocks
+    }
+
+    /// Entries that a node holds at least, unless it is the root: m.
+    pub const fn entries_least(&self) -> usize {
+        self.entries_max() * LEAST_PERCENT / 100
+    }
+
+    /// Entries of an overfull node that are inserted again: p.
+    pub(super) const fn reinserted(&self) -> usize {
+        (self.entries_max() + 1) * REINSERT_PERCENT / 100
+    }
+
+    /// Where a node is.
+    pub fn at(&self, node: NodeRef) -> Remote<RawNode> {
+        let Some(at) = Remote::new(self.node, Memory::Host, node.offset()) else {
+            unreachable!("a reference names an offset below 2^38, and none is 0")
+        };
+        at
+    }
+}
+
+/// A node, by its room and the generation of what lies there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeRef(u64);
+
+impl NodeRef {
+    /// Bytes of a memory node that references reach.
+    pub const REACH: u64 = (LINE_BYTES as u64) << 32;
+
+    pub(super) fn new(offset: u64, generation: u32) -> Self {
+        assert!(offset.is_multiple_of(LINE_BYTES as u64) && 0 < offset && offset < Self::REACH, "{offset}");
+        Self((u64::from(generation) << 32) | (offset / LINE_BYTES as u64))
+    }
+
+    /// The reference in a word of far memory; `None` where it can be none.
+    pub fn from_word(word: u64) -> Option<Self> {
+        (word as u32 != 0 && word >> 32 != 0).then_some(Self(word))
+    }
+
+    /// The reference as a word of far memory.
+    pub const fn word(self) -> u64 {
+        self.0
+    }
+
+    /// Where its room is, in bytes.
+    pub const fn offset(self) -> u64 {
+        (self.0 & u32::MAX as u64) * LINE_BYTES as u64
+    }
+
+    /// Which of the nodes that lie there one after the other.
+    pub const fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// What the versions of the node are.
+    pub(super) const fn version(self) -> u64 {
+        WHOLE | self.generation() as u64
+    }
+}
+
+/// The generation after the one that a room's first word tells, whatever lies there. Never 0.
+pub(super) fn next_generation(first_word: u64) -> u32 {
+    (first_word as u32).wrapping_add(1).max(1)
+}
+
+/// A node's bytes in far memory.
+#[derive(Debug)]
+pub enum RawNode {}
+
+/// What one must know to check a copy: which node it should be.
+#[derive(Clone, Copy, Debug)]
+pub struct Sought {
+    /// The node.
+    pub node: NodeRef,
+    /// How it is checked.
+    pub scheme: Scheme,
+    /// How the check is broken on purpose.
+    pub(super) sabotage: Option<Sabotage>,
+}
+
+impl Object for RawNode {
+    type Format = Sought;
+
+    fn check(bytes: &[u8], sought: &Sought) -> Result<(), Torn> {
+        let wanted = match sought.sabotage {
+            Some(Sabotage::GenerationIgnored) => word_of(bytes, 0),
+            _ => sought.node.version(),
+        };
+        let whole = match sought.scheme {
+            _ if sought.sabotage == Some(Sabotage::NoRearVersion) => word_of(bytes, 0) == wanted,
+            Scheme::Lines => {
+                word_of(bytes, 0) == wanted
+                    && bytes.chunks_exact(LINE_BYTES).all(|line| word_of(line, VERSION_WORD) == wanted)
+            }
+            Scheme::Pair => word_of(bytes, 0) == wanted && word_of(bytes, bytes.len() / 8 - 1) == wanted,
+        };
+        whole.then_some(()).ok_or(Torn)
+    }
+}
+
+fn word_of(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[8 * at..8 * at + 8].try_into().expect("eight bytes"))
+}
+
+/// A node that can be read word by word: a checked copy, or memory that nobody changes.
+pub(super) trait NodeWords {
+    /// The word at `at`, counted in words.
+    fn word(&self, at: usize) -> u64;
+}
+
+/// A checked copy.
+impl NodeWords for &[u8] {
+    #[inline]
+    fn word(&self, at: usize) -> u64 {
+        word_of(self, at)
+    }
+}
+
+/// A node in the server's own memory, in a snapshot that is held.
+pub(super) struct InPlace<'l, L> {
+    pub(super) local: &'l L,
+    pub(super) offset: u64,
+}
+
+impl<L: LocalMemory> NodeWords for InPlace<'_, L> {
+    #[inline]
+    fn word(&self, at: usize) -> u64 {
+        self.local.load(self.offset + 8 * at as u64).expect("a node lies within its memory node")
+    }
+}
+
+/// What a node says, besides its entries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Head {
+    pub(super) level: u8,
+    pub(super) entries: usize,
+    pub(super) index: u64,
+    /// The bounds of all entries.
+    pub(super) bounds: Option<Rectangle>,
+}
+
+pub(super) fn head_of(node: &impl NodeWords) -> Head {
+    let level_and_entries = node.word(LEVEL_WORD);
+    let entries = (level_and_entries >> 32) as usize;
+    let edge = |at: usize| f64::from_bits(node.word(BOUNDS_WORD + at));
+    let bounds = Rectangle::trusted([edge(0), edge(1)], [edge(2), edge(3)]);
+    Head {
+        level: level_and_entries as u8,
+        entries,
+        index: node.word(INDEX_WORD),
+        bounds: (entries > 0).then_some(bounds),
+    }
+}
+
+/// Where the words of entry `entry` are: its four edges, and what they belong to.
+#[inline]
+pub(super) const fn words_of_entry(entry: usize) -> [usize; 5] {
+    let first = (1 + BLOCK_LINES * (entry / BLOCK_ENTRIES)) * WORDS_PER_LINE + entry % BLOCK_ENTRIES;
+    [
+        first,
+        first + WORDS_PER_LINE,
+        first + 2 * WORDS_PER_LINE,
+        first + 3 * WORDS_PER_LINE,
+        first + 4 * WORDS_PER_LINE,
+    ]
+}
+
+/// A rectangle with the word that it belongs to: a leaf's item, or a child.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Entry {
+    pub(super) bounds: Rectangle,
+    pub(super) word: u64,
+}
+
+pub(super) fn entry_of(node: &impl NodeWords, entry: usize) -> Entry {
+    let [min_x, min_y, max_x, max_y, word] = words_of_entry(entry).map(|at| node.word(at));
+    let bounds = Rectangle::trusted(
+        [f64::from_bits(min_x), f64::from_bits(min_y)],
+        [f64::from_bits(max_x), f64::from_bits(max_y)],
+    );
+    Entry { bounds, word }
+}
+
+/// The words of a node, ready to be stored.
+pub(super) fn image(layout: &Layout, at: NodeRef, level: u8, entries: &[Entry]) -> Vec<u64> {
+    assert!(entries.len() <= layout.entries_max(), "a node holds its entries");
+    let mut words = vec![0; layout.node_words()];
+    words[0] = at.version();
+    words[LEVEL_WORD] = u64::from(level) | (entries.len() as u64) << 32;
+    words[INDEX_WORD] = layout.index;
+    if let Some(bounds) = Rectangle::around(entries.iter().map(|entry| &entry.bounds)) {
+        words[BOUNDS_WORD..BOUNDS_WORD + 4].copy_from_slice(&edges(&bounds));
+    }
+    for place in 0..layout.entries_max() {
+        let (edges, word) = match entries.get(place) {
+            Some(entry) => (edges(&entry.bounds), entry.word),
+            None => {
+                ([f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY].map(f64::to_bits), 0)
+            }
+        };
+        let places = words_of_entry(place);
+        for (place, edge) in places.into_iter().zip(edges) {
+            words[place] = edge;
+        }
+        words[places[4]] = word;
+    }
+    for line in words.chunks_exact_mut(WORDS_PER_LINE) {
+        line[VERSION_WORD] = at.version();
+    }
+    words
+}
+
+fn edges(bounds: &Rectangle) -> [u64; 4] {
+    [bounds.min()[0], bounds.min()[1], bounds.max()[0], bounds.max()[1]].map(f64::to_bits)
+}
+
+/// The stores that put a line of an image in its place, in their order: its version is withdrawn, its bytes follow
+/// upward, and its version comes last. For line 0 the node's first word comes before its bytes.
+pub(super) fn stores_of_line(line: &[u64]) -> impl Iterator<Item = (usize, u64)> + '_ {
+    let withdrawn = std::iter::once((VERSION_WORD, UNDER_WAY));
+    withdrawn.chain(line.iter().copied().enumerate())
+}
+
+pub(super) const LINE_WORDS: usize = WORDS_PER_LINE;
+
+const _: () = assert!(LINE_BYTES.is_multiple_of(8) && BLOCK_ENTRIES == 7);
+const _: () = assert!(BOUNDS_WORD + 4 == VERSION_WORD, "the head fills its line");
+const _: () = assert!(words_of_entry(0)[0] == 8 && words_of_entry(6)[4] == 46, "block 0 begins at line 1");
+const _: () = assert!(words_of_entry(7)[0] == 48, "block 1 begins at line 6");
+const _: () = assert!(BLOCK_ENTRIES * 40 / 100 >= 2, "a node of one block can be split");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(blocks: usize, scheme: Scheme) -> Layout {
+        Layout { blocks, node: NodeId(0), index: 9, scheme, ring_bytes: 1024 }
+    }
+
+    fn sought(node: NodeRef, scheme: Scheme) -> Sought {
+        Sought { node, scheme, sabotage: None }
+    }
+
+    fn bytes(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    fn entries(count: usize) -> Vec<Entry> {
+        let bounds = |at: usize| Rectangle::new([at as f64, -1.0], [at as f64 + 0.5, 2.0]).unwrap();
+        (0..count).map(|at| Entry { bounds: bounds(at), word: 100 + at as u64 }).collect()
+    }
+
+    #[test]
+    fn a_node_is_read_back() {
+        for blocks in [1, 3, 6] {
+            let layout = layout(blocks, Scheme::Lines);
+            for count in [0, 1, layout.entries_max() - 1, layout.entries_max()] {
+                let (at, entries) = (NodeRef::new(1 << 23, 7), entries(count));
+                let node = bytes(&image(&layout, at, 2, &entries));
+                assert_eq!(node.len(), layout.node_bytes());
+                let node = node.as_slice();
+                let head = head_of(&node);
+                assert_eq!((head.level, head.entries, head.index), (2, count, 9));
+                assert_eq!(head.bounds, Rectangle::around(entries.iter().map(|entry| &entry.bounds)));
+                let read: Vec<_> = (0..count).map(|entry| entry_of(&node, entry)).collect();
+                assert_eq!(read, entries);
+            }
+        }
+    }
+
+    #[test]
+    fn a_copy_of_which_a_line_is_older_is_torn() {
+        let layout = layout(3, Scheme::Lines);
+        let (old, new) = (NodeRef::new(1 << 23, 7), NodeRef::new(1 << 23, 8));
+        let images = [(old, 20), (new, 21)].map(|(at, count)| bytes(&image(&layout, at, 0, &entries(count))));
+        for lines in 1..layout.node_bytes() / LINE_BYTES {
+            for (low, high) in [(0, 1), (1, 0)] {
+                let mut mixed = images[low].clone();
+                mixed[lines * LINE_BYTES..].copy_from_slice(&images[high][lines * LINE_BYTES..]);
+                for node in [old, new] {
+                    assert_eq!(RawNode::check(&mixed, &sought(node, Scheme::Lines)), Err(Torn));
+                    assert_eq!(RawNode::check(&mixed, &sought(node, Scheme::Pair)), Err(Torn));
+                }
+            }
+        }
+        for scheme in [Scheme::Lines, Scheme::Pair] {
+            assert_eq!(RawNode::check(&images[0], &sought(old, scheme)), Ok(()));
+            assert_eq!(RawNode::check(&images[0], &sought(new, scheme)), Err(Torn), "another's node");
+        }
+    }
+
+    /// Whatever moment a NIC copies a line at: its version is right only with the bytes that belong to it.
+    #[test]
+    fn between_any_two_stores_a_line_is_the_old_one_or_the_new_one_or_neither() {
+        let layout = layout(1, Scheme::Lines);
+        let images = [7, 8].map(|generation| {
+            image(&layout, NodeRef::new(1 << 23, generation), 0, &entries(generation as usize - 1))
+        });
+        for line in 0..layout.node_bytes() / LINE_BYTES {
+            let of = |image: &Vec<u64>| image[line * LINE_WORDS..][..LINE_WORDS].to_vec();
+            let (old, new) = (of(&images[0]), of(&images[1]));
+            let mut now = old.clone();
+            for (at, word) in stores_of_line(&new) {
+                now[at] = word;
+                assert_ne!(now[VERSION_WORD], old[VERSION_WORD], "withdrawn first");
+                assert!(now[VERSION_WORD] != new[VERSION_WORD] || now == new, "given last");
+            }
+            assert_eq!(now, new);
+        }
+    }
+
+    #[test]
+    fn generations_never_repeat_and_skip_zero() {
+        assert_eq!(next_generation(0), 1);
+        assert_eq!(next_generation(WHOLE | 5), 6);
+        assert_eq!(next_generation(WHOLE | u64::from(u32::MAX)), 1);
+        assert_eq!(NodeRef::from_word(0), None);
+        let node = NodeRef::new(NodeRef::REACH - 64, u32::MAX);
+        assert_eq!(NodeRef::from_word(node.word()), Some(node));
+    }
+}

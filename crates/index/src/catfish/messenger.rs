@@ -1,0 +1,377 @@
+//! Fast messaging, the client's side: a request is written into the server's ring, the response comes into the client's
+//! own memory (Catfish §III-A).
+
+use super::head::{
+    ASK, CONNECTIONS_MAX, CONSUMED, INBOX, INBOX_HEAD_BYTES, MEMORY, OPEN, OWNER, RawHead, SERVER, TERM,
+    TICKET_BITS, of_connection, word_of,
+};
+use super::message::{ITEM_WORDS, RESPONSE_HEAD_WORDS, Request, Status, item_of};
+use super::rectangle::{Item, Query, Rectangle};
+use super::ring::{Arrived, Incoming, Outgoing, Segment};
+use super::service::{Notice, framed};
+use super::{Answer, Catfish, Count, Near};
+use crate::error::IndexError;
+use crate::retry::Retry;
+use farwood_fabric::{
+    Chain as _, Client, Fabric, LocalMemory, LockWord, Remote, Revocation, Swapped, cas, read, write,
+    write_imm,
+};
+
+/// Where a client reads responses: memory of its own that the server can write.
+#[derive(Debug)]
+pub struct Inbox<'l, L> {
+    /// The memory.
+    pub local: &'l L,
+    /// Where in it; `None`: in the memory that the server has for the connection, which `local` is then of.
+    pub at: Option<Remote<[u8]>>,
+}
+
+impl<L> Clone for Inbox<'_, L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<L> Copy for Inbox<'_, L> {}
+
+/// How long a client waits for the server before it asks whether that lives, nanoseconds.
+const SILENCE_NS: u64 = 20_000_000;
+/// Nanoseconds between two looks at the inbox.
+const LOOK_NS: u64 = 200;
+/// Nanoseconds between two looks whether the server has opened the connection.
+const OPEN_LOOK_NS: u64 = 100_000;
+/// Looks for a connection, and for its being opened, before the client gives up.
+const OPEN_LOOKS_MAX: u32 = 20_000;
+
+/// A client's connection to the server of an index.
+pub struct Messenger<'t, F, L> {
+    tree: &'t Catfish,
+    client: &'t Client<F>,
+    local: &'t L,
+    notice: Notice,
+    number: usize,
+    term: u64,
+    ask: u64,
+    requests: Remote<[u8]>,
+    /// Offset of the inbox in `local`.
+    inbox: u64,
+    incoming: Incoming,
+    outgoing: Outgoing,
+    /// What the server knows that this client has consumed.
+    told: u64,
+    /// A response to a request that nobody waits for any more is still to come.
+    owed: bool,
+    payload: Vec<u64>,
+}
+
+impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
+    /// Connects to the index's server. [9 RT for each 64 connections that are taken, and until the server opens it]
+    ///
+    /// # Errors
+    /// [`IndexError::NotServed`] where there is no server, or it does not answer; [`IndexError::Exhausted`] where all
+    /// connections are taken; the fabric's.
+    pub async fn connect(
+        tree: &'t Catfish,
+        client: &'t Client<F>,
+        inbox: Inbox<'t, L>,
+        notice: Notice,
+    ) -> Result<Self, IndexError> {
+        let word = async |offset| read_word(client, tree.head, offset).await;
+        let term = word(TERM).await?;
+        if term == 0 || word(SERVER).await? == 0 {
+            return Err(IndexError::NotServed { name: tree.entry.name.clone() });
+        }
+        let number = claim(tree, client).await?;
+        let field = |field| word_of(tree.head, of_connection(number, field));
+        let at = inbox.at.map_or(0, Remote::word).to_le_bytes();
+        if let Some(at) = inbox.at {
+            // What an earlier connection left; the server writes here only when it has opened this one.
+            let bytes = INBOX_HEAD_BYTES + tree.layout.ring_bytes;
+            let first = at.address().offset();
+            for offset in (first..first + bytes).step_by(8) {
+                inbox.local.store(offset, 0)?;
+            }
+        }
+        let ticket = (word(of_connection(number, ASK)).await? as u32).wrapping_add(1);
+        let ask = term << TICKET_BITS | u64::from(ticket);
+        client.post(write(field(INBOX), &at).then(write(field(ASK), &ask.to_le_bytes()))).await?;
+        let mut looks = Retry::new("connect", OPEN_LOOKS_MAX);
+        while word(of_connection(number, OPEN)).await? != ask {
+            client.fabric().sleep(OPEN_LOOK_NS).await;
+            if looks.again(client).await.is_err() || is_gone(tree, client, term).await? {
+                return Err(IndexError::NotServed { name: tree.entry.name.clone() });
+            }
+        }
+        let own = word(of_connection(number, MEMORY)).await?;
+        let requests = Remote::<[u8]>::from_word(own)
+            .ok_or_else(|| IndexError::NotServed { name: tree.entry.name.clone() })?;
+        let ring_bytes = tree.layout.ring_bytes;
+        let inbox_at = inbox.at.unwrap_or_else(|| requests.part(ring_bytes));
+        Ok(Self {
+            tree,
+            client,
+            local: inbox.local,
+            notice,
+            number,
+            term,
+            ask,
+            requests,
+            inbox: inbox_at.address().offset(),
+            incoming: Incoming::new(ring_bytes),
+            outgoing: Outgoing::new(ring_bytes),
+            told: 0,
+            owed: false,
+            payload: Vec::new(),
+        })
+    }
+
+    /// Adds to `found` what the query is for, of the tree at one moment during the call. [1 RT, and the server's work]
+    ///
+    /// # Errors
+    /// [`IndexError::ServerLost`]; the fabric's.
+    pub async fn search(&mut self, query: &Query, found: &mut impl Answer) -> Result<(), IndexError> {
+        self.call(&Request::Search(*query), found).await.map(|_| ())
+    }
+
+    /// How much matches. Costs and errors as [`search`](Self::search).
+    ///
+    /// # Errors
+    /// As [`search`](Self::search).
+    pub async fn count(&mut self, query: &Query) -> Result<u64, IndexError> {
+        Ok(self.call(&Request::Count(*query), &mut Count::default()).await?.1)
+    }
+
+    /// The `count` items nearest to `point`, nearest first. Costs and errors as [`search`](Self::search).
+    ///
+    /// # Errors
+    /// As [`search`](Self::search).
+    pub async fn nearest(&mut self, point: [f64; 2], count: usize) -> Result<Vec<Near>, IndexError> {
+        let mut items: Vec<Item> = Vec::new();
+        self.call(&Request::Nearest(point, count as u64), &mut items).await?;
+        let near = |item: Item| Near { item, distance_squared: item.bounds.distance_squared(point) };
+        Ok(items.into_iter().map(near).collect())
+    }
+
+    /// Adds an item. [1 RT, and the server's work]
+    ///
+    /// # Errors
+    /// [`IndexError::ServerLost`], after which nobody knows whether it was done; a full pool; the fabric's.
+    pub async fn insert(&mut self, item: &Item) -> Result<(), IndexError> {
+        self.call(&Request::Insert(*item), &mut Count::default()).await.map(|_| ())
+    }
+
+    /// Takes out an item; `false`: there is none like it. Costs and errors as [`insert`](Self::insert).
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    pub async fn remove(&mut self, item: &Item) -> Result<bool, IndexError> {
+        let (status, _) = self.call(&Request::Remove(*item), &mut Count::default()).await?;
+        Ok(status == Status::Done)
+    }
+
+    /// Puts an item at another place; `false`: it was not there. Costs and errors as [`insert`](Self::insert).
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    pub async fn update(&mut self, item: &Item, bounds: Rectangle) -> Result<bool, IndexError> {
+        let (status, _) = self.call(&Request::Update(*item, bounds), &mut Count::default()).await?;
+        Ok(status == Status::Done)
+    }
+
+    /// The newest heartbeat, if one has come since the last that was taken. [0 RT]
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub fn take_heartbeat(&self) -> Result<Option<f64>, IndexError> {
+        let word = self.local.load(self.inbox)?;
+        if word != 0 {
+            self.local.store(self.inbox, 0)?;
+        }
+        Ok(super::adaptive::utilisation(word))
+    }
+
+    /// Sends a request and takes its response.
+    async fn call(
+        &mut self,
+        request: &Request,
+        found: &mut impl Answer,
+    ) -> Result<(Status, u64), IndexError> {
+        while self.owed {
+            let mut nobody = Count::default();
+            self.receive(&mut nobody).await?;
+        }
+        self.send(request).await?;
+        self.owed = true;
+        let (status, count) = self.receive(found).await?;
+        match status {
+            Status::Refused => {
+                Err(IndexError::BadSizes("the server does not know such a request".to_owned()))
+            }
+            Status::PoolFull => {
+                let chunks = self.client.fabric().shape().chunks();
+                let chunk_bytes = farwood_fabric::chunks::CHUNK_BYTES;
+                Err(farwood_fabric::FabricError::PoolFull { chunks, chunk_bytes }.into())
+            }
+            status => Ok((status, count)),
+        }
+    }
+
+    async fn send(&mut self, request: &Request) -> Result<(), IndexError> {
+        self.told = self.incoming.head();
+        let mut payload = std::mem::take(&mut self.payload);
+        payload.clear();
+        payload.push(self.told);
+        request.encode(&mut payload);
+        // One request at a time: what came before it was consumed before it was answered.
+        let place = self.outgoing.place(payload.len(), Segment::Last);
+        let place = place.expect("a ring that is empty has room for a request");
+        let bytes = framed(place.header, &payload);
+        self.payload = payload;
+        let to = self.requests.part::<u8>(place.offset);
+        let message = match self.notice {
+            Notice::Polling => write(to, &bytes),
+            Notice::Event => write_imm(to, &bytes, self.number as u32),
+        };
+        match place.skip {
+            Some((at, word)) => {
+                let skip = word.to_le_bytes();
+                self.client.post(write(self.requests.part::<u64>(at), &skip).then(message)).await?;
+            }
+            None => self.client.post(message).await?,
+        }
+        Ok(())
+    }
+
+    /// Takes the segments of one response.
+    async fn receive(&mut self, found: &mut impl Answer) -> Result<(Status, u64), IndexError> {
+        loop {
+            let (offset, words, segment) = self.arrival().await?;
+            let ring = self.inbox + INBOX_HEAD_BYTES;
+            let load = |at: usize| self.local.load(ring + offset + 8 * at as u64);
+            if words < RESPONSE_HEAD_WORDS || !(words - RESPONSE_HEAD_WORDS).is_multiple_of(ITEM_WORDS) {
+                return Err(self.garbled(words as u64));
+            }
+            self.outgoing.consumed(load(0)?);
+            let (status, count) = (load(1)?, load(2)?);
+            for first in (RESPONSE_HEAD_WORDS..words).step_by(ITEM_WORDS) {
+                let mut item = [0; ITEM_WORDS];
+                for (at, word) in item.iter_mut().enumerate() {
+                    *word = load(first + at)?;
+                }
+                found.item(item_of(&item).ok_or_else(|| self.garbled(item[0]))?);
+            }
+            let local = self.local;
+            let clear = |at| local.store(ring + at, 0).expect("an inbox lies in its memory node");
+            self.incoming.consume(words, clear);
+            self.tell().await?;
+            if segment == Segment::Last {
+                self.owed = false;
+                let status = Status::from_word(status).ok_or_else(|| self.garbled(status))?;
+                return Ok((status, count));
+            }
+        }
+    }
+
+    fn garbled(&self, word: u64) -> IndexError {
+        let at = format!("connection {}", self.number);
+        IndexError::Damaged { operation: "message", at, what: format!("{word:#x} is no message") }
+    }
+
+    /// Tells the server what is consumed, when that is half of the ring. [0 RT]
+    async fn tell(&mut self) -> Result<(), IndexError> {
+        let head = self.incoming.head();
+        if head - self.told > self.tree.layout.ring_bytes / 4 {
+            self.told = head;
+            let at = word_of(self.tree.head, of_connection(self.number, CONSUMED));
+            self.client.post(write(at, &head.to_le_bytes())).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the next message of the inbox.
+    async fn arrival(&mut self) -> Result<(u64, usize, Segment), IndexError> {
+        let mut since = self.client.fabric().now();
+        let (local, ring) = (self.local, self.inbox + INBOX_HEAD_BYTES);
+        loop {
+            let load = |at| local.load(ring + at).expect("an inbox lies in its memory node");
+            let clear = |at| local.store(ring + at, 0).expect("an inbox lies in its memory node");
+            match self.incoming.look(load, clear) {
+                Arrived::Message { offset, words, segment } => return Ok((offset, words, segment)),
+                Arrived::Garbled(word) => return Err(self.garbled(word)),
+                Arrived::Nothing => {}
+            }
+            let now = self.client.fabric().now();
+            if now.saturating_sub(since) > SILENCE_NS {
+                if is_gone(self.tree, self.client, self.term).await? || self.is_closed().await? {
+                    return Err(IndexError::ServerLost { name: self.tree.entry.name.clone() });
+                }
+                since = now;
+            }
+            self.client.fabric().sleep(LOOK_NS).await;
+        }
+    }
+
+    async fn is_closed(&self) -> Result<bool, IndexError> {
+        let open = read_word(self.client, self.tree.head, of_connection(self.number, OPEN)).await?;
+        Ok(open != self.ask)
+    }
+
+    /// Leaves the connection to others. [1 RT] A connection that is only dropped stays taken until this compute node
+    /// leaves the pool.
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub async fn close(self) -> Result<(), IndexError> {
+        if self.owed {
+            // The server may still be writing here.
+            return Ok(());
+        }
+        let field = |field| word_of(self.tree.head, of_connection(self.number, field));
+        let mine = LockWord::held_by(self.client.fabric().identity()).word();
+        let _ = self.client.post(cas(field(OWNER), mine, 0)).await?;
+        Ok(())
+    }
+}
+
+async fn read_word<F: Fabric>(
+    client: &Client<F>,
+    head: Remote<RawHead>,
+    offset: u64,
+) -> Result<u64, IndexError> {
+    let word = client.post(read(word_of(head, offset))).await?;
+    let Ok(word) = word.check(&()) else { unreachable!("words are whole") };
+    Ok(word.word())
+}
+
+/// Takes a connection that nobody has.
+async fn claim<F: Fabric>(tree: &Catfish, client: &Client<F>) -> Result<usize, IndexError> {
+    let mine = LockWord::held_by(client.fabric().identity()).word();
+    let first = usize::from(client.fabric().identity().slot) % CONNECTIONS_MAX;
+    for step in 0..CONNECTIONS_MAX {
+        let number = (first + step) % CONNECTIONS_MAX;
+        let owner = of_connection(number, OWNER);
+        if read_word(client, tree.head, owner).await? == 0
+            && client.post(cas(word_of(tree.head, owner), 0, mine)).await? == Swapped::Won
+        {
+            return Ok(number);
+        }
+    }
+    Err(IndexError::Exhausted { operation: "connect", tries: CONNECTIONS_MAX as u32 })
+}
+
+/// Whether the server of `term` is gone.
+async fn is_gone<F: Fabric>(tree: &Catfish, client: &Client<F>, term: u64) -> Result<bool, IndexError> {
+    if read_word(client, tree.head, TERM).await? != term {
+        return Ok(true);
+    }
+    let server = LockWord::from_word(read_word(client, tree.head, SERVER).await?);
+    match server.holder() {
+        None => Ok(true),
+        Some(holder) => Ok(client.fabric().revoke(holder).await? == Revocation::Gone),
+    }
+}
+
+impl<F, L> std::fmt::Debug for Messenger<'_, F, L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Messenger").field("number", &self.number).finish_non_exhaustive()
+    }
+}

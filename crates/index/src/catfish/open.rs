@@ -1,0 +1,251 @@
+//! Creating and opening spatial indexes: the directory entry and its parameters.
+//!
+//! ```text
+//! parameters of a Catfish index in its directory entry (128 bytes, little endian)
+//! + 0  2  blocks of a node, 1 to 64       + 2  2  the memory node that has the tree
+//! + 4  4  bytes of a ring of messages, one way
+//! + 8     zero
+//! ```
+//!
+//! The entry's root word points to the [head](super::head), and never changes.
+
+use super::Catfish;
+use super::head::{INDEX, RawHead, first_room};
+use super::layout::{
+    BLOCKS_DEFAULT, BLOCKS_MAX, FORMAT, Layout, NodeRef, RING_BYTES, RING_BYTES_DEFAULT, Scheme, image,
+};
+use super::server::{ServerSettings, TreeServer, in_office};
+use crate::error::IndexError;
+use crate::sherman::{check_name, find_settled, free_chunks};
+use farwood_fabric::chunks::{self, CHUNK_BYTES, Owner};
+use farwood_fabric::directory::{self, Entry, Locked, NewEntry, PARAMETER_BYTES};
+use farwood_fabric::{
+    Capability, Chain as _, Client, ClientId, Fabric, FabricError, NodeId, Remote, Server, client_table,
+    read, write,
+};
+use std::sync::atomic::AtomicU64;
+
+/// The number by which the directory knows Catfish indexes.
+pub const KIND: u32 = 4;
+
+/// What an index is created with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Blocks of a node, of 7 entries and 320 bytes each.
+    pub blocks: usize,
+    /// The memory node that has the tree, and whose server may change it.
+    pub node: NodeId,
+    /// Bytes of a ring of messages, one way.
+    pub ring_bytes: u64,
+}
+
+impl Default for Config {
+    /// Nodes of 42 entries on memory node 0.
+    fn default() -> Self {
+        Self { blocks: BLOCKS_DEFAULT, node: NodeId(0), ring_bytes: RING_BYTES_DEFAULT }
+    }
+}
+
+/// What the directory says of an index, without opening it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// What it was created with.
+    pub config: Config,
+}
+
+/// Reads a directory entry as a spatial index's. [0 RT]
+///
+/// # Errors
+/// [`IndexError::WrongFormat`] where it is none of this version.
+pub fn describe(entry: &Entry) -> Result<Description, IndexError> {
+    let refuse = |why: String| Err(IndexError::WrongFormat(format!("index '{}': {why}", entry.name)));
+    if entry.kind != KIND {
+        return refuse(format!("it is of kind {}, not a spatial one", entry.kind));
+    }
+    if entry.format != FORMAT {
+        let found = entry.format;
+        return refuse(format!(
+            "format {found}, and this program knows {FORMAT}; load it again with this program"
+        ));
+    }
+    let number = |at: usize| u16::from_le_bytes([entry.parameters[at], entry.parameters[at + 1]]);
+    let (blocks, node) = (usize::from(number(0)), NodeId(number(2)));
+    let ring = <[u8; 4]>::try_from(&entry.parameters[4..8]).expect("four bytes");
+    let ring_bytes = u64::from(u32::from_le_bytes(ring));
+    if !(1..=BLOCKS_MAX).contains(&blocks) || !is_ring(ring_bytes) {
+        return refuse(format!("nodes of {blocks} blocks, rings of {ring_bytes} bytes"));
+    }
+    Ok(Description { config: Config { blocks, node, ring_bytes } })
+}
+
+impl Catfish {
+    /// Creates the index `name`, empty, and opens it.
+    ///
+    /// # Errors
+    /// [`IndexError::IndexExists`], [`IndexError::BadName`], [`IndexError::BadSizes`], [`IndexError::Unsafe`]; a full
+    /// pool or directory.
+    pub async fn create<F: Fabric>(
+        client: &Client<F>,
+        name: &str,
+        config: Config,
+    ) -> Result<Self, IndexError> {
+        check_name(name)?;
+        check_config(client, config)?;
+        let directory = directory::lock(client).await?;
+        let created = create_locked(client, &directory, name, config).await;
+        directory.unlock().await?;
+        Self::assemble(client, created?).await
+    }
+
+    /// Opens the index `name`.
+    ///
+    /// # Errors
+    /// [`IndexError::NoSuchIndex`], [`IndexError::WrongFormat`], [`IndexError::Unsafe`].
+    pub async fn open<F: Fabric>(client: &Client<F>, name: &str) -> Result<Self, IndexError> {
+        let entry = match directory::find(client, name).await? {
+            Some(entry) => entry,
+            None => find_settled(client, name).await?,
+        };
+        Self::assemble(client, entry).await
+    }
+
+    async fn assemble<F: Fabric>(client: &Client<F>, entry: Entry) -> Result<Self, IndexError> {
+        let config = describe(&entry)?.config;
+        let layout = layout_of(client, config, entry.number)?;
+        let newly = client_table::mark_open(client, entry.open_bit()).await?;
+        if !directory::still(client, &entry).await? && find_settled(client, &entry.name).await? != entry {
+            if newly {
+                client_table::mark_closed(client, entry.open_bit()).await?;
+            }
+            return Err(IndexError::NoSuchIndex(entry.name));
+        }
+        let head = client.post(read(entry.root())).await?;
+        let Ok(head) = head.check(&()) else { unreachable!("words are whole") };
+        let head = Remote::<RawHead>::from_word(head.word());
+        let Some(head) = head.filter(|head| head.node() == layout.node) else {
+            let why = format!("index '{}': its head is not on memory node {}", entry.name, layout.node);
+            return Err(IndexError::WrongFormat(why));
+        };
+        Ok(Self { layout, head, entry, root: AtomicU64::new(0), sabotage: None })
+    }
+
+    /// Becomes the server of the index, the only one that changes it, with the server role of its memory node.
+    /// [3 RT, and 1 for each 128 chunks; a READ in place of each node]
+    ///
+    /// # Errors
+    /// [`IndexError::Served`] where another compute node serves it and lives; [`IndexError::Damaged`].
+    pub async fn serve<F: Fabric, S: Server>(
+        &self,
+        client: &Client<F>,
+        server: &S,
+        settings: ServerSettings,
+    ) -> Result<TreeServer, IndexError> {
+        let at = (self.layout, self.head, self.entry.slot);
+        TreeServer::claim(client, server, at, settings).await
+    }
+
+    /// Who serves the index, if anybody does; it may be gone. [1 RT]
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub async fn served_by<F: Fabric>(&self, client: &Client<F>) -> Result<Option<ClientId>, IndexError> {
+        in_office(client, self.head).await
+    }
+
+    /// Marks the index as closed by this compute node, so that others may drop it. [at most 2 RT]
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub async fn close<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
+        Ok(client_table::mark_closed(client, self.entry.open_bit()).await?)
+    }
+}
+
+async fn create_locked<F: Fabric>(
+    client: &Client<F>,
+    directory: &Locked<'_, F>,
+    name: &str,
+    config: Config,
+) -> Result<Entry, IndexError> {
+    directory.settle().await?;
+    if directory::find(client, name).await?.is_some() {
+        return Err(IndexError::IndexExists(name.to_owned()));
+    }
+    let new = NewEntry { name, kind: KIND, format: FORMAT, parameters: encode(config) };
+    let entry = directory.reserve(&new).await?;
+    // What a client that died while it created or dropped an index here may have left.
+    free_chunks(client, entry.slot).await?;
+    let layout = layout_of(client, config, entry.number)?;
+    let head = plant(client, &entry, &layout).await?;
+    directory.publish(&entry, head.word()).await?;
+    Ok(entry)
+}
+
+/// Takes the first chunk of an index, and puts a head and an empty root into it.
+async fn plant<F: Fabric>(
+    client: &Client<F>,
+    entry: &Entry,
+    layout: &Layout,
+) -> Result<Remote<RawHead>, IndexError> {
+    let owner = Owner { client: client.fabric().identity(), entry: entry.slot };
+    let Some((chunk, _)) = chunks::take(client, layout.node, owner, CHUNK_BYTES).await? else {
+        let chunks = client.fabric().shape().chunks();
+        return Err(FabricError::PoolFull { chunks, chunk_bytes: CHUNK_BYTES }.into());
+    };
+    let head: Remote<RawHead> = chunk.start().part(0);
+    let room = first_room(head);
+    let root = NodeRef::new(room.address().offset(), 1);
+    let node: Vec<_> = image(layout, root, 0, &[]).iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut words = vec![0; super::head::HEAD_BYTES as usize];
+    words[..8].copy_from_slice(&root.word().to_le_bytes());
+    words[INDEX as usize..][..8].copy_from_slice(&entry.number.to_le_bytes());
+    client.post(write(room, &node).then(write(head, &words))).await?;
+    Ok(head)
+}
+
+fn encode(config: Config) -> [u8; PARAMETER_BYTES] {
+    let mut bytes = [0; PARAMETER_BYTES];
+    bytes[..2].copy_from_slice(&(config.blocks as u16).to_le_bytes());
+    bytes[2..4].copy_from_slice(&config.node.0.to_le_bytes());
+    bytes[4..8].copy_from_slice(&(config.ring_bytes as u32).to_le_bytes());
+    bytes
+}
+
+fn is_ring(bytes: u64) -> bool {
+    RING_BYTES.contains(&bytes) && bytes.is_multiple_of(64)
+}
+
+fn check_config<F: Fabric>(client: &Client<F>, config: Config) -> Result<(), IndexError> {
+    if !(1..=BLOCKS_MAX).contains(&config.blocks) {
+        let blocks = config.blocks;
+        return Err(IndexError::BadSizes(format!(
+            "nodes have 1 to {BLOCKS_MAX} blocks of 7 entries, not {blocks}"
+        )));
+    }
+    if !is_ring(config.ring_bytes) {
+        let (least, most, bytes) = (RING_BYTES.start(), RING_BYTES.end(), config.ring_bytes);
+        return Err(IndexError::BadSizes(format!(
+            "rings have {least} to {most} bytes, a multiple of 64, not {bytes}"
+        )));
+    }
+    let shape = client.fabric().shape();
+    if config.node.0 >= shape.nodes {
+        let nodes = shape.nodes;
+        let node = config.node;
+        return Err(IndexError::BadSizes(format!("the pool has {nodes} memory nodes; there is no {node}")));
+    }
+    layout_of(client, config, 0).map(|_| ())
+}
+
+fn layout_of<F: Fabric>(client: &Client<F>, config: Config, index: u64) -> Result<Layout, IndexError> {
+    let missing =
+        |capability| IndexError::Unsafe { capability, remedy: "create the index with smaller nodes" };
+    let capabilities = client.fabric().capabilities();
+    let Config { blocks, node, ring_bytes } = config;
+    let sizes = Layout { blocks, node, index, scheme: Scheme::Pair, ring_bytes };
+    let scheme = Scheme::choose(capabilities, sizes.node_bytes()).map_err(missing)?;
+    if let Some(capability) = capabilities.missing(&[Capability::ArrivalSeesWrite, Capability::WriteUpward]) {
+        return Err(missing(capability));
+    }
+    Ok(Layout { scheme, ..sizes })
+}

@@ -1,0 +1,79 @@
+//! Searches through shared memory, beside rstar: one process, one thread, the paper's rectangles.
+//!
+//! `cargo run --release -p farwood-proof --example spatial_speed -- [RECTANGLES] [BLOCKS]`
+
+use farwood_fabric::{NodeId, Server as _};
+use farwood_index::catfish::{Catfish, Config, Count, Issue, Item, Query, Reader, Rectangle, ServerSettings};
+use farwood_proof::shm::Shm;
+use farwood_testkit::Harness;
+use farwood_testkit::harness::{Chance, ServerHarness as _};
+use rstar::primitives::{GeomWithData, Rectangle as Peer};
+use rstar::{AABB, RTree};
+use std::time::Instant;
+
+fn window(chance: &mut Chance, scale: f64) -> Rectangle {
+    let unit = |chance: &mut Chance| chance.below(1 << 53) as f64 / (1_u64 << 53) as f64;
+    let corner = [unit(chance), unit(chance)];
+    let edge = [scale * (1.0 - unit(chance)), scale * (1.0 - unit(chance))];
+    Rectangle::new(corner, [corner[0] + edge[0], corner[1] + edge[1]]).expect("edges are not negative")
+}
+
+#[expect(clippy::print_stdout, reason = "what it measures is for people")]
+fn main() {
+    let argument = |at| std::env::args().nth(at).and_then(|argument| argument.parse().ok());
+    let (count, blocks) = (argument(1).unwrap_or(2_000_000), argument(2).unwrap_or(6) as usize);
+    let mut chance = Chance::new(1);
+    let items: Vec<_> = (0..count).map(|id| Item { bounds: window(&mut chance, 1e-4), id }).collect();
+    let start = Instant::now();
+    let peer =
+        |item: &Item| GeomWithData::new(Peer::from_corners(item.bounds.min(), item.bounds.max()), item.id);
+    let peers = RTree::bulk_load(items.iter().map(peer).collect());
+    println!("rstar: bulk-loaded {count} in {:.2} s", start.elapsed().as_secs_f64());
+    let harness = Shm::of_bytes(1 << 30);
+    let (client, server) = (harness.client(), harness.server(NodeId(0)));
+    harness.block_on(async {
+        let index = Catfish::create(&client, "speed", Config { blocks, ..Config::default() }).await.expect("a pool");
+        let start = Instant::now();
+        let tree = index.serve(&client, &server, ServerSettings::default()).await.expect("nobody serves it");
+        let worker = tree.worker(&client, &server);
+        worker.bulk_load(&items, 1.0).await.expect("there is room");
+        println!("catfish, {blocks} blocks: bulk-loaded {count} in {:.2} s", start.elapsed().as_secs_f64());
+        let _ = server.local();
+        for scale in [1e-5, 1e-2] {
+            let queries: Vec<_> = (0..400_000).map(|_| window(&mut chance, scale)).collect();
+            let queries = if scale < 1e-3 { &queries[..] } else { &queries[..60_000] };
+            let mut reader = Reader::new(&index, &client, Issue::Many);
+            for round in 0..3 {
+                let mut found = Count::default();
+                let start = Instant::now();
+                for window in queries {
+                    reader.search(&Query::intersecting(*window), &mut found).await.expect("a search");
+                }
+                let offloaded = queries.len() as f64 / start.elapsed().as_secs_f64();
+                let mut local = Count::default();
+                let start = Instant::now();
+                for window in queries {
+                    worker.search(&Query::intersecting(*window), &mut local).await.expect("a search");
+                }
+                let in_place = queries.len() as f64 / start.elapsed().as_secs_f64();
+                let start = Instant::now();
+                let theirs: usize = queries
+                    .iter()
+                    .map(|window| {
+                        let window = AABB::from_corners(window.min(), window.max());
+                        peers.locate_in_envelope_intersecting(&window).count()
+                    })
+                    .sum();
+                let theirs_rate = queries.len() as f64 / start.elapsed().as_secs_f64();
+                assert!(found == local && found.0 == theirs as u64, "{found:?} {local:?} {theirs}");
+                println!(
+                    "scale {scale}, {round}: {:.0} k/s by READs, {:.0} k/s in place, {:.0} k/s rstar; {:.2} found",
+                    offloaded / 1e3,
+                    in_place / 1e3,
+                    theirs_rate / 1e3,
+                    found.0 as f64 / queries.len() as f64
+                );
+            }
+        }
+    });
+}
