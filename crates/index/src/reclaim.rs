@@ -14,7 +14,8 @@
 //!    there ([`Room::version`]), so that a copy which mixes the two is torn. Its lock stays what it was: the first
 //!    WRITE of an object in a used room leaves the lock's word alone.
 //! 4. **A used room is filled, and everything in it changed, under its lock**, and what is changed was read under it.
-//!    The lock of a room outlives the objects in it.
+//!    The lock of a room outlives the objects in it. Values out of line have no lock: who fills such a room is the
+//!    only one that may, and what they are is told by version and hash.
 //! 5. **A word that is changed by CAS never has an old value again** that somebody may still expect: no room is a
 //!    root's twice, and lists of rooms are taken as a whole.
 //!

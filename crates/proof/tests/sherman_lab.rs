@@ -44,7 +44,6 @@ fn with_faults_every_answer_is_explained() {
     assert!(report.counted * 50 >= report.coverage.runs * 49, "{} are counted", report.counted);
 }
 
-/// Seeds that failed once, and what they found.
 #[test]
 fn values_of_any_length_are_right_with_faults() {
     for seed in 0..40 {
@@ -55,6 +54,7 @@ fn values_of_any_length_are_right_with_faults() {
     }
 }
 
+/// Seeds that failed once, and what they found.
 #[test]
 fn what_was_found_stays_mended() {
     for (seed, found) in [

@@ -197,8 +197,8 @@ fn neighbours_take_and_release_packed_locks_of_one_word() {
     assert!(report.counts.masked_cas > 10_000, "{:?}", report.counts);
 }
 
-/// A client freezes for longer than the lease, is revoked, loses its locks, and wakes up: what it sends does no harm, and
-/// it is told.
+/// A client freezes for longer than the lease, is revoked, loses its locks, and wakes up: what it sends does no harm,
+/// and it is told.
 #[test]
 fn a_client_that_was_only_slow_wakes_up_after_it_was_revoked() {
     let report = right(60, |seed| {

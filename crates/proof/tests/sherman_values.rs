@@ -183,7 +183,7 @@ fn clients_that_begin_at_once_share_a_chunk() {
     for (number, client) in clients.iter().enumerate() {
         let tree = &trees[number % 4];
         crew.spawn(client, async move {
-            let put = tree.put(client, &(number as u64).to_be_bytes(), &[1; 32 << 10]).await;
+            let put = tree.put(client, &(number as u64).to_be_bytes(), &vec![1; 32 << 10]).await;
             assert!(
                 !matches!(put, Err(IndexError::Fabric(FabricError::PoolFull { .. }))),
                 "client {number}: {put:?}"

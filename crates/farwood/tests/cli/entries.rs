@@ -65,13 +65,12 @@ fn keys_and_values_are_what_the_index_says() {
     assert_eq!(machine.ok(&["get", "shm://p/i", "18446744073709551615"]), "0\n");
 }
 
-/// An index with the keys 0, 2, … 1998.
 #[test]
 fn a_snapshot_is_of_a_few_leaves() {
     let machine = with_even_keys();
     let all = machine.ok(&["scan", "shm://p/i"]);
     assert_eq!(machine.ok(&["scan", "shm://p/i", "--snapshot"]), all);
-    let rows: String = (0..10_000).map(|key| format!("{key}\t{key}\n")).collect();
+    let rows = lines((0..10_000).map(|key| format!("{key}\t{key}")));
     machine.ok(&["create", "shm://p/big"]);
     machine.ok(&["load", "shm://p/big", &machine.file("rows.tsv", rows)]);
     let few = ["scan", "shm://p/big", "--from", "500", "--limit", "3", "--reverse", "--snapshot"];
@@ -94,7 +93,7 @@ fn values_of_any_length() {
     assert_eq!(machine.ok(&["scan", url]), format!("1\tshort\n2\t{long}\n3\n"));
     machine.ok(&["put", url, "2", "no more"]);
     assert_eq!(machine.ok(&["get", url, "2"]), "no more\n");
-    let rows: String = (10..400).map(|key: u32| format!("{key}\t{}\n", "x".repeat(key as usize))).collect();
+    let rows = lines((10..400).map(|key| format!("{key}\t{}", "x".repeat(key))));
     machine.ok(&["create", "shm://p/u", "--values", "text", "--any-length", "--value-bytes", "64"]);
     machine.ok(&["load", "shm://p/u", &machine.file("rows.tsv", rows)]);
     assert_eq!(machine.ok(&["get", "shm://p/u", "399"]).len(), 400);
@@ -109,6 +108,7 @@ fn values_of_any_length() {
     machine.refused(2, &["create", "shm://p/v", "--any-length", "--value-bytes", "8"], &["16 to 256 bytes"]);
 }
 
+/// An index with the keys 0, 2, … 1998.
 fn with_even_keys() -> Machine {
     let machine = Machine::with_index();
     let keys = lines((0..1000).map(|key| 2 * key));

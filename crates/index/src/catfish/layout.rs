@@ -21,7 +21,7 @@
 //! ```
 //!
 //! Coordinates are doubles. Places without an entry hold least edges of +infinity and greatest edges of -infinity,
-//! which no query matches. The memory node is the index's own ([`head`](super::head)): base and reference give an
+//! which no query matches. The memory node is the index's own (`head.rs`): base and reference give an
 //! address without a table, in up to 256 GiB.
 //!
 //! **What a copy is checked by.** A node is written once and never changed ([`super`] says why); its room may hold

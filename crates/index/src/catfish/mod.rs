@@ -25,7 +25,7 @@
 //!
 //! So nothing that is there throughout is missed, nothing is reported twice, and more: each search sees one tree, that
 //! of one commit, and searches and changes are linearizable. A fetched node that does not pass has had its room used
-//! again: the search begins again from the root. That is rare, because rooms rest ([`rooms`]); and it is all that a
+//! again: the search begins again from the root. That is rare, because rooms rest (`rooms.rs`); and it is all that a
 //! change ever costs a reader. Generations have 32 bits: to be misled, a reader has to stop between two READs of one
 //! search for exactly a multiple of 2^32 changes of one room, which rests ten milliseconds between two of them: 497
 //! days.

@@ -237,16 +237,14 @@ mod tests {
                 // A payload that looks like headers to come.
                 let payload: Vec<_> = (0..words as u64).map(|at| header(8 * at, LAST, number as u64 + at)).collect();
                 let place = loop {
-                    match outgoing.place(words, segment) {
-                        Some(place) => break place,
-                        None => {
-                            prop_assert!(!on_the_way.is_empty(), "an empty ring has room");
-                            let (payload, segment): (Vec<u64>, _) = on_the_way.pop_front().unwrap();
-                            prop_assert_eq!(ring.look(&mut incoming), Some((payload.clone(), segment)));
-                            incoming.consume(payload.len(), |at| ring.store((at, 0)));
-                            outgoing.consumed(incoming.head());
-                        }
+                    if let Some(place) = outgoing.place(words, segment) {
+                        break place;
                     }
+                    prop_assert!(!on_the_way.is_empty(), "an empty ring has room");
+                    let (payload, segment): (Vec<u64>, _) = on_the_way.pop_front().unwrap();
+                    prop_assert_eq!(ring.look(&mut incoming), Some((payload.clone(), segment)));
+                    incoming.consume(payload.len(), |at| ring.store((at, 0)));
+                    outgoing.consumed(incoming.head());
                 };
                 let stores = Ring::stores(&place, &payload);
                 for (done, store) in stores.iter().enumerate() {
@@ -289,10 +287,14 @@ mod tests {
         let (mut outgoing, mut incoming) = (Outgoing::new(BYTES), Incoming::new(BYTES));
         let place = outgoing.place(3, Segment::Last).unwrap();
         let stores = Ring::stores(&place, &[7, 8, 9]);
-        stores.iter().for_each(|&store| ring.store(store));
+        for &store in &stores {
+            ring.store(store);
+        }
         assert!(ring.look(&mut incoming).is_some());
         incoming.consume(3, |at| ring.store((at, 0)));
-        stores.iter().for_each(|&store| ring.store(store));
+        for &store in &stores {
+            ring.store(store);
+        }
         assert_eq!(ring.look(&mut incoming), None);
     }
 }
