@@ -7,9 +7,7 @@
 use super::{GlobalLock, LockMemory, LockOptions, LockWidth};
 use crate::error::IndexError;
 use crate::retry::bury_the_dead;
-use farwood_fabric::{
-    Client, Fabric, LockWord, NodeId, Remote, Revocation, Swapped, Words, cas, read_bytes,
-};
+use farwood_fabric::{Client, Fabric, LockWord, NodeId, Remote, Revocation, Swapped, Words, cas, read_bytes};
 
 /// Bytes of a lock table that are read at a time.
 const TABLE_BYTES_PER_READ: usize = 1024;

@@ -9,8 +9,8 @@
 
 use super::Smart;
 use crate::error::IndexError;
-use crate::lock::{LockMemory, LockOptions, comes_free, words_held};
 use crate::lock::{LocalLocks, LockWidth, Release};
+use crate::lock::{LockMemory, LockOptions, comes_free, words_held};
 use crate::radix::cached::CachedNode;
 use crate::radix::inner::{Inner, RawInner, Size, State as NodeState};
 use crate::radix::key::{Step, step_at};
