@@ -135,8 +135,8 @@ pub fn examine_with(others: &[Url]) -> Result<Report> {
     })
 }
 
-/// Removes what crashes left: unfinished segments, and client slots and locks of processes that are gone. Pools stay. The slot
-/// that [attaching](examine) takes is not counted.
+/// Removes what crashes left: unfinished segments, and client slots and locks of processes that are gone. Pools stay.
+/// The slot that [attaching](examine) takes is not counted.
 ///
 /// # Errors
 /// [`Error::Pool`], [`Error::Fabric`].

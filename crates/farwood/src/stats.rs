@@ -200,8 +200,8 @@ impl Pool {
     }
 
     /// Frees the locks that dead clients have left in the pool's tables; yields how many there were. Nobody has to:
-    /// whoever needs such a lock takes it over. Locks of 16 bits do not say whose they are, and stay. [at most 70 RT for
-    /// each index, and 1 RT per KiB of lock table for each way in which they lock]
+    /// whoever needs such a lock takes it over. Locks of 16 bits do not say whose they are, and stay. [at most 70 RT
+    /// for each index, and 1 RT per KiB of lock table for each way in which they lock]
     ///
     /// # Errors
     /// [`Error::Fabric`], [`Error::Index`].
