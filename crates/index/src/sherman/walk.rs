@@ -258,7 +258,7 @@ impl Sherman {
             match extent::follow(client, self.layout.index, link).await {
                 Ok(Some(_)) => {}
                 Ok(None) => {
-                    walk.problem(at, format!("the value of entry {slot}, at {}, is not there", link.at))
+                    walk.problem(at, format!("the value of entry {slot}, at {}, is not there", link.at));
                 }
                 Err(FabricError::OutOfRange { .. }) => {
                     walk.problem(at, format!("entry {slot} links what lies outside of the pool"));
