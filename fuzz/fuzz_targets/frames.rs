@@ -1,5 +1,5 @@
 //! The decoder of frames: whatever bytes come, it neither panics nor reads beyond them, and a frame that it takes is as
-//! long as it says. `cargo +nightly fuzz run frames`
+//! long as it says. `fuzz/run 60 frames`
 #![no_main]
 
 use farwood_transport::tcp::wire::{Frame, Hello, Kind, Welcome};

@@ -1,5 +1,5 @@
 //! A memory node with arbitrary streams of bytes, half of them behind a good greeting: it lives, and serves others.
-//! `cargo +nightly fuzz run server`
+//! `fuzz/run 60 server`
 #![no_main]
 
 use farwood_transport::tcp::wire::{ANY_NODE, Hello};

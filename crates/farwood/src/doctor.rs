@@ -98,6 +98,8 @@ pub struct Swept {
     pub drafts: Vec<PathBuf>,
     /// Client slots of dead processes, by pool.
     pub clients: Vec<(String, usize)>,
+    /// Locks that they had, by pool.
+    pub locks: Vec<(String, u64)>,
 }
 
 /// Examines the machine. Attaches to each pool for a moment, as every process must that looks at its tables: that takes
@@ -133,8 +135,8 @@ pub fn examine_with(others: &[Url]) -> Result<Report> {
     })
 }
 
-/// Removes what crashes left: unfinished segments, and client slots of processes that are gone. Pools stay. The slot
-/// that [attaching](examine) takes is not counted.
+/// Removes what crashes left: unfinished segments, and client slots and locks of processes that are gone. Pools stay.
+/// The slot that [attaching](examine) takes is not counted.
 ///
 /// # Errors
 /// [`Error::Pool`], [`Error::Fabric`].
@@ -161,7 +163,11 @@ pub fn sweep_with(others: &[Url]) -> Result<Swept> {
         let Ok(pool) = Pool::open(&url) else { continue };
         let clients = pool.sweep_clients()?;
         if clients > 0 {
-            swept.clients.push((url, clients));
+            swept.clients.push((url.clone(), clients));
+        }
+        let locks = pool.sweep_locks()?;
+        if locks > 0 {
+            swept.locks.push((url, locks));
         }
     }
     Ok(swept)

@@ -436,7 +436,7 @@ impl Pool {
         Ok(self.keep(&mut open, name, sherman))
     }
 
-    fn open_tree(&self, name: &str, cache_bytes: usize) -> Result<Arc<Tree>> {
+    pub(crate) fn open_tree(&self, name: &str, cache_bytes: usize) -> Result<Arc<Tree>> {
         let mut open = self.0.open();
         if let Some(tree) = open.get(name).and_then(|index| index.tree.upgrade()) {
             return Ok(tree);

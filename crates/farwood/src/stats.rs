@@ -199,6 +199,28 @@ impl Pool {
         Ok(swept)
     }
 
+    /// Frees the locks that dead clients have left in the pool's tables; yields how many there were. Nobody has to:
+    /// whoever needs such a lock takes it over. Locks of 16 bits do not say whose they are, and stay. [at most 70 RT
+    /// for each index, and 1 RT per KiB of lock table for each way in which they lock]
+    ///
+    /// # Errors
+    /// [`Error::Fabric`], [`Error::Index`].
+    pub fn sweep_locks(&self) -> Result<u64> {
+        let (mut freed, mut ways) = (0, Vec::new());
+        for index in self.indexes()? {
+            // One that cannot be opened is the affair of whoever wants to use it.
+            let Ok(tree) = self.open_tree(&index.name, 0) else { continue };
+            let lock = tree.sherman().options().lock;
+            if ways.contains(&(lock.memory, lock.width)) {
+                continue;
+            }
+            ways.push((lock.memory, lock.width));
+            let swept = block_on(tree.sherman().sweep_locks(&self.client()));
+            freed += swept.map_err(|error| self.failed("sweep", &index.name, error))?;
+        }
+        Ok(freed)
+    }
+
     fn revoke(&self, client: ClientId) -> Result<(), FabricError> {
         use farwood_fabric::Fabric as _;
         block_on(self.client().fabric().revoke(client)).map(|_| ())

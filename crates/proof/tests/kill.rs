@@ -229,6 +229,36 @@ fn hold(path: &Path) {
     }
 }
 
+/// Such a child, of the test that is named, which holds the lock by now.
+fn holder(test: &str, path: &Path) -> Child {
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    let program = program.args(["--exact", test, "--nocapture"]).env(CHILD, path);
+    let mut holder = program.stdout(Stdio::piped()).spawn().unwrap();
+    let out = BufReader::new(holder.stdout.take().unwrap());
+    assert!(out.lines().map_while(Result::ok).any(|line| line.contains("held")), "the lock is held");
+    holder
+}
+
+#[test]
+fn a_sweep_frees_the_locks_of_the_gone_and_no_others() {
+    if let Ok(path) = std::env::var(CHILD) {
+        return hold(Path::new(&path));
+    }
+    let shm = Shm::new();
+    let client = shm.pool().client();
+    let tree = block_on(Sherman::create(&client, "kill", Config::default(), CACHE_BYTES)).unwrap();
+    let mut holder = holder("a_sweep_frees_the_locks_of_the_gone_and_no_others", shm.path());
+    assert_eq!(block_on(tree.sweep_locks(&client)).unwrap(), 0, "its holder lives");
+    assert_eq!(block_on(tree.walk(&client)).unwrap().locks_held, 1, "so it is held as before");
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert_eq!(block_on(tree.walk(&client)).unwrap().locks_of_the_gone, 1, "looking frees nothing");
+    assert_eq!(block_on(tree.sweep_locks(&client)).unwrap(), 1);
+    let walk = block_on(tree.walk(&client)).unwrap();
+    assert_eq!((walk.locks_of_the_gone, walk.locks_held, walk.problems), (0, 0, vec![]));
+    assert_eq!(block_on(tree.sweep_locks(&client)).unwrap(), 0, "once is enough");
+}
+
 #[test]
 fn the_lock_of_a_process_that_is_gone_comes_free() {
     if let Ok(path) = std::env::var(CHILD) {
@@ -240,17 +270,7 @@ fn the_lock_of_a_process_that_is_gone_comes_free() {
         let config = Config { options: variant.options(), ..Config::default() };
         let tree =
             block_on(Sherman::create(&client, "kill", config, CACHE_BYTES)).expect("a tree is created");
-        let mut holder = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "the_lock_of_a_process_that_is_gone_comes_free", "--nocapture"])
-            .env(CHILD, shm.path())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let out = BufReader::new(holder.stdout.take().unwrap());
-        assert!(
-            out.lines().map_while(Result::ok).any(|line| line.contains("held")),
-            "{name}: the lock is held"
-        );
+        let mut holder = holder("the_lock_of_a_process_that_is_gone_comes_free", shm.path());
         let walk = block_on(tree.walk(&client)).unwrap();
         assert!(walk.problems.iter().any(|problem| problem.what.contains("held by")), "{name}: {walk:?}");
         holder.kill().unwrap();

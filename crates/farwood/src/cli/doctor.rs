@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// Pools to look at besides those of this machine's shared memory
     #[arg(value_name = "URL")]
     pools: Vec<Url>,
-    /// Remove leftovers of dead processes: unfinished segments, and their slots in client tables
+    /// Remove leftovers of dead processes: unfinished segments, their slots in client tables, and their locks
     #[arg(long)]
     sweep: bool,
 }
@@ -46,6 +46,9 @@ fn as_text(report: &Report, swept: Option<&Swept>, context: &mut Context<'_>) ->
         }
         for (url, clients) in &swept.clients {
             writeln!(context.out, "{url}: freed the slots of {clients} dead clients")?;
+        }
+        for (url, locks) in &swept.locks {
+            writeln!(context.out, "{url}: freed {locks} locks of dead clients")?;
         }
     }
     machine_text(report, context)?;
@@ -138,6 +141,7 @@ fn as_json(report: &Report, swept: Option<&Swept>) -> Value {
     if let Some(swept) = swept {
         value["swept_drafts"] = json!(swept.drafts);
         value["swept_clients"] = json!(swept.clients.iter().map(|(_, clients)| clients).sum::<usize>());
+        value["swept_locks"] = json!(swept.locks.iter().map(|(_, locks)| locks).sum::<u64>());
     }
     value
 }

@@ -11,9 +11,11 @@
 mod doubts;
 mod global;
 mod local;
+mod table;
 
 pub use global::{GlobalLock, LOCK_BYTES, TryTake, Unlock};
 pub use local::LocalTables;
+pub(crate) use table::{sweep, words_held};
 
 use crate::error::IndexError;
 use crate::marks;

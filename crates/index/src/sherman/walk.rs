@@ -23,9 +23,9 @@ use super::values::Stored;
 use crate::error::IndexError;
 use crate::extent;
 use crate::key::compare;
-use crate::lock::{GlobalLock, LOCK_BYTES, LockMemory, LockWidth, comes_free};
+use crate::lock::{LOCK_BYTES, LockMemory, LockWidth, comes_free, sweep, words_held};
 use farwood_fabric::{
-    Checked, Client, Fabric, FabricError, LockWord, NodeId, Remote, Revocation, Torn, Words, read, read_bytes,
+    Checked, Client, Fabric, FabricError, LockWord, NodeId, Remote, Revocation, Torn, read, read_bytes,
 };
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,8 +35,6 @@ use std::fmt;
 const TORN_TRIES_MAX: usize = 100;
 /// Problems that are reported one by one.
 const PROBLEMS_MAX: usize = 1000;
-/// Bytes of a lock table that are read at a time.
-const TABLE_BYTES_PER_READ: usize = 1024;
 
 /// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -278,23 +276,24 @@ impl Sherman {
             return Ok(());
         }
         for node in 0..client.fabric().shape().nodes {
-            let table = GlobalLock::at(self.options.lock, NodeId(node), 0).word();
-            let bytes = GlobalLock::table_bytes(self.options.lock, client.fabric().shape());
-            for offset in (0..bytes).step_by(TABLE_BYTES_PER_READ) {
-                let length = TABLE_BYTES_PER_READ.min(bytes - offset);
-                let words = client.post(read_bytes(table.part::<Words>(offset as u64), length)).await?;
-                let Ok(words) = words.check(&()) else { unreachable!("words are whole") };
-                for (at, word) in words.chunks_exact(8).enumerate().filter(|(_, word)| *word != [0; 8]) {
-                    let at = offset + 8 * at;
-                    let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
-                    if !comes_free(client, table.part(at as u64)).await? {
-                        let name = format!("lock word {} of node {node}", at / 8);
-                        self.walk_held(client, word, name, walk).await?;
-                    }
+            for held in words_held(client, self.options.lock, NodeId(node)).await? {
+                if !comes_free(client, held.at).await? {
+                    let name = format!("lock word {} of node {node}", held.number);
+                    self.walk_held(client, held.word, name, walk).await?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Frees the locks in the pool's tables that clients left who are gone; yields how many there were. Nobody has to:
+    /// whoever needs such a lock takes it over. Locks of 16 bits, and those that lie in nodes, stay. [1 RT per KiB of
+    /// lock table; 1 and a revocation for each lock that is held]
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub async fn sweep_locks<F: Fabric>(&self, client: &Client<F>) -> Result<u64, IndexError> {
+        sweep(client, self.options.lock).await
     }
 
     /// The lock of the node at `at`, where it lies in the node, must be free, or come free soon. [1 RT]

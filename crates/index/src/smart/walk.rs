@@ -9,8 +9,8 @@
 
 use super::Smart;
 use crate::error::IndexError;
-use crate::lock::{GlobalLock, LockMemory, LockOptions, comes_free};
 use crate::lock::{LocalLocks, LockWidth, Release};
+use crate::lock::{LockMemory, LockOptions, comes_free, words_held};
 use crate::radix::cached::CachedNode;
 use crate::radix::inner::{Inner, RawInner, Size, State as NodeState};
 use crate::radix::key::{Step, step_at};
@@ -18,7 +18,7 @@ use crate::radix::leaf::{Class, RawLeaf, State};
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, Slot};
 use crate::retry::bury_the_dead;
-use farwood_fabric::{Client, Fabric, LockWord, NodeId, Remote, Revocation, Words, read, read_bytes};
+use farwood_fabric::{Client, Fabric, LockWord, NodeId, Remote, Revocation, read};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::rc::Rc;
@@ -27,8 +27,6 @@ pub use crate::sherman::Problem;
 
 /// Problems that are reported one by one.
 const PROBLEMS_MAX: usize = 1000;
-/// Bytes of a lock table that are read at a time.
-const TABLE_BYTES_PER_READ: usize = 1024;
 
 /// What the walker saw.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -228,19 +226,11 @@ impl Smart {
             release: Release::Write,
             local: LocalLocks::None,
         };
-        let bytes = GlobalLock::table_bytes(options, client.fabric().shape());
         for node in 0..client.fabric().shape().nodes {
-            let table = GlobalLock::at(options, NodeId(node), 0).word();
-            for offset in (0..bytes).step_by(TABLE_BYTES_PER_READ) {
-                let length = TABLE_BYTES_PER_READ.min(bytes - offset);
-                let words = client.post(read_bytes(table.part::<Words>(offset as u64), length)).await?;
-                let Ok(words) = words.check(&()) else { unreachable!("words are whole") };
-                for (at, _) in words.chunks_exact(8).enumerate().filter(|(_, word)| *word != [0; 8]) {
-                    let lock = table.part(offset as u64 + 8 * at as u64);
-                    if !comes_free(client, lock).await? {
-                        let name = format!("lock word {} of node {node}", offset / 8 + at);
-                        self.walk_held(client, lock, name, walk).await?;
-                    }
+            for held in words_held(client, options, NodeId(node)).await? {
+                if !comes_free(client, held.at).await? {
+                    let name = format!("lock word {} of node {node}", held.number);
+                    self.walk_held(client, held.at, name, walk).await?;
                 }
             }
         }

@@ -29,8 +29,11 @@ const INPUT_BYTES: usize = 8 << 10;
 const KEPT_BYTES: usize = 256 << 10;
 /// Bytes of the longest frame before the connection was let in.
 const HELLO_BYTES_MAX: usize = 2 << 10;
-/// Times that one connection is read before others have their turn.
-const READS_MAX: usize = 16;
+/// Answers that leave together. A compute node with many requests under way works on the first of them while the rest
+/// are executed; a system call for each would cost more than that gains.
+const PORTION_BYTES: usize = 16 << 10;
+/// Portions of one connection before others have their turn.
+const PORTIONS_MAX: usize = 16;
 
 /// What became of a connection's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,22 +163,21 @@ impl Connection {
     }
 
     fn work(&mut self, shared: &Shared) -> Result<Verdict, End> {
-        for _ in 0..READS_MAX {
-            self.execute_all(shared)?;
+        let mut may_have_more = true;
+        for _ in 0..PORTIONS_MAX {
+            self.execute_portion(shared)?;
             if self.flush()? && self.waiting_bytes() >= BACKLOG_BYTES {
+                // It goes on when the stream takes more.
                 return Ok(Verdict::Waits);
             }
             if self.has_frame()? {
                 continue;
             }
-            if !self.fill()? {
-                // All that has arrived was read.
-                self.execute_all(shared)?;
-                let blocked = self.flush()?;
+            if !may_have_more {
                 self.give_back();
-                // What the backlog kept from executing goes on now, or when the stream takes more.
-                return Ok(if !blocked && self.has_frame()? { Verdict::Again } else { Verdict::Waits });
+                return Ok(Verdict::Waits);
             }
+            may_have_more = self.fill()?;
         }
         Ok(Verdict::Again)
     }
@@ -266,11 +268,12 @@ impl Connection {
         }
     }
 
-    /// Executes the frames that have arrived, until too many answers wait.
-    fn execute_all(&mut self, shared: &Shared) -> Result<(), End> {
+    /// Executes frames that have arrived, until their answers are a portion or too many answers wait.
+    fn execute_portion(&mut self, shared: &Shared) -> Result<(), End> {
+        let enough = BACKLOG_BYTES.min(self.waiting_bytes() + PORTION_BYTES);
         let peer = Arc::clone(&self.peer);
         let (mut turn, mut order, mut done) = (None, Order::default(), Done::default());
-        while self.waiting_bytes() < BACKLOG_BYTES {
+        while self.waiting_bytes() < enough {
             let input = std::mem::take(&mut self.input);
             let frame = Frame::first(&input[self.start..self.end]);
             let executed = match frame {
@@ -304,6 +307,14 @@ impl Connection {
         if done.requests > 0 {
             self.requests += done.requests;
             self.counters(shared).done(done);
+        }
+        Ok(())
+    }
+
+    /// Executes the frames that have arrived, until too many answers wait.
+    fn execute_waiting(&mut self, shared: &Shared) -> Result<(), End> {
+        while self.has_frame()? && self.waiting_bytes() < BACKLOG_BYTES {
+            self.execute_portion(shared)?;
         }
         Ok(())
     }
@@ -421,7 +432,7 @@ impl Connection {
 
     /// Executes what has arrived, says goodbye, and sends what can be sent at once. True: all of it was sent.
     pub(super) fn finish(&mut self, shared: &Shared) -> bool {
-        let _ = self.fill().and_then(|_| self.execute_all(shared));
+        let _ = self.fill().and_then(|_| self.execute_waiting(shared));
         let mut bytes = Vec::new();
         put_text(&mut bytes, Kind::Goodbye, Code::Stopping, 0, "the memory node was stopped");
         self.say(&bytes);

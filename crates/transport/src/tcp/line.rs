@@ -232,6 +232,7 @@ impl State {
         part.era = link.era;
         part.to = part.from.encode(part.node, doorbell, key as u64, &mut link.out);
         link.asks();
+        link.send_early();
     }
 
     /// Sends again what a full queue refused, if it is time.
