@@ -221,6 +221,11 @@ impl Allocator {
         state.out -= 1;
     }
 
+    /// An object that was handed out is not the index's: it lists rooms, and its own is listed with them.
+    pub fn give_away(&self) {
+        self.state().out -= 1;
+    }
+
     /// Takes back a room that was not filled, to be the last that is tried again.
     pub fn put_aside<T>(&self, room: Room<T>) {
         let mut state = self.state();

@@ -15,6 +15,7 @@ use super::ring::{Arrived, Incoming, Outgoing, Segment};
 use super::server::{TreeServer, Worker};
 use super::{Count, Near};
 use crate::error::IndexError;
+use crate::marks;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Owner};
 use farwood_fabric::{
     Chain as _, Client, Fabric, FabricError, LocalMemory as _, LockWord, Remote, Revocation, Server, write,
@@ -401,7 +402,7 @@ impl<'t> Service<'t> {
             if let Some(place) = line.outgoing.place(payload.len(), segment) {
                 break place;
             }
-            worker.client.fabric().mark(crate::marks::RING_FULL);
+            worker.client.fabric().mark(marks::RING_FULL);
             worker.client.fabric().sleep(self.settings.poll_ns).await;
             if worker.client.fabric().now().saturating_sub(waited) > self.settings.silence_ns {
                 self.free_if_gone(line.number, worker, line.owner).await?;

@@ -85,7 +85,10 @@ impl Sherman {
             let place = match rooms.iter().rposition(|room| room.kind == of_nodes) {
                 Some(place) => rooms.swap_remove(place),
                 None => match self.allocator.allocate(client, of_nodes).await {
-                    Ok(place) => place,
+                    Ok(place) => {
+                        self.allocator.give_away();
+                        place
+                    }
                     Err(error) => {
                         self.allocator.receive(rooms);
                         return Err(error);
