@@ -58,6 +58,9 @@ pub enum Error {
     /// The memory nodes of a pool over TCP failed, or were not there.
     #[error(transparent)]
     Tcp(#[from] farwood_transport::tcp::TcpError),
+    /// RDMA is not to be had, or a pool over it.
+    #[error(transparent)]
+    Rdma(#[from] farwood_transport::rdma::RdmaError),
     /// etcd has no such pool, or does not answer.
     #[error(transparent)]
     Etcd(#[from] farwood_transport::etcd::EtcdError),

@@ -6,18 +6,22 @@
 //!
 //! - Integer keys: a fixed bijection of the rank onto all 64 bits, big-endian, so that byte order is integer
 //!   order. Wider keys continue with bytes that are a function of the rank.
-//! - Keys from a file: one per line, padded with zeros to the key length, shuffled by a fixed seed.
+//! - Keys from a file: one per line, as they are or padded with zeros to one length, shuffled by a fixed seed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
 
 use crate::random::{Generator, mix, unmix};
 use crate::{Error, Result};
 
 /// Shortest key of an index, in bytes.
 pub const KEY_BYTES_MIN: usize = 8;
-/// Longest key of an index, in bytes.
+/// Longest key of an index with keys of one length, in bytes.
 pub const KEY_BYTES_MAX: usize = 1024;
+/// Longest key of an index with keys of any length, in bytes.
+const ANY_BYTES_MAX: usize = farwood_index::radix::key::KEY_BYTES_MAX;
 
 /// Seed of the bijection from ranks to integer keys; fixed, so that every run of every version has the same.
 const SCATTER_SEED: u64 = 0x4661_7277_6F6F_6421;
@@ -52,21 +56,30 @@ impl Keys {
         Ok(Keys::Integers(IntegerKeys { key_bytes }))
     }
 
-    /// The keys in `file`, padded with zeros to `key_bytes` bytes (8 to 1024).
+    /// The keys in `file`, each of its own length or all of one.
     ///
-    /// One key per line; of a TSV or CSV file (by its extension) the first column. Empty lines, keys longer
-    /// than `key_bytes` and duplicates are errors that name the line.
-    pub fn from_file(file: &Path, key_bytes: usize) -> Result<Keys> {
-        check_key_bytes(key_bytes)?;
+    /// One key per line; of a TSV or CSV file (by its extension) the first column. Empty lines, keys that are too long
+    /// and duplicates are errors that name the line.
+    pub fn from_file(file: &Path, length: KeyLength) -> Result<Keys> {
         let text = fs::read(file).map_err(|source| Error::Read { file: file.to_owned(), source })?;
-        Ok(Keys::File(FileKeys::parse(file, &text, key_bytes)?))
+        Ok(Keys::File(FileKeys::parse(file, &text, length)?))
     }
 
-    /// Length of every key in bytes.
+    /// Length of every key in bytes; where they have any length, of the longest.
     pub fn key_bytes(&self) -> usize {
         match self {
             Keys::Integers(keys) => keys.key_bytes,
             Keys::File(keys) => keys.key_bytes,
+        }
+    }
+
+    /// Length of a key in bytes, on average, where they have any length.
+    pub fn key_bytes_mean(&self) -> Option<f64> {
+        match self {
+            Keys::File(FileKeys { ends: Ends::At(ends), sorted, .. }) => {
+                Some(sorted.len() as f64 / ends.len() as f64)
+            }
+            Keys::Integers(_) | Keys::File(_) => None,
         }
     }
 
@@ -78,19 +91,24 @@ impl Keys {
         }
     }
 
-    /// Writes the key of `rank` into `key`, which is [`Keys::key_bytes`] long. `rank` is below
-    /// [`Keys::ranks`].
+    /// Makes `key` the key of `rank`, which is below [`Keys::ranks`]. Room that was used before is used again.
     #[inline]
-    pub fn write_key(&self, rank: u64, key: &mut [u8]) {
+    pub fn write_key(&self, rank: u64, key: &mut Vec<u8>) {
         match self {
-            Keys::Integers(_) => write_integer_key(rank, key),
-            Keys::File(keys) => key.copy_from_slice(keys.key(keys.line_of_rank[rank as usize])),
+            Keys::Integers(keys) => {
+                key.resize(keys.key_bytes, 0);
+                write_integer_key(rank, key);
+            }
+            Keys::File(keys) => {
+                key.clear();
+                key.extend_from_slice(keys.key_of(rank));
+            }
         }
     }
 
     /// The key of `rank` as bytes of its own. For loading and tests; hot paths use [`Keys::write_key`].
     pub fn key(&self, rank: u64) -> Vec<u8> {
-        let mut key = vec![0; self.key_bytes()];
+        let mut key = Vec::new();
         self.write_key(rank, &mut key);
         key
     }
@@ -166,39 +184,86 @@ const fn padding_of(integer: u64, number: u64) -> u64 {
     mix(integer.wrapping_add(number.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
 }
 
+/// How long the keys of a file are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KeyLength {
+    /// As they are.
+    Any,
+    /// All padded with zeros to the longest, in whole words.
+    Longest,
+    /// All padded with zeros to so many bytes, 8 to 1024.
+    Padded(usize),
+}
+
+impl KeyLength {
+    /// The length of all keys of `text`, if they are to have one.
+    fn of(self, text: &[u8]) -> Result<Option<usize>> {
+        let key_bytes = match self {
+            KeyLength::Any => return Ok(None),
+            KeyLength::Padded(key_bytes) => key_bytes,
+            KeyLength::Longest => {
+                let longest = text.split(|byte| *byte == b'\n').map(<[u8]>::len).max().unwrap_or(0);
+                longest.next_multiple_of(8).max(KEY_BYTES_MIN)
+            }
+        };
+        check_key_bytes(key_bytes).map(|()| Some(key_bytes))
+    }
+}
+
 /// Keys of a file; see [`Keys::from_file`].
 #[derive(Clone, Debug)]
 pub struct FileKeys {
+    /// Length of the longest.
     key_bytes: usize,
-    /// The padded keys, one after the other, in byte order.
+    /// The keys, one after the other, in byte order.
     sorted: Vec<u8>,
+    ends: Ends,
     /// Rank to position in `sorted`.
     line_of_rank: Vec<u32>,
     /// Position in `sorted` to rank.
     rank_of_line: Vec<u32>,
 }
 
+/// Where keys end that lie one after the other.
+#[derive(Clone, Debug)]
+enum Ends {
+    /// So many bytes each.
+    Every(usize),
+    /// Each where this says.
+    At(Vec<u32>),
+}
+
 impl FileKeys {
     /// Reads the keys out of `text`; `file` is for messages and its extension.
-    pub fn parse(file: &Path, text: &[u8], key_bytes: usize) -> Result<FileKeys> {
-        let reader = LineReader { file, key_bytes, column: Column::of(file) };
+    pub fn parse(file: &Path, text: &[u8], length: KeyLength) -> Result<FileKeys> {
+        let padded = length.of(text)?;
+        let reader = LineReader { file, most: padded.unwrap_or(ANY_BYTES_MAX), column: Column::of(file) };
         let mut lines = reader.keys(text)?;
         lines.sort_unstable();
         if let Some(pair) = lines.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             let problem = format!("the key is the same as in line {}", pair[0].1);
             return Err(reader.error(pair[1].1, problem, "remove one of the two lines"));
         }
-        let mut sorted = Vec::with_capacity(lines.len() * key_bytes);
-        for (position, (key, _)) in (1..).zip(&lines) {
+        let mut sorted = Vec::new();
+        let (mut ends, mut longest) = (Vec::new(), 0);
+        for (key, line) in &lines {
             sorted.extend_from_slice(key);
-            sorted.resize(position * key_bytes, 0);
+            sorted.resize(sorted.len() + padded.map_or(0, |bytes| bytes - key.len()), 0);
+            longest = longest.max(key.len());
+            if padded.is_none() {
+                ends.push(u32::try_from(sorted.len()).map_err(|_| {
+                    reader.error(*line, "the keys are too many".to_owned(), "give less than 4 GiB")
+                })?);
+            }
         }
+        let ends = padded.map_or(Ends::At(ends), Ends::Every);
         let line_of_rank = shuffled(lines.len() as u32);
         let mut rank_of_line = vec![0; lines.len()];
         for (rank, line) in (0..).zip(&line_of_rank) {
             rank_of_line[*line as usize] = rank;
         }
-        Ok(FileKeys { key_bytes, sorted, line_of_rank, rank_of_line })
+        let key_bytes = padded.unwrap_or(longest);
+        Ok(FileKeys { key_bytes, sorted, ends, line_of_rank, rank_of_line })
     }
 
     /// How many keys there are.
@@ -231,7 +296,14 @@ impl FileKeys {
 
     #[inline]
     fn key(&self, line: u32) -> &[u8] {
-        &self.sorted[line as usize * self.key_bytes..][..self.key_bytes]
+        let line = line as usize;
+        match &self.ends {
+            Ends::Every(bytes) => &self.sorted[line * bytes..][..*bytes],
+            Ends::At(ends) => {
+                let start = if line == 0 { 0 } else { ends[line - 1] };
+                &self.sorted[start as usize..ends[line] as usize]
+            }
+        }
     }
 
     fn rank_of(&self, key: &[u8]) -> Option<u64> {
@@ -288,7 +360,8 @@ impl Column {
 /// Cuts a file into keys.
 struct LineReader<'a> {
     file: &'a Path,
-    key_bytes: usize,
+    /// Bytes of the longest key that there may be.
+    most: usize,
     column: Column,
 }
 
@@ -318,8 +391,8 @@ impl LineReader<'_> {
         if key.is_empty() {
             return Err(self.error(number, "the key is empty".to_owned(), "remove the line"));
         }
-        if key.len() > self.key_bytes {
-            let problem = format!("the key has {} B, more than {}", key.len(), self.key_bytes);
+        if key.len() > self.most {
+            let problem = format!("the key has {} B, more than {}", key.len(), self.most);
             return Err(self.error(number, problem, "give a larger --key-bytes or shorten the key"));
         }
         let end = key.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);

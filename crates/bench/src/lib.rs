@@ -2,7 +2,7 @@
 //!
 //! This room decides *what* is asked of an index and *how* the answers and their costs are written down:
 //!
-//! - what is asked: [`keys`], [`values`], [`distribution`], [`workload`];
+//! - what is asked: [`keys`], [`values`], [`distribution`], [`workload`]; of spatial indexes, [`rectangles`];
 //! - how it is asked: [`run`], in real processes; [`tour`], with every answer checked against a model;
 //! - what was measured: [`measure`], [`record`], [`machine`];
 //! - how people see it: [`table`], [`chart`], [`page`]; [`figures`], the papers' made again in the laboratory;
@@ -28,6 +28,7 @@ pub mod page;
 pub mod peers;
 pub mod random;
 pub mod record;
+pub mod rectangles;
 mod redis;
 pub mod run;
 pub mod table;

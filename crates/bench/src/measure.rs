@@ -33,9 +33,11 @@ pub enum OperationKind {
     Remove,
     /// Range scan.
     Scan,
+    /// Search for rectangles.
+    Search,
 }
 
-const KINDS: usize = 5;
+const KINDS: usize = 6;
 
 /// Summed costs. Of one operation when recorded, of many when merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +73,12 @@ pub struct CostTotals {
     pub cache_misses: u64,
     /// Locks that a client of the same compute node handed over.
     pub handed_over: u64,
+    /// Searches that the client did by READs.
+    #[serde(default)]
+    pub offloaded: u64,
+    /// Rectangles that searches found.
+    #[serde(default)]
+    pub found: u64,
 }
 
 impl From<Costs> for CostTotals {
@@ -92,6 +100,8 @@ impl From<Costs> for CostTotals {
             cache_hits: costs.cache_hits,
             cache_misses: costs.cache_misses,
             handed_over: costs.handed_over,
+            offloaded: 0,
+            found: 0,
         }
     }
 }
@@ -114,6 +124,8 @@ impl std::ops::AddAssign<&CostTotals> for CostTotals {
         self.cache_hits += other.cache_hits;
         self.cache_misses += other.cache_misses;
         self.handed_over += other.handed_over;
+        self.offloaded += other.offloaded;
+        self.found += other.found;
     }
 }
 
@@ -197,6 +209,7 @@ impl Measurement {
             (OperationKind::Insert, &mut kinds.insert),
             (OperationKind::Remove, &mut kinds.remove),
             (OperationKind::Scan, &mut kinds.scan),
+            (OperationKind::Search, &mut kinds.search),
         ] {
             if let (Some(measured), Some(tally)) = (measured, &self.tallies[kind as usize]) {
                 measured.counted = Some(tally.counted());
@@ -230,6 +243,7 @@ impl Measurement {
             insert: of(OperationKind::Insert),
             remove: of(OperationKind::Remove),
             scan: of(OperationKind::Scan),
+            search: of(OperationKind::Search),
         }
     }
 }

@@ -140,9 +140,11 @@ impl FromStr for PeerKind {
 pub fn prepare(peer: &dyn Peer, keys: &Keys, spec: &WorkloadSpec, value_bytes: usize) -> Result<()> {
     let count = if spec.workload == Workload::Load { 0 } else { spec.keys };
     let mut ranks = keys.ranks_in_key_order(count).into_iter();
+    let mut whole = Vec::new();
     let mut next = |key: &mut [u8], value: &mut [u8]| {
         let Some(rank) = ranks.next() else { return false };
-        keys.write_key(rank, key);
+        keys.write_key(rank, &mut whole);
+        key.copy_from_slice(&whole);
         fill_value(value, rank, 0);
         true
     };

@@ -102,6 +102,9 @@ pub struct Record {
     /// The same by kind of operation.
     #[serde(default)]
     pub by_operation: ByOperation,
+    /// Of a spatial index: what was asked of it, and how busy its server was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spatial: Option<Spatial>,
     /// Seed of the run.
     pub seed: u64,
     /// Commit of the code that ran.
@@ -232,6 +235,26 @@ pub struct Retries {
     pub moved: u64,
 }
 
+/// What was asked of a spatial index, and how it was done.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spatial {
+    /// The longest edge of a window, or `power-law`, or `hundred`.
+    pub scale: String,
+    /// How long each client waited between two requests, in microseconds.
+    pub think_us: f64,
+    /// Share of the searches that clients did by READs, from 0 to 1.
+    pub share_offloaded: f64,
+    /// Rectangles that a search found, on average.
+    pub found_mean: f64,
+    /// In the laboratory: share of the server's cores that were busy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_busy: Option<f64>,
+    /// In the laboratory: what the server's card sent, headers included, in Gb/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_gbps: Option<f64>,
+}
+
 /// How many operations had which cost, in the laboratory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -275,6 +298,9 @@ pub struct ByOperation {
     /// Range scans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scan: Option<Measured>,
+    /// Searches for rectangles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Measured>,
 }
 
 impl ByOperation {
@@ -286,6 +312,7 @@ impl ByOperation {
             ("insert", &self.insert),
             ("remove", &self.remove),
             ("scan", &self.scan),
+            ("search", &self.search),
         ]
         .into_iter()
         .filter_map(|(name, measured)| Some((name, measured.as_ref()?)))

@@ -57,8 +57,12 @@ fn title(record: &Record) -> String {
     let fabric =
         record.nic.as_ref().map_or_else(|| record.fabric.clone(), |nic| format!("{} {nic}", record.fabric));
     let mut title = format!("{} on {fabric}, {}, {skew}", record.label(), record.workload);
-    let _ = write!(title, ", {} keys of {} B", grouped(record.keys), record.key_bytes);
-    let _ = write!(title, ", values of {} B", record.value_bytes);
+    if record.spatial.is_some() {
+        let _ = write!(title, ", {} rectangles", grouped(record.keys));
+    } else {
+        let _ = write!(title, ", {} keys of {} B", grouped(record.keys), record.key_bytes);
+        let _ = write!(title, ", values of {} B", record.value_bytes);
+    }
     if let Some(memory_nodes) = record.memory_nodes {
         let _ = write!(title, ", {}", counted(memory_nodes, "memory node"));
     }
@@ -86,6 +90,13 @@ fn notes(record: &Record) -> String {
     }
     if let Some(verbs) = record.simulated_verbs_per_second {
         notes.push(format!("simulated: {} verbs per second", rate(verbs / 1e6)));
+    }
+    if let Some(spatial) = &record.spatial {
+        notes.push(format!("scale {}, {:.2} found", spatial.scale, spatial.found_mean));
+        notes.push(format!("{:.1} % offloaded", 100.0 * spatial.share_offloaded));
+        if let (Some(busy), Some(gbps)) = (spatial.server_busy, spatial.server_gbps) {
+            notes.push(format!("server: {:.0} % of its cores, {gbps:.2} Gb/s", 100.0 * busy));
+        }
     }
     if let Some(pinned) = &record.pinned {
         notes.push(format!("processors: {pinned}"));

@@ -36,7 +36,7 @@ pub use error::FabricError;
 pub use fetched::{Checked, Fetched, Object, Torn, Words};
 pub use lock_word::LockWord;
 pub use pointer::{Address, Memory, NodeId, Packed, Remote};
-pub use server::{LocalMemory, Server};
+pub use server::{LINE_WORDS, LocalMemory, Server};
 pub use superblock::PoolShape;
 pub use verb::{
     Asks, Bits, Cas, Faa, InOrderBefore, Kind, MaskedCas, Places, Read, Swapped, Verb, Write, cas, faa,

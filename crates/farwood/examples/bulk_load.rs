@@ -26,8 +26,8 @@ fn use_it(url: &str) -> farwood::Result<()> {
         index.put(&odd, &0)?;
     }
     let walk = index.check()?;
-    assert!(walk.problems.is_empty(), "{:?}", walk.problems);
-    println!("{} entries in {} leaves, {} levels", walk.entries, walk.nodes[0], walk.nodes.len());
-    assert_eq!(walk.entries, ENTRIES + 10_000);
+    assert!(walk.problems().is_empty(), "{:?}", walk.problems());
+    println!("{} entries in {} nodes, {} levels", walk.entries(), walk.nodes(), walk.levels());
+    assert_eq!(walk.entries(), ENTRIES + 10_000);
     Ok(())
 }

@@ -9,6 +9,7 @@
 
 use crate::error::Unfit;
 use crate::kind::{Kind, check_text, unpad};
+use farwood_index::ordered::Length;
 
 /// Byte strings: of one length, chosen when the index is created, or of any.
 pub type Bytes = Vec<u8>;
@@ -25,6 +26,16 @@ pub enum Width {
     Exactly(usize),
     /// Up to this.
     UpTo(usize),
+}
+
+impl From<Length> for Width {
+    #[inline]
+    fn from(length: Length) -> Self {
+        match length {
+            Length::Exactly(bytes) => Self::Exactly(bytes),
+            Length::UpTo(most) => Self::UpTo(most),
+        }
+    }
 }
 
 impl Width {

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::pool::Pool;
 use crate::stats::PoolStats;
 use crate::url::Url;
+use farwood_transport::rdma::{CardReport, DeviceSpec, RdmaError, devices, examine as examine_card};
 use farwood_transport::shm::{PoolFiles, SegmentDir};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,17 @@ pub struct Report {
     pub pools: Vec<PoolReport>,
     /// Segments that processes died creating.
     pub drafts: Vec<Draft>,
+    /// Each RDMA device, or why it cannot be used; `Err`: there is no RDMA at all.
+    pub rdma: std::result::Result<Vec<Rdma>, RdmaError>,
+}
+
+/// An RDMA device.
+#[derive(Debug)]
+pub struct Rdma {
+    /// Its name.
+    pub name: String,
+    /// What it is like, or why it cannot be used.
+    pub card: std::result::Result<CardReport, RdmaError>,
 }
 
 /// A file system's size.
@@ -132,7 +144,17 @@ pub fn examine_with(others: &[Url]) -> Result<Report> {
         limits: limits(),
         pools,
         drafts: drafts.collect(),
+        rdma: rdma(),
     })
+}
+
+/// The machine's RDMA devices.
+fn rdma() -> std::result::Result<Vec<Rdma>, RdmaError> {
+    let examine = |name: String| {
+        let spec = DeviceSpec { device: Some(name.clone()), ..DeviceSpec::default() };
+        Rdma { card: examine_card(&spec), name }
+    };
+    Ok(devices()?.into_iter().map(examine).collect())
 }
 
 /// Removes what crashes left: unfinished segments, and client slots and locks of processes that are gone. Pools stay.
@@ -180,16 +202,61 @@ impl Report {
             what: format!("a process died while it created {}: {}", draft.url, draft.path.display()),
             remedy: "farwood doctor --sweep".to_owned(),
         });
-        drafts.chain(self.pools.iter().filter_map(PoolReport::finding)).collect()
+        let pools = self.pools.iter().filter_map(PoolReport::finding);
+        drafts.chain(pools).chain(self.rdma_findings()).collect()
+    }
+
+    /// What would hinder memory nodes and compute nodes over RDMA here. A machine without a device lacks nothing.
+    fn rdma_findings(&self) -> Vec<Finding> {
+        let finding = |what: String, remedy: &str| Finding { what, remedy: remedy.to_owned() };
+        let Ok(devices) = &self.rdma else { return Vec::new() };
+        let mut findings = Vec::new();
+        for device in devices {
+            match &device.card {
+                Err(error) => findings.push(finding(error.to_string(), "ibv_devinfo -v")),
+                Ok(card) if card.is_ethernet && card.mtu_bytes < LARGE_MTU => findings.push(finding(
+                    format!(
+                        "{}: packets carry {} bytes, so that a WRITE of more may be half done by a client that dies",
+                        card.name, card.mtu_bytes
+                    ),
+                    "ip link set dev INTERFACE mtu 4200",
+                )),
+                Ok(_) => {}
+            }
+        }
+        let locked = self.limits.iter().find(|(name, _)| *name == LOCKED_MEMORY);
+        if let (false, Some((_, Some(bytes)))) = (devices.is_empty(), locked)
+            && *bytes < self.memory.bytes
+        {
+            let what = format!(
+                "{bytes} bytes of memory may be locked, and a memory node over RDMA locks all of its own"
+            );
+            findings.push(finding(what, "ulimit -l unlimited (LimitMEMLOCK=infinity in a service)"));
+        }
+        if !devices.is_empty() && self.memory.huge_pages.0 == 0 {
+            let what =
+                "no huge pages: a card then translates many more addresses of a memory node".to_owned();
+            findings.push(finding(what, "sysctl vm.nr_hugepages=COUNT (2 MiB each)"));
+        }
+        findings
     }
 }
 
+/// Bytes of a packet, as large as cards make them.
+const LARGE_MTU: u32 = 4096;
+const LOCKED_MEMORY: &str = "locked memory";
+
 impl PoolReport {
+    /// Whether memory nodes serve it.
+    fn is_served(&self) -> bool {
+        !self.url.starts_with("shm://")
+    }
+
     /// What is wrong with the pool, if anything is.
     pub fn finding(&self) -> Option<Finding> {
         match &self.state {
             Err(error) if error.exit_code() == 6 => None,
-            Err(error) if self.url.starts_with("tcp://") => Some(Finding {
+            Err(error) if self.is_served() => Some(Finding {
                 what: format!("{} cannot be used: {error}", self.url),
                 remedy: "farwood serve".to_owned(),
             }),
@@ -199,7 +266,7 @@ impl PoolReport {
             }),
             Ok(stats) => {
                 let gone = stats.clients.iter().filter(|client| !client.alive).count();
-                let which = if self.url.starts_with("tcp://") { &self.url[..] } else { "" };
+                let which = if self.is_served() { &self.url[..] } else { "" };
                 (gone > 0).then(|| Finding {
                     what: format!("{}: {gone} clients died without leaving; their locks come free", self.url),
                     remedy: format!("farwood doctor --sweep {which}").trim_end().to_owned(),
@@ -278,7 +345,7 @@ fn limits() -> Vec<(&'static str, Option<u64>)> {
     let limits = [
         ("address space", Resource::As),
         ("file size", Resource::Fsize),
-        ("locked memory", Resource::Memlock),
+        (LOCKED_MEMORY, Resource::Memlock),
         ("open files", Resource::Nofile),
     ];
     limits.into_iter().map(|(name, resource)| (name, getrlimit(resource).current)).collect()

@@ -5,8 +5,11 @@ use crate::kind::Kind;
 use farwood_fabric::directory::Entry;
 use farwood_index::IndexError;
 use farwood_index::lock::LockWidth;
-use farwood_index::sherman::layout::{Layout, Values};
-use farwood_index::sherman::{Description, Options, Variant, describe};
+use farwood_index::ordered::{Description, System, describe};
+use farwood_index::radix::tree::CONSISTENCY;
+use farwood_index::sherman::layout::Values;
+use farwood_index::sherman::{self, Variant};
+use farwood_index::{smart, sphinx};
 
 /// An index as the pool's directory has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,56 +27,91 @@ pub struct IndexEntry {
 /// What an index was created with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexLayout {
+    /// The system.
+    pub system: System,
     /// The keys.
     pub keys: Type,
     /// The values.
     pub values: Type,
-    /// Bytes that an entry has for a value.
-    pub value_slot_bytes: usize,
-    /// Bytes of a node.
-    pub node_bytes: usize,
-    /// Entries of a leaf, at most.
-    pub leaf_entries: usize,
-    /// Keys of an inner node, at most.
-    pub inner_keys: usize,
+    /// Sizes of nodes, where all nodes have one size.
+    pub nodes: Option<NodeSizes>,
     /// How readers tell a whole copy.
     pub consistency: &'static str,
-    /// The variant, where its options have a name. The width of locks is not among them.
-    pub variant: Option<Variant>,
+    /// The variant's name, where its options have one. The width of locks is not among them.
+    pub variant: Option<&'static str>,
     /// How large a lock is.
     pub lock_width: LockWidth,
     /// The options of the variant, as records have them.
     pub options: Vec<(&'static str, String)>,
 }
 
-impl IndexLayout {
-    pub(crate) fn new(layout: &Layout, options: Options, kinds: [u8; 2]) -> Self {
-        let [keys, values] = kinds.map(Kind::from_number);
-        let mut named = options;
-        named.lock.width = LockWidth::Word;
-        let variant = Variant::ALL.iter().find(|(variant, _)| variant.options() == named);
-        Self {
-            keys: Type { kind: keys, bytes: Some(layout.key_bytes) },
-            values: Type {
-                kind: values,
-                bytes: (layout.values == Values::Fixed).then_some(layout.value_bytes),
-            },
-            value_slot_bytes: layout.value_bytes,
-            node_bytes: layout.room_bytes,
-            leaf_entries: layout.leaf_capacity,
-            inner_keys: layout.inner_capacity,
-            consistency: layout.consistency.name(),
-            variant: variant.map(|(variant, _)| *variant),
-            lock_width: options.lock.width,
-            options: options.describe(),
+/// How large the nodes of a Sherman index are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeSizes {
+    /// Bytes of a node.
+    pub node_bytes: usize,
+    /// Entries of a leaf, at most.
+    pub leaf_entries: usize,
+    /// Keys of an inner node, at most.
+    pub inner_keys: usize,
+    /// Bytes that an entry has for a value.
+    pub value_slot_bytes: usize,
+}
+
+impl From<Description> for IndexLayout {
+    fn from(description: Description) -> Self {
+        match description {
+            Description::Sherman(description) => of_sherman(&description),
+            Description::Smart(smart::Description { options, kinds, .. }) => {
+                let variant = options.variant().map(smart::Variant::name);
+                of_radix(System::Smart, kinds, variant, options.describe())
+            }
+            Description::Sphinx(sphinx::Description { options, kinds }) => {
+                let variant = options.variant().map(sphinx::Variant::name);
+                of_radix(System::Sphinx, kinds, variant, options.describe())
+            }
         }
     }
 }
 
+fn of_sherman(description: &sherman::Description) -> IndexLayout {
+    let sherman::Description { layout, options, kinds } = description;
+    let [keys, values] = kinds.map(Kind::from_number);
+    let mut named = *options;
+    named.lock.width = LockWidth::Word;
+    let variant = Variant::ALL.iter().find(|(variant, _)| variant.options() == named);
+    let value_bytes = (layout.values == Values::Fixed).then_some(layout.value_bytes);
+    IndexLayout {
+        system: System::Sherman,
+        keys: Type { kind: keys, bytes: Some(layout.key_bytes) },
+        values: Type { kind: values, bytes: value_bytes },
+        nodes: Some(NodeSizes {
+            node_bytes: layout.room_bytes,
+            leaf_entries: layout.leaf_capacity,
+            inner_keys: layout.inner_capacity,
+            value_slot_bytes: layout.value_bytes,
+        }),
+        consistency: layout.consistency.name(),
+        variant: variant.map(|(_, name)| *name),
+        lock_width: options.lock.width,
+        options: options.describe(),
+    }
+}
+
+fn of_radix(
+    system: System,
+    kinds: [u8; 2],
+    variant: Option<&'static str>,
+    options: Vec<(&'static str, String)>,
+) -> IndexLayout {
+    let [keys, values] = kinds.map(Kind::from_number).map(|kind| Type { kind, bytes: kind.width() });
+    let (consistency, lock_width) = (CONSISTENCY, LockWidth::Word);
+    IndexLayout { system, keys, values, nodes: None, consistency, variant, lock_width, options }
+}
+
 impl From<Entry> for IndexEntry {
     fn from(entry: Entry) -> Self {
-        let layout = describe(&entry)
-            .map(|Description { layout, options, kinds }| IndexLayout::new(&layout, options, kinds));
+        let layout = describe(&entry).map(IndexLayout::from);
         Self { name: entry.name, number: entry.number, slot: entry.slot, layout }
     }
 }

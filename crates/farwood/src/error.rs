@@ -4,6 +4,7 @@ use crate::kind::Kind;
 use farwood_fabric::FabricError;
 use farwood_index::IndexError;
 use farwood_transport::etcd::EtcdError;
+use farwood_transport::rdma::RdmaError;
 use farwood_transport::shm::ShmError;
 use farwood_transport::tcp::TcpError;
 use std::convert::Infallible;
@@ -44,7 +45,7 @@ pub enum Error {
     NotBuilt {
         /// What was given.
         url: String,
-        /// `rdma` or `sim`.
+        /// `sim`.
         scheme: String,
     },
     /// The pool's files could not be made, found, used or removed.
@@ -62,6 +63,14 @@ pub enum Error {
         operation: &'static str,
         /// Why.
         source: TcpError,
+    },
+    /// RDMA is not to be had here, or the memory nodes of a pool over it could not be found or used.
+    #[error("{operation}: {source}")]
+    Rdma {
+        /// The operation.
+        operation: &'static str,
+        /// Why.
+        source: RdmaError,
     },
     /// etcd has no such pool, or does not answer.
     #[error("{operation}: {source}")]
@@ -282,6 +291,7 @@ impl Error {
             Self::OpenHere { .. } | Self::Attached { .. } => 9,
             Self::Pool { source, .. } | Self::Unusable { source, .. } => of_shm(source),
             Self::Tcp { source, .. } => of_tcp(source),
+            Self::Rdma { source, .. } => of_rdma(source),
             Self::Etcd { source, .. } => of_etcd(source),
             Self::Fabric { source, .. } => of_fabric(source),
             Self::Index { source, .. } => of_index(source),
@@ -310,6 +320,17 @@ fn of_etcd(error: &EtcdError) -> u8 {
         EtcdError::BadAddress { .. } => 2,
         EtcdError::NoAnswer { .. } | EtcdError::Incomplete { .. } => NOT_FOUND,
         EtcdError::Taken { .. } => 9,
+        // The type may get more.
+        _ => 10,
+    }
+}
+
+fn of_rdma(error: &RdmaError) -> u8 {
+    match error {
+        RdmaError::BadDevice { .. } => 2,
+        RdmaError::NoLibrary(_) | RdmaError::NoDevices | RdmaError::NoDevice { .. } => NOT_FOUND,
+        RdmaError::Unusable { .. } => 7,
+        RdmaError::Pool(error) => of_tcp(error),
         // The type may get more.
         _ => 10,
     }

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use farwood_fabric::{Client, ClientId, FabricError, PoolShape};
 use farwood_transport::any::{AnyFabric, Place};
+use farwood_transport::rdma::{DeviceSpec, NodeCard, RdmaPool};
 use farwood_transport::shm::{Pages, PoolName, Presence, SegmentDir, ShmError, ShmPool};
 use farwood_transport::tcp::{Credentials, NodeReport, PoolAddress, TcpPool};
 use std::sync::Arc;
@@ -13,6 +14,8 @@ pub(crate) enum AnyPool {
     Shm(ShmPool, SegmentDir, PoolName),
     /// Over TCP.
     Tcp(TcpPool),
+    /// Over RDMA.
+    Rdma(RdmaPool),
 }
 
 /// What is known of a memory node's memory.
@@ -20,6 +23,13 @@ pub(crate) struct NodeMemory {
     pub(crate) resident_bytes: u64,
     pub(crate) pages: Option<Pages>,
     pub(crate) report: Option<NodeReport>,
+    pub(crate) card: Option<NodeCard>,
+}
+
+impl NodeMemory {
+    fn of(report: NodeReport, card: Option<NodeCard>) -> Self {
+        Self { resident_bytes: report.resident_bytes, pages: None, report: Some(report), card }
+    }
 }
 
 /// Why something of a pool could not be seen.
@@ -32,6 +42,7 @@ pub(crate) enum Unseen {
 pub(crate) enum Liveness<'a> {
     Shm(Presence),
     Tcp(&'a TcpPool),
+    Rdma(&'a RdmaPool),
 }
 
 impl AnyPool {
@@ -45,6 +56,7 @@ impl AnyPool {
                 Ok(Self::Shm(pool, dir, name.clone()))
             }
             Place::Tcp(address) => Self::open_tcp(address),
+            Place::Rdma(address) => Self::open_rdma(address),
             Place::Etcd(etcd) => {
                 Self::open_tcp(&etcd.discover().map_err(|source| Error::Etcd { operation: "open", source })?)
             }
@@ -57,11 +69,19 @@ impl AnyPool {
         TcpPool::open(address, credentials).map(Self::Tcp).map_err(failed)
     }
 
+    fn open_rdma(address: &PoolAddress) -> Result<Self> {
+        let failed = |source| Error::Rdma { operation: "open", source };
+        let credentials = Credentials::find(address).map_err(|source| failed(source.into()))?;
+        let device = DeviceSpec::find(address).map_err(failed)?;
+        RdmaPool::open(address, credentials, &device).map(Self::Rdma).map_err(failed)
+    }
+
     /// A client for the calling thread.
     pub(crate) fn client(&self) -> Client<AnyFabric> {
         Client::new(match self {
             Self::Shm(pool, ..) => AnyFabric::Shm(pool.fabric()),
             Self::Tcp(pool) => AnyFabric::Tcp(pool.fabric()),
+            Self::Rdma(pool) => AnyFabric::Rdma(pool.fabric()),
         })
     }
 
@@ -69,6 +89,7 @@ impl AnyPool {
         match self {
             Self::Shm(pool, ..) => pool.leave(),
             Self::Tcp(pool) => pool.leave(),
+            Self::Rdma(pool) => pool.leave(),
         }
     }
 
@@ -76,6 +97,7 @@ impl AnyPool {
         match self {
             Self::Shm(pool, ..) => pool.shape(),
             Self::Tcp(pool) => pool.shape(),
+            Self::Rdma(pool) => pool.shape(),
         }
     }
 
@@ -83,6 +105,7 @@ impl AnyPool {
         match self {
             Self::Shm(pool, ..) => pool.identity(),
             Self::Tcp(pool) => pool.identity(),
+            Self::Rdma(pool) => pool.identity(),
         }
     }
 
@@ -90,17 +113,22 @@ impl AnyPool {
     pub(crate) fn memory(&self) -> Result<Vec<NodeMemory>, Unseen> {
         Ok(match self {
             Self::Shm(pool, ..) => {
-                let of =
-                    |(pages, resident_bytes)| NodeMemory { resident_bytes, pages: Some(pages), report: None };
+                let of = |(pages, resident_bytes)| NodeMemory {
+                    resident_bytes,
+                    pages: Some(pages),
+                    report: None,
+                    card: None,
+                };
                 pool.memory().map_err(Unseen::Shm)?.into_iter().map(of).collect()
             }
             Self::Tcp(pool) => {
-                let of = |report: NodeReport| NodeMemory {
-                    resident_bytes: report.resident_bytes,
-                    pages: None,
-                    report: Some(report),
-                };
-                pool.reports().map_err(Unseen::Fabric)?.into_iter().map(of).collect()
+                let reports = pool.reports().map_err(Unseen::Fabric)?;
+                reports.into_iter().map(|report| NodeMemory::of(report, None)).collect()
+            }
+            Self::Rdma(pool) => {
+                let reports = pool.reports().map_err(Unseen::Fabric)?.into_iter();
+                let nodes = reports.zip(pool.cards());
+                nodes.map(|(report, card)| NodeMemory::of(report, Some(*card))).collect()
             }
         })
     }
@@ -113,6 +141,7 @@ impl AnyPool {
                 Ok(Liveness::Shm(Presence::new(Arc::new(segment))))
             }
             Self::Tcp(pool) => Ok(Liveness::Tcp(pool)),
+            Self::Rdma(pool) => Ok(Liveness::Rdma(pool)),
         }
     }
 }
@@ -125,6 +154,7 @@ impl Liveness<'_> {
                 presence.is_gone(u32::from(client.slot)).map(|gone| !gone).map_err(Unseen::Shm)
             }
             Self::Tcp(pool) => pool.is_alive(client).map_err(Unseen::Fabric),
+            Self::Rdma(pool) => pool.is_alive(client).map_err(Unseen::Fabric),
         }
     }
 }

@@ -10,9 +10,7 @@ use crate::session::Session;
 use crate::stats::IndexStats;
 use farwood_fabric::Client;
 use farwood_index::IndexError;
-use farwood_index::extent::VALUE_BYTES_MAX;
-use farwood_index::sherman::layout::Values;
-use farwood_index::sherman::{Sherman, Walk};
+use farwood_index::ordered::{Ordered, Walk};
 use farwood_transport::any::AnyFabric;
 use farwood_transport::runtime::block_on;
 use std::borrow::Borrow;
@@ -23,17 +21,18 @@ use std::sync::Arc;
 
 /// One open index, shared by all its handles in this process.
 pub(crate) struct Tree {
-    sherman: Sherman,
+    ordered: Ordered,
     pool: Arc<Attached>,
 }
 
 impl Tree {
-    pub(crate) fn new(sherman: Sherman, pool: Arc<Attached>) -> Self {
-        Self { sherman, pool }
+    pub(crate) fn new(ordered: Ordered, pool: Arc<Attached>) -> Self {
+        Self { ordered, pool }
     }
 
-    pub(crate) fn sherman(&self) -> &Sherman {
-        &self.sherman
+    #[inline]
+    pub(crate) fn ordered(&self) -> &Ordered {
+        &self.ordered
     }
 
     pub(crate) fn pool(&self) -> &Arc<Attached> {
@@ -41,32 +40,33 @@ impl Tree {
     }
 
     pub(crate) fn url(&self) -> String {
-        self.pool.index_url(&self.sherman.entry().name)
+        self.pool.index_url(&self.ordered.entry().name)
     }
 
     pub(crate) fn kinds(&self) -> [Kind; 2] {
-        self.sherman.kinds().map(Kind::from_number)
+        self.ordered.kinds().map(Kind::from_number)
     }
 
     /// The type of the keys (0) or the values (1).
     pub(crate) fn type_of(&self, at: usize) -> Type {
-        let width =
-            if at == 0 { Width::Exactly(self.sherman.layout().key_bytes) } else { self.value_width() };
+        let (kind, width) = (self.kinds()[at], if at == 0 { self.key_width() } else { self.value_width() });
         let bytes = match width {
             Width::Exactly(bytes) => Some(bytes),
-            Width::UpTo(_) => None,
+            Width::UpTo(_) => kind.width(),
         };
-        Type { kind: self.kinds()[at], bytes }
+        Type { kind, bytes }
+    }
+
+    /// How long keys may be.
+    #[inline]
+    pub(crate) fn key_width(&self) -> Width {
+        self.ordered.key_length().into()
     }
 
     /// How long values may be.
     #[inline]
     pub(crate) fn value_width(&self) -> Width {
-        let layout = self.sherman.layout();
-        match layout.values {
-            Values::Fixed => Width::Exactly(layout.value_bytes),
-            Values::AnyLength => Width::UpTo(VALUE_BYTES_MAX),
-        }
+        self.ordered.value_length().into()
     }
 
     #[cold]
@@ -86,8 +86,7 @@ impl Tree {
         operation: &'static str,
         key: &'k K::View,
     ) -> Result<K::Encoded<'k>> {
-        let width = Width::Exactly(self.sherman.layout().key_bytes);
-        K::encode(key, width).map_err(|why| self.unfit(operation, "key", why))
+        K::encode(key, self.key_width()).map_err(|why| self.unfit(operation, "key", why))
     }
 
     /// The bytes of a value.
@@ -118,9 +117,9 @@ impl Drop for Tree {
     /// operation waits for them]
     fn drop(&mut self) {
         let client = seats::client(&self.pool);
-        let _ = block_on(self.sherman.leave(&client));
-        self.pool.close(&self.sherman.entry().name, || {
-            let _ = block_on(self.sherman.close(&client));
+        let _ = block_on(self.ordered.leave(&client));
+        self.pool.close(&self.ordered.entry().name, || {
+            let _ = block_on(self.ordered.close(&client));
         });
     }
 }
@@ -135,6 +134,8 @@ impl Drop for Tree {
 /// A blocking call finds its thread's client by itself. That, and making the bytes a `u64` again, adds 6 to 8 ns to a
 /// lookup of 240 ns through a client at hand (10,000 keys, warm cache, a shared two-core machine;
 /// `cargo bench -p farwood` measures it).
+///
+/// The round trips that methods tell are those of a Sherman index; a SMART index's are in `docs/costs-smart.md`.
 pub struct Index<K, V> {
     tree: Arc<Tree>,
     types: PhantomData<fn() -> (K, V)>,
@@ -161,9 +162,9 @@ impl<K: Key, V: Value> Index<K, V> {
         self.tree.kinds()
     }
 
-    /// Bytes of a key.
-    pub fn key_bytes(&self) -> usize {
-        self.tree.sherman.layout().key_bytes
+    /// How many bytes a key has.
+    pub fn key_width(&self) -> Width {
+        self.tree.key_width()
     }
 
     /// How many bytes a value has.
@@ -181,7 +182,7 @@ impl<K: Key, V: Value> Index<K, V> {
         let tree = &*self.tree;
         let key = tree.key::<K>("get", key)?;
         let client = seats::client(&tree.pool);
-        match block_on(tree.sherman.get(&client, key.as_ref())) {
+        match block_on(tree.ordered.get(&client, key.as_ref())) {
             Ok(Some(value)) => tree.decode("get", "value", &value).map(Some),
             Ok(None) => Ok(None),
             Err(error) => Err(tree.failed("get", error)),
@@ -203,7 +204,7 @@ impl<K: Key, V: Value> Index<K, V> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("put", key)?, tree.value::<V>("put", value)?);
         let client = seats::client(&tree.pool);
-        block_on(tree.sherman.put(&client, key.as_ref(), value.as_ref()))
+        block_on(tree.ordered.put(&client, key.as_ref(), value.as_ref()))
             .map_err(|error| tree.failed("put", error))
     }
 
@@ -213,7 +214,7 @@ impl<K: Key, V: Value> Index<K, V> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("insert", key)?, tree.value::<V>("insert", value)?);
         let client = seats::client(&tree.pool);
-        block_on(tree.sherman.insert(&client, key.as_ref(), value.as_ref()))
+        block_on(tree.ordered.insert(&client, key.as_ref(), value.as_ref()))
             .map_err(|error| tree.failed("insert", error))
     }
 
@@ -223,7 +224,7 @@ impl<K: Key, V: Value> Index<K, V> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("update", key)?, tree.value::<V>("update", value)?);
         let client = seats::client(&tree.pool);
-        block_on(tree.sherman.update(&client, key.as_ref(), value.as_ref()))
+        block_on(tree.ordered.update(&client, key.as_ref(), value.as_ref()))
             .map_err(|error| tree.failed("update", error))
     }
 
@@ -232,7 +233,7 @@ impl<K: Key, V: Value> Index<K, V> {
         let tree = &*self.tree;
         let key = tree.key::<K>("remove", key)?;
         let client = seats::client(&tree.pool);
-        block_on(tree.sherman.remove(&client, key.as_ref())).map_err(|error| tree.failed("remove", error))
+        block_on(tree.ordered.remove(&client, key.as_ref())).map_err(|error| tree.failed("remove", error))
     }
 
     /// The entries whose keys lie in `range`, by increasing key, or by decreasing key after
@@ -266,6 +267,27 @@ impl<K: Key, V: Value> Index<K, V> {
         Scan::new(Arc::clone(&self.tree), &range)
     }
 
+    /// The entries whose keys begin with `prefix`, bytes as the index has them: of a text, its beginning.
+    ///
+    /// ```
+    /// # use farwood::{Pool, PoolOptions, SmartOptions};
+    /// # let url = format!("shm://doc-prefix-{}", std::process::id());
+    /// # Pool::create(&url, &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+    /// # let pool = Pool::open(&url)?;
+    /// let packages = pool.create_index::<String, u64>("packages", &SmartOptions::default())?;
+    /// for (name, number) in [("left", 1), ("left-pad", 2), ("leftpad", 3), ("right", 4)] {
+    ///     packages.put(name, &number)?;
+    /// }
+    /// let found: Vec<_> = packages.scan_prefix("left-").collect::<Result<_, _>>()?;
+    /// assert_eq!(found, [("left-pad".to_owned(), 2)]);
+    /// # drop((packages, pool));
+    /// # Pool::remove(&url)?;
+    /// # Ok::<(), farwood::Error>(())
+    /// ```
+    pub fn scan_prefix(&self, prefix: impl AsRef<[u8]>) -> Scan<K, V> {
+        Scan::of_prefix(Arc::clone(&self.tree), prefix.as_ref())
+    }
+
     /// All entries, as by [`scan`](Self::scan).
     pub fn iter(&self) -> Scan<K, V> {
         Scan::all(Arc::clone(&self.tree))
@@ -277,7 +299,7 @@ impl<K: Key, V: Value> Index<K, V> {
     /// [`Error::Index`].
     pub fn count(&self) -> Result<u64> {
         let client = seats::client(&self.tree.pool);
-        block_on(self.tree.sherman.count(&client)).map_err(|error| self.tree.failed("count", error))
+        block_on(self.tree.ordered.count(&client)).map_err(|error| self.tree.failed("count", error))
     }
 
     /// Loads `entries`, whose keys are strictly increasing, into the empty index, filling nodes to the share `fill`
@@ -312,7 +334,7 @@ impl<K: Key, V: Value> Index<K, V> {
             })
         });
         let client = seats::client(&tree.pool);
-        let loaded = block_on(tree.sherman.bulk_load(&client, encoded, fill, progress));
+        let loaded = block_on(tree.ordered.bulk_load(&client, encoded, fill, progress));
         match unfit {
             Some(error) => Err(error),
             None => loaded.map_err(|error| tree.failed("bulk load", error)),
@@ -326,7 +348,7 @@ impl<K: Key, V: Value> Index<K, V> {
     /// [`Error::Index`]. What is wrong with the index is in the [`Walk`].
     pub fn check(&self) -> Result<Walk> {
         let client = seats::client(&self.tree.pool);
-        block_on(self.tree.sherman.walk(&client)).map_err(|error| self.tree.failed("check", error))
+        block_on(self.tree.ordered.walk(&client)).map_err(|error| self.tree.failed("check", error))
     }
 
     /// Sizes, options and cache of the index, as this process sees it. [0 RT]
@@ -342,8 +364,8 @@ impl<K: Key, V: Value> Index<K, V> {
 
     /// The tree itself and a client of the current thread, for those who measure.
     #[doc(hidden)]
-    pub fn parts(&self) -> (&Sherman, Client<AnyFabric>) {
-        (&self.tree.sherman, self.tree.pool.attachment().client())
+    pub fn parts(&self) -> (&Ordered, Client<AnyFabric>) {
+        (&self.tree.ordered, self.tree.pool.attachment().client())
     }
 }
 

@@ -28,7 +28,8 @@
 //! |---|---|
 //! | a pool of memory nodes, by URL | [`Pool`] |
 //! | an index with your types, from any thread | [`Index`] |
-//! | a range, forwards or backwards | [`Index::scan`], [`Scan`] |
+//! | keys of any length: a radix tree instead of a B-link tree | [`SmartOptions`] |
+//! | a range, forwards or backwards | [`Index::scan`], [`Index::scan_prefix`], [`Scan`] |
 //! | many operations at once on one thread, async | [`Session`], [`run_all`] |
 //! | keys and values of your own types | [`Codec`], [`Key`], [`Value`] |
 //! | what an operation costs in round trips | `[n RT]` in each method's documentation, [`Session::take_costs`] |
@@ -46,26 +47,33 @@ mod error;
 mod fabric;
 mod index;
 mod kind;
+mod options;
 mod pool;
 mod scan;
 mod seats;
 mod session;
+mod span;
 mod spatial_index;
+mod spatial_server;
 mod stats;
 mod url;
 
 pub use codec::{Bytes, Codec, Key, Padded, Text, Value, Width};
-pub use entry::{IndexEntry, IndexLayout};
+pub use entry::{IndexEntry, IndexLayout, NodeSizes};
 pub use error::{Error, Result, Type, Unfit};
 pub use farwood_fabric::{ClientId, Costs, FabricError};
 pub use farwood_index::IndexError;
 pub use farwood_index::consistency::Consistency;
 pub use farwood_index::lock::LockWidth;
+pub use farwood_index::ordered::{System, Walk};
 pub use farwood_index::sherman::layout::Values;
-pub use farwood_index::sherman::{Direction, Options, Problem, Variant, Walk};
+pub use farwood_index::sherman::{Direction, Options, Problem, Variant};
 #[doc(hidden)]
 pub use farwood_transport::any::AnyFabric;
 pub use farwood_transport::etcd::{EtcdAddress, EtcdError, Registrant, Registration};
+pub use farwood_transport::rdma::{
+    CardKind, CardReport, DeviceSpec, NodeCard, RdmaError, serve as serve_rdma,
+};
 pub use farwood_transport::runtime::{block_on, run_all};
 pub use farwood_transport::shm::{Backing, Pages, ShmError};
 pub use farwood_transport::tcp::{
@@ -74,17 +82,40 @@ pub use farwood_transport::tcp::{
 };
 pub use index::Index;
 pub use kind::Kind;
-pub use pool::{CACHE_BYTES_DEFAULT, IndexOptions, Pool, PoolOptions};
+pub use options::{CACHE_BYTES_DEFAULT, CreateOptions, IndexOptions, SmartOptions, SphinxOptions};
+pub use pool::{Pool, PoolOptions};
 pub use scan::Scan;
 pub use session::Session;
 pub use stats::{ClientStats, IndexStats, IndexUse, NodeStats, PoolStats};
 pub use url::Url;
 
+/// What is SMART's own of an index: the steps of the paper, and how large nodes are.
+pub mod smart {
+    pub use farwood_index::smart::options::Scans;
+    pub use farwood_index::smart::{Options, Rooms, Variant};
+}
+
+/// What is Sphinx's own of an index: its variants.
+pub mod sphinx {
+    pub use farwood_index::sphinx::{Begins, Groups, Options, Variant};
+}
+
+/// What all radix trees have.
+pub mod radix {
+    pub use farwood_index::radix::tree::Walk;
+}
+
+/// What is Sherman's own of an index.
+pub mod sherman {
+    pub use farwood_index::sherman::Walk;
+}
+
 /// Spatial indexes.
 pub mod spatial {
     #[doc(hidden)]
     pub use crate::spatial_index::parts;
-    pub use crate::spatial_index::{Editor, ServeOptions, Spatial};
+    pub use crate::spatial_index::{Editor, Spatial};
+    pub use crate::spatial_server::ServeOptions;
     pub use farwood_index::catfish::{
         Config, Item, Near, NoRectangle, Notice, Problem, Query, Rectangle, Relation, Walk,
     };

@@ -6,17 +6,15 @@ use crate::error::{Error, Result, Type};
 use crate::fabric::AnyPool;
 use crate::index::{Index, Tree};
 use crate::kind::Kind;
+use crate::options::{CACHE_BYTES_DEFAULT, Column, CreateOptions};
 use crate::seats;
 use crate::url::Url;
 use farwood_fabric::directory;
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use farwood_fabric::{Client, FabricError, Revocation, client_table};
 use farwood_index::IndexError;
-use farwood_index::consistency::Consistency;
-use farwood_index::lock::LockWidth;
-use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes, Values};
-use farwood_index::sherman::options::Leaves;
-use farwood_index::sherman::{Config, Options, Sherman, Variant, drop_index};
+use farwood_index::drop_index;
+use farwood_index::ordered::Ordered;
 use farwood_transport::any::{AnyFabric, Place};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmPool};
@@ -48,53 +46,6 @@ impl Default for PoolOptions {
             nodes: 1,
             device_bytes: DEVICE_BYTES_DEFAULT,
             backing: Backing::Growable,
-        }
-    }
-}
-
-/// What an index is created with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexOptions {
-    /// Bytes of a key, 8 to 1024. Must be given where the type does not say it (texts, byte strings).
-    pub key_bytes: Option<usize>,
-    /// Bytes of a value, 0 to 4096. Must be given where the type does not say it. Where values have any length, the
-    /// bytes that an entry has for one, 16 to 256; 32 unless told. Those that have 4 bytes less, or fewer, then lie in
-    /// their entries, others out of line.
-    pub value_bytes: Option<usize>,
-    /// Whether all values have one length, or any up to 16 MiB. One unless told.
-    pub values: Values,
-    /// Bytes of a node, a multiple of 64. 1 KiB unless told, as in the paper.
-    pub node_bytes: usize,
-    /// The variant of the tree; `Variant::Fg.options()` and others make it the paper's baselines.
-    pub variant: Options,
-    /// How large a lock is, whatever `variant` says of it: [`LockWidth::Word`] (64 bits) unless told.
-    /// [`LockWidth::Packed`] (16 bits) is the paper's, for reproduction only: such a lock names no epoch, so that of
-    /// a client that died cannot be taken from it. The indexes of a pool whose locks lie in the same memory have one
-    /// width.
-    pub lock_width: LockWidth,
-    /// How readers tell a whole copy; `None`: the best that the pool's fabric allows.
-    pub consistency: Option<Consistency>,
-    /// Budget of this process's index cache, bytes. See [`CACHE_BYTES_DEFAULT`].
-    pub cache_bytes: usize,
-}
-
-/// Bytes that an entry has for a value of any length unless told.
-const SLOT_BYTES_DEFAULT: usize = 32;
-
-/// Budget of an index cache unless told, bytes: enough to find the leaf of any of 50 million 8-byte keys.
-pub const CACHE_BYTES_DEFAULT: usize = 64 << 20;
-
-impl Default for IndexOptions {
-    fn default() -> Self {
-        Self {
-            key_bytes: None,
-            value_bytes: None,
-            values: Values::Fixed,
-            node_bytes: NODE_BYTES_DEFAULT,
-            variant: Variant::RECOMMENDED.options(),
-            lock_width: LockWidth::Word,
-            consistency: None,
-            cache_bytes: CACHE_BYTES_DEFAULT,
         }
     }
 }
@@ -269,21 +220,20 @@ impl Pool {
         self.0.place.to_string()
     }
 
-    /// Creates an index and opens it. `K` and `V` are recorded in it. [about 140 RT]
+    /// Creates an index and opens it. `K` and `V` are recorded in it. The options say which system it is:
+    /// [`IndexOptions`](crate::IndexOptions) are Sherman's, [`SmartOptions`](crate::SmartOptions) SMART's. [about 140
+    /// RT]
     ///
     /// # Errors
     /// [`Error::Index`]: it exists, the name or the sizes cannot be, the pool or its directory is full, another
     /// index of the pool has locks of another width in the same memory;
     /// [`Error::Options`] where a length is missing, or contradicts the type, or sorted leaves are to have versions.
-    pub fn create_index<K: Key, V: Value>(&self, name: &str, options: &IndexOptions) -> Result<Index<K, V>> {
-        let key = self.width::<K>(name, "key", options.key_bytes)?;
-        let value = match options.values {
-            Values::Fixed => self.width::<V>(name, "value", options.value_bytes)?,
-            Values::AnyLength => options.value_bytes.unwrap_or(SLOT_BYTES_DEFAULT),
-        };
-        let options = IndexOptions { key_bytes: Some(key), value_bytes: Some(value), ..options.clone() };
-        let tree = self.create_tree(name, [K::KIND, V::KIND], &options)?;
-        Ok(Index::of(tree))
+    pub fn create_index<K: Key, V: Value>(
+        &self,
+        name: &str,
+        options: &impl CreateOptions,
+    ) -> Result<Index<K, V>> {
+        Ok(Index::of(self.create_tree(name, [Column::of::<K>(), Column::of::<V>()], options)?))
     }
 
     /// As [`create_index`](Self::create_index), for types that are known at run time only. The handle takes and
@@ -295,9 +245,9 @@ impl Pool {
         &self,
         name: &str,
         kinds: [Kind; 2],
-        options: &IndexOptions,
+        options: &impl CreateOptions,
     ) -> Result<Index<Vec<u8>, Vec<u8>>> {
-        Ok(Index::of(self.create_tree(name, kinds, options)?))
+        Ok(Index::of(self.create_tree(name, kinds.map(Column::of_kind), options)?))
     }
 
     /// Opens an index. Handles of one index share its cache and its local locks. [at most 70 RT]
@@ -340,16 +290,16 @@ impl Pool {
     pub fn open_or_create<K: Key, V: Value>(
         &self,
         name: &str,
-        options: &IndexOptions,
+        options: &impl CreateOptions,
     ) -> Result<Index<K, V>> {
-        match self.open_index_with_cache(name, options.cache_bytes) {
+        match self.open_index_with_cache(name, options.cache_bytes()) {
             Err(Error::Index { source: IndexError::NoSuchIndex(_), .. }) => {}
             opened => return opened,
         }
         match self.create_index(name, options) {
             // Another process was faster.
             Err(Error::Index { source: IndexError::IndexExists(_), .. }) => {
-                self.open_index_with_cache(name, options.cache_bytes)
+                self.open_index_with_cache(name, options.cache_bytes())
             }
             created => created,
         }
@@ -396,44 +346,18 @@ impl Pool {
         Error::Index { operation, url: self.0.index_url(name), source }
     }
 
-    /// The length of keys or values of type `T`: the type's own, or the one that was chosen.
-    fn width<T: Codec>(&self, name: &str, what: &str, chosen: Option<usize>) -> Result<usize> {
-        width(T::KIND, T::WIDTH, what, chosen)
-            .map_err(|why| Error::Options { url: self.0.index_url(name), why })
-    }
-
-    fn create_tree(&self, name: &str, kinds: [Kind; 2], options: &IndexOptions) -> Result<Arc<Tree>> {
-        let refuse = |why| Error::Options { url: self.0.index_url(name), why };
-        let sizes = Sizes {
-            key_bytes: width(kinds[0], kinds[0].width(), "key", options.key_bytes).map_err(refuse)?,
-            value_bytes: match options.values {
-                Values::Fixed => {
-                    width(kinds[1], kinds[1].width(), "value", options.value_bytes).map_err(refuse)?
-                }
-                Values::AnyLength => options.value_bytes.unwrap_or(SLOT_BYTES_DEFAULT),
-            },
-            node_bytes: options.node_bytes,
-        };
-        if options.variant.leaves == Leaves::Sorted && options.consistency == Some(Consistency::Versions) {
-            return Err(refuse(
-                "sorted leaves (fg, fg+ and others) are guarded by checksums, not by versions; leave the consistency \
-                 scheme out, or choose checksums"
-                    .to_owned(),
-            ));
-        }
-        let mut variant = options.variant;
-        variant.lock.width = options.lock_width;
-        let config = Config {
-            sizes,
-            values: options.values,
-            options: variant,
-            consistency: options.consistency,
-            kinds: kinds.map(Kind::number),
-        };
+    fn create_tree(
+        &self,
+        name: &str,
+        columns: [Column; 2],
+        options: &impl CreateOptions,
+    ) -> Result<Arc<Tree>> {
+        let config =
+            options.config(columns).map_err(|why| Error::Options { url: self.0.index_url(name), why })?;
         let mut open = self.0.open();
-        let created = block_on(Sherman::create(&self.client(), name, config, options.cache_bytes));
-        let sherman = created.map_err(|error| self.failed("create", name, error))?;
-        Ok(self.keep(&mut open, name, sherman))
+        let created = block_on(Ordered::create(&self.client(), name, config, options.cache_bytes()));
+        let index = created.map_err(|error| self.failed("create", name, error))?;
+        Ok(self.keep(&mut open, name, index))
     }
 
     pub(crate) fn open_tree(&self, name: &str, cache_bytes: usize) -> Result<Arc<Tree>> {
@@ -441,13 +365,13 @@ impl Pool {
         if let Some(tree) = open.get(name).and_then(|index| index.tree.upgrade()) {
             return Ok(tree);
         }
-        let opened = block_on(Sherman::open(&self.client(), name, cache_bytes));
-        let sherman = opened.map_err(|error| self.failed("open", name, error))?;
-        Ok(self.keep(&mut open, name, sherman))
+        let opened = block_on(Ordered::open(&self.client(), name, cache_bytes));
+        let index = opened.map_err(|error| self.failed("open", name, error))?;
+        Ok(self.keep(&mut open, name, index))
     }
 
-    fn keep(&self, open: &mut OpenIndexes, name: &str, sherman: Sherman) -> Arc<Tree> {
-        let tree = Arc::new(Tree::new(sherman, Arc::clone(&self.0)));
+    fn keep(&self, open: &mut OpenIndexes, name: &str, index: Ordered) -> Arc<Tree> {
+        let tree = Arc::new(Tree::new(index, Arc::clone(&self.0)));
         let index = open.entry(name.to_owned()).or_default();
         index.tree = Arc::downgrade(&tree);
         index.trees += 1;
@@ -459,20 +383,8 @@ impl Pool {
 fn expect_shm(url: Url, operation: &'static str) -> Result<PoolName> {
     match url.expect_pool()? {
         Place::Shm(name) => Ok(name),
-        place @ (Place::Tcp(_) | Place::Etcd(_)) => Err(Error::Served { operation, pool: place.to_string() }),
-    }
-}
-
-/// The length of keys or values: the type's own, or the one that was chosen.
-fn width(kind: Kind, own: Option<usize>, what: &str, chosen: Option<usize>) -> Result<usize, String> {
-    match (own, chosen) {
-        (Some(own), Some(chosen)) if own != chosen => Err(format!(
-            "a {what} of type {kind} has {own} bytes, not {chosen}; leave the {what}'s length out"
-        )),
-        (Some(own), _) => Ok(own),
-        (None, Some(chosen)) => Ok(chosen),
-        (None, None) => {
-            Err(format!("a {what} of type {kind} needs a length; give it ({what}_bytes, --{what}-bytes)"))
+        place @ (Place::Tcp(_) | Place::Rdma(_) | Place::Etcd(_)) => {
+            Err(Error::Served { operation, pool: place.to_string() })
         }
     }
 }

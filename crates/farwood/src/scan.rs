@@ -4,12 +4,14 @@ use crate::codec::{Codec, Key, Value, Width};
 use crate::error::{Error, Result};
 use crate::index::Tree;
 use crate::seats;
-use farwood_index::sherman::{Direction, Entries, Range};
+use crate::span::Span;
+use farwood_index::ordered::Entries;
+use farwood_index::sherman::Direction;
 use farwood_transport::runtime::block_on;
 use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Bound, RangeBounds};
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 /// Entries of the first batch; each further one is four times as large.
@@ -39,67 +41,6 @@ pub struct Scan<K, V> {
     types: PhantomData<fn() -> (K, V)>,
 }
 
-/// What is left of a range: keys from `from` on, and below `to`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Span {
-    from: Option<Vec<u8>>,
-    to: Option<Vec<u8>>,
-    /// No key lies in it: it begins behind the largest.
-    void: bool,
-}
-
-impl Span {
-    pub(crate) fn new<K: Key, Q: Borrow<K::View>>(tree: &Tree, range: &impl RangeBounds<Q>) -> Result<Self> {
-        let bytes = |key: &Q| Ok::<_, Error>(tree.key::<K>("scan", key.borrow())?.as_ref().to_vec());
-        let mut span = Self::default();
-        match range.start_bound() {
-            Bound::Unbounded => {}
-            Bound::Included(key) => span.from = Some(bytes(key)?),
-            Bound::Excluded(key) => span.begin_after(bytes(key)?),
-        }
-        match range.end_bound() {
-            Bound::Unbounded => {}
-            Bound::Excluded(key) => span.to = Some(bytes(key)?),
-            // There is none behind the largest key, so nothing ends there.
-            Bound::Included(key) => span.to = successor(bytes(key)?),
-        }
-        Ok(span)
-    }
-
-    pub(crate) fn range(&self) -> Range<'_> {
-        Range { from: self.from.as_deref(), to: self.to.as_deref() }
-    }
-
-    pub(crate) fn is_void(&self) -> bool {
-        self.void
-    }
-
-    fn begin_after(&mut self, key: Vec<u8>) {
-        self.from = successor(key);
-        self.void = self.from.is_none();
-    }
-
-    /// Leaves out everything up to `last`, in the scan's direction.
-    fn pass(&mut self, last: &[u8], direction: Direction) {
-        match direction {
-            Direction::Forward => self.begin_after(last.to_vec()),
-            Direction::Backward => self.to = Some(last.to_vec()),
-        }
-    }
-}
-
-/// The smallest key above `key`; keys have one length.
-fn successor(mut key: Vec<u8>) -> Option<Vec<u8>> {
-    for byte in key.iter_mut().rev() {
-        let carried;
-        (*byte, carried) = byte.overflowing_add(1);
-        if !carried {
-            return Some(key);
-        }
-    }
-    None
-}
-
 impl<K: Key, V: Value> Scan<K, V> {
     pub(crate) fn new<Q: Borrow<K::View>>(tree: Arc<Tree>, range: &impl RangeBounds<Q>) -> Self {
         let span = Span::new::<K, Q>(&tree, range);
@@ -111,14 +52,20 @@ impl<K: Key, V: Value> Scan<K, V> {
         scan
     }
 
+    /// Of the keys that begin with `prefix`.
+    pub(crate) fn of_prefix(tree: Arc<Tree>, prefix: &[u8]) -> Self {
+        let span = Span::of_prefix(tree.key_width(), prefix);
+        Self { span, ..Self::all(tree) }
+    }
+
     pub(crate) fn all(tree: Arc<Tree>) -> Self {
         let batch_max = match tree.value_width() {
             Width::Exactly(_) => BATCH_FIRST,
             Width::UpTo(_) => BATCH_FIRST_ANY,
         };
         Self {
+            span: Span::all(tree.key_width()),
             tree,
-            span: Span::default(),
             direction: Direction::Forward,
             left: usize::MAX,
             batch_max,
@@ -158,7 +105,7 @@ impl<K: Key, V: Value> Scan<K, V> {
         }
         let (tree, client) = (&*self.tree, seats::client(self.tree.pool()));
         let (range, limit) = (self.span.range(), self.left);
-        block_on(tree.sherman().scan_snapshot(&client, range, self.direction, limit, &mut self.entries))
+        block_on(tree.ordered().scan_snapshot(&client, range, self.direction, limit, &mut self.entries))
             .map_err(|error| tree.failed("snapshot", error))?;
         self.entries.iter().map(|entry| decode(tree, entry)).collect()
     }
@@ -172,7 +119,7 @@ impl<K: Key, V: Value> Scan<K, V> {
         }
         let tree = &*self.tree;
         let client = seats::client(tree.pool());
-        block_on(tree.sherman().scan(&client, self.span.range(), self.direction, limit, &mut self.entries))
+        block_on(tree.ordered().scan(&client, self.span.range(), self.direction, limit, &mut self.entries))
             .map_err(|error| tree.failed("scan", error))?;
         self.passed = 0;
         let entry_bytes = (self.entries.bytes() / self.entries.len().max(1)).max(1);
@@ -224,26 +171,5 @@ impl<K, V> fmt::Debug for Scan<K, V> {
             .field("span", &self.span)
             .field("direction", &self.direction)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_key_behind_a_key() {
-        assert_eq!(successor(vec![1, 0, 255]), Some(vec![1, 1, 0]));
-        assert_eq!(successor(vec![255, 255]), None);
-    }
-
-    #[test]
-    fn a_span_shrinks_from_the_side_that_is_scanned() {
-        let mut span = Span { from: Some(vec![1]), to: Some(vec![9]), void: false };
-        span.pass(&[3], Direction::Forward);
-        span.pass(&[7], Direction::Backward);
-        assert_eq!(span, Span { from: Some(vec![4]), to: Some(vec![7]), void: false });
-        span.pass(&[255], Direction::Forward);
-        assert!(span.is_void());
     }
 }

@@ -3,9 +3,11 @@
 use crate::codec::{Key, Value};
 use crate::error::Result;
 use crate::index::Tree;
-use crate::scan::{Span, decode};
+use crate::scan::decode;
+use crate::span::Span;
 use farwood_fabric::{Client, Costs};
-use farwood_index::sherman::{Direction, Entries};
+use farwood_index::ordered::Entries;
+use farwood_index::sherman::Direction;
 use farwood_transport::any::AnyFabric;
 use std::borrow::Borrow;
 use std::fmt;
@@ -69,7 +71,7 @@ impl<K: Key, V: Value> Session<K, V> {
     pub async fn get(&self, key: &K::View) -> Result<Option<V>> {
         let tree = &*self.tree;
         let key = tree.key::<K>("get", key)?;
-        match tree.sherman().get(&self.client, key.as_ref()).await {
+        match tree.ordered().get(&self.client, key.as_ref()).await {
             Ok(Some(value)) => tree.decode("get", "value", &value).map(Some),
             Ok(None) => Ok(None),
             Err(error) => Err(tree.failed("get", error)),
@@ -80,7 +82,7 @@ impl<K: Key, V: Value> Session<K, V> {
     pub async fn put(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("put", key)?, tree.value::<V>("put", value)?);
-        let done = tree.sherman().put(&self.client, key.as_ref(), value.as_ref()).await;
+        let done = tree.ordered().put(&self.client, key.as_ref(), value.as_ref()).await;
         done.map_err(|error| tree.failed("put", error))
     }
 
@@ -88,7 +90,7 @@ impl<K: Key, V: Value> Session<K, V> {
     pub async fn insert(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("insert", key)?, tree.value::<V>("insert", value)?);
-        let done = tree.sherman().insert(&self.client, key.as_ref(), value.as_ref()).await;
+        let done = tree.ordered().insert(&self.client, key.as_ref(), value.as_ref()).await;
         done.map_err(|error| tree.failed("insert", error))
     }
 
@@ -96,7 +98,7 @@ impl<K: Key, V: Value> Session<K, V> {
     pub async fn update(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("update", key)?, tree.value::<V>("update", value)?);
-        let done = tree.sherman().update(&self.client, key.as_ref(), value.as_ref()).await;
+        let done = tree.ordered().update(&self.client, key.as_ref(), value.as_ref()).await;
         done.map_err(|error| tree.failed("update", error))
     }
 
@@ -104,7 +106,7 @@ impl<K: Key, V: Value> Session<K, V> {
     pub async fn remove(&self, key: &K::View) -> Result<bool> {
         let tree = &*self.tree;
         let key = tree.key::<K>("remove", key)?;
-        let done = tree.sherman().remove(&self.client, key.as_ref()).await;
+        let done = tree.ordered().remove(&self.client, key.as_ref()).await;
         done.map_err(|error| tree.failed("remove", error))
     }
 
@@ -121,7 +123,7 @@ impl<K: Key, V: Value> Session<K, V> {
             return Ok(Vec::new());
         }
         let mut entries = Entries::new();
-        let done = tree.sherman().scan(&self.client, span.range(), direction, limit, &mut entries).await;
+        let done = tree.ordered().scan(&self.client, span.range(), direction, limit, &mut entries).await;
         done.map_err(|error| tree.failed("scan", error))?;
         entries.iter().map(|entry| decode(tree, entry)).collect()
     }
@@ -139,14 +141,14 @@ impl<K: Key, V: Value> Session<K, V> {
             return Ok(Vec::new());
         }
         let mut entries = Entries::new();
-        let scan = tree.sherman().scan_snapshot(&self.client, span.range(), direction, limit, &mut entries);
+        let scan = tree.ordered().scan_snapshot(&self.client, span.range(), direction, limit, &mut entries);
         scan.await.map_err(|error| tree.failed("snapshot", error))?;
         entries.iter().map(|entry| decode(tree, entry)).collect()
     }
 
     /// As [`Index::count`](crate::Index::count).
     pub async fn count(&self) -> Result<u64> {
-        let done = self.tree.sherman().count(&self.client).await;
+        let done = self.tree.ordered().count(&self.client).await;
         done.map_err(|error| self.tree.failed("count", error))
     }
 

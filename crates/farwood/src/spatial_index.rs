@@ -8,21 +8,19 @@ use crate::error::{Error, Result};
 use crate::fabric::AnyPool;
 use crate::pool::{Attached, Pool};
 use crate::seats;
-use farwood_fabric::{Client, Fabric, NodeId, Revocation, Server};
+use farwood_bench::run::spatial::{Connection, Socket};
+use farwood_fabric::{Client, Fabric as _, Revocation, Server as _};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
-    CONNECTIONS_MAX, Catfish, Config, Count, Inbox, Issue, Item, KIND, Messenger, Near, Notice, Query,
-    Reader, Rectangle, ServerSettings, Service, ServiceSettings, Walk, Worker,
+    Catfish, Config, Correspondent, Count, Inbox, Issue, Item, KIND, Messenger, Near, Notice, Query, Reader,
+    Rectangle, ServerSettings, Talk as _, Walk, Worker,
 };
-use farwood_transport::any::AnyFabric;
-use farwood_transport::runtime::{block_on, run_all};
-use farwood_transport::shm::{ShmMemory, ShmServer};
+use farwood_transport::any::{AnyFabric, AnyMemory, AnyServer};
+use farwood_transport::runtime::block_on;
+use farwood_transport::tcp::Credentials;
+use farwood_transport::tcp::exchange::Exchange;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 /// A spatial index, open in this process until it leaves the pool. Handles may be used by any number of threads.
 ///
@@ -45,25 +43,8 @@ use std::time::{Duration, Instant};
 /// # Ok::<(), farwood::Error>(())
 /// ```
 pub struct Spatial {
-    index: Catfish,
-    pool: Arc<Attached>,
-}
-
-/// How an index is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServeOptions {
-    /// Threads that answer.
-    pub threads: usize,
-    /// Connections at a time, at most 512.
-    pub connections: usize,
-    /// How the server learns of requests.
-    pub notice: Notice,
-}
-
-impl Default for ServeOptions {
-    fn default() -> Self {
-        Self { threads: 1, connections: 64, notice: Notice::Event }
-    }
+    pub(crate) index: Catfish,
+    pub(crate) pool: Arc<Attached>,
 }
 
 impl Pool {
@@ -112,7 +93,7 @@ impl Pool {
 }
 
 impl Spatial {
-    fn failed(&self, operation: &'static str, source: IndexError) -> Error {
+    pub(crate) fn failed(&self, operation: &'static str, source: IndexError) -> Error {
         Error::Index { operation, url: self.url(), source }
     }
 
@@ -156,7 +137,7 @@ impl Spatial {
     /// there is [`change`](Self::change).
     ///
     /// # Errors
-    /// [`Error::Index`]; over TCP, where nobody can serve an index yet, always.
+    /// [`Error::Index`]; over TCP, where nobody serves it.
     pub fn insert(&self, item: &Item) -> Result<()> {
         self.change(|editor| editor.insert(item))
     }
@@ -174,18 +155,19 @@ impl Spatial {
     /// # Errors
     /// As [`insert`](Self::insert), and `work`'s.
     pub fn change<T>(&self, work: impl FnOnce(&mut Editor<'_>) -> Result<T>) -> Result<T> {
-        let (client, server) = (self.pool.attachment().client(), self.server("change")?);
+        let client = self.pool.attachment().client();
         let failed = |error| self.failed("change", error);
-        if self.is_served_beside(&client)? {
-            let inbox = Inbox { local: server.local(), at: None };
-            let connected = block_on(Messenger::connect(&self.index, &client, inbox, Notice::Event));
-            let mut editor = Editor { spatial: self, by: By::Message(connected.map_err(failed)?) };
+        let server = self.server("change");
+        if server.is_err() || self.is_served_beside(&client)? {
+            let connected = self.connect(&client, server.as_ref().ok()).map_err(failed)?;
+            let mut editor = Editor { spatial: self, by: By::Message(connected) };
             let done = work(&mut editor);
             if let By::Message(connection) = editor.by {
                 block_on(connection.close()).map_err(failed)?;
             }
             return done;
         }
+        let server = server?;
         let tree = block_on(self.index.serve(&client, &server, ServerSettings::default())).map_err(failed)?;
         let done = work(&mut Editor { spatial: self, by: By::Office(tree.worker(&client, &server)) });
         block_on(tree.resign(&client)).map_err(failed)?;
@@ -211,13 +193,22 @@ impl Spatial {
         Ok(lives == Revocation::Alive)
     }
 
-    /// Loads items into the empty index, filling nodes to the share `fill` (0 to 1), as its server for the moment.
+    /// Loads items into the empty index, filling nodes to the share `fill` (0 to 1), as its server for the moment; over
+    /// TCP, by sending them to its server.
     ///
     /// # Errors
-    /// [`Error::Index`]: it is not empty, the pool is full, or somebody serves it.
+    /// [`Error::Index`]: it is not empty, the pool is full, in shared memory somebody serves it, over TCP nobody does.
     pub fn bulk_load(&self, items: &[Item], fill: f64) -> Result<()> {
-        let (client, server) = (self.pool.attachment().client(), self.server("bulk load")?);
+        let client = self.pool.attachment().client();
         let failed = |error| self.failed("bulk load", error);
+        let Ok(server) = self.server("bulk load") else {
+            // Over TCP whoever serves it loads what it is sent.
+            let connected = self.connect(&client, None).map_err(failed)?;
+            let Connection::Socket(mut server) = connected else {
+                unreachable!("there is no other over TCP")
+            };
+            return block_on(server.load(items, fill)).map_err(failed);
+        };
         let tree = block_on(self.index.serve(&client, &server, ServerSettings::default())).map_err(failed)?;
         let loaded = block_on(tree.worker(&client, &server).bulk_load(items, fill));
         block_on(tree.resign(&client)).map_err(failed)?;
@@ -242,96 +233,43 @@ impl Spatial {
     }
 
     /// The server role of the index's memory node, which this process can play in shared memory only.
-    fn server(&self, operation: &'static str) -> Result<ShmServer> {
-        let node: NodeId = self.index.layout().node;
+    pub(crate) fn server(&self, operation: &'static str) -> Result<AnyServer> {
         match self.pool.attachment() {
             AnyPool::Shm(pool, ..) => {
-                Ok(pool.server(node).expect("the index lies on a memory node of the pool"))
+                let server = pool.server(self.index.layout().node);
+                Ok(server.expect("the index lies on a memory node of the pool").into())
             }
-            AnyPool::Tcp(_) => {
+            AnyPool::Tcp(_) | AnyPool::Rdma(_) => {
                 let name = self.index.entry().name.clone();
                 Err(self.failed(operation, IndexError::NotServed { name }))
             }
         }
     }
 
-    /// Serves the index until `stop` is set: answers messages and makes the changes that they ask for. `ready` is
-    /// called when it does.
-    ///
-    /// # Errors
-    /// [`Error::Index`]: another serves it, or the pool is full.
-    pub fn serve(&self, options: &ServeOptions, stop: &AtomicBool, ready: impl FnOnce()) -> Result<()> {
-        let client = self.pool.attachment().client();
-        let server = self.server("serve")?;
-        let failed = |error| self.failed("serve", error);
-        let tree = block_on(self.index.serve(&client, &server, ServerSettings::default())).map_err(failed)?;
-        let settings = ServiceSettings { notice: options.notice, ..ServiceSettings::default() };
-        let service = Service::new(&tree, settings);
-        ready();
-        let threads = options.threads.max(1);
-        let served = std::thread::scope(|scope| {
-            let serve = |thread| self.serve_some(&service, options, (thread, threads));
-            let others: Vec<_> = (1..threads).map(|thread| scope.spawn(move || serve(thread))).collect();
-            let watch = scope.spawn(|| {
-                while !stop.load(Ordering::Acquire) && !service.has_ended() {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-                service.end();
-            });
-            let mut done = serve(0);
-            // One that failed ends the others.
-            service.end();
-            for other in others {
-                let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                done = done.and(other);
-            }
-            watch.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            done
-        });
-        block_on(tree.resign(&client)).map_err(failed)?;
-        served.map_err(failed)
-    }
-
-    /// One thread's share of a service; thread 0 also takes immediates and sends heartbeats.
-    fn serve_some(
-        &self,
-        service: &Service<'_>,
-        options: &ServeOptions,
-        (thread, threads): (usize, usize),
-    ) -> std::result::Result<(), IndexError> {
-        let Ok(server) = self.server("serve") else {
-            unreachable!("whoever serves has found the server role")
+    /// A connection to the server of the index: rings in shared memory, a socket over TCP.
+    fn connect<'c>(
+        &'c self,
+        client: &'c Client<AnyFabric>,
+        server: Option<&'c AnyServer>,
+    ) -> std::result::Result<Connection<'c, AnyFabric, AnyMemory>, IndexError> {
+        if let Some(server) = server {
+            let inbox = Inbox { local: server.local(), at: None };
+            let messenger = block_on(Messenger::connect(&self.index, client, inbox, Notice::Event))?;
+            return Ok(Connection::Rings(Box::new(messenger)));
+        }
+        let name = &self.index.entry().name;
+        let lost = || IndexError::NotServed { name: name.clone() };
+        let port = block_on(self.index.port(client))?.ok_or_else(lost)?;
+        let AnyPool::Tcp(pool) = self.pool.attachment() else {
+            unreachable!("in shared memory any process can play the server's role")
         };
-        let connections = options.connections.min(CONNECTIONS_MAX);
-        let clients: Vec<_> = (thread..connections)
-            .step_by(threads)
-            .map(|number| (number, self.pool.attachment().client()))
-            .collect();
-        let own = self.pool.attachment().client();
-        let mut flows: Vec<Flow<'_>> = Vec::new();
-        for (number, client) in &clients {
-            flows.push(Box::pin(service.connection(*number, client, &server)));
-        }
-        if thread == 0 {
-            let mut last = (Instant::now(), 0);
-            let busy = move || {
-                let (now, worked) = (Instant::now(), service.worked_ns());
-                let passed = now.duration_since(last.0).as_nanos().max(1) * threads as u128;
-                let busy = (worked - last.1) as f64 / passed as f64;
-                last = (now, worked);
-                busy
-            };
-            flows.push(Box::pin(service.heartbeats(&own, &server, busy)));
-            if options.notice == Notice::Event {
-                flows.push(Box::pin(service.dispatch_until_end(&server, &own)));
-            }
-        }
-        run_all(flows).into_iter().collect()
+        let node = &pool.address().nodes()[usize::from(self.index.layout().node.0)];
+        let host = node.rsplit_once(':').map_or(node.as_str(), |(host, _)| host).trim_matches(['[', ']']);
+        let token = Credentials::find(pool.address()).map_err(|_| lost())?.token;
+        let exchange = Exchange::open((host, port), token.as_ref()).map_err(|_| lost())?;
+        Ok(Connection::Socket(Correspondent::new(Socket::new(exchange, name))))
     }
 }
-
-/// One flow of a server's work.
-type Flow<'f> = Pin<Box<dyn Future<Output = std::result::Result<(), IndexError>> + 'f>>;
 
 /// Who may change a spatial index just now.
 pub struct Editor<'e> {
@@ -340,8 +278,8 @@ pub struct Editor<'e> {
 }
 
 enum By<'e> {
-    Message(Messenger<'e, AnyFabric, ShmMemory>),
-    Office(Worker<'e, AnyFabric, ShmServer>),
+    Message(Connection<'e, AnyFabric, AnyMemory>),
+    Office(Worker<'e, AnyFabric, AnyServer>),
 }
 
 impl Editor<'_> {

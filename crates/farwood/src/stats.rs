@@ -8,6 +8,8 @@ use crate::pool::Pool;
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
 use farwood_fabric::{ClientId, FabricError, NodeId, client_table, directory};
 use farwood_index::IndexError;
+use farwood_index::ordered::describe;
+use farwood_transport::rdma::NodeCard;
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::Pages;
 use farwood_transport::tcp::NodeReport;
@@ -36,6 +38,8 @@ pub struct NodeStats {
     pub pages: Option<Pages>,
     /// What it says of itself, where it is a process that can.
     pub report: Option<NodeReport>,
+    /// What executes its verbs, where a card does.
+    pub card: Option<NodeCard>,
     /// Chunks, with the superblock's.
     pub chunks: u64,
     /// Chunks that serve indexes.
@@ -91,14 +95,17 @@ impl IndexUse {
 
 impl IndexStats {
     pub(crate) fn of(tree: &Tree) -> Self {
-        let sherman = tree.sherman();
-        let (cache_bytes, cache_bytes_max) = sherman.cache_bytes();
+        let index = tree.ordered();
+        let (cache_bytes, cache_bytes_max) = index.cache_bytes();
+        let Ok(description) = describe(index.entry()) else {
+            unreachable!("it was read when the index was opened")
+        };
         Self {
             url: tree.url(),
-            layout: IndexLayout::new(sherman.layout(), *sherman.options(), sherman.kinds()),
+            layout: description.into(),
             cache_bytes,
             cache_bytes_max,
-            locks_dropped: sherman.locks_dropped(),
+            locks_dropped: index.locks_dropped(),
         }
     }
 }
@@ -136,7 +143,7 @@ impl Pool {
         let shape = attachment.shape();
         let memory = attachment.memory().map_err(|source| self.examined(source))?;
         let (mut nodes, mut entries) = (Vec::new(), Vec::new());
-        for (node, NodeMemory { resident_bytes, pages, report }) in (0..).zip(memory) {
+        for (node, NodeMemory { resident_bytes, pages, report, card }) in (0..).zip(memory) {
             let in_use = block_on(chunks::in_use(&self.client(), NodeId(node)))
                 .map_err(|source| self.fabric_failed("examine", source))?;
             nodes.push(NodeStats {
@@ -145,6 +152,7 @@ impl Pool {
                 resident_bytes,
                 pages,
                 report,
+                card,
                 chunks: shape.host_bytes / CHUNK_BYTES,
                 chunks_used: in_use.len() as u64,
             });
@@ -210,12 +218,12 @@ impl Pool {
         for index in self.indexes()? {
             // One that cannot be opened is the affair of whoever wants to use it.
             let Ok(tree) = self.open_tree(&index.name, 0) else { continue };
-            let lock = tree.sherman().options().lock;
-            if ways.contains(&(lock.memory, lock.width)) {
+            let way = tree.ordered().locks();
+            if ways.contains(&way) {
                 continue;
             }
-            ways.push((lock.memory, lock.width));
-            let swept = block_on(tree.sherman().sweep_locks(&self.client()));
+            ways.push(way);
+            let swept = block_on(tree.ordered().sweep_locks(&self.client()));
             freed += swept.map_err(|error| self.failed("sweep", &index.name, error))?;
         }
         Ok(freed)

@@ -1,13 +1,14 @@
 //! Where pools and indexes are: `shm://POOL` and `shm://POOL/INDEX`, `tcp://HOST:PORT,…` and `tcp://HOST:PORT,…/INDEX`,
-//! the last two perhaps with parameters: `tcp://HOST:PORT/INDEX?tls-ca=FILE&token-file=FILE`.
+//! the same with `rdma://`, and the last perhaps with parameters: `tcp://HOST:PORT/INDEX?tls-ca=FILE&token-file=FILE`.
 
 use crate::error::Error;
 use farwood_transport::any::Place;
+use farwood_transport::tcp::PoolAddress;
 use std::fmt;
 use std::str::FromStr;
 
 /// Kinds of pools that are planned.
-const PLANNED: [&str; 2] = ["rdma", "sim"];
+const PLANNED: [&str; 1] = ["sim"];
 
 /// The address of a pool, or of an index in it.
 ///
@@ -17,7 +18,7 @@ const PLANNED: [&str; 2] = ["rdma", "sim"];
 /// assert_eq!(url.pool_url().to_string(), "shm://demo");
 /// let url: farwood::Url = "tcp://host-a:7470,host-b:7470/words".parse()?;
 /// assert_eq!(url.pool_url().to_string(), "tcp://host-a:7470,host-b:7470");
-/// assert!("rdma://host".parse::<farwood::Url>().is_err());
+/// assert!("rdma://host-a:7470?device=mlx5_0,1,3".parse::<farwood::Url>().is_ok());
 /// # Ok::<(), farwood::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -31,7 +32,7 @@ impl Url {
     pub fn pool(&self) -> String {
         match &self.pool {
             Place::Shm(name) => name.to_string(),
-            Place::Tcp(address) => address.hosts(),
+            Place::Tcp(address) | Place::Rdma(address) => address.hosts(),
             Place::Etcd(address) => address.place(),
         }
     }
@@ -76,7 +77,7 @@ impl FromStr for Url {
         if PLANNED.contains(&scheme) {
             return Err(Error::NotBuilt { url: url.to_owned(), scheme: scheme.to_owned() });
         }
-        if !["shm", "tcp", "etcd"].contains(&scheme) {
+        if !["shm", "tcp", "rdma", "etcd"].contains(&scheme) {
             return refuse(&format!("there are no pools over {scheme}://"));
         }
         let (rest, access) = match rest.split_once('?') {
@@ -97,7 +98,14 @@ impl FromStr for Url {
         let pool = if scheme == "etcd" {
             Place::Etcd(address.parse().map_err(|source| Error::Etcd { operation: "read the URL", source })?)
         } else if scheme == "tcp" {
-            Place::Tcp(address.parse().map_err(|source| Error::Tcp { operation: "read the URL", source })?)
+            let address: PoolAddress =
+                address.parse().map_err(|source| Error::Tcp { operation: "read the URL", source })?;
+            if address.access().names_device() {
+                return refuse("a device is for pools over rdma://");
+            }
+            Place::Tcp(address)
+        } else if scheme == "rdma" {
+            Place::Rdma(address.parse().map_err(|source| Error::Tcp { operation: "read the URL", source })?)
         } else {
             Place::Shm(pool.parse().map_err(|source| Error::Pool { operation: "read the URL", source })?)
         };
@@ -135,6 +143,9 @@ impl fmt::Display for Url {
             (Place::Tcp(address), Some(index)) => {
                 write!(f, "tcp://{}/{index}{}", address.hosts(), address.access())
             }
+            (Place::Rdma(address), Some(index)) => {
+                write!(f, "rdma://{}/{index}{}", address.hosts(), address.access())
+            }
             (Place::Etcd(address), Some(index)) => {
                 write!(f, "etcd://{}/{index}{}", address.place(), address.access())
             }
@@ -158,6 +169,8 @@ mod tests {
             "etcd://a:2379,b:2379/p",
             "etcd://a:2379/p/words?tls-ca=/etc/ca.pem",
             "tcp://a:1/words?token-file=/run/token&tls-ca=/etc/ca.pem",
+            "rdma://a:1,b:1/words",
+            "rdma://a:1/words?device=mlx5_0,1,3",
         ] {
             assert_eq!(text.parse::<Url>().unwrap().to_string(), text);
         }
@@ -171,7 +184,8 @@ mod tests {
             ("tcp://host", "no port"),
             ("tcp://", "no port"),
             ("tcp://host:1/", "missing"),
-            ("rdma://host", "not built yet"),
+            ("rdma://host", "no port"),
+            ("tcp://a:1?device=mlx5_0", "rdma://"),
             ("sim://", "not built yet"),
             ("shm://", "empty"),
             ("shm://.x", "dot"),

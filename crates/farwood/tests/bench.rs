@@ -275,8 +275,7 @@ fn what_cannot_be_is_refused_with_a_remedy() {
     let place = Place::new();
     let refused = [
         ("--index btree", "--index", "sherman"),
-        ("--index smart", "not built yet", "sherman"),
-        ("--fabric rdma", "--fabric: rdma is not built yet", "sim"),
+        ("--fabric rdma", "--pool", "rdma://HOST:PORT"),
         ("--fabric tcp --pool shm://p", "--pool", "--fabric shm"),
         ("--pool tcp://127.0.0.1:1", "--pool", "--fabric tcp"),
         ("--fabric carrier", "no such fabric", "shm"),

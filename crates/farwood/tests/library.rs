@@ -95,11 +95,11 @@ fn a_pools_indexes_are_told_without_opening_them() {
     let told = indexes.iter().map(|index| {
         let layout = index.layout.as_ref().unwrap();
         let types = format!("{} to {}", layout.keys, layout.values);
-        (index.name.as_str(), types, layout.node_bytes, layout.variant)
+        (index.name.as_str(), types, layout.nodes.unwrap().node_bytes, layout.variant)
     });
     let expected = [
-        ("a", "text of 20 bytes to hex of 20 bytes", 512, Some(Variant::Fg)),
-        ("b", "u64 of 8 bytes to hex of 3 bytes", 1024, Some(Variant::RECOMMENDED)),
+        ("a", "text of 20 bytes to hex of 20 bytes", 512, Some("fg")),
+        ("b", "u64 of 8 bytes to hex of 3 bytes", 1024, Some(Variant::RECOMMENDED.name())),
     ];
     assert!(told.eq(expected.map(|(name, types, bytes, variant)| (name, types.to_owned(), bytes, variant))));
     assert_eq!(pool.open_untyped("a").unwrap().stats().layout, *indexes[0].layout.as_ref().unwrap());
@@ -121,7 +121,7 @@ fn values_may_have_any_length() {
     assert_eq!(back, [3 << 20, 5_000]);
     let error = index.put(&1, &value((16 << 20) + 1)).unwrap_err();
     assert!(matches!(error, Error::Unfit { why: Unfit::TooLong { .. }, .. }), "{error}");
-    assert_eq!(index.check().unwrap().problems, []);
+    assert_eq!(index.check().unwrap().problems(), []);
     drop(index);
     assert!(scratch.pool().open_index::<u64, String>("any").is_err(), "the kind is checked");
     assert!(scratch.pool().open_index::<u64, Vec<u8>>("any").is_ok());
@@ -233,7 +233,7 @@ fn a_bulk_load_that_fails_leaves_nothing() {
     let mut seen = 0;
     assert_eq!(index.bulk_load(good, 0.8, |loaded| seen = loaded).unwrap(), 500);
     assert_eq!((seen, index.count().unwrap()), (500, 500));
-    assert!(index.check().unwrap().problems.is_empty());
+    assert!(index.check().unwrap().problems().is_empty());
     assert_eq!(index.bulk_load([("x", 1)], 0.8, |_| ()).unwrap_err().exit_code(), 4);
 }
 
@@ -267,7 +267,7 @@ fn threads_share_an_index() {
         }
     });
     assert!(index.iter().map(|entry| entry.unwrap()).eq((0..8_000).map(|key| (key, key % 4))));
-    assert!(index.check().unwrap().problems.is_empty());
+    assert!(index.check().unwrap().problems().is_empty());
     assert_eq!(index.stats().locks_dropped, 0);
 }
 

@@ -176,6 +176,14 @@ impl fmt::Display for IndexError {
 }
 
 impl IndexError {
+    /// Whether a WRITE may have been executed of an operation that ended so.
+    pub(crate) fn may_be_written(&self) -> bool {
+        let full = |error: &FabricError| {
+            matches!(error, FabricError::PoolFull { .. } | FabricError::NoMemory { .. })
+        };
+        matches!(self, Self::Fabric(error) if !full(error))
+    }
+
     /// What concerns the server of a spatial index.
     fn fmt_of_servers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

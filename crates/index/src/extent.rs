@@ -108,7 +108,7 @@ fn hash(bytes: &[u8], of: Expected) -> u64 {
 }
 
 /// The kind of rooms that hold extents: by no other number.
-const OF_EXTENTS: u8 = 1;
+pub(crate) const OF_EXTENTS: u8 = 1;
 
 /// The room for an extent of `length` bytes: at most a quarter more than it needs, so that rooms are of few
 /// sizes and one that was emptied serves another value.
@@ -143,9 +143,7 @@ pub fn lay_out(index: u64, value: &[u8], rooms: &mut [Room<RawExtent>]) -> (Link
     let mut list = Vec::new();
     for (part, room) in parts.iter().zip(&mut *rooms) {
         let link = seal(index, part, room, &mut images);
-        list.extend_from_slice(&link.at.word().to_le_bytes());
-        list.extend_from_slice(&link.version.to_le_bytes());
-        list.extend_from_slice(&link.length.to_le_bytes());
+        list.extend_from_slice(&link.to_bytes());
     }
     let last = rooms.last_mut().expect("a value has an extent");
     if parts.len() > 1 {
@@ -257,12 +255,7 @@ async fn parts_of<F: Fabric>(
     link: Link,
 ) -> Result<Option<Vec<Link>>, FabricError> {
     let Some(list) = read_one(client, index, link.list()).await? else { return Ok(None) };
-    let items = body(&list).chunks_exact(ITEM_BYTES);
-    let part = |item: &[u8]| {
-        let at = Remote::from_word(word(item, 0))?;
-        Some(Link { at, version: number(item, 8), length: number(item, 12) })
-    };
-    Ok(items.map(part).collect())
+    Ok(body(&list).chunks_exact(ITEM_BYTES).map(Link::from_bytes).collect())
 }
 
 /// Bytes that a READ of an extent fetches: whole words.
@@ -276,6 +269,24 @@ fn body(extent: &[u8]) -> &[u8] {
 }
 
 impl Link {
+    /// Bytes of a link.
+    pub const BYTES: usize = ITEM_BYTES;
+
+    /// The link as it lies in a list of parts, and in a leaf.
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.at.word().to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.version.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.length.to_le_bytes());
+        bytes
+    }
+
+    /// The link in these bytes; `None` where there is none.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let at = Remote::from_word(word(bytes, 0))?;
+        Some(Self { at, version: number(bytes, 8), length: number(bytes, 12) })
+    }
+
     fn expected(self, index: u64) -> Expected {
         Expected { index, version: self.version, length: self.length }
     }

@@ -1,4 +1,4 @@
-//! Comparing keys: byte strings of one length, at least eight bytes long.
+//! Keys as byte strings of one length, at least eight bytes long: how they compare, and which is next to which.
 
 use std::cmp::Ordering;
 
@@ -14,5 +14,46 @@ pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
     match prefix(a).cmp(&prefix(b)) {
         Ordering::Equal if a.len() > 8 => a[8..].cmp(&b[8..]),
         decided => decided,
+    }
+}
+
+/// The smallest key above `key` that is as long; `None`: there is none.
+pub fn successor(mut key: Vec<u8>) -> Option<Vec<u8>> {
+    step(&mut key, |byte| byte.overflowing_add(1)).then_some(key)
+}
+
+/// Lowers a key by one; `false`: it was the lowest.
+pub(crate) fn decrement(key: &mut [u8]) -> bool {
+    step(key, |byte| byte.overflowing_sub(1))
+}
+
+/// Takes a step from the last byte on, as far as it carries; `false`: it carries out of the key.
+fn step(key: &mut [u8], by_one: impl Fn(u8) -> (u8, bool)) -> bool {
+    for byte in key.iter_mut().rev() {
+        let carried;
+        (*byte, carried) = by_one(*byte);
+        if !carried {
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{decrement, successor};
+
+    #[test]
+    fn the_key_before_a_key() {
+        let mut key = [1, 0, 0];
+        assert!(decrement(&mut key));
+        assert_eq!(key, [0, 255, 255]);
+        assert!(!decrement(&mut [0, 0, 0]));
+    }
+
+    #[test]
+    fn the_key_behind_a_key() {
+        assert_eq!(successor(vec![0, 255, 255]), Some(vec![1, 0, 0]));
+        assert_eq!(successor(vec![255, 255]), None);
     }
 }

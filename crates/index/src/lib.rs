@@ -9,9 +9,12 @@ pub mod delegation;
 mod error;
 pub mod extent;
 mod key;
+mod lifecycle;
 pub mod lock;
 mod marks;
+pub mod ordered;
 pub mod radix;
+mod range;
 pub mod reclaim;
 pub mod retry;
 #[doc(hidden)]
@@ -19,6 +22,9 @@ pub mod sabotage;
 pub mod sherman;
 pub mod smart;
 pub mod spare;
+pub mod sphinx;
 
 pub use error::IndexError;
+pub use key::successor;
+pub use lifecycle::drop_index;
 pub use marks::MARKS;

@@ -30,6 +30,14 @@ pub enum Sabotage {
     NoReverseCheck,
     /// Who wants what another client is just doing takes what comes of that (SMART as published).
     SharesLate,
+    /// An entry of the hash table is believed to lead to the node that was looked for (Sphinx).
+    EntryBelieved,
+    /// Nobody looks again at what it has entered in a hash table (Sphinx).
+    EntryUnconfirmed,
+    /// New nodes are not entered in the hash tables (Sphinx).
+    EntryForgotten,
+    /// Nothing, but that all entries of a hash table have one of two prints (Sphinx).
+    PrintsNarrow,
     /// Nothing, but that the versions of new nodes and of their entries begin just below where they wrap.
     VersionsHigh,
     /// Catfish: a node that is there is believed to be the one that its reference names.

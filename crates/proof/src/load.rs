@@ -12,7 +12,7 @@
 mod client;
 mod ledger;
 
-use crate::tcp::attach;
+use crate::served::{OverTcp, attach};
 use client::{KEYS_PER_CLIENT, key, value};
 use farwood_fabric::{Client, NodeId, chunks};
 use farwood_index::sherman::layout::Sizes;
@@ -222,7 +222,7 @@ impl<'a> Stage<'a> {
         let mut lines = BufReader::new(memory.0.stdout.take().expect("its output is a pipe")).lines();
         let address = lines.find_map(|line| line.ok()?.strip_prefix("serving ").map(str::to_owned));
         let address = address.expect("it says where it listens");
-        let pool = attach(&address);
+        let pool = attach::<OverTcp>(&address);
         let client = pool.client();
         let config = Config { sizes: SIZES, ..Config::default() };
         let tree = block_on(Sherman::create(&client, NAME, config, CACHE_BYTES)).expect("a tree is created");
@@ -289,7 +289,7 @@ impl<'a> Stage<'a> {
     fn visit(&mut self) {
         self.report.visits += 1;
         if self.random.below(2) == 0 {
-            drop(attach(&self.address));
+            drop(attach::<OverTcp>(&self.address));
             return;
         }
         let first = self.address.split(',').next().expect("there is one");

@@ -11,12 +11,13 @@ pub mod many;
 pub mod spatial;
 
 use crate::sherman::{Lengths, Mix, Span, Wish, Wishes, bounds, perform, scan};
-use crate::tree::{Any, AnyConfig, Tree as _, Walked};
+use crate::tree::{Tree as _, snapshot_span};
 use farwood_fabric::{Client, Costs, Fabric};
 use farwood_index::IndexError;
+use farwood_index::ordered::{self, Ordered, Walk};
 use farwood_index::sherman::Config;
 use farwood_index::sherman::layout::{Sizes, Values};
-use farwood_index::smart;
+use farwood_index::{smart, sphinx};
 use farwood_testkit::harness::Chance;
 use farwood_testkit::history::{Action, Answer, Bytes, Direction, History, Operation, Scan};
 use std::cell::{Cell, RefCell};
@@ -33,6 +34,8 @@ pub struct Plan {
     pub config: Config,
     /// A SMART tree, instead.
     pub smart: Option<smart::Config>,
+    /// A Sphinx tree, instead.
+    pub sphinx: Option<sphinx::Config>,
     /// Keys of the run.
     pub keys: u64,
     /// Kinds of operations.
@@ -62,15 +65,25 @@ impl Plan {
     }
 
     /// What the tree is created as.
-    pub(crate) fn tree(&self) -> AnyConfig {
-        self.smart.map_or(AnyConfig::Sherman(self.config), AnyConfig::Smart)
+    pub(crate) fn tree(&self) -> ordered::Config {
+        match (self.smart, self.sphinx) {
+            (Some(config), _) => ordered::Config::Smart(config),
+            (None, Some(config)) => ordered::Config::Sphinx(config),
+            (None, None) => ordered::Config::Sherman(self.config),
+        }
+    }
+
+    /// Whether it is a radix tree.
+    pub(crate) fn is_radix(&self) -> bool {
+        self.smart.is_some() || self.sphinx.is_some()
     }
 
     /// The wishes of client number `client`.
     pub(crate) fn wishes<'k>(&self, keys: &'k [Bytes], client: u64) -> Wishes<'k> {
-        let lengths = match self.smart {
-            Some(_) => Lengths::UpTo { bytes: self.config.sizes.value_bytes, times: 5 },
-            None => Lengths::of(&self.config),
+        let lengths = if self.is_radix() {
+            Lengths::UpTo { bytes: self.config.sizes.value_bytes, times: 5 }
+        } else {
+            Lengths::of(&self.config)
         };
         let mut wishes = Wishes::new(keys, lengths, self.mix, client, self.seed);
         if self.snapshots {
@@ -104,7 +117,7 @@ impl Plan {
 
     /// The keys of the run: the least and the greatest key, and numbers that differ in all bytes or in the last.
     pub(crate) fn draw_keys(&self) -> Vec<Bytes> {
-        if self.smart.is_some() {
+        if self.is_radix() {
             return self.draw_paths();
         }
         let bytes = self.config.sizes.key_bytes;
@@ -238,7 +251,7 @@ pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, St
 /// Fulfils a wish of client `me`, and writes down what was asked and answered. What fails stays without an answer.
 pub(crate) async fn fulfil<F: Fabric>(
     me: u64,
-    tree: &Any,
+    tree: &Ordered,
     client: &Client<F>,
     wish: &Wish,
     notes: &Notes,
@@ -254,7 +267,7 @@ pub(crate) async fn fulfil<F: Fabric>(
         }
         Wish::Snapshot(span) => {
             let call = notes.tick();
-            notes.scanned(me, call, span, tree.snapshot_span(client, span).await?);
+            notes.scanned(me, call, span, snapshot_span(tree, client, span).await?);
         }
         Wish::Count => {
             tree.count_all(client).await?;
@@ -267,10 +280,10 @@ pub(crate) async fn fulfil<F: Fabric>(
 
 /// Looks at everything from every compute node when nobody else runs, and walks the tree.
 pub(crate) async fn settle<F: Fabric>(
-    nodes: &[(&Any, &Client<F>)],
+    nodes: &[(&Ordered, &Client<F>)],
     keys: &[Bytes],
     notes: &Notes,
-) -> Result<Walked, IndexError> {
+) -> Result<Walk, IndexError> {
     let mut present = 0;
     for (me, &(tree, client)) in (1_000..).zip(nodes) {
         present = 0;
@@ -299,7 +312,7 @@ pub(crate) async fn settle<F: Fabric>(
     let mut coverage = notes.coverage.borrow_mut();
     let levels = walk.levels().min(coverage.levels.len() - 1);
     coverage.levels[levels] += 1;
-    coverage.half_linked += walk.half_linked();
+    coverage.half_linked += walk.half_done();
     if let Some(problem) = walk.problems().first() {
         notes.fail(format!("the walk finds {} problems: {problem}", walk.problems().len()));
     }

@@ -1,11 +1,11 @@
 //! Pools that other processes of this machine attach to: what tests of killed processes need to know of a fabric.
 
+use crate::served::{self, Kind, Served};
 use crate::shm::{self, Shm};
-use crate::tcp::{self, Tcp};
 use farwood_fabric::{Client, ClientId, Fabric};
 use farwood_testkit::Harness;
 use farwood_transport::shm::{ShmFabric, ShmPool};
-use farwood_transport::tcp::{TcpFabric, TcpPool};
+use farwood_transport::tcp::{ServedFabric, ServedPool, Way};
 use std::path::Path;
 
 /// A pool under test, where other processes find it, and a folder for what they write.
@@ -70,34 +70,34 @@ impl Attached for ShmPool {
     }
 }
 
-impl Site for Tcp {
-    type Pool = TcpPool;
+impl<K: Kind> Site for Served<K> {
+    type Pool = ServedPool<K::Way>;
 
-    fn pool(&self) -> &TcpPool {
-        Tcp::pool(self)
+    fn pool(&self) -> &Self::Pool {
+        Served::pool(self)
     }
 
     fn place(&self) -> String {
         self.address()
     }
 
-    fn attach(place: &str) -> TcpPool {
-        tcp::attach(place)
+    fn attach(place: &str) -> Self::Pool {
+        served::attach::<K>(place)
     }
 
     fn folder(&self) -> &Path {
-        Tcp::folder(self)
+        Served::folder(self)
     }
 }
 
-impl Attached for TcpPool {
-    type Fabric = TcpFabric;
+impl<W: Way> Attached for ServedPool<W> {
+    type Fabric = ServedFabric<W>;
 
-    fn client(&self) -> Client<TcpFabric> {
-        TcpPool::client(self)
+    fn client(&self) -> Client<ServedFabric<W>> {
+        ServedPool::client(self)
     }
 
     fn identity(&self) -> ClientId {
-        TcpPool::identity(self)
+        ServedPool::identity(self)
     }
 }

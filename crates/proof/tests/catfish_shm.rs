@@ -1,16 +1,17 @@
 //! Catfish through shared memory: against a list and against rstar, and with a server and readers on threads of their
 //! own.
 
-use farwood_fabric::{Client, NodeId, Server as _};
+use farwood_fabric::{Client, Fabric, NodeId, Server as _};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
     Catfish, Config, Count, Inbox, Issue, Item, Messenger, Notice, Query, Reader, Rectangle, Relation,
-    ServerSettings, Service, ServiceSettings,
+    ServerSettings, Service, ServiceSettings, Talk as _,
 };
+use farwood_proof::served::rdma_or_skip;
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness;
-use farwood_testkit::harness::{Chance, ServerHarness as _};
-use farwood_transport::shm::ShmFabric;
+use farwood_testkit::ServerHarness;
+use farwood_testkit::harness::Chance;
 use rstar::primitives::{GeomWithData, Rectangle as Peer};
 use rstar::{AABB, RTree};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,9 +35,9 @@ fn ids(found: impl IntoIterator<Item = u64>) -> Vec<u64> {
 }
 
 /// Compares what a reader, the list and the peer find.
-async fn compare(
+async fn compare<F: Fabric>(
     index: &Catfish,
-    client: &Client<ShmFabric>,
+    client: &Client<F>,
     chance: &mut Chance,
     (items, peers): (&[Item], &Peers),
 ) -> Result<(), IndexError> {
@@ -65,10 +66,20 @@ async fn compare(
 
 #[test]
 fn it_finds_what_a_list_and_rstar_find() {
-    let harness = Shm::default();
+    finds_what_a_list_and_rstar_find(&Shm::default(), &[(1, 0), (2, 700), (6, 5_000)]);
+}
+
+#[test]
+fn it_finds_over_rdma_what_a_list_and_rstar_find() {
+    if let Some(rdma) = rdma_or_skip() {
+        finds_what_a_list_and_rstar_find(&rdma, &[(1, 0), (2, 300)]);
+    }
+}
+
+fn finds_what_a_list_and_rstar_find<H: ServerHarness>(harness: &H, cases: &[(usize, u64)]) {
     let (client, server) = (harness.client(), harness.server(NodeId(0)));
     harness.block_on(async {
-        for (blocks, loaded) in [(1, 0), (2, 700), (6, 5_000)] {
+        for &(blocks, loaded) in cases {
             let mut chance = Chance::new(blocks as u64);
             let name = format!("model-{blocks}");
             let config = Config { blocks, ..Config::default() };
@@ -164,49 +175,61 @@ fn readers_on_other_threads_see_each_item_once_while_all_of_them_move() {
 #[test]
 fn a_server_answers_messages_on_another_thread_by_polling_and_by_events() {
     for notice in [Notice::Polling, Notice::Event] {
-        let harness = Shm::default();
-        let maker = harness.client();
-        let config = Config { ring_bytes: 4096, ..Config::default() };
-        harness.block_on(Catfish::create(&maker, "talk", config)).unwrap();
-        let ready = AtomicBool::new(false);
-        let done = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| serve_until(&harness, notice, &ready, &done));
-            while !ready.load(Ordering::Acquire) {
-                std::thread::yield_now();
-            }
-            let (client, memory) = (harness.stranger(), harness.server(NodeId(0)));
-            harness.block_on(async {
-                let index = Catfish::open(&client, "talk").await.unwrap();
-                let inbox = Inbox { local: memory.local(), at: None };
-                let mut connection = Messenger::connect(&index, &client, inbox, notice).await.unwrap();
-                let mut chance = Chance::new(9);
-                let items: Vec<_> = (0..500).map(|id| Item { bounds: place(&mut chance), id }).collect();
-                for item in &items {
-                    connection.insert(item).await.unwrap();
-                }
-                let everything = Query::intersecting(Rectangle::new([-1.0, -1.0], [3.0, 3.0]).unwrap());
-                let mut found = Vec::new();
-                connection.search(&everything, &mut found).await.unwrap();
-                assert_eq!(
-                    ids(found.iter().map(|item| item.id)),
-                    (0..500).collect::<Vec<_>>(),
-                    "in many segments"
-                );
-                assert!(connection.remove(&items[7]).await.unwrap());
-                assert!(!connection.remove(&items[7]).await.unwrap());
-                assert_eq!(connection.count(&everything).await.unwrap(), 499);
-                let mut count = Count::default();
-                Reader::new(&index, &client, Issue::One).search(&everything, &mut count).await.unwrap();
-                assert_eq!(count, Count(499), "by READs as by message");
-                connection.close().await.unwrap();
-            });
-            done.store(true, Ordering::Release);
-        });
+        a_server_answers(&Shm::default(), notice, 500);
     }
 }
 
-fn serve_until(harness: &Shm, notice: Notice, ready: &AtomicBool, done: &AtomicBool) {
+#[test]
+fn a_server_answers_messages_over_rdma_by_polling_and_by_events() {
+    for notice in [Notice::Polling, Notice::Event] {
+        if let Some(rdma) = rdma_or_skip() {
+            a_server_answers(&rdma, notice, 100);
+        }
+    }
+}
+
+fn a_server_answers<H: ServerHarness + Sync>(harness: &H, notice: Notice, count: u64) {
+    let maker = harness.client();
+    let config = Config { ring_bytes: 4096, ..Config::default() };
+    harness.block_on(Catfish::create(&maker, "talk", config)).unwrap();
+    let ready = AtomicBool::new(false);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| serve_until(harness, notice, &ready, &done));
+        while !ready.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        let (client, memory) = (harness.stranger(), harness.server(NodeId(0)));
+        harness.block_on(async {
+            let index = Catfish::open(&client, "talk").await.unwrap();
+            let inbox = Inbox { local: memory.local(), at: None };
+            let mut connection = Messenger::connect(&index, &client, inbox, notice).await.unwrap();
+            let mut chance = Chance::new(9);
+            let items: Vec<_> = (0..count).map(|id| Item { bounds: place(&mut chance), id }).collect();
+            for item in &items {
+                connection.insert(item).await.unwrap();
+            }
+            let everything = Query::intersecting(Rectangle::new([-1.0, -1.0], [3.0, 3.0]).unwrap());
+            let mut found = Vec::new();
+            connection.search(&everything, &mut found).await.unwrap();
+            assert_eq!(
+                ids(found.iter().map(|item| item.id)),
+                (0..count).collect::<Vec<_>>(),
+                "in many segments"
+            );
+            assert!(connection.remove(&items[7]).await.unwrap());
+            assert!(!connection.remove(&items[7]).await.unwrap());
+            assert_eq!(connection.count(&everything).await.unwrap(), count - 1);
+            let mut counted = Count::default();
+            Reader::new(&index, &client, Issue::One).search(&everything, &mut counted).await.unwrap();
+            assert_eq!(counted, Count(count - 1), "by READs as by message");
+            connection.close().await.unwrap();
+        });
+        done.store(true, Ordering::Release);
+    });
+}
+
+fn serve_until<H: ServerHarness>(harness: &H, notice: Notice, ready: &AtomicBool, done: &AtomicBool) {
     let (client, server) = (harness.client(), harness.server(NodeId(0)));
     harness.block_on(async {
         let index = Catfish::open(&client, "talk").await.unwrap();

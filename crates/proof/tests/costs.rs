@@ -9,12 +9,11 @@ use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
 use farwood_index::sherman::layout::{Sizes, Values};
 use farwood_index::sherman::{Config, Direction, Entries, Range, Sherman, Variant};
+use farwood_proof::golden::Table;
+use farwood_proof::served::rdma_or_skip;
 use farwood_testkit::Harness;
 use farwood_testkit::harness::taking_turns;
 use farwood_testkit::loopback::Loopback;
-use std::fmt::Write as _;
-
-type F = <Loopback as Harness>::Fabric;
 
 /// Entries of the tree: three levels.
 const KEYS: u64 = 40_000;
@@ -22,12 +21,12 @@ const KEYS: u64 = 40_000;
 const CACHE_BYTES: usize = 16 << 20;
 
 /// A tree of one variant, and two compute nodes that have it open.
-struct Bench {
-    world: Loopback,
+struct Bench<H: Harness> {
+    world: H,
     tree: Sherman,
-    client: Client<F>,
+    client: Client<H::Fabric>,
     other_tree: Sherman,
-    other_client: Client<F>,
+    other_client: Client<H::Fabric>,
 }
 
 /// Keys are even, so that there is a new key between any two.
@@ -35,9 +34,14 @@ fn key(number: u64) -> [u8; 8] {
     (2 * number).to_be_bytes()
 }
 
-impl Bench {
+impl Bench<Loopback> {
     fn new(config: Config) -> Self {
-        let world = Loopback::default();
+        Self::on(Loopback::default(), config)
+    }
+}
+
+impl<H: Harness> Bench<H> {
+    fn on(world: H, config: Config) -> Self {
         let client = world.client();
         let other_client = world.stranger();
         let created = world.block_on(Sherman::create(&client, "costs", config, CACHE_BYTES));
@@ -58,7 +62,8 @@ impl Bench {
             for number in far..far + 50 {
                 self.world.block_on(tree.put(client, &key(number), &[0; 8])).expect("a put");
             }
-            for number in 0..KEYS {
+            // Every node of level 1 is on the way to one of these.
+            for number in (0..KEYS).step_by(8) {
                 self.world.block_on(tree.get(client, &key(number))).expect("a get");
             }
         }
@@ -78,13 +83,13 @@ impl Bench {
         self.put_by((&self.tree, &self.client), number, offset)
     }
 
-    fn put_by(&self, (tree, client): (&Sherman, &Client<F>), number: u64, offset: u64) -> Costs {
+    fn put_by(&self, (tree, client): (&Sherman, &Client<H::Fabric>), number: u64, offset: u64) -> Costs {
         let key = (2 * number + offset).to_be_bytes();
         self.cost(async { tree.put(client, &key, &[1; 8]).await.expect("a put") })
     }
 
     /// Fills the leaf of key number `first` until a put splits it; its costs. The parent has room.
-    fn split_by(&self, who: (&Sherman, &Client<F>), first: u64) -> Costs {
+    fn split_by(&self, who: (&Sherman, &Client<H::Fabric>), first: u64) -> Costs {
         let without = self.put_by(who, first, 1);
         (first + 1..first + 100)
             .map(|number| self.put_by(who, number, 1))
@@ -147,19 +152,8 @@ impl Bench {
     }
 }
 
-fn row(table: &mut String, variant: &str, operation: &str, case: &str, costs: Costs) {
-    let atomics = costs.cas + costs.masked_cas + costs.faa;
-    writeln!(
-        table,
-        "| `{variant}` | {operation} | {case} | {} | {} | {} | {atomics} | {} | {} |",
-        costs.round_trips, costs.reads, costs.writes, costs.bytes_read, costs.bytes_written
-    )
-    .expect("a string takes what it is given");
-}
-
-fn rows(table: &mut String, name: &str, config: Config) {
-    let bench = Bench::new(config);
-    let mut row = |operation: &str, case: &str, costs: Costs| row(table, name, operation, case, costs);
+fn rows<H: Harness>(table: &mut Table, name: &str, bench: &Bench<H>) {
+    let mut row = |operation: &str, case: &str, costs: Costs| table.row(name, operation, case, costs);
     let (tree, client) = (&bench.tree, &bench.client);
     let (there, absent) = (key(777), 1555u64.to_be_bytes());
     row("get", "key there", bench.cost(tree.get(client, &there)));
@@ -189,9 +183,9 @@ fn rows(table: &mut String, name: &str, config: Config) {
 }
 
 /// What values out of line cost: keys `number` have values of 1,000 bytes, or of 3 MiB.
-fn rows_far(table: &mut String, name: &str, config: Config) {
+fn rows_far(table: &mut Table, name: &str, config: Config) {
     let bench = Bench::new(config);
-    let mut row = |operation: &str, case: &str, costs: Costs| row(table, name, operation, case, costs);
+    let mut row = |operation: &str, case: &str, costs: Costs| table.row(name, operation, case, costs);
     let (tree, client) = (&bench.tree, &bench.client);
     let put = |number: u64, bytes: usize| {
         bench.cost(async { tree.put(client, &key(number), &vec![1; bytes]).await.expect("a put") })
@@ -219,27 +213,34 @@ fn rows_far(table: &mut String, name: &str, config: Config) {
     row("scan", "100 entries of 1,000 bytes", bench.scan(tree));
 }
 
-fn table() -> String {
-    let mut table = String::from(
-        "# Costs\n\n\
-         Round trips, verbs and payload bytes of one operation: keys and values of 8 bytes, nodes of 1 KiB, the\n\
-         caches warm unless said otherwise; a split goes up one level. Written by `crates/proof/tests/costs.rs`,\n\
-         which fails when an operation costs anything else. Atomics carry 8 bytes each way, which are not counted.\n\n\
-         | variant | operation | case | round trips | READ | WRITE | atomics | bytes read | bytes written |\n\
-         |---|---|---|---:|---:|---:|---:|---:|---:|\n",
-    );
+const CHECKSUMS: &str = "sherman, checksums";
+
+/// Sherman as it is on a fabric whose copies prove nothing by themselves.
+fn checksums() -> Config {
+    let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 1024 };
+    Config { sizes, consistency: Some(Consistency::Checksum), ..Config::default() }
+}
+
+fn empty() -> Table {
+    Table::new(
+        "Costs",
+        "keys and values of 8 bytes, nodes of 1 KiB, the\n\
+         caches warm unless said otherwise; a split goes up one level",
+        "costs.rs",
+    )
+}
+
+fn table() -> Table {
+    let mut table = empty();
     let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 1024 };
     for (variant, name) in Variant::ALL {
-        rows(&mut table, name, Config { sizes, options: variant.options(), ..Config::default() });
+        let config = Config { sizes, options: variant.options(), ..Config::default() };
+        rows(&mut table, name, &Bench::new(config));
     }
-    rows(
-        &mut table,
-        "sherman, checksums",
-        Config { sizes, consistency: Some(Consistency::Checksum), ..Config::default() },
-    );
+    rows(&mut table, CHECKSUMS, &Bench::new(checksums()));
     let mut packed = Config { sizes, ..Config::default() };
     packed.options.lock.width = LockWidth::Packed;
-    rows(&mut table, "sherman, 16-bit locks", packed);
+    rows(&mut table, "sherman, 16-bit locks", &Bench::new(packed));
     for variant in [Variant::Sherman, Variant::LockRead] {
         let sizes = Sizes { value_bytes: 32, ..sizes };
         let options = variant.options();
@@ -251,16 +252,16 @@ fn table() -> String {
 
 #[test]
 fn every_operation_costs_what_the_table_says() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/costs.md");
-    let measured = table();
-    if std::env::var_os("FARWOOD_BLESS").is_some() {
-        std::fs::write(path, &measured).expect("the table can be written");
-    }
-    let golden = std::fs::read_to_string(path).expect("the table is there; FARWOOD_BLESS=1 writes it");
-    for (golden, measured) in golden.lines().zip(measured.lines()) {
-        assert_eq!(measured, golden, "a cost has changed; FARWOOD_BLESS=1 writes the table anew");
-    }
-    assert_eq!(golden.lines().count(), measured.lines().count());
+    table().agree_with("costs.md");
+}
+
+/// A card's fabric costs what the table says: nothing is added below the index.
+#[test]
+fn every_operation_costs_the_same_over_rdma() {
+    let Some(rdma) = rdma_or_skip() else { return };
+    let mut table = empty();
+    rows(&mut table, CHECKSUMS, &Bench::on(rdma, checksums()));
+    assert!(table.agree_in_counts_with("costs.md") > 10, "all cases are there");
 }
 
 #[test]

@@ -9,9 +9,12 @@
 
 use farwood_fabric::{Client, ClientId, Fabric as _, Remote, Revocation, client_table, read};
 use farwood_index::IndexError;
+use farwood_index::drop_index;
 use farwood_index::lock::NodeLocks;
+use farwood_index::ordered::{self, Entries, Ordered};
 use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Config, Direction, Entries, Range, Sherman, Variant, drop_index};
+use farwood_index::sherman::{Config, Direction, Range, Sherman, Variant};
+use farwood_index::smart;
 use farwood_proof::shm::{Shm, attach};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::ShmFabric;
@@ -29,6 +32,8 @@ const KILLS: u32 = 60;
 /// Longer than any operation may take, with every retry that it has.
 const OPERATION_MAX: Duration = Duration::from_secs(10);
 const CACHE_BYTES: usize = 64 << 10;
+/// Host memory of a memory node, bytes, taken as it is needed. A radix tree's chunks die with who took them.
+const POOL_BYTES: u64 = 1 << 30;
 
 fn key(child: u64, number: u64) -> [u8; 8] {
     // Neighbouring keys belong to different children: they meet in every leaf.
@@ -58,7 +63,7 @@ fn child(spec: &str) {
     let (me, path) = spec.split_once(':').unwrap();
     let (me, pool) = (me.parse::<u64>().unwrap(), attach(Path::new(path)));
     let client = pool.client();
-    let tree = block_on(Sherman::open(&client, "kill", CACHE_BYTES)).unwrap();
+    let tree = block_on(Ordered::open(&client, "kill", CACHE_BYTES)).unwrap();
     let mut out = std::io::stdout().lock();
     let start = block_on(highest(&tree, &client, me));
     for step in start + 1.. {
@@ -77,7 +82,7 @@ fn child(spec: &str) {
 }
 
 /// The highest version of a child's keys.
-async fn highest(tree: &Sherman, client: &Client<ShmFabric>, me: u64) -> u64 {
+async fn highest(tree: &Ordered, client: &Client<ShmFabric>, me: u64) -> u64 {
     let mut highest = 0;
     for number in 0..KEYS_PER_CHILD {
         if let Ok(Some(value)) = tree.get(client, &key(me, number)).await {
@@ -87,9 +92,10 @@ async fn highest(tree: &Sherman, client: &Client<ShmFabric>, me: u64) -> u64 {
     highest
 }
 
-fn spawn(me: u64, path: &Path) -> Child {
+/// A child of the test that is named.
+fn spawn(test: &str, me: u64, path: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "killed_writers_harm_nobody", "--nocapture"])
+        .args(["--exact", test, "--nocapture"])
         .env(CHILD, format!("{me}:{}", path.display()))
         .stdout(Stdio::piped())
         .spawn()
@@ -124,7 +130,7 @@ fn kill(mut child: Child, after: Duration) -> Vec<u64> {
 
 /// The survivor: the parent, with a tree of its own.
 struct Survivor<'a> {
-    tree: &'a Sherman,
+    tree: &'a Ordered,
     client: &'a Client<ShmFabric>,
 }
 
@@ -174,7 +180,7 @@ impl Survivor<'_> {
         }
         assert!(found.len() > KEYS_PER_CHILD as usize, "there was something to check");
         let walk = block_on(self.tree.walk(self.client)).expect("a walk");
-        assert_eq!(walk.problems, []);
+        assert_eq!(walk.problems(), []);
     }
 }
 
@@ -184,16 +190,33 @@ fn number_of(version: u64) -> u64 {
 
 #[test]
 fn killed_writers_harm_nobody() {
+    let sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 256 };
+    let config = ordered::Config::Sherman(Config { sizes, ..Config::default() });
+    kill_writers("killed_writers_harm_nobody", config);
+}
+
+#[test]
+fn killed_writers_of_a_radix_tree_harm_nobody() {
+    let config = ordered::Config::Smart(smart::Config::default());
+    kill_writers("killed_writers_of_a_radix_tree_harm_nobody", config);
+}
+
+#[test]
+fn killed_writers_of_values_out_of_line_harm_nobody() {
+    let config = ordered::Config::Smart(smart::Config { inline_bytes: 12, ..smart::Config::default() });
+    kill_writers("killed_writers_of_values_out_of_line_harm_nobody", config);
+}
+
+/// The body of the test that is named, which is a child of itself as well.
+fn kill_writers(test: &str, config: ordered::Config) {
     if let Ok(spec) = std::env::var(CHILD) {
         return child(&spec);
     }
-    let shm = Shm::new();
+    let shm = Shm::of_bytes(POOL_BYTES);
     let client = shm.pool().client();
-    let sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 256 };
-    let config = Config { sizes, ..Config::default() };
-    let tree = block_on(Sherman::create(&client, "kill", config, CACHE_BYTES)).expect("a tree is created");
+    let tree = block_on(Ordered::create(&client, "kill", config, CACHE_BYTES)).expect("a tree is created");
     let survivor = Survivor { tree: &tree, client: &client };
-    let mut children: Vec<_> = (0..CHILDREN).map(|me| spawn(me, shm.path())).collect();
+    let mut children: Vec<_> = (0..CHILDREN).map(|me| spawn(test, me, shm.path())).collect();
     let mut acknowledged = 0;
     let kills =
         std::env::var("FARWOOD_KILLS").map_or(KILLS, |kills| kills.parse().expect("a number of kills"));
@@ -203,7 +226,7 @@ fn killed_writers_harm_nobody() {
         let last = kill(children.remove(0), after);
         acknowledged += last.iter().filter(|&&step| step > 0).count();
         survivor.check(me, &last);
-        children.push(spawn(me, shm.path()));
+        children.push(spawn(test, me, shm.path()));
     }
     for child in children {
         kill(child, Duration::ZERO);
@@ -296,7 +319,7 @@ fn a_stopped_process_keeps_its_slot() {
     let tree = block_on(Sherman::create(&client, "kill", Config { sizes, ..Config::default() }, CACHE_BYTES));
     drop(tree.expect("a tree is created"));
     let before: BTreeSet<ClientId> = residents(&client);
-    let mut child = spawn(0, shm.path());
+    let mut child = spawn("a_stopped_process_keeps_its_slot", 0, shm.path());
     let stopped = loop {
         let new: BTreeSet<_> = residents(&client).difference(&before).copied().collect();
         if let Some(&new) = new.first() {

@@ -6,29 +6,13 @@
 use farwood_proof::seeds::laboratory::{Case, Report, outcome, run};
 use farwood_proof::seeds::many;
 use farwood_sim::{Trace, Tracing};
-use std::time::Duration;
 
 /// Seeds of the normal run.
 const SEEDS: u64 = 100;
 
-/// Runs the seeds that were asked for; panics with the first that fails.
+/// Runs the seeds that were asked for.
 fn all_right(test: &str, count: u64, case: impl Fn(u64) -> Case + Sync) -> Report {
-    let (report, _, failed) = many::run(many::asked(count), Duration::MAX, |seed| outcome(&case(seed)));
-    tell(test, &report);
-    if let Some((seed, what)) = failed {
-        panic!(
-            "seed {seed}: {what}\n{:?}\nagain: FARWOOD_SEEDS={seed}..{} cargo test -p farwood-proof --test \
-             sherman_lab {test}",
-            case(seed),
-            seed + 1
-        );
-    }
-    report
-}
-
-#[expect(clippy::print_stdout, reason = "what was covered is for people who run more seeds")]
-fn tell(test: &str, report: &Report) {
-    println!("{test}: {report:#?}");
+    many::all_right(("sherman_lab", test), count, case, outcome)
 }
 
 #[test]

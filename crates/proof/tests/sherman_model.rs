@@ -4,12 +4,13 @@
 
 use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
+use farwood_index::drop_index;
 use farwood_index::extent::{PART_BYTES_MAX, VALUE_BYTES_MAX};
 use farwood_index::sherman::layout::{Sizes, Values};
-use farwood_index::sherman::{Config, Sherman, Variant, drop_index};
+use farwood_index::sherman::{Config, Sherman, Variant};
+use farwood_proof::served::{Tcp, rdma_or_skip};
 use farwood_proof::sherman::Driven;
 use farwood_proof::shm::Shm;
-use farwood_proof::tcp::Tcp;
 use farwood_testkit::Harness;
 use farwood_testkit::loopback::Loopback;
 use farwood_testkit::model::{Bytes, Family, Ordered as _, Program, Shape, programs, run};
@@ -110,6 +111,14 @@ fn from_the_empty_tree_over_tcp() {
     let tcp = Tcp::new();
     for sizes in SIZES {
         from_empty(&tcp, sizes, 200, 4);
+    }
+}
+
+#[test]
+fn from_the_empty_tree_over_rdma() {
+    let Some(rdma) = rdma_or_skip() else { return };
+    for sizes in &SIZES[..3] {
+        from_empty(&rdma, *sizes, 60, 1);
     }
 }
 

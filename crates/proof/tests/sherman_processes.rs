@@ -7,10 +7,10 @@
 use farwood_fabric::{Client, Fabric};
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Config, Sherman, Variant};
+use farwood_proof::served::{Rdma, Tcp, is_rdma_there};
 use farwood_proof::sherman::{CHURNING, Lengths, MIXED, Span, Wish, Wishes, bounds, perform, scan};
 use farwood_proof::shm::Shm;
 use farwood_proof::site::{Attached as _, Site};
-use farwood_proof::tcp::Tcp;
 use farwood_proof::yielding::Yielding;
 use farwood_testkit::history::{Action, Bytes, Direction, History, Recorder, Scan};
 use farwood_transport::runtime::block_on;
@@ -242,18 +242,19 @@ fn processes_on_hot_keys_agree_over_tcp() {
     processes_agree::<Tcp>("processes_on_hot_keys_agree_over_tcp", &some);
 }
 
+const KILLED: [Variant; 2] = [Variant::Sherman, Variant::FgPlus];
 const KILLS: u64 = 12;
 /// Bytes that a child has written before it is killed: some 1000 operations.
 const JOURNAL_BYTES: u64 = 120_000;
 
-fn killed_processes<S: Site>(test: &'static str) {
+fn killed_processes<S: Site>(test: &'static str, variants: &[Variant], kills: u64) {
     if let Ok(spec) = std::env::var(CHILD) {
         return child::<S>(&spec);
     }
-    for variant in [Variant::Sherman, Variant::FgPlus] {
+    for &variant in variants {
         let (mut run, tree) = Run::<S>::new(test, variant, 7);
         let mut children: Vec<_> = (0..CHILDREN - 1).map(|_| run.start(0, End::Killed)).collect();
-        for kill in 0..KILLS {
+        for kill in 0..kills {
             // The oldest child's number, and what it must have written: kills come anywhere, not at once.
             run.wait(kill + 1, JOURNAL_BYTES + kill * 997);
             end(children.remove(0));
@@ -267,16 +268,37 @@ fn killed_processes<S: Site>(test: &'static str) {
 
 #[test]
 fn processes_that_are_killed_leave_a_history_that_can_be() {
-    killed_processes::<Shm>("processes_that_are_killed_leave_a_history_that_can_be");
+    killed_processes::<Shm>("processes_that_are_killed_leave_a_history_that_can_be", &KILLED, KILLS);
 }
 
 #[test]
 fn processes_that_are_killed_leave_a_history_that_can_be_over_tcp() {
-    killed_processes::<Tcp>("processes_that_are_killed_leave_a_history_that_can_be_over_tcp");
+    killed_processes::<Tcp>("processes_that_are_killed_leave_a_history_that_can_be_over_tcp", &KILLED, KILLS);
 }
 
 fn end(mut child: Child) {
     child.kill().expect("it runs");
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), None, "a child failed before it was killed");
+}
+
+#[test]
+fn processes_on_hot_keys_agree_over_rdma() {
+    if is_rdma_there() {
+        processes_agree::<Rdma>(
+            "processes_on_hot_keys_agree_over_rdma",
+            &[(Variant::Sherman, Variant::Sherman.name())],
+        );
+    }
+}
+
+#[test]
+fn processes_that_are_killed_leave_a_history_that_can_be_over_rdma() {
+    if is_rdma_there() {
+        killed_processes::<Rdma>(
+            "processes_that_are_killed_leave_a_history_that_can_be_over_rdma",
+            &KILLED[..1],
+            4,
+        );
+    }
 }

@@ -3,6 +3,8 @@
 //!
 //! Every key has one owner, which alone changes it and therefore knows what it must find; values tell which key
 //! and which write they belong to, so that a foreign key's reader can tell a mixture, or time running backwards.
+//!
+//! `FARWOOD_STEPS=N` asks so many steps of each thread instead of 6,000: for minutes and hours.
 
 use farwood_index::consistency::Consistency;
 use farwood_index::sherman::layout::Sizes;
@@ -159,6 +161,10 @@ impl Worker<'_> {
     }
 }
 
+fn steps() -> u64 {
+    std::env::var("FARWOOD_STEPS").map_or(STEPS, |steps| steps.parse().expect("a number of steps"))
+}
+
 /// Runs all threads on a tree of that kind and checks what they leave.
 fn torture(config: Config, seed: u64) {
     let shm = Shm::new();
@@ -200,7 +206,7 @@ fn work(me: u64, pool: &ShmPool, tree: &Sherman, seed: u64, barrier: &Barrier) -
         worker.model.insert(number, 1);
     }
     barrier.wait();
-    for version in 2..STEPS {
+    for version in 2..steps() {
         worker.step(version);
     }
     worker.model

@@ -1,235 +1,63 @@
-//! SMART and a `BTreeMap` run the same programs over keys that are hard on radix trees: every answer is the same,
-//! from the empty tree and from bulk-loaded ones, in all variants, on the loopback, shared memory and TCP.
+//! SMART and a `BTreeMap` run the same programs: from the empty tree and from bulk-loaded ones, in all variants, on the
+//! loopback, shared memory and TCP.
 
-use farwood_index::sherman::drop_index;
-use farwood_index::smart::{Config, Options, Rooms, Smart, Variant};
-use farwood_proof::sherman::{Driven, Span, perform, scan};
+use farwood_index::ordered;
+use farwood_index::smart::{Config, Options, Rooms, Variant};
+use farwood_proof::radix_model;
+use farwood_proof::served::{Tcp, rdma_or_skip};
 use farwood_proof::shm::Shm;
-use farwood_proof::tcp::Tcp;
-use farwood_testkit::Harness;
-use farwood_testkit::harness::Chance;
-use farwood_testkit::history::{Action, Answer, Direction};
 use farwood_testkit::loopback::Loopback;
-use farwood_testkit::model::{Bytes, Family, Program, Shape, programs, run};
-use proptest::prelude::*;
-use proptest::test_runner::{Config as Runs, RngAlgorithm, TestRng, TestRunner};
-use std::collections::BTreeMap;
 
-const CACHE_BYTES: usize = 8 << 10;
-const NAME: &str = "model";
-
-type Model = BTreeMap<Bytes, Bytes>;
-
-/// Runs `test` on drawn inputs, always the same ones unless FARWOOD_SEEDS says how many.
-fn drawn<S: Strategy>(cases: u32, inputs: &S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
-    let asked = std::env::var("FARWOOD_SEEDS").ok().and_then(|count| count.parse().ok());
-    let runs = Runs { cases: asked.unwrap_or(cases), failure_persistence: None, ..Runs::default() };
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    if let Err(failure) = TestRunner::new_with_rng(runs, rng).run(inputs, test) {
-        panic!("{failure}");
-    }
+fn of(options: Options) -> ordered::Config {
+    ordered::Config::Smart(Config { options, ..Config::default() })
 }
 
-/// A new tree that holds `loaded`.
-fn tree<'h, H: Harness>(harness: &'h H, options: Options, loaded: &Model) -> Driven<'h, H, Smart> {
-    let client = harness.client();
-    let config = Config { options, ..Config::default() };
-    let tree = harness.block_on(Smart::create(&client, NAME, config, CACHE_BYTES)).expect("a new tree");
-    if !loaded.is_empty() {
-        let count = harness.block_on(tree.bulk_load(&client, loaded)).expect("it loads");
-        assert_eq!(count, loaded.len() as u64);
-    }
-    Driven { harness, tree, client }
-}
-
-/// Walks what is left, and drops it.
-fn end<H: Harness>(driven: Driven<'_, H, Smart>, model: &Model) -> Result<(), TestCaseError> {
-    let Driven { harness, tree, client } = driven;
-    let walk = harness.block_on(tree.walk(&client)).expect("it can be walked");
-    let dropped = tree.locks_dropped();
-    drop(tree);
-    harness.block_on(drop_index(&client, NAME)).expect("nobody else has it open");
-    prop_assert_eq!(walk.problems, []);
-    prop_assert_eq!((walk.entries, walk.unsettled, dropped), (model.len() as u64, 0, 0));
-    Ok(())
-}
-
-/// Runs one program on a new tree that holds `loaded`, and walks what is left.
-fn agree<H: Harness>(
-    harness: &H,
-    options: Options,
-    loaded: &Model,
-    program: &Program,
-) -> Result<(), TestCaseError> {
-    let mut driven = tree(harness, options, loaded);
-    let mut model = loaded.clone();
-    let ran = run(program, &mut driven, &mut model);
-    let ended = end(driven, &model);
-    ran.map_err(|wrong| TestCaseError::fail(wrong.to_string()))?;
-    ended
-}
-
-const SIZES: [(usize, usize); 4] = [(8, 8), (16, 0), (40, 100), (1024, 8)];
-
-fn from_empty<H: Harness>(harness: &H, steps_max: usize, cases: u32) {
-    for (key_bytes, value_bytes) in SIZES {
-        let shape = Shape { key_bytes, value_bytes, value_bytes_max: value_bytes, keys_max: 200, steps_max };
-        for (variant, _) in Variant::ALL {
-            drawn(cases, &programs(shape), |program| {
-                agree(harness, variant.options(), &Model::new(), &program)
-            });
-        }
-        let options = Options { rooms: Rooms::Preallocated, ..Options::default() };
-        drawn(cases, &programs(shape), |program| agree(harness, options, &Model::new(), &program));
-    }
+/// All variants, and one that reserves 256 slots.
+fn all() -> Vec<ordered::Config> {
+    let preallocated = Options { rooms: Rooms::Preallocated, ..Options::default() };
+    Variant::ALL.map(|(variant, _)| variant.options()).into_iter().chain([preallocated]).map(of).collect()
 }
 
 #[test]
 fn from_the_empty_tree_on_the_loopback() {
-    from_empty(&Loopback::default(), 300, 12);
+    radix_model::from_empty(&Loopback::default(), &all(), 300, 12);
 }
 
 #[test]
 fn from_the_empty_tree_on_shared_memory() {
-    from_empty(&Shm::new(), 300, 6);
+    radix_model::from_empty(&Shm::new(), &all(), 300, 6);
 }
 
 #[test]
 fn from_the_empty_tree_over_tcp() {
-    from_empty(&Tcp::new(), 200, 2);
+    radix_model::from_empty(&Tcp::new(), &all(), 200, 2);
+}
+
+#[test]
+fn from_the_empty_tree_over_rdma() {
+    if let Some(rdma) = rdma_or_skip() {
+        radix_model::from_empty(&rdma, &all(), 60, 1);
+    }
 }
 
 #[test]
 fn from_bulk_loaded_trees() {
-    let (shm, loopback) = (Shm::new(), Loopback::default());
-    let family = prop::sample::select(&Family::ALL[..]);
-    for (key_bytes, value_bytes) in SIZES {
-        let shape =
-            Shape { key_bytes, value_bytes, value_bytes_max: value_bytes, keys_max: 200, steps_max: 200 };
-        let inputs = (family.clone(), 1..600_u16, programs(shape));
-        drawn(12, &inputs, |(family, count, program)| {
-            let keys = (0..count).map(|number| family.key(number, key_bytes));
-            let loaded: Model = keys.map(|key| (key, vec![1; value_bytes])).collect();
-            agree(&loopback, Options::default(), &loaded, &program)?;
-            agree(&shm, Options::default(), &loaded, &program)
-        });
-    }
-}
-
-/// Keys of all lengths: each begins as another does, and goes on with few bytes out of few, out of all, or many times
-/// the same.
-fn paths(chance: &mut Chance, count: usize) -> Vec<Bytes> {
-    let mut keys = vec![Bytes::new()];
-    while keys.len() < count {
-        let mut key = keys[chance.below(keys.len() as u64) as usize].clone();
-        key.truncate(chance.below(key.len() as u64 + 1) as usize);
-        match chance.below(8) {
-            0 => key.extend(std::iter::repeat_n(7, chance.below(200) as usize)),
-            1 | 2 => key.extend((0..chance.below(5)).map(|_| chance.next_u64() as u8)),
-            3 if key.len() < 3 => key.extend([5, chance.next_u64() as u8]),
-            _ => key.extend((0..=chance.below(3)).map(|_| [0, 1, 255][chance.below(3) as usize])),
-        }
-        key.truncate(4096);
-        keys.push(key);
-    }
-    keys
-}
-
-/// A random program over keys of all lengths, values of many.
-fn wander<H: Harness>(
-    driven: &Driven<'_, H, Smart>,
-    model: &mut Model,
-    keys: &[Bytes],
-    chance: &mut Chance,
-    steps: u64,
-) {
-    let of = |chance: &mut Chance| keys[chance.below(keys.len() as u64) as usize].clone();
-    for step in 0..steps {
-        let key = of(chance);
-        let value = vec![step as u8; [0, 8, 8, 30, 200, 3000][chance.below(6) as usize]];
-        let there = model.contains_key(&key);
-        let (action, right) = match chance.below(12) {
-            0..3 => (Action::Get, Answer::Found(model.get(&key).cloned())),
-            3..5 => (Action::Put(value.clone()), Answer::Stored { existed: there }),
-            5..7 => (Action::Insert(value.clone()), Answer::Done(!there)),
-            7 => (Action::Update(value.clone()), Answer::Done(there)),
-            8..11 => (Action::Remove, Answer::Done(there)),
-            _ => {
-                look(driven, model, (of(chance), of(chance)), chance);
-                continue;
-            }
-        };
-        let done = driven.harness.block_on(perform(&driven.tree, &driven.client, &key, &action));
-        assert_eq!(done.expect("it succeeds"), right, "{action:?} {key:02x?}");
-        match (&right, action) {
-            (_, Action::Put(_)) | (Answer::Done(true), Action::Insert(_) | Action::Update(_)) => {
-                model.insert(key, value);
-            }
-            (Answer::Done(true), Action::Remove) => drop(model.remove(&key)),
-            _ => {}
-        }
-    }
-}
-
-/// A scan between two keys, either way.
-fn look<H: Harness>(driven: &Driven<'_, H, Smart>, model: &Model, ends: (Bytes, Bytes), chance: &mut Chance) {
-    let (from, to) = (ends.0.clone().min(ends.1.clone()), ends.0.max(ends.1));
-    let from = (!chance.once_in(4)).then_some(from);
-    let to = (!chance.once_in(4)).then_some(to);
-    let limit = [1, 3, 40, usize::MAX][chance.below(4) as usize];
-    let inside =
-        |key: &Bytes| from.as_ref().is_none_or(|from| key >= from) && to.as_ref().is_none_or(|to| key < to);
-    let within = model.iter().filter(|(key, _)| inside(key)).map(|(key, value)| (key.clone(), value.clone()));
-    let (direction, right): (_, Vec<_>) = if chance.once_in(2) {
-        (Direction::Forward, within.take(limit).collect())
-    } else {
-        (Direction::Backward, within.rev().take(limit).collect())
-    };
-    let span = Span { direction, from: from.clone(), to: to.clone(), limit };
-    let found = driven.harness.block_on(scan(&driven.tree, &driven.client, &span)).expect("it succeeds");
-    assert_eq!(found, right, "{direction:?} from {from:02x?} to {to:02x?}, {limit}");
+    radix_model::from_bulk_loaded(of(Options::default()));
 }
 
 #[test]
 fn keys_of_all_lengths() {
-    let loopback = Loopback::default();
-    for seed in 0..40 {
-        let mut chance = Chance::new(seed);
+    radix_model::keys_of_all_lengths(|seed| {
         let options = Variant::ALL[seed as usize % Variant::ALL.len()].0.options();
-        let keys = paths(&mut chance, [20, 200, 1500][seed as usize % 3]);
-        let mut model = Model::new();
-        if seed % 2 == 1 {
-            model = keys.iter().step_by(2).map(|key| (key.clone(), vec![1; 9])).collect();
-        }
-        let driven = tree(&loopback, options, &model);
-        wander(&driven, &mut model, &keys, &mut chance, 1500);
-        end(driven, &model).expect("the tree is whole");
-    }
+        // In some trees most values lie out of line.
+        let inline_bytes = if seed % 4 == 2 { 60 } else { Config::default().inline_bytes };
+        ordered::Config::Smart(Config { options, inline_bytes, ..Config::default() })
+    });
 }
 
-/// A tree that is filled and emptied again and again takes no more memory than at its fullest.
 #[test]
 fn memory_comes_back() {
-    let loopback = Loopback::default();
-    let driven = tree(&loopback, Options::default(), &Model::new());
-    let mut most = 0;
-    for round in 0..30 {
-        for key in 0..400_u64 {
-            let key = (key * 7 + round).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes();
-            let action = Action::Put(vec![1; 8]);
-            let put = perform(&driven.tree, &driven.client, &key, &action);
-            loopback.block_on(put).expect("it succeeds");
-        }
-        if round == 0 {
-            most = driven.tree.bytes_allocated();
-        }
-        assert!(driven.tree.bytes_allocated() < most + most / 4, "{round}");
-        for key in 0..400_u64 {
-            let key = (key * 7 + round).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes();
-            let removed = perform(&driven.tree, &driven.client, &key, &Action::Remove);
-            assert_eq!(loopback.block_on(removed).expect("it succeeds"), Answer::Done(true));
-        }
-        assert_eq!(driven.tree.bytes_allocated(), 0, "all that is left is the root");
+    for inline_bytes in [Config::default().inline_bytes, 12] {
+        radix_model::memory_comes_back(ordered::Config::Smart(Config { inline_bytes, ..Config::default() }));
     }
-    end(driven, &Model::new()).expect("the tree is whole");
 }

@@ -7,29 +7,13 @@
 use farwood_index::smart::{Config, Variant};
 use farwood_proof::seeds::loopback::{Case, outcome};
 use farwood_proof::seeds::{Coverage, many};
-use std::time::Duration;
 
 /// Seeds of the normal run.
 const SEEDS: u64 = 240;
 
-/// Runs seeds; panics with the first that fails.
+/// Runs the seeds that were asked for.
 fn run_seeds(test: &str, count: u64, case: impl Fn(u64) -> Case + Sync) -> Coverage {
-    let (coverage, _, failed) = many::run(many::asked(count), Duration::MAX, |seed| outcome(&case(seed)));
-    if let Some((seed, what)) = failed {
-        panic!(
-            "seed {seed}: {what}\n{:?}\nagain: FARWOOD_SEEDS={seed}..{} cargo test -p farwood-proof --test \
-             smart_seeds {test}",
-            case(seed),
-            seed + 1
-        );
-    }
-    tell(test, &coverage);
-    coverage
-}
-
-#[expect(clippy::print_stdout, reason = "what was covered is for people who run more seeds")]
-fn tell(test: &str, coverage: &Coverage) {
-    println!("{test}: {coverage:#?}");
+    many::all_right(("smart_seeds", test), count, case, outcome)
 }
 
 #[test]
@@ -67,4 +51,13 @@ fn shared_reads_and_writes_are_explained() {
         case
     };
     run_seeds("shared_reads_and_writes_are_explained", SEEDS, case);
+}
+
+/// A seed that failed once: a scan took a node that had come into the room of one that was gone for that one, for the
+/// reverse pointer was read before the node was written, and the rest after.
+#[test]
+fn what_was_found_stays_mended() {
+    if let Err(what) = outcome(&Case::of(593).of_smart()) {
+        panic!("seed 593: {what}");
+    }
 }

@@ -1,6 +1,6 @@
 //! The TCP fabric keeps the contract, and the promises that it makes.
 
-use farwood_proof::tcp::Tcp;
+use farwood_proof::served::Tcp;
 use farwood_testkit::contract::Contract;
 use farwood_testkit::litmus::{Litmus, Report, expect_kept, server_litmus};
 use std::io::Write as _;

@@ -223,7 +223,7 @@ impl<'env> Crew<'env> {
             };
             device.happen(event);
             if self.woken.any() || !device.fallen.is_empty() {
-                let polls = !matches!(event, Event::Timer(_) | Event::Slice(..));
+                let polls = !matches!(event, Event::Timer(_) | Event::Slice(..) | Event::Vacate(..));
                 return Next::Woken(if polls { device.card.cpu.poll_ns } else { 0.0 });
             }
         }

@@ -43,6 +43,8 @@ pub(crate) enum Event {
     Timer(Key),
     /// A core's slice is over.
     Slice(Key, Key),
+    /// A thread that was done may have kept its core until now, and does not any more.
+    Vacate(Key, Key),
     /// A rule's time has come.
     Rule(Key),
     /// The rival puts back what it found.

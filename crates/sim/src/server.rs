@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use crate::queue::{Event, Key};
-use crate::stations::server::{Job, Then};
+use crate::stations::server::{Job, Kept, Running, Then};
 use farwood_fabric::{Address, FabricError, LocalMemory, Memory, NodeId, Server};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -10,10 +10,12 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// The server of one memory node.
+/// A thread of the server of one memory node. A clone is the same thread.
 #[derive(Clone)]
 pub struct SimServer {
     memory: SimMemory,
+    thread: Key,
+    wakes: bool,
 }
 
 /// A memory node's memory, as its own processor sees it.
@@ -25,7 +27,18 @@ pub struct SimMemory {
 
 impl SimServer {
     pub(crate) fn new(device: Rc<RefCell<Device>>, node: NodeId) -> Self {
-        Self { memory: SimMemory { device, node } }
+        let thread = {
+            let mut device = device.borrow_mut();
+            device.server_threads += 1;
+            device.server_threads
+        };
+        Self { memory: SimMemory { device, node }, thread, wakes: true }
+    }
+
+    /// The same, but that it takes immediates the moment they come: whom they are for pays for being woken.
+    #[must_use]
+    pub fn always_awake(self) -> Self {
+        Self { wakes: false, ..self }
     }
 
     /// Nanoseconds that all cores of this memory node together have worked.
@@ -76,7 +89,7 @@ impl Server for SimServer {
 
     async fn receive(&self) -> Result<u32, FabricError> {
         let (immediate, waited) = Receiving { memory: &self.memory, waited: false }.await;
-        if waited {
+        if waited && self.wakes {
             // The event wakes a thread, which needs a core.
             let wake = self.memory.device.borrow().card.server.wake_ns;
             self.compute(wake as u64).await;
@@ -85,7 +98,11 @@ impl Server for SimServer {
     }
 
     fn compute(&self, nanoseconds: u64) -> impl Future<Output = ()> {
-        Computing { memory: &self.memory, left: Some(nanoseconds), done: Rc::default() }
+        Computing { server: self, left: Some(nanoseconds), done: Rc::default() }
+    }
+
+    fn look_on(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+        self.compute(nanoseconds)
     }
 }
 
@@ -111,7 +128,7 @@ impl Future for Receiving<'_> {
 }
 
 struct Computing<'a> {
-    memory: &'a SimMemory,
+    server: &'a SimServer,
     /// What is to be done, until the cores have it.
     left: Option<u64>,
     done: Rc<Cell<bool>>,
@@ -124,8 +141,10 @@ impl Future for Computing<'_> {
         match self.left.take() {
             Some(0) => self.done.set(true),
             Some(left) => {
-                let then = Then::Wake(context.waker().clone(), Rc::clone(&self.done));
-                self.memory.device.borrow_mut().employ(self.memory.node, Job { left, then });
+                let SimServer { memory, thread, .. } = self.server;
+                let (waker, done) = (context.waker().clone(), Rc::clone(&self.done));
+                let job = Job { left, then: Then::Wake { thread: *thread, waker, done } };
+                memory.device.borrow_mut().go_on(memory.node, *thread, job);
             }
             None => {}
         }
@@ -134,6 +153,15 @@ impl Future for Computing<'_> {
 }
 
 impl Device {
+    /// A thread has something to compute: on the core that it has kept, or in its turn.
+    fn go_on(&mut self, node: NodeId, thread: Key, job: Job) {
+        let number = usize::from(node.0);
+        match self.memory[number].cores.take_kept(thread) {
+            Some(used) => self.begin_slice(number, job, used, 0),
+            None => self.employ(node, job),
+        }
+    }
+
     /// Gives the cores of a memory node something to do.
     fn employ(&mut self, node: NodeId, job: Job) {
         let cores = &mut self.memory[usize::from(node.0)].cores;
@@ -149,37 +177,59 @@ impl Device {
 
     /// Lets idle cores take what waits, a slice each.
     fn occupy(&mut self, node: usize) {
-        let server = &self.card.server;
-        let cores = &mut self.memory[node].cores;
-        while cores.busy < server.cores {
+        let (cores_max, switch) = (self.card.server.cores, self.card.server.switch_ns as u64);
+        while self.memory[node].cores.busy < cores_max {
+            let cores = &mut self.memory[node].cores;
             let Some(job) = cores.waiting.pop_front() else { return };
-            let slice = job.left.min(server.quantum_ns as u64);
             // A core that others want as well has to switch.
-            let switch = if cores.waiting.is_empty() { 0 } else { server.switch_ns as u64 };
+            let switch = if cores.waiting.is_empty() { 0 } else { switch };
             cores.busy += 1;
-            cores.worked += slice + switch;
-            let key = cores.running.insert((job, slice));
-            self.queue.at(self.queue.now + slice + switch, Event::Slice(node as Key, key as Key));
+            self.begin_slice(node, job, 0, switch);
         }
     }
 
-    /// A core's slice is over.
+    /// A core of those at work does a job, as far as the rest of the slice lets it.
+    fn begin_slice(&mut self, node: usize, job: Job, used: u64, switch: u64) {
+        let takes = job.left.min(self.card.server.quantum_ns as u64 - used);
+        let cores = &mut self.memory[node].cores;
+        cores.worked += takes + switch;
+        let key = cores.running.insert(Running { job, takes, used: used + takes });
+        self.queue.at(self.queue.now + takes + switch, Event::Slice(node as Key, key as Key));
+    }
+
+    /// A job on a core has come to its end, or its slice has.
     pub(crate) fn end_slice(&mut self, node: Key, slice: Key) {
+        let quantum = self.card.server.quantum_ns as u64;
+        let now = self.queue.now;
         let cores = &mut self.memory[node as usize].cores;
-        let (mut job, worked) = cores.running.remove(slice as usize);
-        cores.busy -= 1;
-        job.left -= worked;
+        let Running { mut job, takes, used } = cores.running.remove(slice as usize);
+        job.left -= takes;
         if job.left > 0 {
             cores.waiting.push_back(job);
         } else {
             match job.then {
-                Then::Wake(waker, done) => {
+                Then::Wake { thread, waker, done } => {
                     done.set(true);
                     waker.wake();
+                    if used < quantum {
+                        cores.kept.push(Kept { thread, used });
+                        self.queue.at(now, Event::Vacate(node, thread));
+                        return;
+                    }
                 }
-                Then::Serve(verb) => self.queue.at(self.queue.now, Event::Kernel(verb)),
+                Then::Serve(verb) => self.queue.at(now, Event::Kernel(verb)),
             }
         }
+        self.memory[node as usize].cores.busy -= 1;
         self.occupy(node as usize);
+    }
+
+    /// Takes its core from a thread that had nothing more to do.
+    pub(crate) fn vacate(&mut self, node: Key, thread: Key) {
+        let cores = &mut self.memory[node as usize].cores;
+        if cores.take_kept(thread).is_some() {
+            cores.busy -= 1;
+            self.occupy(node as usize);
+        }
     }
 }

@@ -436,6 +436,7 @@ fn device(spec: &WorldSpec) -> Device {
         trace: Trace::new(spec.tracing),
         paused: None,
         crews: 0,
+        server_threads: 0,
         fallen: Vec::new(),
     }
 }

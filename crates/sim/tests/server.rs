@@ -49,6 +49,31 @@ fn more_jobs_than_cores_share_them_in_slices() {
 }
 
 #[test]
+fn a_thread_that_always_looks_keeps_its_core_until_its_slice_is_over() {
+    let world = world(|card| {
+        (card.server.cores, card.server.quantum_ns, card.server.switch_ns) = (1, 10_000.0, 0.0);
+    });
+    let (looks, done) = (RefCell::new(Vec::new()), RefCell::new(0));
+    let (looking, other) = (world.server(NodeId(0)), world.server(NodeId(0)));
+    let mut crew = world.crew();
+    crew.spawn_server(async {
+        for _ in 0..30 {
+            looking.look_on(1_000).await;
+            looks.borrow_mut().push(world.now());
+        }
+    });
+    crew.spawn_server(async {
+        other.compute(500).await;
+        *done.borrow_mut() = world.now();
+    });
+    crew.run().unwrap();
+    drop(crew);
+    assert_eq!(*done.borrow(), 10_500, "the other waits for the end of the slice");
+    let looks = looks.into_inner();
+    assert_eq!((looks[9], looks[10], looks[29]), (10_000, 11_500, 30_500), "{looks:?}");
+}
+
+#[test]
 fn an_immediate_wakes_the_server_after_a_while() {
     let world = world(|_| {});
     let client = world.client(0);

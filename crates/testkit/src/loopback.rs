@@ -486,6 +486,10 @@ impl Server for LoopbackServer {
         self.local.world.state.borrow_mut().now += nanoseconds;
         Turn::new(&self.local.world).await;
     }
+
+    async fn look_on(&self, nanoseconds: u64) {
+        self.compute(nanoseconds).await;
+    }
 }
 
 /// A memory node's own view of its memory.

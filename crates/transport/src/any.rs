@@ -2,10 +2,12 @@
 //! (`docs/decisions/0005-dispatch.md`): whoever measures takes the fabric itself.
 
 use crate::etcd::EtcdAddress;
-use crate::shm::{PoolName, ShmFabric, ShmPool};
-use crate::tcp::{PoolAddress, TcpFabric, TcpPool};
+use crate::rdma::{RdmaFabric, RdmaPool};
+use crate::shm::{PoolName, ShmFabric, ShmMemory, ShmPool, ShmServer};
+use crate::tcp::{PoolAddress, TcpFabric, TcpMemory, TcpPool, TcpServer};
 use farwood_fabric::{
-    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, PoolShape, Revocation,
+    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LINE_WORDS, LocalMemory,
+    PoolShape, Revocation, Server,
 };
 use std::fmt;
 
@@ -16,6 +18,8 @@ pub enum Place {
     Shm(PoolName),
     /// Where its memory nodes listen.
     Tcp(PoolAddress),
+    /// The same, of memory nodes whose cards execute verbs.
+    Rdma(PoolAddress),
     /// Where they are looked up.
     Etcd(EtcdAddress),
 }
@@ -25,6 +29,7 @@ impl fmt::Display for Place {
         match self {
             Self::Shm(name) => write!(f, "shm://{name}"),
             Self::Tcp(address) => write!(f, "tcp://{address}"),
+            Self::Rdma(address) => write!(f, "rdma://{address}"),
             Self::Etcd(address) => write!(f, "etcd://{address}"),
         }
     }
@@ -37,6 +42,8 @@ pub enum AnyFabric {
     Shm(ShmFabric),
     /// Over TCP.
     Tcp(TcpFabric),
+    /// Over RDMA.
+    Rdma(RdmaFabric),
 }
 
 /// A process's attachment to a pool of any kind.
@@ -46,6 +53,8 @@ pub enum AnyPool {
     Shm(ShmPool),
     /// Over TCP.
     Tcp(TcpPool),
+    /// Over RDMA.
+    Rdma(RdmaPool),
 }
 
 /// Does with the fabric at hand what is to be done with any.
@@ -54,6 +63,7 @@ macro_rules! either {
         match $self {
             Self::Shm($fabric) => $done,
             Self::Tcp($fabric) => $done,
+            Self::Rdma($fabric) => $done,
         }
     };
 }
@@ -107,11 +117,100 @@ impl AnyPool {
         Client::new(match self {
             Self::Shm(pool) => AnyFabric::Shm(pool.fabric()),
             Self::Tcp(pool) => AnyFabric::Tcp(pool.fabric()),
+            Self::Rdma(pool) => AnyFabric::Rdma(pool.fabric()),
         })
     }
 
     /// The memory nodes and their sizes.
     pub fn shape(&self) -> &PoolShape {
         either!(self, pool => pool.shape())
+    }
+}
+
+/// The server role of a memory node of any kind.
+#[derive(Debug)]
+pub enum AnyServer {
+    /// In shared memory: any process that has the pool open may play it.
+    Shm(AnyMemory, ShmServer),
+    /// Over TCP: the memory node's own process.
+    Tcp(AnyMemory, TcpServer),
+}
+
+/// A memory node's own view of its memory, of any kind.
+#[derive(Debug)]
+pub enum AnyMemory {
+    /// In shared memory.
+    Shm(ShmMemory),
+    /// Over TCP.
+    Tcp(TcpMemory),
+}
+
+impl From<ShmServer> for AnyServer {
+    fn from(server: ShmServer) -> Self {
+        Self::Shm(AnyMemory::Shm(server.local().clone()), server)
+    }
+}
+
+impl From<TcpServer> for AnyServer {
+    fn from(server: TcpServer) -> Self {
+        Self::Tcp(AnyMemory::Tcp(server.local().clone()), server)
+    }
+}
+
+/// Does with the memory at hand what is to be done with any.
+macro_rules! either_memory {
+    ($self:ident, $memory:ident => $done:expr) => {
+        match $self {
+            Self::Shm($memory) => $done,
+            Self::Tcp($memory) => $done,
+        }
+    };
+}
+
+impl LocalMemory for AnyMemory {
+    #[inline]
+    fn load(&self, offset: u64) -> Result<u64, FabricError> {
+        either_memory!(self, memory => memory.load(offset))
+    }
+
+    fn store(&self, offset: u64, word: u64) -> Result<(), FabricError> {
+        either_memory!(self, memory => memory.store(offset, word))
+    }
+
+    #[inline]
+    fn load_line(&self, offset: u64) -> Result<[u64; LINE_WORDS], FabricError> {
+        either_memory!(self, memory => memory.load_line(offset))
+    }
+
+    #[inline]
+    fn fetch_ahead(&self, offset: u64, bytes: u64) {
+        either_memory!(self, memory => memory.fetch_ahead(offset, bytes));
+    }
+}
+
+impl Server for AnyServer {
+    type Local = AnyMemory;
+
+    #[inline]
+    fn local(&self) -> &AnyMemory {
+        match self {
+            Self::Shm(memory, _) | Self::Tcp(memory, _) => memory,
+        }
+    }
+
+    async fn receive(&self) -> Result<u32, FabricError> {
+        match self {
+            Self::Shm(_, server) => server.receive().await,
+            Self::Tcp(_, server) => server.receive().await,
+        }
+    }
+
+    async fn compute(&self, _: u64) {}
+
+    async fn look_on(&self, nanoseconds: u64) {
+        match self {
+            Self::Shm(_, server) => server.look_on(nanoseconds).await,
+            Self::Tcp(_, server) => server.look_on(nanoseconds).await,
+        }
     }
 }

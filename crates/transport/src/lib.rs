@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`any`] | (any of them) |
 //! | [`etcd`] | (finds memory nodes over TCP) |
+//! | [`rdma`] | memory nodes whose network cards execute verbs |
 //! | [`runtime`] | (runs clients on threads) |
 //! | [`shm`] | shared memory between the processes of one machine |
 //! | [`tcp`] | memory nodes as daemons, over TCP |
@@ -13,6 +14,7 @@
 
 pub mod any;
 pub mod etcd;
+pub mod rdma;
 pub mod runtime;
 pub mod shm;
 pub mod tcp;

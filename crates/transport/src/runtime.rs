@@ -1,15 +1,19 @@
 //! Running clients' futures on the threads of real machines.
 //!
 //! Shared memory completes posts at once; what waits is a lock's queue, a pause before a retry, an empty message
-//! queue. So a future is polled on the spot, and only what stays pending costs a waker. A post over TCP is waited for
-//! by looking again and again, giving way in between, and after milliseconds with naps.
+//! queue. So a future is polled on the spot, and only what stays pending costs a waker. A post over TCP waits for its
+//! thread's line to a pool, which goes on only while somebody turns it: these executors do, between polls, and
+//! poll a future only when its answer is there. They look again and again, giving way in between, and a single future's
+//! thread naps after milliseconds.
 
 use crate::shm::monotonic_nanoseconds;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::ptr;
+use std::rc::Weak;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -27,6 +31,17 @@ struct Bell {
     rung: AtomicBool,
 }
 
+impl Bell {
+    fn is_rung(&self) -> bool {
+        self.rung.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has rung; it has not any more then.
+    fn take(&self) -> bool {
+        self.is_rung() && self.rung.swap(false, Ordering::Acquire)
+    }
+}
+
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
@@ -39,19 +54,68 @@ impl Wake for Bell {
     }
 }
 
+/// What futures of a thread wait for, and what goes on only while that thread turns it.
+pub(crate) trait Crank {
+    /// Does what can be done without waiting, and wakes whoever has an answer now.
+    fn crank(&self) -> Turned;
+}
+
+/// What turning a crank has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Turned {
+    /// Something was answered.
+    pub(crate) answered: bool,
+    /// Somebody waits for an answer.
+    pub(crate) waited_for: bool,
+}
+
 thread_local! {
-    /// Answers that futures of this thread have got from memory nodes.
-    static ANSWERS: Cell<u32> = const { Cell::new(0) };
+    /// What this thread's executors turn.
+    static CRANKS: RefCell<Vec<Weak<dyn Crank>>> = const { RefCell::new(Vec::new()) };
+    /// Which waker one of them polls with right now, by its data; null: none does.
+    static POLLING: Cell<*const ()> = const { Cell::new(ptr::null()) };
 }
 
-/// Notes that a future of this thread got what it waited for: the thread's next wait is a new one.
-pub(crate) fn note_answer() {
-    // At the thread's end nobody waits.
-    let _ = ANSWERS.try_with(|answers| answers.set(answers.get().wrapping_add(1)));
+/// Lets this thread's executors turn `crank`.
+pub(crate) fn add_crank(crank: Weak<dyn Crank>) {
+    // At the thread's end nobody turns it; then whoever waits does.
+    let _ = CRANKS.try_with(|cranks| cranks.borrow_mut().push(crank));
 }
 
-fn answers() -> u32 {
-    ANSWERS.try_with(Cell::get).unwrap_or_default()
+/// Whether whoever polls with `context` turns the cranks of this thread, and polls again only when it is woken. It does
+/// not where a future has put another waker in between.
+#[inline]
+pub(crate) fn is_turning(context: &Context<'_>) -> bool {
+    let polling = POLLING.try_with(Cell::get).unwrap_or(ptr::null());
+    !polling.is_null() && polling == context.waker().data()
+}
+
+/// Turns all cranks of this thread.
+fn turn() -> Turned {
+    CRANKS.with_borrow_mut(|cranks| {
+        let mut all = Turned::default();
+        cranks.retain(|crank| {
+            let Some(crank) = crank.upgrade() else { return false };
+            let turned = crank.crank();
+            all.answered |= turned.answered;
+            all.waited_for |= turned.waited_for;
+            true
+        });
+        all
+    })
+}
+
+/// Polls as an executor that turns the cranks.
+fn poll<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>, waker: &Waker) -> Poll<T> {
+    /// Whoever was polling before: executors may lie within each other.
+    struct Outer(*const ());
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            POLLING.set(self.0);
+        }
+    }
+    let _outer = Outer(POLLING.replace(waker.data()));
+    future.poll(&mut Context::from_waker(waker))
 }
 
 /// How long a thread has been waiting.
@@ -72,18 +136,28 @@ impl Idle {
     }
 }
 
-/// Lets at least `nanoseconds` pass; 0 only lets others run.
-pub(crate) async fn sleep(nanoseconds: u64) {
-    let mut deadline = None;
+/// Lets the other futures of the thread have their turn.
+pub async fn give_way() {
+    let mut given = false;
     poll_fn(|context| {
-        let now = if nanoseconds == 0 && deadline.is_some() { u64::MAX } else { monotonic_nanoseconds() };
-        if now >= *deadline.get_or_insert_with(|| now.saturating_add(nanoseconds.max(1))) {
+        if std::mem::replace(&mut given, true) {
             return Poll::Ready(());
         }
         context.waker().wake_by_ref();
         Poll::Pending
     })
     .await;
+}
+
+/// Lets at least `nanoseconds` pass; 0 only lets others run.
+pub(crate) async fn sleep(nanoseconds: u64) {
+    if nanoseconds == 0 {
+        return give_way().await;
+    }
+    let deadline = monotonic_nanoseconds().saturating_add(nanoseconds);
+    while monotonic_nanoseconds() < deadline {
+        give_way().await;
+    }
 }
 
 /// Runs a future to its end on this thread.
@@ -101,53 +175,96 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn wait_for<T>(mut future: Pin<&mut impl Future<Output = T>>) -> T {
     let bell = Arc::new(Bell { thread: thread::current(), rung: AtomicBool::new(true) });
     let waker = Waker::from(Arc::clone(&bell));
-    let mut context = Context::from_waker(&waker);
-    let (mut idle, mut answered) = (Idle::default(), answers());
+    let mut idle = Idle::default();
     loop {
-        while !bell.rung.swap(false, Ordering::Acquire) {
-            thread::park();
-        }
-        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+        if bell.take()
+            && let Poll::Ready(output) = poll(future.as_mut(), &waker)
+        {
             return output;
         }
-        if answers() != answered {
-            (idle, answered) = (Idle::default(), answers());
+        let turned = turn();
+        if turned.answered {
+            idle = Idle::default();
+        } else if turned.waited_for || bell.is_rung() {
+            idle.wait();
+        } else {
+            thread::park();
         }
-        idle.wait();
+    }
+}
+
+/// Which futures of a thread have been woken.
+struct Woken {
+    thread: Thread,
+    /// One bit for each.
+    words: Box<[AtomicU64]>,
+}
+
+impl Woken {
+    /// All of `count` futures.
+    fn all(count: usize) -> Arc<Self> {
+        let word = |first: usize| AtomicU64::new(u64::MAX >> 64usize.saturating_sub(count - first));
+        let words = (0..count).step_by(64).map(word).collect();
+        Arc::new(Self { thread: thread::current(), words })
+    }
+
+    /// Takes those of word `word` that have been woken since it was taken.
+    fn take(&self, word: usize) -> u64 {
+        let word = &self.words[word];
+        if word.load(Ordering::Relaxed) == 0 { 0 } else { word.swap(0, Ordering::Acquire) }
+    }
+}
+
+/// Wakes one of them.
+struct Call {
+    woken: Arc<Woken>,
+    at: usize,
+}
+
+impl Wake for Call {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let bit = 1 << (self.at % 64);
+        if self.woken.words[self.at / 64].fetch_or(bit, Ordering::Release) & bit == 0 {
+            self.woken.thread.unpark();
+        }
     }
 }
 
 /// Runs several futures of one thread to their ends, each in its turn; yields their outputs in order. The thread
 /// never sleeps while one of them asks to be polled again: it cannot tell whether that one waits or works.
 pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T> {
-    let bells: Vec<_> = futures
-        .iter()
-        .map(|_| Arc::new(Bell { thread: thread::current(), rung: AtomicBool::new(true) }))
-        .collect();
+    let woken = Woken::all(futures.len());
+    let mut left = futures.len();
     let mut outputs: Vec<Option<T>> = futures.iter().map(|_| None).collect();
-    let mut running: Vec<_> = futures.into_iter().enumerate().collect();
-    let (mut answered, mut fruitless) = (answers(), 0);
-    while !running.is_empty() {
-        let before = running.len();
-        let mut polled = false;
-        running.retain_mut(|(at, future)| {
-            if !bells[*at].rung.swap(false, Ordering::Acquire) {
-                return true;
-            }
-            polled = true;
-            let waker = Waker::from(Arc::clone(&bells[*at]));
-            match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                Poll::Ready(output) => {
-                    outputs[*at] = Some(output);
-                    false
+    let call = |at| Waker::from(Arc::new(Call { woken: Arc::clone(&woken), at }));
+    let mut running: Vec<_> =
+        futures.into_iter().enumerate().map(|(at, future)| Some((future, call(at)))).collect();
+    let mut fruitless = 0;
+    while left > 0 {
+        let (before, mut polled) = (left, false);
+        for word in 0..woken.words.len() {
+            let mut calls = woken.take(word);
+            polled |= calls != 0;
+            while calls != 0 {
+                let at = 64 * word + calls.trailing_zeros() as usize;
+                calls &= calls - 1;
+                // Whoever has come to its end may be called all the same.
+                let Some((future, waker)) = &mut running[at] else { continue };
+                if let Poll::Ready(output) = poll(future.as_mut(), waker) {
+                    (outputs[at], running[at]) = (Some(output), None);
+                    left -= 1;
                 }
-                Poll::Pending => true,
             }
-        });
-        if !polled {
+        }
+        let turned = turn();
+        if left < before || turned.answered {
+            fruitless = 0;
+        } else if !polled && !turned.waited_for {
             thread::park();
-        } else if running.len() < before || answers() != answered {
-            (answered, fruitless) = (answers(), 0);
         } else if fruitless < SPINS {
             fruitless += 1;
         } else {
@@ -179,6 +296,21 @@ mod tests {
             if state.0 { Poll::Ready(()) } else { Poll::Pending }
         }));
         assert!(thread.join().unwrap().is_some(), "the future was waiting");
+    }
+
+    #[test]
+    fn many_futures_of_one_thread_come_to_their_ends() {
+        for count in [0, 1, 63, 64, 65, 200] {
+            let future = |me: usize| {
+                Box::pin(async move {
+                    for _ in 0..me % 3 {
+                        give_way().await;
+                    }
+                    me
+                }) as Pin<Box<dyn Future<Output = usize>>>
+            };
+            assert_eq!(run_all((0..count).map(future).collect()), (0..count).collect::<Vec<_>>());
+        }
     }
 
     #[test]

@@ -5,9 +5,12 @@
 //! - [`licences`]: every dependency is under a licence we accept.
 //!
 //! Both are plain functions, so that `cargo test` runs them as well as `cargo xtask`.
+//!
+//! [`rxe`] tests the RDMA fabric where there is no card.
 #![forbid(unsafe_code)]
 
 pub mod licences;
+pub mod rxe;
 pub mod tidy;
 
 use std::path::{Path, PathBuf};

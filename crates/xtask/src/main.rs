@@ -8,7 +8,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{licences, root, tidy};
+use xtask::{licences, root, rxe, tidy};
 
 const HELP: &str = "\
 The house's own checks.
@@ -20,6 +20,7 @@ Commands:
   tidy --rules   List the rules and what each one asks
   licences       Check the licence of every dependency against the allow-list
   swarm          Run seeds with faults in the laboratory; `cargo xtask swarm --help` has its flags
+  rxe            Test the RDMA fabric on Soft-RoCE in a virtual machine; `rxe NAME` only test binaries of that name
   ci-list        List the sections of .ci/run: name and command
 
 Examples:
@@ -37,6 +38,8 @@ fn main() -> ExitCode {
         ["licences"] => run_licences(),
         ["ci-list"] => run_ci_list(),
         ["swarm", flags @ ..] => run_swarm(flags),
+        ["rxe"] => run_rxe(None),
+        ["rxe", filter] => run_rxe(Some(filter)),
         ["--help" | "-h" | "help"] => say(HELP),
         _ => {
             eprint!("{HELP}");
@@ -93,6 +96,13 @@ fn run_swarm(flags: &[&str]) -> ExitCode {
         Ok(Some(code)) => ExitCode::from(code as u8),
         Ok(None) => could_not_run("the swarm was killed"),
         Err(trouble) => could_not_run(&format!("cargo: {trouble}")),
+    }
+}
+
+fn run_rxe(filter: Option<&str>) -> ExitCode {
+    match rxe::run(&root(), filter) {
+        Ok(code) => ExitCode::from(code),
+        Err(trouble) => could_not_run(&trouble),
     }
 }
 

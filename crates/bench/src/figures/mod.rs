@@ -3,6 +3,16 @@
 //! Each figure is one file: what runs, what the paper says, and what is compared. A run of it yields its records; the
 //! report and the charts are made from records alone, so that they can be made again without measuring.
 
+mod catfish_cluster;
+mod catfish_fig10;
+mod catfish_fig11;
+mod catfish_fig12;
+mod catfish_fig13;
+mod catfish_fig14;
+mod catfish_fig2;
+mod catfish_fig7;
+mod catfish_fig8;
+mod catfish_fig9;
 mod nic;
 mod report;
 mod sherman_cluster;
@@ -18,12 +28,18 @@ mod sherman_fig3;
 mod sherman_keys;
 mod sherman_on_chip;
 mod sherman_table1;
+mod smart_ablation;
+mod smart_amplification;
+mod smart_cache;
+mod smart_cluster;
+mod smart_ycsb;
 
 pub use report::{MARK_BEGIN, MARK_END, between_marks, calibration, page, report, table};
 
 use crate::chart::{self, ChartBar, ChartPanel};
 use crate::micro::{LocksSpec, VerbsSpec, simulate_locks, simulate_verbs};
 use crate::record::Record;
+use crate::run::spatial::{SpatialSpec, simulate_spatial};
 use crate::run::{RunSpec, simulate};
 use crate::{Error, Result};
 
@@ -46,6 +62,7 @@ impl Effort {
 /// One run of a figure.
 enum Run {
     Index(Box<RunSpec>),
+    Spatial(Box<SpatialSpec>),
     Verbs(VerbsSpec),
     Locks(LocksSpec),
 }
@@ -149,6 +166,19 @@ pub const FIGURES: &[Figure] = &[
     sherman_fig14::FIGURE,
     sherman_fig15::FIGURE,
     sherman_keys::FIGURE,
+    smart_amplification::FIGURE,
+    smart_ycsb::FIGURE,
+    smart_ablation::FIGURE,
+    smart_cache::FIGURE,
+    catfish_fig2::FIGURE,
+    catfish_fig7::FIGURE,
+    catfish_fig8::FIGURE,
+    catfish_fig9::FIGURE,
+    catfish_fig10::FIGURE,
+    catfish_fig11::FIGURE,
+    catfish_fig12::FIGURE,
+    catfish_fig13::FIGURE,
+    catfish_fig14::FIGURE,
 ];
 
 /// The figure of that name.
@@ -173,6 +203,7 @@ impl Figure {
             progress(done, all);
             records.push(match run {
                 Run::Index(spec) => simulate(spec, &mut |_| {})?,
+                Run::Spatial(spec) => simulate_spatial(spec, &mut |_| {})?,
                 Run::Verbs(spec) => simulate_verbs(spec)?,
                 Run::Locks(spec) => simulate_locks(spec)?,
             });
@@ -183,7 +214,7 @@ impl Figure {
 
     /// Whether it measures cards, and no index.
     pub fn measures_cards(&self) -> bool {
-        (self.runs)(Effort::Quick).iter().all(|run| !matches!(run, Run::Index(_)))
+        (self.runs)(Effort::Quick).iter().all(|run| matches!(run, Run::Verbs(_) | Run::Locks(_)))
     }
 
     /// What its records say beside the paper. Refuses records of another figure, or of an older form of it.

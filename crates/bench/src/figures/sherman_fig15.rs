@@ -46,7 +46,7 @@ fn runs(effort: Effort) -> Vec<Run> {
                 let time = time(distribution, variant, effort);
                 runs.push(run(RunSpec {
                     key_source: KeySource::Integers(key_bytes),
-                    node_bytes: node_bytes(key_bytes, leaves),
+                    node_bytes: Some(node_bytes((key_bytes, 8), leaves)),
                     keys: Some(thousands * effort.pick(100, 1000)),
                     zipf_ranks: Some(RANKS),
                     ..spec(variant, Workload::WriteIntensive, distribution, time, effort)
@@ -72,9 +72,9 @@ fn time(distribution: Distribution, variant: &str, effort: Effort) -> Time {
 }
 
 /// Bytes of the smallest node that holds [`LEAF_CAPACITY`] entries, with room for a lock, whoever puts one there.
-fn node_bytes(key_bytes: usize, leaves: Leaves) -> usize {
+pub(super) fn node_bytes((key_bytes, value_bytes): (usize, usize), leaves: Leaves) -> usize {
     let fits = |node_bytes: &usize| {
-        let sizes = Sizes { key_bytes, value_bytes: 8, node_bytes: *node_bytes };
+        let sizes = Sizes { key_bytes, value_bytes, node_bytes: *node_bytes };
         Layout::with_lock(sizes, leaves, Consistency::Checksum, 0, LOCK_BYTES)
             .is_ok_and(|layout| layout.leaf_capacity >= LEAF_CAPACITY)
     };

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::*;
 
 fn parse(name: &str, text: &str, key_bytes: usize) -> Result<FileKeys> {
-    FileKeys::parse(Path::new(name), text.as_bytes(), key_bytes)
+    FileKeys::parse(Path::new(name), text.as_bytes(), KeyLength::Padded(key_bytes))
 }
 
 fn refusal(name: &str, text: &str) -> String {
@@ -92,16 +92,16 @@ fn bad_files_name_the_line_and_the_remedy() {
     assert!(refusal("k", "").contains("no keys"));
     // Zero padding must not make two keys one unnoticed.
     assert!(refusal("k", "a\na\0\n").contains("same as in line 1"));
-    let missing = Keys::from_file(Path::new("/nonexistent/keys"), 8).unwrap_err();
+    let missing = Keys::from_file(Path::new("/nonexistent/keys"), KeyLength::Any).unwrap_err();
     assert!(missing.to_string().contains("/nonexistent/keys"));
 }
 
 #[test]
 fn the_sample_of_words_has_the_size_its_readme_says() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/english-words.txt");
-    let keys = Keys::from_file(&file, 28).unwrap();
+    let keys = Keys::from_file(&file, KeyLength::Padded(28)).unwrap();
     assert_eq!(keys.ranks(), 274_937);
-    assert!(Keys::from_file(&file, 27).is_err());
+    assert!(Keys::from_file(&file, KeyLength::Padded(27)).is_err());
     // Popular ranks are scattered over the alphabet.
     let initials: BTreeSet<u8> = (0..100).map(|rank| keys.key(rank)[0]).collect();
     assert!(initials.len() > 10, "{initials:?}");
@@ -115,4 +115,23 @@ fn ranks_in_key_order_give_ascending_keys() {
         assert!(order.windows(2).all(|pair| keys.key(pair[0]) < keys.key(pair[1])));
         assert!(order.iter().copied().collect::<BTreeSet<u64>>().into_iter().eq(0..count));
     }
+}
+
+#[test]
+fn keys_of_a_file_may_have_any_length() {
+    let names = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/npm-names.txt");
+    let keys = Keys::from_file(&names, KeyLength::Any).unwrap();
+    assert_eq!((keys.ranks(), keys.key_bytes()), (22_497, 118));
+    assert!(keys.key_bytes_mean().is_some_and(|mean| (20.0..20.1).contains(&mean)));
+    let padded = Keys::from_file(&names, KeyLength::Longest).unwrap();
+    let mut key = Vec::new();
+    for rank in 0..1000 {
+        keys.write_key(rank, &mut key);
+        assert_eq!(keys.rank_of(&key), Some(rank));
+        let long = padded.key(rank);
+        assert!(
+            long.len() == 120 && long.starts_with(&key) && long[key.len()..].iter().all(|byte| *byte == 0)
+        );
+    }
+    assert_eq!(keys.ranks_in_key_order(500), padded.ranks_in_key_order(500));
 }

@@ -96,7 +96,7 @@ pub(crate) fn serve<W: Write>(job: &RedisJob, parent: &mut Parent<W>) -> Result<
 }
 
 fn load(line: &mut Line, form: Form, keys: &Keys, count: u64, value_bytes: usize) -> Result<()> {
-    let (mut key, mut value) = (vec![0; keys.key_bytes()], vec![0; value_bytes]);
+    let (mut key, mut value) = (Vec::new(), vec![0; value_bytes]);
     for ranks in keys.ranks_in_key_order(count).chunks(LOAD_STEP) {
         if form == Form::SortedSet {
             line.begin(2 + 2 * ranks.len());

@@ -39,7 +39,6 @@ impl Contestant {
     ) -> Result<Contestant> {
         let jobs = shares(spec).map(|clients| {
             Job::Node(NodeJob {
-                index: spec.index,
                 fabric: spec.fabric,
                 pool: ground.place.to_string(),
                 name: ground.index.clone(),
@@ -48,14 +47,19 @@ impl Contestant {
             })
         });
         let crew = Crew::start(worker, &jobs.collect::<Vec<_>>())?;
-        Ok(Contestant {
+        Ok(Contestant::of(record, crew))
+    }
+
+    /// Processes that are ready, and their record but for what is measured.
+    pub(super) fn of(record: Record, crew: Crew) -> Contestant {
+        Contestant {
             record,
             rounds: Vec::new(),
             crew,
             #[cfg(feature = "peers")]
             _folder: None,
             _server: None,
-        })
+        }
     }
 
     pub(super) fn warm_up(&mut self, seconds: f64) -> Result<()> {

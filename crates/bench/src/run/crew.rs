@@ -31,7 +31,7 @@ impl WorkerCommand {
         Ok(WorkerCommand { program, arguments: vec![argument.into()] })
     }
 
-    fn command(&self) -> Command {
+    pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         command

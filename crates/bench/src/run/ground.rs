@@ -4,15 +4,15 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 #[cfg(feature = "peers")]
 use std::path::{Path, PathBuf};
 
-use farwood_fabric::chunks::CHUNK_BYTES;
-use farwood_fabric::superblock::{DEVICE_BYTES_DEFAULT, HOST_BYTES_MIN};
+use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use farwood_fabric::{Client, Fabric};
-use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Config, Options, Sherman, drop_index};
+use farwood_index::drop_index;
+use farwood_index::ordered::{Config, Ordered};
 use farwood_transport::any::{AnyPool, Place};
+use farwood_transport::rdma::{CardKind, DeviceSpec, RdmaPool};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, Pages, PoolSpec, SegmentDir, ShmError, ShmPool, create};
-use farwood_transport::tcp::{Credentials, TcpError, TcpPool};
+use farwood_transport::tcp::{Credentials, NodeReport, TcpError, TcpPool};
 
 use super::crew::{Crew, Janitor, WorkerCommand};
 use super::protocol::Litter;
@@ -54,6 +54,10 @@ pub(crate) fn open(place: &Place) -> Result<AnyPool> {
     Ok(match place {
         Place::Shm(name) => AnyPool::Shm(ShmPool::open(&SegmentDir::from_env(), name)?),
         Place::Tcp(address) => AnyPool::Tcp(TcpPool::open(address, Credentials::find(address)?)?),
+        Place::Rdma(address) => {
+            let device = DeviceSpec::find(address)?;
+            AnyPool::Rdma(RdmaPool::open(address, Credentials::find(address)?, &device)?)
+        }
         Place::Etcd(etcd) => open(&Place::Tcp(etcd.discover()?))?,
     })
 }
@@ -107,9 +111,8 @@ impl Ground {
     }
 
     /// Creates the run's index.
-    pub(crate) fn create_index(&self, sizes: Sizes, options: Options, cache_bytes: usize) -> Result<Sherman> {
-        let config = Config { sizes, options, ..Config::default() };
-        Ok(block_on(Sherman::create(&self.pool.client(), &self.index, config, cache_bytes))?)
+    pub(crate) fn create_index(&self, config: Config, cache_bytes: usize) -> Result<Ordered> {
+        Ok(block_on(Ordered::create(&self.pool.client(), &self.index, config, cache_bytes))?)
     }
 
     /// Bytes of the pool that have pages, and which pages.
@@ -119,9 +122,24 @@ impl Ground {
                 let memory = pool.memory()?;
                 (memory.iter().map(|(_, bytes)| bytes).sum(), memory.first().map(|(pages, _)| *pages))
             }
-            AnyPool::Tcp(pool) => (pool.reports()?.iter().map(|report| report.resident_bytes).sum(), None),
+            AnyPool::Tcp(pool) => (resident(&pool.reports()?), None),
+            AnyPool::Rdma(pool) => (resident(&pool.reports()?), None),
         })
     }
+
+    /// The card of this machine that reaches the pool, and where the memory nodes keep locks.
+    pub(crate) fn card(&self) -> Option<String> {
+        let AnyPool::Rdma(pool) = &self.pool else { return None };
+        let card = pool.card();
+        let soft = if card.kind == CardKind::SoftRoce { " (Soft-RoCE)" } else { "" };
+        let on_card = pool.cards().iter().all(|node| node.device_on_card);
+        let locks = if on_card { "on the card" } else { "in host memory" };
+        Some(format!("{}{soft}, MTU {}, device memory {locks}", card.name, card.mtu_bytes))
+    }
+}
+
+fn resident(reports: &[NodeReport]) -> u64 {
+    reports.iter().map(|report| report.resident_bytes).sum()
 }
 
 impl Drop for Ground {
@@ -190,7 +208,7 @@ impl Litter {
                 let _: std::result::Result<usize, ShmError> = SegmentDir::from_env().remove(&name);
             }
             // Memory nodes end by themselves.
-            (Some(Place::Tcp(_) | Place::Etcd(_)) | None, _) => {}
+            (Some(Place::Tcp(_) | Place::Rdma(_) | Place::Etcd(_)) | None, _) => {}
         }
         for folder in &self.folders {
             let _ = std::fs::remove_dir_all(folder);
@@ -198,63 +216,19 @@ impl Litter {
     }
 }
 
-/// Host memory that each of `memory_nodes` needs for `entries` entries, in bytes: leaves half full, what inner
-/// nodes take, and the chunks that each compute node has begun.
-pub(crate) fn host_bytes(sizes: Sizes, entries: u64, memory_nodes: u16, compute_nodes: usize) -> u64 {
-    let Sizes { key_bytes, value_bytes, node_bytes } = sizes;
-    let capacity =
-        (node_bytes.saturating_sub(44 + 2 * key_bytes) / (key_bytes + value_bytes + 16)).max(1) as u64;
-    let leaves = entries.div_ceil(capacity) * 2;
-    let children = (node_bytes.saturating_sub(44 + 2 * key_bytes) / (key_bytes + 8)).max(2) as u64;
-    let nodes = leaves + leaves * 3 / children + 64;
-    let chunks = (nodes * node_bytes as u64).div_ceil(CHUNK_BYTES) * 5 / 4 + 2 * compute_nodes as u64 + 4;
-    (chunks.div_ceil(u64::from(memory_nodes)) + 2) * CHUNK_BYTES.max(HOST_BYTES_MIN / 2)
-}
-
-/// A key or a value on its way into a tree; of the usual lengths it needs no memory of its own.
-enum Bytes {
-    Short([u8; SHORT_BYTES], usize),
-    Long(Vec<u8>),
-}
-
-/// Bytes that are kept in place.
-const SHORT_BYTES: usize = 16;
-
-impl Bytes {
-    fn new(bytes: usize) -> Bytes {
-        if bytes <= SHORT_BYTES { Bytes::Short([0; SHORT_BYTES], bytes) } else { Bytes::Long(vec![0; bytes]) }
-    }
-
-    fn as_mut(&mut self) -> &mut [u8] {
-        match self {
-            Bytes::Short(all, bytes) => &mut all[..*bytes],
-            Bytes::Long(all) => all,
-        }
-    }
-}
-
-impl AsRef<[u8]> for Bytes {
-    fn as_ref(&self) -> &[u8] {
-        match self {
-            Bytes::Short(all, bytes) => &all[..*bytes],
-            Bytes::Long(all) => all,
-        }
-    }
-}
-
-/// Loads the keys of the ranks `0..count` into the empty index at 80 % fill, with values of version 0.
+/// Loads the keys of the ranks `0..count` into the empty index, at 80 % fill where nodes can be full, with values of
+/// version 0.
 pub(crate) async fn bulk_load<F: Fabric>(
     client: &Client<F>,
-    index: &Sherman,
+    index: &Ordered,
     (keys, count): (&Keys, u64),
     value_bytes: usize,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<()> {
     let entries = keys.ranks_in_key_order(count).into_iter().map(|rank| {
-        let (mut key, mut value) = (Bytes::new(keys.key_bytes()), Bytes::new(value_bytes));
-        keys.write_key(rank, key.as_mut());
-        fill_value(value.as_mut(), rank, 0);
-        (key, value)
+        let mut value = vec![0; value_bytes];
+        fill_value(&mut value, rank, 0);
+        (keys.key(rank), value)
     });
     let mut next = 0;
     let notice = |done| {
@@ -281,6 +255,10 @@ pub(crate) fn pool_of(url: &str) -> Result<Place> {
         };
         return Ok(Place::Tcp(address.parse().map_err(refuse)?));
     }
+    if let Some(address) = url.strip_prefix("rdma://") {
+        let refuse = |error: TcpError| Error::parameter("--pool", error.to_string(), "give rdma://HOST:PORT");
+        return Ok(Place::Rdma(address.parse().map_err(refuse)?));
+    }
     if let Some(address) = url.strip_prefix("etcd://") {
         return Ok(Place::Etcd(address.parse()?));
     }
@@ -289,7 +267,7 @@ pub(crate) fn pool_of(url: &str) -> Result<Place> {
         return Err(Error::parameter(
             "--pool",
             problem,
-            "give shm://NAME or tcp://HOST:PORT, or leave it out for a pool of its own",
+            "give shm://NAME, tcp://HOST:PORT or rdma://HOST:PORT, or leave it out for a pool of its own",
         ));
     };
     Ok(Place::Shm(name.parse()?))
@@ -301,6 +279,7 @@ pub(crate) fn pool_of_fabric(url: &str, fabric: FabricKind) -> Result<Place> {
     let (is, flag) = match place {
         Place::Shm(_) => (FabricKind::Shm, "--fabric shm"),
         Place::Tcp(_) | Place::Etcd(_) => (FabricKind::Tcp, "--fabric tcp"),
+        Place::Rdma(_) => (FabricKind::Rdma, "--fabric rdma"),
     };
     if is == fabric {
         return Ok(place);

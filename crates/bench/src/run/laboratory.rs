@@ -10,11 +10,11 @@ use std::path::Path;
 
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
 use farwood_fabric::{Client, Fabric as _, NodeId};
-use farwood_index::sherman::{Config, Sherman};
+use farwood_index::ordered::{Ordered, System};
 use farwood_sim::{Card, SimFabric, World, WorldSpec, at_once};
 
 use super::contest::{clients_job, shares};
-use super::ground::{bulk_load, host_bytes};
+use super::ground::bulk_load;
 use super::node::streams;
 use super::protocol::{ClientsJob, Round};
 use super::seat::{Buffers, Seat, subject_of};
@@ -30,8 +30,11 @@ use crate::{Error, Result};
 
 /// The name of the run's index.
 const INDEX: &str = "bench";
-/// One of so many keys is read to warm an index cache; the lowest inner nodes cover far more.
+/// One of so many keys is read to warm an index cache of a B-link tree; its lowest inner nodes cover far more.
 const KEYS_PER_GLANCE: usize = 128;
+/// Bytes of a radix tree's cache for one that is read: a quarter of what the smallest node takes there, for many keys
+/// share one.
+const CACHE_BYTES_PER_GLANCE: usize = 32;
 
 /// Runs `spec` in the laboratory; everything in the record but its last rate follows from the spec.
 ///
@@ -68,12 +71,10 @@ pub fn simulate(spec: &RunSpec, progress: &mut dyn FnMut(Stage<'_>)) -> Result<R
     Ok(record)
 }
 
-/// Refuses what this machine's memory cannot hold: entries with their share of nodes that are not full, and the keys'
-/// order while they are loaded.
+/// Refuses what this machine's memory cannot hold.
 fn check_memory(spec: &RunSpec, keys: &Keys, workload: &WorkloadSpec) -> Result<()> {
     let entries = spec.entries_max(workload);
-    let entry_bytes = (keys.key_bytes() + spec.value_bytes + ENTRY_BYTES_MORE) as u64 * 3 / 2;
-    let needed = entries.saturating_mul(entry_bytes);
+    let needed = entries.saturating_mul(spec.entry_bytes(keys));
     match available_bytes() {
         Some(available) if needed > available => {
             let gib = |bytes: u64| bytes as f64 / (1_u64 << 30) as f64;
@@ -87,9 +88,6 @@ fn check_memory(spec: &RunSpec, keys: &Keys, workload: &WorkloadSpec) -> Result<
     }
 }
 
-/// What an entry takes besides key and value: its guards, and eight bytes of the order in which keys are loaded.
-const ENTRY_BYTES_MORE: usize = 16;
-
 /// The card of that name, or in that file.
 pub fn card(name: &str) -> Result<Card> {
     let is_file =
@@ -101,7 +99,7 @@ pub fn card(name: &str) -> Result<Card> {
 }
 
 /// What a record calls a card: by its name, and beside it the file that it is from, where that is called otherwise.
-fn card_label(asked: Option<&str>, card: &Card) -> String {
+pub(super) fn card_label(asked: Option<&str>, card: &Card) -> String {
     let file = asked.map(Path::new).and_then(Path::file_stem).map(|stem| stem.to_string_lossy());
     match (asked, file) {
         (Some(asked), Some(file)) if file != card.name => format!("{} ({asked})", card.name),
@@ -115,7 +113,7 @@ fn world_spec(spec: &RunSpec, card: Card, keys: &Keys, workload: &WorkloadSpec) 
         memory_nodes: spec.memory_nodes,
         compute_nodes: spec.compute_nodes,
         threads: spec.threads(),
-        host_bytes: host_bytes(spec.sizes(keys), entries, spec.memory_nodes, spec.compute_nodes),
+        host_bytes: spec.host_bytes(keys, entries),
         colocate: spec.colocate,
         seed: spec.seed,
         ..WorldSpec::small(card)
@@ -129,15 +127,14 @@ fn prepare(
     keys: &Keys,
     workload: &WorkloadSpec,
     progress: &mut dyn FnMut(Stage<'_>),
-) -> Result<(Record, Vec<Sherman>)> {
+) -> Result<(Record, Vec<Ordered>)> {
     let loader = world.at_once(0);
-    let config = Config { sizes: spec.sizes(keys), options: spec.options()?, ..Config::default() };
-    let index = at_once(Sherman::create(&loader, INDEX, config, spec.cache_bytes))?;
+    let index = at_once(Ordered::create(&loader, INDEX, spec.config(keys)?, spec.cache_bytes))?;
     let record = Record {
         nic: Some(card_label(spec.nic.as_deref(), &world.spec().card)),
         colocate: Some(spec.colocate),
         memory_nodes: Some(u64::from(spec.memory_nodes)),
-        ..describe(spec, keys, workload, &index)
+        ..describe(spec, keys, workload, &index)?
     };
     let loaded = if workload.workload == Workload::Load { 0 } else { workload.keys };
     at_once(bulk_load(&loader, &index, (keys, loaded), spec.value_bytes, &mut |done, all| {
@@ -145,22 +142,36 @@ fn prepare(
     }))?;
     drop(index);
     let glances = if spec.warm_up_seconds() > 0.0 { loaded } else { 0 };
+    let step = match spec.index {
+        System::Sherman => KEYS_PER_GLANCE,
+        // Its filter hears of a node where a search comes by.
+        System::Sphinx => 1,
+        System::Smart => {
+            let reads = (spec.cache_bytes / CACHE_BYTES_PER_GLANCE).max(1);
+            (loaded as usize).div_ceil(reads).max(1)
+        }
+    };
     progress(Stage::Warming { contestant: &record.label() });
     let open = |compute_node| {
         let client = world.at_once(compute_node);
-        let index = at_once(Sherman::open(&client, INDEX, spec.cache_bytes))?;
-        at_once(glance(&client, &index, keys, glances))?;
+        let index = at_once(Ordered::open(&client, INDEX, spec.cache_bytes))?;
+        at_once(glance(&client, &index, keys, (glances, step)))?;
         Ok(index)
     };
-    let nodes: Result<Vec<Sherman>> = (0..spec.compute_nodes).map(open).collect();
+    let nodes: Result<Vec<Ordered>> = (0..spec.compute_nodes).map(open).collect();
     Ok((record, nodes?))
 }
 
 /// Fills a compute node's index cache: neighbouring ranks lie scattered among the keys, so some of those read lie
-/// below each of the lowest inner nodes.
-async fn glance(client: &Client<SimFabric>, index: &Sherman, keys: &Keys, loaded: u64) -> Result<()> {
-    let mut key = vec![0; keys.key_bytes()];
-    for rank in (0..loaded).step_by(KEYS_PER_GLANCE) {
+/// below each of the lowest inner nodes, or of as many as there is room for.
+async fn glance(
+    client: &Client<SimFabric>,
+    index: &Ordered,
+    keys: &Keys,
+    (loaded, step): (u64, usize),
+) -> Result<()> {
+    let mut key = Vec::new();
+    for rank in (0..loaded).step_by(step) {
         keys.write_key(rank, &mut key);
         index.get(client, &key).await?;
     }
@@ -171,7 +182,7 @@ async fn glance(client: &Client<SimFabric>, index: &Sherman, keys: &Keys, loaded
 fn measure(
     spec: &RunSpec,
     world: &World,
-    nodes: &[Sherman],
+    nodes: &[Ordered],
     keys: &Keys,
     job: &ClientsJob,
 ) -> Result<(Round, f64)> {
@@ -197,7 +208,7 @@ fn measure(
 }
 
 /// A client's work.
-async fn attend(mut seat: Seat<'_, SimFabric, Sherman>, stopwatch: &Stopwatch) {
+async fn attend(mut seat: Seat<'_, SimFabric>, stopwatch: &Stopwatch) {
     let mut done = 0;
     while !stopwatch.is_over(seat.client.fabric().now(), done) {
         let Some(operation) = seat.stream.next() else { return };

@@ -3,6 +3,7 @@
 //! | file | what it knows |
 //! |---|---|
 //! | `spec.rs` | [`RunSpec`]: everything that can be said about a run, and what is refused |
+//! | `system.rs` | what of it is of one system: configuration, memory |
 //! | `laboratory.rs` | [`simulate`]: a run in the laboratory, in virtual time and in this process |
 //! | `stopwatch.rs` | when an operation of such a run counts |
 //! | `ground.rs` | the pool and the index: made, filled, removed whatever happens |
@@ -11,11 +12,13 @@
 //! | `loopback.rs` | how fast the machine's loopback is while it is measured |
 //! | `contest.rs` | Farwood and its peers, as processes that wait for rounds |
 //! | `team.rs`, `turns.rs` | threads of a process; several clients on a thread |
-//! | `node.rs`, `seat.rs`, `subject.rs` | a compute node; a client at work; what can be measured |
+//! | `node.rs`, `seat.rs`, `attachment.rs` | a compute node; a client at work; on which fabric |
+//! | `spatial` | runs of spatial indexes, with what they have of their own |
 //!
 //! On a real fabric every compute node is a process of its own, also a single one: it starts with fresh caches and
 //! page tables, and nothing of the loading is left in it.
 
+mod attachment;
 mod contest;
 pub(crate) mod crew;
 pub(crate) mod ground;
@@ -26,19 +29,21 @@ pub(crate) mod pins;
 pub(crate) mod protocol;
 pub(crate) mod seat;
 pub(crate) mod servers;
+pub mod spatial;
 mod spec;
 pub(crate) mod stopwatch;
-pub(crate) mod subject;
+mod system;
 pub(crate) mod team;
 pub(crate) mod turns;
 pub(crate) mod worker;
 
 pub use crew::WorkerCommand;
 pub use laboratory::{card, simulate};
-pub use spec::{Amount, FILL, FabricKind, IndexKind, KeySource, NIC_DEFAULT, RunSpec};
+pub use spec::{Amount, FILL, FabricKind, KeySource, NIC_DEFAULT, RunSpec};
+pub(crate) use system::by_name as system_by_name;
 pub use worker::serve;
 
-use farwood_index::sherman::{Sherman, Variant};
+use farwood_index::ordered::{Ordered, System};
 use farwood_transport::runtime::block_on;
 use serde_json::{Map, Value};
 
@@ -48,7 +53,7 @@ use crate::record::Record;
 use crate::workload::{Workload, WorkloadSpec};
 use crate::{Result, redis};
 use contest::{Contestant, clients_job};
-use ground::{Ground, Site, bulk_load, host_bytes, pool_of_fabric};
+use ground::{Ground, Site, bulk_load, pool_of_fabric};
 use pins::Pins;
 use protocol::{ClientsJob, Round};
 
@@ -101,10 +106,11 @@ pub fn run(
     let (ground, index) = prepare(spec, &keys, &workload, &pins, worker)?;
     let record = Record {
         memory_nodes: Some(u64::from(ground.pool.shape().nodes)),
-        connections: (spec.fabric == FabricKind::Tcp).then(|| spec.connections()),
+        connections: matches!(spec.fabric, FabricKind::Tcp | FabricKind::Rdma).then(|| spec.connections()),
+        nic: ground.card(),
         pinned: spec.has_redis().then(|| pins.to_string()),
         loopback,
-        ..describe(spec, &keys, &workload, &index)
+        ..describe(spec, &keys, &workload, &index)?
     };
     let loaded = if workload.workload == Workload::Load { 0 } else { workload.keys };
     let client = ground.pool.client();
@@ -141,19 +147,18 @@ fn prepare(
     workload: &WorkloadSpec,
     pins: &Pins,
     worker: &WorkerCommand,
-) -> Result<(Ground, Sherman)> {
-    let sizes = spec.sizes(keys);
+) -> Result<(Ground, Ordered)> {
     let site = match &spec.pool {
         Some(url) => Site::Existing(pool_of_fabric(url, spec.fabric)?),
         None => Site::Own {
             fabric: spec.fabric,
             memory_nodes: spec.memory_nodes,
-            host_bytes: host_bytes(sizes, spec.entries_max(workload), spec.memory_nodes, spec.compute_nodes),
+            host_bytes: spec.host_bytes(keys, spec.entries_max(workload)),
             cpus: pins.servers.clone(),
         },
     };
     let ground = Ground::prepare(&site, worker)?;
-    let index = ground.create_index(sizes, spec.options()?, spec.cache_bytes)?;
+    let index = ground.create_index(spec.config(keys)?, spec.cache_bytes)?;
     Ok((ground, index))
 }
 
@@ -194,23 +199,23 @@ fn compete(
 }
 
 /// The record of a run, but for what is measured.
-fn describe(spec: &RunSpec, keys: &Keys, workload: &WorkloadSpec, index: &Sherman) -> Record {
+fn describe(spec: &RunSpec, keys: &Keys, workload: &WorkloadSpec, index: &Ordered) -> Result<Record> {
     let distribution = workload.effective_distribution();
-    let variant = spec.variant.as_deref().unwrap_or_else(|| Variant::RECOMMENDED.name());
-    let mut options: Map<String, Value> = index
-        .options()
-        .describe()
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), Value::from(value)))
-        .collect();
-    options.insert("node_bytes".to_owned(), Value::from(spec.node_bytes));
+    let mut options: Map<String, Value> =
+        index.describe().into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect();
+    if spec.index == System::Sherman {
+        options.insert("node_bytes".to_owned(), Value::from(spec.sizes(keys).node_bytes));
+        options.insert("fill".to_owned(), Value::from(FILL));
+    }
     options.insert("cache_bytes_max".to_owned(), Value::from(spec.cache_bytes));
-    options.insert("fill".to_owned(), Value::from(FILL));
-    Record {
+    if let Some(mean) = keys.key_bytes_mean() {
+        options.insert("key_bytes_mean".to_owned(), Value::from(mean));
+    }
+    Ok(Record {
         index: spec.index.name().to_owned(),
-        variant: Some(if variant == "+two-level" { "sherman" } else { variant }.to_owned()),
+        variant: Some(spec.variant_name()?.to_owned()),
         options,
-        consistency: Some(index.layout().consistency.name().to_owned()),
+        consistency: Some(index.consistency().to_owned()),
         fabric: spec.fabric.name().to_owned(),
         workload: workload.workload.name().to_owned(),
         distribution: distribution.name().to_owned(),
@@ -225,7 +230,7 @@ fn describe(spec: &RunSpec, keys: &Keys, workload: &WorkloadSpec, index: &Sherma
         seed: spec.seed,
         commit: commit(),
         ..Record::default()
-    }
+    })
 }
 
 fn finish(record: Record, round: &Round) -> Record {

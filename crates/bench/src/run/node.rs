@@ -1,20 +1,22 @@
 //! A compute node of a benchmark: opens the pool and the index, and seats its clients on threads.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io::Write;
+use std::pin::pin;
 use std::sync::Arc;
 
-use farwood_index::sherman::Sherman;
+use farwood_fabric::Fabric;
+use farwood_index::ordered::Ordered;
 use farwood_transport::any::AnyPool;
-use farwood_transport::runtime::block_on;
+use farwood_transport::runtime::{block_on, run_all};
 
+use super::attachment::ComputeNode;
 use super::ground::{open, pool_of};
 use super::protocol::{ClientsJob, NodeJob};
-use super::seat::{Buffers, Seat, Until, next_turn, subject_of};
-use super::spec::{Amount, FabricKind, IndexKind};
-use super::subject::{ComputeNode, Subject};
+use super::seat::{Buffers, Seat, Until, subject_of};
+use super::spec::{Amount, FabricKind};
 use super::team::{self, Hand};
-use super::turns::{Work, take_turns};
+use super::turns::{Work, in_turn};
 use super::worker::Parent;
 use crate::clock::Clock;
 use crate::measure::{CostTotals, Measurement};
@@ -34,25 +36,22 @@ pub(super) fn serve<W: Write>(job: &NodeJob, parent: &mut Parent<W>) -> Result<(
     match open(&pool_of(&job.pool)?)? {
         AnyPool::Shm(node) => serve_on(&node, job, parent),
         AnyPool::Tcp(node) => serve_on(&node, job, parent),
+        AnyPool::Rdma(node) => serve_on(&node, job, parent),
     }
 }
 
 /// The same on a fabric that is known.
 fn serve_on<N: ComputeNode, W: Write>(node: &N, job: &NodeJob, parent: &mut Parent<W>) -> Result<()> {
-    match job.index {
-        IndexKind::Sherman => {
-            let client = node.client();
-            let index = block_on(Sherman::open(&client, &job.name, job.cache_bytes))?;
-            serve_index(node, &index, &job.clients, parent)?;
-            Ok(block_on(index.leave(&client))?)
-        }
-    }
+    let client = node.client();
+    let index = block_on(Ordered::open(&client, &job.name, job.cache_bytes))?;
+    serve_index(node, &index, &job.clients, parent)?;
+    Ok(block_on(index.leave(&client))?)
 }
 
-/// The part that is the same for every index and fabric.
-fn serve_index<N: ComputeNode, S: Subject<N::Fabric>, W: Write>(
+/// Clients at work on an index that is open.
+fn serve_index<N: ComputeNode, W: Write>(
     node: &N,
-    index: &S,
+    index: &Ordered,
     job: &ClientsJob,
     parent: &mut Parent<W>,
 ) -> Result<()> {
@@ -67,7 +66,7 @@ fn serve_index<N: ComputeNode, S: Subject<N::Fabric>, W: Write>(
         Ok(Bench { seats: streams[thread].iter().map(seat).collect() })
     };
     let clients = job.workload.clients;
-    team::serve(parent, streams.len(), clients, make, || Some(index.cache_bytes()))
+    team::serve(parent, streams.len(), clients, make, || Some(index.cache_bytes().0 as u64))
 }
 
 /// A client's stream, and that of its warm-up.
@@ -96,14 +95,14 @@ pub(crate) fn streams(job: &ClientsJob) -> Result<Vec<Pair>> {
 }
 
 /// The clients of one thread.
-struct Bench<'a, F: farwood_fabric::Fabric, S: Subject<F>> {
-    seats: Vec<Seat<'a, F, S>>,
+struct Bench<'a, F: Fabric> {
+    seats: Vec<Seat<'a, F>>,
 }
 
-impl<F: farwood_fabric::Fabric, S: Subject<F>> Hand for Bench<'_, F, S> {
+impl<F: Fabric> Hand for Bench<'_, F> {
     fn pass(&mut self) -> Result<()> {
         let seat = &self.seats[0];
-        block_on(seat.index.pass(&seat.client))?;
+        block_on(seat.index.count(&seat.client))?;
         let _ = seat.client.take_costs();
         Ok(())
     }
@@ -138,10 +137,7 @@ pub(crate) fn until(clock: &Clock, amount: Amount) -> Until {
 }
 
 /// One client with a thread of its own: nothing between it and the index.
-fn work_alone<F: farwood_fabric::Fabric, S: Subject<F>>(
-    seat: &mut Seat<'_, F, S>,
-    amount: Amount,
-) -> Result<Measurement> {
+fn work_alone<F: Fabric>(seat: &mut Seat<'_, F>, amount: Amount) -> Result<Measurement> {
     let mut measurement = Measurement::new();
     let clock = Clock::new();
     let end = until(&clock, amount);
@@ -161,34 +157,33 @@ fn work_alone<F: farwood_fabric::Fabric, S: Subject<F>>(
 }
 
 /// Several clients in turn. The clock is read twice per operation here: others run in between.
-fn work_in_turns<F: farwood_fabric::Fabric, S: Subject<F>>(
-    seats: &mut [Seat<'_, F, S>],
-    amount: Amount,
-) -> Result<Measurement> {
-    let (clock, progress) = (Clock::new(), Cell::new(0));
+fn work_in_turns<F: Fabric>(seats: &mut [Seat<'_, F>], amount: Amount) -> Result<Measurement> {
+    let clock = Clock::new();
     let end = until(&clock, amount);
     let measurement = RefCell::new(Measurement::new());
     let works = seats.iter_mut().map(|seat| {
-        let (measurement, progress) = (&measurement, &progress);
+        let measurement = &measurement;
         Box::pin(async move {
             let mut done = 0;
             while let Some(operation) = seat.stream.next() {
-                let start = clock.now();
-                let (rank, kind) = subject_of(operation);
-                seat.execute(operation, rank).await?;
-                let now = clock.now();
-                let costs = CostTotals::from(seat.client.take_costs());
-                measurement.borrow_mut().record(kind, now - start, &costs);
+                let now = in_turn(pin!(async {
+                    let start = clock.now();
+                    let (rank, kind) = subject_of(operation);
+                    seat.execute(operation, rank).await?;
+                    let now = clock.now();
+                    let costs = CostTotals::from(seat.client.take_costs());
+                    measurement.borrow_mut().record(kind, now - start, &costs);
+                    Ok::<_, Error>(now)
+                }))
+                .await?;
                 done += 1;
                 if end.is_over(now, done) {
                     break;
                 }
-                next_turn(progress).await;
             }
             Ok(())
         }) as Work<'_, Result<()>>
     });
-    let ends = take_turns(works.collect(), &progress);
-    ends.into_iter().collect::<Result<()>>()?;
+    run_all(works.collect()).into_iter().collect::<Result<()>>()?;
     Ok(measurement.into_inner())
 }

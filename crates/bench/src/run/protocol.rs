@@ -19,8 +19,11 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::servers::{MemoryJob, RedisServerJob};
-use super::spec::{Amount, FabricKind, IndexKind, KeySource};
+use super::spatial::node::SpatialJob;
+use super::spatial::server::ProgramJob;
+use super::spec::{Amount, FabricKind, KeySource};
 use crate::measure::Measurement;
+use crate::rectangles::Source;
 use crate::redis::RedisJob;
 use crate::tour::{TourJob, TourReport};
 use crate::workload::WorkloadSpec;
@@ -40,6 +43,12 @@ pub(crate) enum Job {
     RedisServer(RedisServerJob),
     /// A compute node of the tour.
     Tour(TourJob),
+    /// A compute node of a spatial run.
+    Spatial(SpatialJob),
+    /// A process of a spatial peer, and the rectangles that it loads.
+    SpatialPeer((SpatialJob, Source)),
+    /// A process that becomes another program.
+    Program(ProgramJob),
     /// Removes what a run leaves, however it ends.
     Janitor(Litter),
 }
@@ -60,7 +69,6 @@ pub(crate) struct ClientsJob {
 /// A compute node of a benchmark.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct NodeJob {
-    pub(crate) index: IndexKind,
     pub(crate) fabric: FabricKind,
     /// The pool by its URL, and the index by name.
     pub(crate) pool: String,

@@ -4,13 +4,13 @@
 //! start of the next one. A latency hence holds everything that a user's loop would do as well: choosing the key,
 //! making the value, the operation, and looking at the answer.
 
-use std::cell::Cell;
 use std::cmp::Ordering;
 
 use farwood_fabric::{Client, Fabric};
+use farwood_index::IndexError;
+use farwood_index::ordered::{Entries, Ordered};
 use farwood_index::sherman::{Direction, Range};
 
-use super::subject::Subject;
 use crate::keys::Keys;
 use crate::measure::OperationKind;
 use crate::values::{fill_value, verify, verify_for};
@@ -18,17 +18,14 @@ use crate::workload::{Operation, OperationStream};
 use crate::{Error, Result};
 
 /// A client with its stream of operations and its buffers.
-pub(super) struct Seat<'a, F, S: Subject<F>>
-where
-    F: Fabric,
-{
+pub(super) struct Seat<'a, F: Fabric> {
     pub(super) client: Client<F>,
-    pub(super) index: &'a S,
+    pub(super) index: &'a Ordered,
     pub(super) stream: OperationStream,
     /// The keys that warm-up reads: drawn like those of the stream, which it leaves alone.
     pub(super) rehearsal: OperationStream,
     pub(super) buffers: Buffers<'a>,
-    found: S::Found,
+    found: Entries,
 }
 
 /// A key and a value, and what they must be.
@@ -57,7 +54,7 @@ pub(crate) fn subject_of(operation: Operation) -> (u64, OperationKind) {
 impl<'a> Buffers<'a> {
     /// Buffers for `keys` and values of `value_bytes`. `may_miss`: a key that was drawn may not be there.
     pub(crate) fn new(keys: &'a Keys, value_bytes: usize, may_miss: bool) -> Buffers<'a> {
-        let key = vec![0; keys.key_bytes()];
+        let key = Vec::with_capacity(keys.key_bytes());
         Buffers { keys, may_miss, found: key.clone(), key, value: vec![0; value_bytes] }
     }
 
@@ -131,15 +128,15 @@ fn missing(rank: u64) -> Error {
     Error::WrongAnswer(format!("the key of rank {rank} is not there although it was loaded or inserted"))
 }
 
-impl<'a, F: Fabric, S: Subject<F>> Seat<'a, F, S> {
+impl<'a, F: Fabric> Seat<'a, F> {
     pub(super) fn new(
         client: Client<F>,
-        index: &'a S,
+        index: &'a Ordered,
         streams: (OperationStream, OperationStream),
         buffers: Buffers<'a>,
     ) -> Self {
         let (stream, rehearsal) = streams;
-        Seat { client, index, stream, rehearsal, buffers, found: S::Found::default() }
+        Seat { client, index, stream, rehearsal, buffers, found: Entries::new() }
     }
 
     /// Does one operation and checks its answer.
@@ -149,7 +146,7 @@ impl<'a, F: Fabric, S: Subject<F>> Seat<'a, F, S> {
         let Buffers { key, value, .. } = &mut self.buffers;
         match operation {
             Operation::Get { .. } => {
-                let is_there = self.index.get(&self.client, key, value).await?;
+                let is_there = get(self.index, &self.client, key, value).await?;
                 self.buffers.check_get(rank, is_there)
             }
             Operation::Put { version, .. } => {
@@ -168,7 +165,7 @@ impl<'a, F: Fabric, S: Subject<F>> Seat<'a, F, S> {
             }
             Operation::Scan { length, .. } => self.scan(length).await,
             Operation::ReadModifyWrite { version, .. } => {
-                let is_there = self.index.get(&self.client, key, value).await?;
+                let is_there = get(self.index, &self.client, key, value).await?;
                 self.buffers.check_get(rank, is_there)?;
                 self.buffers.take_value(rank, version);
                 self.index.put(&self.client, &self.buffers.key, &self.buffers.value).await?;
@@ -183,7 +180,7 @@ impl<'a, F: Fabric, S: Subject<F>> Seat<'a, F, S> {
         let (client, limit) = (&self.client, length as usize);
         self.index.scan(client, range, Direction::Forward, limit, &mut self.found).await?;
         let mut first = First::Yes;
-        for (key, value) in S::entries(&self.found) {
+        for (key, value) in self.found.iter() {
             self.buffers.check_entry(first, key, value)?;
             first = First::No;
         }
@@ -195,9 +192,21 @@ impl<'a, F: Fabric, S: Subject<F>> Seat<'a, F, S> {
         let Some(operation) = self.rehearsal.next() else { return Ok(()) };
         let (rank, _) = subject_of(operation);
         self.buffers.take_key(rank);
-        self.index.get(&self.client, &self.buffers.key, &mut self.buffers.value).await?;
+        get(self.index, &self.client, &self.buffers.key, &mut self.buffers.value).await?;
         Ok(())
     }
+}
+
+/// Copies the value of `key` into `value`; false if there is no such key.
+#[inline]
+pub(crate) async fn get<F: Fabric>(
+    index: &Ordered,
+    client: &Client<F>,
+    key: &[u8],
+    value: &mut [u8],
+) -> Result<bool, IndexError> {
+    let found = index.get(client, key).await?;
+    Ok(found.map(|found| value.copy_from_slice(&found)).is_some())
 }
 
 #[cold]
@@ -223,20 +232,6 @@ impl Until {
             Until::Operations(operations) => done >= operations,
         }
     }
-}
-
-/// Lets the other clients of the thread have their turn, having done something.
-pub(crate) async fn next_turn(progress: &Cell<u64>) {
-    progress.set(progress.get() + 1);
-    let mut waited = false;
-    std::future::poll_fn(|_| {
-        if std::mem::replace(&mut waited, true) {
-            std::task::Poll::Ready(())
-        } else {
-            std::task::Poll::Pending
-        }
-    })
-    .await;
 }
 
 #[cfg(test)]

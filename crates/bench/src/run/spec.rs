@@ -1,17 +1,15 @@
 //! What a run is: everything that the command line can say about it, and what follows from that.
 
 use std::fmt;
-use std::fs;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use farwood_index::lock::LockWidth;
-use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Options, Variant};
+use farwood_index::ordered::System;
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
-use crate::keys::{KEY_BYTES_MIN, Keys};
+use crate::keys::{KEY_BYTES_MIN, KeyLength, Keys};
 use crate::workload::{Workload, WorkloadSpec};
 use crate::{Error, Result, redis, values};
 
@@ -30,13 +28,6 @@ const SIM_OPERATION_SECONDS: f64 = 1.5e-6;
 /// Rounds of each contestant where there are several.
 const ROUNDS: usize = 3;
 
-/// The indexes that a run can measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum IndexKind {
-    /// Sherman and its variants.
-    Sherman,
-}
-
 /// The fabrics that a run can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FabricKind {
@@ -44,17 +35,10 @@ pub enum FabricKind {
     Shm,
     /// TCP to memory nodes in a process that the run starts, or where a pool's URL says.
     Tcp,
+    /// RDMA to memory nodes where a pool's URL says.
+    Rdma,
     /// The laboratory: a simulated network in virtual time.
     Sim,
-}
-
-impl IndexKind {
-    /// The name on the command line and in records.
-    pub fn name(self) -> &'static str {
-        match self {
-            IndexKind::Sherman => "sherman",
-        }
-    }
 }
 
 impl FabricKind {
@@ -63,33 +47,15 @@ impl FabricKind {
         match self {
             FabricKind::Shm => "shm",
             FabricKind::Tcp => "tcp",
+            FabricKind::Rdma => "rdma",
             FabricKind::Sim => "sim",
         }
-    }
-}
-
-impl fmt::Display for IndexKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
 impl fmt::Display for FabricKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl FromStr for IndexKind {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<IndexKind> {
-        let problem = match name {
-            "sherman" => return Ok(IndexKind::Sherman),
-            "smart" | "sphinx" | "catfish" => format!("{name} is not built yet"),
-            _ => format!("no such index: {name}"),
-        };
-        Err(Error::parameter("--index", problem, "give sherman"))
     }
 }
 
@@ -101,10 +67,10 @@ impl FromStr for FabricKind {
             "shm" => return Ok(FabricKind::Shm),
             "tcp" => return Ok(FabricKind::Tcp),
             "sim" => return Ok(FabricKind::Sim),
-            "rdma" => format!("{name} is not built yet"),
+            "rdma" => return Ok(FabricKind::Rdma),
             _ => format!("no such fabric: {name}"),
         };
-        Err(Error::parameter("--fabric", problem, "give shm, tcp or sim"))
+        Err(Error::parameter("--fabric", problem, "give shm, tcp, rdma or sim"))
     }
 }
 
@@ -113,10 +79,10 @@ impl FromStr for FabricKind {
 pub enum KeySource {
     /// Integers spread over 64 bits, of so many bytes.
     Integers(usize),
-    /// The lines of a file, padded to so many bytes; `None`: to the longest line, in whole words.
-    File(PathBuf, Option<usize>),
+    /// The lines of a file.
+    File(PathBuf, KeyLength),
     /// The English words that come with the program.
-    Words,
+    Words(KeyLength),
 }
 
 impl KeySource {
@@ -124,13 +90,8 @@ impl KeySource {
     pub fn keys(&self) -> Result<Keys> {
         match self {
             KeySource::Integers(key_bytes) => Keys::integers(*key_bytes),
-            KeySource::File(file, Some(key_bytes)) => Keys::from_file(file, *key_bytes),
-            KeySource::File(file, None) => {
-                let text = fs::read(file).map_err(|source| Error::Read { file: file.clone(), source })?;
-                let longest = text.split(|byte| *byte == b'\n').map(<[u8]>::len).max().unwrap_or(0);
-                Keys::from_file(file, longest.next_multiple_of(8).max(KEY_BYTES_MIN))
-            }
-            KeySource::Words => Ok(crate::tour::words()),
+            KeySource::File(file, length) => Keys::from_file(file, *length),
+            KeySource::Words(length) => Ok(crate::tour::words(*length)),
         }
     }
 
@@ -138,7 +99,7 @@ impl KeySource {
     #[must_use]
     pub fn fixed(self, key_bytes: usize) -> KeySource {
         match self {
-            KeySource::File(file, None) => KeySource::File(file, Some(key_bytes)),
+            KeySource::File(file, KeyLength::Longest) => KeySource::File(file, KeyLength::Padded(key_bytes)),
             other => other,
         }
     }
@@ -157,7 +118,7 @@ pub enum Amount {
 #[derive(Clone, Debug)]
 pub struct RunSpec {
     /// The index.
-    pub index: IndexKind,
+    pub index: System,
     /// Its variant by name; `None`: the one that is recommended.
     pub variant: Option<String>,
     /// How large its locks are, whatever the variant.
@@ -182,8 +143,12 @@ pub struct RunSpec {
     pub value_bytes: usize,
     /// Length of a scan in keys.
     pub range_size: u32,
-    /// Size of a node in bytes.
-    pub node_bytes: usize,
+    /// Size of a node in bytes, where nodes have one size; `None`: what the index takes unless told.
+    pub node_bytes: Option<usize>,
+    /// Of a radix tree: whether each inner node has room for 256 children, as SMART's artifact reserves it.
+    pub preallocate: bool,
+    /// Of a radix tree: whether a scan reads many nodes and leaves by one doorbell.
+    pub batched_scans: bool,
     /// Budget of each compute node's index cache, in bytes.
     pub cache_bytes: usize,
     /// Memory nodes of the run's own pool.
@@ -212,7 +177,7 @@ impl Default for RunSpec {
     /// `ycsb-c` on a million integer keys of 8 B, zipf 0.99, one client, 3 seconds.
     fn default() -> RunSpec {
         RunSpec {
-            index: IndexKind::Sherman,
+            index: System::Sherman,
             variant: None,
             lock_width: LockWidth::Word,
             fabric: FabricKind::Shm,
@@ -225,7 +190,9 @@ impl Default for RunSpec {
             key_source: KeySource::Integers(KEY_BYTES_MIN),
             value_bytes: 8,
             range_size: 100,
-            node_bytes: farwood_index::sherman::layout::NODE_BYTES_DEFAULT,
+            node_bytes: None,
+            preallocate: false,
+            batched_scans: true,
             cache_bytes: 512 << 20,
             memory_nodes: 1,
             compute_nodes: 1,
@@ -251,7 +218,7 @@ impl RunSpec {
         let clients = self.clients().div_ceil(self.compute_nodes as u64) as usize;
         let processors = match self.fabric {
             FabricKind::Tcp if self.has_redis() => super::pins::Pins::of_this_machine().clients.len(),
-            FabricKind::Shm | FabricKind::Tcp => {
+            FabricKind::Shm | FabricKind::Tcp | FabricKind::Rdma => {
                 std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
             }
             FabricKind::Sim => clients,
@@ -288,29 +255,9 @@ impl RunSpec {
     /// Seconds of warm-up.
     pub(super) fn warm_up_seconds(&self) -> f64 {
         self.warm_up_seconds.unwrap_or(match self.fabric {
-            FabricKind::Shm | FabricKind::Tcp => 1.0,
+            FabricKind::Shm | FabricKind::Tcp | FabricKind::Rdma => 1.0,
             FabricKind::Sim => SIM_WARM_UP_SECONDS,
         })
-    }
-
-    /// The variant that runs.
-    pub(super) fn variant(&self) -> Result<Variant> {
-        let Some(name) = self.variant.as_deref() else { return Ok(Variant::RECOMMENDED) };
-        name.parse().map_err(|problem: String| {
-            Error::parameter("--variant", problem, "leave it out for the recommended one")
-        })
-    }
-
-    /// The options that the index is created with.
-    pub(super) fn options(&self) -> Result<Options> {
-        let mut options = self.variant()?.options();
-        options.lock.width = self.lock_width;
-        Ok(options)
-    }
-
-    /// Sizes of keys, values and nodes.
-    pub(super) fn sizes(&self, keys: &Keys) -> Sizes {
-        Sizes { key_bytes: keys.key_bytes(), value_bytes: self.value_bytes, node_bytes: self.node_bytes }
     }
 
     /// What the clients ask for. `ranks` is how many keys there are at all.
@@ -347,7 +294,9 @@ impl RunSpec {
         }
         // Inserts without a bound: a twentieth of more operations than a machine does, or simulated clients.
         let seconds = |seconds: f64| match self.fabric {
-            FabricKind::Shm | FabricKind::Tcp => (seconds * self.rounds() as f64 * 10e6) as u64,
+            FabricKind::Shm | FabricKind::Tcp | FabricKind::Rdma => {
+                (seconds * self.rounds() as f64 * 10e6) as u64
+            }
             FabricKind::Sim => {
                 ((seconds + self.warm_up_seconds()) / SIM_OPERATION_SECONDS) as u64 * self.clients()
             }
@@ -364,7 +313,7 @@ impl RunSpec {
 
     /// Refuses values that cannot be, each with its flag and a remedy.
     pub fn check(&self) -> Result<()> {
-        self.variant()?;
+        self.check_system()?;
         values::check_value_bytes(self.value_bytes)?;
         self.check_counts()?;
         let seconds = match self.amount {
@@ -393,6 +342,11 @@ impl RunSpec {
         let refuse = |flag, problem: &str, remedy: &str| Err(Error::parameter(flag, problem, remedy));
         let is_sim = self.fabric == FabricKind::Sim;
         match self {
+            RunSpec { fabric: FabricKind::Rdma, pool: None, .. } => refuse(
+                "--pool",
+                "memory nodes over RDMA are not started by a run",
+                "start them with `farwood serve --rdma`, and give --pool rdma://HOST:PORT",
+            ),
             RunSpec { nic: Some(_), .. } if !is_sim => refuse(
                 "--nic",
                 "cards are simulated in the laboratory only",
@@ -443,6 +397,10 @@ impl RunSpec {
     }
 
     fn check_peers(&self) -> Result<()> {
+        if let (KeySource::File(_, KeyLength::Any), [_, ..]) = (&self.key_source, &self.peers[..]) {
+            let problem = "peers have keys of one length";
+            return Err(Error::parameter("--peer", problem, "give --key-bytes, which pads keys with zeros"));
+        }
         for peer in &self.peers {
             if peer == redis::NAME {
                 self.check_redis()?;

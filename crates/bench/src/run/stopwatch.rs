@@ -55,6 +55,11 @@ impl Stopwatch {
         }
     }
 
+    /// When the measured phase begins.
+    pub(crate) fn from(&self) -> u64 {
+        self.from
+    }
+
     /// Whether a client that has done so many operations that count is to stop.
     pub(crate) fn is_over(&self, now: u64, done: u64) -> bool {
         now >= self.end

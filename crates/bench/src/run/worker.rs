@@ -34,6 +34,9 @@ pub fn serve(mut input: impl BufRead + Send + 'static, output: impl Write) -> Re
         let mut output = output;
         return super::servers::become_redis(job, &mut output);
     }
+    if let Job::Program(job) = &job {
+        return super::spatial::server::become_program(job);
+    }
     // Before the first thread: those that it starts stay there as well.
     keep_on_processors(&job)?;
     let mut parent = Parent { orders: follow(input), output };
@@ -41,9 +44,11 @@ pub fn serve(mut input: impl BufRead + Send + 'static, output: impl Write) -> Re
         Job::Node(job) => super::node::serve(&job, &mut parent),
         Job::Peer(job) => super::contest::serve_peer(&job, &mut parent),
         Job::Tour(job) => tour::serve(&job, &mut parent),
+        Job::Spatial(job) => super::spatial::node::serve(&job, &mut parent),
+        Job::SpatialPeer(job) => super::spatial::peer::serve(&job, &mut parent),
         Job::Redis(job) => redis::serve(&job, &mut parent),
         Job::Memory(job) => super::servers::serve_memory(&job, &mut parent),
-        Job::Janitor(_) | Job::RedisServer(_) => unreachable!("it has returned"),
+        Job::Janitor(_) | Job::RedisServer(_) | Job::Program(_) => unreachable!("it has returned"),
     };
     if let Err(error) = &done {
         parent.report(&Report::Failed(error.to_string()))?;

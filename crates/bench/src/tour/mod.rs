@@ -10,21 +10,21 @@ mod visitor;
 
 use std::path::Path;
 
-use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes};
-use farwood_index::sherman::{Direction, Entries, Range, Sherman, Variant, Walk};
+use farwood_index::ordered::{Entries, Ordered, System, Walk};
+use farwood_index::sherman::{Direction, Range};
 use farwood_transport::runtime::block_on;
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::THETA_DEFAULT;
-use crate::keys::{FileKeys, Keys};
+use crate::keys::{FileKeys, KeyLength, Keys};
 use crate::machine::{Machine, commit};
 use crate::measure::Measurement;
 use crate::record::Record;
 use crate::run::FabricKind;
 use crate::run::crew::Crew;
-use crate::run::ground::{Ground, Site, bulk_load, host_bytes};
+use crate::run::ground::{Ground, Site, bulk_load};
 use crate::run::protocol::{Job, Order, Report, Round};
-use crate::run::{Amount, WorkerCommand};
+use crate::run::{Amount, RunSpec, WorkerCommand};
 use crate::values::verify;
 use crate::{Error, Result};
 use model::Union;
@@ -41,16 +41,26 @@ const CACHE_BYTES: usize = 64 << 20;
 /// Wrong answers that are told in words.
 const EXAMPLES_MAX: usize = 10;
 
-/// The words that come with the program: 274,937 English ones, padded with zeros.
-pub fn words() -> Keys {
+/// The words that come with the program: 274,937 English ones.
+pub fn words(length: KeyLength) -> Keys {
     let text = include_bytes!("../../../../data/english-words.txt");
-    let parsed = FileKeys::parse(Path::new("data/english-words.txt"), text, WORD_BYTES);
+    let parsed = FileKeys::parse(Path::new("data/english-words.txt"), text, length);
     Keys::File(parsed.expect("the file that comes with the program was checked when it was built"))
+}
+
+/// The words as keys of an index of that system: padded with zeros where keys have one length.
+fn words_for(system: System) -> Keys {
+    words(match system {
+        System::Sherman => KeyLength::Padded(WORD_BYTES),
+        System::Smart | System::Sphinx => KeyLength::Any,
+    })
 }
 
 /// What a tour is.
 #[derive(Clone, Debug)]
 pub struct TourSpec {
+    /// Through an index of which system.
+    pub system: System,
     /// Over what: shared memory, or TCP.
     pub fabric: FabricKind,
     /// Memory nodes.
@@ -68,6 +78,7 @@ pub struct TourSpec {
 impl Default for TourSpec {
     fn default() -> TourSpec {
         TourSpec {
+            system: System::Sherman,
             fabric: FabricKind::Shm,
             memory_nodes: 2,
             processes: 4,
@@ -116,6 +127,8 @@ pub struct Outcome {
 /// A process of the tour.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TourJob {
+    #[serde(with = "crate::run::system_by_name")]
+    system: System,
     pool: String,
     index: String,
     seed: u64,
@@ -186,6 +199,17 @@ impl TourSpec {
         Ok(())
     }
 
+    /// The tour's index, as a run's.
+    fn run(&self) -> RunSpec {
+        RunSpec {
+            index: self.system,
+            value_bytes: VALUE_BYTES,
+            memory_nodes: self.memory_nodes,
+            compute_nodes: self.processes,
+            ..RunSpec::default()
+        }
+    }
+
     fn clients(&self) -> u64 {
         self.processes as u64 * self.clients_per_process
     }
@@ -193,6 +217,7 @@ impl TourSpec {
     fn jobs(&self, ground: &Ground, loaded: u64) -> Vec<Job> {
         let job = |process| {
             Job::Tour(TourJob {
+                system: self.system,
                 pool: ground.place.to_string(),
                 index: ground.index.clone(),
                 seed: self.seed,
@@ -213,15 +238,15 @@ impl TourSpec {
 /// part of the [`Outcome`].
 pub fn tour(spec: &TourSpec, worker: &WorkerCommand, progress: &mut dyn FnMut(Leg)) -> Result<Outcome> {
     spec.check()?;
-    let keys = words();
+    let keys = words_for(spec.system);
     let loaded = keys.ranks() * LOADED_PERCENT / 100;
-    let sizes = Sizes { key_bytes: WORD_BYTES, value_bytes: VALUE_BYTES, node_bytes: NODE_BYTES_DEFAULT };
-    let host_bytes = host_bytes(sizes, keys.ranks(), spec.memory_nodes, spec.processes);
+    let run = spec.run();
+    let host_bytes = run.host_bytes(&keys, keys.ranks());
     let ground = Ground::prepare(
         &Site::Own { memory_nodes: spec.memory_nodes, host_bytes, fabric: spec.fabric, cpus: Vec::new() },
         worker,
     )?;
-    let index = ground.create_index(sizes, Variant::RECOMMENDED.options(), CACHE_BYTES)?;
+    let index = ground.create_index(run.config(&keys)?, CACHE_BYTES)?;
     let mut loading = |done, all| progress(Leg::Loading { done, all });
     block_on(bulk_load(&ground.pool.client(), &index, (&keys, loaded), VALUE_BYTES, &mut loading))?;
     progress(Leg::Starting);
@@ -233,10 +258,10 @@ pub fn tour(spec: &TourSpec, worker: &WorkerCommand, progress: &mut dyn FnMut(Le
     let Gathered { round, mut findings, union } = gather(reports, spec.clients())?;
     let entries = compare(&ground, &index, &keys, &union, &mut findings)?;
     let walk = block_on(index.walk(&ground.pool.client()))?;
-    for problem in &walk.problems {
+    for problem in walk.problems() {
         findings.note(Err(format!("the tree: {problem}")));
     }
-    let record = record(spec, &ground, &index, loaded, &round)?;
+    let record = record(spec, &ground, &index, (&keys, loaded), &round)?;
     let Findings { answers, wrong, examples } = findings;
     Ok(Outcome { record, answers, wrong, examples, walk, entries })
 }
@@ -271,7 +296,7 @@ fn gather(reports: Vec<Report>, clients: u64) -> Result<Gathered> {
 /// Compares the whole index with what the owners believe; yields how many entries it has.
 fn compare(
     ground: &Ground,
-    index: &Sherman,
+    index: &Ordered,
     keys: &Keys,
     union: &Union,
     findings: &mut Findings,
@@ -303,22 +328,28 @@ fn word(key: &[u8]) -> String {
     format!("'{}'", String::from_utf8_lossy(&key[..end]))
 }
 
-fn record(spec: &TourSpec, ground: &Ground, index: &Sherman, loaded: u64, round: &Round) -> Result<Record> {
+fn record(
+    spec: &TourSpec,
+    ground: &Ground,
+    index: &Ordered,
+    (keys, loaded): (&Keys, u64),
+    round: &Round,
+) -> Result<Record> {
     let (memory_node_bytes, pages) = ground.memory()?;
-    let options = index.options().describe().into_iter();
+    let options = index.describe().into_iter();
     let (measurement, seconds) = (&round.measurement, round.seconds);
     Ok(Record {
-        index: "sherman".to_owned(),
-        variant: Some(Variant::RECOMMENDED.name().to_owned()),
+        index: spec.system.name().to_owned(),
+        variant: Some(spec.run().variant_name()?.to_owned()),
         options: options.map(|(name, value)| (name.to_owned(), value.into())).collect(),
-        consistency: Some(index.layout().consistency.name().to_owned()),
+        consistency: Some(index.consistency().to_owned()),
         fabric: spec.fabric.name().to_owned(),
         workload: "demo".to_owned(),
         distribution: "zipf".to_owned(),
         theta: THETA_DEFAULT,
-        zipf_ranks: words().ranks(),
+        zipf_ranks: keys.ranks(),
         keys: loaded,
-        key_bytes: WORD_BYTES as u64,
+        key_bytes: keys.key_bytes() as u64,
         value_bytes: VALUE_BYTES as u64,
         memory_nodes: Some(u64::from(spec.memory_nodes)),
         compute_nodes: spec.processes as u64,

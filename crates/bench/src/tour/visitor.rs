@@ -1,16 +1,18 @@
 //! A process of the tour: its clients ask for everything at once and check every answer.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io::Write;
+use std::pin::pin;
 
 use farwood_fabric::{Client, Fabric};
 use farwood_index::IndexError;
-use farwood_index::sherman::{Direction, Range, Sherman};
-use farwood_transport::any::{AnyFabric, AnyPool};
-use farwood_transport::runtime::block_on;
+use farwood_index::ordered::{Entries, Ordered};
+use farwood_index::sherman::{Direction, Range};
+use farwood_transport::any::AnyPool;
+use farwood_transport::runtime::{block_on, run_all};
 
 use super::model::Model;
-use super::{CACHE_BYTES, Findings, TourJob, TourReport, VALUE_BYTES, WORD_BYTES, words};
+use super::{CACHE_BYTES, Findings, TourJob, TourReport, VALUE_BYTES, words_for};
 use crate::clock::Clock;
 use crate::distribution::{Popularity, THETA_DEFAULT};
 use crate::keys::{FileKeys, Keys};
@@ -20,9 +22,8 @@ use crate::run::Amount;
 use crate::run::ground::{open, pool_of};
 use crate::run::node::until;
 use crate::run::protocol::{Order, Report, Round};
-use crate::run::seat::next_turn;
-use crate::run::subject::Subject;
-use crate::run::turns::{Work, take_turns};
+use crate::run::seat::get;
+use crate::run::turns::{Work, in_turn};
 use crate::run::worker::Parent;
 use crate::values::fill_value;
 use crate::{Error, Result};
@@ -32,9 +33,9 @@ const SCAN_MAX: u64 = 100;
 
 /// A process's life.
 pub(crate) fn serve<W: Write>(job: &TourJob, parent: &mut Parent<W>) -> Result<()> {
-    let Keys::File(keys) = words() else { unreachable!("words are keys of a file") };
+    let Keys::File(keys) = words_for(job.system) else { unreachable!("words are keys of a file") };
     let pool = open(&pool_of(&job.pool)?)?;
-    let index = block_on(Sherman::open(&pool.client(), &job.index, CACHE_BYTES))?;
+    let index = block_on(Ordered::open(&pool.client(), &job.index, CACHE_BYTES))?;
     parent.report(&Report::Ready)?;
     if let Order::Go(amount) = parent.order()? {
         let report = visit(job, &pool, &index, &keys, amount)?;
@@ -49,45 +50,44 @@ pub(crate) fn serve<W: Write>(job: &TourJob, parent: &mut Parent<W>) -> Result<(
 fn visit(
     job: &TourJob,
     pool: &AnyPool,
-    index: &Sherman,
+    index: &Ordered,
     keys: &FileKeys,
     amount: Amount,
 ) -> Result<TourReport> {
-    let (clock, progress) = (Clock::new(), Cell::new(0));
+    let clock = Clock::new();
     let end = until(&clock, amount);
     let (measurement, findings) = (RefCell::new(Measurement::new()), RefCell::new(Findings::default()));
     let first = job.process * job.clients_per_process;
     let works = (first..first + job.clients_per_process).map(|number| {
         let mut visitor = Visitor::new(job, number, pool.client(), index, keys)?;
-        let (measurement, findings, progress) = (&measurement, &findings, &progress);
+        let (measurement, findings) = (&measurement, &findings);
         Ok(Box::pin(async move {
             let mut done = 0;
             while !end.is_over(clock.now(), done) {
-                visitor.step(&clock, measurement, findings).await?;
+                in_turn(pin!(visitor.step(&clock, measurement, findings))).await?;
                 done += 1;
-                next_turn(progress).await;
             }
             Ok(visitor.model.into_own())
         }) as Work<'_, Result<Vec<u64>>>)
     });
     let works = works.collect::<Result<Vec<_>>>()?;
-    let models = take_turns(works, &progress).into_iter().collect::<Result<Vec<_>>>()?;
+    let models = run_all(works).into_iter().collect::<Result<Vec<_>>>()?;
     let seconds = clock.now() as f64 / 1e9;
-    let bytes = Some(Subject::<AnyFabric>::cache_bytes(index));
+    let bytes = Some(index.cache_bytes().0 as u64);
     let round = Round { measurement: measurement.into_inner(), seconds, bytes };
     Ok(TourReport { round, findings: findings.into_inner(), models })
 }
 
 /// A client of the tour.
-struct Visitor<'a, F: Fabric, S: Subject<F>> {
+struct Visitor<'a, F: Fabric> {
     client: Client<F>,
-    index: &'a S,
+    index: &'a Ordered,
     keys: &'a FileKeys,
     ranks: u64,
     popularity: Popularity,
     generator: Generator,
     model: Model,
-    found: S::Found,
+    found: Entries,
     value: Vec<u8>,
 }
 
@@ -97,8 +97,14 @@ struct Step {
     latency_ns: u64,
 }
 
-impl<'a, F: Fabric, S: Subject<F>> Visitor<'a, F, S> {
-    fn new(job: &TourJob, number: u64, client: Client<F>, index: &'a S, keys: &'a FileKeys) -> Result<Self> {
+impl<'a, F: Fabric> Visitor<'a, F> {
+    fn new(
+        job: &TourJob,
+        number: u64,
+        client: Client<F>,
+        index: &'a Ordered,
+        keys: &'a FileKeys,
+    ) -> Result<Self> {
         let ranks = keys.len() as u64;
         Ok(Visitor {
             client,
@@ -108,7 +114,7 @@ impl<'a, F: Fabric, S: Subject<F>> Visitor<'a, F, S> {
             popularity: Popularity::new(ranks, THETA_DEFAULT)?,
             generator: Generator::for_client(job.seed, number),
             model: Model::new(number, job.clients, ranks, job.loaded),
-            found: S::Found::default(),
+            found: Entries::new(),
             value: vec![0; VALUE_BYTES],
         })
     }
@@ -139,7 +145,7 @@ impl<'a, F: Fabric, S: Subject<F>> Visitor<'a, F, S> {
         let rank = self.popularity.draw(&mut self.generator);
         let key = self.keys.key_of(rank);
         let start = clock.now();
-        let is_there = self.index.get(&self.client, key, &mut self.value).await?;
+        let is_there = get(self.index, &self.client, key, &mut self.value).await?;
         let latency_ns = clock.now() - start;
         let verdict = self.model.check(rank, key, is_there.then_some(&self.value));
         findings.borrow_mut().note(verdict);
@@ -214,7 +220,7 @@ impl<'a, F: Fabric, S: Subject<F>> Visitor<'a, F, S> {
         let latency_ns = clock.now() - began;
         let span = first.unwrap_or(0)..last.unwrap_or(words);
         let (model, findings) = (&mut self.model, &mut *findings.borrow_mut());
-        let entries = S::entries(&self.found);
+        let entries = self.found.iter();
         match direction {
             Direction::Forward => model.check_scan(self.keys, span, limit, entries, findings),
             Direction::Backward => model.check_scan(self.keys, span.rev(), limit, entries, findings),
@@ -229,5 +235,3 @@ enum Change {
     Wrote,
     Removed,
 }
-
-const _: () = assert!(WORD_BYTES.is_multiple_of(8));

@@ -1,11 +1,14 @@
 //! `farwood bench`: one run, one record for each contestant.
 
+mod spatial;
+
 use super::lock_width::LockBits;
 use super::{Context, Failure, Format, Outcome, heap, size};
+use farwood::System;
 use farwood_bench::distribution::{Distribution, THETA_DEFAULT};
-use farwood_bench::run::{
-    Amount, FabricKind, IndexKind, KeySource, RunSpec, Stage, WorkerCommand, run as measure,
-};
+use farwood_bench::keys::KeyLength;
+use farwood_bench::record::Record;
+use farwood_bench::run::{Amount, FabricKind, KeySource, RunSpec, Stage, WorkerCommand, run as measure};
 use farwood_bench::table::table;
 use farwood_bench::workload::Workload;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -18,12 +21,19 @@ Examples:
   farwood bench --workload range-only --range-size 1000 --distribution uniform
   farwood bench --workload ycsb-c --key-file words.txt --operations 1000000
   farwood bench --workload ycsb-a --peer lmdb --peer btreemap    (needs the feature `peers`)
+  farwood bench --index smart --workload ycsb-a --clients 8 --compute-nodes 2
+  farwood bench --index smart --variant art --workload ycsb-e --key-file names.txt --cache-bytes 8MiB
   farwood bench --fabric tcp --workload ycsb-c --clients 16
   farwood bench --fabric tcp --workload ycsb-c --clients 16 --connections 1 --peer redis
   farwood bench --fabric sim --nic cx5-100g --memory-nodes 8 --compute-nodes 8 --colocate --clients 176 \
     --workload write-intensive --keys 10M --zipf-ranks 1e9 --cache-bytes 500MiB
 
-Workloads: load, ycsb-a to ycsb-f, write-only, write-intensive, read-intensive, range-only, range-write.
+  farwood bench --index catfish --workload search --scale 0.01 --keys 2M --clients 4
+  farwood bench --index catfish --variant local --scale 0.00001 --peer rstar     (needs the feature `peers`)
+  farwood bench --index catfish --fabric sim --workload mixed --scale power-law --compute-nodes 8 --clients 256
+
+Workloads: load, ycsb-a to ycsb-f, write-only, write-intensive, read-intensive, range-only, range-write; of catfish
+search and mixed (a tenth of it inserts), on so many --keys, which are rectangles.
 Without --pool the run makes, fills and removes a pool of its own.
 With --fabric sim, --seconds, --warmup and all latencies are virtual, a warm-up is the workload itself before it
 counts, and the record is the same for the same seed but for simulated_verbs_per_second.";
@@ -32,13 +42,22 @@ counts, and the record is the same for the same seed but for simulated_verbs_per
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The index: sherman
+    /// The index: sherman, smart or sphinx; or catfish, for rectangles
     #[arg(long, default_value = "sherman")]
     index: String,
-    /// The variant: fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical, sherman or +lock-read [default:
-    /// +lock-read]
+    /// The variant; of sherman: fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical, sherman or +lock-read
+    /// [default: +lock-read]; of smart: art, +lock-free, +in-place, +rear-lock, +read-delegation or +write-combining =
+    /// smart [default: smart]; of sphinx: art, +hash-table or sphinx [default: sphinx]; of
+    /// catfish: local, tcp, fast-messaging, offloading, +event, +multi-issue, catfish or catfish-printed [default:
+    /// catfish]
     #[arg(long)]
     variant: Option<String>,
+    /// Of smart: give each inner node room for 256 children, as the paper's artifact does
+    #[arg(long)]
+    preallocate: bool,
+    /// Of radix trees: whether a scan reads many nodes and leaves by one doorbell
+    #[arg(long, default_value_t = Switch::On, value_enum)]
+    batched_scans: Switch,
     /// Bits of a lock. Locks of 16 bits (the paper's) name no epoch, so a dead client's lock cannot be taken: for
     /// reproduction only
     #[arg(long, value_name = "BITS", value_enum, default_value_t = LockBits::Word)]
@@ -71,7 +90,8 @@ pub(crate) struct Args {
     /// Take the keys from the lines of this file (TSV and CSV: the first column)
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Bytes of a key, 8 to 1024 [default: 8, or the longest line of the key file]
+    /// Bytes of a key, 8 to 1024: shorter lines of the key file are filled up with zeros [default: 8; of a key file,
+    /// the longest line for sherman, and for others each line as it is]
     #[arg(long, value_name = "BYTES")]
     key_bytes: Option<usize>,
     /// Bytes of a value, at least 8
@@ -80,10 +100,10 @@ pub(crate) struct Args {
     /// Keys of a scan; for ycsb-e, at most
     #[arg(long, default_value_t = 100, value_name = "COUNT")]
     range_size: u32,
-    /// Bytes of a node
-    #[arg(long, default_value = "1KiB", value_name = "SIZE", value_parser = size::parse)]
-    node_bytes: u64,
-    /// Index cache of each compute node
+    /// Bytes of a node of sherman [default: 1KiB]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    node_bytes: Option<u64>,
+    /// Index cache of each compute node; 0: none
     #[arg(long, default_value = "512MiB", value_name = "SIZE", value_parser = size::parse)]
     cache_bytes: u64,
     /// Memory nodes of the run's own pool
@@ -120,6 +140,26 @@ pub(crate) struct Args {
     /// program was built with them; repeatable
     #[arg(long, value_name = "PEER")]
     peer: Vec<String>,
+    /// What only spatial indexes have.
+    #[command(flatten)]
+    spatial: spatial::SpatialArgs,
+}
+
+/// Yes or no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Switch {
+    /// Yes
+    On,
+    /// No
+    Off,
+}
+
+/// The system of that name.
+pub(super) fn system(name: &str) -> Result<System, Failure> {
+    let system = name
+        .parse()
+        .map_err(|problem| farwood_bench::Error::parameter("--index", problem, "give one of them"));
+    Ok(system?)
 }
 
 /// Reads a count: `1000000`, `1_000_000`, `1000k`, `1M` or `1e9`.
@@ -153,8 +193,11 @@ fn per_node(connections: u64, compute_nodes: usize) -> Result<usize, Failure> {
 
 impl Args {
     fn spec(self) -> Result<RunSpec, Failure> {
+        let index = system(&self.index)?;
         let key_source = match (self.key_file, self.key_bytes) {
-            (Some(file), key_bytes) => KeySource::File(file, key_bytes),
+            (Some(file), Some(key_bytes)) => KeySource::File(file, KeyLength::Padded(key_bytes)),
+            (Some(file), None) if index == System::Sherman => KeySource::File(file, KeyLength::Longest),
+            (Some(file), None) => KeySource::File(file, KeyLength::Any),
             (None, key_bytes) => KeySource::Integers(key_bytes.unwrap_or(8)),
         };
         let amount = match (self.seconds, self.operations) {
@@ -170,7 +213,7 @@ impl Args {
             None => self.threads,
         };
         Ok(RunSpec {
-            index: self.index.parse::<IndexKind>()?,
+            index,
             variant: self.variant,
             lock_width: self.lock_width.into(),
             fabric: self.fabric.parse::<FabricKind>()?,
@@ -183,7 +226,9 @@ impl Args {
             key_source,
             value_bytes: self.value_bytes,
             range_size: self.range_size,
-            node_bytes: self.node_bytes as usize,
+            node_bytes: self.node_bytes.map(|bytes| bytes as usize),
+            preallocate: self.preallocate,
+            batched_scans: self.batched_scans == Switch::On,
             cache_bytes: self.cache_bytes as usize,
             memory_nodes: self.memory_nodes,
             compute_nodes: self.compute_nodes,
@@ -199,6 +244,9 @@ impl Args {
 }
 
 pub(crate) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if args.index == "catfish" {
+        return spatial::run(args, context);
+    }
     let spec = args.spec()?;
     if spec.fabric == FabricKind::Sim {
         heap::on_huge_pages();
@@ -207,13 +255,17 @@ pub(crate) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Fail
     let progress = Progress::new(context);
     let records = measure(&spec, &worker, &mut |stage| progress.show(stage)).map_err(failure)?;
     progress.0.finish_and_clear();
+    show(&records, context)
+}
+
+fn show(records: &[Record], context: &mut Context<'_>) -> Result<Outcome, Failure> {
     match context.format {
         Format::Json => {
-            for record in &records {
+            for record in records {
                 writeln!(context.out, "{}", record.to_json_line())?;
             }
         }
-        Format::Text => write!(context.out, "{}", table(&records))?,
+        Format::Text => write!(context.out, "{}", table(records))?,
     }
     Ok(Outcome::Done)
 }
@@ -229,6 +281,7 @@ pub(super) fn failure(error: farwood_bench::Error) -> Failure {
         Error::Worker { .. } | Error::Processes { .. } => return Failure::Other { text, exit_code: 10 },
         Error::Pool(source) => farwood::Error::Pool { operation: "bench", source },
         Error::Tcp(source) => farwood::Error::Tcp { operation: "bench", source },
+        Error::Rdma(source) => farwood::Error::Rdma { operation: "bench", source },
         Error::Etcd(source) => farwood::Error::Etcd { operation: "bench", source },
         Error::Fabric(source) => farwood::Error::Fabric { operation: "bench", pool: String::new(), source },
         Error::Index(source) => farwood::Error::Index { operation: "bench", url: String::new(), source },

@@ -1,8 +1,9 @@
 //! `farwood check`: walks an index and verifies every invariant.
 
 use super::{Context, Failure, Format, Outcome, is_spatial, open, search};
-use farwood::{Url, Walk};
-use serde_json::json;
+use farwood::{Problem, Url, Walk, radix, sherman};
+use serde_json::{Value, json};
+use std::io::{self, Write};
 
 /// Walk an index and verify every invariant
 ///
@@ -22,25 +23,39 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     }
     let walk = open(&args.url, context)?.check()?;
     match context.format {
-        Format::Json => {
-            let problem = |problem: &farwood::Problem| json!({ "at": problem.at, "what": problem.what });
-            context.json(&json!({
-                "index": args.url.to_string(),
-                "entries": walk.entries,
-                "room": walk.room,
-                "nodes_by_level": walk.nodes,
-                "values_out_of_line": walk.values_far,
-                "rooms_listed": walk.rooms_listed,
-                "half_linked": walk.half_linked,
-                "half_merged": walk.half_merged,
-                "locks_of_the_gone": walk.locks_of_the_gone,
-                "locks_held": walk.locks_held,
-                "problems": walk.problems.iter().map(problem).collect::<Vec<_>>(),
-            }))?;
-        }
+        Format::Json => context.json(&as_json(&args.url, &walk))?,
         Format::Text => summary(args, &walk, context)?,
     }
-    Ok(if walk.problems.is_empty() { Outcome::Done } else { Outcome::Negative })
+    Ok(if walk.problems().is_empty() { Outcome::Done } else { Outcome::Negative })
+}
+
+fn as_json(url: &Url, walk: &Walk) -> Value {
+    let mut value = match walk {
+        Walk::Sherman(walk) => json!({
+            "room": walk.room,
+            "nodes_by_level": walk.nodes,
+            "values_out_of_line": walk.values_far,
+            "rooms_listed": walk.rooms_listed,
+            "half_linked": walk.half_linked,
+            "half_merged": walk.half_merged,
+        }),
+        Walk::Radix(walk) => json!({
+            "nodes_by_size": walk.nodes,
+            "node_bytes": walk.node_bytes,
+            "leaf_bytes": walk.leaf_bytes,
+            "values_out_of_line": walk.values_far,
+            "table_bytes": walk.census.bytes,
+            "height": walk.height,
+            "unsettled": walk.unsettled,
+        }),
+    };
+    value["index"] = url.to_string().into();
+    value["entries"] = walk.entries().into();
+    value["locks_of_the_gone"] = walk.locks_of_the_gone().into();
+    value["locks_held"] = walk.locks_held().into();
+    let problem = |problem: &Problem| json!({ "at": problem.at, "what": problem.what });
+    value["problems"] = walk.problems().iter().map(problem).collect();
+    value
 }
 
 fn check_spatial(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
@@ -78,44 +93,22 @@ fn check_spatial(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fail
 }
 
 fn summary(args: &Args, walk: &Walk, context: &mut Context<'_>) -> Result<(), Failure> {
-    let out = &mut context.out;
-    let percent = if walk.room == 0 { 0.0 } else { 100.0 * walk.entries as f64 / walk.room as f64 };
-    writeln!(out, "{}: {} entries, leaves {percent:.0} % full", args.url, walk.entries)?;
-    for (level, nodes) in walk.nodes.iter().enumerate().rev() {
-        let what = if level == 0 { "leaves" } else { "inner nodes" };
-        writeln!(out, "  level {level}: {nodes} {what}")?;
+    let out = &mut *context.out;
+    match walk {
+        Walk::Sherman(walk) => sherman_summary(&args.url, walk, out)?,
+        Walk::Radix(walk) => radix_summary(&args.url, walk, out)?,
     }
-    if walk.values_far > 0 {
-        writeln!(out, "  {} values out of line", walk.values_far)?;
-    }
-    if walk.rooms_listed > 0 {
-        writeln!(out, "  {} emptied rooms wait to be used again", walk.rooms_listed)?;
-    }
-    if walk.half_linked > 0 {
-        writeln!(
-            out,
-            "  {} nodes are linked by their left neighbour only, which is legal",
-            walk.half_linked
-        )?;
-    }
-    if walk.half_merged > 0 {
-        writeln!(
-            out,
-            "  {} nodes whose merge was not finished: whoever needs them takes it back",
-            walk.half_merged
-        )?;
-    }
-    if walk.locks_of_the_gone > 0 {
+    if walk.locks_of_the_gone() > 0 {
         writeln!(
             out,
             "  {} locks of processes that are gone, which the next writers take over",
-            walk.locks_of_the_gone
+            walk.locks_of_the_gone()
         )?;
     }
-    for problem in &walk.problems {
+    for problem in walk.problems() {
         writeln!(out, "  problem: {problem}")?;
     }
-    let (problems, held) = (walk.problems.len(), walk.locks_held);
+    let (problems, held) = (walk.problems().len(), walk.locks_held());
     if problems == 0 {
         writeln!(out, "every invariant holds")?;
     } else if problems as u64 == held {
@@ -126,6 +119,52 @@ fn summary(args: &Args, walk: &Walk, context: &mut Context<'_>) -> Result<(), Fa
             context.words,
             "check {}: problems: {problems}; drop the index and load it again",
             args.url
+        )?;
+    }
+    Ok(())
+}
+
+fn sherman_summary(url: &Url, walk: &sherman::Walk, out: &mut dyn Write) -> io::Result<()> {
+    let percent = if walk.room == 0 { 0.0 } else { 100.0 * walk.entries as f64 / walk.room as f64 };
+    writeln!(out, "{url}: {} entries, leaves {percent:.0} % full", walk.entries)?;
+    for (level, nodes) in walk.nodes.iter().enumerate().rev() {
+        let what = if level == 0 { "leaves" } else { "inner nodes" };
+        writeln!(out, "  level {level}: {nodes} {what}")?;
+    }
+    for (count, what) in [
+        (walk.values_far, "values out of line"),
+        (walk.rooms_listed, "emptied rooms wait to be used again"),
+        (walk.half_linked, "nodes are linked by their left neighbour only, which is legal"),
+        (walk.half_merged, "nodes whose merge was not finished: whoever needs them takes it back"),
+    ] {
+        if count > 0 {
+            writeln!(out, "  {count} {what}")?;
+        }
+    }
+    Ok(())
+}
+
+fn radix_summary(url: &Url, walk: &radix::Walk, out: &mut dyn Write) -> io::Result<()> {
+    let entries = walk.entries.max(1);
+    writeln!(
+        out,
+        "{url}: {} entries, {} bytes of leaves and {} of inner nodes for each; at most {} nodes on the way to one",
+        walk.entries,
+        walk.leaf_bytes / entries,
+        walk.node_bytes / entries,
+        walk.height
+    )?;
+    for (nodes, slots) in walk.nodes.iter().zip([4, 16, 48, 256]) {
+        writeln!(out, "  {nodes} inner nodes of {slots} slots")?;
+    }
+    if walk.values_far > 0 {
+        writeln!(out, "  {} values out of line", walk.values_far)?;
+    }
+    if walk.unsettled > 0 {
+        writeln!(
+            out,
+            "  {} changes were cut off: whoever comes by ends them, or takes them back",
+            walk.unsettled
         )?;
     }
     Ok(())

@@ -2,7 +2,10 @@
 
 use super::lock_width::LockBits;
 use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
-use farwood::{Backing, Consistency, IndexOptions, Kind, Pool, PoolOptions, Url, Values, Variant};
+use farwood::{
+    Backing, Consistency, IndexOptions, Kind, Pool, PoolOptions, SmartOptions, SphinxOptions, Url, Values,
+    Variant, smart, sphinx,
+};
 use serde_json::json;
 
 const EXAMPLES: &str = "\
@@ -10,6 +13,8 @@ Examples:
   farwood create shm://demo --memory 1GiB --nodes 2
   farwood create shm://demo/numbers
   farwood create shm://demo/words --keys text --key-bytes 64
+  farwood create shm://demo/packages --index smart --keys text      keys of any length, values too
+  farwood create shm://demo/art --index smart --variant art --preallocate
   farwood create shm://demo/places --index catfish     rectangles: search, load, check
   farwood create shm://scratch/t --memory 64MiB        the pool too, if it is not there
   farwood create tcp://127.0.0.1:7470/numbers          where `farwood serve` runs";
@@ -42,7 +47,8 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Pool")]
     reserve: bool,
 
-    /// What the index is: sherman (ordered, of keys) or catfish (spatial, of rectangles)
+    /// What the index is: sherman (ordered, keys of one length), smart or sphinx (ordered, keys of any length) or
+    /// catfish (spatial, of rectangles)
     #[arg(long, value_name = "KIND", value_enum, default_value_t = IndexKind::Sherman, help_heading = "Index")]
     index: IndexKind,
     /// What keys are: u64, text or hex (byte strings)
@@ -51,27 +57,33 @@ pub(crate) struct Args {
     /// What values are: u64, text or hex
     #[arg(long, value_name = "KIND", default_value = "u64", help_heading = "Index")]
     values: Kind,
-    /// Bytes of a key, 8 to 1024; of a text, at most [default: 8, but texts need it]
+    /// Of sherman: bytes of a key, 8 to 1024; of a text, at most [default: 8, but texts need it]
     #[arg(long, value_name = "N", help_heading = "Index")]
     key_bytes: Option<usize>,
-    /// Bytes of a value, 0 to 4096; of a text, at most [default: 8, but texts need it]. With --any-length: bytes that
-    /// an entry has for a value, 16 to 256 [default: 32]; those that are shorter by 4 lie there, others out of line
+    /// Of sherman: bytes of a value, 0 to 4096; of a text, at most [default: 8, but texts need it]. With --any-length:
+    /// bytes that an entry has for a value, 16 to 256 [default: 32]; those that are shorter by 4 lie there, others out
+    /// of line
     #[arg(long, value_name = "N", help_heading = "Index")]
     value_bytes: Option<usize>,
-    /// Values have any length up to 16 MiB
+    /// Of sherman: values have any length up to 16 MiB, as those of smart always do
     #[arg(long, help_heading = "Index")]
     any_length: bool,
-    /// Bytes of a node, a multiple of 64
+    /// Of sherman: bytes of a node, a multiple of 64
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1KiB", help_heading = "Index")]
     node_bytes: u64,
-    /// fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical, sherman or +lock-read
-    #[arg(long, value_name = "NAME", default_value_t = Variant::RECOMMENDED, help_heading = "Index")]
-    variant: Variant,
-    /// Bits of a lock. Locks of 16 bits (the paper's) name no epoch, so a dead client's lock cannot be taken: for
-    /// reproduction only
+    /// Of sherman: fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical, sherman or +lock-read [default:
+    /// +lock-read]; of smart: art, +lock-free, +in-place, +rear-lock, +read-delegation or +write-combining = smart
+    /// [default: smart]; of sphinx: art, +hash-table or sphinx [default: sphinx]
+    #[arg(long, value_name = "NAME", help_heading = "Index")]
+    variant: Option<String>,
+    /// Of smart: give each inner node room for 256 children, as the paper's artifact does
+    #[arg(long, help_heading = "Index")]
+    preallocate: bool,
+    /// Of sherman: bits of a lock. Locks of 16 bits (the paper's) name no epoch, so a dead client's lock cannot be
+    /// taken: for reproduction only
     #[arg(long, value_name = "BITS", value_enum, default_value_t = LockBits::Word, help_heading = "Index")]
     lock_width: LockBits,
-    /// How readers tell a whole copy
+    /// Of sherman: how readers tell a whole copy
     #[arg(long, value_enum, default_value_t = Scheme::Auto, help_heading = "Index")]
     consistency: Scheme,
 }
@@ -79,8 +91,12 @@ pub(crate) struct Args {
 /// Which system an index is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum IndexKind {
-    /// A B-link tree, of keys
+    /// A B-link tree, of keys of one length
     Sherman,
+    /// A radix tree, of keys of any length
+    Smart,
+    /// A radix tree with hash tables, of keys of any length
+    Sphinx,
     /// An R*-tree, of rectangles
     Catfish,
 }
@@ -97,7 +113,7 @@ enum Scheme {
 }
 
 /// Options that mean nothing where only a pool is created.
-const OF_INDEXES: [&str; 10] = [
+const OF_INDEXES: [&str; 11] = [
     "index",
     "keys",
     "values",
@@ -106,9 +122,24 @@ const OF_INDEXES: [&str; 10] = [
     "any_length",
     "node_bytes",
     "variant",
+    "preallocate",
     "lock_width",
     "consistency",
 ];
+
+/// Options that an index of a system does not have, and why.
+fn strangers(index: IndexKind) -> (&'static [&'static str], &'static str) {
+    const OF_SHERMAN: [&str; 7] =
+        ["key_bytes", "value_bytes", "any_length", "node_bytes", "lock_width", "consistency", "preallocate"];
+    const WHY: &str = "about a B-link tree; a radix tree has keys and values of any length, nodes as large as they \
+                       need, 64-bit locks and checksums";
+    match index {
+        IndexKind::Sherman => (&["preallocate"], "about the nodes of a radix tree; add --index smart"),
+        IndexKind::Smart => (&OF_SHERMAN[..6], WHY),
+        IndexKind::Sphinx => (&OF_SHERMAN, WHY),
+        IndexKind::Catfish => (&OF_INDEXES[1..], "about keys, and a spatial index has none"),
+    }
+}
 
 /// Options that only the making of a pool can follow.
 const OF_POOLS: [&str; 4] = ["memory", "nodes", "device_memory", "reserve"];
@@ -133,14 +164,12 @@ fn create_pool(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failur
 }
 
 fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let of_keys = OF_INDEXES.iter().find(|option| **option != "index" && context.is_given(option));
-    if let (IndexKind::Catfish, Some(option)) = (args.index, of_keys) {
+    let (options, why) = strangers(args.index);
+    if let Some(option) = options.iter().find(|option| context.is_given(option)) {
         let option = option.replace('_', "-");
-        return Err(Failure::Usage(format!(
-            "create {}: --{option} is about keys, and a spatial index has none; leave it out",
-            args.url
-        )));
+        return Err(Failure::Usage(format!("create {}: --{option} is {why}; leave it out", args.url)));
     }
+    let making = Making::of(args)?;
     let pool_url = args.url.pool_url();
     let (pool, made) = match Pool::open(&pool_url) {
         Err(error) if error.exit_code() == 3 && args.memory.is_some() => {
@@ -152,7 +181,7 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
     if !made {
         check_shape(&pool, args, context)?;
     }
-    match create_kind(&pool, index, args) {
+    match making.create(&pool, index, [args.keys, args.values]) {
         Ok(Some(index)) => warn_of_locks(&index, context)?,
         Ok(None) => {}
         Err(error) => {
@@ -167,13 +196,35 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
     report(&urls, args, context)
 }
 
-/// Creates an index of the kind that is wished for; yields it if it has keys.
-fn create_kind(pool: &Pool, index: &str, args: &Args) -> farwood::Result<Option<super::Untyped>> {
-    match args.index {
-        IndexKind::Sherman => {
-            pool.create_untyped(index, [args.keys, args.values], &index_options(args)).map(Some)
+/// What is wished for, understood.
+enum Making {
+    Sherman(IndexOptions),
+    Smart(SmartOptions),
+    Sphinx(SphinxOptions),
+    Catfish,
+}
+
+impl Making {
+    fn of(args: &Args) -> Result<Self, Failure> {
+        Ok(match args.index {
+            IndexKind::Sherman => Self::Sherman(index_options(args)?),
+            IndexKind::Smart => Self::Smart(smart_options(args)?),
+            IndexKind::Sphinx => Self::Sphinx(SphinxOptions {
+                variant: variant(args, sphinx::Variant::RECOMMENDED)?.options(),
+                ..SphinxOptions::default()
+            }),
+            IndexKind::Catfish => Self::Catfish,
+        })
+    }
+
+    /// Creates the index; yields it if it has keys.
+    fn create(&self, pool: &Pool, name: &str, kinds: [Kind; 2]) -> farwood::Result<Option<super::Untyped>> {
+        match self {
+            Self::Sherman(options) => pool.create_untyped(name, kinds, options).map(Some),
+            Self::Smart(options) => pool.create_untyped(name, kinds, options).map(Some),
+            Self::Sphinx(options) => pool.create_untyped(name, kinds, options).map(Some),
+            Self::Catfish => pool.create_spatial(name, &farwood::spatial::Config::default()).map(|_| None),
         }
-        IndexKind::Catfish => pool.create_spatial(index, &farwood::spatial::Config::default()).map(|_| None),
     }
 }
 
@@ -237,18 +288,18 @@ fn pool_options(args: &Args) -> PoolOptions {
     }
 }
 
-fn index_options(args: &Args) -> IndexOptions {
+fn index_options(args: &Args) -> Result<IndexOptions, Failure> {
     /// Where the kind does not say the length, and nobody else does. Texts of so few bytes are nobody's wish: the
     /// library asks for their length.
     const BYTES_DEFAULT: usize = 8;
     let default = |kind: Kind| (kind != Kind::Text).then_some(BYTES_DEFAULT);
     let width = |kind: Kind, chosen: Option<usize>| chosen.or(kind.width()).or(default(kind));
-    IndexOptions {
+    Ok(IndexOptions {
         key_bytes: width(args.keys, args.key_bytes),
         value_bytes: if args.any_length { args.value_bytes } else { width(args.values, args.value_bytes) },
         values: if args.any_length { Values::AnyLength } else { Values::Fixed },
         node_bytes: usize::try_from(args.node_bytes).unwrap_or(usize::MAX),
-        variant: args.variant.options(),
+        variant: variant(args, Variant::RECOMMENDED)?.options(),
         lock_width: args.lock_width.into(),
         consistency: match args.consistency {
             Scheme::Auto => None,
@@ -256,5 +307,19 @@ fn index_options(args: &Args) -> IndexOptions {
             Scheme::Checksum => Some(Consistency::Checksum),
         },
         ..IndexOptions::default()
+    })
+}
+
+fn smart_options(args: &Args) -> Result<SmartOptions, Failure> {
+    let mut options = variant(args, smart::Variant::RECOMMENDED)?.options();
+    if args.preallocate {
+        options.rooms = smart::Rooms::Preallocated;
     }
+    Ok(SmartOptions { variant: options, ..SmartOptions::default() })
+}
+
+/// The system's variant of the name that was given, or the recommended one.
+fn variant<V: std::str::FromStr<Err = String>>(args: &Args, recommended: V) -> Result<V, Failure> {
+    let Some(name) = &args.variant else { return Ok(recommended) };
+    name.parse().map_err(|why| Failure::Usage(format!("create {}: --variant: {why}", args.url)))
 }

@@ -1,6 +1,6 @@
 //! `farwood demo`: the tour.
 
-use super::bench::{Progress, failure};
+use super::bench::{Progress, failure, system};
 use super::{Context, Failure, Format, Outcome, size};
 use farwood_bench::chart;
 use farwood_bench::run::{FabricKind, WorkerCommand};
@@ -15,6 +15,7 @@ Examples:
   farwood demo
   farwood demo --quick --out /tmp/demo
   farwood demo --fabric tcp
+  farwood demo --index smart
   farwood demo --processes 8 --memory-nodes 4 --seconds 30 --json
 
 Exit code 1: there were wrong answers.";
@@ -23,6 +24,9 @@ Exit code 1: there were wrong answers.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
+    /// Through which index: sherman, smart or sphinx
+    #[arg(long, default_value = "sherman")]
+    index: String,
     /// Over what: shm or tcp, whose memory nodes are then in this process
     #[arg(long, default_value = "shm")]
     fabric: String,
@@ -54,7 +58,8 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let seconds = args.seconds.unwrap_or(if args.quick { QUICK_SECONDS } else { default.seconds });
     let &Args { processes, memory_nodes, seed, .. } = args;
     let fabric = args.fabric.parse::<FabricKind>()?;
-    let spec = TourSpec { fabric, processes, memory_nodes, seconds, seed, ..default };
+    let system = system(&args.index)?;
+    let spec = TourSpec { system, fabric, processes, memory_nodes, seconds, seed, ..default };
     let worker = WorkerCommand::this_program("worker").map_err(failure)?;
     writeln!(
         context.words,
@@ -104,10 +109,10 @@ fn report(context: &mut Context<'_>, toured: &Toured, files: &[PathBuf; 2]) -> R
                 "wrong": wrong,
                 "examples": examples,
                 "entries": entries,
-                "nodes": walk.nodes,
-                "half_linked": walk.half_linked,
-                "half_merged": walk.half_merged,
-                "problems": walk.problems.len(),
+                "nodes": walk.nodes(),
+                "levels": walk.levels(),
+                "half_done": walk.half_done(),
+                "problems": walk.problems().len(),
                 "files": files,
                 "record": record,
             }))?;
@@ -123,9 +128,9 @@ fn report(context: &mut Context<'_>, toured: &Toured, files: &[PathBuf; 2]) -> R
         context.words,
         "{answers} answers checked, {wrong} wrong. {entries} words at the end, in {} nodes on {} levels; every \
          invariant checked, {} violated.",
-        walk.nodes.iter().sum::<u64>(),
-        walk.nodes.len(),
-        walk.problems.len()
+        walk.nodes(),
+        walk.levels(),
+        walk.problems().len()
     )?;
     writeln!(context.words, "Chart: {} and {}", files[0].display(), files[1].display())?;
     Ok(())

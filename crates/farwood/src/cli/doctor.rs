@@ -1,5 +1,6 @@
 //! `farwood doctor`: this machine's shared memory, its pools, and what crashes left.
 
+use super::card::{card_json, card_text};
 use super::stat::pool_json;
 use super::{Context, Failure, Format, Outcome, size};
 use farwood::Url;
@@ -52,6 +53,16 @@ fn as_text(report: &Report, swept: Option<&Swept>, context: &mut Context<'_>) ->
         }
     }
     machine_text(report, context)?;
+    match &report.rdma {
+        Err(error) => writeln!(context.out, "{error}")?,
+        Ok(devices) if devices.is_empty() => writeln!(context.out, "RDMA: no device")?,
+        Ok(devices) => {
+            for device in devices {
+                let text = device.card.as_ref().map_or_else(|_| "cannot be used".to_owned(), card_text);
+                writeln!(context.out, "RDMA: {}: {text}", device.name)?;
+            }
+        }
+    }
     for pool in &report.pools {
         pool_text(pool, context)?;
     }
@@ -137,6 +148,7 @@ fn as_json(report: &Report, swept: Option<&Swept>) -> Value {
         "pools": report.pools.iter().map(report_json).collect::<Vec<_>>(),
         "drafts": report.drafts.iter().map(|draft| json!(draft.path)).collect::<Vec<_>>(),
         "findings": findings,
+        "rdma": rdma_json(report),
     });
     if let Some(swept) = swept {
         value["swept_drafts"] = json!(swept.drafts);
@@ -144,6 +156,19 @@ fn as_json(report: &Report, swept: Option<&Swept>) -> Value {
         value["swept_locks"] = json!(swept.locks.iter().map(|(_, locks)| locks).sum::<u64>());
     }
     value
+}
+
+fn rdma_json(report: &Report) -> Value {
+    match &report.rdma {
+        Err(error) => json!({ "error": error.to_string() }),
+        Ok(devices) => devices
+            .iter()
+            .map(|device| match &device.card {
+                Ok(card) => card_json(card),
+                Err(error) => json!({ "device": device.name, "error": error.to_string() }),
+            })
+            .collect(),
+    }
 }
 
 fn report_json(pool: &PoolReport) -> Value {

@@ -227,7 +227,7 @@ impl Load<'_> {
         if !empty || self.args.sort_memory == 0 {
             return self.one_by_one(rows);
         }
-        let mut sorter = Sorter::new(self.index.key_bytes());
+        let mut sorter = Sorter::default();
         while sorter.bytes() < self.args.sort_memory {
             match self.next(rows)? {
                 Some((key, value)) => sorter.push(&key, &value),
@@ -283,9 +283,7 @@ impl Load<'_> {
 
     fn encode(&self, row: &Row) -> Result<Entry, String> {
         let [key_kind, value_kind] = self.index.kinds();
-        let key = key_kind
-            .read(&row.key, Width::Exactly(self.index.key_bytes()))
-            .map_err(|why| format!("the key {why}"))?;
+        let key = key_kind.read(&row.key, self.index.key_width()).map_err(|why| format!("the key {why}"))?;
         let width = self.index.value_width();
         let value = match (&self.args.value, &row.value) {
             (Some(words), _) | (None, Some(words)) => value_kind.read(words, width),
@@ -337,24 +335,21 @@ impl Load<'_> {
 }
 
 /// Entries on their way to be sorted.
+#[derive(Default)]
 struct Sorter {
-    key_bytes: usize,
     bytes: Vec<u8>,
-    /// Where each entry ends.
-    ends: Vec<usize>,
+    /// Where the key of each entry ends, and its value.
+    ends: Vec<(usize, usize)>,
     /// Numbers of entries by increasing key, each key once, its last entry.
     order: Vec<usize>,
 }
 
 impl Sorter {
-    fn new(key_bytes: usize) -> Self {
-        Self { key_bytes, bytes: Vec::new(), ends: Vec::new(), order: Vec::new() }
-    }
-
     fn push(&mut self, key: &[u8], value: &[u8]) {
         self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        self.ends.push(self.bytes.len());
+        self.ends.push((key_end, self.bytes.len()));
     }
 
     fn count(&self) -> usize {
@@ -366,8 +361,9 @@ impl Sorter {
     }
 
     fn entry(&self, at: usize) -> (&[u8], &[u8]) {
-        let start = if at == 0 { 0 } else { self.ends[at - 1] };
-        self.bytes[start..self.ends[at]].split_at(self.key_bytes)
+        let start = if at == 0 { 0 } else { self.ends[at - 1].1 };
+        let (key_end, end) = self.ends[at];
+        (&self.bytes[start..key_end], &self.bytes[key_end..end])
     }
 
     fn sort(&mut self) {
@@ -393,14 +389,15 @@ mod tests {
 
     #[test]
     fn entries_are_sorted_and_the_last_of_a_key_stays() {
-        let mut sorter = Sorter::new(1);
+        let mut sorter = Sorter::default();
         for (key, value) in [(3, 1), (1, 2), (3, 3), (2, 4), (1, 5)] {
             sorter.push(&[key], &[value]);
         }
         sorter.sort();
         let entries: Vec<_> = sorter.in_order().map(|(key, value)| (key[0], value[0])).collect();
         assert_eq!(entries, [(1, 5), (2, 4), (3, 3)]);
-        assert_eq!((sorter.count(), sorter.bytes()), (5, 50));
+        // A byte of key, one of value, and where they end, two words.
+        assert_eq!((sorter.count(), sorter.bytes()), (5, 5 * (2 + 16)));
     }
 
     #[test]

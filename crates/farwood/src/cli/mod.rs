@@ -8,6 +8,7 @@
 //! configuration file: `config` arranges that for all commands alike, so none has to.
 
 mod bench;
+mod card;
 mod check;
 mod config;
 mod create;
@@ -35,7 +36,7 @@ pub(crate) use failure::{Failure, Outcome};
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches as _, Parser, Subcommand};
-use farwood::{Error, Index, LockWidth, Pool, Url, Width};
+use farwood::{Error, Index, LockWidth, Pool, Url};
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
@@ -80,7 +81,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Args),
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     Create(create::Args),
     Drop(drop::Args),
     Put(entry::PutArgs),
@@ -176,7 +177,7 @@ pub(crate) fn read(
 ) -> Result<Vec<u8>, Failure> {
     let [keys, values] = index.kinds();
     let (kind, width) = match what {
-        "key" => (keys, Width::Exactly(index.key_bytes())),
+        "key" => (keys, index.key_width()),
         _ => (values, index.value_width()),
     };
     let unfit = |why| Failure::Farwood(Error::Unfit { operation, url: index.url(), what, why });

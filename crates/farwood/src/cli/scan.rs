@@ -1,13 +1,14 @@
 //! `farwood scan`: a range of entries.
 
-use super::{Context, Failure, Format, Outcome, open, read, show};
-use farwood::Url;
+use super::{Context, Failure, Format, Outcome, Untyped, open, read, show};
+use farwood::{Error, Kind, Url, Width};
 use serde_json::json;
 use std::ops::Bound;
 
 const EXAMPLES: &str = "\
 Examples:
   farwood scan shm://demo/words --from bee --to cat
+  farwood scan shm://demo/words --prefix under --limit 20
   farwood scan shm://demo/words --reverse --limit 10
   farwood scan shm://demo/words --from a --to b --snapshot
   farwood scan shm://demo/words --json | jq .key";
@@ -27,6 +28,9 @@ pub(crate) struct Args {
     /// The end, itself not printed
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     to: Option<String>,
+    /// Only keys that begin with this: a text's beginning, or of byte strings so many hexadecimal digits
+    #[arg(long, value_name = "BEGINNING", conflicts_with_all = ["from", "to"], allow_hyphen_values = true)]
+    prefix: Option<String>,
     /// At most so many entries
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -44,7 +48,10 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         |words: &Option<String>| words.as_ref().map(|words| read(&index, "scan", "key", words)).transpose();
     let from = end(&args.from)?.map_or(Bound::Unbounded, Bound::Included);
     let to = end(&args.to)?.map_or(Bound::Unbounded, Bound::Excluded);
-    let mut scan = index.scan::<Vec<u8>>((from, to));
+    let mut scan = match &args.prefix {
+        Some(words) => index.scan_prefix(prefix(&index, words)?),
+        None => index.scan::<Vec<u8>>((from, to)),
+    };
     if let Some(limit) = args.limit {
         scan = scan.limit(limit);
     }
@@ -66,4 +73,17 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         }
     }
     Ok(Outcome::Done)
+}
+
+/// The bytes of the beginning of a key that the command line says.
+fn prefix(index: &Untyped, words: &str) -> Result<Vec<u8>, Failure> {
+    let [kind, _] = index.kinds();
+    let unfit = |why| Error::Unfit { operation: "scan", url: index.url(), what: "prefix", why };
+    match kind {
+        Kind::U64 => Err(Failure::Usage(format!(
+            "scan {}: --prefix {words}: numbers have no beginning; give --from and --to",
+            index.url()
+        ))),
+        _ => Ok(kind.read(words, Width::UpTo(index.key_width().most())).map_err(unfit)?),
+    }
 }

@@ -1,20 +1,20 @@
-//! `farwood serve`: a memory node over TCP.
+//! `farwood serve`: a memory node over TCP, or over RDMA.
 
+mod spatial;
+
+use super::card::{card_json, card_text};
 use super::log::{Log, Style};
 use super::metrics::Watch;
 use super::{Context, Failure, Format, Outcome, size};
-use farwood::spatial::ServeOptions;
 use farwood::{
-    Error, EtcdAddress, Identity, MemoryNode, NodeEvent, NodeEvents, NodeFile, NodeSpec, Pool, Registrant,
-    Registration, ServerTls, TcpError, Token, Url,
+    CardReport, DeviceSpec, Error, EtcdAddress, Identity, MemoryNode, NodeEvent, NodeEvents, NodeFile,
+    NodeSpec, Registrant, Registration, ServerTls, TcpError, Token, Url,
 };
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
@@ -24,6 +24,8 @@ Examples:
   farwood serve --listen tcp://10.0.0.5:7470 --memory 64GiB --token-file /etc/farwood/token
   farwood serve --listen tcp://0.0.0.0:7470 --tls-cert node.pem --tls-key node.key --client-ca ca.pem
   farwood serve shm://demo --spatial places
+  farwood serve --listen tcp://127.0.0.1:7471 --spatial places
+  farwood serve --rdma mlx5_0,1,3 --listen tcp://10.0.0.5:7470 --token-file token --memory 64GiB
   farwood serve --memory 8GiB --file /var/lib/farwood/node-0
   farwood serve --listen tcp://10.0.0.5:7470 --token-file token --etcd etcd://10.0.0.2:2379/words --node 0 --nodes 2
   farwood create tcp://127.0.0.1:7470,127.0.0.1:7471/words --keys text --key-bytes 64
@@ -34,26 +36,39 @@ they are named together, in that order. What they hold is gone when they end, un
 /// How often a memory node that only waits for its signal looks at itself.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Run a memory node: memory that compute nodes reach over TCP
+/// Run a memory node: memory that compute nodes reach over TCP or RDMA
 ///
 /// It holds bytes and executes READ, WRITE and atomics on them; it knows no index. SIGTERM and SIGINT end it when it
 /// has answered what it had accepted. Beyond this machine it listens only where a token or certificates keep others
 /// out, or if told that nothing needs to. Without TLS everything goes over the wire as it is, the token too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Args {
-    /// shm://POOL: serve a spatial index of that pool (--spatial), until SIGTERM or SIGINT
+    /// The pool of a spatial index that is to be served (--spatial): in shared memory, without a memory node; over TCP,
+    /// where it has other memory nodes than this one
     url: Option<Url>,
-    /// The spatial index whose changes and messages this process is to deal with
-    #[arg(long, value_name = "INDEX", requires = "url")]
+    /// Deal with the changes and messages of this spatial index, until SIGTERM or SIGINT. Over TCP it must lie on this
+    /// memory node, and may be created later
+    #[arg(long, value_name = "INDEX")]
     spatial: Option<String>,
+    /// Take the requests of a spatial index over a socket as well; over TCP always
+    #[arg(long, requires = "spatial")]
+    requests: bool,
+    /// Look for messages again and again, instead of being woken by them
+    #[arg(long, requires = "spatial")]
+    polling: bool,
     /// Where to listen: tcp://HOST:PORT; port 0 is any that is free
     #[arg(long, value_name = "URL", default_value = "tcp://127.0.0.1:7470")]
     listen: String,
+    /// Have this RDMA device execute the verbs, and listen for nothing else: DEVICE, DEVICE,PORT, DEVICE,PORT,GID, or
+    /// "auto" for the first that will do
+    #[arg(long, value_name = "DEVICE", conflicts_with = "etcd")]
+    rdma: Option<DeviceSpec>,
     /// Host memory, a multiple of 8 MiB
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1GiB")]
     memory: u64,
-    /// Device memory, where locks lie
+    /// Device memory, where locks lie; the card's own where it has as much
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "256KiB")]
     device_memory: u64,
     /// Keep the memory in this file, so that a memory node that is started anew with it goes on where this one stopped
@@ -170,8 +185,10 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    if let Some(url) = &args.url {
-        return serve_spatial(url, args, context);
+    match &args.url {
+        Some(url) if url.to_string().starts_with("shm://") => return spatial::serve(url, args, context),
+        Some(url) if args.spatial.is_none() => return Err(spatial::nothing_to_serve(url)),
+        _ => {}
     }
     let (mut log, events) = Log::new(args.log);
     let spec = NodeSpec { events: Some(events.clone()), ..args.spec()? };
@@ -182,18 +199,27 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let system = |source| failed(TcpError::System { operation: "wait for signals", source });
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(system)?;
     let watch = args.metrics.as_deref().map(watch).transpose()?;
-    let node = MemoryNode::start(&spec).map_err(failed)?;
-    let url = format!("tcp://{}", node.address());
+    let (node, card) = start(args, &spec)?;
+    let scheme = if card.is_some() { "rdma" } else { "tcp" };
+    let url = format!("{scheme}://{}", node.address());
     log.name(&url);
     let registration = args.registrant(node.address())?.map(|registrant| register(registrant, events));
     let registration = registration.transpose()?;
-    introduce(args, &spec, &url, watch.as_ref(), context)?;
+    introduce(args, &spec, &url, card.as_ref(), watch.as_ref(), context)?;
+    let spatial = args.spatial.as_deref().map(|name| spatial::Beside::start(args, name, &url, &node));
+    let spatial = spatial.transpose()?;
     while node.is_at_work() && signals.pending().next().is_none() {
         if let Some(watch) = &watch {
             watch.answer(|| node.counts());
         }
         log.write_events(context.words)?;
+        if let Some(spatial) = &spatial {
+            spatial.tell(context)?;
+        }
         std::thread::sleep(LOOK);
+    }
+    if let Some(spatial) = spatial {
+        spatial.stop()?;
     }
     let counts = node.counts();
     // Nobody new is sent here from now on.
@@ -212,6 +238,21 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     Ok(Outcome::Done)
 }
 
+/// Starts the memory node, with a card if one is to execute its verbs.
+fn start(args: &Args, spec: &NodeSpec) -> Result<(MemoryNode, Option<CardReport>), Failure> {
+    match &args.rdma {
+        None => {
+            let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
+            Ok((MemoryNode::start(spec).map_err(failed)?, None))
+        }
+        Some(device) => {
+            let failed = |source| Failure::Farwood(Error::Rdma { operation: "serve", source });
+            let (node, card) = farwood::serve_rdma(spec, device).map_err(failed)?;
+            Ok((node, Some(card)))
+        }
+    }
+}
+
 /// Puts the memory node on etcd's list; what becomes of that later goes to the log.
 fn register(registrant: Registrant, events: NodeEvents) -> Result<Registration, Failure> {
     let tell = move |what| {
@@ -225,6 +266,7 @@ fn introduce(
     args: &Args,
     spec: &NodeSpec,
     url: &str,
+    card: Option<&CardReport>,
     watch: Option<&Watch>,
     context: &mut Context<'_>,
 ) -> Result<(), Failure> {
@@ -238,11 +280,12 @@ fn introduce(
                 "memory_bytes": args.memory,
                 "metrics": metrics,
                 "tls": spec.tls.is_some(),
+                "rdma": card.map(card_json),
             }))?;
         }
         Format::Text => writeln!(
             context.out,
-            "{url}: {} and {} of device memory, for {}{tls}",
+            "{url}: {} and {} of device memory, for {}{tls}{}",
             size::show(args.memory),
             size::show(args.device_memory),
             match (spec.token.is_some(), certified) {
@@ -250,50 +293,11 @@ fn introduce(
                 (true, false) => "who has the token",
                 (false, true) => "who has a certificate",
                 (false, false) => "everybody who reaches it",
-            }
+            },
+            card.map_or_else(String::new, |card| format!("; verbs by {}", card_text(card)))
         )?,
     }
     Ok(context.out.flush()?)
-}
-
-/// Serves a spatial index in shared memory.
-fn serve_spatial(url: &Url, args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let Some(name) = args.spatial.as_deref() else {
-        return Err(Failure::Usage(format!(
-            "serve {url}: memory in shared memory needs no server; a spatial index does: give --spatial INDEX"
-        )));
-    };
-    let failed = |source| {
-        Failure::Farwood(Error::Tcp {
-            operation: "serve",
-            source: TcpError::System { operation: "wait for signals", source },
-        })
-    };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGINT] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(failed)?;
-    }
-    let index = Pool::open(url.pool_url())?.open_spatial(name)?;
-    let default = ServeOptions::default();
-    let given = context.is_given("connections");
-    let options = ServeOptions {
-        threads: if args.threads == 0 { default.threads } else { args.threads },
-        connections: if given { args.connections } else { default.connections },
-        ..default
-    };
-    let (format, at) = (context.format, index.url());
-    let mut told = Ok(());
-    index.serve(&options, &stop, || {
-        told = match format {
-            Format::Json => context.json(&json!({ "serving": at })),
-            Format::Text => writeln!(context.out, "{at}: serving"),
-        };
-        // Whoever started it waits for this line.
-        told = std::mem::replace(&mut told, Ok(())).and_then(|()| context.out.flush());
-    })?;
-    told?;
-    writeln!(context.words, "{at}: stopped")?;
-    Ok(Outcome::Done)
 }
 
 /// Where the memory node can be watched.

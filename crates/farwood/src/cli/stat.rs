@@ -1,7 +1,10 @@
 //! `farwood stat`: what a pool, or an index, looks like.
 
+use super::card::kind;
 use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
-use farwood::{ClientStats, Error, IndexLayout, IndexUse, NodeReport, NodeStats, Pool, PoolStats, Url};
+use farwood::{
+    ClientStats, Error, IndexLayout, IndexUse, NodeCard, NodeReport, NodeStats, Pool, PoolStats, Type, Url,
+};
 use serde_json::{Value, json};
 
 /// Bytes of a chunk, in which pools give memory to indexes.
@@ -81,22 +84,25 @@ fn stat_index(args: &Args, name: &str, context: &mut Context<'_>) -> Result<(), 
 
 fn layout_text(layout: &IndexLayout, context: &mut Context<'_>) -> Result<(), Failure> {
     let out = &mut context.out;
-    writeln!(out, "  keys         {}", layout.keys)?;
-    match layout.values.bytes {
-        Some(_) => writeln!(out, "  values       {}", layout.values)?,
-        None => writeln!(
+    writeln!(out, "  index        {}", layout.system)?;
+    writeln!(out, "  keys         {}", any_length(&layout.keys))?;
+    match (layout.values.bytes, layout.nodes) {
+        (None, Some(nodes)) => writeln!(
             out,
             "  values       {} of any length, {} bytes of an entry",
-            layout.values, layout.value_slot_bytes
+            layout.values, nodes.value_slot_bytes
         )?,
+        _ => writeln!(out, "  values       {}", any_length(&layout.values))?,
     }
-    writeln!(
-        out,
-        "  nodes        {}, leaves of {} entries, inner nodes of {} keys",
-        size::show(layout.node_bytes as u64),
-        layout.leaf_entries,
-        layout.inner_keys
-    )?;
+    if let Some(nodes) = layout.nodes {
+        writeln!(
+            out,
+            "  nodes        {}, leaves of {} entries, inner nodes of {} keys",
+            size::show(nodes.node_bytes as u64),
+            nodes.leaf_entries,
+            nodes.inner_keys
+        )?;
+    }
     writeln!(out, "  consistency  {}", layout.consistency)?;
     writeln!(out, "  variant      {}", variant(layout))?;
     for (name, value) in &layout.options {
@@ -105,9 +111,14 @@ fn layout_text(layout: &IndexLayout, context: &mut Context<'_>) -> Result<(), Fa
     Ok(())
 }
 
+/// A type, and that its values have any length where they do.
+fn any_length(of: &Type) -> String {
+    if of.bytes.is_some() { of.to_string() } else { format!("{of} of any length") }
+}
+
 /// The variant's name, where it has one.
 fn variant(layout: &IndexLayout) -> &'static str {
-    layout.variant.map_or("of its own", farwood::Variant::name)
+    layout.variant.unwrap_or("of its own")
 }
 
 fn layout_json(layout: &IndexLayout) -> Value {
@@ -116,17 +127,19 @@ fn layout_json(layout: &IndexLayout) -> Value {
         .iter()
         .map(|(name, value)| ((*name).to_owned(), Value::from(value.as_str())))
         .collect();
+    let nodes = layout.nodes;
     json!({
+        "system": layout.system.name(),
         "keys": layout.keys.kind.to_string(),
         "key_bytes": layout.keys.bytes,
         "values": layout.values.kind.to_string(),
         "value_bytes": layout.values.bytes,
-        "value_slot_bytes": layout.value_slot_bytes,
-        "node_bytes": layout.node_bytes,
-        "leaf_entries": layout.leaf_entries,
-        "inner_keys": layout.inner_keys,
+        "value_slot_bytes": nodes.map(|nodes| nodes.value_slot_bytes),
+        "node_bytes": nodes.map(|nodes| nodes.node_bytes),
+        "leaf_entries": nodes.map(|nodes| nodes.leaf_entries),
+        "inner_keys": nodes.map(|nodes| nodes.inner_keys),
         "consistency": layout.consistency,
-        "variant": layout.variant.map(farwood::Variant::name),
+        "variant": layout.variant,
         "options": options,
     })
 }
@@ -156,6 +169,16 @@ pub(super) fn report_json(report: &NodeReport) -> Value {
     })
 }
 
+fn card_json(card: NodeCard) -> Value {
+    json!({ "kind": kind(card.kind), "device_memory": if card.device_on_card { "card" } else { "host" } })
+}
+
+/// What executes a memory node's verbs, and where its locks lie.
+fn card_text(card: NodeCard) -> String {
+    let place = if card.device_on_card { "the card's own" } else { "host memory, for the card has none" };
+    format!(", verbs by {}, device memory is {place}", kind(card.kind))
+}
+
 /// A pool as JSON; the doctor prints it as well.
 pub(super) fn pool_json(url: &str, stats: &PoolStats) -> Value {
     let node = |node: &NodeStats| {
@@ -166,6 +189,7 @@ pub(super) fn pool_json(url: &str, stats: &PoolStats) -> Value {
             "pages": node.pages.map(|pages| pages.to_string()),
             "connections": node.report.map(|report| report.connections),
             "report": node.report.as_ref().map(report_json),
+            "card": node.card.map(card_json),
             "chunks": node.chunks,
             "chunks_used": node.chunks_used,
         })
@@ -193,7 +217,7 @@ fn pool_text(url: &Url, stats: &PoolStats, context: &mut Context<'_>) -> Result<
     for (at, node) in stats.nodes.iter().enumerate() {
         writeln!(
             out,
-            "  node {at}: {} and {} of device memory; {} in use, {} of {} chunks{}{}",
+            "  node {at}: {} and {} of device memory; {} in use, {} of {} chunks{}{}{}",
             size::show(node.memory_bytes),
             size::show(node.device_bytes),
             size::show(node.resident_bytes),
@@ -203,7 +227,8 @@ fn pool_text(url: &Url, stats: &PoolStats, context: &mut Context<'_>) -> Result<
             node.report.map_or_else(String::new, |report| format!(
                 ", {} connections, {} verbs, {} refused, {} closed for what they sent",
                 report.connections, report.verbs, report.refused, report.bad_frames
-            ))
+            )),
+            node.card.map_or_else(String::new, card_text)
         )?;
     }
     for client in &stats.clients {

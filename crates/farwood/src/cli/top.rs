@@ -174,6 +174,7 @@ mod tests {
             resident_bytes: 0,
             pages: None,
             report: Some(NodeReport { verbs, ..NodeReport::default() }),
+            card: None,
             chunks: 0,
             chunks_used: 0,
         };

@@ -10,3 +10,4 @@ mod machine;
 mod pools;
 mod processes;
 mod serve;
+mod smart;

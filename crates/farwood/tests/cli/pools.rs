@@ -185,7 +185,7 @@ fn sizes_that_cannot_be_are_refused() {
         (&["stat", "shm://p", "--count"], "--count is about an index"),
         (&["get", "shm://p", "1"], "write shm://p/INDEX"),
         (&["create", "p"], "'p' for '<URL>': this is no URL"),
-        (&["create", "rdma://host:7700"], "not built yet"),
+        (&["create", "rdma://host:7700"], "farwood serve"),
         (&["create", "shm://p/i", "--frobnicate"], "--frobnicate"),
         (&["frobnicate"], "frobnicate"),
     ] {

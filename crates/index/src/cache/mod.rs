@@ -3,6 +3,7 @@
 //! A cache never makes an answer wrong: it only says where to look, and what is found there is checked against
 //! its fences and its level.
 
+pub mod filter;
 mod ordered;
 mod prefixes;
 

@@ -8,7 +8,9 @@
 //! +    24     8   commits since the server came, a hint
 //! +    32     8   server: lock word of the compute node that may change the tree, changed by CAS; 0 = nobody
 //! +    40     8   term: how many servers there have been
-//! +    48  4048   zero
+//! +    48     8   port: where the server listens for requests over an ordinary socket; 0 = nowhere
+//! +    56     8   connections that the server looks after, the first of them; 0 = all
+//! +    64  4032   zero
 //! +  4096  8 x n  offsets of the chunks that hold rings, in the order in which they were taken; 0 = none
 //! +  8192 32768   512 connections of 64 bytes
 //! + 40960   ..    zero
@@ -48,6 +50,8 @@ pub(super) const ENTRIES: u64 = 16;
 pub(super) const COMMITS: u64 = 24;
 pub(super) const SERVER: u64 = 32;
 pub(super) const TERM: u64 = 40;
+pub(super) const PORT: u64 = 48;
+pub(super) const LOOKED_AFTER: u64 = 56;
 pub(super) const RING_CHUNKS: u64 = 4096;
 pub(super) const RING_CHUNKS_MAX: usize = 512;
 pub(super) const CONNECTIONS: u64 = 8192;
@@ -87,7 +91,7 @@ pub(super) const fn connection_memory(ring_bytes: u64) -> u64 {
     2 * ring_bytes + INBOX_HEAD_BYTES
 }
 
-const _: () = assert!(TERM + 8 <= 64, "what is read often shares a line");
+const _: () = assert!(LOOKED_AFTER + 8 <= 64, "what is read often shares a line");
 const _: () = assert!(HEAD_BYTES.is_multiple_of(super::layout::LINE_BYTES as u64));
 const _: () = assert!(RING_CHUNKS + 8 * RING_CHUNKS_MAX as u64 <= CONNECTIONS);
 const _: () = assert!(of_connection(CONNECTIONS_MAX, 0) <= HEAD_BYTES);

@@ -59,7 +59,7 @@ pub const BLOCKS_DEFAULT: usize = 6;
 pub(super) const LEVEL_WORD: usize = 1;
 pub(super) const INDEX_WORD: usize = 2;
 const BOUNDS_WORD: usize = 3;
-const WORDS_PER_LINE: usize = LINE_BYTES / 8;
+const WORDS_PER_LINE: usize = farwood_fabric::LINE_WORDS;
 const VERSION_WORD: usize = WORDS_PER_LINE - 1;
 const WHOLE: u64 = 1 << 32;
 /// What a line has for a version while it is being written.
@@ -240,6 +240,8 @@ fn word_of(bytes: &[u8], at: usize) -> u64 {
 pub(super) trait NodeWords {
     /// The word at `at`, counted in words.
     fn word(&self, at: usize) -> u64;
+    /// The words of line `at`, counted in lines.
+    fn line(&self, at: usize) -> [u64; WORDS_PER_LINE];
 }
 
 /// A checked copy.
@@ -247,6 +249,12 @@ impl NodeWords for &[u8] {
     #[inline]
     fn word(&self, at: usize) -> u64 {
         word_of(self, at)
+    }
+
+    #[inline]
+    fn line(&self, at: usize) -> [u64; WORDS_PER_LINE] {
+        let (words, _) = self[LINE_BYTES * at..LINE_BYTES * (at + 1)].as_chunks();
+        std::array::from_fn(|at| u64::from_le_bytes(words[at]))
     }
 }
 
@@ -261,6 +269,12 @@ impl<L: LocalMemory> NodeWords for InPlace<'_, L> {
     fn word(&self, at: usize) -> u64 {
         self.local.load(self.offset + 8 * at as u64).expect("a node lies within its memory node")
     }
+
+    #[inline]
+    fn line(&self, at: usize) -> [u64; WORDS_PER_LINE] {
+        let offset = self.offset + (LINE_BYTES * at) as u64;
+        self.local.load_line(offset).expect("a node lies within its memory node")
+    }
 }
 
 /// What a node says, besides its entries.
@@ -274,14 +288,15 @@ pub(super) struct Head {
 }
 
 pub(super) fn head_of(node: &impl NodeWords) -> Head {
-    let level_and_entries = node.word(LEVEL_WORD);
+    let line = node.line(0);
+    let level_and_entries = line[LEVEL_WORD];
     let entries = (level_and_entries >> 32) as usize;
-    let edge = |at: usize| f64::from_bits(node.word(BOUNDS_WORD + at));
+    let edge = |at: usize| f64::from_bits(line[BOUNDS_WORD + at]);
     let bounds = Rectangle::trusted([edge(0), edge(1)], [edge(2), edge(3)]);
     Head {
         level: level_and_entries as u8,
         entries,
-        index: node.word(INDEX_WORD),
+        index: line[INDEX_WORD],
         bounds: (entries > 0).then_some(bounds),
     }
 }
@@ -357,7 +372,7 @@ pub(super) fn stores_of_line(line: &[u64]) -> impl Iterator<Item = (usize, u64)>
 
 pub(super) const LINE_WORDS: usize = WORDS_PER_LINE;
 
-const _: () = assert!(LINE_BYTES.is_multiple_of(8) && BLOCK_ENTRIES == 7);
+const _: () = assert!(LINE_BYTES == 8 * WORDS_PER_LINE && BLOCK_ENTRIES == 7);
 const _: () = assert!(BOUNDS_WORD + 4 == VERSION_WORD, "the head fills its line");
 const _: () = assert!(words_of_entry(0)[0] == 8 && words_of_entry(6)[4] == 46, "block 0 begins at line 1");
 const _: () = assert!(words_of_entry(7)[0] == 48, "block 1 begins at line 6");

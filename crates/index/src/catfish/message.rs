@@ -4,19 +4,22 @@
 //! request, words after the header          response, words after the header
 //! + 0  responses consumed, bytes           + 0  requests consumed, bytes
 //! + 1  kind, below                         + 1  status: 0 done, 1 there was no such item, 2 refused,
-//! + 2  operands                                 3 the pool is full
-//!                                          + 2  how many items there are in all that was sent (last segment only)
+//! + 2  operands                                 3 the pool is full, 4 not empty
+//!                                          + 2  how many items there are in all; of a full pool, its chunks
 //! 1 search: relation, window               + 3  items of this segment, 5 words each: edges, number
 //! 2 count: relation, window
 //! 3 nearest: x, y, how many                a window and a rectangle: least x, least y, greatest x, greatest y
 //! 4 insert: rectangle, number              relation: 0 intersects, 1 within, 2 contains
 //! 5 remove: rectangle, number
 //! 6 update: rectangle, number, rectangle
+//! 7 load: share of a node to fill, items; over a socket only, for a ring has no room for it
 //! ```
 //!
 //! Coordinates are doubles. A request has one segment, a response as many as it needs.
 
 use super::rectangle::{Item, Query, Rectangle, Relation};
+use super::talk::Reply;
+use crate::error::IndexError;
 
 /// What a client asks of the server.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,9 +50,26 @@ pub(super) enum Status {
     NoSuchItem,
     Refused,
     PoolFull,
+    NotEmpty,
 }
 
 impl Status {
+    /// What a client makes of it.
+    ///
+    /// # Errors
+    /// What was refused, or could not be done.
+    pub(super) fn reply(self, count: u64) -> Result<Reply, IndexError> {
+        match self {
+            Self::Done | Self::NoSuchItem => Ok(Reply { done: self == Self::Done, count }),
+            Self::Refused => Err(IndexError::BadSizes("the server does not know such a request".to_owned())),
+            Self::NotEmpty => Err(IndexError::NotEmpty),
+            Self::PoolFull => {
+                let chunk_bytes = farwood_fabric::chunks::CHUNK_BYTES;
+                Err(farwood_fabric::FabricError::PoolFull { chunks: count, chunk_bytes }.into())
+            }
+        }
+    }
+
     pub(super) const fn word(self) -> u64 {
         self as u64
     }
@@ -60,6 +80,7 @@ impl Status {
             1 => Some(Self::NoSuchItem),
             2 => Some(Self::Refused),
             3 => Some(Self::PoolFull),
+            4 => Some(Self::NotEmpty),
             _ => None,
         }
     }
@@ -140,6 +161,23 @@ impl Request {
     }
 }
 
+/// The kind of a request to load items into the empty tree.
+const LOAD: u64 = 7;
+
+/// The words of a request to load `items`, filling nodes to the share `fill`.
+pub(super) fn encode_load(items: &[Item], fill: f64, words: &mut Vec<u64>) {
+    words.extend([LOAD, fill.to_bits()]);
+    words.extend(items.iter().flat_map(item_words));
+}
+
+/// The items and the fill of such a request; `None`: it is another.
+pub(super) fn decode_load(words: &[u64]) -> Option<(Vec<Item>, f64)> {
+    let [LOAD, fill, items @ ..] = words else { return None };
+    let (fill, whole) = (f64::from_bits(*fill), items.len().is_multiple_of(ITEM_WORDS));
+    let items = items.chunks_exact(ITEM_WORDS).map(item_of).collect::<Option<_>>()?;
+    (whole && (0.0..=1.0).contains(&fill)).then_some((items, fill))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,5 +204,9 @@ mod tests {
         }
         assert_eq!(Request::decode(&[1, 0, f64::NAN.to_bits(), 0, 0, 0]), None);
         assert_eq!(Request::decode(&[9]), None);
+        let mut words = Vec::new();
+        encode_load(&[item, item], 0.7, &mut words);
+        assert_eq!(decode_load(&words), Some((vec![item, item], 0.7)));
+        assert_eq!((decode_load(&words[..11]), Request::decode(&words)), (None, None));
     }
 }

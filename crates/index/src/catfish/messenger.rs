@@ -1,15 +1,15 @@
-//! Fast messaging, the client's side: a request is written into the server's ring, the response comes into the client's
-//! own memory (Catfish §III-A).
+//! Fast messaging, the client's side: a request is written into the server's ring, the response comes into the
+//! client's own memory (Catfish §III-A).
 
 use super::head::{
-    ASK, CONNECTIONS_MAX, CONSUMED, INBOX, INBOX_HEAD_BYTES, MEMORY, OPEN, OWNER, RawHead, SERVER, TERM,
-    TICKET_BITS, of_connection, word_of,
+    ASK, CONNECTIONS_MAX, CONSUMED, INBOX, INBOX_HEAD_BYTES, LOOKED_AFTER, MEMORY, OPEN, OWNER, RawHead,
+    SERVER, TERM, TICKET_BITS, of_connection, word_of,
 };
 use super::message::{ITEM_WORDS, RESPONSE_HEAD_WORDS, Request, Status, item_of};
-use super::rectangle::{Item, Query, Rectangle};
 use super::ring::{Arrived, Incoming, Outgoing, Segment};
-use super::service::{Notice, framed};
-use super::{Answer, Catfish, Count, Near};
+use super::service::{Notice, framed, pause_after};
+use super::talk::{Reply, Talk};
+use super::{Answer, Catfish, Count};
 use crate::error::IndexError;
 use crate::retry::Retry;
 use farwood_fabric::{
@@ -35,7 +35,7 @@ impl<L> Copy for Inbox<'_, L> {}
 
 /// How long a client waits for the server before it asks whether that lives, nanoseconds.
 const SILENCE_NS: u64 = 20_000_000;
-/// Nanoseconds between two looks at the inbox.
+/// Nanoseconds between two looks at the inbox, at first.
 const LOOK_NS: u64 = 200;
 /// Nanoseconds between two looks whether the server has opened the connection.
 const OPEN_LOOK_NS: u64 = 100_000;
@@ -81,29 +81,12 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
             return Err(IndexError::NotServed { name: tree.entry.name.clone() });
         }
         let number = claim(tree, client).await?;
-        let field = |field| word_of(tree.head, of_connection(number, field));
-        let at = inbox.at.map_or(0, Remote::word).to_le_bytes();
-        if let Some(at) = inbox.at {
-            // What an earlier connection left; the server writes here only when it has opened this one.
-            let bytes = INBOX_HEAD_BYTES + tree.layout.ring_bytes;
-            let first = at.address().offset();
-            for offset in (first..first + bytes).step_by(8) {
-                inbox.local.store(offset, 0)?;
-            }
+        let opened = open(tree, client, &inbox, (number, term)).await;
+        if opened.is_err() {
+            // Or it would be taken for as long as this compute node is in the pool.
+            release(tree, client, number).await?;
         }
-        let ticket = (word(of_connection(number, ASK)).await? as u32).wrapping_add(1);
-        let ask = term << TICKET_BITS | u64::from(ticket);
-        client.post(write(field(INBOX), &at).then(write(field(ASK), &ask.to_le_bytes()))).await?;
-        let mut looks = Retry::new("connect", OPEN_LOOKS_MAX);
-        while word(of_connection(number, OPEN)).await? != ask {
-            client.fabric().sleep(OPEN_LOOK_NS).await;
-            if looks.again(client).await.is_err() || is_gone(tree, client, term).await? {
-                return Err(IndexError::NotServed { name: tree.entry.name.clone() });
-            }
-        }
-        let own = word(of_connection(number, MEMORY)).await?;
-        let requests = Remote::<[u8]>::from_word(own)
-            .ok_or_else(|| IndexError::NotServed { name: tree.entry.name.clone() })?;
+        let (ask, requests) = opened?;
         let ring_bytes = tree.layout.ring_bytes;
         let inbox_at = inbox.at.unwrap_or_else(|| requests.part(ring_bytes));
         Ok(Self {
@@ -122,97 +105,6 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
             owed: false,
             payload: Vec::new(),
         })
-    }
-
-    /// Adds to `found` what the query is for, of the tree at one moment during the call. [1 RT, and the server's work]
-    ///
-    /// # Errors
-    /// [`IndexError::ServerLost`]; the fabric's.
-    pub async fn search(&mut self, query: &Query, found: &mut impl Answer) -> Result<(), IndexError> {
-        self.call(&Request::Search(*query), found).await.map(|_| ())
-    }
-
-    /// How much matches. Costs and errors as [`search`](Self::search).
-    ///
-    /// # Errors
-    /// As [`search`](Self::search).
-    pub async fn count(&mut self, query: &Query) -> Result<u64, IndexError> {
-        Ok(self.call(&Request::Count(*query), &mut Count::default()).await?.1)
-    }
-
-    /// The `count` items nearest to `point`, nearest first. Costs and errors as [`search`](Self::search).
-    ///
-    /// # Errors
-    /// As [`search`](Self::search).
-    pub async fn nearest(&mut self, point: [f64; 2], count: usize) -> Result<Vec<Near>, IndexError> {
-        let mut items: Vec<Item> = Vec::new();
-        self.call(&Request::Nearest(point, count as u64), &mut items).await?;
-        let near = |item: Item| Near { item, distance_squared: item.bounds.distance_squared(point) };
-        Ok(items.into_iter().map(near).collect())
-    }
-
-    /// Adds an item. [1 RT, and the server's work]
-    ///
-    /// # Errors
-    /// [`IndexError::ServerLost`], after which nobody knows whether it was done; a full pool; the fabric's.
-    pub async fn insert(&mut self, item: &Item) -> Result<(), IndexError> {
-        self.call(&Request::Insert(*item), &mut Count::default()).await.map(|_| ())
-    }
-
-    /// Takes out an item; `false`: there is none like it. Costs and errors as [`insert`](Self::insert).
-    ///
-    /// # Errors
-    /// As [`insert`](Self::insert).
-    pub async fn remove(&mut self, item: &Item) -> Result<bool, IndexError> {
-        let (status, _) = self.call(&Request::Remove(*item), &mut Count::default()).await?;
-        Ok(status == Status::Done)
-    }
-
-    /// Puts an item at another place; `false`: it was not there. Costs and errors as [`insert`](Self::insert).
-    ///
-    /// # Errors
-    /// As [`insert`](Self::insert).
-    pub async fn update(&mut self, item: &Item, bounds: Rectangle) -> Result<bool, IndexError> {
-        let (status, _) = self.call(&Request::Update(*item, bounds), &mut Count::default()).await?;
-        Ok(status == Status::Done)
-    }
-
-    /// The newest heartbeat, if one has come since the last that was taken. [0 RT]
-    ///
-    /// # Errors
-    /// The fabric's.
-    pub fn take_heartbeat(&self) -> Result<Option<f64>, IndexError> {
-        let word = self.local.load(self.inbox)?;
-        if word != 0 {
-            self.local.store(self.inbox, 0)?;
-        }
-        Ok(super::adaptive::utilisation(word))
-    }
-
-    /// Sends a request and takes its response.
-    async fn call(
-        &mut self,
-        request: &Request,
-        found: &mut impl Answer,
-    ) -> Result<(Status, u64), IndexError> {
-        while self.owed {
-            let mut nobody = Count::default();
-            self.receive(&mut nobody).await?;
-        }
-        self.send(request).await?;
-        self.owed = true;
-        let (status, count) = self.receive(found).await?;
-        match status {
-            Status::Refused => {
-                Err(IndexError::BadSizes("the server does not know such a request".to_owned()))
-            }
-            Status::PoolFull => {
-                let chunks = self.client.fabric().shape().chunks();
-                let chunk_bytes = farwood_fabric::chunks::CHUNK_BYTES;
-                Err(farwood_fabric::FabricError::PoolFull { chunks, chunk_bytes }.into())
-            }
-            status => Ok((status, count)),
-        }
     }
 
     async fn send(&mut self, request: &Request) -> Result<(), IndexError> {
@@ -289,7 +181,8 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
 
     /// Waits for the next message of the inbox.
     async fn arrival(&mut self) -> Result<(u64, usize, Segment), IndexError> {
-        let mut since = self.client.fabric().now();
+        let begun = self.client.fabric().now();
+        let mut since = begun;
         let (local, ring) = (self.local, self.inbox + INBOX_HEAD_BYTES);
         loop {
             let load = |at| local.load(ring + at).expect("an inbox lies in its memory node");
@@ -306,7 +199,7 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
                 }
                 since = now;
             }
-            self.client.fabric().sleep(LOOK_NS).await;
+            self.client.fabric().sleep(pause_after(now.saturating_sub(begun), LOOK_NS)).await;
         }
     }
 
@@ -315,20 +208,41 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
         Ok(open != self.ask)
     }
 
-    /// Leaves the connection to others. [1 RT] A connection that is only dropped stays taken until this compute node
-    /// leaves the pool.
+    /// Leaves the connection to others. [1 RT; 2 more where a response is owed, which must never come] A connection
+    /// that is only dropped stays taken until this compute node leaves the pool.
     ///
     /// # Errors
     /// The fabric's.
     pub async fn close(self) -> Result<(), IndexError> {
-        if self.owed {
+        let is_over =
+            !self.owed || is_gone(self.tree, self.client, self.term).await? || self.is_closed().await?;
+        if !is_over {
             // The server may still be writing here.
             return Ok(());
         }
-        let field = |field| word_of(self.tree.head, of_connection(self.number, field));
-        let mine = LockWord::held_by(self.client.fabric().identity()).word();
-        let _ = self.client.post(cas(field(OWNER), mine, 0)).await?;
-        Ok(())
+        release(self.tree, self.client, self.number).await
+    }
+}
+
+impl<F: Fabric, L: LocalMemory> Talk for Messenger<'_, F, L> {
+    /// Sends a request and takes its response. [1 RT, and the server's work]
+    async fn call(&mut self, request: &Request, found: &mut impl Answer) -> Result<Reply, IndexError> {
+        while self.owed {
+            let mut nobody = Count::default();
+            self.receive(&mut nobody).await?;
+        }
+        self.send(request).await?;
+        self.owed = true;
+        let (status, count) = self.receive(found).await?;
+        status.reply(count)
+    }
+
+    fn take_heartbeat(&mut self) -> Result<Option<f64>, IndexError> {
+        let word = self.local.load(self.inbox)?;
+        if word != 0 {
+            self.local.store(self.inbox, 0)?;
+        }
+        Ok(super::adaptive::utilisation(word))
     }
 }
 
@@ -342,12 +256,55 @@ async fn read_word<F: Fabric>(
     Ok(word.word())
 }
 
+/// Asks the server of `term` to open connection `number`; yields what was asked, and where requests go.
+async fn open<F: Fabric, L: LocalMemory>(
+    tree: &Catfish,
+    client: &Client<F>,
+    inbox: &Inbox<'_, L>,
+    (number, term): (usize, u64),
+) -> Result<(u64, Remote<[u8]>), IndexError> {
+    let word = async |offset| read_word(client, tree.head, offset).await;
+    let field = |field| word_of(tree.head, of_connection(number, field));
+    let not_served = || IndexError::NotServed { name: tree.entry.name.clone() };
+    let at = inbox.at.map_or(0, Remote::word).to_le_bytes();
+    if let Some(at) = inbox.at {
+        // What an earlier connection left; the server writes here only when it has opened this one.
+        let bytes = INBOX_HEAD_BYTES + tree.layout.ring_bytes;
+        let first = at.address().offset();
+        for offset in (first..first + bytes).step_by(8) {
+            inbox.local.store(offset, 0)?;
+        }
+    }
+    let ticket = (word(of_connection(number, ASK)).await? as u32).wrapping_add(1);
+    let ask = term << TICKET_BITS | u64::from(ticket);
+    client.post(write(field(INBOX), &at).then(write(field(ASK), &ask.to_le_bytes()))).await?;
+    let mut looks = Retry::new("connect", OPEN_LOOKS_MAX);
+    while word(of_connection(number, OPEN)).await? != ask {
+        client.fabric().sleep(OPEN_LOOK_NS).await;
+        if looks.again(client).await.is_err() || is_gone(tree, client, term).await? {
+            return Err(not_served());
+        }
+    }
+    let own = word(of_connection(number, MEMORY)).await?;
+    Ok((ask, Remote::<[u8]>::from_word(own).ok_or_else(not_served)?))
+}
+
+/// Leaves a connection to others. [1 RT]
+async fn release<F: Fabric>(tree: &Catfish, client: &Client<F>, number: usize) -> Result<(), IndexError> {
+    let mine = LockWord::held_by(client.fabric().identity()).word();
+    let owner = word_of(tree.head, of_connection(number, OWNER));
+    let _ = client.post(cas(owner, mine, 0)).await?;
+    Ok(())
+}
+
 /// Takes a connection that nobody has.
 async fn claim<F: Fabric>(tree: &Catfish, client: &Client<F>) -> Result<usize, IndexError> {
     let mine = LockWord::held_by(client.fabric().identity()).word();
-    let first = usize::from(client.fabric().identity().slot) % CONNECTIONS_MAX;
-    for step in 0..CONNECTIONS_MAX {
-        let number = (first + step) % CONNECTIONS_MAX;
+    let looked_after = read_word(client, tree.head, LOOKED_AFTER).await? as usize;
+    let count = if looked_after == 0 { CONNECTIONS_MAX } else { looked_after.min(CONNECTIONS_MAX) };
+    let first = usize::from(client.fabric().identity().slot) % count;
+    for step in 0..count {
+        let number = (first + step) % count;
         let owner = of_connection(number, OWNER);
         if read_word(client, tree.head, owner).await? == 0
             && client.post(cas(word_of(tree.head, owner), 0, mine)).await? == Swapped::Won
@@ -355,7 +312,7 @@ async fn claim<F: Fabric>(tree: &Catfish, client: &Client<F>) -> Result<usize, I
             return Ok(number);
         }
     }
-    Err(IndexError::Exhausted { operation: "connect", tries: CONNECTIONS_MAX as u32 })
+    Err(IndexError::Exhausted { operation: "connect", tries: count as u32 })
 }
 
 /// Whether the server of `term` is gone.

@@ -38,9 +38,12 @@
 //! 3. The tree's memory grows by chunks of 8 MiB; a reference has the offset, so no table is needed.
 
 pub mod adaptive;
+mod answer;
+mod bell;
 mod bulk;
 mod draft;
 mod head;
+mod heartbeat;
 pub mod layout;
 mod message;
 mod messenger;
@@ -54,8 +57,12 @@ mod rstar;
 mod scan;
 mod server;
 mod service;
+mod snapshot;
+mod switch;
+mod talk;
 mod turn;
 mod walk;
+mod worker;
 
 pub use head::CONNECTIONS_MAX;
 pub use message::Request;
@@ -64,9 +71,12 @@ pub use nearest::Near;
 pub use offload::{Issue, Reader};
 pub use open::{Config, Description, KIND, describe};
 pub use rectangle::{Item, NoRectangle, Query, Rectangle, Relation};
-pub use server::{Grain, ServerSettings, TreeServer, Worker};
+pub use server::{Grain, ServerSettings, TreeServer};
 pub use service::{Notice, Service, ServiceSettings};
+pub use switch::Switch;
+pub use talk::{Carrier, Correspondent, Reply, Talk};
 pub use walk::{Problem, Walk};
+pub use worker::Worker;
 
 use crate::sabotage::Sabotage;
 use farwood_fabric::Remote;

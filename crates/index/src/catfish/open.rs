@@ -10,18 +10,17 @@
 //! The entry's root word points to the [head](super::head), and never changes.
 
 use super::Catfish;
-use super::head::{INDEX, RawHead, first_room};
+use super::head::{INDEX, PORT, RawHead, first_room, word_of};
 use super::layout::{
     BLOCKS_DEFAULT, BLOCKS_MAX, FORMAT, Layout, NodeRef, RING_BYTES, RING_BYTES_DEFAULT, Scheme, image,
 };
 use super::server::{ServerSettings, TreeServer, in_office};
 use crate::error::IndexError;
-use crate::sherman::{check_name, find_settled, free_chunks};
+use crate::lifecycle;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Owner};
-use farwood_fabric::directory::{self, Entry, Locked, NewEntry, PARAMETER_BYTES};
+use farwood_fabric::directory::{Entry, NewEntry, PARAMETER_BYTES};
 use farwood_fabric::{
-    Capability, Chain as _, Client, ClientId, Fabric, FabricError, NodeId, Remote, Server, client_table,
-    read, write,
+    Capability, Chain as _, Client, ClientId, Fabric, FabricError, NodeId, Remote, Server, read, write,
 };
 use std::sync::atomic::AtomicU64;
 
@@ -58,16 +57,8 @@ pub struct Description {
 /// # Errors
 /// [`IndexError::WrongFormat`] where it is none of this version.
 pub fn describe(entry: &Entry) -> Result<Description, IndexError> {
+    lifecycle::check_kind(entry, KIND, FORMAT, "a spatial one")?;
     let refuse = |why: String| Err(IndexError::WrongFormat(format!("index '{}': {why}", entry.name)));
-    if entry.kind != KIND {
-        return refuse(format!("it is of kind {}, not a spatial one", entry.kind));
-    }
-    if entry.format != FORMAT {
-        let found = entry.format;
-        return refuse(format!(
-            "format {found}, and this program knows {FORMAT}; load it again with this program"
-        ));
-    }
     let number = |at: usize| u16::from_le_bytes([entry.parameters[at], entry.parameters[at + 1]]);
     let (blocks, node) = (usize::from(number(0)), NodeId(number(2)));
     let ring = <[u8; 4]>::try_from(&entry.parameters[4..8]).expect("four bytes");
@@ -89,12 +80,14 @@ impl Catfish {
         name: &str,
         config: Config,
     ) -> Result<Self, IndexError> {
-        check_name(name)?;
         check_config(client, config)?;
-        let directory = directory::lock(client).await?;
-        let created = create_locked(client, &directory, name, config).await;
-        directory.unlock().await?;
-        Self::assemble(client, created?).await
+        let new = NewEntry { name, kind: KIND, format: FORMAT, parameters: encode(config) };
+        let entry = lifecycle::create(client, &new, async |entry| {
+            let layout = layout_of(client, config, entry.number)?;
+            Ok(plant(client, entry, &layout).await?.word())
+        })
+        .await?;
+        Self::assemble(client, entry).await
     }
 
     /// Opens the index `name`.
@@ -102,23 +95,14 @@ impl Catfish {
     /// # Errors
     /// [`IndexError::NoSuchIndex`], [`IndexError::WrongFormat`], [`IndexError::Unsafe`].
     pub async fn open<F: Fabric>(client: &Client<F>, name: &str) -> Result<Self, IndexError> {
-        let entry = match directory::find(client, name).await? {
-            Some(entry) => entry,
-            None => find_settled(client, name).await?,
-        };
+        let entry = lifecycle::find(client, name).await?;
         Self::assemble(client, entry).await
     }
 
     async fn assemble<F: Fabric>(client: &Client<F>, entry: Entry) -> Result<Self, IndexError> {
         let config = describe(&entry)?.config;
         let layout = layout_of(client, config, entry.number)?;
-        let newly = client_table::mark_open(client, entry.open_bit()).await?;
-        if !directory::still(client, &entry).await? && find_settled(client, &entry.name).await? != entry {
-            if newly {
-                client_table::mark_closed(client, entry.open_bit()).await?;
-            }
-            return Err(IndexError::NoSuchIndex(entry.name));
-        }
+        lifecycle::mark_open(client, &entry).await?;
         let head = client.post(read(entry.root())).await?;
         let Ok(head) = head.check(&()) else { unreachable!("words are whole") };
         let head = Remote::<RawHead>::from_word(head.word());
@@ -152,33 +136,27 @@ impl Catfish {
         in_office(client, self.head).await
     }
 
+    /// The port at which the index's server listens for requests over an ordinary socket, on the machine of its memory
+    /// node; `None`: there is no server, or it does not. [2 RT]
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub async fn port<F: Fabric>(&self, client: &Client<F>) -> Result<Option<u16>, IndexError> {
+        if in_office(client, self.head).await?.is_none() {
+            return Ok(None);
+        }
+        let port = client.post(read(word_of(self.head, PORT))).await?;
+        let Ok(port) = port.check(&()) else { unreachable!("words are whole") };
+        Ok(u16::try_from(port.word()).ok().filter(|port| *port != 0))
+    }
+
     /// Marks the index as closed by this compute node, so that others may drop it. [at most 2 RT]
     ///
     /// # Errors
     /// The fabric's.
     pub async fn close<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
-        Ok(client_table::mark_closed(client, self.entry.open_bit()).await?)
+        lifecycle::mark_closed(client, &self.entry).await
     }
-}
-
-async fn create_locked<F: Fabric>(
-    client: &Client<F>,
-    directory: &Locked<'_, F>,
-    name: &str,
-    config: Config,
-) -> Result<Entry, IndexError> {
-    directory.settle().await?;
-    if directory::find(client, name).await?.is_some() {
-        return Err(IndexError::IndexExists(name.to_owned()));
-    }
-    let new = NewEntry { name, kind: KIND, format: FORMAT, parameters: encode(config) };
-    let entry = directory.reserve(&new).await?;
-    // What a client that died while it created or dropped an index here may have left.
-    free_chunks(client, entry.slot).await?;
-    let layout = layout_of(client, config, entry.number)?;
-    let head = plant(client, &entry, &layout).await?;
-    directory.publish(&entry, head.word()).await?;
-    Ok(entry)
 }
 
 /// Takes the first chunk of an index, and puts a head and an empty root into it.

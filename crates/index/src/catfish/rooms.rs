@@ -7,7 +7,7 @@
 //! * clients hold nothing and find out by the generation, and begin again. That they rarely have to is all that a rest
 //!   is for: [`Rooms::REST_NS`] is many times what a search takes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// A room that a commit left.
 #[derive(Clone, Copy, Debug)]
@@ -26,8 +26,9 @@ pub(super) struct Rooms {
     free: Vec<u64>,
     /// Rooms that readers may be on their way to, in the order in which they were left.
     resting: VecDeque<Left>,
-    /// Trees that are held, by number, with how often.
-    held: BTreeMap<u64, usize>,
+    /// Trees that are held, in the order of their numbers, with how often. One that nobody holds any
+    /// more goes when those before it have gone.
+    held: VecDeque<(u64, usize)>,
 }
 
 impl Rooms {
@@ -42,7 +43,7 @@ impl Rooms {
 
     /// `count` rooms, at the time `now`; `None`: there are not so many, and none is taken.
     pub(super) fn take(&mut self, count: usize, now: u64, rest_ns: u64) -> Option<Vec<u64>> {
-        let oldest = self.held.first_key_value().map_or(u64::MAX, |(&commit, _)| commit);
+        let oldest = self.held.iter().find(|(_, times)| *times > 0).map_or(u64::MAX, |(commit, _)| *commit);
         let rested = |left: &&Left| left.commit <= oldest && left.since.saturating_add(rest_ns) <= now;
         let again = self.resting.iter().take(count).take_while(rested).count();
         if again + self.free.len() < count {
@@ -58,17 +59,20 @@ impl Rooms {
         self.resting.extend(offsets.into_iter().map(|offset| Left { offset, commit, since: now }));
     }
 
-    /// Holds the tree of a commit.
+    /// Holds the tree of a commit, the newest one.
     pub(super) fn hold(&mut self, commit: u64) {
-        *self.held.entry(commit).or_default() += 1;
+        match self.held.back_mut() {
+            Some((newest, times)) if *newest == commit => *times += 1,
+            _ => self.held.push_back((commit, 1)),
+        }
     }
 
     /// Lets go of a tree that was held.
     pub(super) fn let_go(&mut self, commit: u64) {
-        let held = self.held.get_mut(&commit).expect("it was held");
-        *held -= 1;
-        if *held == 0 {
-            self.held.remove(&commit);
+        let held = self.held.iter_mut().rev().find(|(held, _)| *held == commit);
+        held.expect("it was held").1 -= 1;
+        while self.held.len() > 1 && self.held.front().is_some_and(|(_, times)| *times == 0) {
+            self.held.pop_front();
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a node has for a query: the step that all searches share, wherever the node is read from. Pure.
 
-use super::layout::{BLOCK_ENTRIES, Entry, NodeWords, entry_of, words_of_entry};
+use super::layout::{BLOCK_ENTRIES, Entry, LINE_WORDS, NodeWords, entry_of, words_of_entry};
 use super::rectangle::{Query, Rectangle, Relation};
 
 /// Edges that an entry's must keep to: its lower ones not above `lower_max`, its upper ones not below `upper_min`,
@@ -52,9 +52,10 @@ pub(super) fn matching(
 fn hits_of_block(node: &impl NodeWords, first: usize, limits: &Limits) -> u32 {
     let [min_x, min_y, max_x, max_y, _] = words_of_entry(first);
     let along = |axis: usize, lower: usize, upper: usize| {
-        let edge = |at: usize, lane: usize| f64::from_bits(node.word(at + lane));
+        let (lower, upper) = (node.line(lower / LINE_WORDS), node.line(upper / LINE_WORDS));
         let keeps = |lane: usize| {
-            (edge(lower, lane) <= limits.lower_max[axis]) & (edge(upper, lane) >= limits.upper_min[axis])
+            (f64::from_bits(lower[lane]) <= limits.lower_max[axis])
+                & (f64::from_bits(upper[lane]) >= limits.upper_min[axis])
         };
         (0..BLOCK_ENTRIES).fold(0, |hits, lane| hits | (u32::from(keeps(lane)) << lane))
     };

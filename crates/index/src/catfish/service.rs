@@ -5,15 +5,16 @@
 //! names the connection. Nothing that a client does or fails to do holds up another's connection: a client whose
 //! inbox is full, or that died in the middle of a message, has only its own flow waiting for it.
 
+use super::answer::Done;
+use super::bell::Bell;
 use super::head::{
     ASK, CONNECTIONS_MAX, CONSUMED, INBOX, INBOX_HEAD_BYTES, MEMORY, OPEN, OWNER, RING_CHUNKS,
     RING_CHUNKS_MAX, TERM, TICKET_BITS, connection_memory, of_connection,
 };
-use super::message::{ITEM_WORDS, Request, Status, item_words};
-use super::rectangle::Item;
+use super::message::{ITEM_WORDS, item_words};
 use super::ring::{Arrived, Incoming, Outgoing, Segment};
-use super::server::{TreeServer, Worker};
-use super::{Count, Near};
+use super::server::TreeServer;
+use super::worker::Worker;
 use crate::error::IndexError;
 use crate::marks;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Owner};
@@ -22,8 +23,7 @@ use farwood_fabric::{
 };
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::Poll;
 
 /// How a server learns of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,8 +46,10 @@ pub struct ServiceSettings {
     pub heartbeat_ns: u64,
     /// Nanoseconds of silence after which it is asked whether a client still lives.
     pub silence_ns: u64,
-    /// Nanoseconds of processor time for a request and its response.
+    /// Nanoseconds of processor time for a request and its response, where work is accounted for.
     pub message_ns: u64,
+    /// Nanoseconds of processor time from an immediate to the flow that it wakes, where work is accounted for.
+    pub wake_ns: u64,
 }
 
 impl Default for ServiceSettings {
@@ -58,28 +60,34 @@ impl Default for ServiceSettings {
             heartbeat_ns: 10_000_000,
             silence_ns: 1_000_000_000,
             message_ns: 0,
+            wake_ns: 0,
         }
     }
 }
 
 /// Nanoseconds between two looks at a connection that nobody has, or whose bell should have rung.
-const IDLE_NS: u64 = 500_000;
+pub(super) const IDLE_NS: u64 = 500_000;
 
-/// Wakes a connection's flow.
-#[derive(Debug, Default)]
-struct Bell {
-    rung: AtomicBool,
-    waker: Mutex<Option<Waker>>,
+/// A look is late by no more than this share of the time since something was there.
+const LATE_SHARE: u64 = 32;
+/// Nanoseconds between two looks, at most.
+const PAUSE_NS_MAX: u64 = 20_000;
+
+/// Nanoseconds until the next look at a ring in which nothing has come for `waited`: the longer it has been, the longer
+/// it may take until it is noticed.
+pub(super) fn pause_after(waited: u64, least: u64) -> u64 {
+    (waited / LATE_SHARE).min(PAUSE_NS_MAX).max(least)
 }
 
 /// A server that answers messages.
 #[derive(Debug)]
 pub struct Service<'t> {
-    tree: &'t TreeServer,
-    settings: ServiceSettings,
-    bells: Box<[Bell]>,
+    pub(super) tree: &'t TreeServer,
+    pub(super) settings: ServiceSettings,
+    pub(super) bells: Box<[Bell]>,
     ended: AtomicBool,
     worked_ns: AtomicU64,
+    pub(super) pulse: AtomicU64,
 }
 
 /// A connection that is open.
@@ -108,7 +116,14 @@ impl<'t> Service<'t> {
     /// [`dispatch`](Self::dispatch) and [`heartbeats`](Self::heartbeats) once.
     pub fn new(tree: &'t TreeServer, settings: ServiceSettings) -> Self {
         let bells = (0..CONNECTIONS_MAX).map(|_| Bell::default()).collect();
-        Self { tree, settings, bells, ended: AtomicBool::new(false), worked_ns: AtomicU64::new(0) }
+        Self {
+            tree,
+            settings,
+            bells,
+            ended: AtomicBool::new(false),
+            worked_ns: AtomicU64::new(0),
+            pulse: AtomicU64::new(0),
+        }
     }
 
     /// Lets all flows come to their ends.
@@ -127,7 +142,12 @@ impl<'t> Service<'t> {
         self.worked_ns.load(Ordering::Relaxed)
     }
 
-    fn is_ended(&self) -> bool {
+    /// Counts work for clients that have other connections than rings.
+    pub fn note_work(&self, nanoseconds: u64) {
+        self.worked_ns.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
@@ -256,21 +276,60 @@ impl<'t> Service<'t> {
                         }
                     });
                     let begun = worker.client.fabric().now();
-                    self.answer(line, worker, &words).await?;
+                    if let Some(&consumed) = words.first() {
+                        line.outgoing.consumed(consumed);
+                    }
+                    worker.server.compute(self.settings.message_ns).await;
+                    let done = worker.carry_out(words.get(1..).unwrap_or_default()).await?;
+                    self.respond(line, worker, &done).await?;
                     heard = worker.client.fabric().now();
                     self.worked_ns.fetch_add(heard.saturating_sub(begun), Ordering::Relaxed);
                     continue;
                 }
             }
-            if worker.client.fabric().now().saturating_sub(heard) > self.settings.silence_ns {
+            let silent = worker.client.fabric().now().saturating_sub(heard);
+            if silent > self.settings.silence_ns {
                 self.free_if_gone(line.number, worker, line.owner).await?;
                 heard = worker.client.fabric().now();
             }
-            let pause = match self.settings.notice {
-                Notice::Polling => self.settings.poll_ns,
-                Notice::Event => IDLE_NS,
-            };
-            self.wait(line.number, worker.client, pause).await;
+            self.look_again(line.number, worker, silent).await;
+        }
+    }
+
+    /// Lets time pass before the next look at a ring in which nothing has come for so long.
+    async fn look_again<F: Fabric, S: Server>(&self, number: usize, worker: &Worker<'_, F, S>, silent: u64) {
+        match self.settings.notice {
+            Notice::Polling => {
+                worker.server.look_on(pause_after(silent, self.settings.poll_ns)).await;
+            }
+            Notice::Event => {
+                if self.wait(number, worker.client, IDLE_NS).await {
+                    worker.server.compute(self.settings.wake_ns).await;
+                }
+            }
+        }
+    }
+
+    /// Does `work`; a thread that polls keeps its core meanwhile.
+    async fn attending<S: Server, T>(&self, server: &S, work: impl Future<Output = T>) -> T {
+        if self.settings.notice == Notice::Event {
+            return work.await;
+        }
+        let (mut work, mut done) = (std::pin::pin!(work), None);
+        loop {
+            let mut look = std::pin::pin!(server.look_on(self.settings.poll_ns));
+            poll_fn(|context| {
+                if done.is_none()
+                    && let Poll::Ready(output) = work.as_mut().poll(context)
+                {
+                    done = Some(output);
+                }
+                look.as_mut().poll(context)
+            })
+            .await;
+            if let Some(output) = done {
+                return output;
+            }
         }
     }
 
@@ -320,61 +379,21 @@ impl<'t> Service<'t> {
         Ok(())
     }
 
-    /// Does what a request asks, and responds.
-    async fn answer<F: Fabric, S: Server>(
-        &self,
-        line: &mut Line,
-        worker: &Worker<'_, F, S>,
-        words: &[u64],
-    ) -> Result<(), IndexError> {
-        if let Some(&consumed) = words.first() {
-            line.outgoing.consumed(consumed);
-        }
-        worker.server.compute(self.settings.message_ns).await;
-        let mut items: Vec<Item> = Vec::new();
-        let mut count = Count::default();
-        let request = Request::decode(words.get(1..).unwrap_or_default());
-        let done = match request {
-            None => Ok(Status::Refused),
-            Some(Request::Search(query)) => worker.search(&query, &mut items).await.map(|()| Status::Done),
-            Some(Request::Count(query)) => worker.search(&query, &mut count).await.map(|()| Status::Done),
-            Some(Request::Nearest(point, wanted)) => {
-                let near = worker.nearest(point, usize::try_from(wanted).unwrap_or(usize::MAX)).await;
-                near.map(|near| {
-                    items.extend(near.iter().map(|Near { item, .. }| *item));
-                    Status::Done
-                })
-            }
-            Some(Request::Insert(item)) => worker.insert(&item).await.map(|()| Status::Done),
-            Some(Request::Remove(item)) => worker.remove(&item).await.map(found),
-            Some(Request::Update(item, bounds)) => worker.update(&item, bounds).await.map(found),
-        };
-        let status = match done {
-            Ok(status) => status,
-            Err(IndexError::Fabric(FabricError::PoolFull { .. } | FabricError::NoMemory { .. })) => {
-                Status::PoolFull
-            }
-            Err(error) => return Err(error),
-        };
-        self.respond(line, worker, status, count.0 + items.len() as u64, &items).await
-    }
-
     /// Sends a response, in as many segments as it needs.
     async fn respond<F: Fabric, S: Server>(
         &self,
         line: &mut Line,
         worker: &Worker<'_, F, S>,
-        status: Status,
-        count: u64,
-        items: &[Item],
+        done: &Done,
     ) -> Result<(), IndexError> {
+        let Done { status, count, items } = done;
         let room = line.outgoing.payload_max() - super::message::RESPONSE_HEAD_WORDS;
         let mut segments = items.chunks((room / ITEM_WORDS).max(1));
         let mut next = segments.next().unwrap_or_default();
         loop {
             let after = segments.next();
             let segment = if after.is_some() { Segment::More } else { Segment::Last };
-            let mut payload = vec![line.incoming.head(), status.word(), count];
+            let mut payload = vec![line.incoming.head(), status.word(), *count];
             payload.extend(next.iter().flat_map(item_words));
             if !self.send(line, worker, &payload, segment).await? {
                 return Ok(());
@@ -417,113 +436,14 @@ impl<'t> Service<'t> {
         let message = write(ring.part::<u8>(place.offset), &bytes);
         match place.skip {
             Some((at, word)) => {
-                worker.client.post(write(ring.part::<u64>(at), &word.to_le_bytes()).then(message)).await?;
+                let skip = word.to_le_bytes();
+                let post = worker.client.post(write(ring.part::<u64>(at), &skip).then(message));
+                self.attending(worker.server, post).await?;
             }
-            None => worker.client.post(message).await?,
+            None => self.attending(worker.server, worker.client.post(message)).await?,
         }
         Ok(true)
     }
-
-    /// Waits for the connection's bell, or for so long.
-    async fn wait<F: Fabric>(&self, number: usize, client: &Client<F>, nanoseconds: u64) {
-        let bell = &self.bells[number];
-        let mut sleep = std::pin::pin!(client.fabric().sleep(nanoseconds));
-        poll_fn(|context| {
-            if bell.rung.swap(false, Ordering::AcqRel) || sleep.as_mut().poll(context).is_ready() {
-                return Poll::Ready(());
-            }
-            *bell.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
-            if bell.rung.swap(false, Ordering::AcqRel) { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
-    }
-
-    /// Takes immediates, each the number of a connection, and wakes its flow. For ever: to be dropped with the others.
-    ///
-    /// # Errors
-    /// The fabric's.
-    pub async fn dispatch<S: Server>(&self, server: &S) -> Result<(), IndexError> {
-        loop {
-            let number = server.receive().await?;
-            if let Some(bell) = self.bells.get(number as usize) {
-                bell.ring();
-            }
-        }
-    }
-
-    /// As [`dispatch`](Self::dispatch), until the service ends.
-    ///
-    /// # Errors
-    /// The fabric's.
-    pub async fn dispatch_until_end<F: Fabric, S: Server>(
-        &self,
-        server: &S,
-        client: &Client<F>,
-    ) -> Result<(), IndexError> {
-        let mut dispatch = std::pin::pin!(self.dispatch(server));
-        let mut look = Box::pin(client.fabric().sleep(IDLE_NS));
-        poll_fn(|context| {
-            if self.is_ended() {
-                return Poll::Ready(Ok(()));
-            }
-            if look.as_mut().poll(context).is_ready() {
-                look = Box::pin(client.fabric().sleep(IDLE_NS));
-                // Before it is polled nobody is woken for it.
-                let _ = look.as_mut().poll(context);
-            }
-            dispatch.as_mut().poll(context)
-        })
-        .await
-    }
-
-    /// Tells every client how busy the server is, again and again, in a word of its inbox that is for nothing else, so
-    /// that a full ring keeps no heartbeat back. `busy` yields the share of processor time since it was last asked.
-    ///
-    /// # Errors
-    /// The fabric's.
-    pub async fn heartbeats<F: Fabric, S: Server>(
-        &self,
-        client: &Client<F>,
-        server: &S,
-        mut busy: impl FnMut() -> f64,
-    ) -> Result<(), IndexError> {
-        let (local, head) = (server.local(), self.tree.head_offset());
-        while !self.is_ended() {
-            client.fabric().sleep(self.settings.heartbeat_ns).await;
-            let word = super::adaptive::heartbeat(busy()).to_le_bytes();
-            for number in 0..CONNECTIONS_MAX {
-                let field = |field| local.load(head + of_connection(number, field));
-                let open = field(OPEN)?;
-                if field(OWNER)? == 0 || open >> TICKET_BITS != self.tree.term() || field(ASK)? != open {
-                    continue;
-                }
-                let own =
-                    Remote::<u64>::from_word(field(MEMORY)?).map(|own| own.part(self.tree.layout.ring_bytes));
-                let inbox = Remote::<u64>::from_word(field(INBOX)?).or(own);
-                if let Some(inbox) = inbox {
-                    match client.post(write(inbox, &word)).await {
-                        // Its client will be missed by its own flow.
-                        Ok(()) | Err(FabricError::NodeLost { .. }) => {}
-                        Err(error) => return Err(error.into()),
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Bell {
-    fn ring(&self) {
-        self.rung.store(true, Ordering::Release);
-        if let Some(waker) = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            waker.wake();
-        }
-    }
-}
-
-fn found(there: bool) -> Status {
-    if there { Status::Done } else { Status::NoSuchItem }
 }
 
 /// The bytes of a message.

@@ -5,6 +5,7 @@
 
 use super::inner::{Found, Header, Inner, RawInner, covers, find};
 use super::key::step_at;
+use super::prefix::PrefixHash;
 use super::slot::Slot;
 use farwood_fabric::Remote;
 use std::collections::HashMap; // keyed only
@@ -15,6 +16,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// Parts of the cache that are locked apart.
 const SHARDS: usize = 64;
+/// Copies that are drawn of the whole cache, of which the one goes that was used longest ago. Of two, or of one part
+/// of the cache, many a copy would go that is used all the time: with few hundred nodes a part has a handful.
+const DRAWN: usize = 5;
 /// What a copy takes besides its slots, bytes: itself, its counters, and its places in the table and the list.
 const OVERHEAD: usize = 112;
 
@@ -35,6 +39,12 @@ impl CachedNode {
     pub fn copy<B: Deref<Target = [u8]>>(at: Remote<RawInner>, node: &Inner<B>) -> Self {
         let slots = node.slots().map(|slot| AtomicU64::new(slot.word())).collect();
         Self { at, header: node.header(), hash: node.hash(), slots, used: AtomicU64::new(0) }
+    }
+
+    /// The hash of what all keys below have in common.
+    #[inline]
+    pub fn prefix(&self, number: u32) -> PrefixHash {
+        PrefixHash::from_word(self.hash ^ self.header.salt(number))
     }
 
     /// Slot number `number`.
@@ -144,6 +154,9 @@ impl NodeCache {
     /// The copy of the node at `at`.
     #[inline]
     pub fn get(&self, at: Remote<RawInner>) -> Option<Arc<CachedNode>> {
+        if self.bytes_max == 0 {
+            return None;
+        }
         let shard = self.shard(at.word()).read().unwrap_or_else(PoisonError::into_inner);
         let node = Arc::clone(&shard.nodes[*shard.places.get(&at.word())?]);
         drop(shard);
@@ -193,27 +206,38 @@ impl NodeCache {
         }
     }
 
-    /// Drops copies until the budget is kept: of two that are drawn, the one that was used longer ago.
+    /// Drops copies until the budget is kept: of some that are drawn, the one that was used longest ago.
     fn shrink(&self) {
-        let mut draw = self.tick.load(Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut chance = Draws(self.tick.load(Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         while self.bytes.load(Relaxed) > self.bytes_max {
-            draw ^= draw << 13;
-            draw ^= draw >> 7;
-            draw ^= draw << 17;
-            let shard = &self.shards[(draw >> 58) as usize % SHARDS];
-            let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
-            let count = shard.nodes.len() as u64;
-            if count == 0 {
-                continue;
-            }
-            let one = &shard.nodes[(draw % count) as usize];
-            let other = &shard.nodes[((draw >> 24) % count) as usize];
-            let older = if one.used.load(Relaxed) <= other.used.load(Relaxed) { one } else { other };
-            let at = older.at.word();
-            if let Some(removed) = shard.remove(at) {
-                self.bytes.fetch_sub(removed.bytes(), Relaxed);
+            let drawn = (0..DRAWN).filter_map(|_| self.draw(&mut chance));
+            if let Some((_, at)) = drawn.min_by_key(|(used, _)| *used) {
+                self.remove(at);
             }
         }
+    }
+
+    /// Some copy: when it was used, and of what; `None` where nothing is.
+    fn draw(&self, chance: &mut Draws) -> Option<(u64, Remote<RawInner>)> {
+        let shard = &self.shards[chance.below(SHARDS)];
+        let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+        if shard.nodes.is_empty() {
+            return None;
+        }
+        let node = &shard.nodes[chance.below(shard.nodes.len())];
+        Some((node.used.load(Relaxed), node.at))
+    }
+}
+
+/// A sequence of numbers without a pattern that matters here (xorshift).
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, count: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) as usize % count
     }
 }
 
@@ -233,9 +257,12 @@ mod tests {
         Inner::new(image((Reverse::unlinked(generation), header), b"a", 1, &[]))
     }
 
+    fn node_bytes() -> usize {
+        CachedNode::copy(at(0), &node(1)).bytes()
+    }
+
     #[test]
     fn the_budget_is_kept_and_what_is_used_stays() {
-        // Shards of a few nodes would often have no other to drop.
         const BUDGET: usize = 4000 * 160;
         let cache = NodeCache::new(BUDGET);
         cache.put(at(0), &node(1));
@@ -247,6 +274,27 @@ mod tests {
         let (used, budget) = cache.bytes();
         assert!(used <= budget && used > budget / 2, "{used} of {budget}");
         assert!(cache.get(at(0)).is_some());
+    }
+
+    /// A tree of which the cache has room for a few hundred nodes, a tenth of them on every way.
+    #[test]
+    fn a_small_cache_keeps_what_is_used_as_well() {
+        const HOT: u64 = 30;
+        let cache = NodeCache::new(300 * node_bytes());
+        (0..HOT).for_each(|number| cache.put(at(number), &node(1)));
+        let mut lost = 0;
+        for number in HOT..HOT + 20_000 {
+            cache.put(at(number), &node(1));
+            for hot in 0..HOT {
+                if cache.get(at(hot)).is_none() {
+                    lost += 1;
+                    cache.put(at(hot), &node(1));
+                }
+            }
+        }
+        assert!(lost < 20, "{lost} of 20,000 that were dropped were in use");
+        let (used, budget) = cache.bytes();
+        assert!(used <= budget && used + node_bytes() > budget);
     }
 
     #[test]

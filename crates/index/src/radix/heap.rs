@@ -8,6 +8,7 @@
 //! come back when the index is dropped.
 
 use crate::error::IndexError;
+use crate::extent::OF_EXTENTS;
 use crate::marks;
 use crate::reclaim::{Room, RoomKind};
 use crate::retry::Retry;
@@ -23,8 +24,12 @@ const TRIES_MAX: u32 = 20_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Kind {
-    Inner,
-    Leaf,
+    Inner = 0,
+    /// A value out of line, or a part of one.
+    Extent = OF_EXTENTS as isize,
+    Leaf = 2,
+    Subtable = 3,
+    Directory = 4,
 }
 
 impl Kind {

@@ -4,9 +4,9 @@
 //!
 //! ```text
 //! inner node of n = 4, 16, 48 or 256 slots; 72, 168, 424 or 2088 bytes
-//! +  0     8    reverse pointer (radix/reverse.rs), changed by CAS
-//! +  8     8    header, changed by CAS
-//! + 16     8    hash of the header but for its state, and of the bytes that all keys below have in common
+//! +  0     8    header, changed by CAS
+//! +  8     8    reverse pointer (radix/reverse.rs), changed by CAS
+//! + 16     8    hash of the bytes that all keys below have in common (radix/prefix.rs), xor the header's salt
 //! + 24     8    slot 0: of the key that ends here
 //! + 32   8 n    slots; of 256: in the order of their partial keys; else in the order in which they were taken
 //! + 32 + 8 n  8 rear: generation 32 | low bits of the index's number 32
@@ -28,14 +28,17 @@
 //! proves that no partial key but those before it has one.
 
 use super::key::{Step, step_at};
+use super::prefix::{PrefixHash, mixed};
 use super::reverse::Reverse;
 use super::slot::Slot;
 use farwood_fabric::{Object, Torn};
 use std::ops::Deref;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Where the header is, bytes into a node.
-pub const HEADER: u64 = 8;
+pub const HEADER: u64 = 0;
+/// Where the reverse pointer is, bytes into a node: behind the header, so that what proves a copy to be one node proves
+/// it for the reverse pointer as well.
+pub const REVERSE: u64 = 8;
 /// Where the hash is, bytes into a node.
 const HASH: usize = 16;
 /// Where slot 0 is, bytes into a node.
@@ -175,7 +178,14 @@ impl Header {
     /// The hash of a node with this header whose keys all begin with `prefix`, of an index of that number.
     #[inline]
     pub fn hash(self, prefix: &[u8], number: u32) -> u64 {
-        xxh3_64_with_seed(prefix, self.0 & !0b11 ^ u64::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+        PrefixHash::of(prefix).word() ^ self.salt(number)
+    }
+
+    /// What the hash of a node's prefix is told apart by from other nodes' of the same prefix: all of the header but
+    /// its state, and the index.
+    #[inline]
+    pub const fn salt(self, number: u32) -> u64 {
+        mixed(self.0 & !0b11 ^ (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 }
 
@@ -259,7 +269,7 @@ impl<B: Deref<Target = [u8]>> Inner<B> {
     /// Where the node says that it is linked.
     #[inline]
     pub fn reverse(&self) -> Reverse {
-        Reverse::from_word(word_at(&self.bytes, 0))
+        Reverse::from_word(word_at(&self.bytes, REVERSE as usize))
     }
 
     /// The header.
@@ -272,6 +282,12 @@ impl<B: Deref<Target = [u8]>> Inner<B> {
     #[inline]
     pub fn hash(&self) -> u64 {
         word_at(&self.bytes, HASH)
+    }
+
+    /// The hash of what all keys below have in common alone.
+    #[inline]
+    pub fn prefix(&self, number: u32) -> PrefixHash {
+        PrefixHash::from_word(self.hash() ^ self.header().salt(number))
     }
 
     /// Slot number `number`; 0 is that of the key that ends here.
@@ -346,8 +362,8 @@ pub fn image(
             Step::Byte(byte) => child.under(byte),
         };
     }
-    bytes.extend_from_slice(&reverse.word().to_le_bytes());
     bytes.extend_from_slice(&header.word().to_le_bytes());
+    bytes.extend_from_slice(&reverse.word().to_le_bytes());
     bytes.extend_from_slice(&header.hash(prefix, number).to_le_bytes());
     bytes.extend(slots.iter().flat_map(|slot| slot.word().to_le_bytes()));
     bytes.extend_from_slice(&(u64::from(generation) | u64::from(number) << 32).to_le_bytes());
@@ -362,11 +378,11 @@ pub const fn slot_offset(number: usize) -> u64 {
 
 const _: () = assert!(Size::Four.bytes() == 72 && Size::All.bytes() == 2088);
 const _: () = assert!(super::key::KEY_BYTES_MAX <= u16::MAX as usize);
-const _: () = assert!(HASH + 8 == SLOTS);
+const _: () = assert!(HASH + 8 == SLOTS && HEADER == 0 && REVERSE as usize + 8 == HASH);
 
 #[cfg(test)]
 mod tests {
-    use super::super::leaf::{Class, RawLeaf};
+    use super::super::leaf::{Class, Grain, RawLeaf};
     use super::*;
     use farwood_fabric::{Memory, NodeId, Remote};
 
@@ -374,7 +390,7 @@ mod tests {
 
     fn leaf(at: u64) -> Slot {
         let leaf = Remote::<RawLeaf>::new(NodeId(1), Memory::Host, 4096 + 64 * at).expect("it is not null");
-        Slot::leaf(0, leaf, Class::for_entry(8, 8).expect("it fits"))
+        Slot::leaf(0, leaf, Class::for_entry(Grain::Words, 8, 8).expect("it fits"))
     }
 
     fn node(size: Size, steps: &[Step]) -> Vec<u8> {
@@ -424,7 +440,7 @@ mod tests {
         let header = Header::new(State::Live, Size::Sixteen, 1, 2, 7);
         let other = image((Reverse::unlinked(7), header), b"ab", NUMBER, &[]);
         let format = InnerFormat { number: NUMBER };
-        for split in (16..one.len()).step_by(8) {
+        for split in (8..one.len()).step_by(8) {
             let mixed: Vec<_> = one[..split].iter().chain(&other[split..]).copied().collect();
             assert_eq!(RawInner::check(&mixed, &format), Err(Torn), "split at {split}");
         }
@@ -438,5 +454,7 @@ mod tests {
         let other = Header::new(State::Live, Size::Four, 0, 3, 6);
         assert_ne!(header.hash(b"abc", 1), other.hash(b"abc", 1));
         assert_eq!(header.hash(b"abc", 1), header.with_state(State::Dead).hash(b"abc", 1));
+        let bytes = image((Reverse::unlinked(5), header), b"abc", 1, &[]);
+        assert_eq!(Inner::new(&bytes[..]).prefix(1), PrefixHash::of(b"abc"));
     }
 }

@@ -1,5 +1,7 @@
 //! Keys, one step at a time: a byte, or the end.
 
+use crate::error::IndexError;
+
 /// Longest key, bytes: what a leaf's header can say, less what is never needed.
 pub const KEY_BYTES_MAX: usize = 4096;
 
@@ -16,6 +18,17 @@ pub enum Step {
 #[inline]
 pub fn step_at(key: &[u8], depth: usize) -> Step {
     key.get(depth).map_or(Step::End, |&byte| Step::Byte(byte))
+}
+
+/// Refuses a key that is too long.
+///
+/// # Errors
+/// [`IndexError::BadSizes`].
+pub(crate) fn check_key(key: &[u8]) -> Result<(), IndexError> {
+    if key.len() <= KEY_BYTES_MAX {
+        return Ok(());
+    }
+    Err(IndexError::BadSizes(format!("a key has at most {KEY_BYTES_MAX} bytes; this one has {}", key.len())))
 }
 
 /// How many bytes two keys have in common at their beginnings.

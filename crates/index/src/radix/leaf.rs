@@ -3,16 +3,15 @@
 //! # Map
 //!
 //! ```text
-//! leaf of k key bytes and v value bytes, in a room of one of 32 sizes
+//! leaf of k key bytes and v value bytes, in a room of one of 32 sizes of its grain
 //! +  0      8    reverse pointer (radix/reverse.rs), changed by CAS
 //! +  8      8    checksum of k + v + 16 bytes from + 16
 //! + 16      4    low bits of the index's number      + 20   2   k
-//! + 22      1    state: 1 live, 2 removed, 3 moved   + 23   1   0
+//! + 22      1    state: 1 live, 2 removed, 3 moved   + 23   1   0: the value; 1: a link to it (extent.rs)
 //! + 24      4    version of the room                 + 28   4   v
 //! + 32      k    key
-//! + 32 + k  v    value, then zeros
+//! + 32 + k  v    value or link, then zeros
 //! last word 8    lock word
-//!
 //! ```
 //!
 //! What one WRITE covers begins behind the reverse pointer, and its last word is the lock: the release rides with the
@@ -20,8 +19,9 @@
 //! neither the reverse pointer.
 
 use super::reverse::Reverse;
+use crate::extent::Link;
 use farwood_fabric::{Object, Torn};
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{Deref, DerefMut};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const CHECKSUM: usize = 8;
@@ -29,55 +29,93 @@ const COVERED: usize = 16;
 const NUMBER: usize = 16;
 const KEY_BYTES: usize = 20;
 const STATE: usize = 22;
+const FORM: usize = 23;
 const VERSION: usize = 24;
 const VALUE_BYTES: usize = 28;
 const KEY: usize = 32;
 const LOCK_BYTES: usize = 8;
 
-/// How many sizes of rooms there are.
+/// How many sizes of rooms there are of each grain.
 pub const CLASSES: usize = 32;
-/// Bytes of the rooms.
-const ROOMS: [usize; CLASSES] = [
-    48, 56, 64, 72, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280,
-    1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192,
+/// Bytes of the rooms, by grain.
+const ROOMS: [[usize; CLASSES]; 2] = [
+    [
+        48, 56, 64, 72, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280,
+        1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192,
+    ],
+    [
+        64, 128, 192, 256, 320, 384, 448, 512, 576, 640, 704, 768, 832, 896, 960, 1024, 1152, 1280, 1408,
+        1536, 1664, 1792, 1920, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192,
+    ],
 ];
+/// What [`FORM`] says where a leaf has a link.
+const IS_LINK: u8 = 1;
 /// Most bytes of a key and a value together that a leaf holds.
-pub const ENTRY_BYTES_MAX: usize = ROOMS[CLASSES - 1] - KEY - LOCK_BYTES;
+pub const ENTRY_BYTES_MAX: usize = ROOMS[0][CLASSES - 1] - KEY - LOCK_BYTES;
+
+/// What the sizes of an index's leaves are multiples of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grain {
+    /// Words: as much as is needed, within a quarter.
+    Words = 0,
+    /// Lines of 64 bytes (Sphinx §IV, "LeafLen").
+    Lines = 1,
+}
+
+impl Grain {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Words, Self::Lines];
+}
 
 /// The size of a leaf's room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Class(u8);
+pub struct Class {
+    grain: Grain,
+    number: u8,
+}
 
 impl Class {
-    /// All sizes, the smallest first.
-    pub fn all() -> impl Iterator<Item = Self> {
-        (0..CLASSES as u8).map(Self)
+    /// All sizes of a grain, the smallest first.
+    pub fn all(grain: Grain) -> impl Iterator<Item = Self> {
+        (0..CLASSES as u8).map(move |number| Self { grain, number })
     }
 
-    /// The smallest room for such an entry; `None`: there is none.
+    /// The smallest room for an entry; `None`: there is none.
     #[inline]
-    pub fn for_entry(key_bytes: usize, value_bytes: usize) -> Option<Self> {
+    pub fn of(grain: Grain, entry: &Entry<'_>) -> Option<Self> {
+        Self::for_entry(grain, entry.key.len(), entry.content.bytes())
+    }
+
+    /// The smallest room for a key and what is with it of so many bytes; `None`: there is none.
+    #[inline]
+    pub fn for_entry(grain: Grain, key_bytes: usize, value_bytes: usize) -> Option<Self> {
         let bytes = KEY + key_bytes + value_bytes + LOCK_BYTES;
-        let at = ROOMS.partition_point(|&room| room < bytes);
-        (at < CLASSES).then_some(Self(at as u8))
+        let at = ROOMS[grain as usize].partition_point(|&room| room < bytes);
+        (at < CLASSES).then_some(Self { grain, number: at as u8 })
     }
 
     /// The size by its number in slots, of which 5 bits count.
     #[inline]
-    pub const fn of_number(number: u8) -> Self {
-        Self(number & (CLASSES as u8 - 1))
+    pub const fn of_number(grain: Grain, number: u8) -> Self {
+        Self { grain, number: number & (CLASSES as u8 - 1) }
     }
 
-    /// The number.
+    /// What the size is a multiple of.
+    #[inline]
+    pub const fn grain(self) -> Grain {
+        self.grain
+    }
+
+    /// The number among those of its grain.
     #[inline]
     pub const fn number(self) -> u8 {
-        self.0
+        self.number
     }
 
     /// Bytes of the room.
     #[inline]
     pub const fn bytes(self) -> usize {
-        ROOMS[self.0 as usize]
+        ROOMS[self.grain as usize][self.number as usize]
     }
 }
 
@@ -90,6 +128,34 @@ pub enum State {
     Removed = 2,
     /// Its key's value is about to be in another leaf.
     Moved = 3,
+}
+
+/// What a leaf has for its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// The value.
+    Here(&'a [u8]),
+    /// Where the value is.
+    Far(Link),
+}
+
+impl Content<'_> {
+    /// Bytes that it takes in its leaf.
+    pub const fn bytes(&self) -> usize {
+        match self {
+            Self::Here(value) => value.len(),
+            Self::Far(_) => Link::BYTES,
+        }
+    }
+}
+
+/// What a leaf holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The value, or where it is.
+    pub content: Content<'a>,
 }
 
 /// What is needed to interpret a leaf.
@@ -113,7 +179,8 @@ impl Object for RawLeaf {
         let whole = fits
             && half(bytes, NUMBER) == format.number
             && matches!(bytes[STATE], 1..=3)
-            && word(bytes, CHECKSUM) == leaf.checksum();
+            && word(bytes, CHECKSUM) == leaf.checksum()
+            && (bytes[FORM] == 0 || leaf.link().is_some());
         whole.then_some(()).ok_or(Torn)
     }
 }
@@ -179,16 +246,23 @@ impl<B: Deref<Target = [u8]>> Leaf<B> {
         &self.bytes[KEY..KEY + self.key_bytes()]
     }
 
-    /// Where the value is, bytes into the leaf.
+    /// The value, or where it is.
     #[inline]
-    pub fn value_range(&self) -> Range<usize> {
-        KEY + self.key_bytes()..self.end()
+    pub fn content(&self) -> Content<'_> {
+        match self.link() {
+            Some(link) => Content::Far(link),
+            None => Content::Here(&self.bytes[KEY + self.key_bytes()..self.end()]),
+        }
     }
 
-    /// The value.
+    /// Where the value is that lies out of line.
     #[inline]
-    pub fn value(&self) -> &[u8] {
-        &self.bytes[self.value_range()]
+    pub fn link(&self) -> Option<Link> {
+        let at = KEY + self.key_bytes();
+        if self.bytes[FORM] != IS_LINK || self.end() - at != Link::BYTES {
+            return None;
+        }
+        Link::from_bytes(&self.bytes[at..self.end()])
     }
 
     #[inline]
@@ -201,9 +275,9 @@ impl<B: Deref<Target = [u8]>> Leaf<B> {
         xxh3_64_with_seed(&self.bytes[COVERED..self.end()], 0)
     }
 
-    /// Whether the room holds a value of so many bytes under this key.
-    pub fn has_room(&self, value_bytes: usize) -> bool {
-        KEY + self.key_bytes() + value_bytes + LOCK_BYTES <= self.bytes.len()
+    /// Whether the room holds this under the leaf's key.
+    pub fn has_room(&self, content: &Content<'_>) -> bool {
+        KEY + self.key_bytes() + content.bytes() + LOCK_BYTES <= self.bytes.len()
     }
 
     /// What a write-back covers: everything behind the reverse pointer, with the lock at its end.
@@ -225,9 +299,17 @@ impl<B: Deref<Target = [u8]>> Leaf<B> {
 }
 
 impl<B: DerefMut<Target = [u8]>> Leaf<B> {
-    /// Gives the leaf another value, which its room holds, and frees the lock in the copy.
-    pub fn set_value(&mut self, value: &[u8]) {
+    /// Gives the leaf another value, or link, which its room holds, and frees the lock in the copy.
+    pub fn set_content(&mut self, content: &Content<'_>) {
+        match content {
+            Content::Here(value) => self.set_bytes(value, 0),
+            Content::Far(link) => self.set_bytes(&link.to_bytes(), IS_LINK),
+        }
+    }
+
+    fn set_bytes(&mut self, value: &[u8], form: u8) {
         let at = KEY + self.key_bytes();
+        self.bytes[FORM] = form;
         self.bytes[VALUE_BYTES..VALUE_BYTES + 4].copy_from_slice(&(value.len() as u32).to_le_bytes());
         self.bytes[at..at + value.len()].copy_from_slice(value);
         self.bytes[at + value.len()..].fill(0);
@@ -248,12 +330,12 @@ impl<B: DerefMut<Target = [u8]>> Leaf<B> {
     }
 }
 
-/// The leaf of `key` and `value`, live, in a room of `class`.
+/// The leaf of an entry, live, in a room of `class`.
 pub fn image(
     class: Class,
     reverse: Reverse,
     (number, version): (u32, u32),
-    (key, value): (&[u8], &[u8]),
+    Entry { key, content }: Entry<'_>,
 ) -> Leaf<Vec<u8>> {
     let mut bytes = vec![0; class.bytes()];
     bytes[..8].copy_from_slice(&reverse.word().to_le_bytes());
@@ -263,7 +345,7 @@ pub fn image(
     bytes[VERSION..VERSION + 4].copy_from_slice(&version.to_le_bytes());
     bytes[KEY..KEY + key.len()].copy_from_slice(key);
     let mut leaf = Leaf { bytes };
-    leaf.set_value(value);
+    leaf.set_content(&content);
     leaf
 }
 
@@ -273,17 +355,18 @@ pub const WRITE_BACK: u64 = CHECKSUM as u64;
 const _: () = assert!(NUMBER == COVERED && COVERED == CHECKSUM + 8);
 const _: () = assert!(VALUE_BYTES + 4 == KEY && VERSION + 4 == VALUE_BYTES);
 const _: () = assert!(super::key::KEY_BYTES_MAX <= u16::MAX as usize);
-const _: () = assert!(super::key::KEY_BYTES_MAX < ENTRY_BYTES_MAX);
+const _: () = assert!(super::key::KEY_BYTES_MAX + Link::BYTES <= ENTRY_BYTES_MAX);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use farwood_fabric::{Memory, NodeId, Remote};
 
     const FORMAT: LeafFormat = LeafFormat { number: 3 };
 
     fn leaf(key: &[u8], value: &[u8]) -> Leaf<Vec<u8>> {
-        let class = Class::for_entry(key.len(), value.len()).expect("it fits");
-        image(class, Reverse::unlinked(5), (3, 5), (key, value))
+        let class = Class::for_entry(Grain::Words, key.len(), value.len()).expect("it fits");
+        image(class, Reverse::unlinked(5), (3, 5), Entry { key, content: Content::Here(value) })
     }
 
     #[test]
@@ -292,34 +375,57 @@ mod tests {
             let mut leaf = leaf(key, value);
             assert_eq!(RawLeaf::check(&leaf.bytes, &FORMAT), Ok(()));
             assert_eq!(
-                (leaf.key(), leaf.value(), leaf.state(), leaf.version()),
-                (key, value, State::Live, 5)
+                (leaf.key(), leaf.content(), leaf.state(), leaf.version()),
+                (key, Content::Here(value), State::Live, 5)
             );
-            assert!(!leaf.reverse().is_linked() && leaf.has_room(value.len()));
+            assert!(!leaf.reverse().is_linked() && leaf.has_room(&Content::Here(value)));
             leaf.set_state(State::Removed);
             assert_eq!((RawLeaf::check(&leaf.bytes, &FORMAT), leaf.state()), (Ok(()), State::Removed));
         }
-        assert_eq!(Class::for_entry(8, 8).map(Class::bytes), Some(56));
-        assert_eq!(Class::for_entry(4096, ENTRY_BYTES_MAX - 4095), None);
+        assert_eq!(Class::for_entry(Grain::Words, 8, 8).map(Class::bytes), Some(56));
+        assert_eq!(Class::for_entry(Grain::Lines, 8, 64).map(Class::bytes), Some(128));
+        for grain in Grain::ALL {
+            assert_eq!(Class::for_entry(grain, 4096, ENTRY_BYTES_MAX - 4095), None);
+            assert_eq!(Class::for_entry(grain, 4096, ENTRY_BYTES_MAX - 4096).map(Class::bytes), Some(8192));
+        }
+        assert!(Class::all(Grain::Lines).all(|class| class.bytes().is_multiple_of(64)));
     }
 
     #[test]
     fn a_mixture_of_two_values_is_torn() {
         let old = leaf(b"some key", b"a value that is old");
         let mut new = old.clone();
-        new.set_value(b"another one");
+        new.set_content(&Content::Here(b"another one"));
         for split in (16..old.bytes.len() - 8).step_by(8) {
             for (low, high) in [(&old, &new), (&new, &old)] {
                 let mixed: Vec<_> = low.bytes[..split].iter().chain(&high.bytes[split..]).copied().collect();
                 // What lies behind a shorter value means nothing.
                 let is = |whole: &Leaf<Vec<u8>>| {
-                    let end = KEY + whole.key().len() + whole.value().len();
+                    let end = KEY + whole.key().len() + whole.content().bytes();
                     mixed[CHECKSUM..end] == whole.bytes[CHECKSUM..end]
                 };
                 let same = is(&old) || is(&new);
                 assert_eq!(RawLeaf::check(&mixed, &FORMAT).is_ok(), same, "split at {split}");
             }
         }
+    }
+
+    #[test]
+    fn a_value_may_lie_elsewhere() {
+        let at = Remote::new(NodeId(1), Memory::Host, 1 << 20).expect("it is not null");
+        let link = Link { at, version: 7, length: 1 << 24 };
+        let mut leaf = leaf(b"some key", b"a value that has more bytes than a link has");
+        leaf.set_content(&Content::Far(link));
+        assert_eq!(RawLeaf::check(&leaf.bytes, &FORMAT), Ok(()));
+        assert_eq!((leaf.content(), leaf.link()), (Content::Far(link), Some(link)));
+        leaf.set_content(&Content::Here(&link.to_bytes()));
+        assert_eq!((leaf.content(), leaf.link()), (Content::Here(&link.to_bytes()), None));
+        let mut bad = leaf.clone();
+        bad.bytes[FORM] = 2;
+        bad.seal();
+        assert_eq!(RawLeaf::check(&bad.bytes, &FORMAT), Err(Torn), "no form");
+        leaf.set_bytes(b"short", IS_LINK);
+        assert_eq!(RawLeaf::check(&leaf.bytes, &FORMAT), Err(Torn), "no link");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The reverse pointer, in front of every inner node and leaf: where it is linked, as it says itself (SMART, "reverse
-//! check").
+//! The reverse pointer, at the beginning of every inner node and leaf: where it is linked, as it says itself (SMART,
+//! "reverse check").
 //!
 //! # Map
 //!

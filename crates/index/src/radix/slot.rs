@@ -6,21 +6,22 @@
 //! ```text
 //!  63     59 58  56 55       48 47                                        0
 //! +---------+------+-----------+------------------------------------------+
-//! | class 5 | kind | partial 8 |            packed pointer 48             |   leaf, inner
+//! | class 5 | kind | partial 8 |            packed pointer 48             |   leaf of words or lines, inner
 //! |    0    | kind | partial 8 |      0      |        generation 32       |   free, vacant, closed
 //! +---------+------+-----------+------------------------------------------+
 //!   kind   0 free      no partial key has this slot yet
 //!          1 vacant    the slot is the partial key's for good, and there is no child
 //!          2 closed    it was free or vacant, and its node is about to be replaced
-//!          3 leaf      class: size of the leaf's room (radix/leaf.rs)
+//!          3 leaf      class: size of the leaf's room, in words (radix/leaf.rs)
 //!          4 inner     class: size of the inner node (radix/inner.rs)
+//!          5 leaf      class: size of the leaf's room, in lines of 64 bytes
 //! ```
 //!
 //! A slot without a child carries its node's generation: a CAS that was meant for a node that lay there before fails.
 //! Once a partial key has a slot it keeps it for as long as its node lives, so that two clients never give it two.
 
 use super::inner::{RawInner, Size};
-use super::leaf::{Class, RawLeaf};
+use super::leaf::{Class, Grain, RawLeaf};
 use farwood_fabric::{Packed, Remote};
 
 /// What a slot holds.
@@ -52,6 +53,7 @@ const VACANT: u64 = 1;
 const CLOSED: u64 = 2;
 const LEAF: u64 = 3;
 const INNER: u64 = 4;
+const LEAF_OF_LINES: u64 = 5;
 
 const fn word(class: u64, kind: u64, partial: u8, low: u64) -> Slot {
     Slot(class << CLASS_SHIFT | kind << KIND_SHIFT | (partial as u64) << PARTIAL_SHIFT | low)
@@ -70,7 +72,11 @@ impl Slot {
 
     /// A slot that points to a leaf.
     pub fn leaf(partial: u8, leaf: Remote<RawLeaf>, class: Class) -> Self {
-        word(u64::from(class.number()), LEAF, partial, Packed::pack(leaf).bits())
+        let kind = match class.grain() {
+            Grain::Words => LEAF,
+            Grain::Lines => LEAF_OF_LINES,
+        };
+        word(u64::from(class.number()), kind, partial, Packed::pack(leaf).bits())
     }
 
     /// A slot that points to an inner node.
@@ -130,7 +136,7 @@ impl Slot {
     /// Whether the slot has a child.
     #[inline]
     pub const fn is_occupied(self) -> bool {
-        matches!(self.kind(), LEAF | INNER)
+        matches!(self.kind(), LEAF | INNER | LEAF_OF_LINES)
     }
 
     const fn kind(self) -> u64 {
@@ -145,12 +151,18 @@ impl Slot {
             FREE => return Child::Free,
             VACANT => return Child::Vacant,
             CLOSED => return Child::Closed,
-            LEAF => Packed::<RawLeaf>::unpack(self.0).map(|leaf| Child::Leaf(leaf, Class::of_number(class))),
+            LEAF => self.leaf_of(Class::of_number(Grain::Words, class)),
+            LEAF_OF_LINES => self.leaf_of(Class::of_number(Grain::Lines, class)),
             INNER => Packed::<RawInner>::unpack(self.0)
                 .and_then(|node| Size::of_number(class).map(|size| Child::Inner(node, size))),
             _ => None,
         };
         found.unwrap_or(Child::Damaged)
+    }
+
+    #[inline]
+    fn leaf_of(self, class: Class) -> Option<Child> {
+        Packed::<RawLeaf>::unpack(self.0).map(|leaf| Child::Leaf(leaf, class))
     }
 }
 
@@ -167,7 +179,7 @@ mod tests {
         let leaf = Remote::<RawLeaf>::new(NodeId(3), Memory::Host, 4096).expect("it is not null");
         let node = Remote::<RawInner>::new(NodeId(255), Memory::Host, 8 << 20).expect("it is not null");
         for partial in [0, 7, 255] {
-            for class in Class::all() {
+            for class in Grain::ALL.into_iter().flat_map(Class::all) {
                 let slot = Slot::from_word(Slot::leaf(partial, leaf, class).word());
                 assert_eq!((slot.partial(), slot.child()), (partial, Child::Leaf(leaf, class)));
                 assert!(slot.is_occupied() && !slot.is_open());

@@ -10,7 +10,6 @@ use super::descend::Source;
 use super::layout::Values;
 use super::node::{Fences, Node, RawNode};
 use super::split::Orphan;
-use super::values::may_be_written;
 use crate::alloc::Allocator;
 use crate::error::IndexError;
 use crate::extent::{self, RawExtent};
@@ -152,7 +151,7 @@ impl Sherman {
         match built {
             Ok(built) => self.link(client, held, root, built, old.version()).await,
             Err(error) => {
-                if !may_be_written(&error) {
+                if !error.may_be_written() {
                     for room in std::mem::take(&mut writer.rooms) {
                         self.allocator.take_back(room);
                     }

@@ -17,15 +17,17 @@ mod bulk;
 mod cached;
 mod change;
 mod descend;
+mod entries;
 pub mod inner;
 pub mod layout;
 pub mod leaf;
 mod merge;
 pub mod node;
-pub(crate) mod open;
+mod open;
 pub mod options;
 mod rooms;
 mod scan;
+mod scan_values;
 mod snapshot;
 mod split;
 #[cfg(test)]
@@ -33,11 +35,11 @@ mod tests;
 mod values;
 mod walk;
 
+pub use crate::range::{Direction, Range};
+pub use entries::Entries;
 pub use leaf::Change;
-pub use open::{Config, Description, KIND, describe, drop_index};
-pub(crate) use open::{check_name, find_settled, free_chunks};
+pub use open::{Config, Description, KIND, describe};
 pub use options::{Options, Variant};
-pub use scan::{Direction, Entries, Range};
 pub use snapshot::SNAPSHOT_LEAVES_MAX;
 pub use walk::{Problem, Walk};
 

@@ -22,13 +22,13 @@ use crate::cache::OrderedCache;
 use crate::consistency::Consistency;
 use crate::error::IndexError;
 use crate::extent;
+use crate::lifecycle;
 use crate::lock::{LOCK_BYTES, LocalLocks, LockMemory, LockOptions, LockWidth, NodeLocks, Release};
 use crate::reclaim::Room;
 use crate::spare::Give;
 use arc_swap::ArcSwapOption;
-use farwood_fabric::chunks;
-use farwood_fabric::directory::{self, Entry, Locked, NAME_BYTES_MAX, NewEntry, PARAMETER_BYTES};
-use farwood_fabric::{Capability, Client, Fabric, NodeId, client_table, write};
+use farwood_fabric::directory::{Entry, NewEntry, PARAMETER_BYTES};
+use farwood_fabric::{Capability, Client, Fabric, write};
 
 /// The number by which the directory knows Sherman trees.
 pub const KIND: u32 = 1;
@@ -68,42 +68,13 @@ impl Sherman {
         config: Config,
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
-        check_name(name)?;
         let consistency = choose_consistency(client, &config);
         // The sizes are refused before anything is touched.
         layout_of(config.sizes, config.options, consistency, 0)?.with_values(config.values)?;
         let parameters = encode(&config, consistency);
-        let directory = directory::lock(client).await?;
-        let created = Self::create_locked(client, &directory, name, parameters).await;
-        directory.unlock().await?;
-        let entry = created?;
-        Self::assemble(client, entry, cache_bytes).await
-    }
-
-    async fn create_locked<F: Fabric>(
-        client: &Client<F>,
-        directory: &Locked<'_, F>,
-        name: &str,
-        parameters: [u8; PARAMETER_BYTES],
-    ) -> Result<Entry, IndexError> {
-        directory.settle().await?;
-        if directory::find(client, name).await?.is_some() {
-            return Err(IndexError::IndexExists(name.to_owned()));
-        }
-        refuse_mixed_locks(client, &parameters).await?;
         let new = NewEntry { name, kind: KIND, format: FORMAT, parameters };
-        let entry = directory.reserve(&new).await?;
-        // What a client that died while it created or dropped an index here may have left.
-        free_chunks(client, entry.slot).await?;
-        let (layout, _) = decode(&entry)?;
-        let allocator = allocator_of(&entry, &layout);
-        let lowest = vec![0; layout.key_bytes];
-        let mut root = Node::empty(&layout, 0, Fences { lower: &lowest, upper: None }, None);
-        let room: Room<RawNode> = allocator.allocate(client, layout.room_kind()).await?;
-        client.post(write(room.at, &root.seal_in(&room))).await?;
-        allocator.leave(client).await?;
-        directory.publish(&entry, room.at.word()).await?;
-        Ok(entry)
+        let entry = lifecycle::create(client, &new, async |entry| plant(client, entry).await).await?;
+        Self::assemble(client, entry, cache_bytes).await
     }
 
     /// Opens the tree `name` with an index cache of `cache_bytes`.
@@ -115,27 +86,18 @@ impl Sherman {
         name: &str,
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
-        let entry = match directory::find(client, name).await? {
-            Some(entry) => entry,
-            None => find_settled(client, name).await?,
-        };
+        let entry = lifecycle::find(client, name).await?;
         Self::assemble(client, entry, cache_bytes).await
     }
 
-    async fn assemble<F: Fabric>(
+    pub(crate) async fn assemble<F: Fabric>(
         client: &Client<F>,
         entry: Entry,
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
         let (layout, options) = decode(&entry)?;
         check_capabilities(client, &layout, options)?;
-        let newly = client_table::mark_open(client, entry.open_bit()).await?;
-        if !directory::still(client, &entry).await? && find_settled(client, &entry.name).await? != entry {
-            if newly {
-                client_table::mark_closed(client, entry.open_bit()).await?;
-            }
-            return Err(IndexError::NoSuchIndex(entry.name));
-        }
+        lifecycle::mark_open(client, &entry).await?;
         Ok(Self {
             options,
             locks: NodeLocks::new(options.lock, client.fabric().shape(), layout.room_bytes),
@@ -158,7 +120,7 @@ impl Sherman {
     /// # Errors
     /// The fabric's.
     pub async fn close<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
-        Ok(client_table::mark_closed(client, self.entry.open_bit()).await?)
+        lifecycle::mark_closed(client, &self.entry).await
     }
 
     /// Gives back what this compute node has of the tree's memory and does not use. [1 RT, and 3 for each list of
@@ -181,15 +143,16 @@ fn allocator_of(entry: &Entry, layout: &Layout) -> Allocator {
     Allocator::new(entry.slot, Objects { index: layout.index, index_offset: INDEX, unit_bytes, room_of })
 }
 
-/// The index `name` under the directory's lock: a drop that was begun and refused hides an index for a moment.
-pub(crate) async fn find_settled<F: Fabric>(client: &Client<F>, name: &str) -> Result<Entry, IndexError> {
-    let directory = directory::lock(client).await?;
-    let entry = match directory.settle().await {
-        Ok(()) => directory::find(client, name).await,
-        Err(error) => Err(error),
-    };
-    directory.unlock().await?;
-    entry?.ok_or_else(|| IndexError::NoSuchIndex(name.to_owned()))
+/// Takes room for the root of a new tree, an empty leaf, and writes it; yields the word of its pointer.
+async fn plant<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<u64, IndexError> {
+    let (layout, _) = decode(entry)?;
+    let allocator = allocator_of(entry, &layout);
+    let lowest = vec![0; layout.key_bytes];
+    let mut root = Node::empty(&layout, 0, Fences { lower: &lowest, upper: None }, None);
+    let room: Room<RawNode> = allocator.allocate(client, layout.room_kind()).await?;
+    client.post(write(room.at, &root.seal_in(&room))).await?;
+    allocator.leave(client).await?;
+    Ok(room.at.word())
 }
 
 /// What the directory says of a tree, without opening it.
@@ -210,79 +173,6 @@ pub struct Description {
 pub fn describe(entry: &Entry) -> Result<Description, IndexError> {
     let (layout, options) = decode(entry)?;
     Ok(Description { layout, options, kinds: [entry.parameters[20], entry.parameters[21]] })
-}
-
-/// Drops the index `name`, whatever its kind, and frees its memory. No other compute node may have it open, and
-/// this one must not use it again.
-///
-/// # Errors
-/// [`IndexError::NoSuchIndex`]; [`IndexError::InUse`].
-pub async fn drop_index<F: Fabric>(client: &Client<F>, name: &str) -> Result<(), IndexError> {
-    let directory = directory::lock(client).await?;
-    let dropped = drop_locked(client, &directory, name).await;
-    directory.unlock().await?;
-    dropped
-}
-
-async fn drop_locked<F: Fabric>(
-    client: &Client<F>,
-    directory: &Locked<'_, F>,
-    name: &str,
-) -> Result<(), IndexError> {
-    directory.settle().await?;
-    let Some(entry) = directory::find(client, name).await? else {
-        return Err(IndexError::NoSuchIndex(name.to_owned()));
-    };
-    if let Err(other) = directory.retire(&entry).await? {
-        return Err(IndexError::InUse { name: name.to_owned(), client: other });
-    }
-    free_chunks(client, entry.slot).await?;
-    directory.erase(&entry).await?;
-    Ok(())
-}
-
-/// Kinds of indexes that use the pool's lock tables, and say how at the same places of their parameters.
-const LOCKING_KINDS: [u32; 2] = [KIND, crate::smart::KIND];
-
-/// The lock tables are the pool's: a word of them holds one 64-bit lock or four of 16 bits, and releasing one
-/// would erase the others.
-pub(crate) async fn refuse_mixed_locks<F: Fabric>(
-    client: &Client<F>,
-    parameters: &[u8; PARAMETER_BYTES],
-) -> Result<(), IndexError> {
-    const MEMORY: usize = 14;
-    const WIDTH: usize = 15;
-    const IN_NODES: u8 = 2;
-    for other in directory::list(client).await? {
-        let theirs = &other.parameters;
-        let same_table = theirs[MEMORY] == parameters[MEMORY] && parameters[MEMORY] != IN_NODES;
-        if LOCKING_KINDS.contains(&other.kind) && same_table && theirs[WIDTH] != parameters[WIDTH] {
-            return Err(IndexError::MixedLocks { other: other.name });
-        }
-    }
-    Ok(())
-}
-
-/// Gives back all chunks of a directory entry that has no index.
-pub(crate) async fn free_chunks<F: Fabric>(client: &Client<F>, slot: u8) -> Result<(), IndexError> {
-    for node in 0..client.fabric().shape().nodes {
-        for used in chunks::in_use(client, NodeId(node)).await? {
-            if used.entry == slot {
-                chunks::give_back(client, used.chunk).await?;
-            }
-        }
-    }
-    Ok(())
-}
-
-pub(crate) fn check_name(name: &str) -> Result<(), IndexError> {
-    let legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(legal) {
-        return Err(IndexError::BadName(format!(
-            "'{name}' cannot name an index: use 1 to {NAME_BYTES_MAX} letters, digits, '.', '_' or '-'"
-        )));
-    }
-    Ok(())
 }
 
 fn choose_consistency<F: Fabric>(client: &Client<F>, config: &Config) -> Consistency {
@@ -357,16 +247,8 @@ fn layout_of(
 }
 
 fn decode(entry: &Entry) -> Result<(Layout, Options), IndexError> {
+    lifecycle::check_kind(entry, KIND, FORMAT, "a Sherman tree")?;
     let refuse = |why: String| Err(IndexError::WrongFormat(format!("index '{}': {why}", entry.name)));
-    if entry.kind != KIND {
-        return refuse(format!("it is of kind {}, not a Sherman tree", entry.kind));
-    }
-    if entry.format != FORMAT {
-        let found = entry.format;
-        return refuse(format!(
-            "format {found}, and this program knows {FORMAT}; load it again with this program"
-        ));
-    }
     let bytes = &entry.parameters;
     let size = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
     let choices = &bytes[12..24];

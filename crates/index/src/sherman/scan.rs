@@ -10,215 +10,32 @@
 
 use super::Sherman;
 use super::cached::CachedInner;
-use super::descend::{
-    Copy, NO_LINK, RESTARTS_MAX, STEPS_RIGHT_MAX, TORN_TRIES_MAX, Whereabouts, torn, whereabouts,
-};
-use super::layout::{Layout, Values};
+use super::descend::{Copy, RESTARTS_MAX, STEPS_RIGHT_MAX, TORN_TRIES_MAX, Whereabouts, torn, whereabouts};
+use super::entries::Entries;
+use super::layout::Values;
 use super::node::RawNode;
 use super::snapshot::{SNAPSHOT_LEAVES_MAX, Seen};
-use super::values::Stored;
 use crate::error::IndexError;
-use crate::extent::{self, Link};
-use crate::key::compare;
+use crate::key::{compare, decrement};
 use crate::marks;
+use crate::range::{Direction, Range};
 use crate::retry::Retry;
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, Fetched, Remote, Torn, all, read_bytes};
 use std::cmp::Ordering;
-use std::ops::Range as Span;
 
 /// Leaves fetched by one doorbell, at most.
 const LEAVES_MAX: usize = 32;
-/// Values out of line fetched by one doorbell, at most.
-const VALUES_PER_POST: usize = 64;
-/// The longest of them, bytes: others are looked up one by one.
-const SHORT_BYTES_MAX: usize = 64 << 10;
 /// Share of a leaf that is expected to be in use, in percent: what random insertion settles at.
 const FILL_PERCENT: usize = 70;
 
-/// Which way a scan goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// By increasing key.
-    Forward,
-    /// By decreasing key.
-    Backward,
-}
-
-/// The keys of a scan.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Range<'a> {
-    /// The smallest key, itself in the range; `None`: from the first.
-    pub from: Option<&'a [u8]>,
-    /// The end, itself not in the range; `None`: to the last.
-    pub to: Option<&'a [u8]>,
-}
-
-/// What a scan found, and room to find it in. Used again, it allocates nothing.
-#[derive(Clone, Debug, Default)]
-pub struct Entries {
-    key_bytes: usize,
-    value_bytes: usize,
-    bytes: Vec<u8>,
-    count: usize,
-    slots: Vec<u16>,
-    cursor: Vec<u8>,
-    /// Where values of any length are; `None`: they have one length, and lie behind their keys.
-    far: Option<FarValues>,
-    /// The leaves that were visited, where they are to be compared.
-    pub(super) seen: Option<Vec<Seen>>,
-}
-
-/// Values of any length that a scan found.
-#[derive(Clone, Debug, Default)]
-struct FarValues {
-    /// Values that lay out of line.
-    bytes: Vec<u8>,
-    /// Where the value of each entry is.
-    places: Vec<Place>,
-}
-
-/// Where a value of any length is: from here to there,
-#[derive(Clone, Debug)]
-enum Place {
-    /// in the entries' bytes;
-    Near(Span<usize>),
-    /// in the values that lay out of line.
-    Far(Span<usize>),
-}
-
-impl Entries {
-    /// No entries.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// How many entries there are.
-    pub fn len(&self) -> usize {
-        self.count
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// Key and value number `at`, in the order of the scan.
-    #[inline]
-    pub fn get(&self, at: usize) -> Option<(&[u8], &[u8])> {
-        (at < self.count).then(|| self.entry(at))
-    }
-
-    #[inline]
-    fn entry(&self, at: usize) -> (&[u8], &[u8]) {
-        let (key, slot) = self.slot(at);
-        match &self.far {
-            None => (key, slot),
-            Some(far) => match &far.places[at] {
-                Place::Near(span) => (key, &self.bytes[span.clone()]),
-                Place::Far(span) => (key, &far.bytes[span.clone()]),
-            },
-        }
-    }
-
-    /// The key of entry `at` and what its leaf had for its value.
-    #[inline]
-    fn slot(&self, at: usize) -> (&[u8], &[u8]) {
-        let step = self.key_bytes + self.value_bytes;
-        self.bytes[at * step..(at + 1) * step].split_at(self.key_bytes)
-    }
-
-    /// Keys and values, in the order of the scan.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + DoubleEndedIterator {
-        (0..self.count).map(|at| self.entry(at))
-    }
-
-    fn begin(&mut self, layout: &Layout) {
-        (self.key_bytes, self.value_bytes, self.count) = (layout.key_bytes, layout.value_bytes, 0);
-        self.bytes.clear();
-        self.far = match layout.values {
-            Values::Fixed => None,
-            Values::AnyLength => Some(FarValues::default()),
-        };
-        self.seen = None;
-    }
-
-    /// Begins a scan whose leaves are written down.
-    pub(super) fn begin_snapshot(&mut self, layout: &Layout) {
-        self.begin(layout);
-        self.seen = Some(Vec::new());
-    }
-
-    /// What was found, if the scan came to its end; else nothing.
-    pub(super) fn only_if(&mut self, done: Result<(), IndexError>) -> Result<(), IndexError> {
-        if done.is_err() {
-            self.truncate(0);
-        }
-        done
-    }
-
-    /// Bytes of all keys and values.
-    pub fn bytes(&self) -> usize {
-        self.bytes.len() + self.far.as_ref().map_or(0, |far| far.bytes.len())
-    }
-
-    /// Keeps only the first `count` entries.
-    fn truncate(&mut self, count: usize) {
-        self.count = count;
-        self.bytes.truncate(count * (self.key_bytes + self.value_bytes));
-    }
-
-    /// Copies the key and the slot of entry `from` over those of entry `to`.
-    fn shift(&mut self, from: usize, to: usize) {
-        let step = self.key_bytes + self.value_bytes;
-        self.bytes.copy_within(from * step..(from + 1) * step, to * step);
-    }
-
-    /// Adds an entry: its key, and its value right behind it.
-    #[inline]
-    fn push(&mut self, entry: &[u8]) {
-        match <&[u8; 16]>::try_from(entry) {
-            // Numbers under numbers, copied without a call.
-            Ok(entry) => self.bytes.extend_from_slice(entry),
-            Err(_) => self.bytes.extend_from_slice(entry),
-        }
-        self.count += 1;
-    }
-}
-
-/// Lowers a key by one; `false`: it is the lowest.
-fn decrement(key: &mut [u8]) -> bool {
-    for byte in key.iter_mut().rev() {
-        let borrowed;
-        (*byte, borrowed) = byte.overflowing_sub(1);
-        if !borrowed {
-            return true;
-        }
-    }
-    false
-}
-
-/// Raises a key by one; `false`: it is the highest.
-fn increment(key: &mut [u8]) -> bool {
-    for byte in key.iter_mut().rev() {
-        let carried;
-        (*byte, carried) = byte.overflowing_add(1);
-        if !carried {
-            return true;
-        }
-    }
-    false
-}
-
-/// Appends a value; yields where it is.
-fn append(bytes: &mut Vec<u8>, value: &[u8]) -> Span<usize> {
-    let start = bytes.len();
-    bytes.extend_from_slice(value);
-    start..bytes.len()
-}
-
-fn unlinked(key: &[u8]) -> IndexError {
-    IndexError::Damaged { operation: "scan", at: format!("key {key:02x?}"), what: NO_LINK.to_owned() }
+/// What a scan is to find.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    pub(super) range: Range<'a>,
+    pub(super) direction: Direction,
+    /// Entries, at most.
+    pub(super) limit: usize,
 }
 
 /// A scan under way.
@@ -302,25 +119,24 @@ impl Sherman {
         found: &mut Entries,
     ) -> Result<(), IndexError> {
         found.begin(&self.layout);
+        let wanted = Wanted { range, direction, limit };
         let done = match self.layout.values {
-            Values::Fixed => self.collect(client, range, direction, limit, found).await,
-            Values::AnyLength => self.scan_any_length(client, range, direction, limit, found).await,
+            Values::Fixed => self.collect(client, wanted, found).await,
+            Values::AnyLength => self.scan_any_length(client, wanted, found).await,
         };
         found.only_if(done)
     }
 
-    /// Adds up to `limit` entries of `range` to `found`, with what their leaves have for their values.
+    /// Adds the entries that are wanted to `found`, with what their leaves have for their values.
     pub(super) async fn collect<F: Fabric>(
         &self,
         client: &Client<F>,
-        range: Range<'_>,
-        direction: Direction,
-        limit: usize,
+        wanted: Wanted<'_>,
         found: &mut Entries,
     ) -> Result<(), IndexError> {
         let mut slots = std::mem::take(&mut found.slots);
         let cursor = std::mem::take(&mut found.cursor);
-        if let Some(mut course) = self.course(range, direction, limit, cursor)? {
+        if let Some(mut course) = self.course(wanted, cursor)? {
             course.seen = found.seen.take();
             self.travel(client, &mut course, &mut slots, |leaf, slot| {
                 found.push(leaf.key_and_value(usize::from(slot)));
@@ -332,169 +148,22 @@ impl Sherman {
         Ok(())
     }
 
-    /// A scan where values have any length. An entry whose value was removed since its leaf was read is left out, and
-    /// the scan goes on behind the last one for as many as were left out. [1 RT more for up to 64 values out of line,
-    /// 1 for each that is of several parts or was replaced meanwhile]
-    async fn scan_any_length<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        range: Range<'_>,
-        direction: Direction,
-        limit: usize,
-        found: &mut Entries,
-    ) -> Result<(), IndexError> {
-        let mut retry = Retry::new("scan", RESTARTS_MAX);
-        let (mut from, mut to) = (range.from.map(<[u8]>::to_vec), range.to.map(<[u8]>::to_vec));
-        loop {
-            let first = found.count;
-            let wanted = limit - first;
-            let rest = Range { from: from.as_deref(), to: to.as_deref() };
-            self.collect(client, rest, direction, wanted, found).await?;
-            let Some(last) = found.count.checked_sub(1) else { return Ok(()) };
-            let all = found.count - first < wanted;
-            let mut last = found.slot(last).0.to_vec();
-            self.fetch_values(client, found, first).await?;
-            if all || found.count == limit {
-                return Ok(());
-            }
-            match direction {
-                Direction::Forward if increment(&mut last) => from = Some(last),
-                Direction::Forward => return Ok(()),
-                Direction::Backward => to = Some(last),
-            }
-            retry.again(client).await?;
-        }
-    }
-
-    /// Finds the values of the entries from `first` on, and drops the entries that have none any more.
-    async fn fetch_values<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        found: &mut Entries,
-        first: usize,
-    ) -> Result<(), IndexError> {
-        let mut far = found.far.take().unwrap_or_default();
-        let mut kept = first;
-        for start in (first..found.count).step_by(VALUES_PER_POST) {
-            let batch = start..found.count.min(start + VALUES_PER_POST);
-            let mut fetched =
-                self.fetch_batch(client, found, batch.clone(), &mut far.bytes).await?.into_iter();
-            for at in batch {
-                let (key, slot) = found.slot(at);
-                let place = match self.layout.stored(slot) {
-                    Stored::Here(value) => Some(Place::Near(self.near(found, kept, value.len()))),
-                    Stored::Far(_) => match fetched.next().flatten() {
-                        Some(span) => Some(Place::Far(span)),
-                        None => self.fetch_again(client, key, &mut far.bytes).await?.map(Place::Far),
-                    },
-                    Stored::Nowhere => return Err(unlinked(key)),
-                };
-                if let Some(place) = place {
-                    far.places.push(place);
-                    found.shift(at, kept);
-                    kept += 1;
-                }
-            }
-        }
-        found.truncate(kept);
-        found.far = Some(far);
-        Ok(())
-    }
-
-    /// Finds the values that a snapshot's entries link; `false` where one is not there any more.
-    pub(super) async fn fetch_linked<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        found: &mut Entries,
-    ) -> Result<bool, IndexError> {
-        let mut far = FarValues::default();
-        for start in (0..found.count).step_by(VALUES_PER_POST) {
-            let batch = start..found.count.min(start + VALUES_PER_POST);
-            let mut fetched =
-                self.fetch_batch(client, found, batch.clone(), &mut far.bytes).await?.into_iter();
-            for at in batch {
-                let (key, slot) = found.slot(at);
-                let link = match self.layout.stored(slot) {
-                    Stored::Far(link) => link,
-                    Stored::Here(value) => {
-                        far.places.push(Place::Near(self.near(found, at, value.len())));
-                        continue;
-                    }
-                    Stored::Nowhere => return Err(unlinked(key)),
-                };
-                let span = match fetched.next().flatten() {
-                    None if link.length as usize > SHORT_BYTES_MAX => {
-                        self.far_value(client, link).await?.map(|value| append(&mut far.bytes, &value))
-                    }
-                    span => span,
-                };
-                let Some(span) = span else { return Ok(false) };
-                far.places.push(Place::Far(span));
-            }
-        }
-        found.far = Some(far);
-        Ok(true)
-    }
-
-    /// Reads the values of `batch` that lie out of line in one part, in one doorbell. Yields one item for each that
-    /// lies out of line: where in `bytes` it is now.
-    async fn fetch_batch<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        found: &Entries,
-        batch: Span<usize>,
-        bytes: &mut Vec<u8>,
-    ) -> Result<Vec<Option<Span<usize>>>, IndexError> {
-        let links = batch.filter_map(|at| self.layout.link(found.slot(at).1));
-        let links: Vec<Link> = links.collect();
-        let is_short = |link: &Link| link.length as usize <= SHORT_BYTES_MAX;
-        let short: Vec<Link> = links.iter().copied().filter(is_short).collect();
-        let mut spans = Vec::with_capacity(short.len());
-        if !short.is_empty() {
-            let take = |_, value: Option<&[u8]>| spans.push(value.map(|value| append(bytes, value)));
-            extent::follow_all(client, self.layout.index, &short, take).await?;
-        }
-        let mut spans = spans.into_iter();
-        Ok(links.iter().map(|link| if is_short(link) { spans.next().flatten() } else { None }).collect())
-    }
-
-    /// The value of a key whose value has moved, or is long.
-    async fn fetch_again<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        key: &[u8],
-        bytes: &mut Vec<u8>,
-    ) -> Result<Option<Span<usize>>, IndexError> {
-        Ok(self.get(client, key).await?.map(|value| append(bytes, &value)))
-    }
-
-    /// Where the value of entry `at` of a scan is that lies in its entry.
-    fn near(&self, found: &Entries, at: usize, length: usize) -> Span<usize> {
-        let end = (at + 1) * (found.key_bytes + found.value_bytes);
-        let start = end - self.layout.inline_bytes_max();
-        start..start + length
-    }
-
     /// How many entries the tree has; not atomic, as a scan is not. [1 RT per 32 leaves, and per parent]
     ///
     /// # Errors
     /// As [`scan`](Self::scan).
     pub async fn count<F: Fabric>(&self, client: &Client<F>) -> Result<u64, IndexError> {
         let mut count = 0;
-        if let Some(mut course) = self.course(Range::default(), Direction::Forward, usize::MAX, Vec::new())? {
+        let all = Wanted { range: Range::default(), direction: Direction::Forward, limit: usize::MAX };
+        if let Some(mut course) = self.course(all, Vec::new())? {
             self.travel(client, &mut course, &mut Vec::new(), |_, _| count += 1).await?;
         }
         Ok(count)
     }
 
     /// Where a scan begins and ends; `None` where there is nothing to scan.
-    fn course<'r>(
-        &self,
-        range: Range<'r>,
-        direction: Direction,
-        limit: usize,
-        mut cursor: Vec<u8>,
-    ) -> Result<Option<Course<'r>>, IndexError> {
+    fn course<'r>(&self, wanted: Wanted<'r>, mut cursor: Vec<u8>) -> Result<Option<Course<'r>>, IndexError> {
+        let Wanted { range, direction, limit } = wanted;
         range.from.map_or(Ok(()), |key| self.check_key(key))?;
         range.to.map_or(Ok(()), |key| self.check_key(key))?;
         let empty = matches!((range.from, range.to), (Some(from), Some(to)) if from >= to);
@@ -686,23 +355,5 @@ fn take_entries(
     match direction {
         Direction::Forward => slots.iter().for_each(&mut take),
         Direction::Backward => slots.iter().rev().for_each(&mut take),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{decrement, increment};
-
-    #[test]
-    fn the_key_before_a_key() {
-        let mut key = [1, 0, 0];
-        assert!(decrement(&mut key));
-        assert_eq!(key, [0, 255, 255]);
-        let mut lowest = [0, 0, 0];
-        assert!(!decrement(&mut lowest));
-        let mut key = [0, 255, 255];
-        assert!(increment(&mut key));
-        assert_eq!(key, [1, 0, 0]);
-        assert!(!increment(&mut [255, 255]));
     }
 }

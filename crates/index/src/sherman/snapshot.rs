@@ -11,13 +11,16 @@
 //! refuse.
 
 use super::Sherman;
+use super::entries::Entries;
 use super::layout::Values;
 use super::node::RawNode;
 use super::options::Leaves;
-use super::scan::{Direction, Entries, Range};
+use super::scan::Wanted;
+use super::scan_values::IfGone;
 use crate::consistency::Consistency;
 use crate::error::IndexError;
 use crate::marks;
+use crate::range::{Direction, Range};
 use crate::retry::Retry;
 use farwood_fabric::{Client, Fabric, Fetched, Remote, all, read_bytes};
 
@@ -57,22 +60,20 @@ impl Sherman {
         if !self.can_snapshot() {
             return Err(IndexError::NoSnapshot("its entries are guarded by hashes, not by versions"));
         }
-        let done = self.try_snapshots(client, range, direction, limit, found).await;
+        let done = self.try_snapshots(client, Wanted { range, direction, limit }, found).await;
         found.only_if(done)
     }
 
     async fn try_snapshots<F: Fabric>(
         &self,
         client: &Client<F>,
-        range: Range<'_>,
-        direction: Direction,
-        limit: usize,
+        wanted: Wanted<'_>,
         found: &mut Entries,
     ) -> Result<(), IndexError> {
         let mut retry = Retry::new("snapshot", ATTEMPTS_MAX);
         loop {
             found.begin_snapshot(&self.layout);
-            self.collect(client, range, direction, limit, found).await?;
+            self.collect(client, wanted, found).await?;
             let seen = found.seen.take().unwrap_or_default();
             if seen.len() > SNAPSHOT_LEAVES_MAX {
                 return Err(IndexError::NoSnapshot("the range has more than 32 leaves: scan parts of it"));
@@ -107,7 +108,7 @@ impl Sherman {
     ) -> Result<bool, IndexError> {
         match self.layout.values {
             Values::Fixed => Ok(true),
-            Values::AnyLength => self.fetch_linked(client, found).await,
+            Values::AnyLength => self.fetch_values(client, found, 0, IfGone::GiveUp).await,
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::extent::{self, Link, RawExtent, VALUE_BYTES_MAX};
 use crate::marks;
 use crate::reclaim::Room;
 use crate::sabotage::Sabotage;
-use farwood_fabric::{Client, Fabric, FabricError, Remote, Words, read_bytes};
+use farwood_fabric::{Client, Fabric, Remote, Words, read_bytes};
 use std::ops::Range;
 
 /// Bytes in front of a value in its entry.
@@ -108,13 +108,6 @@ impl Layout {
     }
 }
 
-/// Whether a WRITE may have been executed of an operation that ended so.
-pub(super) fn may_be_written(error: &IndexError) -> bool {
-    let full =
-        |error: &FabricError| matches!(error, FabricError::PoolFull { .. } | FabricError::NoMemory { .. });
-    matches!(error, IndexError::Fabric(error) if !full(error))
-}
-
 /// A value that is stored, and that no entry has yet.
 struct Prepared {
     slot: Slot,
@@ -146,7 +139,7 @@ impl Sherman {
                 Ok(exchanged.answer)
             }
             Err(error) => {
-                if !may_be_written(&error) {
+                if !error.may_be_written() {
                     self.give_back(rooms);
                 }
                 Err(error)

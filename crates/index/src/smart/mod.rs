@@ -1,37 +1,8 @@
 //! SMART: an adaptive radix tree on far memory, written by its clients (SMART, OSDI'23), and ART on far memory.
 //!
-//! # Who may change what
-//!
-//! - A slot **without a child** takes a leaf by one CAS, of anybody, without a lock.
-//! - A slot **with a child** changes by one CAS as well, but only of who holds the lock of its node (in a table, by
-//!   its address): leaf split, prefix split, replacement of a child, removal.
-//! - A **reverse pointer** changes under the lock of the node that links the object, before the slot does.
-//! - A **leaf** changes under its own lock, in place.
-//!
-//! The paper's clients swap occupied slots without locks, and never use memory again. Here rooms are used again at
-//! once, and a CAS that was meant for what lay there before must fail: a slot without a child carries its node's
-//! generation; a slot with a child has no bits left for one, but its node's lock keeps the child linked.
-//!
-//! # What an answer rests on
-//!
-//! 1. At any time at most one live inner node is linked for a prefix, and its header, its generation and the hash of
-//!    the whole prefix never change. So a node that was read live, linked, and covers the key is the one, whatever
-//!    pointer led there.
-//! 2. *Found*: a leaf that is live, linked and has the key. It is written before it is linked, and marked under its
-//!    lock before it is unlinked; in a used room it is not known to be linked until it is.
-//! 3. *Not there*: a slot without a child in a node that this operation read live; or a leaf of another key, or an
-//!    inner node of another prefix, that names (node, generation) of the slot in its reverse pointer. As a reverse
-//!    pointer changes before the slot does, such a child is linked there at that moment, and nothing else below that
-//!    slot.
-//! 4. Partial keys keep their slots for as long as a node lives, and free slots are taken in their order: who takes
-//!    slot *j* for *p* has seen all slots before it belong to others, and they still do. So none has two.
-//! 5. A node is replaced under its lock and its parent's: its slots without children are closed, each by a CAS, which
-//!    settles what was on its way; the new node is written; the children's reverse pointers are set to it; the old
-//!    header says *dead*; the parent's slot is swapped. Every prefix of this is a legal tree, or can be gone on with
-//!    from what lies there, by anybody who takes the same locks (`rebuild.rs`, `settle.rs`). A miss in a closed slot
-//!    of a live node is a miss, for nothing is in the new node before the old one is dead.
-//!
-//! What does not fit any of this is *unclear*: the node is read again, then waited for, then settled under its lock.
+//! The tree, and the argument why its answers are right, is in [`radix::tree`](crate::radix::tree). What is SMART's
+//! own: a search begins at the root, through cached copies of inner nodes; new nodes lie beside the node that links
+//! them; and clients of a compute node that want the same do it together ([`delegation`](crate::delegation)).
 //!
 //! # Departures from the paper
 //!
@@ -44,152 +15,90 @@
 //! 5. Occupied slots are swapped under the node's lock (above).
 //! 6. The root is a node of 256 slots, and stays where it is.
 
-mod bulk;
-mod change;
-mod descend;
 mod marks;
 mod open;
 pub mod options;
-mod rebuild;
-mod scan;
-mod settle;
-mod split;
-mod walk;
 
-pub use crate::sherman::{Change, Direction, Range};
+pub use crate::radix::tree::{Change, Direction, Entries, Problem, Range, Value, Walk};
 pub use marks::MARKS;
 pub use open::{Config, Description, KIND, describe};
 pub use options::{Options, Rooms, Variant};
-pub use scan::Entries;
-pub use walk::{Problem, Walk};
 
 use crate::delegation::{Gates, Turn};
 use crate::error::IndexError;
-use crate::lock::NodeLocks;
-use crate::radix::cached::NodeCache;
-use crate::radix::heap::Heap;
-use crate::radix::inner::RawInner;
-use crate::radix::leaf::{Leaf, RawLeaf};
+use crate::radix::key::check_key;
+use crate::radix::prefix::PrefixHash;
+use crate::radix::tree::{Guide, Tree};
 use crate::sabotage::Sabotage;
-use descend::{Judged, Next, Way};
-use farwood_fabric::directory::Entry;
-use farwood_fabric::{Checked, Client, Fabric, Remote};
-use options::Reads;
-use std::fmt;
-use std::ops::Deref;
+use farwood_fabric::{Client, Fabric, NodeId, PoolShape};
+use options::{Reads, Writes};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One tree, as a compute node sees it: what its clients share. Every operation takes the client that performs it.
-pub struct Smart {
+/// A SMART tree, as a compute node sees it.
+pub type Smart = Tree<Together>;
+
+/// What writers want of a key.
+const PUT: u8 = 0;
+const UPDATE: u8 = 1;
+
+/// What is SMART's own of a tree.
+#[derive(Debug)]
+pub struct Together {
     options: Options,
-    entry: Entry,
-    /// Low bits of the index's number.
-    number: u32,
-    root: Remote<RawInner>,
-    /// Locks of inner nodes, in a table.
-    nodes: NodeLocks,
-    /// Locks of leaves, at their rears.
-    leaves: NodeLocks,
-    cache: NodeCache,
-    heap: Heap,
     /// The memory node whose turn it is to get a node high in the tree.
     turn: AtomicU64,
     /// Where clients meet that want to read one key, and those that want to write one.
     reads: Gates<Option<Arc<[u8]>>>,
     writes: Gates<bool>,
-    sabotage: Option<Sabotage>,
 }
 
-/// A value, in the copy of the leaf that it was found in.
-pub struct Value(Held);
+impl Guide for Together {
+    const SYSTEM: &'static str = "Smart";
 
-enum Held {
-    /// In the leaf that was read.
-    Leaf(Leaf<Checked<RawLeaf>>),
-    /// As another client has read it.
-    Shared(Arc<[u8]>),
-}
-
-impl Deref for Value {
-    type Target = [u8];
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        match &self.0 {
-            Held::Leaf(leaf) => leaf.value(),
-            Held::Shared(value) => value,
+    /// The parent's, but high in the tree they take turns.
+    fn home(&self, shape: &PoolShape, (parent, level): (NodeId, u8), _: PrefixHash) -> NodeId {
+        const SPREAD_LEVELS: u8 = 2;
+        if level >= SPREAD_LEVELS {
+            return parent;
         }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        NodeId((turn % u64::from(shape.nodes)) as u16)
     }
-}
 
-impl fmt::Debug for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&**self, f)
+    fn sabotage(&mut self, sabotage: Sabotage) {
+        if sabotage == Sabotage::SharesLate {
+            self.reads.join_late();
+            self.writes.join_late();
+        }
     }
 }
 
 impl Smart {
     /// The variant's options.
     pub fn options(&self) -> &Options {
-        &self.options
-    }
-
-    /// The tree's entry in the pool's directory.
-    pub fn entry(&self) -> &Entry {
-        &self.entry
-    }
-
-    /// Bytes of the node cache in use, and its budget.
-    pub fn cache_bytes(&self) -> (usize, usize) {
-        self.cache.bytes()
-    }
-
-    /// How many locks were dropped instead of released: 0, unless operations were cancelled.
-    pub fn locks_dropped(&self) -> u64 {
-        self.nodes.dropped() + self.leaves.dropped()
-    }
-
-    /// How many locks this compute node may have left held when a memory node was lost.
-    pub fn locks_in_doubt(&self) -> usize {
-        self.nodes.in_doubt()
-    }
-
-    /// Bytes that this compute node has taken for the tree's nodes and leaves, less those that it took out of it.
-    pub fn bytes_allocated(&self) -> i64 {
-        self.heap.bytes()
+        &self.guide.options
     }
 
     /// How often a client's READ was another's, too, and a client's WRITE.
     pub fn shared(&self) -> (u64, u64) {
-        (self.reads.shared(), self.writes.shared())
+        (self.guide.reads.shared(), self.guide.writes.shared())
     }
 
-    /// Breaks the tree, as this compute node sees it: for tests that want to notice.
-    #[doc(hidden)]
-    pub fn sabotage(&mut self, sabotage: Sabotage) {
-        self.sabotage = Some(sabotage);
-        self.nodes.sabotage(sabotage);
-        self.leaves.sabotage(sabotage);
-        if sabotage == Sabotage::SharesLate {
-            self.reads.join_late();
-            self.writes.join_late();
-        }
-    }
-
-    /// The value of `key`, if it has one.
-    /// [1 RT when the cache knows the way, there or not; 2 for a key that is not there where its slot is empty]
+    /// The value of `key`, if it has one. [1 RT when the cache knows the way, there or not; 2 for a key that is not
+    /// there where its slot is empty; 1 more for a value out of line, 2 above 2 MiB]
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] where the key is too long; [`IndexError::Damaged`]; the fabric's errors.
     pub async fn get<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<Option<Value>, IndexError> {
-        open::check_key(key)?;
-        if self.options.reads == Reads::Each {
+        check_key(key)?;
+        if self.guide.options.reads == Reads::Each {
             return self.get_alone(client, key).await;
         }
-        match self.reads.enter(key, 0).await {
+        match self.guide.reads.enter(key, 0).await {
             Turn::Done { result, .. } => {
                 client.fabric().mark(marks::READ_SHARED);
-                Ok(result.map(|value| Value(Held::Shared(value))))
+                Ok(result.map(Value::shared))
             }
             Turn::Alone => self.get_alone(client, key).await,
             Turn::Lead(lead) => {
@@ -200,40 +109,62 @@ impl Smart {
         }
     }
 
-    /// As [`get`](Self::get), by this client itself.
-    async fn get_alone<F: Fabric>(
+    /// Stores `value` under `key`; yields whether the key was there.
+    /// [2 RT for a key that is there; 1 for a new key in a slot of its own; 4 where a leaf is split; all with a warm
+    /// cache and one memory node; more when others are in the way or a node grows]
+    ///
+    /// # Errors
+    /// [`IndexError::BadSizes`] where key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.
+    pub async fn put<F: Fabric>(
         &self,
         client: &Client<F>,
         key: &[u8],
-    ) -> Result<Option<Value>, IndexError> {
-        let mut way = Way::new("get", key);
-        loop {
-            let place = self.locate(client, key, &mut way).await?;
-            match place.next {
-                Next::Leaf { number, at, class } => {
-                    let leaf = self.read_leaf(client, at, class, "get").await?;
-                    match self.judge(&leaf, &place, key, &way) {
-                        Judged::Mine => return Ok(Some(Value(Held::Leaf(leaf)))),
-                        Judged::Absent => return Ok(None),
-                        Judged::Unclear => self.clear_up(client, &place.node, number, &mut way).await?,
-                    }
-                }
-                Next::Open { .. } | Next::Full { .. } | Next::Gap { .. } => {
-                    if self.misses(&place, &way) {
-                        return Ok(None);
-                    }
-                    self.clear_up(client, &place.node, place.number(), &mut way).await?;
-                }
+        value: &[u8],
+    ) -> Result<bool, IndexError> {
+        match self.combine(key, PUT).await {
+            Turn::Done { result, position } => {
+                client.fabric().mark(marks::WRITE_SHARED);
+                Ok(result || position > 0)
+            }
+            Turn::Alone => self.change(client, key, Change::Put(value), "put").await,
+            Turn::Lead(lead) => {
+                let existed = self.change(client, key, Change::Put(value), "put").await?;
+                let position = lead.position();
+                lead.share(|| existed);
+                Ok(existed || position > 0)
             }
         }
     }
-}
 
-impl fmt::Debug for Smart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Smart")
-            .field("name", &self.entry.name)
-            .field("options", &self.options)
-            .finish_non_exhaustive()
+    /// Stores `value` if `key` is present; yields whether it was. [as [`put`](Self::put)]
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub async fn update<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool, IndexError> {
+        match self.combine(key, UPDATE).await {
+            Turn::Done { result, .. } => {
+                client.fabric().mark(marks::WRITE_SHARED);
+                Ok(result)
+            }
+            Turn::Alone => self.change(client, key, Change::Update(value), "update").await,
+            Turn::Lead(lead) => {
+                let existed = self.change(client, key, Change::Update(value), "update").await?;
+                lead.share(|| existed);
+                Ok(existed)
+            }
+        }
+    }
+
+    /// A writer's turn at a key: those that want the same of it at the same time are written for by the last of them.
+    async fn combine(&self, key: &[u8], tag: u8) -> Turn<'_, bool> {
+        match self.guide.options.writes {
+            Writes::Each => Turn::Alone,
+            Writes::Combined => self.guide.writes.enter(key, tag).await,
+        }
     }
 }

@@ -9,44 +9,44 @@
 //! +  4  1  scans: 0 one by one, 1 batched           +  5 1  READs: 0 each its own, 1 shared
 //! +  6  1  WRITEs: 0 each its own, 1 shared         +  7    zero
 //! + 14  1  locks in: 0 host memory                  + 15 1  lock width: 0 word
+//! + 16  2  bytes of key and value up to which a value lies in its leaf
+//! + 18     zero
 //! + 20  1  kind of the keys                         + 21 1  kind of the values: numbers of the caller's own
 //! + 22     zero
 //! ```
 
-use super::Smart;
 use super::options::{Inserts, LeafLock, Options, Reads, Rooms, Scans, Updates, Writes};
+use super::{Smart, Together};
 use crate::delegation::{Gates, Leader};
 use crate::error::IndexError;
-use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, NodeLocks, Release};
-use crate::radix::cached::NodeCache;
-use crate::radix::heap::{Heap, Kind};
-use crate::radix::inner::{self, Header, RawInner, Size, State};
-use crate::radix::key::KEY_BYTES_MAX;
+use crate::lifecycle;
 use crate::radix::leaf::ENTRY_BYTES_MAX;
-use crate::radix::reverse::Reverse;
-use crate::reclaim::Room;
-use crate::sherman::open::{check_name, find_settled, free_chunks, refuse_mixed_locks};
-use farwood_fabric::directory::{self, Entry, Locked, NewEntry, PARAMETER_BYTES};
-use farwood_fabric::{Capability, Client, Fabric, NodeId, Remote, client_table, read, write};
+use crate::radix::tree::open;
+use farwood_fabric::directory::{Entry, NewEntry, PARAMETER_BYTES};
+use farwood_fabric::{Client, Fabric};
 use std::sync::atomic::AtomicU64;
 
 /// The number by which the directory knows SMART trees.
 pub const KIND: u32 = 2;
 /// Version of the format of nodes and leaves.
-pub(super) const FORMAT: u32 = 1;
-
-/// Times in a row that a node's lock is handed over within a compute node.
-const HAND_OVER_MAX: u8 = 4;
-/// What a generation begins with, in a room that nothing lay in.
-const GENERATION_FIRST: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// What a tree is created with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The variant.
     pub options: Options,
+    /// Bytes of key and value together up to which a value lies in its leaf; others lie out of line.
+    pub inline_bytes: usize,
     /// What keys and values mean to the caller, kept with the tree and read back by [`Smart::kinds`].
     pub kinds: [u8; 2],
+}
+
+impl Default for Config {
+    /// As many values in their leaves as there can be.
+    fn default() -> Self {
+        Self { options: Options::default(), inline_bytes: ENTRY_BYTES_MAX, kinds: [0; 2] }
+    }
 }
 
 /// What the directory says of a tree, without opening it.
@@ -54,6 +54,8 @@ pub struct Config {
 pub struct Description {
     /// The variant's options.
     pub options: Options,
+    /// Bytes of key and value together up to which a value lies in its leaf.
+    pub inline_bytes: usize,
     /// What keys and values mean to whoever created the tree.
     pub kinds: [u8; 2],
 }
@@ -69,12 +71,17 @@ impl Smart {
         config: Config,
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
-        check_name(name)?;
-        check_capabilities(client)?;
-        let directory = directory::lock(client).await?;
-        let created = create_locked(client, &directory, name, encode(&config)).await;
-        directory.unlock().await?;
-        Self::assemble(client, created?, cache_bytes).await
+        open::check_capabilities(client)?;
+        if config.inline_bytes > ENTRY_BYTES_MAX {
+            let (found, most) = (config.inline_bytes, ENTRY_BYTES_MAX);
+            return Err(IndexError::BadSizes(format!(
+                "entries of {found} bytes do not fit into leaves, which have room for {most}"
+            )));
+        }
+        let new = NewEntry { name, kind: KIND, format: FORMAT, parameters: encode(&config) };
+        let entry =
+            lifecycle::create(client, &new, async |entry| open::plant(client, entry, &[]).await).await?;
+        Self::assemble(client, entry, cache_bytes).await
     }
 
     /// Opens the tree `name` with a node cache of `cache_bytes`.
@@ -86,107 +93,25 @@ impl Smart {
         name: &str,
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
-        let entry = match directory::find(client, name).await? {
-            Some(entry) => entry,
-            None => find_settled(client, name).await?,
-        };
+        let entry = lifecycle::find(client, name).await?;
         Self::assemble(client, entry, cache_bytes).await
     }
 
-    async fn assemble<F: Fabric>(
+    pub(crate) async fn assemble<F: Fabric>(
         client: &Client<F>,
         entry: Entry,
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
-        let Description { options, .. } = describe(&entry)?;
-        check_capabilities(client)?;
-        let newly = client_table::mark_open(client, entry.open_bit()).await?;
-        if !directory::still(client, &entry).await? && find_settled(client, &entry.name).await? != entry {
-            if newly {
-                client_table::mark_closed(client, entry.open_bit()).await?;
-            }
-            return Err(IndexError::NoSuchIndex(entry.name));
-        }
-        let Ok(root) = client.post(read(entry.root())).await?.check(&()) else {
-            unreachable!("words are whole")
-        };
-        let Some(root) = Remote::<RawInner>::from_word(root.word()) else {
-            return Err(super::descend::damaged("open", &entry.name, "the root pointer is null".to_owned()));
-        };
-        let shape = client.fabric().shape();
-        let locks = |memory, hand_over_max| LockOptions {
-            memory,
-            width: LockWidth::Word,
-            release: Release::Write,
-            local: LocalLocks::Queued { hand_over_max },
-        };
-        let nodes = NodeLocks::new(locks(LockMemory::Host, HAND_OVER_MAX), shape, 0);
-        let leaves = NodeLocks::new(locks(LockMemory::Node, 0), shape, 0).sharing_doubts(&nodes);
-        Ok(Self {
+        let Description { options, inline_bytes, .. } = describe(&entry)?;
+        let root = open::enter(client, &entry).await?;
+        let guide = Together {
             options,
-            number: entry.number as u32,
-            root,
-            nodes,
-            leaves,
-            cache: NodeCache::new(cache_bytes),
-            heap: Heap::new(entry.slot),
             turn: AtomicU64::new(entry.number),
             reads: Gates::new(Leader::First),
             writes: Gates::new(Leader::Last),
-            sabotage: None,
-            entry,
-        })
+        };
+        Ok(Self::new(client, entry, root, (options.tree(inline_bytes), guide), cache_bytes))
     }
-
-    /// What keys and values mean to whoever created the tree.
-    pub fn kinds(&self) -> [u8; 2] {
-        [self.entry.parameters[20], self.entry.parameters[21]]
-    }
-
-    /// Marks the tree as closed by this compute node, so that others may drop it. Nobody here may use it any more.
-    /// [at most 2 RT]
-    ///
-    /// # Errors
-    /// The fabric's.
-    pub async fn close<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
-        Ok(client_table::mark_closed(client, self.entry.open_bit()).await?)
-    }
-
-    /// Gives back what this compute node has of the tree's memory and does not use. [1 RT per memory node]
-    ///
-    /// # Errors
-    /// The fabric's.
-    pub async fn leave<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
-        self.heap.leave(client).await
-    }
-}
-
-async fn create_locked<F: Fabric>(
-    client: &Client<F>,
-    directory: &Locked<'_, F>,
-    name: &str,
-    parameters: [u8; PARAMETER_BYTES],
-) -> Result<Entry, IndexError> {
-    directory.settle().await?;
-    if directory::find(client, name).await?.is_some() {
-        return Err(IndexError::IndexExists(name.to_owned()));
-    }
-    refuse_mixed_locks(client, &parameters).await?;
-    let new = NewEntry { name, kind: KIND, format: FORMAT, parameters };
-    let entry = directory.reserve(&new).await?;
-    // What a client that died while it created or dropped an index here may have left.
-    free_chunks(client, entry.slot).await?;
-    let heap = Heap::new(entry.slot);
-    let nodes = u64::from(client.fabric().shape().nodes);
-    let home = NodeId((entry.number % nodes) as u16);
-    let room: Room<RawInner> = heap.allocate(client, home, Kind::Inner.rooms(Size::All.bytes())).await?;
-    let header = Header::new(State::Live, Size::All, 0, 0, GENERATION_FIRST);
-    // The root is linked by nothing but the directory, and by itself.
-    let reverse = Reverse::of_inner(room.at, GENERATION_FIRST, 0);
-    client.post(write(room.at, &inner::image((reverse, header), &[], entry.number as u32, &[]))).await?;
-    heap.leave(client).await?;
-    directory.publish(&entry, room.at.word()).await?;
-    Ok(entry)
 }
 
 /// Reads a directory entry as a tree's. [0 RT]
@@ -194,19 +119,15 @@ async fn create_locked<F: Fabric>(
 /// # Errors
 /// [`IndexError::WrongFormat`] where it is no tree of this version.
 pub fn describe(entry: &Entry) -> Result<Description, IndexError> {
+    lifecycle::check_kind(entry, KIND, FORMAT, "a SMART tree")?;
     let refuse = |why: String| Err(IndexError::WrongFormat(format!("index '{}': {why}", entry.name)));
-    if entry.kind != KIND {
-        return refuse(format!("it is of kind {}, not a SMART tree", entry.kind));
-    }
-    if entry.format != FORMAT {
-        let found = entry.format;
-        return refuse(format!(
-            "format {found}, and this program knows {FORMAT}; load it again with this program"
-        ));
-    }
     let bytes = &entry.parameters;
     if let Some(at) = (0..7).find(|&at| bytes[at] > 1) {
         return refuse(format!("parameter {at} is {}", bytes[at]));
+    }
+    let inline_bytes = usize::from(u16::from_le_bytes([bytes[16], bytes[17]]));
+    if inline_bytes > ENTRY_BYTES_MAX {
+        return refuse(format!("values lie in their leaves up to {inline_bytes} bytes"));
     }
     let pick = |at: usize| bytes[at] == 1;
     let options = Options {
@@ -218,7 +139,7 @@ pub fn describe(entry: &Entry) -> Result<Description, IndexError> {
         writes: if pick(6) { Writes::Combined } else { Writes::Each },
         scans: if pick(4) { Scans::Batched } else { Scans::OneByOne },
     };
-    Ok(Description { options, kinds: [bytes[20], bytes[21]] })
+    Ok(Description { options, inline_bytes, kinds: [bytes[20], bytes[21]] })
 }
 
 fn encode(config: &Config) -> [u8; PARAMETER_BYTES] {
@@ -236,38 +157,12 @@ fn encode(config: &Config) -> [u8; PARAMETER_BYTES] {
     for (byte, choice) in bytes.iter_mut().zip(choices) {
         *byte = u8::from(choice);
     }
+    bytes[16..18].copy_from_slice(&(config.inline_bytes as u16).to_le_bytes());
     bytes[20..22].copy_from_slice(&config.kinds);
     bytes
 }
 
-/// A leaf's reader must see whose WRITEs came before, and a WRITE must not end half-way with its writer.
-fn check_capabilities<F: Fabric>(client: &Client<F>) -> Result<(), IndexError> {
-    let needs = [Capability::ArrivalSeesWrite, Capability::WriteSurvivesWriter];
-    match client.fabric().capabilities().missing(&needs) {
-        None => Ok(()),
-        Some(capability) => Err(IndexError::Unsafe { capability, remedy: "use another fabric" }),
-    }
-}
-
-pub(super) fn check_key(key: &[u8]) -> Result<(), IndexError> {
-    if key.len() <= KEY_BYTES_MAX {
-        return Ok(());
-    }
-    Err(IndexError::BadSizes(format!("a key has at most {KEY_BYTES_MAX} bytes; this one has {}", key.len())))
-}
-
-pub(super) fn check_entry(key: &[u8], value: &[u8]) -> Result<(), IndexError> {
-    let most = ENTRY_BYTES_MAX - key.len();
-    if value.len() <= most {
-        return Ok(());
-    }
-    let found = value.len();
-    Err(IndexError::BadSizes(format!(
-        "under this key a value has at most {most} bytes; this one has {found}"
-    )))
-}
-
-const _: () = assert!(22 <= PARAMETER_BYTES);
+const _: () = assert!(22 <= PARAMETER_BYTES && ENTRY_BYTES_MAX <= u16::MAX as usize);
 
 #[cfg(test)]
 mod tests {
@@ -283,9 +178,9 @@ mod tests {
         for (variant, _) in Variant::ALL {
             for (rooms, scans) in [(Rooms::Fitting, Scans::OneByOne), (Rooms::Preallocated, Scans::Batched)] {
                 let options = Options { rooms, scans, ..variant.options() };
-                let config = Config { options, kinds: [3, 4] };
+                let config = Config { options, inline_bytes: 300, kinds: [3, 4] };
                 let read = describe(&entry(encode(&config))).expect("it is a tree");
-                assert_eq!((read.options, read.kinds), (options, [3, 4]));
+                assert_eq!((read.options, read.inline_bytes, read.kinds), (options, 300, [3, 4]));
             }
         }
     }
@@ -298,6 +193,14 @@ mod tests {
             bad[at] = 2;
             assert!(describe(&entry(bad)).is_err(), "byte {at}");
         }
+        assert!(
+            describe(&entry({
+                let mut bad = good;
+                bad[17] = 255;
+                bad
+            }))
+            .is_err()
+        );
         assert!(describe(&Entry { kind: 1, ..entry(good) }).is_err());
         assert!(describe(&Entry { format: FORMAT + 1, ..entry(good) }).is_err());
     }

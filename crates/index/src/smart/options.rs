@@ -11,35 +11,11 @@
 //! | `+read-delegation` | one CAS | in the leaf | with the write-back | READs shared |
 //! | `+write-combining` = `smart` | one CAS | in the leaf | with the write-back | both shared |
 
+use crate::radix::leaf::Grain;
+use crate::radix::tree;
+pub use crate::radix::tree::options::{Inserts, LeafLock, Rooms, Scans, Updates};
 use std::fmt;
 use std::str::FromStr;
-
-/// How a new key comes into a slot that has no child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inserts {
-    /// Under the node's lock.
-    Locked,
-    /// By one CAS.
-    LockFree,
-}
-
-/// How a value is replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Updates {
-    /// By a new leaf, whose pointer is swapped in under the node's lock.
-    OutOfPlace,
-    /// In the leaf, under its lock.
-    InPlace,
-}
-
-/// When the lock of a leaf comes free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeafLock {
-    /// When the write-back was answered.
-    Apart,
-    /// With the write-back, whose last word is the lock.
-    Rear,
-}
 
 /// Who reads what several clients of a compute node want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,24 +35,6 @@ pub enum Writes {
     Combined,
 }
 
-/// How large inner nodes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rooms {
-    /// As large as their children need.
-    Fitting,
-    /// 256 slots each, as the published artifact reserves them.
-    Preallocated,
-}
-
-/// How a scan reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scans {
-    /// What it will need, many to a doorbell.
-    Batched,
-    /// One node or leaf after the other.
-    OneByOne,
-}
-
 /// One point in the space of variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -94,6 +52,14 @@ pub struct Options {
     pub rooms: Rooms,
     /// How a scan reads.
     pub scans: Scans,
+}
+
+impl Options {
+    /// What of it concerns the tree alone.
+    pub(super) fn tree(self, inline_bytes: usize) -> tree::Options {
+        let Self { inserts, updates, leaf_lock, rooms, scans, .. } = self;
+        tree::Options { inserts, updates, leaf_lock, rooms, scans, grain: Grain::Words, inline_bytes }
+    }
 }
 
 /// The named variants, in the paper's order.
@@ -139,6 +105,29 @@ impl Variant {
             rooms: Rooms::Fitting,
             scans: Scans::Batched,
         }
+    }
+}
+
+impl Options {
+    /// The options as pairs of names and values, for records.
+    pub fn describe(&self) -> Vec<(&'static str, String)> {
+        let pick = |first: bool, one: &'static str, other: &'static str| if first { one } else { other };
+        let pairs = [
+            ("inserts", pick(self.inserts == Inserts::LockFree, "lock-free", "under the node's lock")),
+            ("updates", pick(self.updates == Updates::InPlace, "in place", "out of place")),
+            ("leaf_lock", pick(self.leaf_lock == LeafLock::Rear, "at the rear", "released apart")),
+            ("reads", pick(self.reads == Reads::Delegated, "delegated", "each its own")),
+            ("writes", pick(self.writes == Writes::Combined, "combined", "each its own")),
+            ("rooms", pick(self.rooms == Rooms::Preallocated, "256 slots", "fitting")),
+            ("scans", pick(self.scans == Scans::Batched, "batched", "one by one")),
+        ];
+        pairs.map(|(name, value)| (name, value.to_owned())).into()
+    }
+
+    /// The variant that has these options, whatever the rooms and however scans read.
+    pub fn variant(&self) -> Option<Variant> {
+        let plain = |options: Self| Self { rooms: Rooms::Fitting, scans: Scans::Batched, ..options };
+        Variant::ALL.iter().map(|(variant, _)| *variant).find(|variant| variant.options() == plain(*self))
     }
 }
 

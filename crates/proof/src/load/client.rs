@@ -3,7 +3,7 @@
 
 use super::ledger::{Ledger, Steps};
 use super::{CACHE_BYTES, NAME, Stage};
-use crate::tcp::attach;
+use crate::served::{OverTcp, attach};
 use farwood_fabric::Client;
 use farwood_index::sherman::{Direction, Entries, Range, Sherman};
 use farwood_testkit::harness::Chance;
@@ -81,7 +81,7 @@ pub(super) fn work(process: u64, spec: &str) {
     let mut word = || words.next().expect("six words");
     let mut number = || word().parse::<u64>().expect("a number");
     let (processes, clients, seed, start) = (number(), number(), number(), number());
-    let pool = attach(word());
+    let pool = attach::<OverTcp>(word());
     let folder = word();
     let ledger = Ledger::open(Path::new(folder), process, clients * KEYS_PER_CLIENT);
     let tree = block_on(Sherman::open(&pool.client(), NAME, CACHE_BYTES)).expect("there is a tree");

@@ -19,15 +19,15 @@
 //! clients may leave one lock, which survivors take when they need it, one node that no parent names, one node
 //! that nothing links, and one merge that was cut off. So may each operation that lost its node, but for the lock.
 
-use super::loopback::smart_config;
+use super::loopback::{filter_bytes, smart_config, sphinx_config};
 use super::{Coverage, DEVICE_BYTES, Notes, Plan, SIZES, caught, fulfil, judge, settle};
 use crate::sherman::{CHURNING, GROWING, MIXED, Wish, variant};
-use crate::tree::{Any, Walked};
 use farwood_fabric::chunks::{self, InUse};
 use farwood_fabric::{Client, Costs, Fabric as _, FabricError, LockWord, NodeId, Words, read_bytes};
 use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::{LocalLocks, LockWidth};
+use farwood_index::ordered::{Ordered, Walk};
 use farwood_index::radix::inner::Size;
 use farwood_index::sabotage::Sabotage;
 use farwood_index::sherman::layout::{Layout, Values};
@@ -35,6 +35,7 @@ use farwood_index::sherman::node::Node;
 use farwood_index::sherman::options::LockRead;
 use farwood_index::sherman::{self, Config};
 use farwood_index::smart;
+use farwood_index::sphinx::table::layout::subtable_bytes;
 use farwood_sim::fault::{CrashPoint, Fault, Happened, Met, RETRY_NS, Rule, When};
 use farwood_sim::{Card, Counts, Ended, SimFabric, Trace, World, WorldSpec, at_once};
 use farwood_testkit::harness::Chance;
@@ -94,6 +95,7 @@ impl Case {
             seed,
             config: Config { sizes, options, consistency, ..Config::default() },
             smart: None,
+            sphinx: None,
             keys: [12, 40, 90, 240][chance.below(4) as usize],
             mix: [MIXED, GROWING, CHURNING, CHURNING][chance.below(4) as usize],
             cache_bytes: [0, 1 << 10, 1 << 20][chance.below(3) as usize],
@@ -134,6 +136,20 @@ impl Case {
         case.plan.config.options = sherman::Variant::Sherman.options();
         case.plan.smart = Some(smart_config(seed));
         case
+    }
+
+    /// The run of a seed with a Sphinx tree and without faults.
+    pub fn calm_sphinx(seed: u64) -> Self {
+        let mut case = Self::calm(seed);
+        case.plan.config.options = sherman::Variant::Sherman.options();
+        case.plan.sphinx = Some(sphinx_config(seed));
+        case.plan.cache_bytes = filter_bytes(seed);
+        case
+    }
+
+    /// The run of a counted seed with a Sphinx tree.
+    pub fn of_sphinx(seed: u64) -> Self {
+        Self::with_faults(Self::calm_sphinx(seed))
     }
 
     /// The run of a counted seed with a SMART tree.
@@ -232,15 +248,10 @@ impl Draw<'_> {
             0 | 1 if self.may_crash(compute_node) => {
                 self.crashes.push(compute_node);
                 // Where leaves are merged, every other crash comes in the middle of it: three nodes are then half-way.
-                let in_merge = self.case.plan.mix == CHURNING && self.chance.once_in(2);
-                let own = if in_merge {
-                    let marks = [
-                        ("a merge begun", 8),
-                        ("a root that is to give way", 2),
-                        ("a marked node linked", 2),
-                    ];
-                    let (mark, verbs) = marks[self.chance.below(3) as usize];
-                    When::Mark { compute_node, mark, number: 1 + self.chance.below(verbs) }
+                let own = if self.case.plan.sphinx.is_some() && self.chance.once_in(2) {
+                    self.in_growth(compute_node)
+                } else if self.case.plan.mix == CHURNING && self.chance.once_in(2) {
+                    self.in_merge(compute_node)
                 } else {
                     own
                 };
@@ -263,6 +274,27 @@ impl Draw<'_> {
                 Rule { when: own, fault: Fault::Delay { nanoseconds } }
             }
         }
+    }
+
+    /// Within the next verbs of a merge.
+    fn in_merge(&mut self, compute_node: usize) -> When {
+        let marks = [("a merge begun", 8), ("a root that is to give way", 2), ("a marked node linked", 2)];
+        let (mark, verbs) = marks[self.chance.below(3) as usize];
+        When::Mark { compute_node, mark, number: 1 + self.chance.below(verbs) }
+    }
+
+    /// Within the next verbs of a table's growth, or of a change of the tree of which the table is about to hear.
+    fn in_growth(&mut self, compute_node: usize) -> When {
+        let marks = [
+            ("sphinx: a split begun", 12),
+            ("sphinx: entries in both halves", 4),
+            ("sphinx: a directory about to be doubled", 2),
+            ("radix: a leaf split", 6),
+            ("radix: a node replaced by a larger", 8),
+            ("radix: a node that gave way", 6),
+        ];
+        let (mark, verbs) = marks[self.chance.below(6) as usize];
+        When::Mark { compute_node, mark, number: 1 + self.chance.below(verbs) }
     }
 
     /// Two compute nodes stay, and a lock that cannot be told to be a dead client's lets nobody go on.
@@ -362,7 +394,7 @@ pub fn outcome(case: &Case) -> Result<Report, String> {
 }
 
 /// A compute node's tree.
-type Trees = Vec<Any>;
+type Trees = Vec<Ordered>;
 
 /// A run under way.
 struct Running<'r> {
@@ -410,7 +442,7 @@ fn run_in(case: &Case, world: &World) -> Result<Report, String> {
     report.coverage.locks_dropped = rest.locks_dropped;
     running.check_rest(&trees, &walk, &report)?;
     if case.sabotage == Some(Sabotage::VersionsHigh)
-        && let Any::Sherman(tree) = &trees[0]
+        && let Ordered::Sherman(tree) = &trees[0]
     {
         report.young = young(world, tree.layout()).map_err(|error| format!("at the end: {error}"))?;
     }
@@ -452,8 +484,8 @@ fn open(case: &Case, world: &World) -> Result<Trees, IndexError> {
             let (client, plan) = (world.at_once(node), &case.plan);
             let opened = at_once(async {
                 match node {
-                    0 => Any::create(&client, "seeds", plan.tree(), plan.cache_bytes).await,
-                    _ => Any::open(&client, "seeds", plan.tree(), plan.cache_bytes).await,
+                    0 => Ordered::create(&client, "seeds", plan.tree(), plan.cache_bytes).await,
+                    _ => Ordered::open(&client, "seeds", plan.cache_bytes).await,
                 }
             });
             let mut tree = opened?;
@@ -466,7 +498,7 @@ fn open(case: &Case, world: &World) -> Result<Trees, IndexError> {
 }
 
 impl Running<'_> {
-    async fn one_client(&self, me: u64, tree: &Any, client: &Client<SimFabric>, keys: &[Bytes]) {
+    async fn one_client(&self, me: u64, tree: &Ordered, client: &Client<SimFabric>, keys: &[Bytes]) {
         let mut wishes = self.case.plan.wishes(keys, me + 1);
         // Whoever has left a lock when a memory node was lost goes on until it is given back.
         let goes_on =
@@ -514,9 +546,9 @@ impl Running<'_> {
     /// and all survivors look.
     async fn afterwards(
         &self,
-        looking: &[(&Any, &Client<SimFabric>)],
+        looking: &[(&Ordered, &Client<SimFabric>)],
         keys: &[Bytes],
-    ) -> Result<Walked, IndexError> {
+    ) -> Result<Walk, IndexError> {
         self.world.end_rules();
         let (_, client) = looking[0];
         client.fabric().sleep(QUIET).await;
@@ -557,26 +589,53 @@ impl Running<'_> {
     }
 
     /// What is left behind is what faults may leave.
-    fn check_rest(&self, trees: &[Any], walk: &Walked, report: &Report) -> Result<(), String> {
+    fn check_rest(&self, trees: &[Ordered], walk: &Walk, report: &Report) -> Result<(), String> {
         let dead = (0..self.case.clients).filter(|me| self.world.gone(me % trees.len())).count() as u64;
         // An operation that has done what it was asked to, and only failed to tell a parent, fails nobody.
         let marked = |mark| report.marks.get(mark).copied().unwrap_or(0);
-        let untold = marked("a parent that was not told") + marked("a merge that was cut off");
+        let untold = marked("a parent that was not told")
+            + marked("a merge that was cut off")
+            + marked("sphinx: a node that was not entered");
         let lost = dead + self.excused.get() + untold;
         if report.coverage.locks_dropped > 0 {
             return Err(format!("{} locks were dropped", report.coverage.locks_dropped));
         }
         match walk {
-            Walked::Sherman(walk) => {
+            Walk::Sherman(walk) => {
                 // A node, the value that it had written, and the one that it replaced.
                 let rooms = if self.case.plan.config.values == Values::AnyLength { 3 } else { 1 };
                 sherman_rest(trees, walk, lost, rooms * lost)?;
             }
-            Walked::Smart(walk) => smart_rest(trees, walk, lost)?,
+            Walk::Radix(walk) => self.radix_rest(trees, walk, lost)?,
         }
         let gone = self.chunks_gone().map_err(|error| format!("looking at the chunks: {error}"))?;
         if gone > lost {
             return Err(format!("{gone} chunks are nobody's, and {lost} operations were cut off"));
+        }
+        Ok(())
+    }
+
+    /// What of a radix tree is left behind is what faults may leave.
+    fn radix_rest(&self, trees: &[Ordered], walk: &smart::Walk, lost: u64) -> Result<(), String> {
+        // A table that could not be told of a node is out of date until somebody misses the entry.
+        if walk.unsettled > 0 && lost == 0 {
+            return Err(format!(
+                "{} slots or entries are unsettled, and no operation was cut off",
+                walk.unsettled
+            ));
+        }
+        let linked = (walk.node_bytes + walk.leaf_bytes + walk.value_bytes + walk.census.bytes).cast_signed();
+        // The root, and the first subtables and directories, were allocated by whoever created the tree.
+        let nodes = i64::from(self.case.spec.memory_nodes);
+        let tables = self.case.plan.sphinx.filter(|_| walk.census.subtables > 0);
+        let table =
+            tables.map_or(0, |config| 8 + subtable_bytes(config.options.groups.log2()).cast_signed() as i64);
+        let planted = Size::All.bytes().cast_signed() as i64 + nodes * table;
+        let allocated = planted + trees.iter().map(Ordered::bytes_allocated).sum::<i64>();
+        if linked > allocated || allocated > linked + LOST_BYTES * lost.cast_signed() {
+            return Err(format!(
+                "{allocated} bytes were allocated, {linked} are linked, {lost} may have lost some"
+            ));
         }
         Ok(())
     }
@@ -610,7 +669,7 @@ impl Running<'_> {
                 continue;
             }
             let (mut ledger, executed) = (executed(&client.take_costs()), client.fabric().executed());
-            if loses_nodes && self.case.plan.smart.is_some() {
+            if loses_nodes && self.case.plan.is_radix() {
                 // A CAS that nobody waits for, and that was lost with its memory node, was posted and not executed.
                 ledger.cas = ledger.cas.min(executed.cas);
             }
@@ -624,8 +683,12 @@ impl Running<'_> {
     }
 }
 
+/// Most bytes that an operation of a radix tree takes, or has in its hands, and loses when it is cut off: two inner
+/// nodes and two leaves.
+const LOST_BYTES: i64 = 8192;
+
 /// What of a Sherman tree is left behind is what faults may leave.
-fn sherman_rest(trees: &[Any], walk: &sherman::Walk, lost: u64, rooms_lost: u64) -> Result<(), String> {
+fn sherman_rest(trees: &[Ordered], walk: &sherman::Walk, lost: u64, rooms_lost: u64) -> Result<(), String> {
     if walk.half_linked > lost {
         return Err(format!(
             "{} nodes are half-linked, and {lost} operations were cut off",
@@ -637,38 +700,14 @@ fn sherman_rest(trees: &[Any], walk: &sherman::Walk, lost: u64, rooms_lost: u64)
     }
     let linked = (walk.nodes.iter().sum::<u64>() + walk.values_far).cast_signed();
     let allocated = trees.iter().map(|tree| match tree {
-        Any::Sherman(tree) => tree.nodes_allocated(),
-        Any::Smart(_) => 0,
+        Ordered::Sherman(tree) => tree.nodes_allocated(),
+        Ordered::Smart(_) | Ordered::Sphinx(_) => 0,
     });
     // The root was allocated by whoever created the tree.
     let allocated = 1 + allocated.sum::<i64>();
     if linked > allocated || allocated > linked + rooms_lost.cast_signed() {
         return Err(format!(
             "{allocated} rooms were allocated, {linked} are linked, and {rooms_lost} may be lost"
-        ));
-    }
-    Ok(())
-}
-
-/// Most bytes that an operation of a SMART tree takes, or has in its hands, and loses when it is cut off: two inner
-/// nodes and two leaves.
-const LOST_BYTES: i64 = 8192;
-
-/// What of a SMART tree is left behind is what faults may leave.
-fn smart_rest(trees: &[Any], walk: &smart::Walk, lost: u64) -> Result<(), String> {
-    if walk.unsettled > 0 && lost == 0 {
-        return Err(format!("{} slots are unsettled, and no operation was cut off", walk.unsettled));
-    }
-    let linked = (walk.node_bytes + walk.leaf_bytes).cast_signed();
-    let allocated = trees.iter().map(|tree| match tree {
-        Any::Smart(tree) => tree.bytes_allocated(),
-        Any::Sherman(_) => 0,
-    });
-    // The root was allocated by whoever created the tree.
-    let allocated = Size::All.bytes().cast_signed() as i64 + allocated.sum::<i64>();
-    if linked > allocated || allocated > linked + LOST_BYTES * lost.cast_signed() {
-        return Err(format!(
-            "{allocated} bytes were allocated, {linked} are linked, {lost} may have lost some"
         ));
     }
     Ok(())

@@ -5,14 +5,14 @@
 
 use super::{Coverage, DEVICE_BYTES, Notes, Plan, SIZES, caught, fulfil, judge, settle};
 use crate::sherman::{CHURNING, GROWING, MIXED, Mix, variant};
-use crate::tree::Any;
 use farwood_fabric::{Client, PoolShape};
 use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
+use farwood_index::ordered::Ordered;
 use farwood_index::sabotage::Sabotage;
 use farwood_index::sherman::Config;
-use farwood_index::smart;
+use farwood_index::{smart, sphinx};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::Chance;
 use farwood_testkit::history::Bytes;
@@ -91,6 +91,14 @@ impl Case {
         self
     }
 
+    /// The same run with a Sphinx tree: all variants in turn.
+    #[must_use]
+    pub fn of_sphinx(mut self) -> Self {
+        self.plan.sphinx = Some(sphinx_config(self.plan.seed));
+        self.plan.cache_bytes = filter_bytes(self.plan.seed);
+        self
+    }
+
     /// The run of a seed on a fabric of that kind.
     pub fn on(seed: u64, fabric: Fabric) -> Self {
         let mut chance = Chance::new(seed);
@@ -110,6 +118,7 @@ impl Case {
             seed,
             config,
             smart: None,
+            sphinx: None,
             keys: [12, 40, 90, 240][chance.below(4) as usize],
             mix: [MIXED, GROWING, CHURNING][chance.below(3) as usize],
             cache_bytes: [0, 1 << 10, 1 << 20][chance.below(3) as usize],
@@ -129,6 +138,9 @@ impl Case {
     }
 }
 
+/// Bytes of an entry up to which values lie in their leaves, where some are to lie out of line.
+const INLINE_BYTES: usize = 24;
+
 /// All variants of SMART in turn, and what combines with each.
 pub(crate) fn smart_config(seed: u64) -> smart::Config {
     let mut chance = Chance::new(seed ^ 0x736D_6172);
@@ -140,7 +152,32 @@ pub(crate) fn smart_config(seed: u64) -> smart::Config {
     if chance.once_in(6) {
         options.scans = smart::options::Scans::OneByOne;
     }
-    smart::Config { options, ..smart::Config::default() }
+    let mut config = smart::Config { options, ..smart::Config::default() };
+    if chance.once_in(4) {
+        config.inline_bytes = INLINE_BYTES;
+    }
+    config
+}
+
+/// All variants of Sphinx in turn, mostly the filter's; subtables are small, so that they are split.
+pub(crate) fn sphinx_config(seed: u64) -> sphinx::Config {
+    let mut chance = Chance::new(seed ^ 0x7370_6869);
+    let variant = match seed % 4 {
+        0 => sphinx::Variant::HashTable,
+        1 if seed % 8 == 1 => sphinx::Variant::Art,
+        _ => sphinx::Variant::Filter,
+    };
+    let mut options = variant.options();
+    options.groups = sphinx::Groups::new(chance.below(3) as u8 / 2).expect("they are few");
+    if chance.once_in(6) {
+        options.scans = sphinx::options::Scans::OneByOne;
+    }
+    sphinx::Config { options, ..sphinx::Config::default() }
+}
+
+/// A filter that knows nothing, that forgets most of the time, or that is large enough.
+pub(crate) fn filter_bytes(seed: u64) -> usize {
+    [0, 16, 1 << 10][(seed / 4 % 3) as usize]
 }
 
 /// A fabric whose transfers are copied word by word.
@@ -163,7 +200,7 @@ pub fn outcome(case: &Case) -> Result<Coverage, String> {
     caught(|| run(case))
 }
 
-type Node = (Any, Client<LoopbackFabric>);
+type Node = (Ordered, Client<LoopbackFabric>);
 
 /// Runs a case and checks everything.
 ///
@@ -196,8 +233,8 @@ pub fn run(case: &Case) -> Result<Coverage, String> {
     if case.dropped_once_in.is_none() && coverage.locks_dropped > 0 {
         notes.fail(format!("{} locks were dropped", coverage.locks_dropped));
     }
-    if case.dropped_once_in.is_none() && walk.half_linked() > 0 {
-        notes.fail(format!("{} nodes are half-linked", walk.half_linked()));
+    if case.dropped_once_in.is_none() && walk.half_done() > 0 {
+        notes.fail(format!("{} nodes are half-linked", walk.half_done()));
     }
     notes.verdict()?;
     judge(&notes.history.into_inner()).map(|()| coverage)
@@ -209,8 +246,8 @@ fn open(case: &Case, loopback: &Loopback) -> Result<Vec<Node>, IndexError> {
         let client = loopback.stranger();
         let mut tree = loopback.block_on(async {
             match number {
-                0 => Any::create(&client, "seeds", case.plan.tree(), case.plan.cache_bytes).await,
-                _ => Any::open(&client, "seeds", case.plan.tree(), case.plan.cache_bytes).await,
+                0 => Ordered::create(&client, "seeds", case.plan.tree(), case.plan.cache_bytes).await,
+                _ => Ordered::open(&client, "seeds", case.plan.cache_bytes).await,
             }
         })?;
         if let Some(sabotage) = case.sabotage {
@@ -224,7 +261,7 @@ fn open(case: &Case, loopback: &Loopback) -> Result<Vec<Node>, IndexError> {
 async fn one_client(
     case: &Case,
     me: u64,
-    tree: &Any,
+    tree: &Ordered,
     client: &Client<LoopbackFabric>,
     keys: &[Bytes],
     notes: &Notes,

@@ -1,5 +1,6 @@
 //! Many seeds, on all processors, until one fails.
 
+use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -41,6 +42,30 @@ pub fn range(text: &str) -> Option<Range<u64>> {
         Some((from, to)) => Some(from.parse().ok()?..to.parse().ok()?),
         None => Some(0..text.parse().ok()?),
     }
+}
+
+/// Runs the seeds that were asked for, or the first `count`, of `test` in the file `target`; tells what they add up to.
+///
+/// # Panics
+/// With the first seed that fails, and the command that runs it again.
+#[expect(clippy::print_stdout, reason = "what was covered is for people who run more seeds")]
+pub fn all_right<C: Debug, S: Sum + Debug>(
+    (target, test): (&str, &str),
+    count: u64,
+    case: impl Fn(u64) -> C + Sync,
+    outcome: impl Fn(&C) -> Result<S, String> + Sync,
+) -> S {
+    let (sum, _, failed) = run(asked(count), Duration::MAX, |seed| outcome(&case(seed)));
+    println!("{test}: {sum:#?}");
+    if let Some((seed, what)) = failed {
+        panic!(
+            "seed {seed}: {what}\n{:?}\nagain: FARWOOD_SEEDS={seed}..{} cargo test -p farwood-proof --test {target} \
+             {test}",
+            case(seed),
+            seed + 1
+        );
+    }
+    sum
 }
 
 /// Runs seeds on all processors, within `time`; stops at the first that fails. Yields the sum of all that did not,

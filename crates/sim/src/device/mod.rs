@@ -285,6 +285,8 @@ pub(crate) struct Device {
     pub(crate) paused: Option<u64>,
     /// How many crews there were.
     pub(crate) crews: u64,
+    /// How many threads of servers there are.
+    pub(crate) server_threads: Key,
     /// Compute nodes that crashed since somebody asked.
     pub(crate) fallen: Vec<usize>,
 }
@@ -307,6 +309,7 @@ impl Device {
             Event::Expire(verb) => self.expire(verb),
             Event::Timer(timer) => self.timers.remove(timer as usize).wake(),
             Event::Slice(node, slice) => self.end_slice(node, slice),
+            Event::Vacate(node, thread) => self.vacate(node, thread),
             Event::Rule(rule) => self.apply(rule as usize),
             Event::Withdraw(held) => self.withdraw(held),
             Event::Thread(_) => unreachable!("threads are run by the crew"),

@@ -31,6 +31,7 @@ mod testing;
 pub use error::ShmError;
 pub use name::PoolName;
 pub use pages::Pages;
+pub(crate) use pages::{HUGE_PAGE_BYTES, huge_bytes_free};
 pub use pool::{CAPABILITIES, PoolSpec, ShmFabric, ShmMemory, ShmPool, ShmServer, create};
 pub use presence::Presence;
 pub use segment::{Backing, Leftover, PoolFiles, Segment, SegmentDir, SegmentFile, SegmentSpec};

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// The size of the huge pages that we look for: the one that x86-64 and most arm64 systems have.
-pub(super) const HUGE_PAGE_BYTES: u64 = 2 << 20;
+pub(crate) const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
 const MOUNTS: &str = "/proc/mounts";
 const MEMINFO: &str = "/proc/meminfo";
@@ -59,7 +59,7 @@ pub(super) fn huge_mount() -> Option<PathBuf> {
 }
 
 /// How many bytes of 2 MiB pages are free and promised to nobody.
-pub(super) fn huge_bytes_free() -> u64 {
+pub(crate) fn huge_bytes_free() -> u64 {
     let count = |file: &str| -> Option<u64> {
         fs::read_to_string(format!("{HUGE_POOL}/{file}")).ok()?.trim().parse().ok()
     };

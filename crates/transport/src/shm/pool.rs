@@ -11,8 +11,8 @@ use super::sys::{self, Access, Mapping};
 use crate::runtime::{block_on, sleep};
 use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
 use farwood_fabric::{
-    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LocalMemory, Memory, NodeId, Op,
-    PoolShape, Revocation, Server, client_table,
+    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LINE_WORDS, LocalMemory, Memory,
+    NodeId, Op, PoolShape, Revocation, Server, client_table,
 };
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -526,6 +526,7 @@ impl Fabric for Nameless<'_> {
 }
 
 /// A memory node's own view of its memory.
+#[derive(Clone)]
 pub struct ShmMemory {
     segment: Arc<Segment>,
     node: NodeId,
@@ -533,29 +534,53 @@ pub struct ShmMemory {
 }
 
 impl ShmMemory {
-    fn checked(&self, offset: u64) -> Result<(), FabricError> {
-        let Some(at) = Address::new(self.node, Memory::Host, offset) else {
+    #[inline]
+    fn checked(&self, offset: u64, bytes: u64) -> Result<(), FabricError> {
+        if offset.is_multiple_of(8) && offset.saturating_add(bytes) <= self.host_bytes {
             return Ok(());
-        };
-        if offset.saturating_add(8) > self.host_bytes {
-            return Err(FabricError::OutOfRange { at, bytes: 8 });
         }
-        if offset.is_multiple_of(8) { Ok(()) } else { Err(FabricError::Misaligned { at }) }
+        Err(self.refused(offset, bytes))
+    }
+
+    #[cold]
+    fn refused(&self, offset: u64, bytes: u64) -> FabricError {
+        let somewhere = || Address::new(self.node, Memory::Host, 8).expect("offset 8 is an address");
+        let at = Address::new(self.node, Memory::Host, offset).unwrap_or_else(somewhere);
+        if offset.is_multiple_of(8) {
+            FabricError::OutOfRange { at, bytes: bytes as usize }
+        } else {
+            FabricError::Misaligned { at }
+        }
     }
 }
 
 impl LocalMemory for ShmMemory {
+    #[inline]
     fn load(&self, offset: u64) -> Result<u64, FabricError> {
-        self.checked(offset)?;
+        self.checked(offset, 8)?;
         Ok(self.segment.mapping().load(offset).expect("the offset was checked"))
     }
 
     fn store(&self, offset: u64, word: u64) -> Result<(), FabricError> {
-        self.checked(offset)?;
+        self.checked(offset, 8)?;
         self.segment.mapping().write_up(offset, &word.to_ne_bytes()).expect("the offset was checked");
         Ok(())
     }
+
+    #[inline]
+    fn load_line(&self, offset: u64) -> Result<[u64; LINE_WORDS], FabricError> {
+        self.checked(offset, LINE_BYTES)?;
+        Ok(self.segment.mapping().load_line(offset).expect("the offset was checked"))
+    }
+
+    #[inline]
+    fn fetch_ahead(&self, offset: u64, bytes: u64) {
+        self.segment.mapping().prefetch(offset, bytes);
+    }
 }
+
+/// Bytes of a line.
+const LINE_BYTES: u64 = 8 * LINE_WORDS as u64;
 
 /// The server role of one memory node.
 pub struct ShmServer {
@@ -581,6 +606,10 @@ impl Server for ShmServer {
     }
 
     async fn compute(&self, _: u64) {}
+
+    fn look_on(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+        crate::runtime::sleep(nanoseconds)
+    }
 }
 
 impl std::fmt::Debug for ShmPool {
@@ -592,6 +621,12 @@ impl std::fmt::Debug for ShmPool {
 impl std::fmt::Debug for ShmFabric {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ShmFabric").field("identity", &self.pool.identity).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for ShmMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShmMemory").field("node", &self.node).finish_non_exhaustive()
     }
 }
 

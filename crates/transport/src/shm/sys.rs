@@ -98,6 +98,11 @@ impl Mapping {
         self.bytes
     }
 
+    /// Where it begins, for a card that is told so. Nobody here makes a reference of it.
+    pub(crate) fn address(&self) -> u64 {
+        self.base.as_ptr().expose_provenance() as u64
+    }
+
     /// READ: copies `into.len()` words from `offset` on, in **decreasing** address order, each with Acquire.
     #[inline]
     pub fn read_down(&self, offset: u64, into: &mut [u64]) -> Result<(), Access> {
@@ -151,6 +156,14 @@ impl Mapping {
         if let Ok(from) = self.words(offset & !(WORD_BYTES - 1), bytes) {
             prefetch_words(from, (bytes / WORD_BYTES) as usize);
         }
+    }
+
+    /// The eight words from `offset` on, each with Acquire.
+    #[inline]
+    pub fn load_line(&self, offset: u64) -> Result<[u64; LINE_WORDS], Access> {
+        let mut line = [0; LINE_WORDS];
+        copy_down(self.words(offset, LINE_BYTES as u64)?, &mut line);
+        Ok(line)
     }
 
     /// The word at `offset`. SeqCst.

@@ -8,16 +8,22 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where a compute node's token and certificates are. Part of a pool's address:
-/// `host:port?tls-ca=FILE&token-file=FILE`.
+/// Where a compute node's token and certificates are, and through which device it reaches a pool over RDMA. Part of a
+/// pool's address: `host:port?tls-ca=FILE&token-file=FILE`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Access([Option<String>; KEYS.len()]);
 
 /// The parameters of an address, in the order in which they are shown.
-const KEYS: [&str; 5] = ["token-file", "tls-ca", "tls-cert", "tls-key", "tls-name"];
+const KEYS: [&str; 6] = ["token-file", "tls-ca", "tls-cert", "tls-key", "tls-name", "device"];
 /// What says the same in the environment, for all addresses that do not say it.
-const VARIABLES: [&str; 5] =
-    ["FARWOOD_TOKEN_FILE", "FARWOOD_TLS_CA", "FARWOOD_TLS_CERT", "FARWOOD_TLS_KEY", "FARWOOD_TLS_NAME"];
+const VARIABLES: [&str; 6] = [
+    "FARWOOD_TOKEN_FILE",
+    "FARWOOD_TLS_CA",
+    "FARWOOD_TLS_CERT",
+    "FARWOOD_TLS_KEY",
+    "FARWOOD_TLS_NAME",
+    "FARWOOD_RDMA_DEVICE",
+];
 
 impl FromStr for Access {
     /// In words.
@@ -50,8 +56,18 @@ impl Access {
         all
     }
 
+    /// The RDMA device that this says, or else `FARWOOD_RDMA_DEVICE`: `DEVICE[,PORT[,GID]]`.
+    pub(crate) fn device(&self) -> Option<String> {
+        self.or_environment().0[KEYS.len() - 1].take()
+    }
+
+    /// Whether this names an RDMA device.
+    pub fn names_device(&self) -> bool {
+        self.0[KEYS.len() - 1].is_some()
+    }
+
     fn credentials(&self) -> Result<Credentials, TcpError> {
-        let [token, ca, cert, key, name] = &self.0;
+        let [token, ca, cert, key, name, _] = &self.0;
         let token = token.as_deref().map(|file| Token::from_file(file.as_ref())).transpose()?;
         let identity = match (cert, key) {
             (Some(cert), Some(key)) => Some(Identity { cert: cert.as_ref(), key: key.as_ref() }),

@@ -4,6 +4,7 @@
 //! buffer, and no request is executed while [`BACKLOG_BYTES`] of answers wait to be taken. So a compute node that
 //! does not read its answers is not read from either.
 
+use super::card::Card;
 use super::counters::{Counters, Done};
 use super::event::NodeEvent;
 use super::registry::{Peer, Refusal};
@@ -277,6 +278,10 @@ impl Connection {
             let input = std::mem::take(&mut self.input);
             let frame = Frame::first(&input[self.start..self.end]);
             let executed = match frame {
+                Ok(Some(frame)) if frame.kind == Kind::Request && shared.card.is_some() => {
+                    let why = "a card executes its verbs: open the pool as rdma://".to_owned();
+                    Err(End::Refused((Code::OtherFabric, why)))
+                }
                 Ok(Some(frame)) if frame.kind == Kind::Request && self.greeted => {
                     if turn.is_none() {
                         turn = peer.turn();
@@ -396,7 +401,8 @@ impl Connection {
 
     fn control(&self, shared: &Shared, frame: &Frame<'_>) -> Result<Result<[u64; 4], Refusal>, Malformed> {
         let control = Control::from_byte(frame.code).ok_or(Malformed::Control(frame.code))?;
-        let [a, b, c, _] = frame.words()?;
+        let words = frame.words()?;
+        let [a, b, c, _] = words;
         let client = ClientId { slot: u16::try_from(a).unwrap_or(ANY_NODE), epoch: b as u32 };
         let (store, registry) = (&shared.store, &shared.registry);
         let in_words = |why| (Code::OtherPool, why);
@@ -411,10 +417,19 @@ impl Connection {
             Control::Form => store.form(a, b as u16, c as u16).map(|()| [0; 4]).map_err(in_words),
             Control::Whole => store.whole().map(|()| [0; 4]).map_err(in_words),
             Control::Provision => store.provision(a, b).map(|()| [0; 4]),
+            Control::Region => card(shared).map(Card::region),
+            Control::Queue => card(shared).and_then(|card| self.connect(card, words)),
             Control::Stat => {
                 shared.stat(a).ok_or_else(|| (Code::OutOfRange, "there is no such page".to_owned()))
             }
         })
+    }
+
+    /// Has the card make a queue pair for this connection.
+    fn connect(&self, card: &dyn Card, other: [u64; 4]) -> Result<[u64; 4], Refusal> {
+        let made = self.peer.connect(|| card.connect(other));
+        let made = made.unwrap_or_else(|| Err("its connection was ended".to_owned()));
+        made.map_err(|why| (Code::NoQueue, why))
     }
 
     fn say(&mut self, bytes: &[u8]) {
@@ -443,6 +458,12 @@ impl Connection {
     pub(super) fn is_sent(&mut self) -> bool {
         self.flush().map_or(true, |blocked| !blocked)
     }
+}
+
+/// The card that executes the memory node's verbs.
+fn card(shared: &Shared) -> Result<&dyn Card, Refusal> {
+    let why = || (Code::OtherFabric, "no card executes its verbs: open the pool as tcp://".to_owned());
+    shared.card.as_deref().ok_or_else(why)
 }
 
 /// What an error of the stream means.

@@ -12,21 +12,21 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 /// A memory node that does not take a connection within this time is lost.
-pub(super) const CONNECT_MAX: Duration = Duration::from_secs(3);
+pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(3);
 /// One that does not answer within this time, too.
-pub(super) const ANSWER_MAX: Duration = Duration::from_secs(5);
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 const CLOSED: &str = "it closed the connection";
 
 /// A connection that was let in.
 #[derive(Debug)]
-pub(super) struct Dialled {
-    pub(super) stream: Stream,
-    pub(super) welcome: Welcome,
+pub(crate) struct Dialled {
+    pub(crate) stream: Stream,
+    pub(crate) welcome: Welcome,
 }
 
 /// Connects, and says `hello`.
-pub(super) fn dial(address: &str, credentials: &Credentials, hello: &Hello) -> Result<Dialled, NoWay> {
+pub(crate) fn dial(address: &str, credentials: &Credentials, hello: &Hello) -> Result<Dialled, NoWay> {
     let tcp = connect(address).map_err(|error| lost(&error))?;
     let cipher = credentials.tls.as_ref().map_or(Ok(Cipher::default()), |tls| tls.cipher(address));
     let mut stream = Stream { tcp, cipher: cipher.map_err(NoWay::Untrusted)? };
@@ -47,7 +47,7 @@ pub(super) fn dial(address: &str, credentials: &Credentials, hello: &Hello) -> R
 }
 
 /// Asks for something, and waits for what comes of it.
-pub(super) fn control(stream: &mut Stream, control: Control, words: [u64; 4]) -> Result<[u64; 4], NoWay> {
+pub(crate) fn control(stream: &mut Stream, control: Control, words: [u64; 4]) -> Result<[u64; 4], NoWay> {
     let mut bytes = Vec::new();
     put_words(&mut bytes, Kind::Control, control as u8, 0, words);
     let answer = exchange(stream, &bytes)?;

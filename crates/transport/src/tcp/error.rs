@@ -35,6 +35,12 @@ pub enum TcpError {
         /// The system's answer.
         source: io::Error,
     },
+    /// The card that is to execute a memory node's verbs does not.
+    #[error("the memory node's card {why}")]
+    Card {
+        /// Why, and what would help.
+        why: String,
+    },
     /// Anything else that the system refused a memory node.
     #[error("cannot {operation}: {source}")]
     System {
@@ -134,7 +140,7 @@ pub enum TcpError {
 
 /// Why a connection to one memory node is not to be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum NoWay {
+pub(crate) enum NoWay {
     /// Nobody answers, or not as they should.
     Lost(String),
     /// Refused, under a code.
@@ -145,7 +151,7 @@ pub(super) enum NoWay {
 
 impl NoWay {
     /// As the fabric says it.
-    pub(super) fn of_node(self, node: NodeId, client: Option<farwood_fabric::ClientId>) -> FabricError {
+    pub(crate) fn of_node(self, node: NodeId, client: Option<farwood_fabric::ClientId>) -> FabricError {
         use super::wire::Code;
         match (self, client) {
             (Self::Refused(Code::Revoked, _), Some(client)) => FabricError::Revoked(client),

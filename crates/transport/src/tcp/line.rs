@@ -1,32 +1,32 @@
 //! One thread's way to a pool: a connection to each memory node, shared by all clients of the thread.
 //!
 //! Doorbells become frames in a buffer for each memory node. They leave together with those of the thread's other
-//! clients, in one system call: whoever waits turns the crank, and with `n` waiting clients only each `n`-th poll does.
-//! Answers find their doorbell by the tag of their frame, so no client waits for another's answer.
+//! clients, in one system call, when the line is turned: by the thread's executor, if it is one of
+//! [ours](crate::runtime), which then polls only those who have an answer; or else by whoever waits, of `n` waiting
+//! clients by each `n`-th poll. Answers find their doorbell by the tag of their frame, so no client waits for another's
+//! answer.
 
 use super::error::NoWay;
 use super::link::{Link, News};
-use super::post::{Cargo, Cursor, Post, Verbs, Waits};
+use super::pool::CAPABILITIES;
+use super::post::{Cargo, Cursor, Verbs, Waits, is_large};
+use super::posts::{Posts, Submission, Turning};
 use super::reach::Reach;
+use super::way::{Carrier, Way, Ways};
 use super::wire::{Code, Control, Frame, Kind, Malformed, put_words};
-use crate::runtime::note_answer;
+use crate::runtime::{Crank, Turned, add_crank};
 use crate::shm::monotonic_nanoseconds;
-use farwood_fabric::{ClientId, Doorbell, FabricError, NodeId};
+use farwood_fabric::{Capabilities, ClientId, Doorbell, FabricError, NodeId};
 use slab::Slab;
 use std::cell::RefCell;
-use std::future::Future;
-use std::pin::Pin;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// How long a sender waits for room in a server's queue of immediates, nanoseconds.
 const PATIENCE: u64 = 10_000_000_000;
 /// How long it waits before it tries again, nanoseconds.
 const AGAIN: u64 = 50_000;
-/// Turns of the crank without an answer before the thread gives way: longer than a round trip to a memory node that
-/// has a processor, for whoever gives way on a busy machine is not back for milliseconds.
-const LOOKS: u32 = 64;
 /// How long a line that ends waits for the answers to what was posted.
 const FAREWELL_MAX: Duration = Duration::from_secs(2);
 
@@ -47,7 +47,7 @@ struct Part {
 
 /// A thread's way to a pool.
 #[derive(Debug)]
-pub(super) struct Line {
+pub struct Line {
     reach: Arc<Reach>,
     client: Option<ClientId>,
     number: u64,
@@ -57,14 +57,8 @@ pub(super) struct Line {
 #[derive(Debug)]
 struct State {
     links: Vec<Link>,
-    posts: Slab<Post>,
+    posts: Posts,
     parts: Slab<Part>,
-    /// Posts that a future waits for.
-    awaited: usize,
-    /// Polls since the crank was turned.
-    polls: usize,
-    /// Turns of the crank since a future had its answer.
-    fruitless: u32,
     /// Parts to be sent again.
     retries: usize,
     client: Option<ClientId>,
@@ -73,51 +67,40 @@ struct State {
 impl Line {
     /// A line of `client`, or of a compute node that has no identity yet, or none any more. `number` is unlike that of
     /// the client's other lines.
-    pub(super) fn new(reach: Arc<Reach>, client: Option<ClientId>, number: u64) -> Self {
+    pub(crate) fn new(reach: Arc<Reach>, client: Option<ClientId>, number: u64) -> Rc<Self> {
         let state = State {
             links: (0..reach.shape.nodes).map(|node| Link::new(NodeId(node))).collect(),
-            posts: Slab::new(),
+            posts: Posts::new(client),
             parts: Slab::new(),
-            awaited: 0,
-            polls: 0,
-            fruitless: 0,
             retries: 0,
             client,
         };
-        Self { reach, client, number, state: RefCell::new(state) }
+        let line = Rc::new(Self { reach, client, number, state: RefCell::new(state) });
+        let crank: Weak<Self> = Rc::downgrade(&line);
+        add_crank(crank);
+        line
     }
 
     /// Hands a doorbell over, every request of which is to a memory node of the pool.
-    pub(super) fn post(&self, doorbell: Doorbell, waits: Waits) -> usize {
+    fn put(&self, doorbell: Doorbell, waits: Waits) -> usize {
         let state = &mut *self.state.borrow_mut();
-        state.awaited += usize::from(matches!(waits, Waits::Somebody));
-        let post = Post { cargo: Cargo::Verbs(doorbell), nodes_left: 0, error: None, waits };
-        let key = state.posts.insert(post);
+        let key = state.posts.begin(Cargo::Verbs(doorbell), waits);
         // Without allocation: a doorbell is for few memory nodes, mostly one.
         let mut from = 0;
-        while let Some((at, node)) = state.next_node(key, from) {
+        while let Some((at, node)) = state.posts.next_node(key, from) {
             from = at + 1;
-            state.posts[key].nodes_left += 1;
             let part = state.part(key, node);
             match state.links[usize::from(node.0)].prepare(&self.reach, self.client, self.number) {
                 Ok(()) => state.send(part),
                 Err(why) => state.end_part(part, Some(why)),
             }
         }
-        state.settle(key);
+        state.posts.begun(key);
         key
     }
 
-    /// Sends what waits, at once.
-    pub(super) fn flush(&self) {
-        for link in &mut self.state.borrow_mut().links {
-            // What goes wrong shows at the next turn.
-            let _ = link.flush();
-        }
-    }
-
     /// Asks memory node `node` for something that is no verb.
-    pub(super) async fn control(
+    pub(crate) async fn ask(
         &self,
         node: NodeId,
         control: Control,
@@ -125,9 +108,7 @@ impl Line {
     ) -> Result<[u64; 4], FabricError> {
         let key = {
             let state = &mut *self.state.borrow_mut();
-            state.awaited += 1;
-            let (cargo, waits) = (Cargo::Control([0; 4]), Waits::Somebody);
-            let key = state.posts.insert(Post { cargo, nodes_left: 1, error: None, waits });
+            let key = state.posts.begin(Cargo::Control([0; 4]), Waits::Somebody);
             let part = state.part(key, node);
             let link = &mut state.links[usize::from(node.0)];
             match link.prepare(&self.reach, self.client, self.number) {
@@ -137,22 +118,18 @@ impl Line {
                 }
                 Err(why) => state.end_part(part, Some(why)),
             }
+            state.posts.begun(key);
             key
         };
-        match (Submission { line: self, key: Some(key) }).await? {
+        match Submission::new(self, key).await? {
             Cargo::Control(words) => Ok(words),
             Cargo::Verbs(_) => unreachable!("a control is no doorbell"),
         }
     }
 
-    /// Waits for a post.
-    pub(super) fn wait(&self, key: usize) -> Submission<'_> {
-        Submission { line: self, key: Some(key) }
-    }
-
     /// Sends, receives, and gives answers to their doorbells, without waiting.
-    fn crank(&self, state: &mut State) {
-        state.polls = 0;
+    fn exchange_all(&self, state: &mut State) {
+        state.posts.turns();
         if state.retries > 0 {
             state.retry();
         }
@@ -175,15 +152,100 @@ impl Line {
     }
 
     /// Waits for what is under way, within a bounded time.
-    pub(super) fn finish(&self) {
+    fn end(&self) {
         let end = Instant::now() + FAREWELL_MAX;
         loop {
             let state = &mut *self.state.borrow_mut();
             if state.parts.is_empty() || Instant::now() > end {
                 return;
             }
-            self.crank(state);
+            self.exchange_all(state);
             std::thread::yield_now();
+        }
+    }
+}
+
+thread_local! {
+    /// This thread's lines, by attachment.
+    static LINES: Ways<Line> = const { RefCell::new(Vec::new()) };
+}
+
+impl Way for Line {}
+
+impl Carrier for Line {
+    type Ground = ();
+    const MEMORY_IS_REAL: bool = false;
+    const SCHEME: &'static str = "tcp";
+
+    fn new(_: &Arc<()>, reach: Arc<Reach>, client: Option<ClientId>, number: u64) -> Rc<Self> {
+        Self::new(reach, client, number)
+    }
+
+    fn capabilities((): &()) -> &Capabilities {
+        &CAPABILITIES
+    }
+
+    fn with_ways<T>(work: impl FnOnce(&Ways<Self>) -> T) -> Option<T> {
+        LINES.try_with(work).ok()
+    }
+
+    /// The memory nodes check what they are asked for, and say which verb of a frame was wrong.
+    #[inline]
+    fn checks_all(doorbell: &Doorbell) -> bool {
+        is_large(doorbell)
+    }
+
+    #[inline]
+    fn post(&self, doorbell: Doorbell, waits: Waits) -> usize {
+        self.put(doorbell, waits)
+    }
+
+    #[inline]
+    async fn wait(&self, post: usize) -> Result<Doorbell, FabricError> {
+        match Submission::new(self, post).await? {
+            Cargo::Verbs(doorbell) => Ok(doorbell),
+            Cargo::Control(_) => unreachable!("a doorbell is no control"),
+        }
+    }
+
+    fn flush(&self) {
+        self.send_all();
+    }
+
+    fn finish(&self) {
+        self.end();
+    }
+
+    async fn control(
+        &self,
+        node: NodeId,
+        control: Control,
+        words: [u64; 4],
+    ) -> Result<[u64; 4], FabricError> {
+        self.ask(node, control, words).await
+    }
+}
+
+impl Crank for Line {
+    fn crank(&self) -> Turned {
+        self.turn()
+    }
+}
+
+impl Turning for Line {
+    #[inline]
+    fn with_posts<T>(&self, work: impl FnOnce(&mut Posts) -> T) -> T {
+        work(&mut self.state.borrow_mut().posts)
+    }
+
+    fn exchange(&self) {
+        self.exchange_all(&mut self.state.borrow_mut());
+    }
+
+    fn send_all(&self) {
+        for link in &mut self.state.borrow_mut().links {
+            // What goes wrong shows at the next turn.
+            let _ = link.flush();
         }
     }
 }
@@ -191,7 +253,7 @@ impl Line {
 impl Drop for Line {
     /// What was posted and not waited for lands all the same.
     fn drop(&mut self) {
-        self.finish();
+        self.end();
     }
 }
 
@@ -205,18 +267,8 @@ enum Lost {
 }
 
 impl State {
-    /// The first request of a doorbell, from `from` on, whose memory node no request before it has.
-    fn next_node(&self, key: usize, from: usize) -> Option<(usize, NodeId)> {
-        let Cargo::Verbs(doorbell) = &self.posts[key].cargo else { return None };
-        let requests = doorbell.requests();
-        (from..requests.len()).find_map(|at| {
-            let node = requests[at].at.node();
-            let new = requests[..at].iter().all(|request| request.at.node() != node);
-            new.then_some((at, node))
-        })
-    }
-
     fn part(&mut self, post: usize, node: NodeId) -> usize {
+        self.posts.begin_part(post);
         let (from, to) = (Cursor::default(), Cursor::default());
         let era = self.links[usize::from(node.0)].era;
         self.parts.insert(Part { post, node, from, to, era, again: None, patience: None })
@@ -225,9 +277,7 @@ impl State {
     /// Puts the next frame of a part into its link's buffer.
     fn send(&mut self, key: usize) {
         let part = &mut self.parts[key];
-        let Cargo::Verbs(doorbell) = &self.posts[part.post].cargo else {
-            unreachable!("only doorbells have several frames");
-        };
+        let doorbell = self.posts.doorbell(part.post);
         let link = &mut self.links[usize::from(part.node.0)];
         part.era = link.era;
         part.to = part.from.encode(part.node, doorbell, key as u64, &mut link.out);
@@ -279,8 +329,8 @@ impl State {
         if !self.links[at].answered() {
             return Err(out_of_turn);
         }
-        let (node, post) = (part.node, &mut self.posts[part.post]);
-        match (&mut post.cargo, frame.kind) {
+        let (node, post) = (part.node, part.post);
+        match (self.posts.cargo(post), frame.kind) {
             (Cargo::Verbs(doorbell), Kind::Reply) => {
                 part.from = part.from.answer(node, doorbell, Verbs::UpTo(part.to), frame.body)?;
                 if part.from.is_done(node, doorbell) {
@@ -296,7 +346,7 @@ impl State {
             (Cargo::Control(words), Kind::Answer) => {
                 match Code::from_byte(frame.code) {
                     None => *words = frame.words()?,
-                    Some(code) => post.error = Some(refused(node, self.client, code, frame.text())),
+                    Some(code) => self.posts.fail(post, refused(node, self.client, code, frame.text())),
                 }
                 self.end_part(key, None);
             }
@@ -316,11 +366,10 @@ impl State {
             self.retries += 1;
             return Ok(());
         }
-        let post = &mut self.posts[part.post];
-        let Cargo::Verbs(doorbell) = &post.cargo else { unreachable!("only verbs fail") };
         let misaligned = code == Code::Misaligned;
+        let doorbell = self.posts.doorbell(part.post);
         let error = part.from.failed(part.node, doorbell, misaligned).ok_or(Malformed::Body)?;
-        post.error.get_or_insert(error);
+        self.posts.fail(part.post, error);
         self.end_part(key, None);
         Ok(())
     }
@@ -328,25 +377,7 @@ impl State {
     /// Ends a part, well or not; and its post, if it was the last.
     fn end_part(&mut self, key: usize, why: Option<NoWay>) {
         let part = self.parts.remove(key);
-        let post = &mut self.posts[part.post];
-        post.nodes_left -= 1;
-        if let Some(why) = why {
-            let client = self.client;
-            post.error.get_or_insert_with(|| why.of_node(part.node, client));
-        }
-        self.settle(part.post);
-    }
-
-    /// Forgets a post that is over and that nobody waits for.
-    fn settle(&mut self, key: usize) {
-        let post = &mut self.posts[key];
-        if post.nodes_left > 0 || matches!(post.waits, Waits::Somebody) {
-            return;
-        }
-        let post = self.posts.remove(key);
-        if let (Waits::Detached(complaint), Some(error)) = (post.waits, post.error) {
-            complaint.replace(Some(error));
-        }
+        self.posts.end_part(part.post, why.map(|why| (part.node, why)));
     }
 
     /// What was asked over a link has no answer.
@@ -366,57 +397,5 @@ fn refused(node: NodeId, client: Option<ClientId>, code: Code, why: String) -> F
     match code {
         Code::NoMemory => FabricError::NoMemory { node, why },
         code => NoWay::Refused(code, why).of_node(node, client),
-    }
-}
-
-/// A post that somebody waits for. Dropped, it lands all the same.
-pub(super) struct Submission<'l> {
-    line: &'l Line,
-    /// `None` when it is over.
-    key: Option<usize>,
-}
-
-impl Future for Submission<'_> {
-    type Output = Result<Cargo, FabricError>;
-
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let key = self.key.expect("nobody polls a future that is done");
-        let state = &mut *self.line.state.borrow_mut();
-        if state.posts[key].nodes_left > 0 {
-            state.polls += 1;
-            if state.polls >= state.awaited {
-                self.line.crank(state);
-            }
-        }
-        if state.posts[key].nodes_left > 0 {
-            if state.polls == 0 {
-                state.fruitless = state.fruitless.saturating_add(1);
-                if state.fruitless > LOOKS {
-                    // The memory node may want this very processor.
-                    std::thread::yield_now();
-                }
-            }
-            context.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        let post = state.posts.remove(key);
-        state.awaited -= 1;
-        state.fruitless = 0;
-        self.key = None;
-        note_answer();
-        Poll::Ready(post.error.map_or(Ok(post.cargo), Err))
-    }
-}
-
-impl Drop for Submission<'_> {
-    fn drop(&mut self) {
-        let Some(key) = self.key else { return };
-        let mut state = self.line.state.borrow_mut();
-        state.awaited -= 1;
-        state.posts[key].waits = Waits::Nobody;
-        state.settle(key);
-        drop(state);
-        self.line.flush();
     }
 }

@@ -1,5 +1,6 @@
 //! A memory node: starting it, looking at it, stopping it.
 
+use super::card::Fit;
 use super::counters::NodeCounts;
 use super::error::TcpError;
 use super::event::NodeEvents;
@@ -84,6 +85,11 @@ impl MemoryNode {
     /// [`TcpError::BadShape`], [`TcpError::Memory`], [`TcpError::File`], [`TcpError::Unclean`], [`TcpError::Listen`],
     /// [`TcpError::System`].
     pub fn start(spec: &NodeSpec) -> Result<Self, TcpError> {
+        Self::start_with(spec, None)
+    }
+
+    /// The same, with a card that executes the verbs.
+    pub(crate) fn start_with(spec: &NodeSpec, fit: Option<Fit<'_>>) -> Result<Self, TcpError> {
         let &NodeSpec { listen, host_bytes, device_bytes, .. } = spec;
         let alone = PoolShape { pool: 1, nodes: 1, host_bytes, device_bytes };
         if let Some(why) = alone.refuse() {
@@ -94,13 +100,15 @@ impl MemoryNode {
         let address = listener.local_addr().map_err(refuse)?;
         let memory = |source| TcpError::Memory { bytes: host_bytes + device_bytes, source };
         let store = match &spec.file {
+            None if fit.is_some() => Store::in_huge_pages(host_bytes, device_bytes).map_err(memory)?,
             None => Store::anonymous(host_bytes, device_bytes).map_err(memory)?,
             Some(file) => Store::in_file(file, host_bytes, device_bytes)?,
         };
+        let card = fit.map(|fit| fit(store.memory())).transpose()?;
         let incarnation = RandomState::new().build_hasher().finish();
         let registry = Registry::new(spec.token.clone(), spec.connections_max, incarnation);
         let threads = threads(spec.threads);
-        let shared = Arc::new(Shared::new(store, registry, threads, spec));
+        let shared = Arc::new(Shared::new(store, registry, card, threads, spec));
         let system = |operation| move |source| TcpError::System { operation, source };
         let (mut workers, mut doors) = (Vec::new(), Vec::new());
         for number in 0..threads {
@@ -254,4 +262,8 @@ impl Server for TcpServer {
     }
 
     async fn compute(&self, _: u64) {}
+
+    fn look_on(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+        crate::runtime::sleep(nanoseconds)
+    }
 }

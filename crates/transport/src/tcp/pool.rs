@@ -1,13 +1,14 @@
-//! A pool over TCP, and this process's attachment to it.
+//! A pool that memory nodes serve, and this process's attachment to it. How verbs reach them is a [`Way`]'s affair.
 
 use super::access::Credentials;
 use super::address::PoolAddress;
 use super::dial::{Dialled, control, dial};
 use super::error::{NoWay, TcpError};
 use super::line::Line;
-use super::post::{Cargo, Complaint, Waits, is_large, refuse};
+use super::post::{Complaint, Waits, refuse};
 use super::reach::{PRESENCE_LINE, Reach};
 use super::stream::Stream;
+use super::way::Way;
 use super::wire::{ANY_NODE, Code, Control, Formed, Hello, VERB_DATA_MAX, Welcome};
 use crate::runtime::{block_on, sleep};
 use crate::shm::monotonic_nanoseconds;
@@ -15,10 +16,9 @@ use farwood_fabric::{
     Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, NodeId, PoolShape, Remote,
     Revocation, client_table,
 };
-use std::cell::RefCell;
 use std::future::Future;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -40,20 +40,26 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 };
 
 /// This process's attachment to a pool: a compute node. Clones share it.
-#[derive(Clone)]
-pub struct TcpPool(Arc<Attachment>);
+pub struct ServedPool<W: Way>(Arc<Attachment<W>>);
 
-struct Attachment {
+/// A pool over TCP.
+pub type TcpPool = ServedPool<Line>;
+/// One client's connection to a pool over TCP.
+pub type TcpFabric = ServedFabric<Line>;
+
+impl<W: Way> Clone for ServedPool<W> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+struct Attachment<W: Way> {
     reach: Arc<Reach>,
+    ground: Arc<W::Ground>,
     identity: ClientId,
     next_line: AtomicU64,
     /// Set once, when this compute node has left the pool: none of its clients may post any more.
     left: AtomicBool,
-}
-
-thread_local! {
-    /// This thread's lines, by attachment.
-    static LINES: RefCell<Vec<(*const Attachment, Weak<Line>)>> = const { RefCell::new(Vec::new()) };
 }
 
 impl TcpPool {
@@ -64,26 +70,43 @@ impl TcpPool {
     /// [`TcpError::NotThere`], [`TcpError::BadToken`], [`TcpError::Unusable`], [`TcpError::NotThisPool`];
     /// [`TcpError::Pool`] where all client slots are taken.
     pub fn open(address: &PoolAddress, credentials: Credentials) -> Result<Self, TcpError> {
-        let (mut nodes, shape) = Nodes::form_in_time(address, &credentials)?;
+        Self::attach(address, credentials, |_| Ok(()))
+    }
+}
+
+impl<W: Way> ServedPool<W> {
+    /// Attaches this process to a pool, once `ground` has learned from each memory node what it needs.
+    pub(crate) fn attach<E: From<TcpError>>(
+        address: &PoolAddress,
+        credentials: Credentials,
+        ground: impl FnOnce(&mut [Dialled]) -> Result<W::Ground, E>,
+    ) -> Result<Self, E> {
+        let (mut nodes, shape) = Nodes::form_in_time(address, &credentials, W::SCHEME)?;
+        let ground = Arc::new(ground(&mut nodes.all)?);
         let reach = Arc::new(Reach::new(address.clone(), credentials, shape));
         let mut presence = nodes.all.swap_remove(0).stream;
         drop(nodes);
         let pool = |error| TcpError::Pool { pool: address.to_string(), error };
-        let identity = enter(&reach, &mut presence).map_err(pool)?;
+        let identity = enter::<W>(&ground, &reach, &mut presence).map_err(pool)?;
         reach.keep(Some(presence));
         let (next_line, left) = (AtomicU64::new(PRESENCE_LINE + 1), AtomicBool::new(false));
-        Ok(Self(Arc::new(Attachment { reach, identity, next_line, left })))
+        Ok(Self(Arc::new(Attachment { reach, ground, identity, next_line, left })))
     }
 
     /// A new client of this compute node, for the calling thread. The clients of a thread share its connections, which
     /// are made when they are first used.
-    pub fn client(&self) -> Client<TcpFabric> {
+    pub fn client(&self) -> Client<ServedFabric<W>> {
         Client::new(self.fabric())
     }
 
     /// What a client of this compute node posts on.
-    pub fn fabric(&self) -> TcpFabric {
-        TcpFabric { line: self.0.line(), pool: Arc::clone(&self.0), failed: Complaint::default() }
+    pub fn fabric(&self) -> ServedFabric<W> {
+        ServedFabric { line: self.0.line(), pool: Arc::clone(&self.0), failed: Complaint::default() }
+    }
+
+    /// What all its ways share.
+    pub(crate) fn ground(&self) -> &W::Ground {
+        &self.0.ground
     }
 
     /// Leaves the pool before the last handle is dropped: the identity ends at every memory node, and every later post
@@ -137,7 +160,7 @@ impl TcpPool {
     /// # Errors
     /// [`FabricError::NodeLost`] and its kin.
     pub fn is_alive(&self, client: ClientId) -> Result<bool, FabricError> {
-        block_on(is_connected(&self.0.line(), self.shape(), client))
+        block_on(is_connected(&*self.0.line(), self.shape(), client))
     }
 }
 
@@ -167,15 +190,21 @@ pub struct NodeReport {
 /// The memory nodes of an address, each with a connection that has no name.
 struct Nodes<'a> {
     address: &'a PoolAddress,
+    scheme: &'static str,
     all: Vec<Dialled>,
 }
 
 impl<'a> Nodes<'a> {
-    fn dial(address: &'a PoolAddress, credentials: &Credentials) -> Result<Self, TcpError> {
+    fn dial(
+        address: &'a PoolAddress,
+        credentials: &Credentials,
+        scheme: &'static str,
+    ) -> Result<Self, TcpError> {
         let token = credentials.token_bytes();
         let hello = Hello { pool: 0, node: ANY_NODE, client: None, line: PRESENCE_LINE, token };
         let dialled = |at: &String| dial(at, credentials, &hello).map_err(|why| no_node(at, why));
-        Ok(Self { address, all: address.nodes().iter().map(dialled).collect::<Result<_, _>>()? })
+        let all = address.nodes().iter().map(dialled).collect::<Result<_, _>>()?;
+        Ok(Self { address, scheme, all })
     }
 
     /// The memory nodes, and the pool that they are or become. While others form it, they can seem not to go together:
@@ -183,11 +212,12 @@ impl<'a> Nodes<'a> {
     fn form_in_time(
         address: &'a PoolAddress,
         credentials: &Credentials,
+        scheme: &'static str,
     ) -> Result<(Self, PoolShape), TcpError> {
         const ATTEMPTS_MAX: u32 = 5;
         let mut attempt = 0;
         loop {
-            let mut nodes = Self::dial(address, credentials)?;
+            let mut nodes = Self::dial(address, credentials, scheme)?;
             match nodes.form() {
                 Ok(shape) => return Ok((nodes, shape)),
                 Err(TcpError::NotThisPool { .. }) if attempt < ATTEMPTS_MAX => {
@@ -200,7 +230,7 @@ impl<'a> Nodes<'a> {
     }
 
     fn refuse(&self, why: String) -> TcpError {
-        TcpError::NotThisPool { pool: format!("tcp://{}", self.address), why }
+        TcpError::NotThisPool { pool: format!("{}://{}", self.scheme, self.address), why }
     }
 
     fn welcome(&self, at: usize) -> &Welcome {
@@ -277,7 +307,7 @@ impl<'a> Nodes<'a> {
     }
 }
 
-fn no_node(address: &str, why: NoWay) -> TcpError {
+pub(crate) fn no_node(address: &str, why: NoWay) -> TcpError {
     let address = address.to_owned();
     match why {
         NoWay::Lost(why) => TcpError::NotThere { address, why },
@@ -289,9 +319,13 @@ fn no_node(address: &str, why: NoWay) -> TcpError {
 
 /// Takes a slot of the client table: one that nobody has claimed at memory node 0, and whose last owner is gone from
 /// every memory node.
-fn enter(reach: &Arc<Reach>, presence: &mut Stream) -> Result<ClientId, FabricError> {
+fn enter<W: Way>(
+    ground: &Arc<W::Ground>,
+    reach: &Arc<Reach>,
+    presence: &mut Stream,
+) -> Result<ClientId, FabricError> {
     let node = NodeId(0);
-    let nameless = Nameless(Line::new(Arc::clone(reach), None, PRESENCE_LINE));
+    let nameless = Nameless(W::new(ground, Arc::clone(reach), None, PRESENCE_LINE));
     let client = Client::new(&nameless);
     let process = u64::from(std::process::id());
     for slot in 0..client_table::CLIENTS_MAX as u16 {
@@ -301,7 +335,7 @@ fn enter(reach: &Arc<Reach>, presence: &mut Stream) -> Result<ClientId, FabricEr
             Err(why) => return Err(why.of_node(node, None)),
         }
         let before = block_on(client_table::look(&client, slot))?;
-        if before.live && !block_on(is_gone(&nameless.0, &reach.shape, before.client))? {
+        if before.live && !block_on(is_gone(&*nameless.0, &reach.shape, before.client))? {
             continue;
         }
         let Some(identity) = block_on(client_table::enter(&client, slot, process))? else { continue };
@@ -317,7 +351,7 @@ fn words_of(client: ClientId) -> [u64; 4] {
 }
 
 /// Whether `client` has a connection to some memory node. Where its slot was claimed anew, node 0 counts that as one.
-async fn is_connected(line: &Line, shape: &PoolShape, client: ClientId) -> Result<bool, FabricError> {
+async fn is_connected<W: Way>(line: &W, shape: &PoolShape, client: ClientId) -> Result<bool, FabricError> {
     for node in (0..shape.nodes).map(NodeId) {
         if line.control(node, Control::Census, words_of(client)).await?[0] > 0 {
             return Ok(true);
@@ -327,7 +361,7 @@ async fn is_connected(line: &Line, shape: &PoolShape, client: ClientId) -> Resul
 }
 
 /// Makes sure that nothing of `client` lands at any memory node any more.
-async fn fence(line: &Line, shape: &PoolShape, client: ClientId) -> Result<(), FabricError> {
+async fn fence<W: Way>(line: &W, shape: &PoolShape, client: ClientId) -> Result<(), FabricError> {
     for node in (0..shape.nodes).map(NodeId) {
         line.control(node, Control::Fence, words_of(client)).await?;
     }
@@ -335,7 +369,7 @@ async fn fence(line: &Line, shape: &PoolShape, client: ClientId) -> Result<(), F
 }
 
 /// For whoever has claimed the slot: whether its last owner is gone from the memory nodes but 0, and if so for good.
-async fn is_gone(line: &Line, shape: &PoolShape, client: ClientId) -> Result<bool, FabricError> {
+async fn is_gone<W: Way>(line: &W, shape: &PoolShape, client: ClientId) -> Result<bool, FabricError> {
     for node in (1..shape.nodes).map(NodeId) {
         if line.control(node, Control::Census, words_of(client)).await?[0] > 0 {
             return Ok(false);
@@ -345,16 +379,15 @@ async fn is_gone(line: &Line, shape: &PoolShape, client: ClientId) -> Result<boo
     Ok(true)
 }
 
-impl Attachment {
+impl<W: Way> Attachment<W> {
     /// This thread's line.
-    fn line(self: &Arc<Self>) -> Rc<Line> {
-        let me = Arc::as_ptr(self);
+    fn line(self: &Arc<Self>) -> Rc<W> {
+        let me: *const () = Arc::as_ptr(self).cast();
         let fresh = || {
             let number = self.next_line.fetch_add(1, Ordering::Relaxed);
-            Rc::new(Line::new(Arc::clone(&self.reach), Some(self.identity), number))
+            W::new(&self.ground, Arc::clone(&self.reach), Some(self.identity), number)
         };
-        // At the thread's end there is nowhere to keep it; then it serves this once.
-        let kept = LINES.try_with(|lines| {
+        let kept = W::with_ways(|lines| {
             let mut lines = lines.borrow_mut();
             lines.retain(|(_, line)| line.strong_count() > 0);
             // A line that lives has a client, and so has its attachment: the address is nobody else's.
@@ -366,7 +399,8 @@ impl Attachment {
                 line
             })
         });
-        kept.unwrap_or_else(|_| fresh())
+        // Without a place to keep it, it serves this once.
+        kept.unwrap_or_else(fresh)
     }
 
     /// Ends the identity at every memory node and then in the client table, once. Should that fail, the end of the
@@ -375,38 +409,38 @@ impl Attachment {
         if self.left.swap(true, Ordering::SeqCst) {
             return;
         }
-        let me = std::ptr::from_ref(self);
-        let line = LINES.try_with(|lines| {
+        let me: *const () = std::ptr::from_ref(self).cast();
+        let line = W::with_ways(|lines| {
             let lines = lines.borrow();
             lines.iter().find(|(attachment, _)| *attachment == me).and_then(|(_, line)| line.upgrade())
         });
-        if let Ok(Some(line)) = line {
+        if let Some(Some(line)) = line {
             line.finish();
         }
         self.reach.keep(None);
-        let nameless = Nameless(Line::new(Arc::clone(&self.reach), None, PRESENCE_LINE));
-        if block_on(fence(&nameless.0, &self.reach.shape, self.identity)).is_ok() {
+        let nameless = Nameless(W::new(&self.ground, Arc::clone(&self.reach), None, PRESENCE_LINE));
+        if block_on(fence(&*nameless.0, &self.reach.shape, self.identity)).is_ok() {
             let _ = block_on(client_table::expire(&Client::new(&nameless), self.identity));
         }
     }
 }
 
-impl Drop for Attachment {
+impl<W: Way> Drop for Attachment<W> {
     fn drop(&mut self) {
         self.leave();
     }
 }
 
-/// One client's connection to a pool over TCP.
-pub struct TcpFabric {
+/// One client's connection to a pool that memory nodes serve.
+pub struct ServedFabric<W: Way> {
     // Before the attachment: what was posted lands before the identity ends.
-    line: Rc<Line>,
-    pool: Arc<Attachment>,
+    line: Rc<W>,
+    pool: Arc<Attachment<W>>,
     /// What went wrong with a detached post.
     failed: Complaint,
 }
 
-impl TcpFabric {
+impl<W: Way> ServedFabric<W> {
     /// Why a doorbell cannot leave, if it cannot.
     #[inline]
     fn refuse(&self, doorbell: &Doorbell, checks: Checks) -> Option<FabricError> {
@@ -417,10 +451,10 @@ impl TcpFabric {
             return Some(FabricError::Revoked(self.pool.identity));
         }
         let shape = &self.pool.reach.shape;
-        let all = checks == Checks::All || is_large(doorbell);
+        let all = checks == Checks::All || W::checks_all(doorbell);
         let checked = |at: Address| all || at.node().0 >= shape.nodes;
         let mut requests = doorbell.requests().iter().filter(|request| checked(request.at));
-        requests.find_map(|request| refuse(shape, request))
+        requests.find_map(|request| refuse(shape, W::capabilities(&self.pool.ground), request))
     }
 }
 
@@ -433,10 +467,10 @@ enum Checks {
     All,
 }
 
-impl Fabric for TcpFabric {
+impl<W: Way> Fabric for ServedFabric<W> {
     #[inline]
     fn capabilities(&self) -> &Capabilities {
-        &CAPABILITIES
+        W::capabilities(&self.pool.ground)
     }
 
     #[inline]
@@ -455,7 +489,7 @@ impl Fabric for TcpFabric {
             return Err(error);
         }
         let post = self.line.post(doorbell, Waits::Somebody);
-        verbs(self.line.wait(post).await)
+        self.line.wait(post).await
     }
 
     fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell> {
@@ -487,9 +521,9 @@ impl Fabric for TcpFabric {
             return Ok(Revocation::Alive);
         }
         let shape = self.shape();
-        let told = match is_connected(&self.line, shape, client).await {
+        let told = match is_connected(&*self.line, shape, client).await {
             Ok(true) => return Ok(Revocation::Alive),
-            Ok(false) => fence(&self.line, shape, client).await,
+            Ok(false) => fence(&*self.line, shape, client).await,
             Err(error) => Err(error),
         };
         match told {
@@ -507,24 +541,20 @@ impl Fabric for TcpFabric {
         if at.node().0 >= shape.nodes || at.offset().saturating_add(bytes) > shape.host_bytes {
             return Err(FabricError::OutOfRange { at, bytes: bytes as usize });
         }
+        if W::MEMORY_IS_REAL {
+            return Ok(());
+        }
         let words = [Remote::<u8>::at(at).word(), bytes, 0, 0];
         self.line.control(at.node(), Control::Provision, words).await.map(|_| ())
     }
 }
 
-fn verbs(cargo: Result<Cargo, FabricError>) -> Result<Doorbell, FabricError> {
-    match cargo? {
-        Cargo::Verbs(doorbell) => Ok(doorbell),
-        Cargo::Control(_) => unreachable!("a doorbell is no control"),
-    }
-}
-
 /// The connection of a compute node that is not in the client table: while it enters, and when it leaves.
-struct Nameless(Line);
+struct Nameless<W: Way>(Rc<W>);
 
-impl Fabric for Nameless {
+impl<W: Way> Fabric for Nameless<W> {
     fn capabilities(&self) -> &Capabilities {
-        &CAPABILITIES
+        unreachable!("who enters or leaves the client table asks for no promises")
     }
 
     fn shape(&self) -> &PoolShape {
@@ -537,7 +567,7 @@ impl Fabric for Nameless {
 
     async fn submit(&self, doorbell: Doorbell) -> Result<Doorbell, FabricError> {
         let post = self.0.post(doorbell, Waits::Somebody);
-        verbs(self.0.wait(post).await)
+        self.0.wait(post).await
     }
 
     fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell> {
@@ -563,14 +593,14 @@ impl Fabric for Nameless {
     }
 }
 
-impl std::fmt::Debug for TcpPool {
+impl<W: Way> std::fmt::Debug for ServedPool<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TcpPool").field("shape", self.shape()).field("identity", &self.identity()).finish()
+        f.debug_struct(W::SCHEME).field("shape", self.shape()).field("identity", &self.identity()).finish()
     }
 }
 
-impl std::fmt::Debug for TcpFabric {
+impl<W: Way> std::fmt::Debug for ServedFabric<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TcpFabric").field("identity", &self.pool.identity).finish_non_exhaustive()
+        f.debug_struct(W::SCHEME).field("identity", &self.pool.identity).finish_non_exhaustive()
     }
 }

@@ -5,13 +5,15 @@
 //! larger than a verb may be goes in pieces, by increasing address.
 
 use super::wire::{Malformed, RequestFrame, VERB_DATA_MAX, WireOp, WireVerb};
-use farwood_fabric::{Doorbell, FabricError, Memory, NodeId, Op, PoolShape, Remote, Request};
+use farwood_fabric::{
+    Capabilities, Capability, Doorbell, FabricError, Memory, NodeId, Op, PoolShape, Remote, Request,
+};
 use std::cell::RefCell;
 use std::rc::Rc;
 
 /// How far the verbs for one memory node were sent: the next request, and the next of its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cursor {
+pub(crate) struct Cursor {
     request: usize,
     offset: usize,
 }
@@ -21,7 +23,7 @@ pub(super) type Complaint = Rc<RefCell<Option<FabricError>>>;
 
 /// Who waits for a post.
 #[derive(Debug)]
-pub(super) enum Waits {
+pub enum Waits {
     /// A future.
     Somebody,
     /// Nobody; but what goes wrong is told to the client's next post.
@@ -31,27 +33,11 @@ pub(super) enum Waits {
 }
 
 /// What was posted.
-pub(super) enum Cargo {
+pub(crate) enum Cargo {
     /// Verbs.
     Verbs(Doorbell),
     /// A control, and the words of its answer.
     Control([u64; 4]),
-}
-
-/// A post under way.
-pub(super) struct Post {
-    pub(super) cargo: Cargo,
-    /// Memory nodes that have not answered all of it.
-    pub(super) nodes_left: usize,
-    /// The first thing that went wrong.
-    pub(super) error: Option<FabricError>,
-    pub(super) waits: Waits,
-}
-
-impl std::fmt::Debug for Post {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Post").field("nodes_left", &self.nodes_left).finish_non_exhaustive()
-    }
 }
 
 /// Bytes that a verb touches.
@@ -64,8 +50,11 @@ fn bytes_of(op: &Op) -> usize {
     }
 }
 
-/// The error of a verb that leaves the pool's memory, or that is not where such a verb can be.
-pub(super) fn refuse(shape: &PoolShape, request: &Request) -> Option<FabricError> {
+/// The error of a verb that leaves the pool's memory, that is not where such a verb can be, or that there is none of.
+pub(crate) fn refuse(shape: &PoolShape, promised: &Capabilities, request: &Request) -> Option<FabricError> {
+    if matches!(request.op, Op::MaskedCas { .. }) && !promised.masked_cas {
+        return Some(FabricError::Missing(Capability::MaskedCas));
+    }
     let (at, bytes) = (request.at, bytes_of(&request.op));
     let limit = match at.memory() {
         Memory::Host => shape.host_bytes,
@@ -79,7 +68,7 @@ pub(super) fn refuse(shape: &PoolShape, request: &Request) -> Option<FabricError
 }
 
 /// Whether a doorbell's verbs may need more than one frame for a node. These are checked before they leave.
-pub(super) fn is_large(doorbell: &Doorbell) -> bool {
+pub(crate) fn is_large(doorbell: &Doorbell) -> bool {
     let bytes: usize = doorbell.requests().iter().map(|request| 40 + bytes_of(&request.op)).sum();
     bytes > 3 * VERB_DATA_MAX || doorbell.requests().len() > usize::from(u16::MAX)
 }
@@ -123,12 +112,12 @@ impl Cursor {
     }
 
     /// Whether nothing for `node` is left.
-    pub(super) fn is_done(mut self, node: NodeId, doorbell: &Doorbell) -> bool {
+    pub(crate) fn is_done(mut self, node: NodeId, doorbell: &Doorbell) -> bool {
         self.settle(node, doorbell.requests()).is_none()
     }
 
     /// Appends a frame with the verbs for `node` from here on; yields where it ends.
-    pub(super) fn encode(self, node: NodeId, doorbell: &Doorbell, tag: u64, out: &mut Vec<u8>) -> Self {
+    pub(crate) fn encode(self, node: NodeId, doorbell: &Doorbell, tag: u64, out: &mut Vec<u8>) -> Self {
         let mut at = self;
         let mut frame = RequestFrame::begin(out);
         while let Some(request) = at.settle(node, doorbell.requests()) {
@@ -147,7 +136,7 @@ impl Cursor {
     ///
     /// # Errors
     /// [`Malformed`], where they are others than were asked for.
-    pub(super) fn answer(
+    pub(crate) fn answer(
         self,
         node: NodeId,
         doorbell: &mut Doorbell,
@@ -171,7 +160,7 @@ impl Cursor {
     }
 
     /// What went wrong at the verb here.
-    pub(super) fn failed(
+    pub(crate) fn failed(
         mut self,
         node: NodeId,
         doorbell: &Doorbell,
@@ -185,7 +174,7 @@ impl Cursor {
 
 /// How many verbs an answer is for.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Verbs {
+pub(crate) enum Verbs {
     /// All up to there.
     UpTo(Cursor),
     /// So many.

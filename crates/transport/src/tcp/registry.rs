@@ -3,6 +3,7 @@
 //! A connection may execute verbs for as long as its [`Peer`] is alive. Ending a peer takes the lock under which its
 //! verbs execute: when [`Peer::end`] returns, none of them is under way and none will be.
 
+use super::card::Queue;
 use super::store::Store;
 use super::token::Token;
 use super::wire::{ANY_NODE, Code, Formed, Hello, Welcome};
@@ -20,6 +21,8 @@ pub(super) struct Peer {
     stream: TcpStream,
     /// Held while verbs of the connection execute.
     alive: Mutex<bool>,
+    /// Queue pairs whose verbs a card executes.
+    queues: Mutex<Vec<Box<dyn Queue>>>,
 }
 
 /// The right to execute verbs of a connection.
@@ -37,9 +40,30 @@ impl Peer {
         alive.then_some(alive)
     }
 
+    /// Gives the connection a queue pair, made by `make`; `None`: the connection was ended.
+    pub(super) fn connect<T>(
+        &self,
+        make: impl FnOnce() -> Result<(Box<dyn Queue>, T), String>,
+    ) -> Option<Result<T, String>> {
+        // Held until it is listed: who ends the connection finds it.
+        let _turn = self.turn()?;
+        Some(make().map(|(queue, answer)| {
+            self.queues().push(queue);
+            answer
+        }))
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Vec<Box<dyn Queue>>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Ends the connection: when this returns, nothing of it lands any more.
     pub(super) fn end(&self) {
         *self.alive.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        // Under the lock: of two who end it, neither returns before all are ended.
+        let mut queues = self.queues();
+        queues.drain(..).for_each(Queue::end);
+        drop(queues);
         // Wakes the thread that serves it. That the other side is gone already is no failure.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
@@ -95,7 +119,12 @@ impl Registry {
             return Err(stream);
         }
         entries.next += 1;
-        let peer = Arc::new(Peer { number: entries.next, stream, alive: Mutex::new(true) });
+        let peer = Arc::new(Peer {
+            number: entries.next,
+            stream,
+            alive: Mutex::new(true),
+            queues: Mutex::default(),
+        });
         let entry = Entry { peer: Arc::clone(&peer), client: None, line: 0, claim: None };
         entries.all.insert(peer.number, entry);
         Ok(peer)

@@ -23,20 +23,21 @@
 //! The memory has no name and is gone with its memory node, or it is a file, mapped shared, that a later memory node
 //! takes up. A file that says "in use" and that nobody has locked is what a crash left: a WRITE may be half in it.
 
+use super::card::{Immediates, NodeMemory};
 use super::error::TcpError;
 use super::wire::{Code, Formed, WireOp, WireVerb};
-use crate::shm::{Access, Mapping, provision};
+use crate::shm::{Access, HUGE_PAGE_BYTES, Mapping, huge_bytes_free, provision};
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::client_table::CLIENTS_MAX;
 use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{ClientId, Memory, NodeId, PoolShape, Remote};
-use std::collections::VecDeque;
+use rustix::fs::MemfdFlags;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"FARNODE\0");
 const VERSION: u64 = 1;
@@ -50,7 +51,7 @@ const PAPERS_BYTES: u64 = 4096;
 const FENCES_BYTES: u64 = 8 * CLIENTS_MAX as u64;
 const FENCED: u64 = 1 << 32;
 /// Immediates that wait for the server; a sender beyond them is told to try again.
-const IMMEDIATES_MAX: usize = 4096;
+pub(crate) const IMMEDIATES_MAX: usize = 4096;
 /// The number of a node that belongs to no pool.
 const BLANK: u32 = u32::MAX;
 
@@ -86,21 +87,37 @@ const NOBODYS: Membership = Membership { pool: 0, node: 0, nodes: 0, formed: For
 /// A memory node's memory. Verbs of any number of threads execute in it at once.
 #[derive(Debug)]
 pub(super) struct Store {
-    mapping: Mapping,
+    mapping: Arc<Mapping>,
     file: File,
     host_bytes: u64,
     device_bytes: u64,
     /// [`Membership::node`], where verbs find it without a lock.
     number: AtomicU32,
     membership: Mutex<Membership>,
-    immediates: Mutex<VecDeque<u32>>,
+    immediates: Arc<Immediates>,
 }
 
 impl Store {
     /// Fresh memory without a name.
     pub(super) fn anonymous(host_bytes: u64, device_bytes: u64) -> io::Result<Self> {
-        let file: File = rustix::fs::memfd_create("farwood", rustix::fs::MemfdFlags::CLOEXEC)?.into();
-        let bytes = bytes_of(host_bytes, device_bytes);
+        Self::nameless(host_bytes, device_bytes, MemfdFlags::empty(), 1)
+    }
+
+    /// The same in pages of 2 MiB, where as many are free; a card translates addresses by the page.
+    pub(super) fn in_huge_pages(host_bytes: u64, device_bytes: u64) -> io::Result<Self> {
+        let bytes = bytes_of(host_bytes, device_bytes).next_multiple_of(HUGE_PAGE_BYTES);
+        let huge = MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+        if huge_bytes_free() >= bytes
+            && let Ok(store) = Self::nameless(host_bytes, device_bytes, huge, HUGE_PAGE_BYTES)
+        {
+            return Ok(store);
+        }
+        Self::anonymous(host_bytes, device_bytes)
+    }
+
+    fn nameless(host_bytes: u64, device_bytes: u64, pages: MemfdFlags, page_bytes: u64) -> io::Result<Self> {
+        let file: File = rustix::fs::memfd_create("farwood", MemfdFlags::CLOEXEC | pages)?.into();
+        let bytes = bytes_of(host_bytes, device_bytes).next_multiple_of(page_bytes);
         file.set_len(bytes)?;
         // The superblock and the locks are touched by every operation; and here is told if there is no memory.
         provision(&file, 0, CHUNK_BYTES)?;
@@ -148,15 +165,23 @@ impl Store {
     }
 
     fn map(file: File, host_bytes: u64, device_bytes: u64) -> io::Result<Self> {
+        // As long as the file, which may end with a page that is not full.
+        let bytes = file.metadata()?.len();
         Ok(Self {
-            mapping: Mapping::new(&file, bytes_of(host_bytes, device_bytes))?,
+            mapping: Arc::new(Mapping::new(&file, bytes)?),
             file,
             host_bytes,
             device_bytes,
             number: AtomicU32::new(BLANK),
             membership: Mutex::new(NOBODYS),
-            immediates: Mutex::default(),
+            immediates: Arc::default(),
         })
+    }
+
+    /// What a card is fitted to.
+    pub(super) fn memory(&self) -> NodeMemory {
+        let (mapping, immediates) = (Arc::clone(&self.mapping), Arc::clone(&self.immediates));
+        NodeMemory { mapping, host_bytes: self.host_bytes, device_bytes: self.device_bytes, immediates }
     }
 
     /// Writes the papers of fresh memory, the magic last: who finds it finds the rest.
@@ -372,7 +397,7 @@ impl Store {
 
     /// A WRITE and its immediate, or neither: whoever is told to try again must not have written already.
     fn write_and_tell(&self, offset: u64, data: &[u8], immediate: u32) -> Result<(), Code> {
-        let mut queue = self.immediates.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.immediates.queue();
         if queue.len() >= IMMEDIATES_MAX {
             return Err(Code::QueueFull);
         }
@@ -383,7 +408,7 @@ impl Store {
 
     /// The oldest immediate, if there is one.
     pub(super) fn receive(&self) -> Option<u32> {
-        self.immediates.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        self.immediates.queue().pop_front()
     }
 
     /// The word at `offset` of host memory, which the caller has checked.

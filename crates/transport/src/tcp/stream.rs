@@ -9,23 +9,23 @@ use std::net::TcpStream;
 
 /// What stands between frames and a TCP stream: nothing, or TLS.
 #[derive(Debug, Default)]
-pub(super) struct Cipher(Option<Box<Connection>>);
+pub(crate) struct Cipher(Option<Box<Connection>>);
 
 impl Cipher {
     /// TLS, whose handshake happens as bytes come and go.
-    pub(super) fn tls(connection: Connection) -> Self {
+    pub(crate) fn tls(connection: Connection) -> Self {
         Self(Some(Box::new(connection)))
     }
 
     /// Whether it is TLS: then a short read does not mean that there is no more.
     #[inline]
-    pub(super) fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
     /// Reads. What is no TLS, or not trusted, is [`ErrorKind::InvalidData`], and the other side is told.
     #[inline]
-    pub(super) fn read(&mut self, mut stream: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn read(&mut self, mut stream: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.0 else { return stream.read(into) };
         // Each turn takes bytes of the stream in, or ends.
         loop {
@@ -46,7 +46,7 @@ impl Cipher {
 
     /// Writes, or keeps for [`Self::flush`]; never more than a bounded amount.
     #[inline]
-    pub(super) fn write(&mut self, mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    pub(crate) fn write(&mut self, mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.0 else { return stream.write(bytes) };
         let taken = tls.writer().write(bytes)?;
         match (send(tls, stream), taken) {
@@ -59,7 +59,7 @@ impl Cipher {
 
     /// Sends what was kept.
     #[inline]
-    pub(super) fn flush(&mut self, stream: &TcpStream) -> io::Result<()> {
+    pub(crate) fn flush(&mut self, stream: &TcpStream) -> io::Result<()> {
         self.0.as_mut().map_or(Ok(()), |tls| send(tls, stream))
     }
 }
@@ -75,9 +75,9 @@ fn send(tls: &mut Connection, mut stream: &TcpStream) -> io::Result<()> {
 
 /// A TCP stream and what is between it and frames, at the compute node.
 #[derive(Debug)]
-pub(super) struct Stream {
-    pub(super) tcp: TcpStream,
-    pub(super) cipher: Cipher,
+pub(crate) struct Stream {
+    pub(crate) tcp: TcpStream,
+    pub(crate) cipher: Cipher,
 }
 
 impl Read for Stream {

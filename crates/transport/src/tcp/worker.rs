@@ -1,5 +1,6 @@
 //! The threads of a memory node: each waits for its connections' streams to be ready and gives them their turns.
 
+use super::card::Card;
 use super::connection::{Connection, Verdict};
 use super::counters::{Counters, NodeCounts};
 use super::event::{NodeEvent, NodeEvents};
@@ -40,6 +41,8 @@ pub(super) struct Shared {
     /// Each thread's.
     pub(super) counters: Vec<Counters>,
     pub(super) tls: Option<ServerTls>,
+    /// What executes verbs in the threads' place.
+    pub(super) card: Option<Box<dyn Card>>,
     events: Option<NodeEvents>,
     pub(super) stopping: AtomicBool,
     /// How long a thread looks again and again before it sleeps.
@@ -49,12 +52,19 @@ pub(super) struct Shared {
 
 impl Shared {
     /// What `threads` threads share.
-    pub(super) fn new(store: Store, registry: Registry, threads: usize, spec: &NodeSpec) -> Self {
+    pub(super) fn new(
+        store: Store,
+        registry: Registry,
+        card: Option<Box<dyn Card>>,
+        threads: usize,
+        spec: &NodeSpec,
+    ) -> Self {
         Self {
             store,
             registry,
             counters: (0..threads).map(|_| Counters::default()).collect(),
             tls: spec.tls.clone(),
+            card,
             events: spec.events.clone(),
             stopping: AtomicBool::new(false),
             spin: spec.spin,

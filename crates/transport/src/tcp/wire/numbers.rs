@@ -73,6 +73,10 @@ numbered! {
         Malformed = 11,
         /// The memory node stops.
         Stopping = 12,
+        /// Its verbs go over another fabric.
+        OtherFabric = 13,
+        /// A queue pair cannot be made.
+        NoQueue = 14,
     }
 
     /// What is asked of a memory node besides verbs. The words of each are its arguments, and those of its answer.
@@ -95,5 +99,10 @@ numbered! {
         /// bytes of replies, connections refused, closed for what they sent]`, 2: the microseconds below which 50,
         /// 90, 99 and 100 % of all requests were served.
         Stat = 8,
+        /// What a compute node must know to reach the memory through a card ([`rdma`](crate::rdma)); refused as
+        /// [`Code::OtherFabric`] where none executes the verbs.
+        Region = 9,
+        /// `[a queue pair]` to `[the one that was connected to it]`: it is this connection's, and ends with it.
+        Queue = 10,
     }
 }

@@ -1,0 +1,40 @@
+//! Catfish, Figure 10: throughput of searches.
+
+use super::catfish_cluster::{
+    Printed, THROUGHPUT, compare_curves, compare_first, kops, offloaded_shares, runs_of,
+};
+use super::{Comparison, Effort, Figure, Run};
+use crate::record::Record;
+use crate::rectangles::Mix;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "catfish-fig10",
+    title: "Catfish, Figure 10: throughput of searches",
+    setting: "One server of 28 cores, 8 machines of clients, 2 million rectangles with edges up to 0.0001, \
+              bulk-loaded; ConnectX-5, and for TCP/IP the cards tcp-1g and tcp-40g. Each client thinks 65.8 us \
+              between two requests, which is what Little's law leaves of the paper's throughput and latency of \
+              Catfish at 256 clients. The processor time of a request is fitted to Figure 7; nothing here is. Each \
+              run is 0.2 s after 0.1 s of warm-up, instead of 10,000 requests a client. What is off, and why: \
+              papers.md.",
+    runs,
+    compare,
+};
+
+/// What the text prints.
+const PAPER: Printed = Printed {
+    source: "Catfish §V-B",
+    catfish: [Some(1_239.35), Some(779.89), Some(1_124.84)],
+    fast_messaging: [None; 3],
+    gains: [3.28, 3.09, 16.46],
+};
+
+fn runs(effort: Effort) -> Vec<Run> {
+    runs_of(Mix::Search, effort)
+}
+
+fn compare(records: &[Record]) -> Vec<Comparison> {
+    let mut all = compare_curves(records, THROUGHPUT, &PAPER);
+    all.extend(compare_first(records, kops, |_, _| true, PAPER.source));
+    all.extend(offloaded_shares(records));
+    all
+}

@@ -1,0 +1,31 @@
+//! Catfish, Figure 11: latency of searches.
+
+use super::catfish_cluster::{LATENCY, Printed, compare_curves, runs_of};
+use super::{Comparison, Effort, Figure, Run};
+use crate::record::Record;
+use crate::rectangles::Mix;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "catfish-fig11",
+    title: "Catfish, Figure 11: latency of searches",
+    setting: "The runs of Figure 10. The paper's throughput and latency of fast messaging do not go together by \
+              Little's law, whatever the clients do between requests: 256 clients at 299 us and, by the factor of \
+              3.28, at some 378 kops.",
+    runs,
+    compare,
+};
+
+const PAPER: Printed = Printed {
+    source: "Catfish §V-B",
+    catfish: [Some(140.73), Some(180.66), Some(161.58)],
+    fast_messaging: [Some(299.10), Some(321.52), Some(302.91)],
+    gains: [3.25, 3.07, 24.46],
+};
+
+fn runs(effort: Effort) -> Vec<Run> {
+    runs_of(Mix::Search, effort)
+}
+
+fn compare(records: &[Record]) -> Vec<Comparison> {
+    compare_curves(records, LATENCY, &PAPER)
+}

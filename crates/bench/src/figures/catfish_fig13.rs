@@ -1,0 +1,29 @@
+//! Catfish, Figure 13: latency of searches with a tenth of inserts.
+
+use super::catfish_cluster::{LATENCY, Printed, compare_curves, runs_of};
+use super::{Comparison, Effort, Figure, Run};
+use crate::record::Record;
+use crate::rectangles::Mix;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "catfish-fig13",
+    title: "Catfish, Figure 13: latency of searches beside inserts",
+    setting: "The runs of Figure 12.",
+    runs,
+    compare,
+};
+
+const PAPER: Printed = Printed {
+    source: "Catfish §V-B",
+    catfish: [None; 3],
+    fast_messaging: [None; 3],
+    gains: [7.55, 1.90, 58.09],
+};
+
+fn runs(effort: Effort) -> Vec<Run> {
+    runs_of(Mix::Mixed, effort)
+}
+
+fn compare(records: &[Record]) -> Vec<Comparison> {
+    compare_curves(records, LATENCY, &PAPER)
+}

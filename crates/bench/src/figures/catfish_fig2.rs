@@ -1,0 +1,50 @@
+//! Catfish, Figure 2: what a server over 1 Gb/s Ethernet runs out of.
+
+use super::catfish_cluster::{run, spec};
+use super::sherman_cluster::predicted;
+use super::{Comparison, Effort, Figure, Run};
+use crate::record::{Record, Spatial};
+use crate::rectangles::Scale;
+use crate::run::spatial::Variant;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "catfish-fig2",
+    title: "Catfish, Figure 2: processor and network of a server over TCP",
+    setting: "One server of 28 cores over 1 Gb/s Ethernet, 2 to 32 client threads that ask without a pause. What the \
+              server's card sends counts, headers included.",
+    runs,
+    compare,
+};
+
+const CLIENTS: [u64; 5] = [2, 4, 8, 16, 32];
+const SCALES: [(Scale, &str); 2] = [(Scale::Edge(0.01), "0.01"), (Scale::Edge(1e-5), "0.00001")];
+const SOURCE: &str = "Catfish §I";
+
+fn runs(effort: Effort) -> Vec<Run> {
+    let of_scale = |(scale, _)| {
+        CLIENTS.into_iter().map(move |clients| run(spec(Variant::Tcp, "tcp-1g", scale, clients, effort)))
+    };
+    SCALES.into_iter().flat_map(of_scale).collect()
+}
+
+fn compare(records: &[Record]) -> Vec<Comparison> {
+    let mut all = Vec::new();
+    for (at, record) in records.iter().enumerate() {
+        let ((_, scale), clients) = (SCALES[at / CLIENTS.len()], CLIENTS[at % CLIENTS.len()]);
+        let none = Spatial::default();
+        let spatial = record.spatial.as_ref().unwrap_or(&none);
+        let most = clients == CLIENTS[CLIENTS.len() - 1];
+        let (busy, sent) = match (most, at / CLIENTS.len()) {
+            (true, 0) => (Some(28.0), Some(100.0)),
+            (true, _) => (Some(100.0), Some(65.8)),
+            _ => (None, None),
+        };
+        let point = format!("scale {scale}, {clients} clients");
+        let ours = 100.0 * spatial.server_busy.unwrap_or(0.0);
+        all.push(predicted("Server's processor, %", point.clone(), busy, ours, SOURCE));
+        let ours = 100.0 * spatial.server_gbps.unwrap_or(0.0);
+        all.push(predicted("Server's bandwidth, % of 1 Gb/s", point, sent, ours, SOURCE));
+    }
+    all.sort_by(|one, other| one.panel.cmp(&other.panel));
+    all
+}

@@ -1,0 +1,77 @@
+//! Catfish, Figure 7: messages that the server looks for, and messages that wake it.
+
+use super::catfish_cluster::{latency_us, run, spec};
+use super::sherman_cluster::predicted;
+use super::{Comparison, Effort, Figure, Run, Standing};
+use crate::record::Record;
+use crate::rectangles::Scale;
+use crate::run::spatial::Variant;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "catfish-fig7",
+    title: "Catfish, Figure 7: polling and events",
+    setting: "One server of 28 cores, 80 to 320 clients that ask without a pause, ConnectX-5. By polling each \
+              connection's thread keeps its core for its time slice. The processor time of a request is fitted to the \
+              growth of the event-based latency from 80 to 320 clients at scale 0.00001.",
+    runs,
+    compare,
+};
+
+const CLIENTS: [u64; 4] = [80, 160, 240, 320];
+const SCALES: [(Scale, &str); 2] = [(Scale::Edge(1e-5), "0.00001"), (Scale::Edge(0.01), "0.01")];
+const NOTICES: [(Variant, &str); 2] = [(Variant::FastMessaging, "polling"), (Variant::Event, "events")];
+/// Of scale 0.00001: with 80 clients, and with 320.
+const PAPER_US: [[f64; 2]; 2] = [[203.96, 3_712.35], [152.50, 680.47]];
+const SOURCE: &str = "Catfish §IV-B";
+
+fn runs(effort: Effort) -> Vec<Run> {
+    let mut runs = Vec::new();
+    for (scale, _) in SCALES {
+        for (variant, _) in NOTICES {
+            runs.extend(CLIENTS.map(|clients| run(spec(variant, "cx5-100g", scale, clients, effort))));
+        }
+    }
+    runs
+}
+
+fn compare(records: &[Record]) -> Vec<Comparison> {
+    let mut all = Vec::new();
+    let of = |scale: usize, notice: usize, clients: usize| {
+        latency_us(&records[(scale * NOTICES.len() + notice) * CLIENTS.len() + clients])
+    };
+    let last = CLIENTS.len() - 1;
+    for (scale, (_, name)) in SCALES.into_iter().enumerate() {
+        for (notice, (_, how)) in NOTICES.into_iter().enumerate() {
+            for (at, clients) in CLIENTS.into_iter().enumerate() {
+                let paper = match at {
+                    _ if scale > 0 => None,
+                    0 => Some(PAPER_US[notice][0]),
+                    at if at == last => Some(PAPER_US[notice][1]),
+                    _ => None,
+                };
+                let (panel, point) =
+                    (format!("Mean latency, us, scale {name}"), format!("{how}, {clients} clients"));
+                all.push(predicted(panel, point, paper, of(scale, notice, at), SOURCE));
+            }
+        }
+    }
+    let grown = |scale: usize, notice: usize| {
+        (of(scale, notice, last) - of(scale, notice, 0)) / (CLIENTS[last] - CLIENTS[0]) as f64
+    };
+    let fitted = |[few, many]: [f64; 2]| (many - few) / (CLIENTS[last] - CLIENTS[0]) as f64;
+    all.push(Comparison {
+        panel: "Latency that each further client adds, us".to_owned(),
+        point: "events, scale 0.00001, 80 to 320 clients".to_owned(),
+        paper: Some(fitted(PAPER_US[1])),
+        ours: grown(0, 1),
+        standing: Standing::Fitted,
+        source: SOURCE,
+    });
+    let times = |notice: usize| of(0, notice, last) / of(0, notice, 0);
+    for (notice, (_, how)) in NOTICES.into_iter().enumerate() {
+        let [few, many] = PAPER_US[notice];
+        let panel = "Latency of 320 clients over that of 80, times";
+        all.push(predicted(panel, how, Some(many / few), times(notice), SOURCE));
+    }
+    all
+}

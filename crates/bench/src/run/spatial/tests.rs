@@ -1,0 +1,91 @@
+//! Tests of spatial runs: each variant does what it says, and a seed says all.
+
+use super::super::spec::{Amount, FabricKind};
+use super::*;
+use crate::rectangles::Source;
+
+fn small(variant: Variant, mix: Mix) -> SpatialSpec {
+    SpatialSpec {
+        variant,
+        fabric: FabricKind::Sim,
+        mix,
+        scale: Scale::Edge(0.01),
+        source: Source::Uniform(20_000),
+        compute_nodes: 2,
+        clients: Some(6),
+        amount: Some(Amount::Seconds(0.004)),
+        warm_up_seconds: Some(0.003),
+        ..SpatialSpec::default()
+    }
+}
+
+fn run(spec: &SpatialSpec) -> Record {
+    simulate_spatial(spec, &mut |_| {}).unwrap()
+}
+
+#[test]
+fn each_variant_searches_by_its_own_way() {
+    for variant in Variant::ALL.into_iter().filter(|variant| *variant != Variant::Local) {
+        let record = run(&small(variant, Mix::Search));
+        let search = record.by_operation.search.as_ref().unwrap();
+        let (verbs, spatial) = (search.verbs_per_op.as_ref().unwrap(), record.spatial.as_ref().unwrap());
+        // Windows of 0.005 by 0.005 on average, among 20,000.
+        assert!((0.3..0.9).contains(&spatial.found_mean), "{variant}: {}", spatial.found_mean);
+        match variant {
+            Variant::Offloading | Variant::MultiIssue => {
+                assert!((spatial.share_offloaded - 1.0).abs() < f64::EPSILON, "{variant}");
+                assert!(verbs.read > 3.0 && verbs.write_imm + verbs.write < 0.01, "{variant}");
+            }
+            Variant::FastMessaging => {
+                assert!(verbs.write > 0.99 && verbs.read < 0.01, "{variant}: {verbs:?}");
+            }
+            _ => assert!(verbs.write_imm > 0.99 && verbs.read < 0.1, "{variant}: {verbs:?}"),
+        }
+        assert!(spatial.server_busy.unwrap() <= 1.0);
+        assert_eq!(record.keys, 20_000);
+    }
+}
+
+#[test]
+fn a_mix_inserts_by_message_whatever_the_variant() {
+    for variant in [Variant::Tcp, Variant::MultiIssue, Variant::Catfish] {
+        let record = run(&small(variant, Mix::Mixed));
+        let insert = record.by_operation.insert.as_ref().unwrap();
+        let share = insert.operations as f64 / record.operations as f64;
+        assert!((0.03..0.2).contains(&share), "{variant}: {share}");
+        assert!(insert.verbs_per_op.as_ref().unwrap().write_imm > 0.99, "{variant}");
+    }
+}
+
+#[test]
+fn a_run_in_the_laboratory_is_the_same_for_the_same_seed() {
+    let spec = small(Variant::Catfish, Mix::Mixed);
+    let line = || {
+        let record = Record { simulated_verbs_per_second: None, ..run(&spec) };
+        record.to_json_line()
+    };
+    assert_eq!(line(), line());
+}
+
+#[test]
+fn windows_with_a_hundred_results_have_about_as_many() {
+    let spec = SpatialSpec { scale: Scale::Hundred, ..small(Variant::MultiIssue, Mix::Search) };
+    let found = run(&spec).spatial.unwrap().found_mean;
+    assert!((80.0..120.0).contains(&found), "{found}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_flag() {
+    let of = |change: &dyn Fn(&mut SpatialSpec)| {
+        let mut spec = small(Variant::Catfish, Mix::Search);
+        change(&mut spec);
+        spec.check().unwrap_err().to_string()
+    };
+    assert!(of(&|spec| spec.clients = Some(1)).contains("--clients"));
+    assert!(of(&|spec| spec.clients = Some(600)).contains("512 connections"));
+    assert!(of(&|spec| spec.variant = Variant::Local).contains("--variant"));
+    assert!(of(&|spec| spec.fabric = FabricKind::Rdma).contains("--fabric"));
+    assert!(of(&|spec| spec.peers = vec!["rstar".to_owned()]).contains("--peer"));
+    assert!(of(&|spec| spec.amount = Some(Amount::Seconds(f64::NAN))).contains("--seconds"));
+    assert!("fast".parse::<Variant>().unwrap_err().to_string().contains("fast-messaging"));
+}

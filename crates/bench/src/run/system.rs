@@ -1,0 +1,154 @@
+//! What a run's spec means to the system that it measures: its configuration, its name, and the memory that it needs.
+//!
+//! Another system is one more arm of each function here.
+
+use farwood_fabric::chunks::CHUNK_BYTES;
+use farwood_fabric::superblock::HOST_BYTES_MIN;
+use farwood_index::lock::LockWidth;
+use farwood_index::ordered::{Config, System};
+use farwood_index::radix::inner::Size;
+use farwood_index::radix::leaf::{Class, Grain};
+use farwood_index::radix::tree::options::Scans;
+use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes};
+use farwood_index::sherman::{self, Variant};
+use farwood_index::{smart, sphinx};
+
+use super::spec::RunSpec;
+use crate::keys::Keys;
+use crate::{Error, Result};
+
+impl RunSpec {
+    /// The name of the variant that runs.
+    pub(crate) fn variant_name(&self) -> Result<&'static str> {
+        Ok(match self.index {
+            System::Sherman => self.variant_of(Variant::RECOMMENDED)?.name(),
+            System::Smart => self.variant_of(smart::Variant::RECOMMENDED)?.name(),
+            System::Sphinx => self.variant_of(sphinx::Variant::RECOMMENDED)?.name(),
+        })
+    }
+
+    /// The variant by its name, or the recommended one.
+    fn variant_of<V: std::str::FromStr<Err = String>>(&self, recommended: V) -> Result<V> {
+        let Some(name) = self.variant.as_deref() else { return Ok(recommended) };
+        name.parse().map_err(|problem: String| {
+            Error::parameter("--variant", problem, "leave it out for the recommended one")
+        })
+    }
+
+    /// What the index is created as.
+    pub(crate) fn config(&self, keys: &Keys) -> Result<Config> {
+        Ok(match self.index {
+            System::Sherman => {
+                let mut options = self.variant_of(Variant::RECOMMENDED)?.options();
+                options.lock.width = self.lock_width;
+                Config::Sherman(sherman::Config { sizes: self.sizes(keys), options, ..Default::default() })
+            }
+            System::Sphinx => {
+                let options = self.variant_of(sphinx::Variant::RECOMMENDED)?.options();
+                let scans = self.scans(options.scans);
+                let options = sphinx::Options { scans, ..options };
+                Config::Sphinx(sphinx::Config { options, ..Default::default() })
+            }
+            System::Smart => {
+                Config::Smart(smart::Config { options: self.smart_options()?, ..Default::default() })
+            }
+        })
+    }
+
+    fn smart_options(&self) -> Result<smart::Options> {
+        let options = self.variant_of(smart::Variant::RECOMMENDED)?.options();
+        let rooms = if self.preallocate { smart::Rooms::Preallocated } else { options.rooms };
+        Ok(smart::Options { rooms, scans: self.scans(options.scans), ..options })
+    }
+
+    /// How scans of a radix tree read, whose variant would have them so.
+    fn scans(&self, of_variant: Scans) -> Scans {
+        if self.batched_scans { of_variant } else { Scans::OneByOne }
+    }
+
+    /// Sizes of keys, values and nodes of an index that has nodes of one size.
+    pub(super) fn sizes(&self, keys: &Keys) -> Sizes {
+        let node_bytes = self.node_bytes.unwrap_or(NODE_BYTES_DEFAULT);
+        Sizes { key_bytes: keys.key_bytes(), value_bytes: self.value_bytes, node_bytes }
+    }
+
+    /// Refuses what the system does not have.
+    pub(super) fn check_system(&self) -> Result<()> {
+        self.variant_name()?;
+        let refuse = |flag, problem: &str| Err(Error::parameter(flag, problem, "leave it out"));
+        match self.index {
+            System::Sherman | System::Sphinx if self.preallocate => {
+                refuse("--preallocate", "only smart has nodes of 256 slots each")
+            }
+            System::Sherman if !self.batched_scans => {
+                refuse("--batched-scans", "how scans read can be chosen of a radix tree only")
+            }
+            System::Smart | System::Sphinx if self.node_bytes.is_some() => {
+                refuse("--node-bytes", "the nodes of a radix tree have the sizes that their children need")
+            }
+            System::Smart | System::Sphinx if self.lock_width == LockWidth::Packed => {
+                refuse("--lock-width", "a radix tree's locks have 64 bits")
+            }
+            System::Sherman | System::Smart | System::Sphinx => Ok(()),
+        }
+    }
+
+    /// Bytes that an entry takes at most, on average, with its share of nodes: how much memory a run is given.
+    pub(super) fn entry_bytes(&self, keys: &Keys) -> u64 {
+        match self.index {
+            // What guards it, and eight bytes of the order in which keys are loaded.
+            System::Sherman => (keys.key_bytes() + self.value_bytes + 16) as u64 * 3 / 2,
+            System::Smart | System::Sphinx => radix_entry_bytes(self, keys),
+        }
+    }
+
+    /// Host memory that each of the run's memory nodes needs for so many entries, bytes.
+    pub(crate) fn host_bytes(&self, keys: &Keys, entries: u64) -> u64 {
+        match self.index {
+            System::Sherman => host_bytes(self.sizes(keys), entries, self.memory_nodes, self.compute_nodes),
+            System::Smart | System::Sphinx => {
+                // Each compute node has begun a chunk at each memory node.
+                let chunks = (entries * radix_entry_bytes(self, keys)).div_ceil(CHUNK_BYTES) * 5 / 4;
+                let each = chunks.div_ceil(u64::from(self.memory_nodes)) + self.compute_nodes as u64;
+                (each + 8) * CHUNK_BYTES
+            }
+        }
+    }
+}
+
+/// A leaf, and an inner node for each two keys: no tree of keys has more than one for each.
+fn radix_entry_bytes(spec: &RunSpec, keys: &Keys) -> u64 {
+    let key_bytes = keys.key_bytes_mean().map_or(keys.key_bytes(), |mean| mean.ceil() as usize);
+    let grain = if spec.index == System::Sphinx { Grain::Lines } else { Grain::Words };
+    let leaf = Class::for_entry(grain, key_bytes, spec.value_bytes).map_or(0, Class::bytes);
+    let node = if spec.preallocate { Size::All } else { Size::Sixteen };
+    (leaf + node.bytes() / 2) as u64
+}
+
+/// Host memory that each of `memory_nodes` needs for `entries` entries of a B-link tree, in bytes: leaves half full,
+/// what inner nodes take, and the chunks that each compute node has begun.
+fn host_bytes(sizes: Sizes, entries: u64, memory_nodes: u16, compute_nodes: usize) -> u64 {
+    let Sizes { key_bytes, value_bytes, node_bytes } = sizes;
+    let capacity =
+        (node_bytes.saturating_sub(44 + 2 * key_bytes) / (key_bytes + value_bytes + 16)).max(1) as u64;
+    let leaves = entries.div_ceil(capacity) * 2;
+    let children = (node_bytes.saturating_sub(44 + 2 * key_bytes) / (key_bytes + 8)).max(2) as u64;
+    let nodes = leaves + leaves * 3 / children + 64;
+    let chunks = (nodes * node_bytes as u64).div_ceil(CHUNK_BYTES) * 5 / 4 + 2 * compute_nodes as u64 + 4;
+    (chunks.div_ceil(u64::from(memory_nodes)) + 2) * CHUNK_BYTES.max(HOST_BYTES_MIN / 2)
+}
+
+/// A system as other processes are told of it: by its name.
+pub(crate) mod by_name {
+    use super::System;
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
+    pub(crate) fn serialize<S: Serializer>(system: &System, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(system.name())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<System, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,143 @@
+//! `farwood serve --spatial`: the server of a spatial index, alone in shared memory, beside its memory node over TCP.
+
+use super::super::{Context, Failure, Format, Outcome};
+use super::{Args, LOOK};
+use farwood::spatial::{Notice, ServeOptions, Spatial};
+use farwood::{Error, IndexError, MemoryNode, Pool, TcpError, Token, Url};
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// A pool that needs no server, without an index that does.
+pub(super) fn nothing_to_serve(url: &Url) -> Failure {
+    Failure::Usage(format!(
+        "serve {url}: a pool's memory needs no server but its memory nodes; a spatial index does: give --spatial INDEX"
+    ))
+}
+
+impl Args {
+    fn options(&self, listen: Option<IpAddr>) -> Result<ServeOptions, Failure> {
+        let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
+        let bind = |address: IpAddr| {
+            let refused = |source| failed(TcpError::Listen { address: address.to_string(), source });
+            TcpListener::bind((address, 0)).map_err(refused)
+        };
+        let default = ServeOptions::default();
+        Ok(ServeOptions {
+            threads: if self.threads == 0 { default.threads } else { self.threads },
+            notice: if self.polling { Notice::Polling } else { Notice::Event },
+            listener: listen.map(bind).transpose()?,
+            token: self.token_file.as_deref().map(Token::from_file).transpose().map_err(failed)?,
+            ..default
+        })
+    }
+}
+
+/// Serves a spatial index in shared memory.
+pub(super) fn serve(url: &Url, args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let Some(name) = args.spatial.as_deref() else { return Err(nothing_to_serve(url)) };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|source| {
+            let source = TcpError::System { operation: "wait for signals", source };
+            Failure::Farwood(Error::Tcp { operation: "serve", source })
+        })?;
+    }
+    let index = Pool::open(url.pool_url())?.open_spatial(name)?;
+    let listen = args.requests.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let mut options = args.options(listen)?;
+    if context.is_given("connections") {
+        options.connections = args.connections;
+    }
+    let at = index.url();
+    let mut told = Ok(());
+    index.serve(&options, &stop, || told = tell(&at, context))?;
+    told?;
+    writeln!(context.words, "{at}: stopped")?;
+    Ok(Outcome::Done)
+}
+
+/// Says that the index is served: whoever started the server waits for this line.
+fn tell(at: &str, context: &mut Context<'_>) -> Result<(), Failure> {
+    match context.format {
+        Format::Json => context.json(&json!({ "serving": at }))?,
+        Format::Text => writeln!(context.out, "{at}: serving")?,
+    }
+    Ok(context.out.flush()?)
+}
+
+/// The server of an index in a thread beside its memory node.
+pub(super) struct Beside {
+    stop: Arc<AtomicBool>,
+    /// It serves, and has not said so.
+    ready: Arc<AtomicBool>,
+    at: String,
+    thread: JoinHandle<Result<(), Error>>,
+}
+
+impl Beside {
+    /// Starts it: it serves as soon as the index is there.
+    pub(super) fn start(args: &Args, name: &str, listen: &str, node: &MemoryNode) -> Result<Self, Failure> {
+        if args.tls_cert.is_some() {
+            return Err(Failure::Usage(
+                "serve: requests of a spatial index do not go over TLS; leave --spatial or --tls-cert out"
+                    .to_owned(),
+            ));
+        }
+        let pool = args.url.as_ref().map_or_else(|| listen.to_owned(), |url| url.pool_url().to_string());
+        let pool = match &args.token_file {
+            Some(file) if !pool.contains('?') => format!("{pool}?token-file={}", file.display()),
+            _ => pool,
+        };
+        let mut options = args.options(Some(node.address().ip()))?;
+        options.memory_node = Some(node.server());
+        let (stop, ready) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (thread_stop, thread_ready, index) = (Arc::clone(&stop), Arc::clone(&ready), name.to_owned());
+        let at = format!("{listen}/{name}");
+        let thread = std::thread::spawn(move || {
+            let Some(index) = wait_for(&pool, &index, &thread_stop)? else { return Ok(()) };
+            index.serve(&options, &thread_stop, || thread_ready.store(true, Ordering::Release))
+        });
+        Ok(Self { stop, ready, at, thread })
+    }
+
+    /// Says that it serves, once it does; or why it does not.
+    pub(super) fn tell(&self, context: &mut Context<'_>) -> Result<(), Failure> {
+        if self.ready.swap(false, Ordering::AcqRel) {
+            tell(&self.at, context)?;
+        }
+        if self.thread.is_finished() && !self.stop.load(Ordering::Acquire) {
+            self.stop.store(true, Ordering::Release);
+            writeln!(context.words, "{}: not served any more; the memory node goes on", self.at)?;
+        }
+        Ok(())
+    }
+
+    /// Ends it.
+    pub(super) fn stop(self) -> Result<(), Failure> {
+        self.stop.store(true, Ordering::Release);
+        let done = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok(done?)
+    }
+}
+
+/// The index, once it is there; `None`: the memory node stopped before.
+fn wait_for(pool: &str, name: &str, stop: &AtomicBool) -> Result<Option<Spatial>, Error> {
+    let mut open = None;
+    while !stop.load(Ordering::Acquire) {
+        // Another memory node of the pool may not be there yet.
+        if open.is_none() {
+            open = Pool::open(pool).ok();
+        }
+        match open.as_ref().map(|pool| pool.open_spatial(name)) {
+            Some(Ok(index)) => return Ok(Some(index)),
+            Some(Err(Error::Index { source: IndexError::NoSuchIndex(_), .. })) | None => {}
+            Some(Err(error)) => return Err(error),
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(None)
+}

@@ -1,0 +1,144 @@
+//! What is left of a range of keys.
+
+use crate::codec::{Key, Width};
+use crate::error::{Error, Result};
+use crate::index::Tree;
+use farwood_index::sherman::{Direction, Range};
+use std::borrow::Borrow;
+use std::ops::{Bound, RangeBounds};
+
+/// What is left of a range: keys from `from` on, and below `to`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    from: Option<Vec<u8>>,
+    to: Option<Vec<u8>>,
+    /// No key lies in it: it begins behind the largest.
+    void: bool,
+    /// How long keys may be.
+    keys: Width,
+}
+
+impl Span {
+    /// All keys.
+    pub(crate) fn all(keys: Width) -> Self {
+        Self { from: None, to: None, void: false, keys }
+    }
+
+    pub(crate) fn new<K: Key, Q: Borrow<K::View>>(tree: &Tree, range: &impl RangeBounds<Q>) -> Result<Self> {
+        let bytes = |key: &Q| Ok::<_, Error>(tree.key::<K>("scan", key.borrow())?.as_ref().to_vec());
+        let mut span = Self::all(tree.key_width());
+        match range.start_bound() {
+            Bound::Unbounded => {}
+            Bound::Included(key) => span.from = Some(bytes(key)?),
+            Bound::Excluded(key) => span.begin_after(bytes(key)?),
+        }
+        match range.end_bound() {
+            Bound::Unbounded => {}
+            Bound::Excluded(key) => span.to = Some(bytes(key)?),
+            // There is none behind the largest key, so nothing ends there.
+            Bound::Included(key) => span.to = successor(bytes(key)?, span.keys),
+        }
+        Ok(span)
+    }
+
+    /// The keys that begin with `prefix`.
+    pub(crate) fn of_prefix(keys: Width, prefix: &[u8]) -> Self {
+        let void = prefix.len() > keys.most();
+        let bound = |mut bytes: Vec<u8>| {
+            if let Width::Exactly(length) = keys {
+                bytes.resize(length, 0);
+            }
+            bytes
+        };
+        let from = (!void).then(|| bound(prefix.to_vec()));
+        let to = raised(prefix.to_vec()).filter(|_| !void).map(bound);
+        Self { from, to, void, keys }
+    }
+
+    pub(crate) fn range(&self) -> Range<'_> {
+        Range { from: self.from.as_deref(), to: self.to.as_deref() }
+    }
+
+    pub(crate) fn is_void(&self) -> bool {
+        self.void
+    }
+
+    fn begin_after(&mut self, key: Vec<u8>) {
+        self.from = successor(key, self.keys);
+        self.void = self.from.is_none();
+    }
+
+    /// Leaves out everything up to `last`, in the scan's direction.
+    pub(crate) fn pass(&mut self, last: &[u8], direction: Direction) {
+        match direction {
+            Direction::Forward => self.begin_after(last.to_vec()),
+            Direction::Backward => self.to = Some(last.to_vec()),
+        }
+    }
+}
+
+/// The smallest key above `key`.
+fn successor(mut key: Vec<u8>, keys: Width) -> Option<Vec<u8>> {
+    match keys {
+        Width::UpTo(most) if key.len() < most => {
+            key.push(0);
+            Some(key)
+        }
+        // Nothing begins with it but itself.
+        Width::UpTo(_) => raised(key),
+        Width::Exactly(_) => farwood_index::successor(key),
+    }
+}
+
+/// The smallest string above all that begin with these bytes; `None`: there is none.
+fn raised(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
+    while bytes.last() == Some(&u8::MAX) {
+        bytes.pop();
+    }
+    *bytes.last_mut()? += 1;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_behind_a_key() {
+        let exactly = |key: &[u8]| successor(key.to_vec(), Width::Exactly(key.len()));
+        assert_eq!(exactly(&[1, 0, 255]), Some(vec![1, 1, 0]));
+        assert_eq!(exactly(&[255, 255]), None);
+        let up_to = |key: &[u8]| successor(key.to_vec(), Width::UpTo(3));
+        assert_eq!(up_to(&[1, 255]), Some(vec![1, 255, 0]));
+        assert_eq!(up_to(&[]), Some(vec![0]));
+        assert_eq!(up_to(&[1, 2, 255]), Some(vec![1, 3]));
+        assert_eq!(up_to(&[255, 255, 255]), None);
+    }
+
+    #[test]
+    fn a_span_shrinks_from_the_side_that_is_scanned() {
+        let keys = Width::Exactly(1);
+        let mut span = Span { from: Some(vec![1]), to: Some(vec![9]), ..Span::all(keys) };
+        span.pass(&[3], Direction::Forward);
+        span.pass(&[7], Direction::Backward);
+        assert_eq!(span, Span { from: Some(vec![4]), to: Some(vec![7]), ..Span::all(keys) });
+        span.pass(&[255], Direction::Forward);
+        assert!(span.is_void());
+    }
+
+    #[test]
+    fn a_prefix_is_a_span() {
+        let bounds = |keys, prefix: &[u8]| {
+            let span = Span::of_prefix(keys, prefix);
+            (span.from.clone(), span.to.clone(), span.is_void())
+        };
+        assert_eq!(bounds(Width::UpTo(9), b"ab"), (Some(b"ab".to_vec()), Some(b"ac".to_vec()), false));
+        assert_eq!(bounds(Width::UpTo(9), &[7, 255]), (Some(vec![7, 255]), Some(vec![8]), false));
+        assert_eq!(bounds(Width::UpTo(9), &[]), (Some(vec![]), None, false));
+        assert_eq!(
+            bounds(Width::Exactly(3), b"a"),
+            (Some(b"a\0\0".to_vec()), Some(b"b\0\0".to_vec()), false)
+        );
+        assert_eq!(bounds(Width::Exactly(1), b"ab"), (None, None, true));
+    }
+}

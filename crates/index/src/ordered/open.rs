@@ -1,0 +1,110 @@
+//! Creating and opening an index of any system, and what the directory says of one.
+
+use super::{Ordered, System};
+use crate::error::IndexError;
+use crate::lifecycle;
+use crate::sherman::{self, Sherman};
+use crate::smart::{self, Smart};
+use crate::sphinx::{self, Sphinx};
+use farwood_fabric::directory::Entry;
+use farwood_fabric::{Client, Fabric};
+
+/// What an index is created as.
+#[derive(Clone, Copy, Debug)]
+pub enum Config {
+    /// A [`Sherman`].
+    Sherman(sherman::Config),
+    /// A [`Smart`].
+    Smart(smart::Config),
+    /// A [`Sphinx`].
+    Sphinx(sphinx::Config),
+}
+
+impl Config {
+    /// The system.
+    pub fn system(&self) -> System {
+        match self {
+            Self::Sherman(_) => System::Sherman,
+            Self::Smart(_) => System::Smart,
+            Self::Sphinx(_) => System::Sphinx,
+        }
+    }
+}
+
+/// What the directory says of an index, without opening it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Description {
+    /// A [`Sherman`].
+    Sherman(sherman::Description),
+    /// A [`Smart`].
+    Smart(smart::Description),
+    /// A [`Sphinx`].
+    Sphinx(sphinx::Description),
+}
+
+impl Ordered {
+    /// Creates the index `name` and opens it with a cache of `cache_bytes`.
+    ///
+    /// # Errors
+    /// [`IndexError::IndexExists`], [`IndexError::BadName`], [`IndexError::BadSizes`], [`IndexError::Unsafe`]; a full
+    /// pool or directory.
+    pub async fn create<F: Fabric>(
+        client: &Client<F>,
+        name: &str,
+        config: Config,
+        cache_bytes: usize,
+    ) -> Result<Self, IndexError> {
+        Ok(match config {
+            Config::Sherman(config) => {
+                Self::Sherman(Box::new(Sherman::create(client, name, config, cache_bytes).await?))
+            }
+            Config::Smart(config) => {
+                Self::Smart(Box::new(Smart::create(client, name, config, cache_bytes).await?))
+            }
+            Config::Sphinx(config) => {
+                Self::Sphinx(Box::new(Sphinx::create(client, name, config, cache_bytes).await?))
+            }
+        })
+    }
+
+    /// Opens the index `name`, whatever its system, with a cache of `cache_bytes`.
+    ///
+    /// # Errors
+    /// [`IndexError::NoSuchIndex`], [`IndexError::WrongFormat`], [`IndexError::Unsafe`].
+    pub async fn open<F: Fabric>(
+        client: &Client<F>,
+        name: &str,
+        cache_bytes: usize,
+    ) -> Result<Self, IndexError> {
+        let entry = lifecycle::find(client, name).await?;
+        Ok(match system_of(&entry)? {
+            System::Sherman => Self::Sherman(Box::new(Sherman::assemble(client, entry, cache_bytes).await?)),
+            System::Smart => Self::Smart(Box::new(Smart::assemble(client, entry, cache_bytes).await?)),
+            System::Sphinx => Self::Sphinx(Box::new(Sphinx::assemble(client, entry, cache_bytes).await?)),
+        })
+    }
+}
+
+/// Reads a directory entry as an ordered index's. [0 RT]
+///
+/// # Errors
+/// [`IndexError::WrongFormat`] where it is none of this version.
+pub fn describe(entry: &Entry) -> Result<Description, IndexError> {
+    Ok(match system_of(entry)? {
+        System::Sherman => Description::Sherman(sherman::describe(entry)?),
+        System::Smart => Description::Smart(smart::describe(entry)?),
+        System::Sphinx => Description::Sphinx(sphinx::describe(entry)?),
+    })
+}
+
+fn system_of(entry: &Entry) -> Result<System, IndexError> {
+    System::ALL.into_iter().find(|system| system.kind() == entry.kind).ok_or_else(|| {
+        let known: Vec<_> = System::ALL.map(|system| format!("{} ({system})", system.kind())).into();
+        IndexError::WrongFormat(format!(
+            "index '{}': it is of kind {}, and ordered indexes are of kinds {}",
+            entry.name,
+            entry.kind,
+            known.join(", ")
+        ))
+    })
+}

@@ -1,0 +1,126 @@
+//! Hashes of all beginnings of a key, made in one pass: each from the one before it and one byte.
+//!
+//! A step is a bijection of the hash, and one of the byte: beginnings of one length that differ in their last byte
+//! never collide, and neither do two keys that go on in the same way from beginnings that do not.
+
+/// The hash of the first bytes of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrefixHash(u64);
+
+impl PrefixHash {
+    /// The hash of no bytes.
+    pub const EMPTY: Self = Self(0x9E37_79B9_7F4A_7C15);
+
+    /// The hash of `prefix`.
+    #[inline]
+    pub fn of(prefix: &[u8]) -> Self {
+        prefix.iter().fold(Self::EMPTY, |hash, &byte| hash.then(byte))
+    }
+
+    /// The hash of one byte more.
+    #[inline]
+    #[must_use]
+    pub const fn then(self, byte: u8) -> Self {
+        // An odd factor, and a shift that brings the high bits down: both can be undone.
+        let product = (self.0 ^ byte as u64).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        Self(product ^ product >> 32)
+    }
+
+    /// The hashes of all beginnings of `key`, from the empty one to the whole.
+    pub fn all(key: &[u8]) -> impl Iterator<Item = Self> {
+        let next = key.iter().scan(Self::EMPTY, |hash, &byte| {
+            *hash = hash.then(byte);
+            Some(*hash)
+        });
+        std::iter::once(Self::EMPTY).chain(next)
+    }
+
+    /// The hash in a word.
+    #[inline]
+    pub const fn from_word(word: u64) -> Self {
+        Self(word)
+    }
+
+    /// The word.
+    #[inline]
+    pub const fn word(self) -> u64 {
+        self.0
+    }
+
+    /// The hash with every bit depending on every other, for whoever takes some of its bits.
+    #[inline]
+    pub const fn mixed(self) -> u64 {
+        mixed(self.0)
+    }
+
+    /// One of `count` places for what has this hash: where there is one place more, each place gives its share to the
+    /// new one and nothing moves else (consistent hashing by jumps).
+    #[inline]
+    pub fn place(self, count: u16) -> u16 {
+        let mut draw = self.mixed();
+        let (mut place, mut next) = (0, 0);
+        while next < i64::from(count) {
+            place = next;
+            draw = draw.wrapping_mul(2_862_933_555_777_941_757).wrapping_add(1);
+            let share = (1_u64 << 31) as f64 / ((draw >> 33) + 1) as f64;
+            next = ((place + 1) as f64 * share) as i64;
+        }
+        place as u16
+    }
+}
+
+/// A word with every bit depending on every other (the finalizer of MurmurHash3).
+#[inline]
+pub const fn mixed(mut word: u64) -> u64 {
+    word = (word ^ word >> 33).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+    word = (word ^ word >> 33).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
+    word ^ word >> 33
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn all_beginnings_have_their_hashes() {
+        let key = b"lyrics";
+        let all: Vec<_> = PrefixHash::all(key).collect();
+        assert_eq!(all.len(), 7);
+        for (depth, hash) in all.iter().enumerate() {
+            assert_eq!(*hash, PrefixHash::of(&key[..depth]));
+            assert_eq!(PrefixHash::from_word(hash.word()), *hash);
+        }
+        assert_eq!(all.iter().map(|hash| hash.word()).collect::<BTreeSet<_>>().len(), 7);
+    }
+
+    #[test]
+    fn short_keys_do_not_collide() {
+        let mut seen = BTreeSet::new();
+        for first in 0..=255 {
+            for second in 0..=255 {
+                assert!(seen.insert(PrefixHash::of(&[first, second]).mixed()));
+                for tail in [[0; 6], [255; 6]] {
+                    let key: Vec<u8> = [&[first, second][..], &tail].concat();
+                    assert!(seen.insert(PrefixHash::of(&key).mixed()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn places_are_filled_evenly_and_move_only_to_the_new_one() {
+        for count in 1..9_u16 {
+            let mut filled = vec![0; usize::from(count)];
+            for number in 0..10_000_u32 {
+                let hash = PrefixHash::of(&number.to_be_bytes());
+                let place = hash.place(count);
+                filled[usize::from(place)] += 1;
+                let next = hash.place(count + 1);
+                assert!(next == place || next == count);
+            }
+            let even = 10_000 / i32::from(count);
+            assert!(filled.iter().all(|&filled: &i32| (filled - even).abs() < even / 5), "{filled:?}");
+        }
+    }
+}

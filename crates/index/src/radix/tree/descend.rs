@@ -1,0 +1,546 @@
+//! From a key to where it belongs: through cached copies as far as they lead, then through the nodes.
+
+use super::{Guide, Tree, marks};
+use crate::error::IndexError;
+use crate::lock::Held;
+use crate::radix::cached::CachedNode;
+use crate::radix::inner::{self, Found, Inner, InnerFormat, RawInner, Size, State};
+use crate::radix::key::common_prefix;
+use crate::radix::leaf::{self, Class, Leaf, LeafFormat, RawLeaf};
+use crate::radix::reverse::Reverse;
+use crate::radix::slot::{Child, Slot};
+use crate::retry::{Retry, bury_the_dead};
+use crate::sabotage::Sabotage;
+use farwood_fabric::{Capability, Checked, Client, Fabric, Parallel as _, Remote, read, read_bytes};
+use std::fmt;
+use std::sync::Arc;
+
+/// Tries of an operation that others keep from its end.
+const TRIES_MAX: u32 = 10_000;
+/// Tries at a copy that stays torn, with pauses.
+const TORN_TRIES_MAX: u32 = 2_000;
+/// Tries at a torn copy between two times that it is asked whether its writer has died.
+const TRIES_PER_LOOK: u32 = 40;
+/// Tries at what is unclear before it is settled, and between two times that it is.
+const TRIES_PER_SETTLING: u32 = 6;
+
+/// A copy of an inner node, just read.
+pub(crate) type InnerCopy = Inner<Checked<RawInner>>;
+/// A copy of a leaf, just read.
+pub(crate) type LeafCopy = Leaf<Checked<RawLeaf>>;
+
+/// An operation on its way.
+pub struct Way<'k> {
+    pub(crate) operation: &'static str,
+    /// The key that it is about; empty where it is about many.
+    pub(crate) key: &'k [u8],
+    retry: Retry,
+    /// The nodes that the operation has read: copies of its own, which nobody else brings out of date.
+    fresh: Vec<Arc<CachedNode>>,
+    /// How many of them the guide has read.
+    guided: usize,
+    /// The guide is to lead to a node of less depth.
+    below: usize,
+    /// Depths at which the guide thought that there is a node, and found none.
+    missed: Vec<usize>,
+}
+
+impl<'k> Way<'k> {
+    pub(crate) fn new(operation: &'static str, key: &'k [u8]) -> Self {
+        Self {
+            operation,
+            key,
+            retry: Retry::new(operation, TRIES_MAX),
+            fresh: Vec::new(),
+            guided: 0,
+            below: usize::MAX,
+            missed: Vec::new(),
+        }
+    }
+
+    /// The guide has read that node, or would have.
+    pub(crate) fn guided_by(&mut self, node: CachedNode) -> Arc<CachedNode> {
+        let node = Arc::new(node);
+        self.fresh.push(Arc::clone(&node));
+        self.guided += 1;
+        node
+    }
+
+    /// The deepest node that the operation has read and the guide may lead to.
+    pub(crate) fn deepest(&self, number: u32) -> Option<Arc<CachedNode>> {
+        let above = self.fresh.iter().filter(|node| node.header.depth() < self.below);
+        above.filter(|node| node.covers(self.key, number)).max_by_key(|node| node.header.depth()).cloned()
+    }
+
+    /// Notes that no node of that depth was found.
+    pub(crate) fn missed(&mut self, depth: usize) {
+        self.missed.push(depth);
+    }
+
+    /// Whether the guide looked for a node of that depth, and found none.
+    pub(crate) fn has_missed(&self, depth: usize) -> bool {
+        self.missed.contains(&depth)
+    }
+
+    /// The depth that the guide may lead to, at most the key's length.
+    pub(crate) fn depth_max(&self) -> usize {
+        self.key.len().min(self.below.saturating_sub(1))
+    }
+
+    /// The nodes that were read and that the guide did not lead to.
+    pub(crate) fn met(&self) -> impl Iterator<Item = &CachedNode> {
+        self.fresh.iter().skip(self.guided).map(|node| &**node)
+    }
+
+    /// What is to come begins above nodes of that depth: the node above one is wanted.
+    pub(super) fn begin_above(&mut self, depth: usize) {
+        self.below = depth;
+    }
+
+    /// Whether a copy was read by this operation, and not before.
+    #[inline]
+    pub(super) fn is_fresh(&self, node: &Arc<CachedNode>) -> bool {
+        self.fresh.iter().any(|fresh| Arc::ptr_eq(fresh, node))
+    }
+
+    /// What was read is out of date.
+    pub(super) fn forget(&mut self) {
+        self.fresh.clear();
+        self.missed.clear();
+        (self.guided, self.below) = (0, usize::MAX);
+    }
+
+    /// Before another try.
+    pub(super) async fn again<F: Fabric>(&mut self, client: &Client<F>) -> Result<(), IndexError> {
+        self.forget();
+        self.retry.again(client).await
+    }
+}
+
+/// Where a key belongs: the last node on its way, and what is in its slot there.
+pub(super) struct Place {
+    pub(super) node: Arc<CachedNode>,
+    /// The node above, and the slot in it.
+    pub(super) parent: Option<(Arc<CachedNode>, usize)>,
+    pub(super) next: Next,
+}
+
+/// What is in a key's slot.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// A leaf, of this key or another.
+    Leaf { number: usize, at: Remote<RawLeaf>, class: Class },
+    /// No child, and a leaf may be put there.
+    Open { number: usize, slot: Slot },
+    /// No child, and no leaf may be put there: no slot is free, or the node is about to be replaced.
+    Full { number: usize },
+    /// An inner node of another prefix, and whether it said that it is linked there.
+    Gap { number: usize, slot: Slot, child: Arc<CachedNode>, linked: bool },
+}
+
+impl Place {
+    /// The leaf in the slot, if there is one.
+    #[inline]
+    pub(super) fn next_leaf(&self) -> Option<(usize, Remote<RawLeaf>, Class)> {
+        match self.next {
+            Next::Leaf { number, at, class } => Some((number, at, class)),
+            _ => None,
+        }
+    }
+
+    /// The slot's number; 0 where the key has none.
+    pub(super) fn number(&self) -> usize {
+        match self.next {
+            Next::Leaf { number, .. }
+            | Next::Open { number, .. }
+            | Next::Full { number }
+            | Next::Gap { number, .. } => number,
+        }
+    }
+}
+
+/// What a leaf says about a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Judged {
+    /// It is the key's leaf.
+    Mine,
+    /// The key is not there.
+    Absent,
+    /// Neither can be told.
+    Unclear,
+}
+
+/// What came of following a slot to an inner node.
+enum Entered {
+    Node(Arc<CachedNode>),
+    Gap { child: Arc<CachedNode>, linked: bool },
+    Unclear,
+}
+
+impl<G: Guide> Tree<G> {
+    /// Where `key` belongs. [0 RT as far as cached copies lead; else 1 per node]
+    pub(super) async fn locate<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+        way: &mut Way<'_>,
+    ) -> Result<Place, IndexError> {
+        loop {
+            if let Some(place) = self.descend(client, key, way).await? {
+                return Ok(place);
+            }
+        }
+    }
+
+    /// Down from where the guide leads. `None`: something on the way was unclear, or out of date.
+    async fn descend<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+        way: &mut Way<'_>,
+    ) -> Result<Option<Place>, IndexError> {
+        let mut parent = None;
+        let mut node = match G::begin(self, client, way).await? {
+            Some(node) => node,
+            None => self.root(client, way).await?,
+        };
+        let next = loop {
+            let (number, slot) = match node.find(key) {
+                Found::Slot(number, slot) | Found::Free(number, slot) => (number, slot),
+                Found::Full => break Next::Full { number: 0 },
+            };
+            match slot.child() {
+                Child::Inner(at, size) => {
+                    match self.enter(client, (&node, number, slot), (at, size), key, way).await? {
+                        Entered::Node(child) => {
+                            parent = Some((node, number));
+                            node = child;
+                        }
+                        Entered::Gap { child, linked } => break Next::Gap { number, slot, child, linked },
+                        Entered::Unclear => {
+                            self.clear_up(client, &node, number, way).await?;
+                            return Ok(None);
+                        }
+                    }
+                }
+                Child::Leaf(at, class) => break Next::Leaf { number, at, class },
+                Child::Free | Child::Vacant => break Next::Open { number, slot },
+                Child::Closed => break Next::Full { number },
+                Child::Damaged if way.is_fresh(&node) => {
+                    let what = format!("slot {number} holds nothing known");
+                    return Err(damaged(way.operation, node.at, what));
+                }
+                Child::Damaged => {
+                    self.clear_up(client, &node, number, way).await?;
+                    return Ok(None);
+                }
+            }
+        };
+        let place = self.arrived((client, way), node, parent, key, next);
+        match place {
+            Some(_) => G::arrived(self, client, way).await,
+            None => way.again(client).await?,
+        }
+        Ok(place)
+    }
+
+    /// The end of a way, if the last node is of the key's prefix; if not, a stale copy led astray.
+    fn arrived<F: Fabric>(
+        &self,
+        (client, way): (&Client<F>, &Way<'_>),
+        node: Arc<CachedNode>,
+        parent: Option<(Arc<CachedNode>, usize)>,
+        key: &[u8],
+        next: Next,
+    ) -> Option<Place> {
+        if node.covers(key, self.number) {
+            client.note(|costs| {
+                if way.fresh.len() == way.guided {
+                    costs.cache_hits += 1;
+                } else {
+                    costs.cache_misses += 1;
+                }
+            });
+            return Some(Place { node, parent, next });
+        }
+        client.fabric().mark(marks::FORGOTTEN);
+        self.cache.remove(node.at);
+        if let Some((parent, _)) = parent {
+            self.cache.remove(parent.at);
+        }
+        None
+    }
+
+    /// The root, of some age. [0 RT; 1 where it is not cached]
+    async fn root<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        way: &mut Way<'_>,
+    ) -> Result<Arc<CachedNode>, IndexError> {
+        if let Some(root) = self.known(self.root, way) {
+            return Ok(root);
+        }
+        let root = self.read_inner(client, self.root, Size::All, way.operation).await?;
+        Ok(self.keep(self.root, &root, way))
+    }
+
+    /// A copy of the node at `at`: what this operation read, or what is cached.
+    #[inline]
+    fn known(&self, at: Remote<RawInner>, way: &Way<'_>) -> Option<Arc<CachedNode>> {
+        match way.fresh.iter().find(|fresh| fresh.at == at) {
+            Some(fresh) => Some(Arc::clone(fresh)),
+            None => self.cache.get(at),
+        }
+    }
+
+    /// Keeps what was just read, for this operation and for others.
+    fn keep(&self, at: Remote<RawInner>, node: &InnerCopy, way: &mut Way<'_>) -> Arc<CachedNode> {
+        self.cache.put(at, node);
+        let copy = Arc::new(CachedNode::copy(at, node));
+        way.fresh.retain(|fresh| fresh.at != at);
+        way.fresh.push(Arc::clone(&copy));
+        copy
+    }
+
+    /// Follows slot `number` of `node` to the inner node at `at`. [0 RT where that is cached; else 1]
+    async fn enter<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        (node, number, slot): (&Arc<CachedNode>, usize, Slot),
+        (at, size): (Remote<RawInner>, Size),
+        key: &[u8],
+        way: &mut Way<'_>,
+    ) -> Result<Entered, IndexError> {
+        let depth = node.header.depth();
+        if let Some(child) = self.known(at, way) {
+            // Without bytes in between the prefix is looked at when the way ends.
+            let next = child.header.depth() == depth + 1 && number > 0;
+            if next || child.header.depth() > depth && child.covers(key, self.number) {
+                return Ok(Entered::Node(child));
+            }
+        }
+        let child = self.read_inner(client, at, size, way.operation).await?;
+        let header = child.header();
+        if header.state() != Some(State::Live) || !child.reverse().is_linked() || header.depth() <= depth {
+            return Ok(Entered::Unclear);
+        }
+        if child.covers(key, self.number) {
+            return Ok(Entered::Node(self.keep(at, &child, way)));
+        }
+        self.cache.put(at, &child);
+        let linked = child.reverse() == Reverse::of_inner(node.at, node.header.generation(), slot.partial());
+        Ok(Entered::Gap { child: Arc::new(CachedNode::copy(at, &child)), linked })
+    }
+
+    /// Whether a place says, beyond doubt, that its key is not there.
+    pub(super) fn misses(&self, place: &Place, way: &Way<'_>) -> bool {
+        if self.sabotage == Some(Sabotage::MissBelieved) {
+            return true;
+        }
+        match place.next {
+            Next::Open { .. } | Next::Full { .. } => way.is_fresh(&place.node),
+            Next::Gap { linked, .. } => linked && way.is_fresh(&place.node),
+            Next::Leaf { .. } => false,
+        }
+    }
+
+    /// What a leaf that was read through `place` says about `key`.
+    #[inline]
+    pub(super) fn judge(&self, leaf: &LeafCopy, place: &Place, key: &[u8], way: &Way<'_>) -> Judged {
+        let mine = leaf.key() == key;
+        let (node, reverse) = (&place.node, leaf.reverse());
+        let trusted = self.sabotage == Some(Sabotage::NoReverseCheck);
+        match leaf.state() {
+            leaf::State::Live if mine && (reverse.is_linked() || trusted) => Judged::Mine,
+            leaf::State::Live if !mine => {
+                let here = trusted || reverse == Reverse::of_leaf(node.at, node.header.generation());
+                let near = common_prefix(leaf.key(), key) > node.header.depth();
+                if here && near { Judged::Absent } else { Judged::Unclear }
+            }
+            leaf::State::Removed if mine && way.is_fresh(node) => Judged::Absent,
+            _ => Judged::Unclear,
+        }
+    }
+
+    /// Goes about what is unclear at slot `number` of `node`: reads the node again if its copy is an old one; else
+    /// lets others go on; and settles the slot if that does not help. [1 RT; when it is settled, more]
+    pub(super) async fn clear_up<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        node: &Arc<CachedNode>,
+        number: usize,
+        way: &mut Way<'_>,
+    ) -> Result<(), IndexError> {
+        if !way.is_fresh(node) {
+            client.note(|costs| costs.moved += 1);
+            return self.renew(client, node, way).await;
+        }
+        client.fabric().mark(marks::UNCLEAR);
+        way.again(client).await?;
+        if way.retry.tries().is_multiple_of(TRIES_PER_SETTLING) {
+            self.settle(client, node, number, (way.operation, way.key)).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads a cached node again, and forgets it if it is gone. [1 RT]
+    pub(super) async fn renew<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        node: &Arc<CachedNode>,
+        way: &mut Way<'_>,
+    ) -> Result<(), IndexError> {
+        client.fabric().mark(marks::RENEWED);
+        let copy = self.read_inner(client, node.at, node.header.size(), way.operation).await?;
+        if copy.header() == node.header && copy.reverse().is_linked() {
+            self.keep(node.at, &copy, way);
+        } else {
+            client.fabric().mark(marks::FORGOTTEN);
+            self.cache.remove(node.at);
+            way.again(client).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads the inner node at `at`. [1 RT, and 1 for each torn copy; 2 more where the fabric proves nothing of its
+    /// size]
+    pub(crate) async fn read_inner<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        at: Remote<RawInner>,
+        size: Size,
+        operation: &'static str,
+    ) -> Result<InnerCopy, IndexError> {
+        let format = InnerFormat { number: self.number };
+        let proven = Self::proves(client, size);
+        let mut retry = Retry::new(operation, TORN_TRIES_MAX);
+        loop {
+            // Where a copy may mix what lay there before with what lies there now: linked before and after, it does
+            // not.
+            let before = if proven { None } else { Some(self.front(client, at).await?) };
+            if let Ok(copy) = client.post(read_bytes(at, size.bytes())).await?.check(&format) {
+                let copy = Inner::new(copy);
+                let front = [copy.reverse().word(), copy.header().word()];
+                let same = |seen| seen == front;
+                if before.is_none_or(same) && (proven || same(self.front(client, at).await?)) {
+                    return Ok(copy);
+                }
+            }
+            torn(client, &mut retry, at).await?;
+        }
+    }
+
+    /// Whether a copy of a node whose front and rear agree is one version of it. In a node of 256 slots each slot
+    /// without a child says itself of which generation it is.
+    pub(crate) fn proves<F: Fabric>(client: &Client<F>, size: Size) -> bool {
+        size == Size::All || client.fabric().capabilities().has(Capability::VersionPair(size.bytes()))
+    }
+
+    /// The reverse pointer and the header of the node at `at`. [1 RT]
+    async fn front<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        at: Remote<RawInner>,
+    ) -> Result<[u64; 2], IndexError> {
+        let (reverse, header) = client
+            .post(read::<u64>(at.part(inner::REVERSE)).and(read::<u64>(at.part(inner::HEADER))))
+            .await?;
+        let (Ok(reverse), Ok(header)) = (reverse.check(&()), header.check(&())) else {
+            unreachable!("words are whole")
+        };
+        Ok([reverse.word(), header.word()])
+    }
+
+    /// Reads the leaf at `at`. [1 RT, and 1 for each torn copy]
+    #[inline]
+    pub(super) async fn read_leaf<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        at: Remote<RawLeaf>,
+        class: Class,
+        operation: &'static str,
+    ) -> Result<LeafCopy, IndexError> {
+        let format = LeafFormat { number: self.number };
+        let mut retry = Retry::new(operation, TORN_TRIES_MAX);
+        loop {
+            if let Ok(copy) = client.post(read_bytes(at, class.bytes())).await?.check(&format) {
+                return Ok(Leaf::new(copy));
+            }
+            torn(client, &mut retry, at).await?;
+        }
+    }
+
+    /// Takes the lock of the inner node at `at`, and reads the node under it. [1 RT, 2 without
+    /// [`Capability::AtomicThenRead`]]
+    pub(super) async fn lock_inner<'a, F: Fabric>(
+        &'a self,
+        client: &'a Client<F>,
+        at: Remote<RawInner>,
+        size: Size,
+        operation: &'static str,
+    ) -> Result<(Held<'a, F>, InnerCopy), IndexError> {
+        let (held, copy) = if client.fabric().capabilities().atomic_then_read {
+            self.nodes.acquire_and_read(client, at, size.bytes(), operation).await?
+        } else {
+            (self.nodes.acquire(client, at, operation).await?, None)
+        };
+        let proven = Self::proves(client, size);
+        let copy = copy.filter(|_| proven).map(|copy| copy.check(&InnerFormat { number: self.number }));
+        if let Some(Ok(copy)) = copy {
+            return Ok((held, Inner::new(copy)));
+        }
+        match self.read_inner(client, at, size, operation).await {
+            Ok(copy) => Ok((held, copy)),
+            Err(error) => {
+                held.give_up().await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes the lock of the leaf at `at`, and reads the leaf under it. [1 RT, 2 without
+    /// [`Capability::AtomicThenRead`]]
+    pub(super) async fn lock_leaf<'a, F: Fabric>(
+        &'a self,
+        client: &'a Client<F>,
+        at: Remote<RawLeaf>,
+        class: Class,
+        operation: &'static str,
+    ) -> Result<(Held<'a, F>, LeafCopy), IndexError> {
+        let (held, copy) = self.leaves.acquire_rear(client, at, class.bytes(), operation).await?;
+        if let Some(Ok(copy)) = copy.map(|copy| copy.check(&LeafFormat { number: self.number })) {
+            return Ok((held, Leaf::new(copy)));
+        }
+        match self.read_leaf(client, at, class, operation).await {
+            Ok(copy) => Ok((held, copy)),
+            Err(error) => {
+                held.give_up().await?;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Notes a torn copy and lets its writer finish; should that have died, its identity is ended.
+async fn torn<F: Fabric, T>(client: &Client<F>, retry: &mut Retry, at: Remote<T>) -> Result<(), IndexError> {
+    client.fabric().mark(marks::TORN);
+    client.note(|costs| costs.torn += 1);
+    if (retry.tries() + 1).is_multiple_of(TRIES_PER_LOOK) {
+        bury_the_dead(client).await?;
+    }
+    match retry.again(client).await {
+        Err(IndexError::Exhausted { operation, .. }) => {
+            Err(damaged(operation, at, "it stays half-written, or is nothing of this index".to_owned()))
+        }
+        other => other,
+    }
+}
+
+/// The partial key with which `key` goes on behind `depth` bytes; 0 where it ends.
+pub(super) fn partial_at(key: &[u8], depth: usize) -> u8 {
+    key.get(depth).copied().unwrap_or(0)
+}
+
+pub(crate) fn damaged(operation: &'static str, at: impl fmt::Display, what: String) -> IndexError {
+    IndexError::Damaged { operation, at: at.to_string(), what }
+}

@@ -1,0 +1,127 @@
+//! What somebody left half-way, ended or taken back under the lock of the node that it is in.
+//!
+//! Whoever changes an occupied slot, or what it points to but for a leaf's value, has the node's lock. So with it in
+//! hand, a slot that is not as it should be was left by somebody who died, lost a memory node, or was cancelled.
+
+use super::descend::Way;
+use super::rebuild::Rebuilt;
+use super::{Guide, Tree, marks};
+use crate::error::IndexError;
+use crate::radix::cached::CachedNode;
+use crate::radix::inner::{REVERSE, RawInner, Size, State as NodeState, slot_offset};
+use crate::radix::leaf::{Class, RawLeaf, State};
+use crate::radix::reverse::Reverse;
+use crate::radix::slot::{Child, Slot};
+use farwood_fabric::{Client, Fabric, Remote, Swapped, cas};
+use std::sync::Arc;
+
+/// A slot of a locked node: where it is, what it holds, and the node's generation.
+#[derive(Clone, Copy)]
+struct Locked {
+    node: Remote<RawInner>,
+    generation: u32,
+    number: usize,
+    slot: Slot,
+}
+
+impl<G: Guide> Tree<G> {
+    /// Settles slot `number` of `node`. [4 to 6 RT]
+    pub(super) async fn settle<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        node: &Arc<CachedNode>,
+        number: usize,
+        (operation, key): (&'static str, &[u8]),
+    ) -> Result<(), IndexError> {
+        let (held, copy) = self.lock_inner(client, node.at, node.header.size(), operation).await?;
+        let generation = node.header.generation();
+        if copy.header() != node.header || !copy.reverse().is_linked() {
+            self.cache.remove(node.at);
+            return held.give_up().await;
+        }
+        client.fabric().mark(marks::SETTLED);
+        let locked = Locked { node: node.at, generation, number, slot: copy.slot(number) };
+        let settled = match locked.slot.child() {
+            Child::Leaf(at, class) => {
+                self.settle_leaf(client, locked, (at, class), operation).await.map(|()| None)
+            }
+            Child::Inner(at, size) => self.settle_inner(client, locked, (at, size), operation).await,
+            _ => Ok(None),
+        };
+        held.give_up().await?;
+        if let Some(dead) = settled? {
+            let rebuilt = self.rebuild(client, (node, number), dead, (0, &Way::new(operation, key))).await?;
+            if rebuilt == Rebuilt::Busy {
+                self.wait_for(client, dead.0, operation).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Settles a leaf in a slot of a locked node: its reverse pointer; a removal, which is ended; a move, which is
+    /// taken back.
+    async fn settle_leaf<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        locked: Locked,
+        (at, class): (Remote<RawLeaf>, Class),
+        operation: &'static str,
+    ) -> Result<(), IndexError> {
+        let leaf = self.read_leaf(client, at, class, operation).await?;
+        let right = Reverse::of_leaf(locked.node, locked.generation);
+        self.set_reverse(client, at.part(0), leaf.reverse(), right).await?;
+        match leaf.state() {
+            State::Live => {}
+            State::Removed => {
+                let vacant = Slot::vacant(locked.slot.partial(), locked.generation);
+                let slot_at = locked.node.part(slot_offset(locked.number));
+                let emptied = client.post(cas(slot_at, locked.slot.word(), vacant.word())).await?;
+                if emptied == Swapped::Won {
+                    client.fabric().mark(marks::REMOVAL_ENDED);
+                    self.free_leaf((at, class), leaf.version());
+                    self.unlink(client, leaf.link()).await;
+                }
+            }
+            State::Moved => {
+                let (held, mut leaf) = self.lock_leaf(client, at, class, operation).await?;
+                if leaf.state() != State::Moved {
+                    return held.give_up().await;
+                }
+                client.fabric().mark(marks::MOVE_REVERTED);
+                leaf.set_state(State::Live);
+                self.write_leaf(client, held, at, &leaf).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Settles an inner node in a slot of a locked node: its reverse pointer. Yields it if it is dead, and so is to be
+    /// replaced.
+    async fn settle_inner<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        locked: Locked,
+        (at, size): (Remote<RawInner>, Size),
+        operation: &'static str,
+    ) -> Result<Option<(Remote<RawInner>, Size)>, IndexError> {
+        let node = self.read_inner(client, at, size, operation).await?;
+        let right = Reverse::of_inner(locked.node, locked.generation, locked.slot.partial());
+        self.set_reverse(client, at.part(REVERSE), node.reverse(), right).await?;
+        Ok((node.header().state() == Some(NodeState::Dead)).then_some((at, size)))
+    }
+
+    /// Sets a reverse pointer that is not as it should be. [0 RT; 1 where it is not]
+    async fn set_reverse<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        at: Remote<u64>,
+        found: Reverse,
+        right: Reverse,
+    ) -> Result<(), IndexError> {
+        if found != right {
+            client.fabric().mark(marks::REVERSE_SET);
+            let _ = client.post(cas(at, found.word(), right.word())).await?;
+        }
+        Ok(())
+    }
+}

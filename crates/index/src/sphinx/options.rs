@@ -1,0 +1,172 @@
+//! What makes one variant of the tree differ from another, as values chosen at run time.
+//!
+//! | variant | a search begins | a scan reads |
+//! |---|---|---|
+//! | `art` | at the root | one node or leaf after the other |
+//! | `+hash-table` | at the deepest node of which the hash table has an entry: of all prefixes | many to a doorbell |
+//! | `+filter` = `sphinx` | at the deepest node that the filter knows | many to a doorbell |
+
+use super::table::layout::GROUPS_LOG2_MAX;
+use crate::radix::leaf::{ENTRY_BYTES_MAX, Grain};
+use crate::radix::tree;
+pub use crate::radix::tree::options::Scans;
+use crate::radix::tree::options::{Inserts, LeafLock, Rooms, Updates};
+use std::fmt;
+use std::str::FromStr;
+
+/// How a search finds where to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begins {
+    /// At the root.
+    Root,
+    /// Where the hash table leads, which is asked for all prefixes.
+    Table,
+    /// Where the hash table leads, which is asked for the prefixes that the filter knows.
+    Filter,
+}
+
+/// Groups of a subtable, as a power of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Groups(u8);
+
+impl Groups {
+    /// 64: subtables of 1344 entries, 12 KiB.
+    pub const DEFAULT: Self = Self(6);
+
+    /// So many, as a power of two; `None` above 2048.
+    pub const fn new(log2: u8) -> Option<Self> {
+        if log2 <= GROUPS_LOG2_MAX { Some(Self(log2)) } else { None }
+    }
+
+    /// The power of two.
+    pub const fn log2(self) -> u8 {
+        self.0
+    }
+}
+
+/// One point in the space of variants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How a search finds where to begin.
+    pub begins: Begins,
+    /// How a scan reads.
+    pub scans: Scans,
+    /// How large subtables are.
+    pub groups: Groups,
+}
+
+impl Options {
+    /// What of it concerns the tree alone.
+    pub(super) fn tree(self) -> tree::Options {
+        tree::Options {
+            inserts: Inserts::LockFree,
+            updates: Updates::InPlace,
+            leaf_lock: LeafLock::Rear,
+            rooms: Rooms::Fitting,
+            scans: self.scans,
+            grain: Grain::Lines,
+            inline_bytes: ENTRY_BYTES_MAX,
+        }
+    }
+
+    /// The options as pairs of names and values, for records.
+    pub fn describe(&self) -> Vec<(&'static str, String)> {
+        let begins = match self.begins {
+            Begins::Root => "at the root",
+            Begins::Table => "by the hash table",
+            Begins::Filter => "by the filter",
+        };
+        let scans = if self.scans == Scans::Batched { "batched" } else { "one by one" };
+        vec![
+            ("searches", begins.to_owned()),
+            ("scans", scans.to_owned()),
+            ("subtable_groups", (1_u32 << self.groups.log2()).to_string()),
+        ]
+    }
+
+    /// The variant that has these options, however large subtables are.
+    pub fn variant(&self) -> Option<Variant> {
+        let plain = Self { groups: Groups::DEFAULT, ..*self };
+        Variant::ALL.iter().map(|(variant, _)| *variant).find(|variant| variant.options() == plain)
+    }
+
+    /// Whether there are hash tables.
+    pub(super) fn has_tables(self) -> bool {
+        self.begins != Begins::Root
+    }
+}
+
+/// The named variants, in the paper's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the module's table says what each is")]
+pub enum Variant {
+    Art,
+    HashTable,
+    Filter,
+}
+
+impl Variant {
+    /// What users get who ask for nothing else.
+    pub const RECOMMENDED: Self = Self::Filter;
+
+    /// All variants with the names that people use.
+    pub const ALL: [(Self, &'static str); 3] =
+        [(Self::Art, "art"), (Self::HashTable, "+hash-table"), (Self::Filter, "sphinx")];
+
+    /// The name that people use.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(variant, _)| *variant == self).map_or("", |(_, name)| name)
+    }
+
+    /// The options that the name stands for.
+    pub fn options(self) -> Options {
+        let (begins, scans) = match self {
+            Self::Art => (Begins::Root, Scans::OneByOne),
+            Self::HashTable => (Begins::Table, Scans::Batched),
+            Self::Filter => (Begins::Filter, Scans::Batched),
+        };
+        Options { begins, scans, groups: Groups::DEFAULT }
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Variant {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let plain = if name == "+filter" { "sphinx" } else { name };
+        Self::ALL.iter().find(|(_, known)| *known == plain).map(|(variant, _)| *variant).ok_or_else(|| {
+            let known: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
+            format!("no variant '{name}'; there are {}", known.join(", "))
+        })
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Variant::RECOMMENDED.options()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_variant_has_a_name_and_differs_from_the_one_before() {
+        for pair in Variant::ALL.windows(2) {
+            assert_ne!(pair[0].0.options(), pair[1].0.options());
+        }
+        for (variant, name) in Variant::ALL {
+            assert_eq!(name.parse(), Ok(variant));
+        }
+        assert_eq!("+filter".parse(), Ok(Variant::Filter));
+        assert!("sphynx".parse::<Variant>().unwrap_err().contains("art, +hash-table, sphinx"));
+        assert_eq!(Groups::new(GROUPS_LOG2_MAX + 1), None);
+    }
+}

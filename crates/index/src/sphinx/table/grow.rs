@@ -1,0 +1,336 @@
+//! Growth while in use: a full subtable is split in two, and before that the directory doubled where it cannot tell
+//! them apart (RACE §4.3, with a lock).
+//!
+//! Whoever changes a directory or a bucket's header has the lock of the table's word. A split, in this order:
+//!
+//! 1. the new subtable is written: no entries, *moving*;
+//! 2. the directory's words of both are written by one WRITE, for they lie in a row: half of them lead to the new one;
+//! 3. the headers of the old subtable say that it has one bit more, and is *moving*. From here on entries of the new
+//!    one that come into the old one are taken back by who put them there, for they look again;
+//! 4. entries that belong into the new one are written there, all at once, each at the same place as before, and then
+//!    taken out of the old one by a CAS each. Where that is lost, somebody has taken out or replaced the entry; the new
+//!    one is then corrected. Entries that lead nowhere are dropped. This is done again until there is nothing to do;
+//! 5. the new subtable is not *moving* any more; then the old one is not.
+//!
+//! Who reads meanwhile finds an entry or not, and goes on without. Who wants to change something and finds a header
+//! that is moving, or behind the directory, takes the lock, and so waits for the splitter, or ends what a dead one has
+//! begun: everything from step 3 on can be done again from what lies there. Before step 2 nothing has happened but
+//! that a room is lost. The old one is the last to be settled; so while either is not, both are of one depth.
+//!
+//! A directory is doubled in a new room, and becomes the directory by one WRITE of the table's word. The old one is not
+//! used again, for copies of its words may be under way: all old ones together take less than the new one.
+
+use super::directory::Directory;
+use super::layout::{
+    self, BUCKET_BYTES, DEPTH_MAX, Deep, Entry, Header, RawBuckets, RawDirectory, RawSubtable, Spot,
+    is_header, subtable_bytes, word,
+};
+use super::{Hands, HashTable, Leads, front, marks};
+use crate::error::IndexError;
+use crate::radix::heap::Kind;
+use crate::radix::inner;
+use crate::radix::tree::descend::damaged;
+use crate::reclaim::Room;
+use crate::retry::Retry;
+use farwood_fabric::{Client, Fabric, NodeId, Remote, Swapped, all, cas, read_bytes, write};
+
+/// Verbs of one doorbell, at most.
+const VERBS_PER_POST: usize = 64;
+/// Rounds of moving entries, at most: each but the first is for what others changed meanwhile.
+const ROUNDS_MAX: u32 = 1_000;
+
+/// Why the lock is wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    /// A split is to come to its end.
+    Settle,
+    /// An entry is to find room.
+    Room,
+}
+
+/// Two subtables of which the second takes half of the entries of the first.
+struct Split {
+    home: NodeId,
+    old: Remote<RawSubtable>,
+    new: Remote<RawSubtable>,
+    /// Their depth, and the highest bits of the hashes in the old one.
+    depth: u8,
+    upper: u64,
+}
+
+/// What becomes of an entry of the old subtable.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Goes {
+    Stays,
+    Over,
+    Out,
+}
+
+impl HashTable {
+    /// Ends a split in the subtable of a spot, if one is under way. [as long as others have the lock; 3 RT; more where
+    /// it was cut off]
+    pub(super) async fn settle<F: Fabric>(
+        &self,
+        hands: Hands<'_>,
+        client: &Client<F>,
+        spot: Spot,
+    ) -> Result<(), IndexError> {
+        self.with_lock(hands, client, spot, Wish::Settle).await.map(drop)
+    }
+
+    /// Makes room for an entry; yields whether there may be some. [for 1344 entries about 50 RT]
+    pub(super) async fn grow<F: Fabric>(
+        &self,
+        hands: Hands<'_>,
+        client: &Client<F>,
+        spot: Spot,
+    ) -> Result<bool, IndexError> {
+        self.with_lock(hands, client, spot, Wish::Room).await
+    }
+
+    async fn with_lock<F: Fabric>(
+        &self,
+        hands: Hands<'_>,
+        client: &Client<F>,
+        spot: Spot,
+        wish: Wish,
+    ) -> Result<bool, IndexError> {
+        let held = hands.locks.acquire(client, self.word_of(spot.home), "hash table growth").await?;
+        let done = self.locked(hands, client, spot, wish).await;
+        held.give_up().await?;
+        done
+    }
+
+    async fn locked<F: Fabric>(
+        &self,
+        hands: Hands<'_>,
+        client: &Client<F>,
+        spot: Spot,
+        wish: Wish,
+    ) -> Result<bool, IndexError> {
+        let mut directory = Directory::clone(&*self.refresh(client, spot.home).await?);
+        let Deep { depth, at } = directory.subtable(spot)?;
+        let bytes = self.read_subtable(client, at).await?;
+        let settled = Header::new(self.number, depth, spot.upper(depth)).word();
+        if (0..bytes.len() / 8).any(|number| is_header(number) && word(&bytes, number) != settled) {
+            client.fabric().mark(marks::SPLIT_RESUMED);
+            let split = self.split_of(&directory, spot, depth)?;
+            return self.move_entries(client, &split).await.map(|()| true);
+        }
+        if wish == Wish::Settle || self.has_room(&bytes, spot) {
+            return Ok(true);
+        }
+        if depth == DEPTH_MAX {
+            client.fabric().mark(marks::TABLE_FULL);
+            return Ok(false);
+        }
+        if depth == directory.depth {
+            directory = self.double(hands, client, spot.home, &directory).await?;
+        }
+        let split = self.begin_split(hands, client, &mut directory, (spot, at)).await?;
+        self.move_entries(client, &split).await.map(|()| true)
+    }
+
+    fn has_room(&self, bytes: &[u8], spot: Spot) -> bool {
+        let free = |number: usize| !is_header(number) && word(bytes, number) == 0;
+        (0..bytes.len() / 8).any(|number| free(number) && spot.reaches(self.groups_log2, number))
+    }
+
+    /// Makes a directory twice as long. [2 RT]
+    async fn double<F: Fabric>(
+        &self,
+        hands: Hands<'_>,
+        client: &Client<F>,
+        home: NodeId,
+        before: &Directory,
+    ) -> Result<Directory, IndexError> {
+        let depth = before.depth + 1;
+        let kind = Kind::Directory.rooms(8 << depth);
+        let room: Room<RawDirectory> = hands.heap.allocate(client, home, kind).await?;
+        let words = before.words.iter().flat_map(|&word| [word; 2]).collect();
+        let directory = Directory { depth, at: room.at, words };
+        client.post(write(room.at, &directory.image())).await?;
+        client.fabric().mark(marks::DOUBLING);
+        let word = Deep { depth, at: room.at }.word();
+        client.post(write(self.word_of(home), &word.to_le_bytes())).await?;
+        client.fabric().mark(marks::DOUBLED);
+        self.keep(home, directory.clone());
+        Ok(directory)
+    }
+
+    /// Steps 1 and 2. [2 RT]
+    async fn begin_split<F: Fabric>(
+        &self,
+        hands: Hands<'_>,
+        client: &Client<F>,
+        directory: &mut Directory,
+        (spot, old): (Spot, Remote<RawSubtable>),
+    ) -> Result<Split, IndexError> {
+        let depth = directory.subtable(spot)?.depth;
+        let upper = spot.upper(depth);
+        let kind = Kind::Subtable.rooms(subtable_bytes(self.groups_log2));
+        let room: Room<RawSubtable> = hands.heap.allocate(client, spot.home, kind).await?;
+        let header = Header::new(self.number, depth + 1, upper << 1 | 1).moving();
+        client.post(write(room.at, &layout::empty(self.groups_log2, header))).await?;
+        client.fabric().mark(marks::SPLIT_BEGUN);
+        let range = directory.range(depth, upper);
+        let half = range.start + range.len() / 2;
+        directory.words[range.start..half].fill(Deep { depth: depth + 1, at: old }.word());
+        directory.words[half..range.end].fill(Deep { depth: depth + 1, at: room.at }.word());
+        let image = directory.image();
+        let at: Remote<[u8]> = directory.at.part(8 * range.start as u64);
+        client.post(write(at, &image[8 * range.start..8 * range.end])).await?;
+        self.keep(spot.home, directory.clone());
+        Ok(Split { home: spot.home, old, new: room.at, depth: depth + 1, upper: upper << 1 })
+    }
+
+    /// The split that a spot's subtable, of that depth, is one half of.
+    fn split_of(&self, directory: &Directory, spot: Spot, depth: u8) -> Result<Split, IndexError> {
+        let upper = spot.upper(depth) & !1;
+        let at = |upper: u64| {
+            let word = directory.words[directory.range(depth, upper).start];
+            let subtable = Deep::<RawSubtable>::from_word(word).filter(|found| found.depth == depth);
+            subtable.map(|subtable| subtable.at)
+        };
+        if let (1.., Some(old), Some(new)) = (depth, at(upper), at(upper | 1)) {
+            return Ok(Split { home: spot.home, old, new, depth, upper });
+        }
+        let what = format!("subtable {upper:#x} of depth {depth} is being split, and is no half");
+        Err(damaged("hash table growth", self.word_of(spot.home), what))
+    }
+
+    /// Steps 3 to 5.
+    async fn move_entries<F: Fabric>(&self, client: &Client<F>, split: &Split) -> Result<(), IndexError> {
+        let old = Header::new(self.number, split.depth, split.upper);
+        let new = Header::new(self.number, split.depth, split.upper | 1);
+        self.write_headers(client, split.old, old.moving()).await?;
+        let mut image = self.read_subtable(client, split.new).await?;
+        set_headers(&mut image, new.moving());
+        let mut retry = Retry::new("hash table growth", ROUNDS_MAX);
+        loop {
+            let bytes = self.read_subtable(client, split.old).await?;
+            let going = self.sort(client, split, &bytes).await?;
+            if going.is_empty() {
+                break;
+            }
+            for &(number, word, goes) in &going {
+                if goes == Goes::Over {
+                    image[8 * number..8 * number + 8].copy_from_slice(&word.to_le_bytes());
+                }
+            }
+            client.post(write(split.new, &image)).await?;
+            client.fabric().mark(marks::SPLIT_MOVING);
+            self.take_out(client, split, &going, &mut image).await?;
+            retry.again(client).await?;
+        }
+        set_headers(&mut image, new);
+        client.post(write(split.new, &image)).await?;
+        self.write_headers(client, split.old, old).await?;
+        client.fabric().mark(marks::SPLIT);
+        Ok(())
+    }
+
+    /// Which entries of the old subtable do not stay there. [1 RT for each 64 entries]
+    async fn sort<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        split: &Split,
+        bytes: &[u8],
+    ) -> Result<Vec<(usize, u64, Goes)>, IndexError> {
+        let slots = (0..bytes.len() / 8).filter(|&number| !is_header(number));
+        let entries: Vec<_> =
+            slots.filter_map(|number| Some((number, Entry::from_word(word(bytes, number))?))).collect();
+        let mut going = Vec::new();
+        for entries in entries.chunks(VERBS_PER_POST) {
+            let nodes: Vec<_> = entries.iter().filter_map(|(_, entry)| entry.node()).collect();
+            if nodes.len() < entries.len() {
+                return Err(damaged(
+                    "hash table growth",
+                    split.old,
+                    "an entry leads to no memory".to_owned(),
+                ));
+            }
+            let fronts: Vec<_> =
+                client.post(all(nodes.iter().map(|(node, _)| front(*node)))).await?.collect();
+            for (&(number, entry), copy) in entries.iter().zip(fronts) {
+                let Ok(copy) = copy.check(&()) else { unreachable!("words are whole") };
+                let header = inner::Header::from_word(word(&copy, 0));
+                let goes = match self.leads((entry, number, split.home), header, word(&copy, 2)) {
+                    Leads::Nowhere => Goes::Out,
+                    Leads::To(prefix) => match self.spot(prefix).upper(split.depth) {
+                        upper if upper == split.upper => Goes::Stays,
+                        upper if upper == split.upper | 1 => Goes::Over,
+                        _ => Goes::Out,
+                    },
+                };
+                if goes != Goes::Stays {
+                    going.push((number, entry.word(), goes));
+                }
+            }
+        }
+        Ok(going)
+    }
+
+    /// Takes entries out of the old subtable; where another has just taken one out or replaced it, it is taken out of
+    /// the image of the new one as well. [1 RT for each 64 entries]
+    async fn take_out<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        split: &Split,
+        going: &[(usize, u64, Goes)],
+        image: &mut [u8],
+    ) -> Result<(), IndexError> {
+        for going in going.chunks(VERBS_PER_POST) {
+            let emptied = going.iter().map(|&(number, word, _)| {
+                let at: Remote<u64> = split.old.part(8 * number as u64);
+                cas(at, word, 0)
+            });
+            let swapped: Vec<_> = client.post(all(emptied)).await?.collect();
+            for (&(number, _, goes), swapped) in going.iter().zip(swapped) {
+                if goes == Goes::Over && swapped != Swapped::Won {
+                    client.fabric().mark(marks::MOVED_LATE);
+                    image[8 * number..8 * number + 8].fill(0);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All words of a subtable. [1 RT]
+    pub(super) async fn read_subtable<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        at: Remote<RawSubtable>,
+    ) -> Result<Vec<u8>, IndexError> {
+        let bytes = subtable_bytes(self.groups_log2);
+        match client.post(read_bytes(at.part::<RawBuckets>(0), bytes)).await?.check(&self.number) {
+            Ok(copy) => Ok(copy.to_vec()),
+            Err(_) => Err(damaged("hash table growth", at, "it is no subtable of this index".to_owned())),
+        }
+    }
+
+    /// Writes the headers of all buckets of a subtable. [1 RT for each 64 buckets]
+    async fn write_headers<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        at: Remote<RawSubtable>,
+        header: Header,
+    ) -> Result<(), IndexError> {
+        let word = header.word().to_le_bytes();
+        let buckets: Vec<_> = (0..subtable_bytes(self.groups_log2) / BUCKET_BYTES).collect();
+        for buckets in buckets.chunks(VERBS_PER_POST) {
+            let headers = buckets.iter().map(|bucket| {
+                let at: Remote<u64> = at.part((bucket * BUCKET_BYTES) as u64);
+                write(at, &word)
+            });
+            client.post(all(headers)).await?.for_each(drop);
+        }
+        Ok(())
+    }
+}
+
+fn set_headers(image: &mut [u8], header: Header) {
+    for bucket in image.chunks_exact_mut(BUCKET_BYTES) {
+        bucket[..8].copy_from_slice(&header.word().to_le_bytes());
+    }
+}

@@ -1,0 +1,170 @@
+//! One run: its world, its faults, and who works in it.
+
+use farwood_fabric::NodeId;
+use farwood_index::catfish::{
+    Config, Grain, Issue, Notice, Query, Rectangle, Relation, ServerSettings, ServiceSettings,
+};
+use farwood_index::sabotage::Sabotage;
+use farwood_sim::fault::{CrashPoint, Fault, RETRY_NS, Rule, When};
+use farwood_sim::{Card, WorldSpec};
+use farwood_testkit::harness::Chance;
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The world, with its faults. Compute node 0 serves, 1 serves after it; the others search.
+    pub spec: WorldSpec,
+    /// The index.
+    pub config: Config,
+    /// How the server works.
+    pub settings: ServerSettings,
+    /// Items that are loaded before the run.
+    pub loaded: u64,
+    /// Changes that a worker makes between two rests, on average.
+    pub burst: u64,
+    /// Workers of the server that change the tree.
+    pub workers: usize,
+    /// Clients that search.
+    pub clients: usize,
+    /// Searches that are answered before all stop.
+    pub searches: u64,
+    /// How many READs a search has in flight.
+    pub issue: Issue,
+    /// Virtual time after which a run is stuck.
+    pub nanoseconds_max: u64,
+    /// Clients that change the tree and search it by message, too; `None`: all search by READs, and the server changes
+    /// the tree by itself.
+    pub talk: Option<ServiceSettings>,
+    /// How server and clients are broken on purpose.
+    pub sabotage: Option<Sabotage>,
+}
+
+/// Searches of a counted seed.
+pub const SEARCHES: u64 = 1_000;
+/// Commits of a counted seed.
+pub const COMMITS: u64 = 100;
+/// Faults of a counted seed.
+pub const FAULTS: u64 = 3;
+pub(super) const TIME_MAX: u64 = 20_000_000_000;
+/// The same where everybody looks for messages all the time.
+pub(super) const TALK_TIME_MAX: u64 = 10_000_000_000;
+/// Compute nodes that serve, one after the other.
+pub(super) const SERVERS: usize = 2;
+/// Edge of the square in which everything lies: so few places that rectangles meet.
+pub(super) const PLACES: u64 = 40;
+
+impl Case {
+    /// The run of a seed without faults.
+    pub fn calm(seed: u64) -> Self {
+        let mut chance = Chance::new(seed ^ 0x7370_6174);
+        let names = Card::names();
+        let card =
+            if chance.once_in(2) { "cx5-100g" } else { names[chance.below(names.len() as u64) as usize] };
+        let mut card = Card::named(card).expect("it is one of the named");
+        card.pcie.bytes_per_ns = [card.pcie.bytes_per_ns, 0.5, 0.2][chance.below(3) as usize];
+        let memory_nodes = 1 + chance.below(2) as u16;
+        let spec = WorldSpec {
+            memory_nodes,
+            compute_nodes: SERVERS + 3,
+            threads: 1 + chance.below(2) as usize,
+            stretch: [1, 2, 8][chance.below(3) as usize],
+            seed,
+            ..WorldSpec::small(card)
+        };
+        let grains = [Grain::Node, Grain::Line, Grain::Word, Grain::Word];
+        let settings = ServerSettings {
+            visit_ns: chance.below(300),
+            store_ns: 1 + chance.below(60),
+            grain: grains[chance.below(4) as usize],
+            rest_ns: [0, 0, 2_000, 20_000][chance.below(4) as usize],
+        };
+        Self {
+            spec,
+            config: Config {
+                blocks: 1 + chance.below(2) as usize,
+                node: NodeId(memory_nodes - 1),
+                ring_bytes: 1024,
+            },
+            settings,
+            loaded: [0, 30, 300][chance.below(3) as usize],
+            burst: [4, 16][chance.below(2) as usize],
+            workers: 1 + chance.below(3) as usize,
+            clients: 8,
+            searches: SEARCHES,
+            issue: if chance.once_in(4) { Issue::One } else { Issue::Many },
+            nanoseconds_max: TIME_MAX,
+            talk: None,
+            sabotage: None,
+        }
+    }
+
+    /// Lets clients talk to the server: each machine is a memory node, too, where its clients have their inboxes.
+    #[must_use]
+    pub fn talking(mut self) -> Self {
+        let mut chance = Chance::new(self.spec.seed ^ 0x7461_6C6B);
+        self.spec.memory_nodes = self.spec.compute_nodes as u16;
+        self.spec.colocate = true;
+        self.config.node = NodeId(0);
+        self.nanoseconds_max = TALK_TIME_MAX;
+        self.talk = Some(ServiceSettings {
+            notice: if chance.once_in(2) { Notice::Event } else { Notice::Polling },
+            poll_ns: 100 + chance.below(2_000),
+            heartbeat_ns: 50_000 + chance.below(500_000),
+            silence_ns: 200_000 + chance.below(2_000_000),
+            message_ns: chance.below(1_000),
+            wake_ns: chance.below(10_000),
+        });
+        self
+    }
+
+    /// The run of a counted seed: in every other the server crashes, and another takes its place.
+    pub fn of(seed: u64) -> Self {
+        let mut case = Self::calm(seed);
+        let mut chance = Chance::new(seed ^ 0x6661_756C);
+        let mut rules: Vec<_> = (0..=FAULTS).map(|_| case.fault(&mut chance)).collect();
+        if chance.once_in(2) {
+            let fault = Fault::Crash { compute_node: 0, point: CrashPoint::At };
+            rules.push(Rule { when: When::Time(1 + chance.below(3_000_000)), fault });
+        }
+        case.spec.rules = rules;
+        case
+    }
+
+    /// A fault that a search survives, or that excuses it.
+    fn fault(&self, chance: &mut Chance) -> Rule {
+        let searchers = (self.spec.compute_nodes - SERVERS) as u64;
+        let compute_node = SERVERS + chance.below(searchers) as usize;
+        let when = When::Verb { compute_node, number: 1 + chance.below(600) };
+        let node = self.config.node;
+        let longest = [100_000, RETRY_NS, 3 * RETRY_NS][chance.below(3) as usize];
+        let outage = 1 + chance.below(longest);
+        let fault = match chance.below(6) {
+            // Compute node 2 stays, so that searches go on.
+            0 if compute_node > SERVERS => {
+                let points = [CrashPoint::Before, CrashPoint::At, CrashPoint::After];
+                Fault::Crash { compute_node, point: points[chance.below(3) as usize] }
+            }
+            1 => Fault::Freeze { compute_node, nanoseconds: 1 + chance.below(3_000_000) },
+            2 => Fault::Down { node, nanoseconds: outage },
+            3 => Fault::Partition { compute_node, node, nanoseconds: outage },
+            4 => Fault::Slow { node, times: 2 + chance.below(20) },
+            _ => Fault::Delay { nanoseconds: 1 + chance.below(1_000_000) },
+        };
+        Rule { when, fault }
+    }
+}
+
+/// Draws an item's place: from the few there are, some of them points.
+pub(super) fn place(chance: &mut Chance) -> Rectangle {
+    let min = [chance.below(PLACES) as f64, chance.below(PLACES) as f64];
+    let edges = [chance.below(4) as f64, chance.below(4) as f64];
+    Rectangle::new(min, [min[0] + edges[0], min[1] + edges[1]]).expect("edges are not negative")
+}
+
+pub(super) fn query(chance: &mut Chance) -> Query {
+    let min = [chance.below(PLACES) as f64, chance.below(PLACES) as f64];
+    let edge = [0, 3, 10, PLACES][chance.below(4) as usize] as f64;
+    let window = Rectangle::new(min, [min[0] + edge, min[1] + edge]).expect("an edge is not negative");
+    let relations = [Relation::Intersects, Relation::Intersects, Relation::Within, Relation::Contains];
+    Query { window, relation: relations[chance.below(4) as usize] }
+}

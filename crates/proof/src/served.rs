@@ -1,0 +1,229 @@
+//! Pools that memory nodes serve as a [`Harness`]: memory nodes of its own for each test, in this process; over TCP, or
+//! over RDMA where there is a card.
+
+use farwood_fabric::{Client, NodeId, PoolShape};
+use farwood_testkit::harness::{on_threads, serve_on_threads};
+use farwood_testkit::{Harness, ServerHarness};
+use farwood_transport::rdma::{self, DeviceSpec, RdmaPool};
+use farwood_transport::runtime::block_on;
+use farwood_transport::tcp::{
+    Credentials, MemoryNode, NodeSpec, PoolAddress, ServedFabric, ServedPool, TcpPool, TcpServer, Way,
+};
+use std::future::Future;
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// The pool's memory nodes and their sizes in tests.
+const NODES: usize = 2;
+const HOST_BYTES: u64 = 64 << 20;
+
+/// A folder of a test's own, removed on drop.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("farwood-proof-served-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).expect("a directory can be made");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left in it, if it cannot be removed, harms nobody.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// How memory nodes of a kind are started, and their pools opened.
+pub trait Kind: Sized + Sync + 'static {
+    /// How verbs reach them.
+    type Way: Way;
+
+    /// A memory node on some free port.
+    fn start(spec: &NodeSpec) -> MemoryNode;
+
+    /// This process's attachment to a pool.
+    fn open(address: &PoolAddress) -> ServedPool<Self::Way>;
+}
+
+/// Memory nodes whose threads execute verbs.
+#[derive(Debug)]
+pub enum OverTcp {}
+
+/// Memory nodes whose card does: the device that `FARWOOD_RDMA_DEVICE` names, or the first.
+#[derive(Debug)]
+pub enum OverRdma {}
+
+impl Kind for OverTcp {
+    type Way = <TcpPool as WayOf>::Way;
+
+    fn start(spec: &NodeSpec) -> MemoryNode {
+        MemoryNode::start(spec).expect("a memory node can be started")
+    }
+
+    fn open(address: &PoolAddress) -> TcpPool {
+        TcpPool::open(address, Credentials::default()).expect("the pool can be opened")
+    }
+}
+
+impl Kind for OverRdma {
+    type Way = <RdmaPool as WayOf>::Way;
+
+    fn start(spec: &NodeSpec) -> MemoryNode {
+        rdma::serve(spec, &device()).expect("a memory node with a card can be started").0
+    }
+
+    fn open(address: &PoolAddress) -> RdmaPool {
+        RdmaPool::open(address, Credentials::default(), &device()).expect("the pool can be opened")
+    }
+}
+
+/// The way of a pool's type.
+pub trait WayOf {
+    /// How verbs reach its memory nodes.
+    type Way: Way;
+}
+
+impl<W: Way> WayOf for ServedPool<W> {
+    type Way = W;
+}
+
+/// The device of tests.
+fn device() -> DeviceSpec {
+    let named = std::env::var("FARWOOD_RDMA_DEVICE").unwrap_or_else(|_| "auto".to_owned());
+    named.parse().expect("FARWOOD_RDMA_DEVICE names a device")
+}
+
+/// Memory nodes whose card executes verbs, if this machine has a card. Where it has none the test's output says so, and
+/// the test fails if `FARWOOD_RDMA` is "required".
+pub fn rdma_or_skip() -> Option<Rdma> {
+    is_rdma_there().then(Rdma::new)
+}
+
+/// Whether this machine has a card, as [`rdma_or_skip`] sees it.
+pub fn is_rdma_there() -> bool {
+    let examined = rdma::examine(&device());
+    if let Err(why) = &examined {
+        assert!(std::env::var_os("FARWOOD_RDMA").is_none_or(|asked| asked != "required"), "{why}");
+        let _ = writeln!(std::io::stderr(), "skipped: {why}");
+    }
+    examined.is_ok()
+}
+
+/// Memory nodes for one test, and this process's attachment to their pool.
+#[derive(Debug)]
+pub struct Served<K: Kind> {
+    // Before the memory nodes: it leaves while they are there.
+    pool: ServedPool<K::Way>,
+    nodes: Vec<MemoryNode>,
+    folder: Folder,
+}
+
+/// A pool over TCP.
+pub type Tcp = Served<OverTcp>;
+/// A pool over RDMA.
+pub type Rdma = Served<OverRdma>;
+
+impl<K: Kind> Served<K> {
+    /// A new pool of two memory nodes.
+    ///
+    /// # Panics
+    /// Where the machine refuses.
+    pub fn new() -> Self {
+        let nodes: Vec<_> = (0..NODES).map(|_| start::<K>()).collect();
+        let address: Vec<_> = nodes.iter().map(|node| node.address().to_string()).collect();
+        Self { pool: attach::<K>(&address.join(",")), nodes, folder: Folder::new() }
+    }
+
+    /// Where another process finds the pool, with [`attach`].
+    pub fn address(&self) -> String {
+        self.pool.address().to_string()
+    }
+
+    /// This process's attachment.
+    pub fn pool(&self) -> &ServedPool<K::Way> {
+        &self.pool
+    }
+
+    /// A folder of the test's own.
+    pub fn folder(&self) -> &Path {
+        &self.folder.0
+    }
+
+    /// The memory nodes.
+    pub fn nodes(&self) -> &[MemoryNode] {
+        &self.nodes
+    }
+}
+
+impl<K: Kind> Default for Served<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A memory node on some free port.
+///
+/// # Panics
+/// Where the machine refuses.
+pub fn start<K: Kind>() -> MemoryNode {
+    K::start(&NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), HOST_BYTES))
+}
+
+/// Attaches once more to the pool of a [`Served`], perhaps another process's.
+///
+/// # Panics
+/// Where there is no such pool.
+pub fn attach<K: Kind>(address: &str) -> ServedPool<K::Way> {
+    K::open(&address.parse().expect("a good address"))
+}
+
+impl<K: Kind> Harness for Served<K> {
+    type Fabric = ServedFabric<K::Way>;
+
+    fn client(&self) -> Client<Self::Fabric> {
+        self.pool.client()
+    }
+
+    fn stranger(&self) -> Client<Self::Fabric> {
+        attach::<K>(&self.address()).client()
+    }
+
+    fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        block_on(work)
+    }
+
+    fn together<T: Send>(
+        &self,
+        count: usize,
+        work: impl AsyncFn(usize, Client<Self::Fabric>) -> T + Sync,
+    ) -> Vec<T> {
+        on_threads(self, count, work)
+    }
+
+    fn shape(&self) -> PoolShape {
+        PoolShape { nodes: NODES as u16, host_bytes: HOST_BYTES, ..*self.pool.shape() }
+    }
+}
+
+impl<K: Kind> ServerHarness for Served<K> {
+    type Server = TcpServer;
+
+    fn server(&self, node: NodeId) -> TcpServer {
+        self.nodes[usize::from(node.0)].server()
+    }
+
+    fn serve<S: Send, C: Send>(
+        &self,
+        server: impl AsyncFnOnce(TcpServer) -> S + Send,
+        client: impl AsyncFnOnce(Client<Self::Fabric>) -> C + Send,
+    ) -> (S, C) {
+        serve_on_threads(self, server, client)
+    }
+}

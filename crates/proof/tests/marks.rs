@@ -1,0 +1,43 @@
+//! Every declared mark stands on some path of its index.
+
+use std::path::Path;
+
+fn sources(folder: &Path, text: &mut String) {
+    for entry in
+        std::fs::read_dir(folder).expect("the index's sources").map(|entry| entry.expect("an entry").path())
+    {
+        if entry.is_dir() {
+            sources(&entry, text);
+        } else if !entry.ends_with("marks.rs") {
+            *text += &std::fs::read_to_string(&entry).expect("a source file");
+        }
+    }
+}
+
+/// The marks that are declared in a folder's `marks.rs`, of which there are as many as `marks`, are used in it.
+fn all_are_used(folder: &str, marks: &[&str]) {
+    let index = Path::new(env!("CARGO_MANIFEST_DIR")).join("../index/src").join(folder);
+    let declared = std::fs::read_to_string(index.join("marks.rs")).expect("the marks");
+    let mut text = String::new();
+    sources(&index, &mut text);
+    let names: Vec<_> = declared.lines().filter_map(|line| line.trim().split_once(" = \"")).collect();
+    assert_eq!(names.len(), marks.len());
+    for (name, _) in names {
+        let name = name.trim_start_matches("pub(super) const ").trim_end_matches(": &str");
+        let mark = format!("marks::{name}");
+        let mut words = text.split(|c: char| !c.is_alphanumeric() && !"_:".contains(c));
+        assert!(words.any(|word| word == mark), "{name} is declared and not used");
+    }
+}
+
+#[test]
+fn every_mark_is_used() {
+    all_are_used("", farwood_index::MARKS);
+}
+
+#[test]
+fn every_mark_of_a_system_is_used() {
+    all_are_used("radix/tree", farwood_index::radix::tree::MARKS);
+    all_are_used("smart", farwood_index::smart::MARKS);
+    all_are_used("sphinx", farwood_index::sphinx::MARKS);
+}

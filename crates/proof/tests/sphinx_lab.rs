@@ -1,0 +1,28 @@
+//! Sphinx in the laboratory, seed by seed: every variant on every card, with and without faults. Every answer must be
+//! explained, and every error by a fault.
+//!
+//! `FARWOOD_SEEDS=5000` runs more seeds, `FARWOOD_SEEDS=17..18` that one; a failure names the command.
+
+use farwood_proof::seeds::laboratory::{Case, Report, outcome};
+use farwood_proof::seeds::many;
+
+/// Seeds of the normal run.
+const SEEDS: u64 = 100;
+
+/// Runs the seeds that were asked for.
+fn all_right(test: &str, case: impl Fn(u64) -> Case + Sync) -> Report {
+    many::all_right(("sphinx_lab", test), SEEDS, case, outcome)
+}
+
+#[test]
+fn without_faults_every_answer_is_explained() {
+    let report = all_right("without_faults_every_answer_is_explained", Case::calm_sphinx);
+    assert_eq!((report.met.faults(), report.excused, report.coverage.half_linked), (0, 0, 0));
+}
+
+#[test]
+fn with_faults_every_answer_is_explained() {
+    let report = all_right("with_faults_every_answer_is_explained", Case::of_sphinx);
+    // Now and then a compute node is done before it has sent what a fault waits for.
+    assert!(report.counted * 50 >= report.coverage.runs * 49, "{} are counted", report.counted);
+}

@@ -1,0 +1,309 @@
+//! Which card, port and address a process uses, and what the card can do.
+
+use super::abi::sys::{GidEntry, numbers};
+use super::error::RdmaError;
+use super::sys::{Context, DeviceLimits, Domain, device_names};
+use crate::tcp::PoolAddress;
+use std::fmt;
+use std::net::Ipv6Addr;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// The vendor that Soft-RoCE (`rdma_rxe`) says it is of.
+const SOFT_ROCE_VENDOR: u32 = 0x00FF_FFFF;
+
+/// Which device: `DEVICE[,PORT[,GID]]`, or nothing, for the first that will do.
+///
+/// ```
+/// use farwood_transport::rdma::DeviceSpec;
+/// let spec: DeviceSpec = "mlx5_0,1,3".parse()?;
+/// assert_eq!((spec.device.as_deref(), spec.port, spec.gid), (Some("mlx5_0"), Some(1), Some(3)));
+/// assert_eq!("auto".parse::<DeviceSpec>()?, DeviceSpec::default());
+/// assert!("mlx5_0,one".parse::<DeviceSpec>().is_err());
+/// # Ok::<(), farwood_transport::rdma::RdmaError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceSpec {
+    /// Its name, as `ibv_devices` lists it; `None`: the first with an active port and atomics.
+    pub device: Option<String>,
+    /// Its port, counted from 1; `None`: the first that is active.
+    pub port: Option<u8>,
+    /// Index in the port's table of GIDs; `None`: RoCE v2 with an IPv4 address before others, 0 on InfiniBand.
+    pub gid: Option<u8>,
+}
+
+impl FromStr for DeviceSpec {
+    type Err = RdmaError;
+
+    fn from_str(text: &str) -> Result<Self, RdmaError> {
+        let refuse = |why: &str| RdmaError::BadDevice { text: text.to_owned(), why: why.to_owned() };
+        let mut parts = text.split(',');
+        let device = parts.next().unwrap_or_default();
+        let mut number = || match parts.next() {
+            None => Ok(None),
+            Some(number) => number.parse().map(Some).map_err(|_| refuse(&format!("'{number}' is no number"))),
+        };
+        let (port, gid) = (number()?, number()?);
+        if parts.next().is_some() {
+            return Err(refuse("there is something behind the GID"));
+        }
+        if port == Some(0) {
+            return Err(refuse("ports count from 1"));
+        }
+        if device.is_empty() {
+            return Err(refuse("the device has no name"));
+        }
+        let device = (device != "auto").then(|| device.to_owned());
+        Ok(Self { device, port, gid })
+    }
+}
+
+impl DeviceSpec {
+    /// The one that an address names (`?device=DEVICE,PORT,GID`), or else `FARWOOD_RDMA_DEVICE`, or else the first.
+    ///
+    /// # Errors
+    /// [`RdmaError::BadDevice`].
+    pub fn find(address: &PoolAddress) -> Result<Self, RdmaError> {
+        address.access().device().map_or_else(|| Ok(Self::default()), |text| text.parse())
+    }
+}
+
+impl fmt::Display for DeviceSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.device.as_deref().unwrap_or("auto"))?;
+        for number in [self.port, self.gid].into_iter().flatten() {
+            write!(f, ",{number}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What kind of card executes verbs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CardKind {
+    /// A network card.
+    Hardware,
+    /// The kernel's Soft-RoCE, which copies with processors.
+    SoftRoce,
+}
+
+/// A card's port, open.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) name: String,
+    pub(super) port: u8,
+    pub(super) gid: [u8; 16],
+    pub(super) gid_index: u8,
+    pub(super) lid: u16,
+    /// As the verbs count it: 1 for 256 bytes, 5 for 4096.
+    pub(super) mtu: u8,
+    pub(super) is_ethernet: bool,
+    pub(super) kind: CardKind,
+    pub(super) limits: DeviceLimits,
+    pub(super) domain: Arc<Domain>,
+    pub(super) context: Arc<Context>,
+}
+
+/// What is known of an open device, for people and records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CardReport {
+    /// Its name.
+    pub name: String,
+    /// The port that is used.
+    pub port: u8,
+    /// The port's address.
+    pub gid: Ipv6Addr,
+    /// Where it stands in the port's table.
+    pub gid_index: u8,
+    /// Bytes of a packet's data.
+    pub mtu_bytes: u32,
+    /// Whether the port speaks Ethernet (RoCE), or InfiniBand.
+    pub is_ethernet: bool,
+    /// What executes verbs.
+    pub kind: CardKind,
+    /// Vendor and part, as the card says it.
+    pub vendor: (u32, u32),
+    /// Device memory, bytes; 0: none.
+    pub device_memory: u64,
+    /// Whether it has atomics.
+    pub atomics: bool,
+}
+
+/// The names of this machine's RDMA devices.
+///
+/// # Errors
+/// [`RdmaError::NoLibrary`] where rdma-core is not there.
+pub fn devices() -> Result<Vec<String>, RdmaError> {
+    device_names().map_err(RdmaError::NoLibrary)
+}
+
+impl Device {
+    /// Opens the device that `spec` names, or the first that will do.
+    pub(super) fn open(spec: &DeviceSpec) -> Result<Arc<Self>, RdmaError> {
+        let names = devices()?;
+        if let Some(wanted) = &spec.device {
+            if !names.contains(wanted) {
+                return Err(RdmaError::NoDevice { wanted: wanted.clone(), there: names });
+            }
+            return Self::open_named(wanted, spec).map(Arc::new);
+        }
+        let mut last = RdmaError::NoDevices;
+        for name in &names {
+            match Self::open_named(name, spec) {
+                Ok(device) => return Ok(Arc::new(device)),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn open_named(name: &str, spec: &DeviceSpec) -> Result<Self, RdmaError> {
+        let unusable = |why: String| RdmaError::Unusable { device: name.to_owned(), why };
+        let system = |error: std::io::Error| unusable(error.to_string());
+        let context = Context::open(name).map_err(unusable)?;
+        let context = context.ok_or_else(|| unusable("it is gone".to_owned()))?;
+        let limits = context.limits().map_err(system)?;
+        if !limits.atomics {
+            return Err(unusable("it has no atomics, and locks need them; take another card".to_owned()));
+        }
+        let port = find_port(&context, &limits, spec, name)?;
+        let attributes = context.port(port).map_err(system)?;
+        let is_ethernet = attributes.link_layer == numbers::ETHERNET;
+        let (gid_index, gid) = find_gid(&context, port, attributes.gid_tbl_len, spec, is_ethernet)
+            .ok_or_else(|| {
+                unusable(format!(
+                    "port {port} has no such GID; give its interface an IP address, or name \
+                                             another (`DEVICE,PORT,GID`; `ibv_devinfo -v` lists them)"
+                ))
+            })?;
+        Ok(Self {
+            name: name.to_owned(),
+            port,
+            gid,
+            gid_index,
+            lid: attributes.lid,
+            mtu: attributes.active_mtu.clamp(1, 5) as u8,
+            is_ethernet,
+            kind: if limits.vendor == SOFT_ROCE_VENDOR { CardKind::SoftRoce } else { CardKind::Hardware },
+            limits,
+            domain: Domain::new(&context).map_err(system)?,
+            context,
+        })
+    }
+
+    /// What is known of it.
+    pub(super) fn report(&self) -> CardReport {
+        CardReport {
+            name: self.name.clone(),
+            port: self.port,
+            gid: Ipv6Addr::from(self.gid),
+            gid_index: self.gid_index,
+            mtu_bytes: 128 << self.mtu,
+            is_ethernet: self.is_ethernet,
+            kind: self.kind,
+            vendor: (self.limits.vendor, self.limits.part),
+            device_memory: self.limits.device_memory,
+            atomics: self.limits.atomics,
+        }
+    }
+}
+
+/// Opens a device and says what is known of it.
+///
+/// # Errors
+/// [`RdmaError`].
+pub fn examine(spec: &DeviceSpec) -> Result<CardReport, RdmaError> {
+    Device::open(spec).map(|device| device.report())
+}
+
+fn find_port(
+    context: &Context,
+    limits: &DeviceLimits,
+    spec: &DeviceSpec,
+    name: &str,
+) -> Result<u8, RdmaError> {
+    let is_active = |port: u8| context.port(port).is_ok_and(|port| port.state == numbers::PORT_ACTIVE);
+    let ports = spec.port.map_or(1..=limits.ports, |port| port..=port);
+    let wanted = spec.port.map_or_else(|| "no port".to_owned(), |port| format!("not port {port}"));
+    ports.clone().find(|&port| is_active(port)).ok_or_else(|| RdmaError::Unusable {
+        device: name.to_owned(),
+        why: format!(
+            "{wanted} of it is active; bring its interface up (`ip link set … up`), or on InfiniBand start a \
+                      subnet manager"
+        ),
+    })
+}
+
+/// The entry of the port's table of addresses that is asked for, or the best.
+fn find_gid(
+    context: &Context,
+    port: u8,
+    entries: i32,
+    spec: &DeviceSpec,
+    is_ethernet: bool,
+) -> Option<(u8, [u8; 16])> {
+    let at = |index: u8| context.gid(port, index.into()).map(|entry| (index, entry));
+    let wanted = spec.gid.or((!is_ethernet).then_some(0));
+    let found = if let Some(index) = wanted {
+        at(index)
+    } else {
+        let entries = u8::try_from(entries.clamp(0, 255)).unwrap_or(u8::MAX);
+        // Of equals the first.
+        (0..entries).filter_map(at).rev().max_by_key(|(_, entry)| rank(entry))
+    };
+    found.map(|(index, entry)| (index, entry.gid))
+}
+
+/// How good an address is: RoCE v2 goes through routers, and an IPv4 address is what administrators mean.
+fn rank(entry: &GidEntry) -> u8 {
+    const ROCE_V2: u32 = 2;
+    let address = Ipv6Addr::from(entry.gid);
+    match entry.gid_type {
+        ROCE_V2 if address.to_ipv4_mapped().is_some() => 3,
+        ROCE_V2 if !address.is_unicast_link_local() => 2,
+        ROCE_V2 => 1,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn specs_are_read_back() {
+        for text in ["auto", "mlx5_0", "rxe0,1", "mlx5_bond_0,2,17"] {
+            assert_eq!(text.parse::<DeviceSpec>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_device_is_refused_with_the_right_words() {
+        for (text, words) in [
+            ("", "no name"),
+            (",1", "no name"),
+            ("a,x", "no number"),
+            ("a,0", "from 1"),
+            ("a,1,2,3", "behind"),
+        ] {
+            let error = text.parse::<DeviceSpec>().unwrap_err().to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_ipv4_address_of_roce_v2_is_the_best() {
+        let entry = |address: &str, gid_type| GidEntry {
+            gid: address.parse::<Ipv6Addr>().unwrap().octets(),
+            gid_type,
+            ..GidEntry::default()
+        };
+        let ranks = [
+            rank(&entry("::ffff:10.0.0.1", 2)),
+            rank(&entry("2001:db8::1", 2)),
+            rank(&entry("fe80::1", 2)),
+            rank(&entry("::ffff:10.0.0.1", 1)),
+        ];
+        assert!(ranks.is_sorted_by(|a, b| a > b), "{ranks:?}");
+    }
+}

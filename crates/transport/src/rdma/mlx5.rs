@@ -1,0 +1,135 @@
+//! Masked compare-and-swap as mlx5 cards take it: a raw work request, laid out here and **never posted**.
+//!
+//! rdma-core has no verb for it; a request of 80 bytes, handed to `mlx5dv_wr_raw_wqe`, is the only way. Opcode and
+//! segments are those of `mlx5dv.h`; the operation modifier and the masked segment, which that header does not have,
+//! are as the kernel and UCX write them. No card was there to try it on, so the fabric does not promise the
+//! capability (`docs/rdma.md`).
+//!
+//! # Map
+//!
+//! ```text
+//! all numbers are big endian
+//! +  0   4   modifier 9 << 24 (extended atomic, 8 bytes) | index << 8, which the driver fills in | opcode 0x14
+//! +  4   4   number of the queue pair << 8 | 5 units of 16 bytes
+//! +  8   3   0
+//! + 11   1   fence << 5 | completion << 2
+//! + 12   4   0
+//! + 16   8   address at the memory node
+//! + 24   4   its key
+//! + 28   4   0
+//! + 32   8   new bits
+//! + 40   8   expected bits
+//! + 48   8   which bits are replaced
+//! + 56   8   which bits are compared
+//! + 64   4   8: bytes of the answer
+//! + 68   4   key of the memory where it lands
+//! + 72   8   its address
+//! ```
+
+use zerocopy::big_endian::{U32, U64};
+use zerocopy::{Immutable, IntoBytes, Unaligned};
+
+/// Bytes of the request: five units of 16.
+pub const REQUEST_BYTES: usize = 80;
+/// `MLX5_OPCODE_ATOMIC_MASKED_CS`
+pub const OPCODE: u32 = 0x14;
+/// Extended atomic, log2 of its bytes less 2.
+const MODIFIER: u32 = 8 | (3 - 2);
+/// `MLX5_WQE_CTRL_FENCE`: wait for READs and atomics before it.
+const FENCE: u8 = 4 << 5;
+/// `MLX5_WQE_CTRL_CQ_UPDATE`: with a completion.
+const COMPLETION: u8 = 2 << 2;
+
+/// A masked compare-and-swap to be posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaskedCasRequest {
+    /// Number of the queue pair, 24 bits.
+    pub queue_pair: u32,
+    /// Whether it waits for READs and atomics before it.
+    pub fenced: bool,
+    /// Whether its end is told.
+    pub signalled: bool,
+    /// Address and key at the memory node.
+    pub remote: (u64, u32),
+    /// Expected bits and their mask.
+    pub compare: (u64, u64),
+    /// New bits and their mask.
+    pub swap: (u64, u64),
+    /// Address and key of the word that takes the answer.
+    pub answer: (u64, u32),
+}
+
+#[derive(IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct Layout {
+    opcode: U32,
+    queue_pair: U32,
+    zero: [u8; 3],
+    flags: u8,
+    immediate: U32,
+    address: U64,
+    key: U32,
+    zero_too: U32,
+    swap: U64,
+    compare: U64,
+    swap_mask: U64,
+    compare_mask: U64,
+    answer_bytes: U32,
+    answer_key: U32,
+    answer_address: U64,
+}
+
+impl MaskedCasRequest {
+    /// The bytes of the request.
+    pub fn bytes(&self) -> [u8; REQUEST_BYTES] {
+        let units = (REQUEST_BYTES / 16) as u32;
+        let fence = if self.fenced { FENCE } else { 0 };
+        let completion = if self.signalled { COMPLETION } else { 0 };
+        zerocopy::transmute!(Layout {
+            opcode: U32::new(MODIFIER << 24 | OPCODE),
+            queue_pair: U32::new(self.queue_pair << 8 | units),
+            zero: [0; 3],
+            flags: fence | completion,
+            immediate: U32::ZERO,
+            address: U64::new(self.remote.0),
+            key: U32::new(self.remote.1),
+            zero_too: U32::ZERO,
+            swap: U64::new(self.swap.0),
+            compare: U64::new(self.compare.0),
+            swap_mask: U64::new(self.swap.1),
+            compare_mask: U64::new(self.compare.1),
+            answer_bytes: U32::new(8),
+            answer_key: U32::new(self.answer.1),
+            answer_address: U64::new(self.answer.0),
+        })
+    }
+}
+
+const _: () = assert!(size_of::<Layout>() == REQUEST_BYTES);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_is_at_its_place() {
+        let request = MaskedCasRequest {
+            queue_pair: 0x0012_3456,
+            fenced: true,
+            signalled: true,
+            remote: (0x0102_0304_0506_0708, 0xA1A2_A3A4),
+            compare: (0x11, 0xFF),
+            swap: (0x2200, 0xFF00),
+            answer: (0x7F00_0000_1000, 0xB1B2_B3B4),
+        };
+        let bytes = request.bytes();
+        let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+        let long = |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().unwrap());
+        assert_eq!((word(0), word(4), bytes[11], word(12)), (0x0900_0014, 0x1234_5605, 0x88, 0));
+        assert_eq!((long(16), word(24), word(28)), (0x0102_0304_0506_0708, 0xA1A2_A3A4, 0));
+        assert_eq!([long(32), long(40), long(48), long(56)], [0x2200, 0x11, 0xFF00, 0xFF]);
+        assert_eq!((word(64), word(68), long(72)), (8, 0xB1B2_B3B4, 0x7F00_0000_1000));
+        let silent = MaskedCasRequest { fenced: false, signalled: false, ..request }.bytes();
+        assert_eq!(silent[11], 0);
+    }
+}

@@ -1,0 +1,94 @@
+//! A pool over RDMA, and the memory nodes that it is made of.
+
+use super::device::{CardKind, CardReport, Device, DeviceSpec};
+use super::error::RdmaError;
+use super::line::QueueLine;
+use super::target::{RegionWords, Target, weakest};
+use crate::tcp::card::Card;
+use crate::tcp::dial::{Dialled, control};
+use crate::tcp::wire::Control;
+use crate::tcp::{
+    Credentials, MemoryNode, NodeSpec, PoolAddress, ServedFabric, ServedPool, TcpError, no_node,
+};
+use farwood_fabric::Capabilities;
+use std::sync::Arc;
+
+/// A pool over RDMA.
+pub type RdmaPool = ServedPool<QueueLine>;
+/// One client's connection to a pool over RDMA.
+pub type RdmaFabric = ServedFabric<QueueLine>;
+
+/// What all threads of a compute node share.
+#[derive(Debug)]
+pub struct Ground {
+    pub(super) device: Arc<Device>,
+    pub(super) capabilities: Capabilities,
+    cards: Vec<NodeCard>,
+}
+
+/// What a memory node says of its card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeCard {
+    /// What executes verbs there.
+    pub kind: CardKind,
+    /// Whether device memory is the card's own, or host memory in its place.
+    pub device_on_card: bool,
+}
+
+impl RdmaPool {
+    /// Attaches this process to a pool, as a new compute node, through the card that `device` names. Where all its
+    /// memory nodes are fresh, they become a pool.
+    ///
+    /// # Errors
+    /// [`RdmaError`]: there is no rdma-core or no such device; or as [`TcpPool::open`](crate::tcp::TcpPool::open).
+    pub fn open(
+        address: &PoolAddress,
+        credentials: Credentials,
+        device: &DeviceSpec,
+    ) -> Result<Self, RdmaError> {
+        let device = Device::open(device)?;
+        Self::attach(address, credentials, |nodes| {
+            let mut cards = Vec::new();
+            let mut promised: Option<Capabilities> = None;
+            for (node, address) in nodes.iter_mut().zip(address.nodes()) {
+                let region = ask(node, address)?;
+                cards.push(NodeCard { kind: region.kind, device_on_card: region.device_on_card });
+                let promises = region.capabilities();
+                promised = Some(promised.map_or(promises, |others| weakest(others, &promises)));
+            }
+            let capabilities = promised.expect("a pool has a memory node");
+            Ok(Ground { device, capabilities, cards })
+        })
+    }
+
+    /// The card of this process.
+    pub fn card(&self) -> CardReport {
+        self.ground().device.report()
+    }
+
+    /// What each memory node says of its card.
+    pub fn cards(&self) -> &[NodeCard] {
+        &self.ground().cards
+    }
+}
+
+fn ask(node: &mut Dialled, address: &str) -> Result<RegionWords, TcpError> {
+    let words = control(&mut node.stream, Control::Region, [0; 4]).map_err(|why| no_node(address, why))?;
+    RegionWords::from_words(words).ok_or_else(|| TcpError::Unusable {
+        address: address.to_owned(),
+        why: "its card is of a kind that this program does not know; use the same version on both sides"
+            .to_owned(),
+    })
+}
+
+/// Starts a memory node whose verbs the card that `device` names executes. Compute nodes find it where `spec` says that
+/// it listens; only what is no verb goes there.
+///
+/// # Errors
+/// [`RdmaError`]; or as [`MemoryNode::start`].
+pub fn serve(spec: &NodeSpec, device: &DeviceSpec) -> Result<(MemoryNode, CardReport), RdmaError> {
+    let device = Device::open(device)?;
+    let fit = |memory| Target::fit(&device, memory).map(|target| Box::new(target) as Box<dyn Card>);
+    let node = MemoryNode::start_with(spec, Some(&fit))?;
+    Ok((node, device.report()))
+}

@@ -1,0 +1,457 @@
+//! libibverbs, loaded at run time, behind safe objects. All unsafe code of this fabric.
+//!
+//! The library is a plugin here, not a dependency: a machine without rdma-core gets an error in words, and nothing of
+//! it is needed to build. It is loaded once and stays loaded, so its functions live as long as the process.
+//!
+//! **Ownership.** Each object owns its handle, ends it when dropped, and holds an `Arc` of all that the library needs
+//! longer than it: a queue pair its completion queues and its domain, a domain its context. So nothing ends too early,
+//! and the verbs' own rule "destroy children first" holds by construction.
+//!
+//! **Threads.** libibverbs serialises what goes to one object, so handles may go anywhere (`ibv_post_send(3)` and its
+//! kin are thread safe). What this crate shares between threads is only what is registered and created once.
+//!
+//! **Memory.** A card reads and writes registered memory at any time. All of it is a [`Mapping`], which nobody has a
+//! reference into and which lives as long as its registration. Whatever key and address a request names, the card
+//! checks both against a registration that stands: a wrong one is a failed request, never a stray write.
+
+use super::abi::sys::{self as abi, numbers};
+use crate::shm::Mapping;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fmt;
+use std::io;
+use std::ptr::{self, NonNull};
+use std::sync::{Arc, OnceLock};
+
+/// Where the library is looked for.
+const LIBRARY: &CStr = c"libibverbs.so.1";
+
+/// Declares the table of the library's exported functions and how it is filled.
+macro_rules! library {
+    ($($name:ident: $symbol:literal, fn($($arg:ty),*) $(-> $ret:ty)?;)*) => {
+        /// Exported functions of libibverbs.
+        pub(super) struct Functions { $(pub(super) $name: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)* }
+
+        impl Functions {
+            /// Finds them all.
+            fn find(library: NonNull<c_void>) -> Result<Self, String> {
+                $(
+                    let found = symbol(library, $symbol)?;
+                    // SAFETY: the symbol is that function of `verbs.h`, whose type stands beside its name; pointers
+                    // to data and to functions are of one size on every system that has `dlsym`.
+                    let $name = unsafe {
+                        std::mem::transmute::<NonNull<c_void>, unsafe extern "C" fn($($arg),*) $(-> $ret)?>(found)
+                    };
+                )*
+                Ok(Self { $($name,)* })
+            }
+        }
+    };
+}
+
+library! {
+    get_device_list: c"ibv_get_device_list", fn(*mut c_int) -> *mut *mut abi::Device;
+    free_device_list: c"ibv_free_device_list", fn(*mut *mut abi::Device);
+    get_device_name: c"ibv_get_device_name", fn(*mut abi::Device) -> *const c_char;
+    open_device: c"ibv_open_device", fn(*mut abi::Device) -> *mut abi::Context;
+    close_device: c"ibv_close_device", fn(*mut abi::Context) -> c_int;
+    query_device: c"ibv_query_device", fn(*mut abi::Context, *mut abi::DeviceAttr) -> c_int;
+    query_port: c"ibv_query_port", fn(*mut abi::Context, u8, *mut abi::PortAttr) -> c_int;
+    query_gid_ex: c"_ibv_query_gid_ex", fn(*mut abi::Context, u32, u32, *mut abi::GidEntry, u32, usize) -> c_int;
+    alloc_pd: c"ibv_alloc_pd", fn(*mut abi::Context) -> *mut abi::Pd;
+    dealloc_pd: c"ibv_dealloc_pd", fn(*mut abi::Pd) -> c_int;
+    reg_mr: c"ibv_reg_mr", fn(*mut abi::Pd, *mut c_void, usize, c_int) -> *mut abi::Mr;
+    dereg_mr: c"ibv_dereg_mr", fn(*mut abi::Mr) -> c_int;
+    create_comp_channel: c"ibv_create_comp_channel", fn(*mut abi::Context) -> *mut abi::CompChannel;
+    destroy_comp_channel: c"ibv_destroy_comp_channel", fn(*mut abi::CompChannel) -> c_int;
+    create_cq: c"ibv_create_cq",
+        fn(*mut abi::Context, c_int, *mut c_void, *mut abi::CompChannel, c_int) -> *mut abi::Cq;
+    destroy_cq: c"ibv_destroy_cq", fn(*mut abi::Cq) -> c_int;
+    get_cq_event: c"ibv_get_cq_event", fn(*mut abi::CompChannel, *mut *mut abi::Cq, *mut *mut c_void) -> c_int;
+    ack_cq_events: c"ibv_ack_cq_events", fn(*mut abi::Cq, u32);
+    create_srq: c"ibv_create_srq", fn(*mut abi::Pd, *mut abi::SrqInitAttr) -> *mut abi::Srq;
+    destroy_srq: c"ibv_destroy_srq", fn(*mut abi::Srq) -> c_int;
+    create_qp: c"ibv_create_qp", fn(*mut abi::Pd, *mut abi::QpInitAttr) -> *mut abi::Qp;
+    modify_qp: c"ibv_modify_qp", fn(*mut abi::Qp, *mut abi::QpAttr, c_int) -> c_int;
+    destroy_qp: c"ibv_destroy_qp", fn(*mut abi::Qp) -> c_int;
+    qp_to_qp_ex: c"ibv_qp_to_qp_ex", fn(*mut abi::Qp) -> *mut abi::QpEx;
+}
+
+fn symbol(library: NonNull<c_void>, name: &CStr) -> Result<NonNull<c_void>, String> {
+    // SAFETY: the library is loaded and never unloaded, and the name ends with a zero.
+    let found = unsafe { libc::dlsym(library.as_ptr(), name.as_ptr()) };
+    NonNull::new(found).ok_or_else(|| {
+        format!(
+            "{} has no {}; install rdma-core 32 or newer",
+            LIBRARY.to_string_lossy(),
+            name.to_string_lossy()
+        )
+    })
+}
+
+/// The library, loaded once. In words where it is not there.
+pub(super) fn functions() -> Result<&'static Functions, String> {
+    static LOADED: OnceLock<Result<Functions, String>> = OnceLock::new();
+    let load = || {
+        // SAFETY: loading runs the library's initialisers, as linking it would; the name ends with a zero.
+        let library = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        let library = NonNull::new(library).ok_or_else(|| {
+            let name = LIBRARY.to_string_lossy();
+            format!(
+                "{name} is not on this machine; install rdma-core (Debian: libibverbs1 ibverbs-providers)"
+            )
+        })?;
+        Functions::find(library)
+    };
+    LOADED.get_or_init(load).as_ref().map_err(Clone::clone)
+}
+
+/// The error of a call that returns a null pointer and sets `errno`.
+pub(super) fn made<T>(object: *mut T) -> io::Result<NonNull<T>> {
+    NonNull::new(object).ok_or_else(io::Error::last_os_error)
+}
+
+/// The error of a call that returns an error number.
+pub(super) fn done(number: c_int) -> io::Result<()> {
+    match number {
+        0 => Ok(()),
+        // Some calls return -1 and set `errno`.
+        -1 => Err(io::Error::last_os_error()),
+        number => Err(io::Error::from_raw_os_error(number)),
+    }
+}
+
+pub(super) fn unsupported() -> io::Error {
+    io::Error::from_raw_os_error(libc::EOPNOTSUPP)
+}
+
+/// The names of the machine's RDMA devices. `Err` in words where there is no rdma-core.
+pub(super) fn device_names() -> Result<Vec<String>, String> {
+    with_devices(|functions, devices| {
+        devices.iter().map(|&device| name_of(functions, device)).collect::<Vec<_>>()
+    })
+}
+
+fn with_devices<T>(work: impl FnOnce(&Functions, &[*mut abi::Device]) -> T) -> Result<T, String> {
+    let functions = functions()?;
+    let mut count = 0;
+    // SAFETY: the call writes one number to the place it is given.
+    let list = unsafe { (functions.get_device_list)(&raw mut count) };
+    let Some(list) = NonNull::new(list) else {
+        let why = io::Error::last_os_error();
+        return Err(format!(
+            "the system's RDMA devices cannot be listed: {why}; load ib_uverbs (modprobe ib_uverbs)"
+        ));
+    };
+    // SAFETY: the library returned an array of `count` devices, which stands until it is freed below.
+    let devices = unsafe { std::slice::from_raw_parts(list.as_ptr(), usize::try_from(count).unwrap_or(0)) };
+    let result = work(functions, devices);
+    // SAFETY: the list came from the library and is freed once; contexts that were opened outlive it by its rules.
+    unsafe { (functions.free_device_list)(list.as_ptr()) };
+    Ok(result)
+}
+
+fn name_of(functions: &Functions, device: *mut abi::Device) -> String {
+    // SAFETY: the device is of a list that stands.
+    let name = unsafe { (functions.get_device_name)(device) };
+    // SAFETY: the name is a string that ends with a zero and lives as long as the device.
+    unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+}
+
+/// A function of a context's extended table, if the library that made the context knows of it and the driver has it.
+macro_rules! table_entry {
+    ($context:expr, $field:ident) => {
+        $context.table(std::mem::offset_of!(abi::VerbsContext, $field)).and_then(|table| {
+            // SAFETY: the table reaches back to that field, which does not change once the context is open.
+            unsafe { (*table).$field }
+        })
+    };
+}
+pub(super) use table_entry;
+
+/// Declares an object that owns a handle, may be used by any thread, and ends the handle when dropped.
+macro_rules! owned {
+    ($(#[$doc:meta])* $name:ident, $handle:ty, $end:ident, { $($field:ident: $type:ty),* $(,)? }) => {
+        $(#[$doc])*
+        pub(in crate::rdma) struct $name {
+            pub(in crate::rdma) handle: NonNull<$handle>,
+            $(pub(in crate::rdma) $field: $type,)*
+        }
+
+        // SAFETY: the handle is tied to no thread, and the library serialises what goes to one object.
+        unsafe impl Send for $name {}
+        // SAFETY: as above: calls from several threads at once are allowed on every verbs object.
+        unsafe impl Sync for $name {}
+
+        impl Drop for $name {
+            fn drop(&mut self) {
+                if let Ok(functions) = functions() {
+                    // SAFETY: the handle came from the library, is ended once, and nothing that needs it is left: all
+                    // that does holds an `Arc` of this object.
+                    let failed = unsafe { (functions.$end)(self.handle.as_ptr()) };
+                    debug_assert_eq!(failed, 0, stringify!($end));
+                }
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        }
+    };
+}
+pub(super) use owned;
+
+owned! {
+    /// An open device.
+    Context, abi::Context, close_device, {}
+}
+
+/// What a device can do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DeviceLimits {
+    pub(super) vendor: u32,
+    pub(super) part: u32,
+    pub(super) ports: u8,
+    pub(super) queue_max: u32,
+    pub(super) completions_max: u32,
+    pub(super) receives_max: u32,
+    /// READs and atomics under way that a queue pair takes, and that it may send.
+    pub(super) reads_in_max: u8,
+    pub(super) reads_out_max: u8,
+    pub(super) atomics: bool,
+    /// Bytes.
+    pub(super) device_memory: u64,
+}
+
+impl Context {
+    /// Opens the device of that name. `Ok(None)`: there is none.
+    pub(super) fn open(wanted: &str) -> Result<Option<Arc<Self>>, String> {
+        let opened = with_devices(|functions, devices| {
+            let device = devices.iter().find(|&&device| name_of(functions, device) == wanted)?;
+            // SAFETY: the device is of a list that stands.
+            Some(made(unsafe { (functions.open_device)(*device) }))
+        })?;
+        match opened {
+            None => Ok(None),
+            Some(Ok(handle)) => Ok(Some(Arc::new(Self { handle }))),
+            Some(Err(why)) => Err(format!("device {wanted} cannot be opened: {why}")),
+        }
+    }
+
+    /// What the device can do.
+    pub(super) fn limits(&self) -> io::Result<DeviceLimits> {
+        let functions = functions().map_err(io::Error::other)?;
+        let mut attributes = std::mem::MaybeUninit::<abi::DeviceAttr>::zeroed();
+        // SAFETY: the call fills the structure it is given, whose layout is the header's.
+        done(unsafe { (functions.query_device)(self.handle.as_ptr(), attributes.as_mut_ptr()) })?;
+        // SAFETY: plain numbers: zeroes are valid, and the call has filled them.
+        let attributes = unsafe { attributes.assume_init() };
+        let count = |number: c_int| u32::try_from(number).unwrap_or(0);
+        let small = |number: c_int| u8::try_from(number.clamp(0, 255)).unwrap_or(0);
+        Ok(DeviceLimits {
+            vendor: attributes.vendor_id,
+            part: attributes.vendor_part_id,
+            ports: attributes.phys_port_cnt,
+            queue_max: count(attributes.max_qp_wr),
+            completions_max: count(attributes.max_cqe),
+            receives_max: count(attributes.max_srq_wr),
+            reads_in_max: small(attributes.max_qp_rd_atom),
+            reads_out_max: small(attributes.max_qp_init_rd_atom),
+            atomics: attributes.atomic_cap != 0,
+            device_memory: self.device_memory(),
+        })
+    }
+
+    /// Bytes of device memory; 0 where the device or its driver has none.
+    fn device_memory(&self) -> u64 {
+        let Some(query) = table_entry!(self, query_device_ex) else { return 0 };
+        let mut attributes = std::mem::MaybeUninit::<abi::DeviceAttrEx>::zeroed();
+        let bytes = size_of::<abi::DeviceAttrEx>();
+        // SAFETY: the driver fills at most the bytes it is told of; no input is a valid input.
+        let failed = unsafe { query(self.handle.as_ptr(), ptr::null(), attributes.as_mut_ptr(), bytes) };
+        // SAFETY: plain numbers: zeroes are valid, whatever the call has filled.
+        let attributes = unsafe { attributes.assume_init() };
+        if failed == 0 { attributes.max_dm_size } else { 0 }
+    }
+
+    /// The extended table that the context lies in, if it has one that reaches back to `offset`.
+    pub(super) fn table(&self, offset: usize) -> Option<*const abi::VerbsContext> {
+        // SAFETY: the context is open; its fields are set when it is made.
+        let extended = unsafe { (*self.handle.as_ptr()).abi_compat } == abi::ABI_IS_EXTENDED;
+        if !extended {
+            return None;
+        }
+        let before = std::mem::offset_of!(abi::VerbsContext, context);
+        // SAFETY: an extended context is the last field of a `VerbsContext`, at that distance from its front.
+        let table = unsafe { self.handle.as_ptr().byte_sub(before) }.cast::<abi::VerbsContext>();
+        // SAFETY: `size` stands just before the context, whatever the library's version.
+        let size = unsafe { (*table).size };
+        (size >= size_of::<abi::VerbsContext>() - offset).then_some(table.cast_const())
+    }
+
+    /// A port, counted from 1.
+    pub(super) fn port(&self, port: u8) -> io::Result<abi::PortAttr> {
+        let functions = functions().map_err(io::Error::other)?;
+        let mut attributes = abi::PortAttr::default();
+        // SAFETY: the exported call fills the first fields of the structure, those that are used here among them.
+        done(unsafe { (functions.query_port)(self.handle.as_ptr(), port, &raw mut attributes) })?;
+        Ok(attributes)
+    }
+
+    /// An entry of a port's table of addresses; `None` where it is empty.
+    pub(super) fn gid(&self, port: u8, index: u32) -> Option<abi::GidEntry> {
+        let functions = functions().ok()?;
+        let mut entry = abi::GidEntry::default();
+        let (at, bytes) = (&raw mut entry, size_of::<abi::GidEntry>());
+        // SAFETY: the call fills one entry of the size it is told.
+        let failed =
+            unsafe { (functions.query_gid_ex)(self.handle.as_ptr(), port.into(), index, at, 0, bytes) };
+        (failed == 0 && entry.gid != [0; 16]).then_some(entry)
+    }
+}
+
+owned! {
+    /// A protection domain: what its queue pairs may reach is registered in it.
+    Domain, abi::Pd, dealloc_pd, { context: Arc<Context> }
+}
+
+impl Domain {
+    /// A new one.
+    pub(super) fn new(context: &Arc<Context>) -> io::Result<Arc<Self>> {
+        let functions = functions().map_err(io::Error::other)?;
+        // SAFETY: the context is open.
+        let handle = made(unsafe { (functions.alloc_pd)(context.handle.as_ptr()) })?;
+        Ok(Arc::new(Self { handle, context: Arc::clone(context) }))
+    }
+}
+
+owned! {
+    /// Registered memory, on the host or on the card.
+    Region, abi::Mr, dereg_mr, { base: u64, bytes: u64, _domain: Arc<Domain>, _memory: Memory }
+}
+
+/// What a region keeps alive.
+#[derive(Debug)]
+pub(super) enum Memory {
+    Host { _mapping: Arc<Mapping> },
+    Card { _memory: DeviceMemory },
+}
+
+impl Region {
+    /// Registers `bytes` of a mapping from `offset` on. Pins its pages: the limit on locked memory applies.
+    pub(super) fn of_host(
+        domain: &Arc<Domain>,
+        mapping: &Arc<Mapping>,
+        offset: u64,
+        bytes: u64,
+        access: u32,
+    ) -> io::Result<Self> {
+        let functions = functions().map_err(io::Error::other)?;
+        if offset.checked_add(bytes).is_none_or(|end| end > mapping.bytes()) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let base = mapping.address() + offset;
+        let at = ptr::with_exposed_provenance_mut::<c_void>(base as usize);
+        // SAFETY: the range is mapped, and stays so for as long as it is registered: the region holds the mapping,
+        // and is dropped, which ends the registration, before its fields are. Nobody has a reference into it.
+        let handle = made(unsafe {
+            (functions.reg_mr)(domain.handle.as_ptr(), at, bytes as usize, access.cast_signed())
+        })?;
+        let memory = Memory::Host { _mapping: Arc::clone(mapping) };
+        Ok(Self { handle, base, bytes, _domain: Arc::clone(domain), _memory: memory })
+    }
+
+    /// Takes `bytes` of the card's own memory, zeroed, and registers them. Their addresses count from 0.
+    pub(super) fn of_card(domain: &Arc<Domain>, bytes: u64, access: u32) -> io::Result<Self> {
+        let memory = DeviceMemory::take(&domain.context, bytes)?;
+        let register = table_entry!(domain.context, reg_dm_mr).ok_or_else(unsupported)?;
+        let (pd, dm, access) = (domain.handle.as_ptr(), memory.handle.as_ptr(), access | numbers::ZERO_BASED);
+        // SAFETY: domain and device memory are of one open context; the region keeps both.
+        let handle = made(unsafe { register(pd, dm, 0, bytes as usize, access) })?;
+        let memory = Memory::Card { _memory: memory };
+        Ok(Self { handle, base: 0, bytes, _domain: Arc::clone(domain), _memory: memory })
+    }
+
+    /// Whether it is the card's own memory.
+    pub(super) fn is_on_card(&self) -> bool {
+        matches!(self._memory, Memory::Card { .. })
+    }
+
+    /// The address of its first byte, as requests name it.
+    pub(super) fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// The key by which other machines' requests name it.
+    pub(super) fn remote_key(&self) -> u32 {
+        // SAFETY: the registration stands, and its keys do not change.
+        unsafe { (*self.handle.as_ptr()).rkey }
+    }
+
+    /// The part of it from `offset` on, for requests of this machine.
+    ///
+    /// # Panics
+    /// Where it is not part of it.
+    pub(super) fn span(&self, offset: u64, bytes: usize) -> Span {
+        assert!(offset + bytes as u64 <= self.bytes, "a span lies within its region");
+        // SAFETY: as in `remote_key`.
+        let lkey = unsafe { (*self.handle.as_ptr()).lkey };
+        Span(abi::Sge { addr: self.base + offset, length: bytes as u32, lkey })
+    }
+}
+
+/// A part of registered memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span(pub(super) abi::Sge);
+
+/// The card's own memory; freed when dropped.
+pub(super) struct DeviceMemory {
+    handle: NonNull<abi::Dm>,
+    context: Arc<Context>,
+}
+
+// SAFETY: as for all verbs objects: tied to no thread.
+unsafe impl Send for DeviceMemory {}
+// SAFETY: it is only freed, by whoever owns it.
+unsafe impl Sync for DeviceMemory {}
+
+impl DeviceMemory {
+    fn take(context: &Arc<Context>, bytes: u64) -> io::Result<Self> {
+        /// Atomics want 8 bytes, and a line is fetched at once.
+        const LOG_ALIGN: u32 = 6;
+        let allocate = table_entry!(context, alloc_dm).ok_or_else(unsupported)?;
+        let mut wanted = abi::AllocDmAttr { length: bytes as usize, log_align_req: LOG_ALIGN, comp_mask: 0 };
+        // SAFETY: the context is open, and the structure is the header's.
+        let handle = made(unsafe { allocate(context.handle.as_ptr(), &raw mut wanted) })?;
+        let memory = Self { handle, context: Arc::clone(context) };
+        memory.clear(bytes)?;
+        Ok(memory)
+    }
+
+    /// What the last owner left is nobody's lock.
+    fn clear(&self, bytes: u64) -> io::Result<()> {
+        // SAFETY: the object is allocated, and its functions are set when it is made.
+        let copy = unsafe { (*self.handle.as_ptr()).memcpy_to_dm }.ok_or_else(unsupported)?;
+        let zeroes = vec![0_u8; bytes as usize];
+        // SAFETY: copies so many bytes of a buffer that has as many to the front of memory that is as large.
+        done(unsafe { copy(self.handle.as_ptr(), 0, zeroes.as_ptr().cast(), zeroes.len()) })
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        if let Some(free) = table_entry!(self.context, free_dm) {
+            // SAFETY: it came from the same table, is freed once, and its registration ended before it: a region drops
+            // its handle before its fields.
+            let failed = unsafe { free(self.handle.as_ptr()) };
+            debug_assert_eq!(failed, 0, "free_dm");
+        }
+    }
+}
+
+impl fmt::Debug for DeviceMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DeviceMemory")
+    }
+}

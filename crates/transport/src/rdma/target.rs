@@ -1,0 +1,355 @@
+//! The card at a memory node: it executes verbs in the node's memory, and no thread of the node does.
+//!
+//! Host memory is registered as a whole, without the papers and fences behind it, which no verb may reach. Device
+//! memory is the card's own where it has as much; elsewhere it lies behind the host memory, and
+//! [`RegionWords::device_on_card`] says so.
+//!
+//! A thread sleeps until there are immediates. It keeps as many receives posted as the server's queue has room for; who
+//! writes with an immediate beyond that is told "not ready" by the card, and tries again.
+
+use super::abi::sys::Wc;
+use super::abi::sys::numbers::{LOCAL_WRITE, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE, WC_RECV_IMM};
+use super::device::{CardKind, Device};
+use super::queue::Endpoint;
+use super::queue::sys::{Channel, Completions, Pair, PairSpec, Receives, TAKEN_MAX};
+use super::sys::Region;
+use crate::tcp::TcpError;
+use crate::tcp::card::{Card, Immediates, NodeMemory, Queue};
+use farwood_fabric::Capabilities;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+const ACCESS: u32 = LOCAL_WRITE | REMOTE_READ | REMOTE_WRITE | REMOTE_ATOMIC;
+/// Immediates that wait for the server.
+const RECEIVES_MAX: u32 = 4096;
+/// How long the thread sleeps before it looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+/// And while receives are withheld, because the server's queue is full.
+const LOOK_WITHHELD: Duration = Duration::from_millis(1);
+
+/// What a compute node must know of a memory node's card, as it goes over the wire.
+///
+/// # Map
+///
+/// ```text
+/// the answer to `Control::Region`: four words
+/// + 0   8   address of host memory, as requests name it
+/// + 8   8   address of device memory
+/// +16   4   key of host memory
+/// +20   4   key of device memory
+/// +24   8   1: device memory is the card's own; 2: Soft-RoCE; 4: a memory node with one processor
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RegionWords {
+    pub(super) host: (u64, u32),
+    pub(super) device: (u64, u32),
+    pub(super) device_on_card: bool,
+    pub(super) kind: CardKind,
+    /// Soft-RoCE on a machine with one processor: no copy is interrupted by another.
+    pub(super) alone: bool,
+}
+
+impl RegionWords {
+    fn words(&self) -> [u64; 4] {
+        let soft = self.kind == CardKind::SoftRoce;
+        let flags = u64::from(self.device_on_card) | u64::from(soft) << 1 | u64::from(self.alone) << 2;
+        [self.host.0, self.device.0, u64::from(self.host.1) | u64::from(self.device.1) << 32, flags]
+    }
+
+    /// Reads them back. `None`: this program does not know all that they say.
+    pub(super) fn from_words([host, device, keys, flags]: [u64; 4]) -> Option<Self> {
+        let kind = if flags & 2 == 0 { CardKind::Hardware } else { CardKind::SoftRoce };
+        (flags < 8).then_some(Self {
+            host: (host, keys as u32),
+            device: (device, (keys >> 32) as u32),
+            device_on_card: flags & 1 != 0,
+            kind,
+            alone: flags & 4 != 0,
+        })
+    }
+
+    /// What a memory node with this card promises (`docs/rdma.md` has the table with its sources).
+    pub(super) fn capabilities(&self) -> Capabilities {
+        match self.kind {
+            CardKind::Hardware => Capabilities {
+                version_pair_bytes_max: 1024,
+                whole_bytes: 64,
+                write_upward: true,
+                atomic_then_read: true,
+                arrival_sees_write: true,
+                masked_cas: false,
+                write_survives_writer: true,
+                cpu_sees_write: false,
+            },
+            // The kernel copies with `memcpy` on any processor: nothing above a word is whole, nor in any order within
+            // a packet. With one processor, and a kernel that does not preempt itself, copies of packets come one
+            // after the other but for what an interrupt brings in between, which the litmus tests have not seen. That
+            // is enough for tests, which is what Soft-RoCE is for; packets of 1 KiB are what Ethernet's frames hold.
+            CardKind::SoftRoce => Capabilities {
+                version_pair_bytes_max: if self.alone { 1024 } else { 0 },
+                whole_bytes: if self.alone { 64 } else { 8 },
+                write_upward: self.alone,
+                atomic_then_read: true,
+                arrival_sees_write: true,
+                masked_cas: false,
+                write_survives_writer: true,
+                cpu_sees_write: true,
+            },
+        }
+    }
+}
+
+/// The weakest of what two memory nodes promise.
+pub(super) fn weakest(one: Capabilities, other: &Capabilities) -> Capabilities {
+    Capabilities {
+        version_pair_bytes_max: one.version_pair_bytes_max.min(other.version_pair_bytes_max),
+        whole_bytes: one.whole_bytes.min(other.whole_bytes),
+        write_upward: one.write_upward && other.write_upward,
+        atomic_then_read: one.atomic_then_read && other.atomic_then_read,
+        arrival_sees_write: one.arrival_sees_write && other.arrival_sees_write,
+        masked_cas: one.masked_cas && other.masked_cas,
+        write_survives_writer: one.write_survives_writer && other.write_survives_writer,
+        cpu_sees_write: one.cpu_sees_write && other.cpu_sees_write,
+    }
+}
+
+/// A memory node's card.
+#[derive(Debug)]
+pub(super) struct Target {
+    device: Arc<Device>,
+    words: RegionWords,
+    receives: Arc<Receives>,
+    completions: Arc<Completions>,
+    /// Registered for as long as there is a queue pair.
+    _host: Region,
+    _device_memory: Region,
+    stopping: Arc<AtomicBool>,
+    listener: Option<JoinHandle<()>>,
+}
+
+impl Target {
+    /// Registers a memory node's memory with the card, and waits for immediates.
+    pub(super) fn fit(device: &Arc<Device>, memory: NodeMemory) -> Result<Self, TcpError> {
+        let failed = |what: &'static str| {
+            move |error: io::Error| TcpError::Card { why: format!("cannot {what}: {}", with_remedy(&error)) }
+        };
+        let NodeMemory { mapping, host_bytes, device_bytes, immediates } = memory;
+        let domain = &device.domain;
+        let host = Region::of_host(domain, &mapping, 0, host_bytes, ACCESS)
+            .map_err(failed("register the memory"))?;
+        // A card without device memory, or without as much, is no failure.
+        let device_memory = match Region::of_card(domain, device_bytes, ACCESS) {
+            Ok(region) => region,
+            Err(_) => Region::of_host(domain, &mapping, host_bytes, device_bytes, ACCESS)
+                .map_err(failed("register the memory of the locks"))?,
+        };
+        let receives_max = RECEIVES_MAX.min(device.limits.receives_max).min(device.limits.completions_max);
+        let queues = failed("make queues");
+        let channel = Channel::new(&device.context).map_err(queues)?;
+        let completions = Completions::new(&device.context, receives_max, Some(&channel)).map_err(queues)?;
+        let receives = Receives::new(domain, receives_max).map_err(queues)?;
+        let words = RegionWords {
+            host: (host.base(), host.remote_key()),
+            device: (device_memory.base(), device_memory.remote_key()),
+            device_on_card: device_memory.is_on_card(),
+            kind: device.kind,
+            alone: has_one_processor(),
+        };
+        let stopping = Arc::new(AtomicBool::new(false));
+        let mut listener = Listener {
+            channel,
+            completions: Arc::clone(&completions),
+            receives: Arc::clone(&receives),
+            immediates,
+            stopping: Arc::clone(&stopping),
+            posted: 0,
+            receives_max,
+        };
+        listener.refill().map_err(queues)?;
+        let thread = std::thread::Builder::new().name("farwood-rdma".to_owned());
+        let listener = thread.spawn(move || listener.run()).map_err(failed("start a thread"))?;
+        Ok(Self {
+            device: Arc::clone(device),
+            words,
+            receives,
+            completions,
+            _host: host,
+            _device_memory: device_memory,
+            stopping,
+            listener: Some(listener),
+        })
+    }
+}
+
+/// Whether the machine has one processor; not whether this process may use one only.
+fn has_one_processor() -> bool {
+    std::fs::read_to_string("/sys/devices/system/cpu/online").is_ok_and(|online| online.trim() == "0")
+}
+
+/// What helps against the usual refusal.
+fn with_remedy(error: &io::Error) -> String {
+    if error.raw_os_error() == Some(libc::ENOMEM) {
+        return format!(
+            "{error}; raise the limit on locked memory (`ulimit -l unlimited`, LimitMEMLOCK=infinity), or give the \
+             memory node less (--memory)"
+        );
+    }
+    error.to_string()
+}
+
+impl Card for Target {
+    fn region(&self) -> [u64; 4] {
+        self.words.words()
+    }
+
+    fn connect(&self, other: [u64; 4]) -> Result<(Box<dyn Queue>, [u64; 4]), String> {
+        let other = Endpoint::from_words(other).ok_or("that describes no queue pair")?;
+        let reads = self.device.limits.reads_in_max.max(1);
+        let make = || {
+            let pair = Pair::new(&PairSpec {
+                domain: &self.device.domain,
+                sent: &self.completions,
+                received: &self.completions,
+                receives: Some(&self.receives),
+                requests: 1,
+                inline: 0,
+            })?;
+            pair.receive_from(&self.device, &other, reads)?;
+            Ok::<_, io::Error>(pair)
+        };
+        let pair = make().map_err(|error| format!("the memory node's card makes no queue pair: {error}"))?;
+        let endpoint = pair.endpoint(&self.device, drawn(), reads);
+        Ok((Box::new(TargetQueue(pair)), endpoint.words()))
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        if let Some(listener) = self.listener.take() {
+            // A listener that panicked has nothing to end any more.
+            let _ = listener.join();
+        }
+    }
+}
+
+/// 24 bits that the last queue pair of the same number did not have, as likely as can be: a packet that is late finds
+/// nobody.
+pub(super) fn drawn() -> u32 {
+    (RandomState::new().build_hasher().finish() & 0x00FF_FFFF) as u32
+}
+
+/// A queue pair that a compute node's requests arrive at.
+#[derive(Debug)]
+struct TargetQueue(Pair);
+
+impl Queue for TargetQueue {
+    fn end(self: Box<Self>) {
+        // In the error state whatever arrives is dropped. Where even that fails, destroying it, which waits for the
+        // card, does the same.
+        let _ = self.0.fail();
+    }
+}
+
+/// The thread that waits for immediates.
+struct Listener {
+    channel: Arc<Channel>,
+    completions: Arc<Completions>,
+    receives: Arc<Receives>,
+    immediates: Arc<Immediates>,
+    stopping: Arc<AtomicBool>,
+    posted: u32,
+    receives_max: u32,
+}
+
+impl Listener {
+    fn run(&mut self) {
+        while !self.stopping.load(Ordering::SeqCst) {
+            if let Err(error) = self.turn() {
+                // The card is gone: compute nodes find out by their own requests.
+                debug_assert!(false, "{error}");
+                return;
+            }
+        }
+    }
+
+    /// Takes in what has arrived, or sleeps until something does.
+    fn turn(&mut self) -> io::Result<()> {
+        // Armed before it is looked at: what arrives after the look makes an event.
+        self.completions.arm()?;
+        let taken = self.take_in()?;
+        let withheld = self.refill()?;
+        if !taken {
+            self.channel.wait(if withheld { LOOK_WITHHELD } else { LOOK })?;
+        }
+        Ok(())
+    }
+
+    /// Hands immediates to the server. False: there were none.
+    fn take_in(&mut self) -> io::Result<bool> {
+        let mut completions = [Wc::default(); TAKEN_MAX];
+        let mut any = false;
+        loop {
+            let count = self.completions.poll(&mut completions)?;
+            if count == 0 {
+                return Ok(any);
+            }
+            any = true;
+            let mut queue = self.immediates.queue();
+            for completion in &completions[..count] {
+                self.posted = self.posted.saturating_sub(1);
+                if completion.status == 0 && completion.opcode == WC_RECV_IMM {
+                    queue.push_back(u32::from_be(completion.imm_data));
+                }
+            }
+        }
+    }
+
+    /// Posts receives for what the server's queue has room for. True: some are withheld.
+    fn refill(&mut self) -> io::Result<bool> {
+        let waiting = self.immediates.queue().len() as u32;
+        let wanted = self.receives_max.saturating_sub(waiting);
+        while self.posted < wanted {
+            self.receives.post()?;
+            self.posted += 1;
+        }
+        Ok(waiting > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some(kind: CardKind, alone: bool) -> RegionWords {
+        RegionWords {
+            host: (0x7F00_0000_0000, 17),
+            device: (64, u32::MAX),
+            device_on_card: true,
+            kind,
+            alone,
+        }
+    }
+
+    #[test]
+    fn what_is_told_of_a_card_survives_its_words() {
+        for (kind, alone) in [(CardKind::Hardware, false), (CardKind::SoftRoce, true)] {
+            let told = some(kind, alone);
+            assert_eq!(RegionWords::from_words(told.words()), Some(told));
+        }
+        assert_eq!(RegionWords::from_words([1, 2, 3, 8]), None, "a flag that this program does not know");
+    }
+
+    #[test]
+    fn a_pool_promises_what_its_weakest_memory_node_does() {
+        let card = some(CardKind::Hardware, false).capabilities();
+        let soft = some(CardKind::SoftRoce, false).capabilities();
+        let both = weakest(card, &soft);
+        assert_eq!((both.version_pair_bytes_max, both.whole_bytes, both.write_upward), (0, 8, false));
+        assert_eq!((both.cpu_sees_write, both.atomic_then_read), (false, true));
+    }
+}

@@ -1,0 +1,352 @@
+//! Requests and responses over an ordinary socket: what a server that answers messages is compared with, and how
+//! clients without memory of their own talk to one.
+//!
+//! ```text
+//! frame, both ways: | words that follow, 4 | zero 4 | words, 8 each |      little endian
+//! the client's first frame is its token, in words with its length before it; empty: it has none
+//! ```
+//!
+//! Responses come in the order of their requests. A client may have any number of requests on their way; the server
+//! answers what has come with one write. One thread of the server looks after one connection, as servers of the papers
+//! do.
+
+use super::token::Token;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+/// Most words of a frame: what a search of everything in the largest pools of tests has, and no more than memory
+/// allows.
+const WORDS_MAX: usize = 1 << 27;
+const HEAD_BYTES: usize = 8;
+/// How long the server waits for the next connection before it looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(5);
+/// Bytes that are read at a time.
+const READ_BYTES: usize = 64 << 10;
+
+/// A frame appended to `bytes`.
+fn push_frame(bytes: &mut Vec<u8>, words: &[u64]) {
+    bytes.extend((words.len() as u64).to_le_bytes());
+    bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+}
+
+/// The words of the first frame of `bytes`, and how long it is; `None`: it has not come whole.
+fn frame_of(bytes: &[u8]) -> io::Result<Option<(Vec<u64>, usize)>> {
+    let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() else { return Ok(None) };
+    let words = u64::from_le_bytes(*head) as usize;
+    if words > WORDS_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a frame of {words} words")));
+    }
+    let Some(body) = rest.get(..8 * words) else { return Ok(None) };
+    let (body, _) = body.as_chunks();
+    let words = body.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    Ok(Some((words, HEAD_BYTES + 8 * body.len())))
+}
+
+/// A token in words.
+fn token_words(token: Option<&Token>) -> Vec<u64> {
+    let Some(token) = token.map(Token::bytes) else { return Vec::new() };
+    let word = |part: &[u8]| {
+        let mut word = [0; 8];
+        word[..part.len()].copy_from_slice(part);
+        u64::from_le_bytes(word)
+    };
+    [token.len() as u64].into_iter().chain(token.chunks(8).map(word)).collect()
+}
+
+/// The bytes of a token that came in words.
+fn token_bytes(words: &[u64]) -> Vec<u8> {
+    let Some((&length, words)) = words.split_first() else { return Vec::new() };
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    bytes.truncate(length as usize);
+    bytes
+}
+
+/// The client's end of a connection, for one thread's clients.
+#[derive(Debug)]
+pub struct Exchange {
+    stream: TcpStream,
+    out: Vec<u8>,
+    incoming: Vec<u8>,
+    /// Where reads land.
+    room: Box<[u8]>,
+    /// The number of the next request, and of the first in `answers`.
+    next: u64,
+    first: u64,
+    /// Responses that nobody has taken, in the order of their requests; `None`: taken, or not wanted any more.
+    answers: VecDeque<Option<Vec<u64>>>,
+}
+
+impl Exchange {
+    /// Connects.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open(address: impl ToSocketAddrs, token: Option<&Token>) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        let mut out = Vec::new();
+        push_frame(&mut out, &token_words(token));
+        let (incoming, answers) = (Vec::new(), VecDeque::new());
+        let room = vec![0; READ_BYTES].into_boxed_slice();
+        Ok(Self { stream, out, incoming, room, next: 0, first: 0, answers })
+    }
+
+    /// Puts a request into what goes out next; yields its number.
+    fn push(&mut self, request: &[u64]) -> u64 {
+        push_frame(&mut self.out, request);
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// Sends what can be sent, and takes what has come.
+    fn step(&mut self) -> io::Result<()> {
+        while !self.out.is_empty() {
+            match self.stream.write(&self.out) {
+                Ok(sent) => drop(self.out.drain(..sent)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        loop {
+            match self.stream.read(&mut self.room) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(came) => self.incoming.extend(&self.room[..came]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut at = 0;
+        while let Some((words, bytes)) = frame_of(&self.incoming[at..])? {
+            self.answers.push_back(Some(words));
+            at += bytes;
+        }
+        self.incoming.drain(..at);
+        Ok(())
+    }
+
+    /// The response to a request, if it has come.
+    fn take(&mut self, number: u64) -> Option<Vec<u64>> {
+        let words = self.answers.get_mut((number - self.first) as usize)?.take();
+        while self.answers.front().is_some_and(Option::is_none) {
+            self.answers.pop_front();
+            self.first += 1;
+        }
+        words
+    }
+
+    /// Sends a request over `exchange`, which other clients of the thread may use meanwhile, and appends the response.
+    /// What several clients send before one of them waits goes out together.
+    ///
+    /// # Errors
+    /// The system's; the connection is no good any more.
+    pub async fn call(
+        exchange: &std::cell::RefCell<Self>,
+        request: &[u64],
+        response: &mut Vec<u64>,
+    ) -> io::Result<()> {
+        let number = exchange.borrow_mut().push(request);
+        let mut sent = false;
+        let words = poll_fn(|context| {
+            let mut exchange = exchange.borrow_mut();
+            // The others of the thread have their turn before the first look.
+            if std::mem::replace(&mut sent, true)
+                && exchange.answers.get((number - exchange.first) as usize).is_none()
+                && let Err(error) = exchange.step()
+            {
+                return Poll::Ready(Err(error));
+            }
+            let Some(words) = exchange.take(number) else {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            };
+            Poll::Ready(Ok(words))
+        })
+        .await?;
+        response.extend(words);
+        Ok(())
+    }
+}
+
+/// Answers requests on all connections that `listener` accepts, until `stop` is set. `make` makes what answers those
+/// of one connection, on a thread of its own; that yields `false` where the connection is to end.
+///
+/// # Errors
+/// The system's, where no more connections can be accepted.
+pub fn answer_requests<H>(
+    listener: &TcpListener,
+    token: Option<&Token>,
+    stop: &AtomicBool,
+    make: impl Fn() -> H + Sync,
+) -> io::Result<()>
+where
+    H: FnMut(&[u64], &mut Vec<u64>) -> bool,
+{
+    listener.set_nonblocking(true)?;
+    let open: Mutex<Vec<TcpStream>> = Mutex::default();
+    let hold = |stream: &TcpStream| -> io::Result<()> {
+        let stream = stream.try_clone()?;
+        open.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let accepted = loop {
+            if stop.load(Ordering::Acquire) {
+                break Ok(());
+            }
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    if hold(&stream).is_err() {
+                        continue;
+                    }
+                    let make = &make;
+                    scope.spawn(move || {
+                        // The connection's end is the client's to notice.
+                        let _ = attend(&stream, token, make());
+                        let _ = stream.shutdown(Shutdown::Both);
+                    });
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(LOOK),
+                Err(error) => break Err(error),
+            }
+        };
+        for stream in open.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        accepted
+    })
+}
+
+/// Answers what comes over one connection.
+fn attend(
+    mut stream: &TcpStream,
+    token: Option<&Token>,
+    mut answer: impl FnMut(&[u64], &mut Vec<u64>) -> bool,
+) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_nodelay(true)?;
+    let (mut incoming, mut out, mut response) = (Vec::new(), Vec::new(), Vec::new());
+    let mut bytes = vec![0; READ_BYTES];
+    let mut is_known = false;
+    loop {
+        let came = stream.read(&mut bytes)?;
+        if came == 0 {
+            return Ok(());
+        }
+        incoming.extend(&bytes[..came]);
+        if !is_known && incoming.len() > READ_BYTES && frame_of(&incoming)?.is_none() {
+            // No token is that long.
+            return Ok(());
+        }
+        let mut at = 0;
+        while let Some((request, bytes)) = frame_of(&incoming[at..])? {
+            at += bytes;
+            if !is_known {
+                is_known = token.is_none_or(|token| token.is(&token_bytes(&request)));
+                if !is_known {
+                    return Ok(());
+                }
+                continue;
+            }
+            response.clear();
+            if !answer(&request, &mut response) {
+                return Ok(());
+            }
+            push_frame(&mut out, &response);
+        }
+        incoming.drain(..at);
+        stream.write_all(&out)?;
+        out.clear();
+    }
+}
+
+/// Where a listener listens.
+///
+/// # Errors
+/// The system's.
+pub fn listen(address: impl ToSocketAddrs) -> io::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(address)?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::{block_on, run_all};
+    use std::cell::RefCell;
+    use std::future::Future;
+    use std::pin::Pin;
+
+    /// Lets `work` talk to a server that answers with the sum and the words.
+    fn with_server(token: Option<&Token>, work: impl FnOnce(SocketAddr)) {
+        let (listener, address) = listen("127.0.0.1:0").unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let serve = scope.spawn(|| {
+                answer_requests(&listener, token, &stop, || {
+                    |request: &[u64], response: &mut Vec<u64>| {
+                        response.push(request.iter().sum());
+                        response.extend(request);
+                        true
+                    }
+                })
+            });
+            work(address);
+            stop.store(true, Ordering::Release);
+            serve.join().unwrap().unwrap();
+        });
+    }
+
+    #[test]
+    fn many_requests_on_one_connection_get_each_its_own_answer() {
+        with_server(None, |address| {
+            let exchange = RefCell::new(Exchange::open(address, None).unwrap());
+            let flow = |me: u64| {
+                let exchange = &exchange;
+                Box::pin(async move {
+                    for round in 0..200 {
+                        // Now and then one that does not fit into a read.
+                        let length = if round % 50 == 7 { 20_000 } else { round % 9 };
+                        let request = vec![me; length];
+                        let mut response = Vec::new();
+                        Exchange::call(exchange, &request, &mut response).await.unwrap();
+                        assert_eq!(response[0], me * length as u64);
+                        assert_eq!(response[1..], request);
+                    }
+                }) as Pin<Box<dyn Future<Output = ()> + '_>>
+            };
+            run_all((0..8).map(flow).collect());
+        });
+    }
+
+    #[test]
+    fn who_has_not_the_token_gets_no_answer() {
+        let (right, wrong) = ("0123456789abcdef_", "0123456789abcdef-");
+        let token = Token::new(right).unwrap();
+        with_server(Some(&token), |address| {
+            for (shown, is_let_in) in [(Some(right), true), (Some(wrong), false), (None, false)] {
+                let shown = shown.map(|text| Token::new(text).unwrap());
+                let exchange = RefCell::new(Exchange::open(address, shown.as_ref()).unwrap());
+                let mut response = Vec::new();
+                let answered = block_on(Exchange::call(&exchange, &[1, 2], &mut response));
+                assert_eq!(answered.is_ok(), is_let_in);
+                assert_eq!(response, if is_let_in { vec![3, 1, 2] } else { vec![] });
+            }
+        });
+    }
+
+    #[test]
+    fn a_frame_without_end_is_refused() {
+        assert!(frame_of(&u64::MAX.to_le_bytes()).is_err());
+        assert!(frame_of(&3_u64.to_le_bytes()).unwrap().is_none());
+        assert!(frame_of(&[1; 7]).unwrap().is_none());
+    }
+}

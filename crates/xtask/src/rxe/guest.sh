@@ -1,0 +1,90 @@
+# What the guest does. Behind this come the names of what was built outside, and calls of the functions below.
+set -u
+export FARWOOD_RDMA=required RUST_BACKTRACE=1 HOME=/tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin
+failed=()
+here=10.9.0.1
+there=10.9.0.2
+
+ip link set lo up
+# Two interfaces that face each other, each with an address and a device of its own. The kernel would keep what goes
+# from one to the other to itself; a table that is asked first sends it out.
+ip link add left type veth peer name right
+ip addr add $here/32 dev left
+ip addr add $there/32 dev right
+ip link set left up
+ip link set right up
+for interface in all left right; do
+    echo 1 >/proc/sys/net/ipv4/conf/$interface/accept_local
+    echo 0 >/proc/sys/net/ipv4/conf/$interface/rp_filter
+done
+ip rule del pref 0
+ip rule add pref 100 lookup local
+ip rule add pref 10 iif lo from $here to $there lookup 10
+ip rule add pref 11 iif lo from $there to $here lookup 11
+ip route add $there/32 dev left src $here table 10
+ip route add $here/32 dev right src $there table 11
+ip neigh replace $there lladdr "$(cat /sys/class/net/right/address)" dev left
+ip neigh replace $here lladdr "$(cat /sys/class/net/left/address)" dev right
+rdma link add rxe_lo type rxe netdev lo
+rdma link add rxe_left type rxe netdev left
+rdma link add rxe_right type rxe netdev right
+echo "farwood-rxe: $(uname -r), up after $(cut -d' ' -f1 /proc/uptime) s"
+rdma link
+
+# run_tests NAME BINARY FILTER: tests of one binary, one at a time, in processes that reach each other through lo.
+run_tests() {
+    local start=$SECONDS
+    if FARWOOD_RDMA_DEVICE=rxe_lo "$2" --test-threads=1 --nocapture "$3" 2>&1; then
+        echo "farwood-rxe: $1 passed, $((SECONDS - start)) s"
+    else
+        echo "farwood-rxe: $1 FAILED, $((SECONDS - start)) s"
+        failed+=("$1")
+    fi
+}
+
+# step WHAT COMMAND...: one step of the demo.
+step() {
+    local what=$1
+    shift
+    echo "\$ farwood $what"
+    "$FARWOOD" "$@" || failed+=("demo: $what")
+}
+
+# Two processes with two addresses and two devices: a memory node, and who uses it. One of those who use it is killed.
+demo() {
+    local url="rdma://$here:7470/words" node writer
+    echo 'a-token-of-the-demo' >/tmp/token
+    export FARWOOD_TOKEN_FILE=/tmp/token FARWOOD_RDMA_DEVICE=rxe_right
+    "$FARWOOD" serve --rdma rxe_left --listen tcp://$here:7470 --token-file /tmp/token --memory 64MiB &
+    node=$!
+    for _ in $(seq 50); do
+        "$FARWOOD" stat "rdma://$here:7470" >/dev/null 2>&1 && break
+        sleep 0.2
+    done
+    step "create $url" create "$url" --keys text --key-bytes 16 --values text --value-bytes 16
+    step 'put' put "$url" far away
+    step 'put' put "$url" near here
+    step 'get far' get "$url" far
+    while :; do "$FARWOOD" put "$url" worn out; done >/dev/null 2>&1 &
+    writer=$!
+    sleep 2
+    kill -KILL $writer
+    wait $writer 2>/dev/null
+    step 'put' put "$url" worn in
+    step 'scan' scan "$url"
+    step 'check' check "$url"
+    step 'stat' stat "rdma://$here:7470"
+    step 'doctor' doctor "rdma://$here:7470"
+    [ "$("$FARWOOD" get "$url" worn)" = in ] || failed+=('demo: what was put is not there')
+    FARWOOD_RDMA_DEVICE=nothing "$FARWOOD" get "$url" far && failed+=('demo: a device that is not there')
+    kill -TERM $node
+    wait $node || failed+=('demo: the memory node')
+}
+
+finish() {
+    if ((${#failed[@]})); then
+        printf 'farwood-rxe: FAILED: %s\n' "${failed[@]}"
+        exit 1
+    fi
+    echo 'farwood-rxe: all passed'
+}

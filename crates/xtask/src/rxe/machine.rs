@@ -1,0 +1,78 @@
+//! QEMU, and what the guest says.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// A guest that has not ended by then is stuck. Tests of a loaded machine take longer: `FARWOOD_RXE_SECONDS`.
+const SECONDS_MAX: u64 = 600;
+/// MiB: two memory nodes of 64, what uses them, and what is read of the host's files.
+const MEMORY: &str = "1024";
+/// The last line of a guest that has come to its end, before its exit status.
+const END: &str = "farwood-rxe: exit ";
+
+/// What the guest has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Processors {
+    /// One, whose kernel does not preempt itself: Soft-RoCE's copies come one after the other.
+    One,
+    /// Two, whose kernel does: they meet, and nothing about tearing is promised.
+    Two,
+}
+
+/// Ends the guest when dropped.
+struct Guest(Child);
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Boots the kernel and shows what the guest says; yields its exit status.
+pub(super) fn boot(image: &Path, initramfs: &Path, processors: Processors) -> Result<u8, String> {
+    let mut command = Command::new("qemu-system-x86_64");
+    let (count, preempt) = match processors {
+        Processors::One => ("1", "voluntary"),
+        Processors::Two => ("2", "full"),
+    };
+    command.args(["-machine", "q35", "-accel", "tcg", "-cpu", "max", "-smp", count, "-m", MEMORY]);
+    command.args(["-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio"]);
+    command.arg("-kernel").arg(image).arg("-initrd").arg(initramfs);
+    let line = format!("console=ttyS0 quiet panic=-1 oops=panic preempt={preempt}");
+    command.args(["-append", &line]);
+    command.args(["-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap"]);
+    command.args(["-device", "virtio-9p-pci,fsdev=host,mount_tag=host"]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut guest = Guest(child.map_err(|error| format!("qemu-system-x86_64: {error}"))?);
+    let said = guest.0.stdout.take().expect("its output is piped");
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(said).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    let asked = std::env::var("FARWOOD_RXE_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    let end = Instant::now() + Duration::from_secs(asked.unwrap_or(SECONDS_MAX));
+    let mut out = std::io::stdout().lock();
+    loop {
+        match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(line) => {
+                if let Some(status) = line.strip_prefix(END) {
+                    return status.parse().map_err(|_| format!("the guest ends with '{status}'"));
+                }
+                // Nobody may read it.
+                let _ = writeln!(out, "{line}");
+            }
+            Err(RecvTimeoutError::Timeout) => return Err("the guest has not ended in time".to_owned()),
+            Err(RecvTimeoutError::Disconnected) => return Err("the guest ended without a word".to_owned()),
+        }
+    }
+}
