@@ -1,5 +1,6 @@
 //! The library as programs use it: types, threads, scans, sessions, and what is refused.
 
+use farwood::spatial::{Item, Rectangle};
 use farwood::{
     Direction, Error, Index, IndexOptions, Kind, Pool, PoolOptions, Unfit, Value, Values, Variant, block_on,
     run_all,
@@ -47,6 +48,29 @@ impl Drop for Scratch {
 
 fn wide(key_bytes: usize) -> IndexOptions {
     IndexOptions { key_bytes: Some(key_bytes), value_bytes: Some(key_bytes), ..IndexOptions::default() }
+}
+
+/// None of them serves the index for long: each is its server for a moment, one after the other.
+#[test]
+fn threads_change_a_spatial_index_together() {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 40;
+    let scratch = Scratch::new();
+    let places = scratch.pool().create_spatial("places", &farwood::spatial::Config::default()).unwrap();
+    let item = |id: u64| Item { bounds: Rectangle::point([id as f64, 0.0]).unwrap(), id };
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let places = &places;
+            scope.spawn(move || {
+                for id in thread * EACH..(thread + 1) * EACH {
+                    places.insert(&item(id)).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(places.count_all().unwrap(), THREADS * EACH);
+    let nested = places.change(|_| places.insert(&item(0)));
+    assert!(matches!(nested, Err(Error::Index { .. })), "it has an editor: {nested:?}");
 }
 
 #[test]

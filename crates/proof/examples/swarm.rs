@@ -1,12 +1,14 @@
 //! Runs counted seeds, fixed or fresh, and says what they met. `cargo xtask swarm` calls it.
 //!
+//! `--index catfish` runs those of spatial indexes.
+//!
 //! Exit codes: 0 where all is right; 1 where a seed failed, or where 1,000 seeds left a mark unhit; 2 where the command
 //! line is wrong.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 
 use farwood_index::MARKS;
 use farwood_proof::seeds::laboratory::{Case, Report, outcome, run};
-use farwood_proof::seeds::many;
+use farwood_proof::seeds::{many, spatial};
 use farwood_sim::{Card, Tracing};
 use std::ops::Range;
 use std::process::ExitCode;
@@ -20,13 +22,13 @@ const OF_CATFISH: [&str; 2] = ["a search that was overtaken", "a ring that is fu
 const SEQUENCE_EVENTS: usize = 2_000;
 
 const HELP: &str = "\
-Runs seeds in the laboratory: Sherman in every variant, with faults, every answer checked.
+Runs seeds in the laboratory: Sherman in every variant, or Catfish, with faults, every answer checked.
 
-Usage: cargo xtask swarm [--seconds N] [--seed A..B] [--index sherman] [--card CARD] [--trace FOLDER]
+Usage: cargo xtask swarm [--seconds N] [--seed A..B] [--index sherman|catfish] [--card CARD] [--trace FOLDER]
 
   --seconds N      fresh seeds for so long [default: 60, unless --seed is given]
   --seed A..B      these seeds
-  --index NAME     the index [default and only one: sherman]
+  --index NAME     the index: sherman or catfish, which draws its cards and leaves no trace [default: sherman]
   --card CARD      all runs on this card [default: drawn]
   --trace FOLDER   where a failed seed's trace goes [default: target/swarm]
 
@@ -40,6 +42,7 @@ struct Asked {
     seeds: Option<Range<u64>>,
     card: Option<Card>,
     folder: String,
+    spatial: bool,
 }
 
 fn main() -> ExitCode {
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     match asked(&words) {
+        Ok(asked) if asked.spatial => swarm_spatial(&asked),
         Ok(asked) => swarm(&asked),
         Err(what) => {
             eprintln!("{what}\n\n{HELP}");
@@ -66,7 +70,7 @@ fn one_or_range(text: &str) -> Option<Range<u64>> {
 }
 
 fn asked(words: &[String]) -> Result<Asked, String> {
-    let mut asked = Asked { seconds: None, seeds: None, card: None, folder: "target/swarm".to_owned() };
+    let mut asked = Asked { seconds: None, seeds: None, card: None, folder: "target/swarm".to_owned(), spatial: false };
     for pair in words.chunks(2) {
         let [flag, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
         match flag.as_str() {
@@ -79,8 +83,9 @@ fn asked(words: &[String]) -> Result<Asked, String> {
                         .ok_or(format!("'{value}' is neither a seed nor a range like 17..18"))?,
                 );
             }
-            "--index" if value == "sherman" => {}
-            "--index" => return Err(format!("no index '{value}'; there is sherman")),
+            "--index" if value == "sherman" => asked.spatial = false,
+            "--index" if value == "catfish" => asked.spatial = true,
+            "--index" => return Err(format!("no index '{value}'; there are sherman and catfish")),
             "--card" => asked.card = Some(Card::named(value).map_err(|error| error.to_string())?),
             "--trace" => asked.folder.clone_from(value),
             _ => return Err(format!("no flag '{flag}'")),
@@ -97,14 +102,50 @@ fn case(asked: &Asked, seed: u64) -> Case {
     case
 }
 
+impl Asked {
+    /// The seeds, and for how long.
+    fn range(&self) -> (Range<u64>, Duration) {
+        let fresh = || {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+            now << 20..u64::MAX
+        };
+        let seconds = self.seconds.or(self.seeds.is_none().then_some(60));
+        let seeds = self.seeds.clone().unwrap_or_else(fresh);
+        (seeds, seconds.map_or(Duration::MAX, Duration::from_secs))
+    }
+}
+
+/// Runs seeds of spatial indexes.
+fn swarm_spatial(asked: &Asked) -> ExitCode {
+    let (seeds, time) = asked.range();
+    std::panic::set_hook(Box::new(|_| {}));
+    let start = Instant::now();
+    let (report, _, failed) =
+        many::run(seeds.clone(), time, |seed| spatial::outcome(&spatial::Case::swarmed(seed)));
+    let spatial::Report { runs, counted, searches, raced, commits, successors, excused, met, marks, .. } = report;
+    println!(
+        "catfish: {runs} seeds from {}, {counted} counted, {:.0} s",
+        seeds.start,
+        start.elapsed().as_secs_f64()
+    );
+    println!("  searches     {searches} answered, {raced} beside changes, {excused} failed as faults excuse");
+    println!("  commits      {commits}; {successors} servers took the place of one that crashed");
+    println!("  faults       {}", met.faults());
+    for (mark, times) in marks.iter().filter(|(mark, _)| OF_CATFISH.contains(mark)) {
+        println!("    {times:>10}  {mark}");
+    }
+    match failed {
+        None => ExitCode::SUCCESS,
+        Some((seed, what)) => {
+            println!("\nseed {seed} FAILED: {what}");
+            println!("again: cargo xtask swarm --index catfish --seed {seed}..{}", seed + 1);
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn swarm(asked: &Asked) -> ExitCode {
-    let fresh = || {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        now << 20..u64::MAX
-    };
-    let seconds = asked.seconds.or(asked.seeds.is_none().then_some(60));
-    let seeds = asked.seeds.clone().unwrap_or_else(fresh);
-    let time = seconds.map_or(Duration::MAX, Duration::from_secs);
+    let (seeds, time) = asked.range();
     // A panic is a failure like any other, and is told once.
     std::panic::set_hook(Box::new(|_| {}));
     let start = Instant::now();
