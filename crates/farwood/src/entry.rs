@@ -119,6 +119,16 @@ fn of_radix(
     IndexLayout { system, keys, values, nodes: None, consistency, variant, lock_width, options }
 }
 
+impl IndexEntry {
+    /// The layout, where it is an index with keys.
+    pub fn ordered(&self) -> Option<&IndexLayout> {
+        match &self.layout {
+            Ok(EntryLayout::Ordered(layout)) => Some(layout),
+            _ => None,
+        }
+    }
+}
+
 impl From<Entry> for IndexEntry {
     fn from(entry: Entry) -> Self {
         let layout = if entry.kind == catfish::KIND {

@@ -12,8 +12,8 @@ use farwood_bench::run::spatial::{Connection, Reach};
 use farwood_fabric::{Client, ClientId, Fabric as _, Revocation};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
-    Catfish, Config, Count, Issue, Item, KIND, Near, Query, Reader, Rectangle, ServerSettings, Talk as _, Walk,
-    Worker,
+    Catfish, Config, Count, Issue, Item, KIND, Near, Query, Reader, Rectangle, ServerSettings, Talk as _,
+    Walk, Worker,
 };
 use farwood_transport::any::{AnyFabric, AnyMemory, AnyServer};
 use farwood_transport::runtime::block_on;
@@ -195,7 +195,8 @@ impl Spatial {
 
     fn is_served_beside(&self, client: &Client<AnyFabric>) -> Result<bool> {
         let holder = self.holder(client)?;
-        Ok(holder.is_some_and(|holder| holder != client.fabric().identity()) && self.is_served_by_any(client)?)
+        Ok(holder.is_some_and(|holder| holder != client.fabric().identity())
+            && self.is_served_by_any(client)?)
     }
 
     /// The place of the one thread of this process that may become a server just now.

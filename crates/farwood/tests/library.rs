@@ -117,7 +117,7 @@ fn a_pools_indexes_are_told_without_opening_them() {
     assert!(stats.clients.iter().all(|client| client.open.is_empty()), "{:?}", stats.clients);
     let indexes = pool.indexes().unwrap();
     let told = indexes.iter().map(|index| {
-        let layout = index.layout.as_ref().unwrap();
+        let layout = index.ordered().unwrap();
         let types = format!("{} to {}", layout.keys, layout.values);
         (index.name.as_str(), types, layout.nodes.unwrap().node_bytes, layout.variant)
     });
@@ -126,7 +126,7 @@ fn a_pools_indexes_are_told_without_opening_them() {
         ("b", "u64 of 8 bytes to hex of 3 bytes", 1024, Some(Variant::RECOMMENDED.name())),
     ];
     assert!(told.eq(expected.map(|(name, types, bytes, variant)| (name, types.to_owned(), bytes, variant))));
-    assert_eq!(pool.open_untyped("a").unwrap().stats().layout, *indexes[0].layout.as_ref().unwrap());
+    assert_eq!(pool.open_untyped("a").unwrap().stats().layout, *indexes[0].ordered().unwrap());
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! SMART indexes as programs use them: keys and values of any length, through the same calls as any index.
 
 use farwood::{
-    Direction, EntryLayout, Error, Index, IndexEntry, IndexOptions, Kind, Pool, PoolOptions, SmartOptions, System,
-    block_on, run_all, smart,
+    Direction, Error, Index, IndexOptions, Kind, Pool, PoolOptions, SmartOptions, System, block_on, run_all,
+    smart,
 };
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -190,11 +190,7 @@ fn types_and_systems_are_kept_and_checked() {
     drop(
         pool.create_index::<u64, Vec<u8>>("j", &IndexOptions { value_bytes: Some(3), ..Default::default() }),
     );
-    let layout = |index: IndexEntry| match index.layout {
-        Ok(EntryLayout::Ordered(layout)) => layout,
-        other => panic!("{other:?} has no keys"),
-    };
-    let told: Vec<_> = pool.indexes().unwrap().into_iter().map(layout).collect();
+    let told: Vec<_> = pool.indexes().unwrap().iter().map(|index| index.ordered().unwrap().clone()).collect();
     assert_eq!([told[0].system, told[1].system], [System::Smart, System::Sherman]);
     assert_eq!(
         (told[0].variant, told[0].keys.bytes, told[0].values.bytes),

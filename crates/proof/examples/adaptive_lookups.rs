@@ -117,7 +117,8 @@ impl Run<'_> {
             let (key, asked) = (word(0)?, word(8)?);
             server.compute(LOOKUP_NS).await;
             let found = self.trees[0].get(client, &key.to_be_bytes()).await?;
-            let value = found.as_deref().and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes);
+            let value =
+                found.as_deref().and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes);
             let outcome = asked << 1 | u64::from(found.is_some());
             let response: Vec<u8> = [value, outcome].into_iter().flat_map(u64::to_le_bytes).collect();
             client.post(write(self.post.response(number).part::<u8>(VALUE), &response)).await?;
@@ -229,7 +230,11 @@ pub(crate) fn measure(scheme: Scheme, clients: u64) -> Result<Seen, Box<dyn std:
     for (number, (client, server)) in flows.iter().enumerate() {
         let run = &run;
         crew.spawn(client, async move {
-            let ended = if number < FLOWS { run.answer(client, server).await } else { run.beat(client, server).await };
+            let ended = if number < FLOWS {
+                run.answer(client, server).await
+            } else {
+                run.beat(client, server).await
+            };
             ended.expect("the network works");
         });
     }

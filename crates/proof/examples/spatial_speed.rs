@@ -122,12 +122,16 @@ async fn inserts<F: Fabric, S: Server>(
     const INSERTS: u64 = 100_000;
     let levels = index.walk(client).await.expect("a tree").nodes.len();
     for round in 0..3 {
-        let items: Vec<_> = (0..INSERTS).map(|id| Item { bounds: window(chance, 1e-4), id: count + id }).collect();
+        let items: Vec<_> =
+            (0..INSERTS).map(|id| Item { bounds: window(chance, 1e-4), id: count + id }).collect();
         let start = Instant::now();
         for item in &items {
             worker.insert(item).await.expect("there is room");
         }
         let each_ns = start.elapsed().as_nanos() as f64 / INSERTS as f64;
-        println!("inserts, {round}: {each_ns:.0} ns each on {levels} levels, {:.0} ns a node", each_ns / levels as f64);
+        println!(
+            "inserts, {round}: {each_ns:.0} ns each on {levels} levels, {:.0} ns a node",
+            each_ns / levels as f64
+        );
     }
 }

@@ -70,7 +70,8 @@ fn one_or_range(text: &str) -> Option<Range<u64>> {
 }
 
 fn asked(words: &[String]) -> Result<Asked, String> {
-    let mut asked = Asked { seconds: None, seeds: None, card: None, folder: "target/swarm".to_owned(), spatial: false };
+    let mut asked =
+        Asked { seconds: None, seeds: None, card: None, folder: "target/swarm".to_owned(), spatial: false };
     for pair in words.chunks(2) {
         let [flag, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
         match flag.as_str() {
@@ -122,7 +123,8 @@ fn swarm_spatial(asked: &Asked) -> ExitCode {
     let start = Instant::now();
     let (report, _, failed) =
         many::run(seeds.clone(), time, |seed| spatial::outcome(&spatial::Case::swarmed(seed)));
-    let spatial::Report { runs, counted, searches, raced, commits, successors, excused, met, marks, .. } = report;
+    let spatial::Report { runs, counted, searches, raced, commits, successors, excused, met, marks, .. } =
+        report;
     println!(
         "catfish: {runs} seeds from {}, {counted} counted, {:.0} s",
         seeds.start,

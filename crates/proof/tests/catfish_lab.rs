@@ -95,7 +95,13 @@ fn a_rear_version_skipped_is_noticed_by_words_too() {
 fn a_reference_that_is_not_compared_is_noticed() {
     caught(Sabotage::GenerationIgnored);
     let broken = |case: &mut Case| case.sabotage = Some(Sabotage::GenerationIgnored);
-    canary::caught("GenerationIgnored by pairs", CANARY_SEEDS, outcome, |seed| hasty(seed).by_pairs(), broken);
+    canary::caught(
+        "GenerationIgnored by pairs",
+        CANARY_SEEDS,
+        outcome,
+        |seed| hasty(seed).by_pairs(),
+        broken,
+    );
 }
 
 #[test]

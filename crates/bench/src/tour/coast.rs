@@ -38,7 +38,9 @@ impl Coast {
 
 fn segment(row: &str) -> [[f64; 2]; 2] {
     let numbers: Vec<f64> = row.split(',').filter_map(|number| number.parse().ok()).collect();
-    let &[x, y, x2, y2] = numbers.as_slice() else { panic!("'{row}' of the shipped coastlines is no segment") };
+    let &[x, y, x2, y2] = numbers.as_slice() else {
+        panic!("'{row}' of the shipped coastlines is no segment")
+    };
     [[x, y], [x2, y2]]
 }
 

@@ -148,7 +148,9 @@ pub fn tour_map(spec: &MapSpec, worker: &WorkerCommand, progress: &mut dyn FnMut
         let index = Catfish::open(&client, &place.ground.index).await?;
         let mut found: Vec<Item> = Vec::new();
         let everything = Rectangle::new([f64::MIN; 2], [f64::MAX; 2]).expect("its edges are finite");
-        Reader::new(&index, &client, Issue::Many).search(&Query::intersecting(everything), &mut found).await?;
+        Reader::new(&index, &client, Issue::Many)
+            .search(&Query::intersecting(everything), &mut found)
+            .await?;
         compare(coast, &ships, &found, &mut findings);
         let walk = index.walk(&client).await?;
         index.close(&client).await?;
@@ -204,10 +206,14 @@ fn gather(reports: Vec<Report>) -> Result<(Round, Findings, Ships, Vec<Sighting>
 
 /// Compares the whole index with what the owners believe.
 fn compare(coast: &Coast, ships: &Ships, found: &[Item], findings: &mut Findings) {
-    let ship = |(&id, &at): (&u64, &[f64; 2])| Item { bounds: Rectangle::point(at).expect("a ship is somewhere"), id };
+    let ship = |(&id, &at): (&u64, &[f64; 2])| Item {
+        bounds: Rectangle::point(at).expect("a ship is somewhere"),
+        id,
+    };
     let mut expected: Vec<_> = coast.items.iter().copied().chain(ships.iter().map(ship)).collect();
     let mut found = found.to_vec();
-    let place = |item: &Item| (item.id, item.bounds.min().map(f64::to_bits), item.bounds.max().map(f64::to_bits));
+    let place =
+        |item: &Item| (item.id, item.bounds.min().map(f64::to_bits), item.bounds.max().map(f64::to_bits));
     expected.sort_by_key(place);
     found.sort_by_key(place);
     for (expected, found) in expected.iter().zip(&found) {

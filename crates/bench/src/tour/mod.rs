@@ -33,8 +33,8 @@ use crate::{Error, Result};
 use model::Union;
 
 pub use coast::Coast;
-pub use map::{MapOutcome, MapSpec, Sighting, tour_map};
 pub(crate) use map::{MapJob, MapReport};
+pub use map::{MapOutcome, MapSpec, Sighting, tour_map};
 pub(crate) use sailor::serve as serve_map;
 pub(crate) use visitor::serve;
 

@@ -26,6 +26,8 @@ use crate::{Error, Result};
 
 /// Searches of each client that go into the picture.
 const SIGHTINGS: usize = 2;
+/// Where windows end in the north, as the map does, degrees.
+const NORTH: f64 = 85.0;
 /// Longest edge of a window, degrees.
 const EDGE_MAX: u64 = 40;
 
@@ -168,7 +170,7 @@ impl<'a> Sailor<'a> {
         let (corner, chance) = (somewhere(&mut self.chance).min(), &mut self.chance);
         let [width, height] = [0, 1].map(|_| 1.0 + chance.below(EDGE_MAX) as f64);
         let east = if corner[0] + width > 180.0 { corner[0] + width - 360.0 } else { corner[0] + width };
-        let north = (corner[1] + height).min(90.0);
+        let north = (corner[1] + height).min(NORTH);
         let (west, beyond) = Rectangle::around_globe(corner, [east, north]).expect("its edges are degrees");
         [west].into_iter().chain(beyond).collect()
     }

@@ -4,7 +4,8 @@ use super::card::kind;
 use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
 use farwood::spatial::Config;
 use farwood::{
-    ClientStats, EntryLayout, Error, IndexLayout, IndexUse, NodeCard, NodeReport, NodeStats, Pool, PoolStats, Type, Url,
+    ClientStats, EntryLayout, Error, IndexLayout, IndexUse, NodeCard, NodeReport, NodeStats, Pool, PoolStats,
+    Type, Url,
 };
 use serde_json::{Value, json};
 

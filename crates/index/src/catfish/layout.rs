@@ -477,8 +477,9 @@ mod tests {
         let nodes = [7, 8].map(|generation| NodeRef::new(1 << 23, generation));
         let images = nodes.map(|at| image(&layout, at, 0, &entries(at.generation() as usize - 1)));
         let lines = images[1].chunks_exact(LINE_WORDS).enumerate();
-        let stores = lines
-            .flat_map(|(line, words)| stores_of_line(words).map(move |(at, word)| (line * LINE_WORDS + at, word)));
+        let stores = lines.flat_map(|(line, words)| {
+            stores_of_line(words).map(move |(at, word)| (line * LINE_WORDS + at, word))
+        });
         let stores = stores.collect();
         (nodes, images, stores)
     }

@@ -215,7 +215,7 @@ pub(super) fn server_pair<H: ServerHarness>(harness: &H, iterations: u64) -> Rep
     let violation =
         |seen: &[u64]| seen[0] == seen[seen.len() - 1] && seen.iter().any(|&word| word != seen[0]);
     let tally = server_stores(harness, iterations, stores, violation);
-    let promised = promises(harness, Capability::CpuSeesWrite)
-        && promises(harness, Capability::VersionPair(64 * LINES));
+    let promised =
+        promises(harness, Capability::CpuSeesWrite) && promises(harness, Capability::VersionPair(64 * LINES));
     tally.report("versions front and rear of what a server stores upward", promised)
 }

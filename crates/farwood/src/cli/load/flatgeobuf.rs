@@ -43,7 +43,11 @@ fn placed(number: u64, kind: GeometryType, feature: &FgbFeature) -> Result<Place
 }
 
 /// Adds the bounds of a geometry of that kind, or of the kind that it says itself.
-fn bounds_of(geometry: &Geometry<'_>, kind: GeometryType, bounds: &mut Option<Rectangle>) -> Result<(), String> {
+fn bounds_of(
+    geometry: &Geometry<'_>,
+    kind: GeometryType,
+    bounds: &mut Option<Rectangle>,
+) -> Result<(), String> {
     let kind = if kind == GeometryType::Unknown { geometry.type_() } else { kind };
     if (GeometryType::CircularString.0..=GeometryType::Surface.0).contains(&kind.0) {
         return Err(format!("{kind:?}s have curves, which are not supported"));

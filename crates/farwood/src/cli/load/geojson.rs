@@ -47,8 +47,10 @@ fn placed(number: u64, feature: &Value) -> Result<Placed, String> {
 
 /// The two parts of a `bbox` whose west lies above its east; `None`: there is none like that.
 fn across_antimeridian(feature: &Value) -> Result<Option<(Rectangle, Option<Rectangle>)>, String> {
-    let edges: Option<Vec<f64>> =
-        feature.get("bbox").and_then(Value::as_array).and_then(|edges| edges.iter().map(Value::as_f64).collect());
+    let edges: Option<Vec<f64>> = feature
+        .get("bbox")
+        .and_then(Value::as_array)
+        .and_then(|edges| edges.iter().map(Value::as_f64).collect());
     let (min, max) = match edges.as_deref() {
         Some(&[west, south, east, north] | &[west, south, _, east, north, _]) if west > east => {
             ([west, south], [east, north])
@@ -97,15 +99,21 @@ mod tests {
 
     #[test]
     fn a_feature_across_the_antimeridian_is_two_rectangles() {
-        let of = |bbox: Value| json!({ "type": "Feature", "id": 7, "bbox": bbox, "geometry":
-            { "type": "MultiPoint", "coordinates": [[179.0, -17.0], [-179.0, -16.0]] } });
+        let of = |bbox: Value| {
+            json!({ "type": "Feature", "id": 7, "bbox": bbox, "geometry":
+            { "type": "MultiPoint", "coordinates": [[179.0, -17.0], [-179.0, -16.0]] } })
+        };
         for bbox in [json!([177.0, -20.0, -178.0, -16.0]), json!([177.0, -20.0, 0.0, -178.0, -16.0, 9.0])] {
             let (west, east) = placed(1, &of(bbox)).unwrap();
             let east = east.unwrap();
             assert_eq!((west.id, west.bounds.to_string()), (7, "177,-20,180,-16".to_owned()));
             assert_eq!((east.id, east.bounds.to_string()), (7, "-180,-20,-178,-16".to_owned()));
         }
-        assert_eq!(placed(1, &of(json!([-179.0, -17.0, 179.0, -16.0]))).unwrap().1, None, "nothing is reached across");
+        assert_eq!(
+            placed(1, &of(json!([-179.0, -17.0, 179.0, -16.0]))).unwrap().1,
+            None,
+            "nothing is reached across"
+        );
         assert!(placed(1, &of(json!([177.0, 20.0, -178.0, -16.0]))).is_err(), "upside down");
     }
 }
