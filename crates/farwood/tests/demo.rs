@@ -72,7 +72,8 @@ fn the_tour_of_the_map_has_no_wrong_answers_and_leaves_a_map() {
         let svg = fs::read_to_string(place.path().join("map/map.svg")).unwrap();
         assert!(svg.starts_with("<svg") && svg.matches("<line").count() > 4_993);
         assert!(fs::read(place.path().join("map/map.png")).unwrap().starts_with(b"\x89PNG"));
-        let left: Vec<_> = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let left: Vec<_> =
+            fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, ["map"], "the pool is gone");
     }
 }
