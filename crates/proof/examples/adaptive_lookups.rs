@@ -4,8 +4,8 @@
 //! server with few cores, which looks the key up in the tree that lies in its own memory, or the client reads the tree
 //! by itself. Heartbeats say how busy the server is, and each client backs off for itself.
 //!
-//! A message is one WRITE with an immediate, the client's number, into that client's place at the server; the response is
-//! one WRITE into the client's own memory, where it looks for it.
+//! A message is one WRITE with an immediate, the client's number, into that client's place at the server; the
+//! response is one WRITE into the client's own memory, where it looks for it.
 //!
 //! Run it with `cargo run --release -p farwood-proof --example adaptive_lookups`.
 #![expect(clippy::print_stdout, reason = "an example talks")]
@@ -255,7 +255,8 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
         for scheme in [Scheme::Messages, Scheme::Reads, Scheme::Adaptive] {
             let Seen { lookups, wrong, offloaded, busy } = measure(scheme, clients)?;
             println!(
-                "{clients:>2} clients, {scheme:?}: {:.0} k lookups/s, {wrong} wrong, {:.0} % by READs, server {:.0} % busy",
+                "{clients:>2} clients, {scheme:?}: {:.0} k lookups/s, {wrong} wrong, {:.0} % by READs, \
+                 server {:.0} % busy",
                 lookups as f64 / RUN_NS as f64 * 1e6,
                 100.0 * offloaded as f64 / lookups as f64,
                 100.0 * busy

@@ -1,6 +1,6 @@
 //! Searches through shared memory, beside rstar: one process, one thread, the paper's rectangles. And what a node
-//! takes of the processor: to look at it in a search, and to make and store it in an insert. All in processor time of the
-//! thread, so that others on the machine matter less.
+//! takes of the processor: to look at it in a search, and to make and store it in an insert. All in processor time of
+//! the thread, so that others on the machine matter less.
 //!
 //! `cargo run --release -p farwood-proof --example spatial_speed -- [RECTANGLES] [BLOCKS]`
 

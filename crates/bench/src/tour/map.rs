@@ -1,9 +1,9 @@
 //! The tour of the map: coastlines in a spatial index, searched by several processes that also sail ships on it.
 //!
-//! The coastlines never change, so every search is held against a list of them. Each client owns some ships, points that
-//! it alone moves, by message to the index's server: it must find its own where it put them. Of the others' it knows
-//! that they are points in the window, each there once. In the end all of the index is compared with what the owners
-//! believe, and walked.
+//! The coastlines never change, so every search is held against a list of them. Each client owns some ships, points
+//! that it alone moves, by message to the index's server: it must find its own where it put them. Of the others' it
+//! knows that they are points in the window, each there once. In the end all of the index is compared with what the
+//! owners believe, and walked.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Heartbeats: how busy the server is, told to all its clients (Catfish §IV-A).
 //!
-//! Each client hears once in an interval, and not all at the same time. If they did, all whose turn it is to offload would
-//! begin together, the server would have nothing to do for as long as their windows last, and the next heartbeat would
-//! tell all of them that it is idle: no window would ever grow (decision 42).
+//! Each client hears once in an interval, and not all at the same time. If they did, all whose turn it is to offload
+//! would begin together, the server would have nothing to do for as long as their windows last, and the next
+//! heartbeat would tell all of them that it is idle: no window would ever grow (decision 42).
 
 use super::head::{ASK, CONNECTIONS_MAX, INBOX, MEMORY, OPEN, OWNER, TICKET_BITS, of_connection};
 use super::service::Service;
@@ -23,8 +23,8 @@ impl Service<'_> {
     }
 
     /// Tells every client how busy the server is, again and again, in a word of its inbox that is for nothing else, so
-    /// that a full ring keeps no heartbeat back. [0 RT; one WRITE for each client in an interval] `busy` yields the share
-    /// of processor time since it was last asked.
+    /// that a full ring keeps no heartbeat back. [0 RT; one WRITE for each client in an interval] `busy` yields the
+    /// share of processor time since it was last asked.
     ///
     /// # Errors
     /// The fabric's.

@@ -147,8 +147,8 @@ pub(super) fn server_upward<H: ServerHarness>(harness: &H, iterations: u64) -> R
     tally.report(name, promises(harness, Capability::WriteUpward))
 }
 
-/// What a READ sees of a server's stores: `LINES` lines, each store a word, as `stores` orders them for a round. What was
-/// read is judged by `violation`.
+/// What a READ sees of a server's stores: `LINES` lines, each store a word, as `stores` orders them for a round. What
+/// was read is judged by `violation`.
 fn server_stores<H: ServerHarness>(
     harness: &H,
     iterations: u64,

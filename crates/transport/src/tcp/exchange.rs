@@ -214,8 +214,8 @@ impl Exchange {
 /// Answers requests on all connections that `listener` accepts, until `stop` is set. `make` makes what answers those
 /// of one connection, on a thread of its own; that yields `false` where the connection is to end.
 ///
-/// Where a connection cannot be accepted (it is gone already, or there are no more file descriptors), the next is waited
-/// for.
+/// Where a connection cannot be accepted (it is gone already, or there are no more file descriptors), the next is
+/// waited for.
 ///
 /// # Errors
 /// The system's, of the listener itself.

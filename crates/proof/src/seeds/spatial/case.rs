@@ -117,8 +117,8 @@ impl Case {
         self
     }
 
-    /// The same on a fabric where only words are whole, as through shared memory and TCP: nodes are checked by a pair of
-    /// versions.
+    /// The same on a fabric where only words are whole, as through shared memory and TCP: nodes are checked by a pair
+    /// of versions.
     #[must_use]
     pub fn by_pairs(mut self) -> Self {
         let words = Capabilities {
