@@ -81,7 +81,8 @@ impl Kind for OverRdma {
 
     fn open(address: &PoolAddress) -> RdmaPool {
         let queue_pairs = rdma::queue_pairs(address).expect("a good number of queue pairs");
-        RdmaPool::open(address, Credentials::default(), &device(), queue_pairs).expect("the pool can be opened")
+        RdmaPool::open(address, Credentials::default(), &device(), queue_pairs)
+            .expect("the pool can be opened")
     }
 }
 

@@ -47,7 +47,7 @@ fn rdma_keeps_the_contract() {
 
 /// Clients of a thread then have different ones, and each keeps its order.
 #[test]
-fn rdma_keeps_the_contract_with_two_queue_pairs_for_each_thread() {
+fn two_queue_pairs_for_each_thread_keep_it_as_well() {
     if rdma_or_skip().is_some() {
         keeps_the_contract(&Rdma::with("?queue-pairs=2"));
     }

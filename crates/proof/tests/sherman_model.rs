@@ -8,7 +8,9 @@ use farwood_index::sherman::layout::{Sizes, Values};
 use farwood_index::sherman::{Config, Sherman, Variant};
 use farwood_proof::served::Tcp;
 use farwood_proof::sherman::Driven;
-use farwood_proof::sherman_model::{CACHE_BYTES, Model, NAME, SIZES, agree, config, drawn, from_empty, shape};
+use farwood_proof::sherman_model::{
+    CACHE_BYTES, Model, NAME, SIZES, agree, config, drawn, from_empty, shape,
+};
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness;
 use farwood_testkit::loopback::Loopback;

@@ -183,8 +183,22 @@ mod tests {
         assert!(why(&answer).contains("network order"));
         answer[24] = 0b0100_0000;
         assert_eq!(check(&answer), Ok(()));
-        assert!(why(&{ let mut other = answer; other[35] = 0b1011; other }).contains("no masked"));
-        assert!(why(&{ let mut other = answer; other[39] = 0b0100; other }).contains("no masked"));
+        assert!(
+            why(&{
+                let mut other = answer;
+                other[35] = 0b1011;
+                other
+            })
+            .contains("no masked")
+        );
+        assert!(
+            why(&{
+                let mut other = answer;
+                other[39] = 0b0100;
+                other
+            })
+            .contains("no masked")
+        );
         answer[0] = 1;
         assert!(why(&answer).contains("does not say"));
     }

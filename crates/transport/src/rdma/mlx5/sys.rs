@@ -39,10 +39,22 @@ impl Context {
         let mut answer = [0_u8; ANSWER_BYTES];
         let (question, into) = (QUESTION.as_ptr().cast(), answer.as_mut_ptr().cast());
         // SAFETY: the context is open and a card's of mlx5; both buffers are as long as is said.
-        let asked = unsafe {
-            (mlx5.general_cmd)(self.handle.as_ptr(), question, QUESTION.len(), into, ANSWER_BYTES)
-        };
+        let asked =
+            unsafe { (mlx5.general_cmd)(self.handle.as_ptr(), question, QUESTION.len(), into, ANSWER_BYTES) };
         done(asked).map_err(|error| format!("it cannot be asked what atomics it has: {error}"))?;
         check(&answer).map_err(str::to_owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// Where the library is, it has the functions, whatever cards there are.
+    #[test]
+    fn the_library_has_what_is_asked_of_it() {
+        if let Err(why) = super::functions() {
+            assert!(why.contains("is not on this machine"), "{why}");
+            let required = std::env::var_os("FARWOOD_VERBS_HEADER").is_some_and(|asked| asked == "required");
+            assert!(!required, "{why}");
+        }
     }
 }

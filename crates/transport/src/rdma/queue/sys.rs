@@ -177,10 +177,21 @@ pub(in crate::rdma) struct Request<'a> {
 pub(in crate::rdma) enum Work<'a> {
     Read(Span),
     Write(Source<'a>, Option<u32>),
-    Cas { compare: u64, swap: u64, old: Span },
+    Cas {
+        compare: u64,
+        swap: u64,
+        old: Span,
+    },
     /// Bits and their masks.
-    MaskedCas { compare: (u64, u64), swap: (u64, u64), old: Span },
-    Faa { add: u64, old: Span },
+    MaskedCas {
+        compare: (u64, u64),
+        swap: (u64, u64),
+        old: Span,
+    },
+    Faa {
+        add: u64,
+        old: Span,
+    },
 }
 
 /// Where the bytes of a WRITE are.
@@ -304,9 +315,7 @@ impl Pair {
         requests: impl Iterator<Item = Request<'a>>,
     ) -> io::Result<()> {
         match self.extended {
-            Some(extended) => {
-                ring(&Posting { at: extended, raw: self.raw, number: self.number() }, requests)
-            }
+            Some(extended) => ring(&Posting { at: extended, raw: self.raw, number: self.number() }, requests),
             None => self.post_list(requests),
         }
     }
@@ -484,4 +493,76 @@ fn in_list(request: &Request<'_>) -> io::Result<(abi::SendWr, abi::Sge)> {
         unused: [0; 7],
     };
     Ok((entry, sge))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::ffi::c_void;
+    use std::mem::MaybeUninit;
+
+    thread_local! {
+        /// What a card that is none was told, in order.
+        static TOLD: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    }
+
+    fn tell(what: impl Into<String>) {
+        TOLD.with_borrow_mut(|told| told.push(what.into()));
+    }
+
+    unsafe extern "C" fn start(_: *mut abi::QpEx) {
+        tell("start");
+    }
+
+    unsafe extern "C" fn complete(_: *mut abi::QpEx) -> c_int {
+        tell("complete");
+        0
+    }
+
+    unsafe extern "C" fn cas(_: *mut abi::QpEx, _: u32, at: u64, _: u64, _: u64) {
+        tell(format!("cas {at:x}"));
+    }
+
+    unsafe extern "C" fn set_sge(_: *mut abi::QpEx, _: u32, at: u64, bytes: u32) {
+        tell(format!("answer {at:x} {bytes}"));
+    }
+
+    unsafe extern "C" fn raw_wqe(_: *mut abi::Mlx5QpEx, request: *const c_void) {
+        // SAFETY: the caller hands over a request of so many bytes.
+        let bytes = unsafe { *request.cast::<[u8; 80]>() };
+        tell(format!("raw {}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()));
+    }
+
+    #[test]
+    fn a_masked_compare_and_swap_goes_between_others_as_its_bytes() {
+        // SAFETY: numbers, null pointers and no functions.
+        let mut pair: abi::QpEx = unsafe { MaybeUninit::zeroed().assume_init() };
+        (pair.start, pair.complete) = (Some(start), Some(complete));
+        (pair.atomic_cmp_swp, pair.set_sge) = (Some(cas), Some(set_sge));
+        // SAFETY: as above.
+        let mut mlx5: abi::Mlx5QpEx = unsafe { MaybeUninit::zeroed().assume_init() };
+        mlx5.raw_wqe = Some(raw_wqe);
+        let old = Span(abi::Sge { addr: 0x100, length: 8, lkey: 7 });
+        let (compare, swap) = ((1, 0xFF), (2, 0xFF00));
+        let request = |signal, work| Request { signal, fenced: signal.is_some(), at: 0x2000, key: 9, work };
+        let requests = [
+            request(None, Work::Cas { compare: 1, swap: 2, old }),
+            request(Some(3), Work::MaskedCas { compare, swap, old }),
+        ];
+        let posting = |raw| Posting { at: NonNull::from(&mut pair), raw, number: 0x11 };
+        let with = posting(Some(NonNull::from(&mut mlx5)));
+        ring(&with, requests.iter().copied()).unwrap();
+        let (queue_pair, remote, answer) = (0x11, (0x2000, 9), (0x100, 7));
+        let raw =
+            MaskedCasRequest { queue_pair, fenced: true, signalled: true, remote, compare, swap, answer };
+        let raw: String = raw.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        let told = TOLD.take();
+        assert_eq!(told, ["start", "cas 2000", "answer 100 8", &format!("raw {raw}"), "complete"]);
+        // Without mlx5's way it is an error, and no other request stands for it.
+        let without = Posting { raw: None, ..with };
+        assert!(ring(&without, requests[1..].iter().copied()).is_err());
+        assert_eq!(TOLD.take(), ["start", "complete"]);
+        assert!(in_list(&requests[1]).is_err());
+    }
 }
