@@ -1,4 +1,5 @@
-//! One thread's way to a pool: a queue pair at each memory node, shared by all clients of the thread.
+//! One thread's way to a pool: a queue pair at each memory node, shared by clients of the thread; all of them, unless
+//! there are to be more queue pairs, and so more ways.
 //!
 //! Doorbells are posted at once, as far as the send queues have room. Whoever waits looks for completions; with `n`
 //! waiting clients only each `n`-th poll does. What is no verb goes over TCP, on a connection of its own that is made
