@@ -17,9 +17,9 @@ use std::task::{Context, Poll, Waker};
 const SHAPE: PoolShape = PoolShape { host_bytes: 24 << 20, ..SMALL };
 const KEY: &[u8] = b"the key";
 /// Seeds of the fabric, each of which lets a transfer rest at other words.
-const SEEDS: u64 = 8;
+const SEEDS: u64 = 3;
 /// Polls after which who has no answer waits for somebody.
-const POLLS_ENOUGH: usize = 100;
+const POLLS_ENOUGH: usize = 4_000;
 /// Polls of the reader before the writer goes on, at most.
 const READER_POLLS: usize = 12;
 /// Polls of the writer before the reader goes on, at most.
