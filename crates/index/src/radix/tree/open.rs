@@ -47,7 +47,7 @@ impl<G: Guide> Tree<G> {
             nodes,
             leaves,
             cache: NodeCache::new(cache_bytes),
-            heap: Heap::new(entry.slot),
+            heap: Heap::new(&entry),
             guide,
             sabotage: None,
             entry,
@@ -99,7 +99,7 @@ pub(crate) async fn plant<F: Fabric>(
     entry: &Entry,
     beside: &[u8],
 ) -> Result<u64, IndexError> {
-    let heap = Heap::new(entry.slot);
+    let heap = Heap::new(entry);
     let nodes = u64::from(client.fabric().shape().nodes);
     let home = NodeId((entry.number % nodes) as u16);
     let kind = Kind::Inner.rooms(Size::All.bytes() + beside.len());
