@@ -112,7 +112,8 @@ fn queue_pairs(text: &str) -> Result<NonZeroU16, String> {
     number.ok_or_else(|| format!("'{text}' is no number of {QUEUE_PAIRS}: give 1 to {QUEUE_PAIRS_MAX}"))
 }
 
-const _: () = assert!(matches!(KEYS[5].as_bytes(), b"device") && matches!(KEYS[6].as_bytes(), b"queue-pairs"));
+const _: () =
+    assert!(matches!(KEYS[5].as_bytes(), b"device") && matches!(KEYS[6].as_bytes(), b"queue-pairs"));
 
 impl fmt::Display for Access {
     /// With the question mark, if there is anything.

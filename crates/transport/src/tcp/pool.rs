@@ -399,7 +399,8 @@ impl<W: Way> Attachment<W> {
             lines.retain(|(_, line)| line.strong_count() > 0);
             // A line that lives has a client, and so has its attachment: the address is nobody else's.
             let mine = || lines.iter().filter(|(attachment, _)| *attachment == me).map(|(_, line)| line);
-            let least = mine().min_by_key(|line| line.strong_count()).filter(|_| mine().count() >= self.lines_max);
+            let least =
+                mine().min_by_key(|line| line.strong_count()).filter(|_| mine().count() >= self.lines_max);
             least.and_then(Weak::upgrade).unwrap_or_else(|| {
                 let line = fresh();
                 lines.push((me, Rc::downgrade(&line)));
@@ -627,10 +628,12 @@ mod tests {
         for lines in [1, 2] {
             let ground = |_: &mut [Dialled]| Ok::<_, TcpError>(());
             let lines_max = NonZeroU16::new(lines).unwrap();
-            let pool: TcpPool = ServedPool::attach(&address, Credentials::default(), lines_max, ground).unwrap();
+            let pool: TcpPool =
+                ServedPool::attach(&address, Credentials::default(), lines_max, ground).unwrap();
             let mut fabrics: Vec<_> = (0..4).map(|_| pool.fabric()).collect();
             let shared = |fabrics: &[TcpFabric]| {
-                let same = |at: &TcpFabric| fabrics.iter().filter(|to| Rc::ptr_eq(&at.line, &to.line)).count();
+                let same =
+                    |at: &TcpFabric| fabrics.iter().filter(|to| Rc::ptr_eq(&at.line, &to.line)).count();
                 fabrics.iter().map(same).collect::<Vec<_>>()
             };
             let each = 4 / usize::from(lines);
