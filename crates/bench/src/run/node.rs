@@ -156,8 +156,8 @@ fn work_alone<F: Fabric>(seat: &mut Seat<'_, F>, amount: Amount) -> Result<Measu
     Ok(measurement)
 }
 
-/// Several clients in turn. The clock is read once per operation here too, unless others ran since the client's last one
-/// ended.
+/// Several clients in turn. The clock is read once per operation here too, unless others ran since the client's last
+/// one ended.
 fn work_in_turns<F: Fabric>(seats: &mut [Seat<'_, F>], amount: Amount) -> Result<Measurement> {
     let clock = Clock::new();
     let end = until(&clock, amount);

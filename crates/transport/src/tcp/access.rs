@@ -9,8 +9,8 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where a compute node's token and certificates are, and through which device, and how many queue pairs of each thread,
-/// it reaches a pool over RDMA. Part of a pool's address: `host:port?tls-ca=FILE&token-file=FILE`.
+/// Where a compute node's token and certificates are, and through which device, and how many queue pairs of each
+/// thread, it reaches a pool over RDMA. Part of a pool's address: `host:port?tls-ca=FILE&token-file=FILE`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Access([Option<String>; KEYS.len()]);
 

@@ -78,8 +78,8 @@ impl TcpPool {
 }
 
 impl<W: Way> ServedPool<W> {
-    /// Attaches this process to a pool, once `ground` has learned from each memory node what it needs. A thread's clients
-    /// share at most `lines` lines.
+    /// Attaches this process to a pool, once `ground` has learned from each memory node what it needs. A thread's
+    /// clients share at most `lines` lines.
     pub(crate) fn attach<E: From<TcpError>>(
         address: &PoolAddress,
         credentials: Credentials,
