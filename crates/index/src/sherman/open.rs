@@ -98,9 +98,10 @@ impl Sherman {
         let (layout, options) = decode(&entry)?;
         check_capabilities(client, &layout, options)?;
         lifecycle::mark_open(client, &entry).await?;
+        let lock = options.lock.on(client.fabric().capabilities());
         Ok(Self {
             options,
-            locks: NodeLocks::new(options.lock, client.fabric().shape(), layout.room_bytes),
+            locks: NodeLocks::new(lock, client.fabric().shape(), layout.room_bytes),
             cache: OrderedCache::new(cache_bytes),
             top: ArcSwapOption::empty(),
             allocator: allocator_of(&entry, &layout),

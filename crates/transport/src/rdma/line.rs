@@ -9,22 +9,20 @@ use super::Ground;
 use super::arena::Arena;
 use super::link::{Dial, Doorbells, Link, News, Stretch};
 use crate::runtime::{Crank, Turned, add_crank};
-use crate::tcp::NoWay;
 use crate::tcp::line::Line;
 use crate::tcp::post::{Cargo, Waits};
 use crate::tcp::posts::{Posts, Submission, Turning};
 use crate::tcp::reach::Reach;
 use crate::tcp::way::{Carrier, Way, Ways};
 use crate::tcp::wire::Control;
+use crate::tcp::{FAREWELL_MAX, NoWay};
 use farwood_fabric::{Capabilities, ClientId, Doorbell, FabricError, NodeId};
 use slab::Slab;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// How long a line that ends waits for what was posted.
-const FAREWELL_MAX: Duration = Duration::from_secs(2);
 /// What the number of a line's connection for controls has besides the line's own.
 const CONTROLS: u64 = 1 << 63;
 

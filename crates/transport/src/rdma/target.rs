@@ -86,6 +86,7 @@ impl RegionWords {
                 write_upward: true,
                 atomic_then_read: true,
                 arrival_sees_write: true,
+                write_beside_cas: true,
                 masked_cas: self.masked_cas,
                 write_survives_writer: true,
                 cpu_sees_write: false,
@@ -94,12 +95,15 @@ impl RegionWords {
             // a packet. With one processor, and a kernel that does not preempt itself, copies of packets come one
             // after the other but for what an interrupt brings in between, which the litmus tests have not seen. That
             // is enough for tests, which is what Soft-RoCE is for; packets of 1 KiB are what Ethernet's frames hold.
+            // Its compare-and-swap stores what it found where it fails, and a WRITE by another processor in between is
+            // lost: the litmus test sees it on two.
             CardKind::SoftRoce => Capabilities {
                 version_pair_bytes_max: if self.alone { 1024 } else { 0 },
                 whole_bytes: if self.alone { 64 } else { 8 },
                 write_upward: self.alone,
                 atomic_then_read: true,
                 arrival_sees_write: true,
+                write_beside_cas: self.alone,
                 masked_cas: false,
                 write_survives_writer: true,
                 cpu_sees_write: true,
@@ -116,6 +120,7 @@ pub(super) fn weakest(one: Capabilities, other: &Capabilities) -> Capabilities {
         write_upward: one.write_upward && other.write_upward,
         atomic_then_read: one.atomic_then_read && other.atomic_then_read,
         arrival_sees_write: one.arrival_sees_write && other.arrival_sees_write,
+        write_beside_cas: one.write_beside_cas && other.write_beside_cas,
         masked_cas: one.masked_cas && other.masked_cas,
         write_survives_writer: one.write_survives_writer && other.write_survives_writer,
         cpu_sees_write: one.cpu_sees_write && other.cpu_sees_write,

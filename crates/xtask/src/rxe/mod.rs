@@ -27,7 +27,7 @@ const TESTS: [Test; 2] = [("rdma", ""), ("catfish_shm", "over_rdma")];
 
 /// And in one with two: processes that are killed while they post. Linux 6.1 waits for a killed process's requests by
 /// looking again and again, which on one processor that is not preempted can keep out what it waits for.
-const TESTS_OF_TWO: [Test; 2] = [("rdma", "keeps_the_contract"), ("sherman_processes", "over_rdma")];
+const TESTS_OF_TWO: [Test; 2] = [("rdma", "rdma_keeps"), ("sherman_processes", "over_rdma")];
 
 type Test = (&'static str, &'static str);
 
