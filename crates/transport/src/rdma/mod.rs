@@ -1,9 +1,9 @@
 //! RDMA as far memory: a network card executes verbs in a memory node's memory, and no processor there does.
 //!
 //! A memory node is the one over TCP ([`crate::tcp`]), with a card ([`serve`]): who is let in, who is fenced and which
-//! pool it is goes over TCP as it does there, with its tokens and TLS; verbs go over a queue pair (or several) for each thread and
-//! memory node. rdma-core is loaded at run time: nothing of it is needed to build, and where it is missing, opening
-//! says so.
+//! pool it is goes over TCP as it does there, with its tokens and TLS; verbs go over a queue pair (or several) for
+//! each thread and memory node. rdma-core is loaded at run time: nothing of it is needed to build, and where it is
+//! missing, opening says so.
 //!
 //! | file | what it knows |
 //! |---|---|

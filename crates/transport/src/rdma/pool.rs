@@ -38,8 +38,8 @@ pub struct NodeCard {
 
 impl RdmaPool {
     /// Attaches this process to a pool, as a new compute node, through the card that `device` names. Where all its
-    /// memory nodes are fresh, they become a pool. The clients of a thread share `queue_pairs` queue pairs at each memory
-    /// node; a client's requests keep their order, for it has one of them.
+    /// memory nodes are fresh, they become a pool. The clients of a thread share `queue_pairs` queue pairs at each
+    /// memory node; a client's requests keep their order, for it has one of them.
     ///
     /// # Errors
     /// [`RdmaError`]: there is no rdma-core or no such device; or as [`TcpPool::open`](crate::tcp::TcpPool::open).

@@ -39,8 +39,8 @@ macro_rules! library {
                 let library = load($library)?;
                 $(
                     let found = symbol(library, $library, $symbol)?;
-                    // SAFETY: the symbol is that function of the library's header, whose type stands beside its name; pointers
-                    // to data and to functions are of one size on every system that has `dlsym`.
+                    // SAFETY: the symbol is that function of the library's header, whose type stands beside its name;
+                    // pointers to data and to functions are of one size on every system that has `dlsym`.
                     let $name = unsafe {
                         std::mem::transmute::<NonNull<c_void>, unsafe extern "C" fn($($arg),*) $(-> $ret)?>(found)
                     };

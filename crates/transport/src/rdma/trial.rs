@@ -1,5 +1,5 @@
-//! What a card's atomics do, tried on memory of this process before anybody relies on them: two queue pairs of the device
-//! that are connected to each other, a word, and its neighbours.
+//! What a card's atomics do, tried on memory of this process before anybody relies on them: two queue pairs of the
+//! device that are connected to each other, a word, and its neighbours.
 //!
 //! A card that read a request otherwise than it was meant would change what it should not. Here that is a page that
 //! nobody else uses.

@@ -9,8 +9,8 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where a compute node's token and certificates are, and through which device, and how many queue pairs of each thread,
-/// it reaches a pool over RDMA. Part of a pool's address: `host:port?tls-ca=FILE&token-file=FILE`.
+/// Where a compute node's token and certificates are, and through which device, and how many queue pairs of each
+/// thread, it reaches a pool over RDMA. Part of a pool's address: `host:port?tls-ca=FILE&token-file=FILE`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Access([Option<String>; KEYS.len()]);
 
@@ -112,7 +112,8 @@ fn queue_pairs(text: &str) -> Result<NonZeroU16, String> {
     number.ok_or_else(|| format!("'{text}' is no number of {QUEUE_PAIRS}: give 1 to {QUEUE_PAIRS_MAX}"))
 }
 
-const _: () = assert!(matches!(KEYS[5].as_bytes(), b"device") && matches!(KEYS[6].as_bytes(), b"queue-pairs"));
+const _: () =
+    assert!(matches!(KEYS[5].as_bytes(), b"device") && matches!(KEYS[6].as_bytes(), b"queue-pairs"));
 
 impl fmt::Display for Access {
     /// With the question mark, if there is anything.

@@ -79,8 +79,8 @@ impl TcpPool {
 }
 
 impl<W: Way> ServedPool<W> {
-    /// Attaches this process to a pool, once `ground` has learned from each memory node what it needs. A thread's clients
-    /// share at most `lines` lines.
+    /// Attaches this process to a pool, once `ground` has learned from each memory node what it needs. A thread's
+    /// clients share at most `lines` lines.
     pub(crate) fn attach<E: From<TcpError>>(
         address: &PoolAddress,
         credentials: Credentials,
@@ -400,7 +400,8 @@ impl<W: Way> Attachment<W> {
             lines.retain(|(_, line)| line.strong_count() > 0);
             // A line that lives has a client, and so has its attachment: the address is nobody else's.
             let mine = || lines.iter().filter(|(attachment, _)| *attachment == me).map(|(_, line)| line);
-            let least = mine().min_by_key(|line| line.strong_count()).filter(|_| mine().count() >= self.lines_max);
+            let least =
+                mine().min_by_key(|line| line.strong_count()).filter(|_| mine().count() >= self.lines_max);
             least.and_then(Weak::upgrade).unwrap_or_else(|| {
                 let line = fresh();
                 lines.push((me, Rc::downgrade(&line)));
@@ -628,10 +629,12 @@ mod tests {
         for lines in [1, 2] {
             let ground = |_: &mut [Dialled]| Ok::<_, TcpError>(());
             let lines_max = NonZeroU16::new(lines).unwrap();
-            let pool: TcpPool = ServedPool::attach(&address, Credentials::default(), lines_max, ground).unwrap();
+            let pool: TcpPool =
+                ServedPool::attach(&address, Credentials::default(), lines_max, ground).unwrap();
             let mut fabrics: Vec<_> = (0..4).map(|_| pool.fabric()).collect();
             let shared = |fabrics: &[TcpFabric]| {
-                let same = |at: &TcpFabric| fabrics.iter().filter(|to| Rc::ptr_eq(&at.line, &to.line)).count();
+                let same =
+                    |at: &TcpFabric| fabrics.iter().filter(|to| Rc::ptr_eq(&at.line, &to.line)).count();
                 fabrics.iter().map(same).collect::<Vec<_>>()
             };
             let each = 4 / usize::from(lines);

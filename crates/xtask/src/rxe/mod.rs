@@ -61,7 +61,8 @@ pub fn run(root: &Path, filter: Option<&str>) -> Result<u8, String> {
     run_guests(&kernel.image, &jobs)
 }
 
-/// Runs guests at the same time; the first says what it has to say at once, the others when they have come to their ends.
+/// Runs guests at the same time; the first says what it has to say at once, the others when they have come to their
+/// ends.
 fn run_guests(image: &Path, jobs: &[(Processors, PathBuf)]) -> Result<u8, String> {
     let Some(((processors, initramfs), others)) = jobs.split_first() else {
         return Err("no test is called that".to_owned());

@@ -123,8 +123,6 @@ impl MaskedCasRequest {
     }
 }
 
-const _: () = assert!(size_of::<Layout>() == REQUEST_BYTES);
-
 /// What atomics the card has, as the card is asked.
 pub(super) const QUESTION: [u8; 16] = [1, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0];
 /// Bytes of the answer.
@@ -147,6 +145,8 @@ pub(super) fn check(answer: &[u8; ANSWER_BYTES]) -> Result<(), &'static str> {
     }
     Ok(())
 }
+
+const _: () = assert!(size_of::<Layout>() == REQUEST_BYTES);
 
 #[cfg(test)]
 mod tests {

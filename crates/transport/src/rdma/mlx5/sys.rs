@@ -1,5 +1,5 @@
-//! libmlx5, loaded when somebody asks for what only its cards have. The unsafe half; what is said of libraries, ownership
-//! and threads in [`super::super::sys`] holds here too.
+//! libmlx5, loaded when somebody asks for what only its cards have. The unsafe half; what is said of libraries,
+//! ownership and threads in [`super::super::sys`] holds here too.
 
 use super::super::abi::sys as abi;
 use super::super::sys::{Context, done, library, load, symbol};
