@@ -623,7 +623,7 @@ mod tests {
 
     #[test]
     fn clients_of_a_thread_share_as_many_lines_as_there_may_be() {
-        let spec = NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 1 << 20);
+        let spec = NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 16 << 20);
         let node = MemoryNode::start(&spec).unwrap();
         let address: PoolAddress = node.address().to_string().parse().unwrap();
         for lines in [1, 2] {

@@ -531,15 +531,17 @@ mod tests {
     unsafe extern "C" fn raw_wqe(_: *mut abi::Mlx5QpEx, request: *const c_void) {
         // SAFETY: the caller hands over a request of so many bytes.
         let bytes = unsafe { *request.cast::<[u8; 80]>() };
-        tell(format!("raw {}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()));
+        tell(format!("raw {bytes:x?}"));
     }
 
     #[test]
     fn a_masked_compare_and_swap_goes_between_others_as_its_bytes() {
         // SAFETY: numbers, null pointers and no functions.
         let mut pair: abi::QpEx = unsafe { MaybeUninit::zeroed().assume_init() };
-        (pair.start, pair.complete) = (Some(start), Some(complete));
-        (pair.atomic_cmp_swp, pair.set_sge) = (Some(cas), Some(set_sge));
+        pair.start = Some(start);
+        pair.complete = Some(complete);
+        pair.atomic_cmp_swp = Some(cas);
+        pair.set_sge = Some(set_sge);
         // SAFETY: as above.
         let mut mlx5: abi::Mlx5QpEx = unsafe { MaybeUninit::zeroed().assume_init() };
         mlx5.raw_wqe = Some(raw_wqe);
@@ -550,15 +552,17 @@ mod tests {
             request(None, Work::Cas { compare: 1, swap: 2, old }),
             request(Some(3), Work::MaskedCas { compare, swap, old }),
         ];
-        let posting = |raw| Posting { at: NonNull::from(&mut pair), raw, number: 0x11 };
-        let with = posting(Some(NonNull::from(&mut mlx5)));
+        let raw = Some(NonNull::from(&mut mlx5));
+        let with = Posting { at: NonNull::from(&mut pair), raw, number: 0x11 };
         ring(&with, requests.iter().copied()).unwrap();
         let (queue_pair, remote, answer) = (0x11, (0x2000, 9), (0x100, 7));
         let raw =
             MaskedCasRequest { queue_pair, fenced: true, signalled: true, remote, compare, swap, answer };
-        let raw: String = raw.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         let told = TOLD.take();
-        assert_eq!(told, ["start", "cas 2000", "answer 100 8", &format!("raw {raw}"), "complete"]);
+        assert_eq!(
+            told,
+            ["start", "cas 2000", "answer 100 8", &format!("raw {:x?}", raw.bytes()), "complete"]
+        );
         // Without mlx5's way it is an error, and no other request stands for it.
         let without = Posting { raw: None, ..with };
         assert!(ring(&without, requests[1..].iter().copied()).is_err());
