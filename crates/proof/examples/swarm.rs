@@ -1,12 +1,10 @@
 //! Runs counted seeds, fixed or fresh, and says what they met. `cargo xtask swarm` calls it.
 //!
-//! `--index catfish` runs those of spatial indexes.
-//!
 //! Exit codes: 0 where all is right; 1 where a seed failed, or where 1,000 seeds left a mark unhit; 2 where the command
 //! line is wrong.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 
-use farwood_index::MARKS;
+use farwood_index::{MARKS, radix, smart, sphinx};
 use farwood_proof::seeds::laboratory::{Case, Report, outcome, run};
 use farwood_proof::seeds::{many, spatial};
 use farwood_sim::{Card, Tracing};
@@ -16,33 +14,71 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Seeds after which every mark must have been hit.
 const MARKS_SEEDS: u64 = 1_000;
-/// Marks on the paths of spatial indexes, which this does not run.
+/// Marks on the paths of spatial indexes.
 const OF_CATFISH: [&str; 2] = ["a search that was overtaken", "a ring that is full"];
 /// Events of a sequence diagram.
 const SEQUENCE_EVENTS: usize = 2_000;
 
 const HELP: &str = "\
-Runs seeds in the laboratory: Sherman in every variant, or Catfish, with faults, every answer checked.
+Runs seeds in the laboratory: an index in every variant, with faults, every answer checked.
 
-Usage: cargo xtask swarm [--seconds N] [--seed A..B] [--index sherman|catfish] [--card CARD] [--trace FOLDER]
+Usage: cargo xtask swarm [--seconds N] [--seed A..B] [--index NAME] [--card CARD] [--trace FOLDER]
 
   --seconds N      fresh seeds for so long [default: 60, unless --seed is given]
   --seed A..B      these seeds
-  --index NAME     the index: sherman or catfish, which draws its cards and leaves no trace [default: sherman]
+  --index NAME     sherman, smart, sphinx, or catfish, which draws its cards and leaves no trace [default: sherman]
   --card CARD      all runs on this card [default: drawn]
   --trace FOLDER   where a failed seed's trace goes [default: target/swarm]
 
 Examples:
   cargo xtask swarm --seconds 600
   cargo xtask swarm --seed 17..18 --trace /tmp/seventeen
+  cargo xtask swarm --index smart --seed 0..1000
 ";
 
+/// What is run.
+#[derive(Clone, Copy)]
+enum Index {
+    Sherman,
+    Smart,
+    Sphinx,
+}
+
+impl Index {
+    const ALL: [(Self, &'static str); 3] =
+        [(Self::Sherman, "sherman"), (Self::Smart, "smart"), (Self::Sphinx, "sphinx")];
+
+    fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    fn case(self, seed: u64) -> Case {
+        match self {
+            Self::Sherman => Case::swarmed(seed),
+            Self::Smart => Case::of_smart(seed),
+            Self::Sphinx => Case::of_sphinx(seed),
+        }
+    }
+
+    /// The marks on its race paths.
+    fn marks(self) -> Vec<&'static str> {
+        let (first, rest) = match self {
+            Self::Sherman => (MARKS, &[][..]),
+            Self::Smart => (radix::tree::MARKS, smart::MARKS),
+            Self::Sphinx => (radix::tree::MARKS, sphinx::MARKS),
+        };
+        first.iter().chain(rest).copied().filter(|mark| !OF_CATFISH.contains(mark)).collect()
+    }
+}
+
 struct Asked {
+    index: Index,
+    /// Spatial indexes instead.
+    spatial: bool,
     seconds: Option<u64>,
     seeds: Option<Range<u64>>,
     card: Option<Card>,
     folder: String,
-    spatial: bool,
 }
 
 fn main() -> ExitCode {
@@ -70,8 +106,9 @@ fn one_or_range(text: &str) -> Option<Range<u64>> {
 }
 
 fn asked(words: &[String]) -> Result<Asked, String> {
+    let folder = "target/swarm".to_owned();
     let mut asked =
-        Asked { seconds: None, seeds: None, card: None, folder: "target/swarm".to_owned(), spatial: false };
+        Asked { index: Index::Sherman, spatial: false, seconds: None, seeds: None, card: None, folder };
     for pair in words.chunks(2) {
         let [flag, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
         match flag.as_str() {
@@ -84,9 +121,13 @@ fn asked(words: &[String]) -> Result<Asked, String> {
                         .ok_or(format!("'{value}' is neither a seed nor a range like 17..18"))?,
                 );
             }
-            "--index" if value == "sherman" => asked.spatial = false,
             "--index" if value == "catfish" => asked.spatial = true,
-            "--index" => return Err(format!("no index '{value}'; there are sherman and catfish")),
+            "--index" => {
+                let known = Index::ALL.into_iter().find(|(_, name)| name == value);
+                asked.index = known
+                    .ok_or(format!("no index '{value}'; there are sherman, smart, sphinx and catfish"))?
+                    .0;
+            }
             "--card" => asked.card = Some(Card::named(value).map_err(|error| error.to_string())?),
             "--trace" => asked.folder.clone_from(value),
             _ => return Err(format!("no flag '{flag}'")),
@@ -96,7 +137,7 @@ fn asked(words: &[String]) -> Result<Asked, String> {
 }
 
 fn case(asked: &Asked, seed: u64) -> Case {
-    let mut case = Case::swarmed(seed);
+    let mut case = asked.index.case(seed);
     if let Some(card) = &asked.card {
         case.spec.card = card.clone();
     }
@@ -152,7 +193,7 @@ fn swarm(asked: &Asked) -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let start = Instant::now();
     let (report, _, failed) = many::run(seeds.clone(), time, |seed| outcome(&case(asked, seed)));
-    let unhit = tell(&report, seeds.start, start.elapsed());
+    let unhit = tell(asked.index, &report, seeds.start, start.elapsed());
     if let Some((seed, what)) = failed {
         return fail(asked, seed, &what);
     }
@@ -164,10 +205,11 @@ fn swarm(asked: &Asked) -> ExitCode {
 }
 
 /// Prints what was met; yields how many marks were not.
-fn tell(report: &Report, first: u64, elapsed: Duration) -> usize {
+fn tell(index: Index, report: &Report, first: u64, elapsed: Duration) -> usize {
     let Report { coverage, met, counts, excused, counted, .. } = report;
     println!(
-        "sherman: {} seeds from {first}, {counted} counted, {:.0} s",
+        "{}: {} seeds from {first}, {counted} counted, {:.0} s",
+        index.name(),
         coverage.runs,
         elapsed.as_secs_f64()
     );
@@ -185,7 +227,7 @@ fn tell(report: &Report, first: u64, elapsed: Duration) -> usize {
         met.partitions,
         met.lost
     );
-    let own: Vec<_> = MARKS.iter().filter(|mark| !OF_CATFISH.contains(mark)).collect();
+    let own = index.marks();
     let unhit: Vec<_> = own.iter().filter(|mark| !report.marks.contains_key(**mark)).collect();
     println!("  marks        {} of {} hit", own.len() - unhit.len(), own.len());
     for (mark, times) in &report.marks {
@@ -204,7 +246,7 @@ fn fail(asked: &Asked, seed: u64, what: &str) -> ExitCode {
     let trace = run(&again).trace;
     println!("\nseed {seed} FAILED: {what}");
     let card = asked.card.as_ref().map_or(String::new(), |card| format!(" --card {}", card.name));
-    println!("again: cargo xtask swarm --seed {seed}..{}{card}", seed + 1);
+    println!("again: cargo xtask swarm --index {} --seed {seed}..{}{card}", asked.index.name(), seed + 1);
     let base = format!("{}/seed-{seed}", asked.folder);
     let written = std::fs::create_dir_all(&asked.folder)
         .and_then(|()| std::fs::write(format!("{base}.json"), trace.to_json()))

@@ -8,7 +8,8 @@ use crate::error::IndexError;
 use crate::radix::cached::CachedNode;
 use crate::radix::inner::State;
 use crate::radix::prefix::PrefixHash;
-use crate::radix::tree::descend::{InnerCopy, Way};
+use crate::radix::tree::descend::Way;
+use crate::radix::tree::fetch::InnerCopy;
 use crate::radix::tree::{Event, Sign};
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, Remote};
@@ -29,7 +30,7 @@ struct Candidate {
 /// What a node that an entry led to is.
 enum Node {
     /// The one that was looked for.
-    Found(CachedNode),
+    Found(Arc<CachedNode>),
     /// Not this prefix's, or not to be used now.
     Other,
     /// Gone: the entry leads nowhere.
@@ -88,7 +89,7 @@ impl Sphinx {
         &Candidate { depth, hash, spot }: &Candidate,
         looked: &Looked,
         way: &mut Way<'_>,
-    ) -> Result<Option<CachedNode>, IndexError> {
+    ) -> Result<Option<Arc<CachedNode>>, IndexError> {
         for (at, entry) in looked.pairs.candidates(spot.print()) {
             match self.fetch(client, entry, &way.key[..depth], way.operation).await? {
                 Node::Found(node) => return Ok(Some(node)),
