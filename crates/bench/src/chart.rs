@@ -5,11 +5,14 @@
 
 mod comparison;
 mod font;
+mod map;
 mod png;
 mod scene;
 mod svg;
 
 pub(crate) use comparison::{ChartBar, ChartPanel, comparison_png, comparison_svg};
+
+pub use map::{map_png, map_svg};
 
 use crate::record::{Measured, Record};
 use crate::table::{grouped, microseconds, rate};

@@ -4,6 +4,7 @@ use crate::error::Type;
 use crate::kind::Kind;
 use farwood_fabric::directory::Entry;
 use farwood_index::IndexError;
+use farwood_index::catfish::{self, Config};
 use farwood_index::lock::LockWidth;
 use farwood_index::ordered::{Description, System, describe};
 use farwood_index::radix::tree::CONSISTENCY;
@@ -21,7 +22,16 @@ pub struct IndexEntry {
     /// The directory entry, 0 to 63.
     pub slot: u8,
     /// Sizes, types and options; the error where it is no index of this version.
-    pub layout: Result<IndexLayout, IndexError>,
+    pub layout: Result<EntryLayout, IndexError>,
+}
+
+/// What a directory entry says of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EntryLayout {
+    /// One with keys.
+    Ordered(IndexLayout),
+    /// One of rectangles.
+    Spatial(Config),
 }
 
 /// What an index was created with.
@@ -109,9 +119,23 @@ fn of_radix(
     IndexLayout { system, keys, values, nodes: None, consistency, variant, lock_width, options }
 }
 
+impl IndexEntry {
+    /// The layout, where it is an index with keys.
+    pub fn ordered(&self) -> Option<&IndexLayout> {
+        match &self.layout {
+            Ok(EntryLayout::Ordered(layout)) => Some(layout),
+            _ => None,
+        }
+    }
+}
+
 impl From<Entry> for IndexEntry {
     fn from(entry: Entry) -> Self {
-        let layout = describe(&entry).map(IndexLayout::from);
+        let layout = if entry.kind == catfish::KIND {
+            catfish::describe(&entry).map(|description| EntryLayout::Spatial(description.config))
+        } else {
+            describe(&entry).map(|description| EntryLayout::Ordered(description.into()))
+        };
         Self { name: entry.name, number: entry.number, slot: entry.slot, layout }
     }
 }

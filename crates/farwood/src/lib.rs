@@ -59,7 +59,7 @@ mod stats;
 mod url;
 
 pub use codec::{Bytes, Codec, Key, Padded, Text, Value, Width};
-pub use entry::{IndexEntry, IndexLayout, NodeSizes};
+pub use entry::{EntryLayout, IndexEntry, IndexLayout, NodeSizes};
 pub use error::{Error, Result, Type, Unfit};
 pub use farwood_fabric::{ClientId, Costs, FabricError};
 pub use farwood_index::IndexError;

@@ -20,7 +20,8 @@ use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmPool};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::ThreadId;
 
 /// What a pool is created with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +80,19 @@ pub(crate) struct Attached {
     place: Place,
     attachment: AnyPool,
     open: Mutex<OpenIndexes>,
+    /// The thread that is the server of a spatial index for the moment, or about to become one.
+    office: Mutex<Option<ThreadId>>,
+    office_left: Condvar,
+}
+
+/// The place of the one thread of this process that may become the server of a spatial index.
+pub(crate) struct Office<'p>(&'p Attached);
+
+impl Drop for Office<'_> {
+    fn drop(&mut self) {
+        *self.0.office.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.0.office_left.notify_one();
+    }
 }
 
 /// The indexes that this process has open, by name.
@@ -96,6 +110,20 @@ struct OpenIndex {
 impl Attached {
     pub(crate) fn attachment(&self) -> &AnyPool {
         &self.attachment
+    }
+
+    /// Waits until no other thread of this process has the office; `None`: this one has it.
+    pub(crate) fn office(&self) -> Option<Office<'_>> {
+        let me = std::thread::current().id();
+        let mut office = self.office.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(holder) = *office {
+            if holder == me {
+                return None;
+            }
+            office = self.office_left.wait(office).unwrap_or_else(PoisonError::into_inner);
+        }
+        *office = Some(me);
+        Some(Office(self))
     }
 
     pub(crate) fn index_url(&self, index: &str) -> String {
@@ -166,7 +194,13 @@ impl Pool {
     {
         let place = url.try_into()?.expect_pool()?;
         let attachment = AnyPool::open(&place)?;
-        Ok(Self(Arc::new(Attached { place, attachment, open: Mutex::default() })))
+        Ok(Self(Arc::new(Attached {
+            place,
+            attachment,
+            open: Mutex::default(),
+            office: Mutex::default(),
+            office_left: Condvar::new(),
+        })))
     }
 
     /// Removes a pool that no living process is attached to, this one included.

@@ -6,19 +6,17 @@
 
 use crate::error::{Error, Result};
 use crate::fabric::AnyPool;
-use crate::pool::{Attached, Pool};
+use crate::pool::{Attached, Office, Pool};
 use crate::seats;
-use farwood_bench::run::spatial::{Connection, Socket};
-use farwood_fabric::{Client, Fabric as _, Revocation, Server as _};
+use farwood_bench::run::spatial::{Connection, Reach};
+use farwood_fabric::{Client, ClientId, Fabric as _, Revocation};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
-    Catfish, Config, Correspondent, Count, Inbox, Issue, Item, KIND, Messenger, Near, Notice, Query, Reader,
-    Rectangle, ServerSettings, Talk as _, Walk, Worker,
+    Catfish, Config, Count, Issue, Item, KIND, Near, Query, Reader, Rectangle, ServerSettings, Talk as _,
+    Walk, Worker,
 };
 use farwood_transport::any::{AnyFabric, AnyMemory, AnyServer};
 use farwood_transport::runtime::block_on;
-use farwood_transport::tcp::Credentials;
-use farwood_transport::tcp::exchange::Exchange;
 use std::fmt;
 use std::sync::Arc;
 
@@ -123,6 +121,15 @@ impl Spatial {
         searched.map(|()| count.0).map_err(|error| self.failed("count", error))
     }
 
+    /// How many items there are. Costs and errors as [`search`](Self::search): all leaves are read.
+    ///
+    /// # Errors
+    /// As [`search`](Self::search).
+    pub fn count_all(&self) -> Result<u64> {
+        let everything = Rectangle::new([f64::MIN; 2], [f64::MAX; 2]).expect("its edges are finite");
+        self.count(&Query::intersecting(everything))
+    }
+
     /// The `count` items that are nearest to `point`, nearest first. [1 RT for each 4 nodes that may have one]
     ///
     /// # Errors
@@ -137,7 +144,7 @@ impl Spatial {
     /// there is [`change`](Self::change).
     ///
     /// # Errors
-    /// [`Error::Index`]; over TCP, where nobody serves it.
+    /// [`Error::Index`]; over TCP, where nobody serves it; within [`change`](Self::change), which has an editor for it.
     pub fn insert(&self, item: &Item) -> Result<()> {
         self.change(|editor| editor.insert(item))
     }
@@ -158,7 +165,10 @@ impl Spatial {
         let client = self.pool.attachment().client();
         let failed = |error| self.failed("change", error);
         let server = self.server("change");
-        if server.is_err() || self.is_served_beside(&client)? {
+        let office = self.office("change", &client)?;
+        // Whoever is in office now serves for longer than a moment.
+        if server.is_err() || self.is_served_by_any(&client)? {
+            drop(office);
             let connected = self.connect(&client, server.as_ref().ok()).map_err(failed)?;
             let mut editor = Editor { spatial: self, by: By::Message(connected) };
             let done = work(&mut editor);
@@ -184,10 +194,26 @@ impl Spatial {
     }
 
     fn is_served_beside(&self, client: &Client<AnyFabric>) -> Result<bool> {
+        let holder = self.holder(client)?;
+        Ok(holder.is_some_and(|holder| holder != client.fabric().identity())
+            && self.is_served_by_any(client)?)
+    }
+
+    /// The place of the one thread of this process that may become a server just now.
+    fn office(&self, operation: &'static str, client: &Client<AnyFabric>) -> Result<Office<'_>> {
+        let by = client.fabric().identity();
+        self.pool.office().ok_or_else(|| self.failed(operation, IndexError::Served { by }))
+    }
+
+    fn holder(&self, client: &Client<AnyFabric>) -> Result<Option<ClientId>> {
+        block_on(self.index.served_by(client)).map_err(|error| self.failed("look who serves", error))
+    }
+
+    fn is_served_by_any(&self, client: &Client<AnyFabric>) -> Result<bool> {
         let failed = |error| self.failed("look who serves", error);
-        let Some(holder) = block_on(self.index.served_by(client)).map_err(failed)? else { return Ok(false) };
+        let Some(holder) = self.holder(client)? else { return Ok(false) };
         if holder == client.fabric().identity() {
-            return Ok(false);
+            return Ok(true);
         }
         let lives = block_on(client.fabric().revoke(holder)).map_err(|error| failed(error.into()))?;
         Ok(lives == Revocation::Alive)
@@ -209,6 +235,7 @@ impl Spatial {
             };
             return block_on(server.load(items, fill)).map_err(failed);
         };
+        let _office = self.office("bulk load", &client)?;
         let tree = block_on(self.index.serve(&client, &server, ServerSettings::default())).map_err(failed)?;
         let loaded = block_on(tree.worker(&client, &server).bulk_load(items, fill));
         block_on(tree.resign(&client)).map_err(failed)?;
@@ -252,22 +279,12 @@ impl Spatial {
         client: &'c Client<AnyFabric>,
         server: Option<&'c AnyServer>,
     ) -> std::result::Result<Connection<'c, AnyFabric, AnyMemory>, IndexError> {
-        if let Some(server) = server {
-            let inbox = Inbox { local: server.local(), at: None };
-            let messenger = block_on(Messenger::connect(&self.index, client, inbox, Notice::Event))?;
-            return Ok(Connection::Rings(Box::new(messenger)));
-        }
-        let name = &self.index.entry().name;
-        let lost = || IndexError::NotServed { name: name.clone() };
-        let port = block_on(self.index.port(client))?.ok_or_else(lost)?;
-        let AnyPool::Tcp(pool) = self.pool.attachment() else {
-            unreachable!("in shared memory any process can play the server's role")
+        let reach = match (server, self.pool.attachment()) {
+            (Some(server), _) => Reach::Memory(server),
+            (None, AnyPool::Tcp(pool)) => Reach::Machine(pool),
+            _ => return Err(IndexError::NotServed { name: self.index.entry().name.clone() }),
         };
-        let node = &pool.address().nodes()[usize::from(self.index.layout().node.0)];
-        let host = node.rsplit_once(':').map_or(node.as_str(), |(host, _)| host).trim_matches(['[', ']']);
-        let token = Credentials::find(pool.address()).map_err(|_| lost())?.token;
-        let exchange = Exchange::open((host, port), token.as_ref()).map_err(|_| lost())?;
-        Ok(Connection::Socket(Correspondent::new(Socket::new(exchange, name))))
+        block_on(Connection::open(&self.index, client, reach))
     }
 }
 

@@ -70,7 +70,10 @@ impl Spatial {
         let client = self.client();
         let server = self.role(options)?;
         let failed = |error| self.failed("serve", error);
-        let tree = block_on(self.index.serve(&client, &server, ServerSettings::default())).map_err(failed)?;
+        let tree = {
+            let _office = self.pool.office();
+            block_on(self.index.serve(&client, &server, ServerSettings::default())).map_err(failed)?
+        };
         let settings = ServiceSettings { notice: options.notice, ..ServiceSettings::default() };
         let service = Service::new(&tree, settings);
         let serving = Serving { spatial: self, tree: &tree, service: &service, options };

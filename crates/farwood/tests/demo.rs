@@ -53,6 +53,32 @@ fn toured(fabric: &str) {
 }
 
 #[test]
+fn the_tour_of_the_map_has_no_wrong_answers_and_leaves_a_map() {
+    for fabric in ["shm", "tcp"] {
+        let place = place();
+        let output = demo(
+            &place,
+            &["--index", "catfish", "--seconds", "1", "--out", "map", "--json", "--fabric", fabric],
+        );
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && words.contains("0 wrong"), "{words}");
+        let tour: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((tour["wrong"].as_u64(), tour["problems"].as_u64()), (Some(0), Some(0)));
+        // The coast, and 12 ships of each of 8 clients.
+        assert_eq!(tour["entries"].as_u64(), Some(4_993 + 96));
+        for kind in ["search", "put"] {
+            assert!(tour["record"]["by_operation"][kind]["operations"].as_u64().unwrap() > 0, "{kind}");
+        }
+        let svg = fs::read_to_string(place.path().join("map/map.svg")).unwrap();
+        assert!(svg.starts_with("<svg") && svg.matches("<line").count() > 4_993);
+        assert!(fs::read(place.path().join("map/map.png")).unwrap().starts_with(b"\x89PNG"));
+        let left: Vec<_> =
+            fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["map"], "the pool is gone");
+    }
+}
+
+#[test]
 fn a_tour_for_people_is_a_table() {
     let place = place();
     let output = demo(&place, &["--seconds", "0.3", "--processes", "2", "--memory-nodes", "1"]);
@@ -69,6 +95,8 @@ fn tours_that_cannot_be_are_refused() {
         (["--memory-nodes", "0"], "1 to 64"),
         (["--seconds", "0"], "0.1 to 3600"),
     ] {
+        let on_map = demo(&place, &[&["--index", "catfish"], &arguments[..]].concat());
+        assert_eq!(on_map.status.code(), Some(2), "{arguments:?} on the map");
         let output = demo(&place, &arguments);
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{words}");

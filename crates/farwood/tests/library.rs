@@ -1,5 +1,6 @@
 //! The library as programs use it: types, threads, scans, sessions, and what is refused.
 
+use farwood::spatial::{Item, Rectangle};
 use farwood::{
     Direction, Error, Index, IndexOptions, Kind, Pool, PoolOptions, Unfit, Value, Values, Variant, block_on,
     run_all,
@@ -49,6 +50,29 @@ fn wide(key_bytes: usize) -> IndexOptions {
     IndexOptions { key_bytes: Some(key_bytes), value_bytes: Some(key_bytes), ..IndexOptions::default() }
 }
 
+/// None of them serves the index for long: each is its server for a moment, one after the other.
+#[test]
+fn threads_change_a_spatial_index_together() {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 40;
+    let scratch = Scratch::new();
+    let places = scratch.pool().create_spatial("places", &farwood::spatial::Config::default()).unwrap();
+    let item = |id: u64| Item { bounds: Rectangle::point([id as f64, 0.0]).unwrap(), id };
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let places = &places;
+            scope.spawn(move || {
+                for id in thread * EACH..(thread + 1) * EACH {
+                    places.insert(&item(id)).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(places.count_all().unwrap(), THREADS * EACH);
+    let nested = places.change(|_| places.insert(&item(0)));
+    assert!(matches!(nested, Err(Error::Index { .. })), "it has an editor: {nested:?}");
+}
+
 #[test]
 fn handles_may_go_to_other_threads() {
     fn everywhere<T: Send + Sync + Clone>() {}
@@ -93,7 +117,7 @@ fn a_pools_indexes_are_told_without_opening_them() {
     assert!(stats.clients.iter().all(|client| client.open.is_empty()), "{:?}", stats.clients);
     let indexes = pool.indexes().unwrap();
     let told = indexes.iter().map(|index| {
-        let layout = index.layout.as_ref().unwrap();
+        let layout = index.ordered().unwrap();
         let types = format!("{} to {}", layout.keys, layout.values);
         (index.name.as_str(), types, layout.nodes.unwrap().node_bytes, layout.variant)
     });
@@ -102,7 +126,7 @@ fn a_pools_indexes_are_told_without_opening_them() {
         ("b", "u64 of 8 bytes to hex of 3 bytes", 1024, Some(Variant::RECOMMENDED.name())),
     ];
     assert!(told.eq(expected.map(|(name, types, bytes, variant)| (name, types.to_owned(), bytes, variant))));
-    assert_eq!(pool.open_untyped("a").unwrap().stats().layout, *indexes[0].layout.as_ref().unwrap());
+    assert_eq!(pool.open_untyped("a").unwrap().stats().layout, *indexes[0].ordered().unwrap());
 }
 
 #[test]

@@ -190,7 +190,7 @@ fn types_and_systems_are_kept_and_checked() {
     drop(
         pool.create_index::<u64, Vec<u8>>("j", &IndexOptions { value_bytes: Some(3), ..Default::default() }),
     );
-    let told: Vec<_> = pool.indexes().unwrap().into_iter().map(|index| index.layout.unwrap()).collect();
+    let told: Vec<_> = pool.indexes().unwrap().iter().map(|index| index.ordered().unwrap().clone()).collect();
     assert_eq!([told[0].system, told[1].system], [System::Smart, System::Sherman]);
     assert_eq!(
         (told[0].variant, told[0].keys.bytes, told[0].values.bytes),

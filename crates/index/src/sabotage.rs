@@ -10,6 +10,8 @@ pub enum Sabotage {
     UnlockFirst,
     /// A copy is believed whatever its rear version says.
     NoRearVersion,
+    /// Catfish: a copy is believed whatever its front version says.
+    NoFrontVersion,
     /// A leaf is believed to cover the key.
     NoFenceCheck,
     /// A leaf is believed to cover the key if the cache led to it.

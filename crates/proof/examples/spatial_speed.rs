@@ -1,21 +1,46 @@
-//! Searches through shared memory, beside rstar: one process, one thread, the paper's rectangles.
+//! Searches through shared memory, beside rstar: one process, one thread, the paper's rectangles. And what a node
+//! takes of the processor: to look at it in a search, and to make and store it in an insert. All in processor time of
+//! the thread, so that others on the machine matter less.
 //!
 //! `cargo run --release -p farwood-proof --example spatial_speed -- [RECTANGLES] [BLOCKS]`
 
-use farwood_fabric::{NodeId, Server as _};
-use farwood_index::catfish::{Catfish, Config, Count, Issue, Item, Query, Reader, Rectangle, ServerSettings};
+use farwood_fabric::{Client, Fabric, NodeId, Server};
+use farwood_index::catfish::{
+    Catfish, Config, Count, Issue, Item, Query, Reader, Rectangle, ServerSettings, Worker,
+};
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness;
 use farwood_testkit::harness::{Chance, ServerHarness as _};
 use rstar::primitives::{GeomWithData, Rectangle as Peer};
 use rstar::{AABB, RTree};
-use std::time::Instant;
+use std::time::Duration;
 
 fn window(chance: &mut Chance, scale: f64) -> Rectangle {
     let unit = |chance: &mut Chance| chance.below(1 << 53) as f64 / (1_u64 << 53) as f64;
     let corner = [unit(chance), unit(chance)];
     let edge = [scale * (1.0 - unit(chance)), scale * (1.0 - unit(chance))];
     Rectangle::new(corner, [corner[0] + edge[0], corner[1] + edge[1]]).expect("edges are not negative")
+}
+
+/// A moment of this thread's processor time.
+struct Instant(u64);
+
+impl Instant {
+    /// Nanoseconds that the thread has run, as the scheduler counts them.
+    fn ran() -> u64 {
+        // Being told makes the scheduler count up to now.
+        std::thread::yield_now();
+        let told = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells");
+        told.split(' ').next().and_then(|ran| ran.parse().ok()).expect("a number comes first")
+    }
+
+    fn now() -> Self {
+        Self(Self::ran())
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_nanos(Self::ran() - self.0)
+    }
 }
 
 #[expect(clippy::print_stdout, reason = "what it measures is for people")]
@@ -45,11 +70,13 @@ fn main() {
             let mut reader = Reader::new(&index, &client, Issue::Many);
             for round in 0..3 {
                 let mut found = Count::default();
+                let _ = client.take_costs();
                 let start = Instant::now();
                 for window in queries {
                     reader.search(&Query::intersecting(*window), &mut found).await.expect("a search");
                 }
                 let offloaded = queries.len() as f64 / start.elapsed().as_secs_f64();
+                let costs = client.take_costs();
                 let mut local = Count::default();
                 let start = Instant::now();
                 for window in queries {
@@ -66,8 +93,12 @@ fn main() {
                     .sum();
                 let theirs_rate = queries.len() as f64 / start.elapsed().as_secs_f64();
                 assert!(found == local && found.0 == theirs as u64, "{found:?} {local:?} {theirs}");
+                // The same nodes in place; the root's word is the READ that is no node's.
+                let nodes = costs.reads as f64 / queries.len() as f64 - 1.0;
+                let visit_ns = 1e9 / in_place / nodes;
                 println!(
-                    "scale {scale}, {round}: {:.0} k/s by READs, {:.0} k/s in place, {:.0} k/s rstar; {:.2} found",
+                    "scale {scale}, {round}: {:.0} k/s by READs, {:.0} k/s in place, {:.0} k/s rstar; {:.2} found; \
+                     {nodes:.2} nodes, {visit_ns:.0} ns each in place",
                     offloaded / 1e3,
                     in_place / 1e3,
                     theirs_rate / 1e3,
@@ -75,5 +106,32 @@ fn main() {
                 );
             }
         }
+        inserts(&index, &client, &worker, &mut chance, count).await;
     });
+}
+
+/// What an insert takes, and each of the nodes on its way.
+#[expect(clippy::print_stdout, reason = "what it measures is for people")]
+async fn inserts<F: Fabric, S: Server>(
+    index: &Catfish,
+    client: &Client<F>,
+    worker: &Worker<'_, F, S>,
+    chance: &mut Chance,
+    count: u64,
+) {
+    const INSERTS: u64 = 100_000;
+    let levels = index.walk(client).await.expect("a tree").nodes.len();
+    for round in 0..3 {
+        let items: Vec<_> =
+            (0..INSERTS).map(|id| Item { bounds: window(chance, 1e-4), id: count + id }).collect();
+        let start = Instant::now();
+        for item in &items {
+            worker.insert(item).await.expect("there is room");
+        }
+        let each_ns = start.elapsed().as_nanos() as f64 / INSERTS as f64;
+        println!(
+            "inserts, {round}: {each_ns:.0} ns each on {levels} levels, {:.0} ns a node",
+            each_ns / levels as f64
+        );
+    }
 }

@@ -6,7 +6,7 @@
 
 use farwood_index::{MARKS, radix, smart, sphinx};
 use farwood_proof::seeds::laboratory::{Case, Report, outcome, run};
-use farwood_proof::seeds::many;
+use farwood_proof::seeds::{many, spatial};
 use farwood_sim::{Card, Tracing};
 use std::ops::Range;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Seeds after which every mark must have been hit.
 const MARKS_SEEDS: u64 = 1_000;
-/// Marks on the paths of spatial indexes, which this does not run.
+/// Marks on the paths of spatial indexes.
 const OF_CATFISH: [&str; 2] = ["a search that was overtaken", "a ring that is full"];
 /// Events of a sequence diagram.
 const SEQUENCE_EVENTS: usize = 2_000;
@@ -26,7 +26,7 @@ Usage: cargo xtask swarm [--seconds N] [--seed A..B] [--index NAME] [--card CARD
 
   --seconds N      fresh seeds for so long [default: 60, unless --seed is given]
   --seed A..B      these seeds
-  --index NAME     sherman, smart or sphinx [default: sherman]
+  --index NAME     sherman, smart, sphinx, or catfish, which draws its cards and leaves no trace [default: sherman]
   --card CARD      all runs on this card [default: drawn]
   --trace FOLDER   where a failed seed's trace goes [default: target/swarm]
 
@@ -73,6 +73,8 @@ impl Index {
 
 struct Asked {
     index: Index,
+    /// Spatial indexes instead.
+    spatial: bool,
     seconds: Option<u64>,
     seeds: Option<Range<u64>>,
     card: Option<Card>,
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     match asked(&words) {
+        Ok(asked) if asked.spatial => swarm_spatial(&asked),
         Ok(asked) => swarm(&asked),
         Err(what) => {
             eprintln!("{what}\n\n{HELP}");
@@ -104,7 +107,8 @@ fn one_or_range(text: &str) -> Option<Range<u64>> {
 
 fn asked(words: &[String]) -> Result<Asked, String> {
     let folder = "target/swarm".to_owned();
-    let mut asked = Asked { index: Index::Sherman, seconds: None, seeds: None, card: None, folder };
+    let mut asked =
+        Asked { index: Index::Sherman, spatial: false, seconds: None, seeds: None, card: None, folder };
     for pair in words.chunks(2) {
         let [flag, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
         match flag.as_str() {
@@ -117,10 +121,12 @@ fn asked(words: &[String]) -> Result<Asked, String> {
                         .ok_or(format!("'{value}' is neither a seed nor a range like 17..18"))?,
                 );
             }
+            "--index" if value == "catfish" => asked.spatial = true,
             "--index" => {
                 let known = Index::ALL.into_iter().find(|(_, name)| name == value);
-                asked.index =
-                    known.ok_or(format!("no index '{value}'; there are sherman, smart and sphinx"))?.0;
+                asked.index = known
+                    .ok_or(format!("no index '{value}'; there are sherman, smart, sphinx and catfish"))?
+                    .0;
             }
             "--card" => asked.card = Some(Card::named(value).map_err(|error| error.to_string())?),
             "--trace" => asked.folder.clone_from(value),
@@ -138,14 +144,51 @@ fn case(asked: &Asked, seed: u64) -> Case {
     case
 }
 
+impl Asked {
+    /// The seeds, and for how long.
+    fn range(&self) -> (Range<u64>, Duration) {
+        let fresh = || {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+            now << 20..u64::MAX
+        };
+        let seconds = self.seconds.or(self.seeds.is_none().then_some(60));
+        let seeds = self.seeds.clone().unwrap_or_else(fresh);
+        (seeds, seconds.map_or(Duration::MAX, Duration::from_secs))
+    }
+}
+
+/// Runs seeds of spatial indexes.
+fn swarm_spatial(asked: &Asked) -> ExitCode {
+    let (seeds, time) = asked.range();
+    std::panic::set_hook(Box::new(|_| {}));
+    let start = Instant::now();
+    let (report, _, failed) =
+        many::run(seeds.clone(), time, |seed| spatial::outcome(&spatial::Case::swarmed(seed)));
+    let spatial::Report { runs, counted, searches, raced, commits, successors, excused, met, marks, .. } =
+        report;
+    println!(
+        "catfish: {runs} seeds from {}, {counted} counted, {:.0} s",
+        seeds.start,
+        start.elapsed().as_secs_f64()
+    );
+    println!("  searches     {searches} answered, {raced} beside changes, {excused} failed as faults excuse");
+    println!("  commits      {commits}; {successors} servers took the place of one that crashed");
+    println!("  faults       {}", met.faults());
+    for (mark, times) in marks.iter().filter(|(mark, _)| OF_CATFISH.contains(mark)) {
+        println!("    {times:>10}  {mark}");
+    }
+    match failed {
+        None => ExitCode::SUCCESS,
+        Some((seed, what)) => {
+            println!("\nseed {seed} FAILED: {what}");
+            println!("again: cargo xtask swarm --index catfish --seed {seed}..{}", seed + 1);
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn swarm(asked: &Asked) -> ExitCode {
-    let fresh = || {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        now << 20..u64::MAX
-    };
-    let seconds = asked.seconds.or(asked.seeds.is_none().then_some(60));
-    let seeds = asked.seeds.clone().unwrap_or_else(fresh);
-    let time = seconds.map_or(Duration::MAX, Duration::from_secs);
+    let (seeds, time) = asked.range();
     // A panic is a failure like any other, and is told once.
     std::panic::set_hook(Box::new(|_| {}));
     let start = Instant::now();

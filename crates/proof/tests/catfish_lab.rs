@@ -53,6 +53,13 @@ fn by_message_with_faults_every_answer_is_one_tree_s() {
     assert!(report.successors > 0, "servers crash, and others take their places");
 }
 
+#[test]
+fn by_words_and_pairs_every_answer_is_one_tree_s() {
+    let faulty = |seed| Case::of(seed).by_pairs();
+    let report = all_right("by_words_and_pairs_every_answer_is_one_tree_s", faulty);
+    assert!(report.raced > 0 && report.marks.contains_key("a search that was overtaken"));
+}
+
 /// Seeds within which every fault must be noticed.
 const CANARY_SEEDS: u64 = 200;
 
@@ -79,8 +86,22 @@ fn line_versions_skipped_are_noticed() {
 }
 
 #[test]
+fn a_rear_version_skipped_is_noticed_by_words_too() {
+    let broken = |case: &mut Case| case.sabotage = Some(Sabotage::NoRearVersion);
+    canary::caught("NoRearVersion by pairs", CANARY_SEEDS, outcome, |seed| hasty(seed).by_pairs(), broken);
+}
+
+#[test]
 fn a_reference_that_is_not_compared_is_noticed() {
     caught(Sabotage::GenerationIgnored);
+    let broken = |case: &mut Case| case.sabotage = Some(Sabotage::GenerationIgnored);
+    canary::caught(
+        "GenerationIgnored by pairs",
+        CANARY_SEEDS,
+        outcome,
+        |seed| hasty(seed).by_pairs(),
+        broken,
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@ use farwood_sim::{Card, World, WorldSpec};
 use farwood_testkit::contract::Contract;
 use farwood_testkit::harness::{peek, place};
 use farwood_testkit::litmus::is_whole;
-use farwood_testkit::litmus::{Litmus, Report, expect_kept, server_litmus, server_upward};
+use farwood_testkit::litmus::{Litmus, Report, expect_kept, server_litmus, server_stores, server_upward};
 use std::io::Write as _;
 
 /// Tries of each litmus program.
@@ -40,6 +40,7 @@ fn it_keeps_its_promises_on_every_card() {
         let mut reports: Vec<Report> =
             Litmus::<Lab>::PROGRAMS.iter().map(|(_, program)| program(&lab, ITERATIONS)).collect();
         reports.extend([server_litmus(&lab, ITERATIONS), server_upward(&lab, ITERATIONS)]);
+        reports.extend(server_stores(&lab, ITERATIONS));
         for report in &reports {
             tell(&format!("{card}: {report}"));
         }
@@ -114,6 +115,15 @@ fn lines_that_are_not_whole_are_noticed() {
     let mut spec = lying(|kept| kept.whole_bytes = 8);
     spec.card.pcie.bytes_per_ns = 0.2;
     noticed(&spec, &["whole 16", "whole 32", "whole 64"], &["whole 8", "write then write"]);
+}
+
+/// Promises that only whole lines keep: nodes of a spatial index are checked by them.
+#[test]
+fn lines_of_a_server_that_are_read_in_halves_are_noticed() {
+    let mut spec = lying(|kept| kept.whole_bytes = 8);
+    spec.card.pcie.bytes_per_ns = 0.2;
+    let [lines, _] = server_stores(&Lab::new(spec), ITERATIONS);
+    assert!(lines.failed() && lines.met > 0, "{lines}");
 }
 
 #[test]

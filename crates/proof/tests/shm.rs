@@ -2,7 +2,7 @@
 
 use farwood_proof::shm::Shm;
 use farwood_testkit::contract::Contract;
-use farwood_testkit::litmus::{Litmus, Report, expect_kept, server_litmus, server_upward};
+use farwood_testkit::litmus::{Litmus, Report, expect_kept, server_litmus, server_stores, server_upward};
 use std::io::Write as _;
 
 /// Tries of each litmus program: a second or less.
@@ -33,6 +33,7 @@ fn it_keeps_its_promises() {
     }
     reports.push(server_litmus(&shm, ITERATIONS));
     reports.push(server_upward(&shm, ITERATIONS));
-    tell(&reports[reports.len() - 1].to_string());
+    reports.extend(server_stores(&shm, ITERATIONS));
+    reports[reports.len() - 4..].iter().for_each(|report| tell(&report.to_string()));
     expect_kept(&reports);
 }

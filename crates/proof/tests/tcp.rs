@@ -2,7 +2,7 @@
 
 use farwood_proof::served::Tcp;
 use farwood_testkit::contract::Contract;
-use farwood_testkit::litmus::{Litmus, Report, expect_kept, server_litmus};
+use farwood_testkit::litmus::{Litmus, Report, expect_kept, server_litmus, server_stores};
 use std::io::Write as _;
 
 /// Tries of each litmus program: a second or so.
@@ -34,6 +34,7 @@ fn it_keeps_its_promises() {
         reports.push(report);
     }
     reports.push(server_litmus(&tcp, ITERATIONS));
-    tell(&reports[reports.len() - 1].to_string());
+    reports.extend(server_stores(&tcp, ITERATIONS));
+    reports[reports.len() - 3..].iter().for_each(|report| tell(&report.to_string()));
     expect_kept(&reports);
 }

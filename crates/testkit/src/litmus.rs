@@ -106,6 +106,12 @@ pub fn server_upward<H: ServerHarness>(harness: &H, iterations: u64) -> Report {
     tearing::server_upward(harness, iterations)
 }
 
+/// Runs the programs for what a server stores and clients read meanwhile, as nodes of spatial indexes are: lines with
+/// versions, and a pair of versions around all of it.
+pub fn server_stores<H: ServerHarness>(harness: &H, iterations: u64) -> [Report; 2] {
+    [tearing::server_lines(harness, iterations), tearing::server_pair(harness, iterations)]
+}
+
 /// Judges what is left of a WRITE whose writer died: `bytes` of a region that it kept filling, each WRITE with one
 /// byte. For [`Capabilities::write_survives_writer`](farwood_fabric::Capabilities::write_survives_writer); killing
 /// the writer is the caller's business.

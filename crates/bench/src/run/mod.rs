@@ -233,7 +233,7 @@ fn describe(spec: &RunSpec, keys: &Keys, workload: &WorkloadSpec, index: &Ordere
     })
 }
 
-fn finish(record: Record, round: &Round) -> Record {
+pub(crate) fn finish(record: Record, round: &Round) -> Record {
     let (measurement, seconds) = (&round.measurement, round.seconds);
     let measured = measurement.measured(seconds, round.bytes);
     let by_operation = measurement.by_operation(seconds, round.bytes);

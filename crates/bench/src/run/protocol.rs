@@ -25,7 +25,7 @@ use super::spec::{Amount, FabricKind, KeySource};
 use crate::measure::Measurement;
 use crate::rectangles::Source;
 use crate::redis::RedisJob;
-use crate::tour::{TourJob, TourReport};
+use crate::tour::{MapJob, MapReport, TourJob, TourReport};
 use crate::workload::WorkloadSpec;
 
 /// What a worker process is for.
@@ -43,6 +43,8 @@ pub(crate) enum Job {
     RedisServer(RedisServerJob),
     /// A compute node of the tour.
     Tour(TourJob),
+    /// A compute node of the tour of the map.
+    Map(MapJob),
     /// A compute node of a spatial run.
     Spatial(SpatialJob),
     /// A process of a spatial peer, and the rectangles that it loads.
@@ -118,6 +120,7 @@ pub(crate) enum Report {
     Warm,
     Measured(Round),
     Toured(Box<TourReport>),
+    Mapped(Box<MapReport>),
     Failed(String),
 }
 

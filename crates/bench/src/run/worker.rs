@@ -44,6 +44,7 @@ pub fn serve(mut input: impl BufRead + Send + 'static, output: impl Write) -> Re
         Job::Node(job) => super::node::serve(&job, &mut parent),
         Job::Peer(job) => super::contest::serve_peer(&job, &mut parent),
         Job::Tour(job) => tour::serve(&job, &mut parent),
+        Job::Map(job) => tour::serve_map(&job, &mut parent),
         Job::Spatial(job) => super::spatial::node::serve(&job, &mut parent),
         Job::SpatialPeer(job) => super::spatial::peer::serve(&job, &mut parent),
         Job::Redis(job) => redis::serve(&job, &mut parent),

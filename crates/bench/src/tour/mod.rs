@@ -5,7 +5,10 @@
 //! must always be there. Scans are held against the sorted list of all keys. In the end the whole index is compared
 //! with what the owners believe, and walked.
 
+mod coast;
+mod map;
 mod model;
+mod sailor;
 mod visitor;
 
 use std::path::Path;
@@ -29,6 +32,10 @@ use crate::values::verify;
 use crate::{Error, Result};
 use model::Union;
 
+pub use coast::Coast;
+pub(crate) use map::{MapJob, MapReport};
+pub use map::{MapOutcome, MapSpec, Sighting, tour_map};
+pub(crate) use sailor::serve as serve_map;
 pub(crate) use visitor::serve;
 
 /// Length of a word, padded, in bytes.

@@ -1,5 +1,7 @@
 //! `farwood demo`: the tour.
 
+mod map;
+
 use super::bench::{Progress, failure, system};
 use super::{Context, Failure, Format, Outcome, size};
 use farwood_bench::chart;
@@ -16,15 +18,16 @@ Examples:
   farwood demo --quick --out /tmp/demo
   farwood demo --fabric tcp
   farwood demo --index smart
+  farwood demo --index catfish                       a map of coastlines, searched by rectangle
   farwood demo --processes 8 --memory-nodes 4 --seconds 30 --json
 
 Exit code 1: there were wrong answers.";
 
-/// A tour on this machine: several processes, real words, every answer checked
+/// A tour on this machine: several processes, real words or real coastlines, every answer checked
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Through which index: sherman, smart or sphinx
+    /// Through which index: sherman, smart or sphinx, of words; catfish, of coastlines
     #[arg(long, default_value = "sherman")]
     index: String,
     /// Over what: shm or tcp, whose memory nodes are then in this process
@@ -33,7 +36,7 @@ pub(crate) struct Args {
     /// Processes that work on one index at once
     #[arg(long, default_value_t = 4, value_name = "COUNT")]
     processes: usize,
-    /// Memory nodes that the index lies on
+    /// Memory nodes that the index lies on; one for catfish
     #[arg(long, default_value_t = 2, value_name = "COUNT")]
     memory_nodes: u16,
     /// How long all processes work [default: 12]
@@ -45,7 +48,7 @@ pub(crate) struct Args {
     /// Seed of all operations
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where the chart goes, as SVG and PNG
+    /// Where the chart, or the map, goes, as SVG and PNG
     #[arg(long, default_value = "farwood-demo", value_name = "FOLDER")]
     out: PathBuf,
 }
@@ -53,9 +56,18 @@ pub(crate) struct Args {
 /// Seconds of work of a short tour.
 const QUICK_SECONDS: f64 = 3.0;
 
+impl Args {
+    fn seconds(&self) -> f64 {
+        let default = TourSpec::default().seconds;
+        self.seconds.unwrap_or(if self.quick { QUICK_SECONDS } else { default })
+    }
+}
+
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let default = TourSpec::default();
-    let seconds = args.seconds.unwrap_or(if args.quick { QUICK_SECONDS } else { default.seconds });
+    if args.index == "catfish" {
+        return map::run(args, context);
+    }
+    let (default, seconds) = (TourSpec::default(), args.seconds());
     let &Args { processes, memory_nodes, seed, .. } = args;
     let fabric = args.fabric.parse::<FabricKind>()?;
     let system = system(&args.index)?;
@@ -85,16 +97,19 @@ fn show(progress: &Progress, leg: Leg) {
     }
 }
 
-/// Writes the chart; yields where.
+/// Writes the chart of words.
 fn draw(folder: &Path, toured: &Toured) -> Result<[PathBuf; 2], Failure> {
-    let write = |path: &Path, bytes: &[u8]| {
-        let fail = |source| Failure::File { operation: "write", path: path.to_owned(), source };
-        fs::create_dir_all(folder).and_then(|()| fs::write(path, bytes)).map_err(fail)
-    };
-    let files = [folder.join("demo.svg"), folder.join("demo.png")];
     let records = std::slice::from_ref(&toured.record);
-    write(&files[0], chart::svg(records)?.as_bytes())?;
-    write(&files[1], &chart::png(records)?)?;
+    write(folder, "demo", chart::svg(records)?.as_bytes(), &chart::png(records)?)
+}
+
+/// Writes a picture; yields where.
+fn write(folder: &Path, name: &str, svg: &[u8], png: &[u8]) -> Result<[PathBuf; 2], Failure> {
+    let files = [folder.join(format!("{name}.svg")), folder.join(format!("{name}.png"))];
+    for (path, bytes) in files.iter().zip([svg, png]) {
+        let fail = |source| Failure::File { operation: "write", path: path.clone(), source };
+        fs::create_dir_all(folder).and_then(|()| fs::write(path, bytes)).map_err(fail)?;
+    }
     Ok(files)
 }
 

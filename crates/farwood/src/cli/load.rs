@@ -3,6 +3,8 @@
 //! An empty index is bulk-loaded, if the entries fit into memory to be sorted there; any other gets them one by
 //! one. Of several entries with one key the last one counts, either way.
 
+mod flatgeobuf;
+mod geojson;
 mod rectangles;
 mod rows;
 
@@ -22,9 +24,10 @@ Examples:
   farwood load shm://demo/prices prices.csv --header --key-column id --value-column price
   zcat words.gz | farwood load shm://demo/words - --value 1
   farwood load shm://demo/places streets.geojson                         into a spatial index
+  farwood load shm://demo/places buildings.fgb                           FlatGeobuf
   farwood load shm://demo/places boxes.csv --header                      x1,y1,x2,y2[,number] or x,y[,number]";
 
-/// Fill an index from a text, TSV, CSV or GeoJSON file, or from stdin
+/// Fill an index from a text, TSV, CSV, GeoJSON or FlatGeobuf file, or from stdin
 ///
 /// Text files have one key per line; the value is the line's number, or --value. A bad line ends the load with its
 /// number and what is wrong with it, unless --skip-bad counts and passes over it. Exit code 1 if all lines are bad.
@@ -35,7 +38,8 @@ pub(crate) struct Args {
     url: Url,
     /// The file; `-` is stdin
     file: PathBuf,
-    /// How the file is written; auto goes by its name: .tsv, .csv (or .TSV, .CSV), else text
+    /// How the file is written; auto goes by its name: .tsv, .csv (or .TSV, .CSV), into a spatial index also .json,
+    /// .geojson and .fgb, else text, or csv into a spatial index
     #[arg(long, value_enum, default_value_t = Layout::Auto)]
     format: Layout,
     /// The first line of a TSV or CSV file names the columns
@@ -72,6 +76,10 @@ enum Layout {
     Tsv,
     /// Columns between commas, quoted where need be
     Csv,
+    /// Features, into a spatial index
+    Geojson,
+    /// Features, into a spatial index
+    Flatgeobuf,
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -120,7 +128,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     }
     let start = Instant::now();
     let index = open(&args.url, context)?;
-    let layout = layout_of(args);
+    let layout = layout_of(args)?;
     check_values(args, layout, &index)?;
     let (reader, progress) = open_file(&args.file, context.progress)?;
     let mut rows = rows_of(args, layout, reader)?;
@@ -157,14 +165,23 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     Ok(Outcome::Negative)
 }
 
-fn layout_of(args: &Args) -> Layout {
-    let extension = args.file.extension().and_then(|extension| extension.to_str()).map(str::to_lowercase);
-    match (args.format, extension.as_deref()) {
-        (Layout::Auto, Some("tsv")) => Layout::Tsv,
-        (Layout::Auto, Some("csv")) => Layout::Csv,
-        (Layout::Auto, _) => Layout::Text,
-        (layout, _) => layout,
+/// How a file for an index with keys is written.
+fn layout_of(args: &Args) -> Result<Layout, Failure> {
+    match (args.format, extension(&args.file).as_deref()) {
+        (Layout::Auto, Some("tsv")) => Ok(Layout::Tsv),
+        (Layout::Auto, Some("csv")) => Ok(Layout::Csv),
+        (Layout::Auto, _) => Ok(Layout::Text),
+        (Layout::Geojson | Layout::Flatgeobuf, _) => Err(Failure::Usage(format!(
+            "load {}: features go into a spatial index, and this one has keys; create one with --index catfish",
+            args.url
+        ))),
+        (layout, _) => Ok(layout),
     }
+}
+
+/// What a file's name ends in, in small letters.
+fn extension(file: &Path) -> Option<String> {
+    file.extension().and_then(|extension| extension.to_str()).map(str::to_lowercase)
 }
 
 /// Refuses what no line could make good.
@@ -212,7 +229,9 @@ fn rows_of(args: &Args, layout: Layout, reader: Box<dyn BufRead>) -> Result<Box<
     let delimiter = match layout {
         Layout::Tsv => b'\t',
         Layout::Csv => b',',
-        Layout::Auto | Layout::Text => return Ok(Box::new(rows::lines(reader))),
+        Layout::Auto | Layout::Text | Layout::Geojson | Layout::Flatgeobuf => {
+            return Ok(Box::new(rows::lines(reader)));
+        }
     };
     let value = args.value.is_none().then_some(args.value_column.as_str());
     let columns = Columns { delimiter, header: args.header, key: &args.key_column, value };

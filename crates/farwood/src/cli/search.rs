@@ -82,7 +82,8 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let index = open(&args.url)?;
     let (window, beyond) = args.windows()?;
     if let Some(count) = args.nearest {
-        let found = index.nearest(window.centre(), count)?;
+        let centre = beyond.map_or(window.centre(), |beyond| centre_across(&window, &beyond));
+        let found = index.nearest(centre, count)?;
         let items: Vec<_> = found.iter().map(|near| near.item).collect();
         return report(&items, context);
     }
@@ -102,6 +103,12 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         items.extend(again);
     }
     if args.count { report_count(items.len() as u64, context) } else { report(&items, context) }
+}
+
+/// The centre of a window that reaches across the antimeridian, on the side where most of it lies.
+fn centre_across(west: &Rectangle, east: &Rectangle) -> [f64; 2] {
+    let x = f64::midpoint(west.min()[0], east.max()[0] + 360.0);
+    [if x > 180.0 { x - 360.0 } else { x }, west.centre()[1]]
 }
 
 /// Opens the spatial index that the command line names.

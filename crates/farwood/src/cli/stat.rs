@@ -2,8 +2,10 @@
 
 use super::card::kind;
 use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
+use farwood::spatial::Config;
 use farwood::{
-    ClientStats, Error, IndexLayout, IndexUse, NodeCard, NodeReport, NodeStats, Pool, PoolStats, Type, Url,
+    ClientStats, EntryLayout, Error, IndexLayout, IndexUse, NodeCard, NodeReport, NodeStats, Pool, PoolStats,
+    Type, Url,
 };
 use serde_json::{Value, json};
 
@@ -58,6 +60,10 @@ fn stat_index(args: &Args, name: &str, context: &mut Context<'_>) -> Result<(), 
         url: url.clone(),
         source,
     })?;
+    let layout = match layout {
+        EntryLayout::Ordered(layout) => layout,
+        EntryLayout::Spatial(config) => return stat_spatial(args, &pool, (config, found.chunks), context),
+    };
     let entries = if args.count {
         let index = pool.open_untyped(name)?;
         warn_of_locks(&index, context)?;
@@ -80,6 +86,54 @@ fn stat_index(args: &Args, name: &str, context: &mut Context<'_>) -> Result<(), 
     }
     writeln!(out, "  memory       {}", size::show(found.chunks * CHUNK_BYTES))?;
     layout_text(&layout, context)
+}
+
+/// A spatial index; with its entries, and whether somebody serves it, if these are asked for.
+fn stat_spatial(
+    args: &Args,
+    pool: &Pool,
+    (config, chunks): (Config, u64),
+    context: &mut Context<'_>,
+) -> Result<(), Failure> {
+    let url = args.url.to_string();
+    let counted = match args.url.index().filter(|_| args.count) {
+        Some(name) => {
+            let index = pool.open_spatial(name)?;
+            Some((index.count_all()?, index.is_served()?))
+        }
+        None => None,
+    };
+    if context.format == Format::Json {
+        let mut value = spatial_json(&config);
+        value["index"] = url.into();
+        value["chunks"] = chunks.into();
+        value["entries"] = counted.map(|(entries, _)| entries).into();
+        value["served"] = counted.map(|(_, served)| served).into();
+        context.json(&value)?;
+        return Ok(());
+    }
+    let out = &mut context.out;
+    writeln!(out, "{url}")?;
+    if let Some((entries, served)) = counted {
+        writeln!(out, "  rectangles   {entries}")?;
+        writeln!(out, "  served       {}", if served { "yes" } else { "by nobody" })?;
+    }
+    writeln!(out, "  memory       {}", size::show(chunks * CHUNK_BYTES))?;
+    writeln!(out, "  index        catfish, an R*-tree on memory node {}", config.node.0)?;
+    let (bytes, most) = (config.node_bytes() as u64, config.entries_max());
+    writeln!(out, "  nodes        {}, of up to {most} entries", size::show(bytes))?;
+    writeln!(out, "  rings        {} for messages, each way", size::show(config.ring_bytes))?;
+    Ok(())
+}
+
+fn spatial_json(config: &Config) -> Value {
+    json!({
+        "system": "catfish",
+        "node_bytes": config.node_bytes(),
+        "node_entries": config.entries_max(),
+        "memory_node": config.node.0,
+        "ring_bytes": config.ring_bytes,
+    })
 }
 
 fn layout_text(layout: &IndexLayout, context: &mut Context<'_>) -> Result<(), Failure> {
@@ -147,7 +201,8 @@ fn layout_json(layout: &IndexLayout) -> Value {
 /// An index of a pool; one that this program does not know has an error in the place of its layout.
 fn index_json(index: &IndexUse) -> Value {
     let mut value = match &index.entry.layout {
-        Ok(layout) => layout_json(layout),
+        Ok(EntryLayout::Ordered(layout)) => layout_json(layout),
+        Ok(EntryLayout::Spatial(config)) => spatial_json(config),
         Err(error) => json!({ "error": error.to_string() }),
     };
     value["name"] = index.entry.name.as_str().into();
@@ -243,7 +298,10 @@ fn pool_text(url: &Url, stats: &PoolStats, context: &mut Context<'_>) -> Result<
     for index in &stats.indexes {
         write!(out, "  index {}: {}", index.entry.name, size::show(index.chunks * CHUNK_BYTES))?;
         match &index.entry.layout {
-            Ok(layout) => writeln!(out, ", {} to {}, {}", layout.keys, layout.values, variant(layout))?,
+            Ok(EntryLayout::Ordered(layout)) => {
+                writeln!(out, ", {} to {}, {}", layout.keys, layout.values, variant(layout))?;
+            }
+            Ok(EntryLayout::Spatial(_)) => writeln!(out, ", rectangles, catfish")?,
             Err(error) => writeln!(out, "; {error}")?,
         }
     }

@@ -11,3 +11,4 @@ mod pools;
 mod processes;
 mod serve;
 mod smart;
+mod spatial;

@@ -1,22 +1,30 @@
 //! Heartbeats: how busy the server is, told to all its clients (Catfish §IV-A).
+//!
+//! Each client hears once in an interval, and not all at the same time. If they did, all whose turn it is to offload
+//! would begin together, the server would have nothing to do for as long as their windows last, and the next
+//! heartbeat would tell all of them that it is idle: no window would ever grow (decision 42).
 
 use super::head::{ASK, CONNECTIONS_MAX, INBOX, MEMORY, OPEN, OWNER, TICKET_BITS, of_connection};
 use super::service::Service;
 use crate::error::IndexError;
-use farwood_fabric::{Client, Fabric, FabricError, LocalMemory as _, Remote, Server, write};
+use farwood_fabric::{Client, Fabric, LocalMemory as _, Remote, Server, write};
 use std::sync::atomic::Ordering;
 
 /// Bits of a pulse that are its heartbeat; the rest is its number.
 const BEAT_BITS: u32 = 16;
+/// Parts of an interval; a connection hears in the part that its number says.
+pub(super) const PARTS: usize = 16;
 
 impl Service<'_> {
-    /// The newest heartbeat, with its number, for clients to whom it is told with a response: number << 16 | heartbeat.
+    /// The newest heartbeat, for clients to whom it is told with a response, with the number of the part of an interval
+    /// in which it was made: number << 16 | heartbeat.
     pub fn pulse(&self) -> u64 {
         self.pulse.load(Ordering::Relaxed)
     }
 
     /// Tells every client how busy the server is, again and again, in a word of its inbox that is for nothing else, so
-    /// that a full ring keeps no heartbeat back. `busy` yields the share of processor time since it was last asked.
+    /// that a full ring keeps no heartbeat back. [0 RT; one WRITE for each client in an interval] `busy` yields the
+    /// share of processor time since it was last asked.
     ///
     /// # Errors
     /// The fabric's.
@@ -27,13 +35,19 @@ impl Service<'_> {
         mut busy: impl FnMut() -> f64,
     ) -> Result<(), IndexError> {
         let (local, head) = (server.local(), self.tree.head_offset());
-        while !self.is_ended() {
-            client.fabric().sleep(self.settings.heartbeat_ns).await;
-            let beat = super::adaptive::heartbeat(busy());
+        let mut shares = [0.0; PARTS];
+        for part in (0..PARTS).cycle() {
+            client.fabric().sleep((self.settings.heartbeat_ns / PARTS as u64).max(1)).await;
+            if self.is_ended() {
+                break;
+            }
+            shares[part] = busy();
+            // Of the whole interval that ends now.
+            let beat = super::adaptive::heartbeat(shares.iter().sum::<f64>() / PARTS as f64);
             let (number, _) = beat_of(self.pulse());
             self.pulse.store((number + 1) << BEAT_BITS | beat, Ordering::Relaxed);
             let word = beat.to_le_bytes();
-            for number in 0..CONNECTIONS_MAX {
+            for number in (part..CONNECTIONS_MAX).step_by(PARTS) {
                 let field = |field| local.load(head + of_connection(number, field));
                 let open = field(OPEN)?;
                 if field(OWNER)? == 0 || open >> TICKET_BITS != self.tree.term() || field(ASK)? != open {
@@ -43,11 +57,8 @@ impl Service<'_> {
                     Remote::<u64>::from_word(field(MEMORY)?).map(|own| own.part(self.tree.layout.ring_bytes));
                 let inbox = Remote::<u64>::from_word(field(INBOX)?).or(own);
                 if let Some(inbox) = inbox {
-                    match client.post(write(inbox, &word)).await {
-                        // Its client will be missed by its own flow.
-                        Ok(()) | Err(FabricError::NodeLost { .. }) => {}
-                        Err(error) => return Err(error.into()),
-                    }
+                    // A client whose machine is gone keeps nobody waiting; its own flow will miss it.
+                    client.post_detached(write(inbox, &word));
                 }
             }
         }

@@ -22,7 +22,9 @@ use farwood_fabric::{
 pub struct Inbox<'l, L> {
     /// The memory.
     pub local: &'l L,
-    /// Where in it; `None`: in the memory that the server has for the connection, which `local` is then of.
+    /// Where in it; `None`: in the memory that the server has for the connection, which `local` is then of. It stays
+    /// an inbox, of this client or another, for as long as its compute node is in the pool: a heartbeat that was on its
+    /// way when the connection was closed may land there.
     pub at: Option<Remote<[u8]>>,
 }
 
@@ -58,8 +60,10 @@ pub struct Messenger<'t, F, L> {
     outgoing: Outgoing,
     /// What the server knows that this client has consumed.
     told: u64,
-    /// A response to a request that nobody waits for any more is still to come.
+    /// A response is still to come, perhaps of a request that nobody waits for any more.
     owed: bool,
+    /// A request failed on its way: nobody knows whether it arrived, and so where the next one belongs.
+    broken: bool,
     payload: Vec<u64>,
 }
 
@@ -103,6 +107,7 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
             outgoing: Outgoing::new(ring_bytes),
             told: 0,
             owed: false,
+            broken: false,
             payload: Vec::new(),
         })
     }
@@ -118,19 +123,22 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
         let place = place.expect("a ring that is empty has room for a request");
         let bytes = framed(place.header, &payload);
         self.payload = payload;
+        // Before it is on its way: whoever drops this call takes nothing back.
+        self.owed = true;
         let to = self.requests.part::<u8>(place.offset);
         let message = match self.notice {
             Notice::Polling => write(to, &bytes),
             Notice::Event => write_imm(to, &bytes, self.number as u32),
         };
-        match place.skip {
+        let sent = match place.skip {
             Some((at, word)) => {
                 let skip = word.to_le_bytes();
-                self.client.post(write(self.requests.part::<u64>(at), &skip).then(message)).await?;
+                self.client.post(write(self.requests.part::<u64>(at), &skip).then(message)).await.map(|_| ())
             }
-            None => self.client.post(message).await?,
-        }
-        Ok(())
+            None => self.client.post(message).await,
+        };
+        self.broken = sent.is_err();
+        Ok(sent?)
     }
 
     /// Takes the segments of one response.
@@ -154,9 +162,10 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
             let local = self.local;
             let clear = |at| local.store(ring + at, 0).expect("an inbox lies in its memory node");
             self.incoming.consume(words, clear);
+            // Whoever drops this call from here on has had all of the response.
+            self.owed = segment == Segment::More;
             self.tell().await?;
             if segment == Segment::Last {
-                self.owed = false;
                 let status = Status::from_word(status).ok_or_else(|| self.garbled(status))?;
                 return Ok((status, count));
             }
@@ -225,14 +234,17 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
 }
 
 impl<F: Fabric, L: LocalMemory> Talk for Messenger<'_, F, L> {
-    /// Sends a request and takes its response. [1 RT, and the server's work]
+    /// Sends a request and takes its response. [1 RT, and the server's work] A call that is dropped is done all the
+    /// same; the next one waits for its response first.
     async fn call(&mut self, request: &Request, found: &mut impl Answer) -> Result<Reply, IndexError> {
+        if self.broken {
+            return Err(IndexError::ServerLost { name: self.tree.entry.name.clone() });
+        }
         while self.owed {
             let mut nobody = Count::default();
             self.receive(&mut nobody).await?;
         }
         self.send(request).await?;
-        self.owed = true;
         let (status, count) = self.receive(found).await?;
         status.reply(count)
     }

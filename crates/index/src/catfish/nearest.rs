@@ -65,14 +65,17 @@ impl Nearest {
     }
 
     /// Looks at the entries of a node.
-    pub(super) fn look(&mut self, level: u8, entries: impl Iterator<Item = Entry>) {
+    ///
+    /// # Errors
+    /// The word of an inner node that names no node.
+    pub(super) fn look(&mut self, level: u8, entries: impl Iterator<Item = Entry>) -> Result<(), u64> {
         for Entry { bounds, word } in entries {
             let distance = Distance(bounds.distance_squared(self.point));
             if !self.may_count(distance) {
                 continue;
             }
             if level > 0 {
-                let node = NodeRef::from_word(word).expect("inner nodes name nodes");
+                let node = NodeRef::from_word(word).ok_or(word)?;
                 self.nodes.push(Reverse((distance, node)));
                 continue;
             }
@@ -82,6 +85,7 @@ impl Nearest {
                 self.items.pop();
             }
         }
+        Ok(())
     }
 
     /// What was found, the nearest first.

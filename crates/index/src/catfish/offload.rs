@@ -4,7 +4,7 @@
 //! checked for the generation that its reference names, and a search in which one does not pass begins again.
 
 use super::head::{ROOT, word_of};
-use super::layout::{RawNode, Sought, entry_of, head_of};
+use super::layout::{Head, RawNode, Sought, entry_of, head_of};
 use super::nearest::Nearest;
 use super::rectangle::{Item, Query};
 use super::scan::{entries, matching};
@@ -109,10 +109,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
         found: &mut impl Answer,
     ) -> Result<(), IndexError> {
         let words: &[u8] = node;
-        let head = head_of(&words);
-        if head.index != self.tree.layout.index || head.entries > self.tree.layout.entries_max() {
-            return Err(self.damaged(at, format!("{} entries of index {}", head.entries, head.index)));
-        }
+        let head = self.head(at, node)?;
         let mut damage = None;
         matching(&words, (head.level, head.entries), query, |place| {
             let entry = entry_of(&words, place);
@@ -123,6 +120,16 @@ impl<'t, F: Fabric> Reader<'t, F> {
             }
         });
         damage.map_or(Ok(()), |what| Err(self.damaged(at, what)))
+    }
+
+    /// What the node says of itself, if that can be.
+    fn head(&self, at: NodeRef, node: &Checked<RawNode>) -> Result<Head, IndexError> {
+        let words: &[u8] = node;
+        let head = head_of(&words);
+        if head.index != self.tree.layout.index || head.entries > self.tree.layout.entries_max() {
+            return Err(self.damaged(at, format!("{} entries of index {}", head.entries, head.index)));
+        }
+        Ok(head)
     }
 
     fn damaged(&self, at: NodeRef, what: String) -> IndexError {
@@ -175,7 +182,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
             if let Some((at, root)) = self.root().await? {
                 let mut search = Nearest::new(point, count, at);
                 let _ = search.next();
-                self.look_near(&mut search, &root);
+                self.look_near(&mut search, at, &root)?;
                 if self.nearest_from(&mut search).await?.is_ok() {
                     return Ok(search.found());
                 }
@@ -197,15 +204,21 @@ impl<'t, F: Fabric> Reader<'t, F> {
             let copies = self.client.post(all(reads)).await?;
             for (&node, copy) in nodes.iter().zip(copies) {
                 let Ok(copy) = self.check(node, copy) else { return Ok(Err(Overtaken)) };
-                self.look_near(search, &copy);
+                self.look_near(search, node, &copy)?;
             }
         }
     }
 
-    fn look_near(&self, search: &mut Nearest, node: &Checked<RawNode>) {
+    fn look_near(
+        &self,
+        search: &mut Nearest,
+        at: NodeRef,
+        node: &Checked<RawNode>,
+    ) -> Result<(), IndexError> {
         let words: &[u8] = node;
-        let head = head_of(&words);
-        search.look(head.level, entries(&words, head.entries.min(self.tree.layout.entries_max())));
+        let head = self.head(at, node)?;
+        let looked = search.look(head.level, entries(&words, head.entries));
+        looked.map_err(|word| self.damaged(at, format!("a child is {word:#x}")))
     }
 }
 

@@ -45,6 +45,23 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    fn sizes(&self) -> Layout {
+        let &Self { blocks, node, ring_bytes } = self;
+        Layout { blocks, node, index: 0, scheme: Scheme::Pair, ring_bytes }
+    }
+
+    /// Bytes of a node.
+    pub fn node_bytes(&self) -> usize {
+        self.sizes().node_bytes()
+    }
+
+    /// Entries that a node holds.
+    pub fn entries_max(&self) -> usize {
+        self.sizes().entries_max()
+    }
+}
+
 /// What the directory says of an index, without opening it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {

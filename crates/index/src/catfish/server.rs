@@ -89,9 +89,11 @@ impl TreeServer {
         settings: ServerSettings,
     ) -> Result<Self, IndexError> {
         take_office(client, head).await?;
-        let root = server.local().load(head.address().offset() + ROOT)?;
-        let Some(root) = NodeRef::from_word(root) else {
-            return Err(damaged(head, format!("the root is {root:#x}")));
+        let word = server.local().load(head.address().offset() + ROOT)?;
+        let Some(root) = NodeRef::from_word(word) else {
+            let mine = LockWord::held_by(client.fabric().identity());
+            let _ = client.post(cas(word_of(head, SERVER), mine.word(), LockWord::FREE.word())).await?;
+            return Err(damaged(head, format!("the root is {word:#x}")));
         };
         let state = State { root, commit: 0, entries: 0, rooms: Rooms::default() };
         let (state, turns) = (Mutex::new(state), Turns::default());
@@ -100,8 +102,12 @@ impl TreeServer {
         server.local().store(head.address().offset() + LOOKED_AFTER, 0)?;
         server.local().store(head.address().offset() + TERM, term)?;
         let tree = Self { layout, head, slot, term, settings, state, turns, sabotage: None, journal: None };
-        tree.recover(client, server).await?;
-        Ok(tree)
+        let recovered = tree.recover(client, server).await;
+        if recovered.is_err() {
+            // Or nobody else could serve it for as long as this compute node is in the pool.
+            tree.resign(client).await?;
+        }
+        recovered.map(|()| tree)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {

@@ -99,7 +99,8 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         while let Some(at) = search.next() {
             let node = nodes.at(at);
             let head = head_of(&node);
-            search.look(head.level, entries(&node, head.entries));
+            let looked = search.look(head.level, entries(&node, head.entries));
+            looked.expect("inner nodes name nodes");
         }
         self.server.compute(nodes.visits.get() * self.tree.settings.visit_ns).await;
         Ok(search.found())

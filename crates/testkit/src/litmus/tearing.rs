@@ -146,3 +146,76 @@ pub(super) fn server_upward<H: ServerHarness>(harness: &H, iterations: u64) -> R
     let name = format!("{}, as a server sees it", Capability::WriteUpward);
     tally.report(name, promises(harness, Capability::WriteUpward))
 }
+
+/// What a READ sees of a server's stores: `LINES` lines, each store a word, as `stores` orders them for a round. What
+/// was read is judged by `violation`.
+fn server_stores<H: ServerHarness>(
+    harness: &H,
+    iterations: u64,
+    stores: impl Fn(u64) -> Vec<(u64, u64)> + Sync,
+    violation: impl Fn(&[u64]) -> bool + Sync,
+) -> Tally {
+    let (tally, stop) = (Tally::default(), AtomicBool::new(false));
+    let at = place(NodeId(0), Memory::Host, WATCHED);
+    harness.serve(
+        async |server| {
+            let mut round = 0;
+            while !stop.load(SeqCst) {
+                round += 1;
+                for (word, value) in stores(round) {
+                    server.local().store(WATCHED + 8 * word, value).expect("its own memory");
+                    server.compute(10).await;
+                }
+            }
+        },
+        async |client| {
+            let _stop = super::Stop(&stop);
+            let mut last = 0;
+            for _ in 0..iterations {
+                let seen: Vec<u64> = words(&peek(&client, at, 64 * LINES).await.expect("a READ")).collect();
+                let number = seen[seen.len() - 1];
+                tally.tried(std::mem::replace(&mut last, number) != number);
+                tally.judge(violation(&seen), || format!("read {seen:?}"));
+            }
+        },
+    );
+    let nothing = [0; 64 * LINES];
+    harness.block_on(async { harness.client().post(write(at, &nothing)).await.expect("a WRITE") });
+    tally
+}
+
+/// Lines that a server stores, and words of a line.
+const LINES: usize = 16;
+const LINE_WORDS: u64 = 8;
+
+/// A line whose last word a server withdraws before it changes the line, and stores last, is whole where it is there.
+pub(super) fn server_lines<H: ServerHarness>(harness: &H, iterations: u64) -> Report {
+    let stores = |round| {
+        let line = |line: u64| {
+            let first = LINE_WORDS * line;
+            let words = (first..first + LINE_WORDS).map(move |word| (word, round));
+            [(first + LINE_WORDS - 1, 0)].into_iter().chain(words)
+        };
+        (0..LINES as u64).flat_map(line).collect()
+    };
+    let violation = |seen: &[u64]| {
+        seen.chunks(LINE_WORDS as usize).any(|line| {
+            let version = line[line.len() - 1];
+            version != 0 && line.iter().any(|&word| word != version)
+        })
+    };
+    let tally = server_stores(harness, iterations, stores, violation);
+    let promised = harness.client().fabric().capabilities().whole_bytes >= 8 * LINE_WORDS as usize;
+    tally.report("lines that a server withdraws before it changes them", promised)
+}
+
+/// Words that a server stores upward are whole where the first of them equals the last.
+pub(super) fn server_pair<H: ServerHarness>(harness: &H, iterations: u64) -> Report {
+    let stores = |round| (0..LINES as u64 * LINE_WORDS).map(|word| (word, round)).collect();
+    let violation =
+        |seen: &[u64]| seen[0] == seen[seen.len() - 1] && seen.iter().any(|&word| word != seen[0]);
+    let tally = server_stores(harness, iterations, stores, violation);
+    let promised =
+        promises(harness, Capability::CpuSeesWrite) && promises(harness, Capability::VersionPair(64 * LINES));
+    tally.report("versions front and rear of what a server stores upward", promised)
+}

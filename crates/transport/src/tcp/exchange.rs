@@ -11,12 +11,12 @@
 //! do.
 
 use super::token::Token;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -80,6 +80,23 @@ pub struct Exchange {
     first: u64,
     /// Responses that nobody has taken, in the order of their requests; `None`: taken, or not wanted any more.
     answers: VecDeque<Option<Vec<u64>>>,
+    /// Requests whose responses nobody wants any more, and have not come.
+    unwanted: BTreeSet<u64>,
+}
+
+/// A request on its way; dropped before its response was taken, that is not wanted any more.
+struct Asked<'e> {
+    exchange: &'e std::cell::RefCell<Exchange>,
+    number: u64,
+    is_answered: bool,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.exchange.borrow_mut().forget(self.number);
+        }
+    }
 }
 
 impl Exchange {
@@ -95,7 +112,7 @@ impl Exchange {
         push_frame(&mut out, &token_words(token));
         let (incoming, answers) = (Vec::new(), VecDeque::new());
         let room = vec![0; READ_BYTES].into_boxed_slice();
-        Ok(Self { stream, out, incoming, room, next: 0, first: 0, answers })
+        Ok(Self { stream, out, incoming, room, next: 0, first: 0, answers, unwanted: BTreeSet::new() })
     }
 
     /// Puts a request into what goes out next; yields its number.
@@ -125,25 +142,42 @@ impl Exchange {
         }
         let mut at = 0;
         while let Some((words, bytes)) = frame_of(&self.incoming[at..])? {
-            self.answers.push_back(Some(words));
+            let number = self.first + self.answers.len() as u64;
+            self.answers.push_back((!self.unwanted.remove(&number)).then_some(words));
             at += bytes;
         }
         self.incoming.drain(..at);
+        self.pass_taken();
         Ok(())
+    }
+
+    /// Passes the responses that nobody waits for.
+    fn pass_taken(&mut self) {
+        while self.answers.front().is_some_and(Option::is_none) {
+            self.answers.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// The response to a request is not wanted any more.
+    fn forget(&mut self, number: u64) {
+        match self.answers.get_mut((number - self.first) as usize) {
+            Some(answer) => *answer = None,
+            None => drop(self.unwanted.insert(number)),
+        }
+        self.pass_taken();
     }
 
     /// The response to a request, if it has come.
     fn take(&mut self, number: u64) -> Option<Vec<u64>> {
         let words = self.answers.get_mut((number - self.first) as usize)?.take();
-        while self.answers.front().is_some_and(Option::is_none) {
-            self.answers.pop_front();
-            self.first += 1;
-        }
+        self.pass_taken();
         words
     }
 
     /// Sends a request over `exchange`, which other clients of the thread may use meanwhile, and appends the response.
-    /// What several clients send before one of them waits goes out together.
+    /// What several clients send before one of them waits goes out together. A call that is dropped is answered all the
+    /// same, and its response thrown away.
     ///
     /// # Errors
     /// The system's; the connection is no good any more.
@@ -153,6 +187,7 @@ impl Exchange {
         response: &mut Vec<u64>,
     ) -> io::Result<()> {
         let number = exchange.borrow_mut().push(request);
+        let mut asked = Asked { exchange, number, is_answered: false };
         let mut sent = false;
         let words = poll_fn(|context| {
             let mut exchange = exchange.borrow_mut();
@@ -170,6 +205,7 @@ impl Exchange {
             Poll::Ready(Ok(words))
         })
         .await?;
+        asked.is_answered = true;
         response.extend(words);
         Ok(())
     }
@@ -178,8 +214,11 @@ impl Exchange {
 /// Answers requests on all connections that `listener` accepts, until `stop` is set. `make` makes what answers those
 /// of one connection, on a thread of its own; that yields `false` where the connection is to end.
 ///
+/// Where a connection cannot be accepted (it is gone already, or there are no more file descriptors), the next is
+/// waited for.
+///
 /// # Errors
-/// The system's, where no more connections can be accepted.
+/// The system's, of the listener itself.
 pub fn answer_requests<H>(
     listener: &TcpListener,
     token: Option<&Token>,
@@ -190,38 +229,46 @@ where
     H: FnMut(&[u64], &mut Vec<u64>) -> bool,
 {
     listener.set_nonblocking(true)?;
-    let open: Mutex<Vec<TcpStream>> = Mutex::default();
-    let hold = |stream: &TcpStream| -> io::Result<()> {
-        let stream = stream.try_clone()?;
-        open.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
-        Ok(())
-    };
+    let open = Open::default();
     std::thread::scope(|scope| {
-        let accepted = loop {
+        for number in 0.. {
             if stop.load(Ordering::Acquire) {
-                break Ok(());
+                break;
             }
-            match listener.accept() {
-                Ok((stream, _)) => {
-                    if hold(&stream).is_err() {
-                        continue;
-                    }
-                    let make = &make;
+            match listener.accept().and_then(|(stream, _)| open.hold(number, &stream).map(|()| stream)) {
+                Ok(stream) => {
+                    let (make, open) = (&make, &open);
                     scope.spawn(move || {
                         // The connection's end is the client's to notice.
                         let _ = attend(&stream, token, make());
                         let _ = stream.shutdown(Shutdown::Both);
+                        open.streams().remove(&number);
                     });
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(LOOK),
-                Err(error) => break Err(error),
+                Err(_) => std::thread::sleep(LOOK),
             }
-        };
-        for stream in open.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        }
+        for stream in open.streams().values() {
             let _ = stream.shutdown(Shutdown::Both);
         }
-        accepted
-    })
+    });
+    Ok(())
+}
+
+/// The connections that are open, so that they can be ended.
+#[derive(Debug, Default)]
+struct Open(Mutex<BTreeMap<u64, TcpStream>>);
+
+impl Open {
+    fn streams(&self) -> MutexGuard<'_, BTreeMap<u64, TcpStream>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hold(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
+        let stream = stream.try_clone()?;
+        self.streams().insert(number, stream);
+        Ok(())
+    }
 }
 
 /// Answers what comes over one connection.
@@ -324,6 +371,41 @@ mod tests {
                 }) as Pin<Box<dyn Future<Output = ()> + '_>>
             };
             run_all((0..8).map(flow).collect());
+        });
+    }
+
+    #[test]
+    fn a_call_that_is_dropped_leaves_nothing_and_misleads_nobody() {
+        with_server(None, |address| {
+            let exchange = RefCell::new(Exchange::open(address, None).unwrap());
+            for round in 0..200 {
+                let (words, mut nothing) = ([round, 1], Vec::new());
+                let mut dropped = std::pin::pin!(Exchange::call(&exchange, &words, &mut nothing));
+                let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+                // Some are dropped before they are sent, some when the response may have come.
+                for _ in 0..1 + round % 4 {
+                    let _ = dropped.as_mut().poll(&mut context);
+                }
+                let mut response = Vec::new();
+                block_on(Exchange::call(&exchange, &[round, 5], &mut response)).unwrap();
+                assert_eq!(response, [round + 5, round, 5]);
+            }
+            let Exchange { answers, unwanted, next, first, .. } = &*exchange.borrow();
+            assert_eq!((answers.len(), unwanted.len(), next - first), (0, 0, 0), "all are accounted for");
+        });
+    }
+
+    #[test]
+    fn a_connection_that_ends_leaves_no_file_descriptor() {
+        let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        with_server(None, |address| {
+            let before = open();
+            for _ in 0..300 {
+                let exchange = RefCell::new(Exchange::open(address, None).unwrap());
+                block_on(Exchange::call(&exchange, &[1], &mut Vec::new())).unwrap();
+            }
+            // Other tests of this process have files as well, and the last threads may still be on their way.
+            assert!(open() < before + 150, "{} were open, {} are", before, open());
         });
     }
 

@@ -3,10 +3,14 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use farwood_fabric::{Fabric, LocalMemory};
+use farwood_fabric::{Client, Fabric, LocalMemory, Server as _};
 use farwood_index::IndexError;
-use farwood_index::catfish::{Answer, Carrier, Correspondent, Messenger, Reply, Request, Talk};
+use farwood_index::catfish::{
+    Answer, Carrier, Catfish, Correspondent, Inbox, Messenger, Notice, Reply, Request, Talk,
+};
+use farwood_transport::any::{AnyFabric, AnyMemory, AnyServer};
 use farwood_transport::tcp::exchange::Exchange;
+use farwood_transport::tcp::{Credentials, TcpPool};
 
 /// A connection of either kind.
 #[derive(Debug)]
@@ -15,6 +19,44 @@ pub enum Connection<'t, F, L> {
     Rings(Box<Messenger<'t, F, L>>),
     /// A socket.
     Socket(Correspondent<Socket>),
+}
+
+/// Through what a client reaches the server of an index.
+#[derive(Clone, Copy, Debug)]
+pub enum Reach<'t> {
+    /// The index's memory, which is here, too.
+    Memory(&'t AnyServer),
+    /// The machine of the index's memory node.
+    Machine(&'t TcpPool),
+}
+
+impl<'t> Connection<'t, AnyFabric, AnyMemory> {
+    /// Connects to the server of `index`. [as [`Messenger::connect`], or 2 RT]
+    ///
+    /// # Errors
+    /// [`IndexError::NotServed`]; those of [`Messenger::connect`].
+    pub async fn open(
+        index: &'t Catfish,
+        client: &'t Client<AnyFabric>,
+        reach: Reach<'t>,
+    ) -> Result<Self, IndexError> {
+        let pool = match reach {
+            Reach::Memory(server) => {
+                let inbox = Inbox { local: server.local(), at: None };
+                let messenger = Messenger::connect(index, client, inbox, Notice::Event).await?;
+                return Ok(Connection::Rings(Box::new(messenger)));
+            }
+            Reach::Machine(pool) => pool,
+        };
+        let name = &index.entry().name;
+        let lost = || IndexError::NotServed { name: name.clone() };
+        let port = index.port(client).await?.ok_or_else(lost)?;
+        let node = &pool.address().nodes()[usize::from(index.layout().node.0)];
+        let host = node.rsplit_once(':').map_or(node.as_str(), |(host, _)| host).trim_matches(['[', ']']);
+        let token = Credentials::find(pool.address()).map_err(|_| lost())?.token;
+        let exchange = Exchange::open((host, port), token.as_ref()).map_err(|_| lost())?;
+        Ok(Connection::Socket(Correspondent::new(Socket::new(exchange, name))))
+    }
 }
 
 /// A socket that a thread's clients share.

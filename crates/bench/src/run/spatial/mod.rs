@@ -20,8 +20,9 @@ pub(crate) mod server;
 mod spec;
 mod variant;
 
-pub use connection::{Connection, Socket};
+pub use connection::{Connection, Reach, Socket};
 pub use laboratory::simulate_spatial;
+pub(crate) use processes::Place;
 pub use processes::run_spatial;
 pub use spec::{RECTANGLES_DEFAULT, SpatialSpec};
 pub use variant::Variant;

@@ -119,8 +119,8 @@ fn compete(
 }
 
 /// The pool with the loaded index, and its server.
-struct Place {
-    ground: Ground,
+pub(crate) struct Place {
+    pub(crate) ground: Ground,
     /// Goes after the pool, which over TCP is in its memory.
     _server: Option<SpatialServer>,
     windows: Vec<[f64; 4]>,
@@ -128,7 +128,8 @@ struct Place {
 }
 
 impl Place {
-    fn prepare(spec: &SpatialSpec, worker: &WorkerCommand, items: &[Item]) -> Result<Place> {
+    /// Makes the pool and the index, loads it, and starts its server where the spec needs one.
+    pub(crate) fn prepare(spec: &SpatialSpec, worker: &WorkerCommand, items: &[Item]) -> Result<Place> {
         if spec.fabric == FabricKind::Tcp {
             over_tcp(spec, worker, items)
         } else {
@@ -136,7 +137,8 @@ impl Place {
         }
     }
 
-    fn record(&self, spec: &SpatialSpec, loaded: u64) -> Record {
+    /// The record of a run there, but for what is measured.
+    pub(crate) fn record(&self, spec: &SpatialSpec, loaded: u64) -> Record {
         let record = describe(spec, loaded, self.scheme);
         let connections = (spec.threads() * spec.compute_nodes) as u64;
         let connections = (spec.fabric == FabricKind::Tcp).then_some(connections);

@@ -46,6 +46,22 @@ fn each_variant_searches_by_its_own_way() {
     }
 }
 
+/// Heartbeats reach clients at different times: in step, no window would outlast the next heartbeat.
+#[test]
+fn clients_of_a_busy_server_offload_out_of_step() {
+    let crowded = |variant| {
+        let (amount, warm_up_seconds) = (Some(Amount::Seconds(0.02)), Some(0.04));
+        let of = small(variant, Mix::Search);
+        let scale = Scale::Edge(1e-5);
+        run(&SpatialSpec { scale, compute_nodes: 8, clients: Some(96), amount, warm_up_seconds, ..of })
+    };
+    let (event, catfish) = (crowded(Variant::Event), crowded(Variant::Catfish));
+    let of = |record: &Record| (record.mops, record.spatial.as_ref().unwrap().share_offloaded);
+    assert!(event.spatial.as_ref().unwrap().server_busy.unwrap() > 0.95, "the server is busy");
+    let ((messages, _), (both, share)) = (of(&event), of(&catfish));
+    assert!(share > 0.4 && both > 1.5 * messages, "{share} offloaded, {both} M/s, by message {messages} M/s");
+}
+
 #[test]
 fn a_mix_inserts_by_message_whatever_the_variant() {
     for variant in [Variant::Tcp, Variant::MultiIssue, Variant::Catfish] {

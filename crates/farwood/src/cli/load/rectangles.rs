@@ -1,19 +1,21 @@
-//! Rectangles from files: CSV and TSV, and GeoJSON.
+//! Rectangles from files: CSV and TSV here, features in files of their own.
 //!
 //! A row has a point (x, y) or a rectangle (least x, least y, greatest x, greatest y), and perhaps its number behind
-//! it; without one it gets the row's, from 1. Of a GeoJSON feature the bounds of its geometry count, and its `id`
-//! where that is a number.
+//! it; without one it gets the row's, from 1.
 
-use super::{Args, Layout, layout_of, open_file};
+use super::{Args, Layout, extension, flatgeobuf, geojson, open_file};
 use crate::cli::{Context, Failure, Format, Outcome, search, size};
 use farwood::spatial::{Item, Rectangle};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::BufRead;
 use std::time::Instant;
 
+/// A rectangle; and another one, of the same number, where it reaches across the antimeridian.
+pub(super) type Placed = (Item, Option<Item>);
+
 /// What was read.
 #[derive(Default)]
-struct Found {
+pub(super) struct Found {
     items: Vec<Item>,
     skipped: u64,
     first_bad: Option<String>,
@@ -37,29 +39,43 @@ pub(super) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
 }
 
 fn read(args: &Args, reader: impl BufRead) -> Result<Found, Failure> {
-    if is_geojson(args) {
-        return read_geojson(args, reader);
-    }
-    let delimiter = if layout_of(args) == Layout::Tsv { b'\t' } else { b',' };
+    let delimiter = match layout_of(args) {
+        Layout::Geojson => return geojson::read(args, reader),
+        Layout::Flatgeobuf => return flatgeobuf::read(args, reader),
+        Layout::Tsv => b'\t',
+        Layout::Auto | Layout::Text | Layout::Csv => b',',
+    };
     let mut rows = csv::ReaderBuilder::new();
     let rows = rows.has_headers(args.header).flexible(true).trim(csv::Trim::All).delimiter(delimiter);
     let mut found = Found::default();
     for (number, row) in (1..).zip(rows.from_reader(reader).records()) {
         let item = row.map_err(|error| error.to_string()).and_then(|row| item_of_row(number, &row));
-        found.add(args, &format!("row {number}"), item)?;
+        found.add(args, &format!("row {number}"), item.map(|item| (item, None)))?;
     }
     Ok(found)
 }
 
-fn is_geojson(args: &Args) -> bool {
-    let extension = args.file.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    ["json", "geojson"].iter().any(|known| extension.eq_ignore_ascii_case(known))
+/// How a file of rectangles is written.
+fn layout_of(args: &Args) -> Layout {
+    match (args.format, extension(&args.file).as_deref()) {
+        (Layout::Auto, Some("tsv")) => Layout::Tsv,
+        (Layout::Auto, Some("json" | "geojson")) => Layout::Geojson,
+        (Layout::Auto, Some("fgb")) => Layout::Flatgeobuf,
+        (Layout::Auto, _) => Layout::Csv,
+        (layout, _) => layout,
+    }
 }
 
 impl Found {
-    fn add(&mut self, args: &Args, place: &str, item: Result<Item, String>) -> Result<(), Failure> {
-        match item {
-            Ok(item) => self.items.push(item),
+    /// Takes what is at a place of the file, or passes over it.
+    pub(super) fn add(
+        &mut self,
+        args: &Args,
+        place: &str,
+        placed: Result<Placed, String>,
+    ) -> Result<(), Failure> {
+        match placed {
+            Ok((item, beyond)) => self.items.extend([item].into_iter().chain(beyond)),
             Err(what) if args.skip_bad => {
                 self.skipped += 1;
                 self.first_bad.get_or_insert_with(|| format!("{place}: {what}"));
@@ -95,53 +111,6 @@ fn item_of_row(number: u64, row: &csv::StringRecord) -> Result<Item, String> {
     };
     let bounds = Rectangle::new(corners.0, corners.1).map_err(|error| error.to_string())?;
     Ok(Item { bounds, id })
-}
-
-fn read_geojson(args: &Args, reader: impl BufRead) -> Result<Found, Failure> {
-    let refuse = |what: String| Failure::Usage(format!("load {}: {}: {what}", args.url, args.file.display()));
-    let value: Value =
-        serde_json::from_reader(reader).map_err(|error| refuse(format!("it is no JSON: {error}")))?;
-    let features = match value.get("type").and_then(Value::as_str) {
-        Some("FeatureCollection") => value.get("features").and_then(Value::as_array).cloned(),
-        Some(_) => Some(vec![value.clone()]),
-        None => None,
-    };
-    let features =
-        features.ok_or_else(|| refuse("it is no GeoJSON: an object with a type is meant".to_owned()))?;
-    let mut found = Found::default();
-    for (number, feature) in (1..).zip(&features) {
-        found.add(args, &format!("feature {number}"), item_of_feature(number, feature))?;
-    }
-    Ok(found)
-}
-
-fn item_of_feature(number: u64, feature: &Value) -> Result<Item, String> {
-    let geometry = match feature.get("geometry") {
-        Some(Value::Null) => return Err("it has no geometry".to_owned()),
-        Some(geometry) => geometry,
-        None => feature,
-    };
-    let mut bounds = None;
-    bounds_of(geometry, &mut bounds)?;
-    let bounds = bounds.ok_or_else(|| "its geometry has no coordinates".to_owned())?;
-    let id = feature.get("id").and_then(Value::as_u64).unwrap_or(number);
-    Ok(Item { bounds, id })
-}
-
-/// Adds the bounds of a geometry, or of some coordinates.
-fn bounds_of(value: &Value, bounds: &mut Option<Rectangle>) -> Result<(), String> {
-    if let Some(geometries) = value.get("geometries").and_then(Value::as_array) {
-        return geometries.iter().try_for_each(|geometry| bounds_of(geometry, bounds));
-    }
-    let coordinates = value.get("coordinates").unwrap_or(value);
-    let Some(parts) = coordinates.as_array() else { return Ok(()) };
-    if let [Value::Number(x), Value::Number(y), ..] = parts.as_slice() {
-        let number = |number: &serde_json::Number| number.as_f64().unwrap_or(f64::NAN);
-        let point = Rectangle::point([number(x), number(y)]).map_err(|error| error.to_string())?;
-        *bounds = Some(bounds.map_or(point, |bounds| bounds.union(&point)));
-        return Ok(());
-    }
-    parts.iter().try_for_each(|part| bounds_of(part, bounds))
 }
 
 fn report(
@@ -190,22 +159,6 @@ mod tests {
         assert_eq!(row("-1,2,3,4.5,0"), Ok(Item { bounds: bounds([-1.0, 2.0], [3.0, 4.5]), id: 0 }));
         for bad in ["1", "1,x", "nan,2", "1,2,inf,4", "3,2,1,4", "1,2,3,4,-5", "1,2,3,4,5,6"] {
             assert!(row(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_feature_is_the_bounds_of_its_geometry() {
-        let line = json!({ "type": "Feature", "id": 5, "geometry":
-            { "type": "LineString", "coordinates": [[1.0, 9.0], [-2.0, 3.0, 100.0]] } });
-        let item = item_of_feature(1, &line).unwrap();
-        assert_eq!((item.id, item.bounds.to_string()), (5, "-2,3,1,9".to_owned()));
-        let collection = json!({ "type": "GeometryCollection", "geometries":
-            [{ "type": "Point", "coordinates": [0, 0] }, { "type": "Point", "coordinates": [4, 5] }] });
-        assert_eq!(item_of_feature(3, &collection).unwrap().bounds.to_string(), "0,0,4,5");
-        for bad in
-            [json!({ "type": "Feature", "geometry": null }), json!({ "type": "Point", "coordinates": [] })]
-        {
-            assert!(item_of_feature(1, &bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One run: its world, its faults, and who works in it.
 
-use farwood_fabric::NodeId;
+use farwood_fabric::{Capabilities, NodeId};
 use farwood_index::catfish::{
     Config, Grain, Issue, Notice, Query, Rectangle, Relation, ServerSettings, ServiceSettings,
 };
@@ -115,6 +115,27 @@ impl Case {
             wake_ns: chance.below(10_000),
         });
         self
+    }
+
+    /// The same on a fabric where only words are whole, as through shared memory and TCP: nodes are checked by a pair
+    /// of versions.
+    #[must_use]
+    pub fn by_pairs(mut self) -> Self {
+        let words = Capabilities {
+            whole_bytes: 8,
+            version_pair_bytes_max: 1 << 16,
+            cpu_sees_write: true,
+            ..self.spec.promised
+        };
+        (self.spec.promised, self.spec.kept) = (words, words);
+        self
+    }
+
+    /// A run of the swarm: with faults or without, by READs only or by message as well, by lines or by pairs.
+    pub fn swarmed(seed: u64) -> Self {
+        let case = if seed.is_multiple_of(4) { Self::calm(seed) } else { Self::of(seed) };
+        let case = if (seed / 4).is_multiple_of(2) { case } else { case.talking() };
+        if (seed / 8).is_multiple_of(3) { case.by_pairs() } else { case }
     }
 
     /// The run of a counted seed: in every other the server crashes, and another takes its place.

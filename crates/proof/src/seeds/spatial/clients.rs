@@ -11,6 +11,9 @@ use farwood_sim::fault::{Fault, RETRY_NS};
 use farwood_sim::{SimFabric, World};
 use farwood_testkit::harness::Chance;
 use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
 
 pub(super) async fn one_client(
     case: &Case,
@@ -136,6 +139,12 @@ pub(super) async fn converse<L: LocalMemory>(
                 judge_near(point, count, begun, &near, notes);
             }
             4 => judge_count(&mut connection, &query(chance), begun, notes).await?,
+            5 => {
+                // Nobody waits for the answer: it must not be taken for the next one's.
+                let (query, polls) = (query(chance), chance.below(8));
+                found.clear();
+                dropped_after(polls, connection.search(&query, &mut found)).await?;
+            }
             _ => {
                 let query = query(chance);
                 found.clear();
@@ -149,6 +158,23 @@ pub(super) async fn converse<L: LocalMemory>(
         notes.searches.set(notes.searches.get() + 1);
     }
     connection.close().await
+}
+
+/// Drops `call` when it is still pending after so many polls.
+async fn dropped_after(
+    polls: u64,
+    call: impl Future<Output = Result<(), IndexError>>,
+) -> Result<(), IndexError> {
+    let (mut call, mut left) = (pin!(call), polls);
+    poll_fn(|context| match call.as_mut().poll(context) {
+        Poll::Pending if left == 0 => Poll::Ready(Ok(())),
+        Poll::Pending => {
+            left -= 1;
+            Poll::Pending
+        }
+        done @ Poll::Ready(_) => done,
+    })
+    .await
 }
 
 /// The count must be that of the tree of one commit.

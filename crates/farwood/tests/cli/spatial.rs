@@ -1,0 +1,244 @@
+//! Spatial indexes on the command line: rectangles from files of all kinds, what is asked of them, and what is none.
+
+use crate::machine::{Machine, lines};
+use flatgeobuf::geozero::{GeomProcessor, GeozeroGeometry, error::Result};
+use flatgeobuf::{FgbWriter, GeometryType};
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+
+fn with_spatial() -> Machine {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
+    machine
+}
+
+fn loaded(rows: &str) -> Machine {
+    let machine = with_spatial();
+    machine.ok(&["load", "shm://p/s", &machine.file("rows.csv", rows)]);
+    machine
+}
+
+/// What a search prints, in order.
+fn search(machine: &Machine, arguments: &[&str]) -> Vec<String> {
+    let out = machine.ok(&[&["search", "shm://p/s"], arguments].concat());
+    let mut rows: Vec<_> = out.lines().map(str::to_owned).collect();
+    rows.sort();
+    rows
+}
+
+/// A line, as FlatGeobuf's writer takes it.
+struct Line<'p>(&'p [[f64; 2]]);
+
+impl GeozeroGeometry for Line<'_> {
+    fn process_geom<P: GeomProcessor>(&self, processor: &mut P) -> Result<()> {
+        processor.linestring_begin(true, self.0.len(), 0)?;
+        for (number, [x, y]) in self.0.iter().enumerate() {
+            processor.xy(*x, *y, number)?;
+        }
+        processor.linestring_end(true, 0)
+    }
+}
+
+fn flatgeobuf(lines: &[&[[f64; 2]]]) -> Vec<u8> {
+    let mut writer = FgbWriter::create("lines", GeometryType::LineString).unwrap();
+    for line in lines {
+        writer.add_feature_geom(Line(line), |_| ()).unwrap();
+    }
+    let mut bytes = Vec::new();
+    writer.write(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn what_csv_has_is_found_by_every_kind_of_search() {
+    let machine = loaded("0,0,2,2\n1,1,3,3,77\n10,10\n");
+    assert_eq!(search(&machine, &["--bbox", "2.5,2.5,4,4"]), ["77 1,1,3,3"]);
+    assert_eq!(search(&machine, &["--bbox", "0,0,4,4"]), ["1 0,0,2,2", "77 1,1,3,3"]);
+    assert_eq!(search(&machine, &["--bbox", "0,0,2.5,2.5", "--within"]), ["1 0,0,2,2"]);
+    assert_eq!(search(&machine, &["--at", "1.5,1.5", "--contains", "--count"]), ["2"]);
+    assert_eq!(
+        machine.ok(&["search", "shm://p/s", "--at", "9,9", "--nearest", "2"]),
+        "3 10,10,10,10\n77 1,1,3,3\n"
+    );
+    machine.refused(1, &["search", "shm://p/s", "--bbox", "20,20,30,30"], &[]);
+    let found = machine.json(&["search", "shm://p/s", "--bbox", "9,9,11,11"]);
+    assert_eq!(found[0]["type"], "FeatureCollection");
+    assert_eq!(found[0]["features"][0]["geometry"], json!({ "type": "Point", "coordinates": [10.0, 10.0] }));
+    assert!(machine.ok(&["check", "shm://p/s"]).contains("rectangles"));
+}
+
+#[test]
+fn what_flatgeobuf_and_geojson_have_is_the_bounds_of_their_features() {
+    let machine = with_spatial();
+    let streets =
+        machine.file("streets.fgb", flatgeobuf(&[&[[1.0, 9.0], [-2.0, 3.0]], &[[5.0, 5.0], [6.0, 4.0]]]));
+    let report = machine.json(&["load", "shm://p/s", &streets]);
+    assert_eq!((&report[0]["loaded"], &report[0]["bulk"]), (&json!(2), &json!(true)));
+    let mut found = search(&machine, &["--bbox", "-10,-10,10,10"]);
+    // FlatGeobuf's own index has its own order.
+    found.iter_mut().for_each(|row| *row = row.split_once(' ').unwrap().1.to_owned());
+    found.sort();
+    assert_eq!(found, ["-2,3,1,9", "5,4,6,5"]);
+    let line = json!({ "type": "Feature", "id": 9, "properties": {}, "geometry":
+        { "type": "LineString", "coordinates": [[20.0, 20.0], [22.0, 21.0]] } });
+    let geojson = machine.file("line.txt", line.to_string());
+    machine.ok(&["load", "shm://p/s", &geojson, "--format", "geojson"]);
+    assert_eq!(search(&machine, &["--bbox", "19,19,23,23"]), ["9 20,20,22,21"]);
+}
+
+#[test]
+fn a_file_of_features_that_is_damaged_is_refused_and_loads_nothing() {
+    let machine = with_spatial();
+    let whole = flatgeobuf(&[&[[1.0, 1.0], [2.0, 2.0]], &[[3.0, 3.0], [4.0, 4.0]]]);
+    let mut scrambled = whole.clone();
+    scrambled[12..40].fill(0xFF);
+    for (name, bytes, words) in [
+        ("none.fgb", b"x,y\n1,2\n".to_vec(), "no FlatGeobuf"),
+        ("short.fgb", whole[..whole.len() - 20].to_vec(), "FlatGeobuf"),
+        ("empty.fgb", Vec::new(), "damaged"),
+        ("scrambled.fgb", scrambled, "damaged"),
+        ("none.geojson", b"{\"type\":".to_vec(), "no JSON"),
+        ("list.json", b"[1, 2]".to_vec(), "no GeoJSON"),
+    ] {
+        let file = machine.file(name, bytes);
+        machine.refused(2, &["load", "shm://p/s", &file], &["load shm://p/s", name, words]);
+    }
+    // Cut off between two features of one size: what is there is whole, and not all. Before them lie magic, the header
+    // with its length, and three nodes of the file's index.
+    let header_bytes = u32::from_le_bytes(whole[8..12].try_into().unwrap()) as usize;
+    let features = 12 + header_bytes + 3 * 40;
+    let cut = machine.file("cut.fgb", &whole[..features + (whole.len() - features) / 2]);
+    machine.refused(2, &["load", "shm://p/s", &cut], &["it ends after 1 of 2 features"]);
+    machine.refused(1, &["search", "shm://p/s", "--bbox", "-9,-9,9,9"], &[]);
+    machine.ok(&["create", "shm://p/keys"]);
+    let good = machine.file("good.fgb", whole);
+    machine.refused(
+        2,
+        &["load", "shm://p/keys", &good, "--format", "flatgeobuf"],
+        &["spatial index", "catfish"],
+    );
+}
+
+#[test]
+fn boxes_across_the_antimeridian_are_found_on_both_sides() {
+    let machine = loaded("179,-17,180,-16,1\n-180,-17,-179,-16,2\n0,0,1,1,3\n");
+    assert_eq!(search(&machine, &["--bbox", "178,-20,-178,-10", "--count"]), ["2"]);
+    assert_eq!(search(&machine, &["--bbox", "178,-20,-178,-10"]).len(), 2);
+    // The centre is on the eastern side, near the second.
+    assert_eq!(
+        search(&machine, &["--bbox", "179.5,-20,-178,-10", "--nearest", "1"]),
+        ["2 -180,-17,-179,-16"]
+    );
+    let island = json!({ "type": "Feature", "id": 7, "bbox": [177.0, -20.0, -178.0, -12.0], "geometry":
+        { "type": "Point", "coordinates": [179.0, -17.0] } });
+    machine.ok(&["load", "shm://p/s", &machine.file("fiji.geojson", island.to_string())]);
+    assert_eq!(search(&machine, &["--at", "-179,-13"]), ["7 -180,-20,-178,-12"]);
+    assert_eq!(search(&machine, &["--at", "178,-13"]), ["7 177,-20,180,-12"]);
+    let row = machine.file("across.csv", "178,-20,-178,-10\n");
+    machine.refused(2, &["load", "shm://p/s", &row], &["row 1", "antimeridian", "two rectangles"]);
+}
+
+#[test]
+fn what_is_no_rectangle_is_refused_with_its_place_or_passed_over() {
+    let machine = with_spatial();
+    for (row, words) in [
+        ("nan,2", "finite"),
+        ("1,2,inf,4", "finite"),
+        ("1,-inf,2,4", "finite"),
+        ("1,4,2,3", "lower edge"),
+        ("3,2,1,4", "lower edge"),
+        ("1", "1 columns"),
+        ("1,x", "'x' is no number"),
+        ("1,2,3,4,-5", "'-5'"),
+        ("", "no such row"),
+    ] {
+        let file = machine.file("rows.csv", lines(["0,0,1,1", row]));
+        if row.is_empty() {
+            machine.ok(&["load", "shm://p/s", &file]);
+            continue;
+        }
+        machine.refused(2, &["load", "shm://p/s", &file], &["row 2", words]);
+        assert_eq!(machine.run(&["search", "shm://p/s", "--at", "0,0"]).code, 1, "nothing of it is loaded");
+    }
+    let bad = machine.file("bad.csv", "nan,1\n5,5,6,6\n");
+    let report = machine.json(&["load", "shm://p/s", &bad, "--skip-bad"]);
+    assert_eq!((&report[0]["loaded"], &report[0]["skipped"]), (&json!(1), &json!(1)));
+    for window in ["nan,0,1,1", "0,0,inf,1", "0,2,1,1", "-inf,0,1,1", "200,0,100,1", "5,3,-5,1"] {
+        machine.refused(
+            2,
+            &["search", "shm://p/s", "--bbox", window],
+            &["search shm://p/s", "is no rectangle"],
+        );
+    }
+    machine.refused(2, &["search", "shm://p/s", "--at", "nan,1", "--nearest", "3"], &["is no rectangle"]);
+    machine.refused(2, &["search", "shm://p/s", "--bbox", "1,2,3"], &["4 numbers"]);
+}
+
+#[test]
+fn nothing_is_loaded_from_nothing_and_found_in_nothing() {
+    let machine = with_spatial();
+    let empty = json!({ "type": "FeatureCollection", "features": [] }).to_string();
+    for (name, contents) in [("none.csv", String::new()), ("none.geojson", empty)] {
+        let report = machine.json(&["load", "shm://p/s", &machine.file(name, contents)]);
+        assert_eq!((&report[0]["loaded"], &report[0]["skipped"]), (&json!(0), &json!(0)), "{name}");
+    }
+    let none = machine.file("none.fgb", flatgeobuf(&[]));
+    assert_eq!(machine.json(&["load", "shm://p/s", &none])[0]["loaded"], 0);
+    machine.refused(1, &["search", "shm://p/s", "--bbox", "-180,-90,180,90"], &[]);
+    machine.refused(1, &["search", "shm://p/s", "--at", "0,0", "--nearest", "5"], &[]);
+    assert_eq!(machine.run(&["search", "shm://p/s", "--at", "0,0", "--count"]).out, "0\n");
+    assert!(machine.ok(&["check", "shm://p/s"]).contains("rectangles"));
+    let bad = machine.file("all-bad.csv", "x,y\n");
+    assert_eq!(machine.run(&["load", "shm://p/s", &bad, "--skip-bad"]).code, 1);
+}
+
+#[test]
+fn stat_says_what_a_spatial_index_is() {
+    let machine = loaded("0,0,2,2\n1,1,3,3\n");
+    let text = machine.ok(&["stat", "shm://p/s"]);
+    assert!(
+        text.contains("catfish") && text.contains("42 entries") && !text.contains("rectangles   "),
+        "{text}"
+    );
+    let counted = machine.ok(&["stat", "shm://p/s", "--count"]);
+    assert!(counted.contains("rectangles   2\n") && counted.contains("by nobody"), "{counted}");
+    let stat = &machine.json(&["stat", "shm://p/s", "--count"])[0];
+    let told =
+        ["system", "entries", "served", "node_bytes", "node_entries", "memory_node"].map(|key| &stat[key]);
+    assert_eq!(told, [&json!("catfish"), &json!(2), &json!(false), &json!(1984), &json!(42), &json!(0)]);
+    assert_eq!(machine.json(&["stat", "shm://p/s"])[0]["entries"], Value::Null);
+    let pool = machine.json(&["stat", "shm://p"]);
+    assert_eq!(
+        (&pool[0]["indexes"][0]["name"], &pool[0]["indexes"][0]["system"]),
+        (&json!("s"), &json!("catfish"))
+    );
+    assert!(machine.ok(&["stat", "shm://p"]).contains("rectangles, catfish"));
+}
+
+/// A server of the index, until the test is over.
+struct Served(Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn while_it_is_served_what_is_loaded_goes_to_the_server() {
+    let machine = loaded("0,0,2,2\n");
+    let mut command = machine.command(&["serve", "shm://p", "--spatial", "s"]);
+    let mut server = Served(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "shm://p/s: serving\n");
+    let more = machine.file("more.fgb", flatgeobuf(&[&[[5.0, 5.0], [6.0, 6.0]]]));
+    let report = machine.json(&["load", "shm://p/s", &more]);
+    assert_eq!((&report[0]["loaded"], &report[0]["bulk"]), (&json!(1), &json!(false)));
+    assert_eq!(search(&machine, &["--bbox", "0,0,9,9", "--count"]), ["2"]);
+    assert_eq!(machine.json(&["stat", "shm://p/s", "--count"])[0]["served"], true);
+    drop(server);
+    assert_eq!(search(&machine, &["--bbox", "0,0,9,9", "--count"]), ["2"], "searches need no server");
+}

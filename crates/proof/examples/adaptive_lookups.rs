@@ -1,0 +1,267 @@
+//! Catfish's switch between messages and READs with another index under it: lookups of Sherman's tree.
+//!
+//! Nothing in [`adaptive`](farwood_index::catfish::adaptive) knows of rectangles. Here a lookup goes by message to a
+//! server with few cores, which looks the key up in the tree that lies in its own memory, or the client reads the tree
+//! by itself. Heartbeats say how busy the server is, and each client backs off for itself.
+//!
+//! A message is one WRITE with an immediate, the client's number, into that client's place at the server; the
+//! response is one WRITE into the client's own memory, where it looks for it.
+//!
+//! Run it with `cargo run --release -p farwood-proof --example adaptive_lookups`.
+#![expect(clippy::print_stdout, reason = "an example talks")]
+
+use farwood_fabric::chunks::{self, CHUNK_BYTES, Owner};
+use farwood_fabric::{Client, Fabric as _, LocalMemory as _, NodeId, Remote, Server as _, write, write_imm};
+use farwood_index::IndexError;
+use farwood_index::catfish::adaptive::{BackOff, BackOffSettings, Way, heartbeat, utilisation};
+use farwood_index::sherman::{Config, Sherman};
+use farwood_sim::{Card, Ended, SimFabric, SimServer, World, WorldSpec, at_once};
+use std::cell::Cell;
+
+/// Machines: the server's, and those of the clients.
+const MACHINES: usize = 5;
+const KEYS: u64 = 20_000;
+const CACHE_BYTES: usize = 1 << 20;
+/// Cores of the server, and flows that answer messages there.
+const CORES: u32 = 4;
+const FLOWS: usize = 16;
+/// Processor time of a lookup at the server, nanoseconds: so much that its cores are the first that are busy.
+const LOOKUP_NS: u64 = 20_000;
+const HEARTBEAT_NS: u64 = 400_000;
+/// Parts of that time; a client hears in one of them.
+const PARTS: usize = 8;
+const LOOK_NS: u64 = 500;
+const RUN_NS: u64 = 20_000_000;
+
+/// How clients look keys up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    Messages,
+    Reads,
+    Adaptive,
+}
+
+/// What a run has seen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) lookups: u64,
+    pub(crate) wrong: u64,
+    /// Of the lookups, how many went by READs.
+    pub(crate) offloaded: u64,
+    /// Share of the server's cores that was busy.
+    pub(crate) busy: f64,
+}
+
+/// Bytes of a client's place, at the server and in its own machine's memory.
+const PLACE_BYTES: u64 = 64;
+/// Words of a response's place: the heartbeat, the value, and number and outcome of the lookup.
+const HEARTBEAT: u64 = 0;
+const VALUE: u64 = 8;
+const OUTCOME: u64 = 16;
+
+/// Where messages go: a chunk of each machine.
+struct Post {
+    chunks: Vec<Remote<[u8]>>,
+}
+
+impl Post {
+    async fn new(client: &Client<SimFabric>, entry: u8) -> Result<Self, IndexError> {
+        let mut chunks = Vec::new();
+        for machine in 0..MACHINES as u16 {
+            let owner = Owner { client: client.fabric().identity(), entry };
+            let taken = chunks::take(client, NodeId(machine), owner, CHUNK_BYTES).await?;
+            chunks.push(taken.expect("the pool is large enough").0.start());
+        }
+        Ok(Self { chunks })
+    }
+
+    /// Where client `number` puts its requests.
+    fn request(&self, number: u64) -> Remote<[u8]> {
+        self.chunks[0].part(PLACE_BYTES * number)
+    }
+
+    /// Where it finds responses and heartbeats, on its own machine.
+    fn response(&self, number: u64) -> Remote<[u8]> {
+        self.chunks[machine_of(number)].part(PLACE_BYTES * number)
+    }
+}
+
+fn machine_of(client: u64) -> usize {
+    1 + client as usize % (MACHINES - 1)
+}
+
+fn value_of(key: u64) -> u64 {
+    key.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+/// Everything of one run.
+struct Run<'w> {
+    world: &'w World,
+    post: Post,
+    /// Each machine's own.
+    trees: Vec<Sherman>,
+    scheme: Scheme,
+    clients: u64,
+    lookups: Cell<u64>,
+    wrong: Cell<u64>,
+    offloaded: Cell<u64>,
+}
+
+impl Run<'_> {
+    /// A flow of the server: one lookup after the other.
+    async fn answer(&self, client: &Client<SimFabric>, server: &SimServer) -> Result<(), IndexError> {
+        let start = self.post.chunks[0].address().offset();
+        loop {
+            let number = u64::from(server.receive().await?);
+            let word = |at| server.local().load(start + PLACE_BYTES * number + at);
+            let (key, asked) = (word(0)?, word(8)?);
+            server.compute(LOOKUP_NS).await;
+            let found = self.trees[0].get(client, &key.to_be_bytes()).await?;
+            let value =
+                found.as_deref().and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes);
+            let outcome = asked << 1 | u64::from(found.is_some());
+            let response: Vec<u8> = [value, outcome].into_iter().flat_map(u64::to_le_bytes).collect();
+            client.post(write(self.post.response(number).part::<u8>(VALUE), &response)).await?;
+        }
+    }
+
+    /// Tells each client once in an interval how busy the server was since the last time, and not all at once: or all
+    /// would begin to offload together, and find the server idle together.
+    async fn beat(&self, client: &Client<SimFabric>, server: &SimServer) -> Result<(), IndexError> {
+        let mut worked = [server.worked(); PARTS];
+        for part in (0..PARTS).cycle() {
+            client.fabric().sleep(HEARTBEAT_NS / PARTS as u64).await;
+            let before = std::mem::replace(&mut worked[part], server.worked());
+            let busy = (worked[part] - before) as f64 / (HEARTBEAT_NS * u64::from(CORES)) as f64;
+            for number in (part as u64..self.clients).step_by(PARTS) {
+                let place = self.post.response(number).part::<u64>(HEARTBEAT);
+                client.post(write(place, &heartbeat(busy).to_le_bytes())).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A client: lookups until the time is up.
+    async fn ask(&self, number: u64, client: &Client<SimFabric>) -> Result<(), IndexError> {
+        let machine = machine_of(number);
+        let memory = self.world.server(NodeId(machine as u16));
+        let at = self.post.response(number).address().offset();
+        let mut back_off = BackOff::new(BackOffSettings::default(), number + 1);
+        for asked in 1.. {
+            let key = value_of(asked ^ number << 32) % (2 * KEYS);
+            client.fabric().spend_operation();
+            let told = memory.local().load(at + HEARTBEAT)?;
+            memory.local().store(at + HEARTBEAT, 0)?;
+            let way = match self.scheme {
+                Scheme::Messages => Way::Message,
+                Scheme::Reads => Way::Offload,
+                Scheme::Adaptive => back_off.next(utilisation(told)),
+            };
+            let found = match way {
+                Way::Message => self.ask_server(number, (key, asked), client, &memory).await?,
+                Way::Offload => {
+                    self.offloaded.set(self.offloaded.get() + 1);
+                    let found = self.trees[machine].get(client, &key.to_be_bytes()).await?;
+                    found.as_deref().and_then(|value| value.try_into().ok()).map(u64::from_le_bytes)
+                }
+            };
+            self.lookups.set(self.lookups.get() + 1);
+            self.wrong.set(self.wrong.get() + u64::from(found != (key < KEYS).then(|| value_of(key))));
+        }
+        Ok(())
+    }
+
+    async fn ask_server(
+        &self,
+        number: u64,
+        (key, asked): (u64, u64),
+        client: &Client<SimFabric>,
+        memory: &SimServer,
+    ) -> Result<Option<u64>, IndexError> {
+        let request: Vec<u8> = [key, asked].into_iter().flat_map(u64::to_le_bytes).collect();
+        client.post(write_imm(self.post.request(number).part::<u8>(0), &request, number as u32)).await?;
+        let at = self.post.response(number).address().offset();
+        loop {
+            let outcome = memory.local().load(at + OUTCOME)?;
+            if outcome >> 1 == asked {
+                // The value lies before the outcome, and a WRITE places its bytes upward.
+                let value = memory.local().load(at + VALUE)?;
+                return Ok((outcome & 1 == 1).then_some(value));
+            }
+            client.fabric().sleep(LOOK_NS).await;
+        }
+    }
+}
+
+/// Lets `clients` clients look keys up for a while.
+pub(crate) fn measure(scheme: Scheme, clients: u64) -> Result<Seen, Box<dyn std::error::Error>> {
+    let mut card = Card::named("cx5-100g")?;
+    card.server.cores = CORES;
+    let spec = WorldSpec {
+        memory_nodes: MACHINES as u16,
+        compute_nodes: MACHINES,
+        threads: 16,
+        colocate: true,
+        ..WorldSpec::small(card)
+    };
+    let world = World::new(spec)?;
+    let maker = world.at_once(0);
+    let entry = at_once(async {
+        let tree = Sherman::create(&maker, "lookups", Config::default(), CACHE_BYTES).await?;
+        let entries = (0..KEYS).map(|key| (key.to_be_bytes(), value_of(key).to_le_bytes()));
+        tree.bulk_load(&maker, entries, 0.8, |_| ()).await?;
+        Ok::<_, IndexError>(tree.entry().slot)
+    })?;
+    let open = |machine| at_once(Sherman::open(&world.at_once(machine), "lookups", CACHE_BYTES));
+    let run = Run {
+        world: &world,
+        post: at_once(Post::new(&maker, entry))?,
+        trees: (0..MACHINES).map(open).collect::<Result<_, _>>()?,
+        scheme,
+        clients,
+        lookups: Cell::default(),
+        wrong: Cell::default(),
+        offloaded: Cell::default(),
+    };
+    let server = world.server(NodeId(0));
+    let flows: Vec<_> = (0..=FLOWS).map(|_| (world.client(0), world.server(NodeId(0)))).collect();
+    let askers: Vec<_> = (0..clients).map(|number| (number, world.client(machine_of(number)))).collect();
+    let mut crew = world.crew();
+    for (number, (client, server)) in flows.iter().enumerate() {
+        let run = &run;
+        crew.spawn(client, async move {
+            let ended = if number < FLOWS {
+                run.answer(client, server).await
+            } else {
+                run.beat(client, server).await
+            };
+            ended.expect("the network works");
+        });
+    }
+    for (number, client) in &askers {
+        let run = &run;
+        crew.spawn(client, async move { run.ask(*number, client).await.expect("the network works") });
+    }
+    let from = (world.now(), server.worked());
+    assert_eq!(crew.run_until(from.0 + RUN_NS), Ended::Time, "they work until the time is up");
+    drop(crew);
+    let busy = (server.worked() - from.1) as f64 / (RUN_NS * u64::from(CORES)) as f64;
+    let Run { lookups, wrong, offloaded, .. } = &run;
+    Ok(Seen { lookups: lookups.get(), wrong: wrong.get(), offloaded: offloaded.get(), busy })
+}
+
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+    for clients in [2, 32] {
+        for scheme in [Scheme::Messages, Scheme::Reads, Scheme::Adaptive] {
+            let Seen { lookups, wrong, offloaded, busy } = measure(scheme, clients)?;
+            println!(
+                "{clients:>2} clients, {scheme:?}: {:.0} k lookups/s, {wrong} wrong, {:.0} % by READs, \
+                 server {:.0} % busy",
+                lookups as f64 / RUN_NS as f64 * 1e6,
+                100.0 * offloaded as f64 / lookups as f64,
+                100.0 * busy
+            );
+        }
+    }
+    Ok(())
+}
