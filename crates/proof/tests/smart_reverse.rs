@@ -20,13 +20,13 @@ const KEY: &[u8] = b"the key";
 const FIRST: [u8; 34] = [1; 34];
 const OTHER: [u8; 34] = [2; 34];
 /// Seeds of the fabric, each of which lets a transfer rest at other words.
-const SEEDS: u64 = 2;
+const SEEDS: u64 = 16;
 /// Polls after which who has no answer waits for somebody.
 const POLLS_ENOUGH: usize = 4_000;
 /// Polls of the reader before the writer goes on, at most.
-const READER_POLLS: usize = 12;
+const READER_POLLS: usize = 4;
 /// Polls of the writer before the reader goes on, at most.
-const WRITER_POLLS: usize = 24;
+const WRITER_POLLS: usize = 16;
 
 fn poll_times<T>(work: &mut Pin<&mut impl Future<Output = T>>, times: usize) -> Option<T> {
     let mut context = Context::from_waker(Waker::noop());
