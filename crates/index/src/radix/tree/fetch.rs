@@ -1,4 +1,4 @@
-//! Copies of nodes and leaves, and what proves that one holds a single object of its room, its reverse pointer included.
+//! Copies of nodes and leaves, and what proves that one holds a single object of its room, with its reverse pointer.
 //!
 //! Rooms are used again at once, so that a READ may take a part of what lay there before and a part of what lies there
 //! now. The reverse pointer changes by a CAS of its own, and no checksum can cover it. It lies behind the object's
