@@ -116,8 +116,8 @@ fn on_path(path: &str) -> bool {
     ["/bin", "/sbin", "/usr/bin", "/usr/sbin"].iter().any(|place| Path::new(place).join(name).exists())
 }
 
-/// Builds the tests and the command, in one go: what they need is built once. Without optimisation, for building takes
-/// longer than running what was built. Yields the programs.
+/// Builds the tests and the command, in one go: what they need is built once. Only what the tests spend
+/// their time in is optimised. Yields the programs.
 fn build(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["build", "--locked", "--profile", "guest", "--message-format=json"]);
