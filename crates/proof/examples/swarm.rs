@@ -1,10 +1,11 @@
-//! Runs counted seeds, fixed or fresh, and says what they met. `cargo xtask swarm` calls it.
+//! Runs counted seeds of an index, fixed or fresh, and says what they met. `cargo xtask swarm` calls it.
 //!
 //! Exit codes: 0 where all is right; 1 where a seed failed, or where 1,000 seeds left a mark unhit; 2 where the command
 //! line is wrong.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 
-use farwood_index::MARKS;
+use farwood_index::ordered::System;
+use farwood_index::{MARKS, radix, smart, sphinx};
 use farwood_proof::seeds::laboratory::{Case, Report, outcome, run};
 use farwood_proof::seeds::many;
 use farwood_sim::{Card, Tracing};
@@ -16,28 +17,32 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const MARKS_SEEDS: u64 = 1_000;
 /// Marks on the paths of spatial indexes, which this does not run.
 const OF_CATFISH: [&str; 2] = ["a search that was overtaken", "a ring that is full"];
+/// Marks on the paths of a cache of nodes, which Sphinx has not.
+const OF_CACHES: [&str; 2] = ["radix: a cached node read again", "radix: a cached node that is gone"];
 /// Events of a sequence diagram.
 const SEQUENCE_EVENTS: usize = 2_000;
 
 const HELP: &str = "\
-Runs seeds in the laboratory: Sherman in every variant, with faults, every answer checked.
+Runs seeds in the laboratory: an index in every variant, with faults, every answer checked.
 
-Usage: cargo xtask swarm [--seconds N] [--seed A..B] [--index sherman] [--card CARD] [--trace FOLDER]
+Usage: cargo xtask swarm [--seconds N] [--seed A..B] [--index NAME] [--card CARD] [--trace FOLDER]
 
   --seconds N      fresh seeds for so long [default: 60, unless --seed is given]
   --seed A..B      these seeds
-  --index NAME     the index [default and only one: sherman]
+  --index NAME     the index: sherman, smart or sphinx [default: sherman]
   --card CARD      all runs on this card [default: drawn]
   --trace FOLDER   where a failed seed's trace goes [default: target/swarm]
 
 Examples:
   cargo xtask swarm --seconds 600
+  cargo xtask swarm --index sphinx --seed 0..1000
   cargo xtask swarm --seed 17..18 --trace /tmp/seventeen
 ";
 
 struct Asked {
     seconds: Option<u64>,
     seeds: Option<Range<u64>>,
+    index: System,
     card: Option<Card>,
     folder: String,
 }
@@ -66,7 +71,8 @@ fn one_or_range(text: &str) -> Option<Range<u64>> {
 }
 
 fn asked(words: &[String]) -> Result<Asked, String> {
-    let mut asked = Asked { seconds: None, seeds: None, card: None, folder: "target/swarm".to_owned() };
+    let folder = "target/swarm".to_owned();
+    let mut asked = Asked { seconds: None, seeds: None, index: System::Sherman, card: None, folder };
     for pair in words.chunks(2) {
         let [flag, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
         match flag.as_str() {
@@ -79,8 +85,7 @@ fn asked(words: &[String]) -> Result<Asked, String> {
                         .ok_or(format!("'{value}' is neither a seed nor a range like 17..18"))?,
                 );
             }
-            "--index" if value == "sherman" => {}
-            "--index" => return Err(format!("no index '{value}'; there is sherman")),
+            "--index" => asked.index = value.parse()?,
             "--card" => asked.card = Some(Card::named(value).map_err(|error| error.to_string())?),
             "--trace" => asked.folder.clone_from(value),
             _ => return Err(format!("no flag '{flag}'")),
@@ -90,11 +95,27 @@ fn asked(words: &[String]) -> Result<Asked, String> {
 }
 
 fn case(asked: &Asked, seed: u64) -> Case {
-    let mut case = Case::swarmed(seed);
+    let mut case = match asked.index {
+        System::Sherman => Case::swarmed(seed),
+        System::Smart => Case::of_smart(seed),
+        System::Sphinx => Case::of_sphinx(seed),
+    };
     if let Some(card) = &asked.card {
         case.spec.card = card.clone();
     }
     case
+}
+
+/// The marks that runs of an index must hit.
+fn marks_of(index: System) -> Vec<&'static str> {
+    let radix = || radix::tree::MARKS.iter().copied();
+    match index {
+        System::Sherman => MARKS.iter().copied().filter(|mark| !OF_CATFISH.contains(mark)).collect(),
+        System::Smart => radix().chain(smart::MARKS.iter().copied()).collect(),
+        System::Sphinx => {
+            radix().filter(|mark| !OF_CACHES.contains(mark)).chain(sphinx::MARKS.iter().copied()).collect()
+        }
+    }
 }
 
 fn swarm(asked: &Asked) -> ExitCode {
@@ -109,7 +130,7 @@ fn swarm(asked: &Asked) -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let start = Instant::now();
     let (report, _, failed) = many::run(seeds.clone(), time, |seed| outcome(&case(asked, seed)));
-    let unhit = tell(&report, seeds.start, start.elapsed());
+    let unhit = tell(&report, (asked.index, seeds.start), start.elapsed());
     if let Some((seed, what)) = failed {
         return fail(asked, seed, &what);
     }
@@ -121,10 +142,11 @@ fn swarm(asked: &Asked) -> ExitCode {
 }
 
 /// Prints what was met; yields how many marks were not.
-fn tell(report: &Report, first: u64, elapsed: Duration) -> usize {
+fn tell(report: &Report, (index, first): (System, u64), elapsed: Duration) -> usize {
     let Report { coverage, met, counts, excused, counted, .. } = report;
     println!(
-        "sherman: {} seeds from {first}, {counted} counted, {:.0} s",
+        "{}: {} seeds from {first}, {counted} counted, {:.0} s",
+        index.name(),
         coverage.runs,
         elapsed.as_secs_f64()
     );
@@ -142,7 +164,7 @@ fn tell(report: &Report, first: u64, elapsed: Duration) -> usize {
         met.partitions,
         met.lost
     );
-    let own: Vec<_> = MARKS.iter().filter(|mark| !OF_CATFISH.contains(mark)).collect();
+    let own = marks_of(index);
     let unhit: Vec<_> = own.iter().filter(|mark| !report.marks.contains_key(**mark)).collect();
     println!("  marks        {} of {} hit", own.len() - unhit.len(), own.len());
     for (mark, times) in &report.marks {
@@ -161,7 +183,7 @@ fn fail(asked: &Asked, seed: u64, what: &str) -> ExitCode {
     let trace = run(&again).trace;
     println!("\nseed {seed} FAILED: {what}");
     let card = asked.card.as_ref().map_or(String::new(), |card| format!(" --card {}", card.name));
-    println!("again: cargo xtask swarm --seed {seed}..{}{card}", seed + 1);
+    println!("again: cargo xtask swarm --index {} --seed {seed}..{}{card}", asked.index.name(), seed + 1);
     let base = format!("{}/seed-{seed}", asked.folder);
     let written = std::fs::create_dir_all(&asked.folder)
         .and_then(|()| std::fs::write(format!("{base}.json"), trace.to_json()))

@@ -103,9 +103,10 @@ pub(crate) struct Args {
     /// Bytes of a node of sherman [default: 1KiB]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     node_bytes: Option<u64>,
-    /// Index cache of each compute node; 0: none
-    #[arg(long, default_value = "512MiB", value_name = "SIZE", value_parser = size::parse)]
-    cache_bytes: u64,
+    /// Index cache of each compute node; 0: none [default: 512MiB; of sphinx, whose filter it is, 2 % of the loaded
+    /// keys' bytes]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    cache_bytes: Option<u64>,
     /// Memory nodes of the run's own pool
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     memory_nodes: u16,
@@ -229,7 +230,7 @@ impl Args {
             node_bytes: self.node_bytes.map(|bytes| bytes as usize),
             preallocate: self.preallocate,
             batched_scans: self.batched_scans == Switch::On,
-            cache_bytes: self.cache_bytes as usize,
+            cache_bytes: self.cache_bytes.map(|bytes| bytes as usize),
             memory_nodes: self.memory_nodes,
             compute_nodes: self.compute_nodes,
             threads,

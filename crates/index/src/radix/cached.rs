@@ -30,7 +30,7 @@ pub struct CachedNode {
     /// Its header, live.
     pub header: Header,
     hash: u64,
-    slots: Box<[AtomicU64]>,
+    slots: Vec<AtomicU64>,
     used: AtomicU64,
 }
 
@@ -39,6 +39,13 @@ impl CachedNode {
     pub fn copy<B: Deref<Target = [u8]>>(at: Remote<RawInner>, node: &Inner<B>) -> Self {
         let slots = node.slots().map(|slot| AtomicU64::new(slot.word())).collect();
         Self { at, header: node.header(), hash: node.hash(), slots, used: AtomicU64::new(0) }
+    }
+
+    /// Becomes a copy of what was just read, in the room that it has.
+    pub fn fill<B: Deref<Target = [u8]>>(&mut self, at: Remote<RawInner>, node: &Inner<B>) {
+        (self.at, self.header, self.hash) = (at, node.header(), node.hash());
+        self.slots.clear();
+        self.slots.extend(node.slots().map(|slot| AtomicU64::new(slot.word())));
     }
 
     /// The hash of what all keys below have in common.

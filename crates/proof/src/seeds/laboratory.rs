@@ -147,9 +147,10 @@ impl Case {
         case
     }
 
-    /// The run of a counted seed with a Sphinx tree.
+    /// The run of a counted seed with a Sphinx tree, of which every eighth has tables that soon cannot grow.
     pub fn of_sphinx(seed: u64) -> Self {
-        Self::with_faults(Self::calm_sphinx(seed))
+        let case = Self::with_faults(Self::calm_sphinx(seed));
+        Self { sabotage: (seed % 8 == 3).then_some(Sabotage::TablesShallow), ..case }
     }
 
     /// The run of a counted seed with a SMART tree.
@@ -271,7 +272,9 @@ impl Draw<'_> {
             5 => Rule { when: clock, fault: Fault::Slow { node, times: 2 + self.chance.below(20) } },
             _ => {
                 let nanoseconds = 1 + self.chance.below(1_000_000);
-                Rule { when: own, fault: Fault::Delay { nanoseconds } }
+                let is_sphinx = self.case.plan.sphinx.is_some();
+                let when = if is_sphinx { self.in_change(compute_node) } else { own };
+                Rule { when, fault: Fault::Delay { nanoseconds } }
             }
         }
     }
@@ -294,6 +297,18 @@ impl Draw<'_> {
             ("radix: a node that gave way", 6),
         ];
         let (mark, verbs) = marks[self.chance.below(6) as usize];
+        When::Mark { compute_node, mark, number: 1 + self.chance.below(verbs) }
+    }
+
+    /// When an entry of a table is changed, or moved: whoever is late then meets a split.
+    fn in_change(&mut self, compute_node: usize) -> When {
+        let marks = [
+            ("sphinx: an entry about to be entered", 1),
+            ("sphinx: an entry about to change", 1),
+            ("sphinx: an entry about to change", 40),
+            ("sphinx: entries in both halves", 2),
+        ];
+        let (mark, verbs) = marks[self.chance.below(4) as usize];
         When::Mark { compute_node, mark, number: 1 + self.chance.below(verbs) }
     }
 

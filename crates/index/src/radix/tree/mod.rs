@@ -40,6 +40,7 @@ mod change;
 pub(crate) mod descend;
 mod guide;
 mod marks;
+mod notes;
 pub(crate) mod open;
 pub mod options;
 mod rebuild;
@@ -69,6 +70,7 @@ use crate::sabotage::Sabotage;
 use descend::{Judged, LeafCopy, Next, Way};
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{Client, Fabric, Remote};
+use notes::Notebooks;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -85,6 +87,7 @@ pub struct Tree<G> {
     /// Locks of leaves, at their rears.
     leaves: NodeLocks,
     cache: NodeCache,
+    notebooks: Notebooks,
     pub(crate) heap: Heap,
     pub(crate) guide: G,
     sabotage: Option<Sabotage>,
@@ -171,7 +174,7 @@ impl<G: Guide> Tree<G> {
         client: &Client<F>,
         key: &[u8],
     ) -> Result<Option<Value>, IndexError> {
-        let mut way = Way::new("get", key);
+        let mut way = Way::new(&self.notebooks, "get", key);
         loop {
             let place = self.locate(client, key, &mut way).await?;
             match place.next {
