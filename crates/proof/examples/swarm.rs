@@ -17,8 +17,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const MARKS_SEEDS: u64 = 1_000;
 /// Marks on the paths of spatial indexes, which this does not run.
 const OF_CATFISH: [&str; 2] = ["a search that was overtaken", "a ring that is full"];
-/// Marks on the paths of a cache of nodes, which Sphinx has not.
-const OF_CACHES: [&str; 2] = ["radix: a cached node read again", "radix: a cached node that is gone"];
 /// Events of a sequence diagram.
 const SEQUENCE_EVENTS: usize = 2_000;
 
@@ -112,9 +110,7 @@ fn marks_of(index: System) -> Vec<&'static str> {
     match index {
         System::Sherman => MARKS.iter().copied().filter(|mark| !OF_CATFISH.contains(mark)).collect(),
         System::Smart => radix().chain(smart::MARKS.iter().copied()).collect(),
-        System::Sphinx => {
-            radix().filter(|mark| !OF_CACHES.contains(mark)).chain(sphinx::MARKS.iter().copied()).collect()
-        }
+        System::Sphinx => radix().chain(sphinx::MARKS.iter().copied()).collect(),
     }
 }
 

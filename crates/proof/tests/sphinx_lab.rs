@@ -7,8 +7,6 @@ use farwood_index::{radix, sphinx};
 use farwood_proof::seeds::laboratory::{Case, Report, outcome};
 use farwood_proof::seeds::many;
 
-/// Marks on the paths of a cache of nodes, which Sphinx has not.
-const OF_CACHES: [&str; 2] = ["radix: a cached node read again", "radix: a cached node that is gone"];
 /// Seeds of the normal run.
 const SEEDS: u64 = 100;
 
@@ -28,9 +26,8 @@ fn with_faults_every_answer_is_explained() {
     let report = all_right("with_faults_every_answer_is_explained", Case::of_sphinx);
     // A thousand seeds come along every rare path.
     if report.coverage.runs >= 1_000 {
-        let own = radix::tree::MARKS.iter().filter(|mark| !OF_CACHES.contains(mark));
-        let missed: Vec<_> =
-            own.chain(sphinx::MARKS).filter(|mark| !report.marks.contains_key(**mark)).collect();
+        let own = radix::tree::MARKS.iter().chain(sphinx::MARKS);
+        let missed: Vec<_> = own.filter(|mark| !report.marks.contains_key(**mark)).collect();
         assert!(missed.is_empty(), "nobody came along {missed:?}");
     }
     // Now and then a compute node is done before it has sent what a fault waits for.

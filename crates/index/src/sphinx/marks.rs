@@ -33,10 +33,10 @@ pub(super) const DOUBLING: &str = "sphinx: a directory about to be doubled";
 pub(super) const DOUBLED: &str = "sphinx: a directory doubled";
 /// An entry changed while it was moved to another subtable.
 pub(super) const MOVED_LATE: &str = "sphinx: an entry that changed as it moved";
-/// A node is about to be entered: faults wait for it.
-pub(super) const ENTERING: &str = "sphinx: an entry about to be entered";
-/// An entry is about to be replaced or taken out: faults wait for it.
-pub(super) const CHANGING: &str = "sphinx: an entry about to change";
+/// A node is about to be entered where a split is near: faults wait for it.
+pub(super) const ENTERING: &str = "sphinx: an entry about to be entered where there is little room";
+/// An entry is about to be replaced or taken out there.
+pub(super) const CHANGING: &str = "sphinx: an entry about to change where there is little room";
 /// An entry was entered in the wrong half of a split.
 pub(super) const ENTERED_ASTRAY: &str = "sphinx: an entry in the wrong half";
 /// An entry was entered twice.

@@ -34,8 +34,8 @@ use farwood_index::sherman::layout::{Layout, Values};
 use farwood_index::sherman::node::Node;
 use farwood_index::sherman::options::LockRead;
 use farwood_index::sherman::{self, Config};
-use farwood_index::smart;
 use farwood_index::sphinx::table::layout::subtable_bytes;
+use farwood_index::{smart, sphinx};
 use farwood_sim::fault::{CrashPoint, Fault, Happened, Met, RETRY_NS, Rule, When};
 use farwood_sim::{Card, Counts, Ended, SimFabric, Trace, World, WorldSpec, at_once};
 use farwood_testkit::harness::Chance;
@@ -147,10 +147,36 @@ impl Case {
         case
     }
 
-    /// The run of a counted seed with a Sphinx tree, of which every eighth has tables that soon cannot grow.
+    /// The run of a counted seed with a Sphinx tree. Of eight, one has tables that soon cannot grow, and one clients
+    /// that are late where tables are split.
     pub fn of_sphinx(seed: u64) -> Self {
         let case = Self::with_faults(Self::calm_sphinx(seed));
-        Self { sabotage: (seed % 8 == 3).then_some(Sabotage::TablesShallow), ..case }
+        match seed % 8 {
+            3 => Self { sabotage: Some(Sabotage::TablesShallow), ..case },
+            6 => case.with_late_entries(),
+            _ => case,
+        }
+    }
+
+    /// The same with one table that grows, in which every compute node is late when it first changes an entry where a
+    /// split is near, and when it first splits.
+    fn with_late_entries(mut self) -> Self {
+        let mut chance = Chance::new(self.plan.seed ^ 0x6C61_7465);
+        let options = sphinx::Variant::Filter.options();
+        let groups = sphinx::Groups::new(0).expect("it is one");
+        self.plan.sphinx = Some(sphinx::Config {
+            options: sphinx::Options { groups, ..options },
+            ..sphinx::Config::default()
+        });
+        (self.plan.keys, self.plan.mix, self.spec.memory_nodes) = (240, CHURNING, 1);
+        for compute_node in 0..self.spec.compute_nodes {
+            for mark in LATE {
+                let when = When::Mark { compute_node, mark, number: 1 };
+                let nanoseconds = 1_000 + chance.below(60_000);
+                self.spec.rules.push(Rule { when, fault: Fault::Delay { nanoseconds } });
+            }
+        }
+        self
     }
 
     /// The run of a counted seed with a SMART tree.
@@ -229,6 +255,13 @@ impl Case {
     }
 }
 
+/// Where who is late meets a split of a hash table.
+const LATE: [&str; 3] = [
+    "sphinx: an entry about to be entered where there is little room",
+    "sphinx: an entry about to change where there is little room",
+    "sphinx: entries in both halves",
+];
+
 /// Draws faults.
 struct Draw<'c> {
     chance: Chance,
@@ -272,9 +305,7 @@ impl Draw<'_> {
             5 => Rule { when: clock, fault: Fault::Slow { node, times: 2 + self.chance.below(20) } },
             _ => {
                 let nanoseconds = 1 + self.chance.below(1_000_000);
-                let is_sphinx = self.case.plan.sphinx.is_some();
-                let when = if is_sphinx { self.in_change(compute_node) } else { own };
-                Rule { when, fault: Fault::Delay { nanoseconds } }
+                Rule { when: own, fault: Fault::Delay { nanoseconds } }
             }
         }
     }
@@ -297,18 +328,6 @@ impl Draw<'_> {
             ("radix: a node that gave way", 6),
         ];
         let (mark, verbs) = marks[self.chance.below(6) as usize];
-        When::Mark { compute_node, mark, number: 1 + self.chance.below(verbs) }
-    }
-
-    /// When an entry of a table is changed, or moved: whoever is late then meets a split.
-    fn in_change(&mut self, compute_node: usize) -> When {
-        let marks = [
-            ("sphinx: an entry about to be entered", 1),
-            ("sphinx: an entry about to change", 1),
-            ("sphinx: an entry about to change", 40),
-            ("sphinx: entries in both halves", 2),
-        ];
-        let (mark, verbs) = marks[self.chance.below(4) as usize];
         When::Mark { compute_node, mark, number: 1 + self.chance.below(verbs) }
     }
 

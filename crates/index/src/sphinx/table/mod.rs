@@ -43,6 +43,9 @@ use layout::{Deep, Entry, PAIR_BYTES, Pairs, RawBuckets, RawSubtable, Spot};
 /// Tries at a bucket that others change, or of which the directory is older.
 const TRIES_MAX: u32 = 2_000;
 
+/// Free places for an entry of which the marks say that there is little room.
+const LITTLE_ROOM: usize = 3;
+
 /// The hash tables of one index, as a compute node sees them.
 #[derive(Debug)]
 pub struct HashTable {
@@ -107,6 +110,13 @@ impl Looked {
             Standing::Settled
         } else {
             Standing::Unsettled
+        }
+    }
+
+    /// Marks that an entry is about to be changed, where a split is near.
+    fn announce<F: Fabric>(&self, client: &Client<F>, mark: &'static str) {
+        if self.pairs.room() <= LITTLE_ROOM {
+            client.fabric().mark(mark);
         }
     }
 
@@ -255,7 +265,7 @@ impl HashTable {
                 retry.again(client).await?;
                 continue;
             };
-            client.fabric().mark(marks::ENTERING);
+            looked.announce(client, marks::ENTERING);
             match self.swap(hands, client, (at, 0, entry), &looked, (spot, sign)).await? {
                 Entered::Here => return Ok(true),
                 Entered::Astray => {
@@ -284,7 +294,7 @@ impl HashTable {
             let Some(&at) = looked.pairs.places(old).first() else {
                 return self.enter(hands, client, after).await;
             };
-            client.fabric().mark(marks::CHANGING);
+            looked.announce(client, marks::CHANGING);
             // Where the subtable is just being split, the entry moves as it is now.
             if self.swap(hands, client, (at, old.word(), new), &looked, (spot, after)).await? != Entered::Lost
             {
@@ -305,11 +315,12 @@ impl HashTable {
         let entry = Entry::new(spot, sign);
         let mut retry = Retry::new("remove", TRIES_MAX);
         loop {
-            let places = self.look_settled(hands, client, spot).await?.pairs.places(entry);
+            let looked = self.look_settled(hands, client, spot).await?;
+            let places = looked.pairs.places(entry);
             if places.is_empty() {
                 return Ok(());
             }
-            client.fabric().mark(marks::CHANGING);
+            looked.announce(client, marks::CHANGING);
             let emptied = places.iter().map(|&at| cas(at, entry.word(), 0));
             let mut swapped = client.post(all(emptied)).await?;
             if swapped.all(|swapped| swapped == Swapped::Won) {
