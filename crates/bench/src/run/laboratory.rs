@@ -143,7 +143,7 @@ fn prepare(
         progress(Stage::Loading { done, all });
     }))?;
     drop(index);
-    let glances = if spec.warm_up_seconds() > 0.0 { loaded } else { 0 };
+    let glances = if spec.warm_up_seconds() > 0.0 && cache_bytes > 0 { loaded } else { 0 };
     let step = match spec.index {
         System::Sherman => KEYS_PER_GLANCE,
         // Its filter hears of a node where a search comes by.

@@ -150,25 +150,27 @@ impl Case {
     /// The run of a counted seed with a Sphinx tree. Of eight, one has tables that soon cannot grow, and one clients
     /// that are late where tables are split.
     pub fn of_sphinx(seed: u64) -> Self {
-        let case = Self::with_faults(Self::calm_sphinx(seed));
+        let calm = Self::calm_sphinx(seed);
         match seed % 8 {
-            3 => Self { sabotage: Some(Sabotage::TablesShallow), ..case },
-            6 => case.with_late_entries(),
-            _ => case,
+            3 => Self { sabotage: Some(Sabotage::TablesShallow), ..Self::with_faults(calm) },
+            6 => Self::with_faults(calm.with_a_growing_table()).with_late_entries(),
+            _ => Self::with_faults(calm),
         }
     }
 
-    /// The same with one table that grows, in which every compute node is late when it first changes an entry where a
-    /// split is near, and when it first splits.
+    /// The same with many keys and one table of small parts.
+    fn with_a_growing_table(mut self) -> Self {
+        let groups = sphinx::Groups::new(0).expect("it is one");
+        let options = sphinx::Options { groups, ..sphinx::Variant::Filter.options() };
+        self.plan.sphinx = Some(sphinx::Config { options, ..sphinx::Config::default() });
+        (self.plan.keys, self.plan.mix, self.spec.memory_nodes) = (240, CHURNING, 1);
+        self
+    }
+
+    /// The same where every compute node is late when it first changes an entry where a split is near, and when it
+    /// first splits.
     fn with_late_entries(mut self) -> Self {
         let mut chance = Chance::new(self.plan.seed ^ 0x6C61_7465);
-        let options = sphinx::Variant::Filter.options();
-        let groups = sphinx::Groups::new(0).expect("it is one");
-        self.plan.sphinx = Some(sphinx::Config {
-            options: sphinx::Options { groups, ..options },
-            ..sphinx::Config::default()
-        });
-        (self.plan.keys, self.plan.mix, self.spec.memory_nodes) = (240, CHURNING, 1);
         for compute_node in 0..self.spec.compute_nodes {
             for mark in LATE {
                 let when = When::Mark { compute_node, mark, number: 1 };
