@@ -123,7 +123,9 @@ impl Workload {
         match self {
             Workload::Load => Mix { insert: 100, ..none },
             Workload::YcsbA | Workload::WriteIntensive => Mix { get: 50, put: 50, ..none },
-            Workload::YcsbB | Workload::YcsbDUpdate | Workload::ReadIntensive => Mix { get: 95, put: 5, ..none },
+            Workload::YcsbB | Workload::YcsbDUpdate | Workload::ReadIntensive => {
+                Mix { get: 95, put: 5, ..none }
+            }
             Workload::YcsbC => Mix { get: 100, ..none },
             Workload::YcsbD => Mix { get: 95, insert: 5, ..none },
             Workload::YcsbE => Mix { scan: 95, insert: 5, ..none },

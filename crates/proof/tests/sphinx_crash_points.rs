@@ -173,7 +173,11 @@ fn a_compute_node_dies_at_every_verb_of_every_change() {
         let whole = scene.stage();
         let verbs = whole.change(&scene);
         assert!((1..VERBS_MAX).contains(&verbs), "{scene:?}: {verbs}");
-        assert!(whole.cluster.world.marks().contains_key(scene.mark), "{scene:?}: {:?}", whole.cluster.world.marks());
+        assert!(
+            whole.cluster.world.marks().contains_key(scene.mark),
+            "{scene:?}: {:?}",
+            whole.cluster.world.marks()
+        );
         whole.check(&scene, 0);
         for (verb, point) in (1..=verbs).flat_map(|verb| POINTS.map(|point| (verb, point))) {
             let stage = scene.stage();

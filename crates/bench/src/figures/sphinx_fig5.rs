@@ -36,9 +36,8 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
     let mut all = Vec::new();
     for (keys, kind) in KeyKind::ALL.into_iter().enumerate() {
         let most = |gain: &dyn Fn(&Record, &Record) -> f64| {
-            let gains = (0..WORKERS.len()).flat_map(|at| {
-                (0..SPHINX).map(move |other| gain(of(keys, at, SPHINX), of(keys, at, other)))
-            });
+            let gains = (0..WORKERS.len())
+                .flat_map(|at| (0..SPHINX).map(move |other| gain(of(keys, at, SPHINX), of(keys, at, other))));
             gains.fold(0.0, f64::max)
         };
         let [throughput, latency] = PAPER[keys];

@@ -42,7 +42,8 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
         let more = 100.0 * (sphinx / art - 1.0);
         let panel = "Sphinx over ART, % more";
         all.push(predicted(panel, kind.name(), Some(TABLES[keys]), more, SOURCE));
-        for (which, paper) in ["the least of the paper's", "the most of the paper's"].into_iter().zip(PREALLOCATED)
+        for (which, paper) in
+            ["the least of the paper's", "the most of the paper's"].into_iter().zip(PREALLOCATED)
         {
             let point = format!("{}, {which}", kind.name());
             all.push(predicted("SMART over ART, times", point, Some(paper), smart / art, SOURCE));

@@ -108,6 +108,9 @@ mod tests {
         assert!((mean - 18.93).abs() < 0.1, "{mean}");
         assert_eq!(keys.ranks(), 50_000);
         assert!(lengths.iter().all(|length| (2..=BYTES_MAX).contains(length)));
-        assert!((0..100).all(|rank| emails(50_000).key(rank) == keys.key(rank)), "they are the same each time");
+        assert!(
+            (0..100).all(|rank| emails(50_000).key(rank) == keys.key(rank)),
+            "they are the same each time"
+        );
     }
 }

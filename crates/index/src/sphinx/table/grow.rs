@@ -26,8 +26,8 @@
 
 use super::directory::Directory;
 use super::layout::{
-    self, BUCKET_BYTES, Deep, Entry, Header, RawBuckets, RawDirectory, RawSubtable, Spot,
-    is_header, subtable_bytes, word,
+    self, BUCKET_BYTES, Deep, Entry, Header, RawBuckets, RawDirectory, RawSubtable, Spot, is_header,
+    subtable_bytes, word,
 };
 use super::{Hands, HashTable, Leads, front, marks};
 use crate::error::IndexError;

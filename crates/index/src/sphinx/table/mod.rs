@@ -412,7 +412,8 @@ impl HashTable {
         client: &Client<F>,
         spot: Spot,
     ) -> Result<Deep<RawSubtable>, IndexError> {
-        let known = self.directories[usize::from(spot.home.0)].load().as_ref().map(|known| known.subtable(spot));
+        let known =
+            self.directories[usize::from(spot.home.0)].load().as_ref().map(|known| known.subtable(spot));
         match known {
             Some(subtable) => subtable,
             None => self.refresh(client, spot.home).await?.subtable(spot),
