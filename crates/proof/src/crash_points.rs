@@ -7,7 +7,6 @@
 
 use crate::casualties::{Cluster, HEIR, POINTS, SURVIVOR, VICTIM};
 use farwood_fabric::Client;
-use farwood_index::IndexError;
 use farwood_index::ordered::{Config, Entries, Length, Ordered, Walk};
 use farwood_index::radix::inner::Size;
 use farwood_index::sherman::{Direction, Range};
