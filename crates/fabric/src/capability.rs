@@ -29,6 +29,11 @@ pub struct Capabilities {
     ///
     /// Every one-sided lock rests on it: the next holder's READ must see the last holder's write-back.
     pub arrival_sees_write: bool,
+    /// A WRITE of a whole word stays, whatever compare-and-swap fails on that word meanwhile: one that fails stores
+    /// nothing, or nobody's WRITE comes between its load and its store.
+    ///
+    /// A lock that is released by WRITE rests on it.
+    pub write_beside_cas: bool,
     /// Compare-and-swap on part of a word.
     pub masked_cas: bool,
     /// A WRITE lands whole or not at all when the process that posted it dies: half of it may be seen until
@@ -49,6 +54,8 @@ pub enum Capability {
     AtomicThenRead,
     /// See [`Capabilities::arrival_sees_write`].
     ArrivalSeesWrite,
+    /// See [`Capabilities::write_beside_cas`].
+    WriteBesideCas,
     /// See [`Capabilities::masked_cas`].
     MaskedCas,
     /// See [`Capabilities::write_survives_writer`].
@@ -65,6 +72,7 @@ impl Capabilities {
             Capability::WriteUpward => self.write_upward,
             Capability::AtomicThenRead => self.atomic_then_read,
             Capability::ArrivalSeesWrite => self.arrival_sees_write,
+            Capability::WriteBesideCas => self.write_beside_cas,
             Capability::MaskedCas => self.masked_cas,
             Capability::WriteSurvivesWriter => self.write_survives_writer,
             Capability::CpuSeesWrite => self.cpu_sees_write,
@@ -84,6 +92,7 @@ impl fmt::Display for Capability {
             Self::WriteUpward => f.write_str("bytes of a WRITE placed upward"),
             Self::AtomicThenRead => f.write_str("atomic then READ in order"),
             Self::ArrivalSeesWrite => f.write_str("later arrivals see an executed WRITE"),
+            Self::WriteBesideCas => f.write_str("a WRITE stays beside a failed compare-and-swap"),
             Self::MaskedCas => f.write_str("masked compare-and-swap"),
             Self::WriteSurvivesWriter => f.write_str("a WRITE outlives its writer whole"),
             Self::CpuSeesWrite => f.write_str("the memory node's CPU sees a completed WRITE"),
@@ -101,6 +110,7 @@ mod tests {
         write_upward: true,
         atomic_then_read: true,
         arrival_sees_write: true,
+        write_beside_cas: true,
         masked_cas: false,
         write_survives_writer: true,
         cpu_sees_write: false,

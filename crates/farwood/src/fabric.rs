@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use farwood_fabric::{Client, ClientId, FabricError, PoolShape};
 use farwood_transport::any::{AnyFabric, Place};
-use farwood_transport::rdma::{DeviceSpec, NodeCard, RdmaPool};
+use farwood_transport::rdma::{self, DeviceSpec, NodeCard, RdmaPool};
 use farwood_transport::shm::{Pages, PoolName, Presence, SegmentDir, ShmError, ShmPool};
 use farwood_transport::tcp::{Credentials, NodeReport, PoolAddress, TcpPool};
 use std::sync::Arc;
@@ -73,7 +73,8 @@ impl AnyPool {
         let failed = |source| Error::Rdma { operation: "open", source };
         let credentials = Credentials::find(address).map_err(|source| failed(source.into()))?;
         let device = DeviceSpec::find(address).map_err(failed)?;
-        RdmaPool::open(address, credentials, &device).map(Self::Rdma).map_err(failed)
+        let queue_pairs = rdma::queue_pairs(address).map_err(failed)?;
+        RdmaPool::open(address, credentials, &device, queue_pairs).map(Self::Rdma).map_err(failed)
     }
 
     /// A client for the calling thread.

@@ -100,8 +100,8 @@ impl FromStr for Url {
         } else if scheme == "tcp" {
             let address: PoolAddress =
                 address.parse().map_err(|source| Error::Tcp { operation: "read the URL", source })?;
-            if address.access().names_device() {
-                return refuse("a device is for pools over rdma://");
+            if let Some(key) = address.access().for_rdma_only() {
+                return refuse(&format!("'{key}' is for pools over rdma://"));
             }
             Place::Tcp(address)
         } else if scheme == "rdma" {
@@ -170,7 +170,7 @@ mod tests {
             "etcd://a:2379/p/words?tls-ca=/etc/ca.pem",
             "tcp://a:1/words?token-file=/run/token&tls-ca=/etc/ca.pem",
             "rdma://a:1,b:1/words",
-            "rdma://a:1/words?device=mlx5_0,1,3",
+            "rdma://a:1/words?device=mlx5_0,1,3&queue-pairs=2",
         ] {
             assert_eq!(text.parse::<Url>().unwrap().to_string(), text);
         }
@@ -186,6 +186,8 @@ mod tests {
             ("tcp://host:1/", "missing"),
             ("rdma://host", "no port"),
             ("tcp://a:1?device=mlx5_0", "rdma://"),
+            ("tcp://a:1?queue-pairs=2", "rdma://"),
+            ("rdma://a:1?queue-pairs=0", "1 to 64"),
             ("sim://", "not built yet"),
             ("shm://", "empty"),
             ("shm://.x", "dot"),

@@ -7,11 +7,12 @@
 //! used again first ([`reclaim`](crate::reclaim) says why that is safe).
 
 use crate::error::IndexError;
+use crate::inherit::{Objects, inherit};
 use crate::marks;
 use crate::reclaim::{Room, RoomKind};
 use crate::spare::{Give, Spare, Which};
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
-use farwood_fabric::{Client, Fabric, FabricError, NodeId, Words, read_bytes};
+use farwood_fabric::{Client, Fabric, FabricError, NodeId};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -19,15 +20,15 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug)]
 pub struct Allocator {
     entry: u8,
-    objects: Objects,
+    objects: Units,
     state: Mutex<State>,
     /// Whether a client is taking a chunk.
     taking: AtomicBool,
 }
 
-/// How the objects of an index are found among other bytes.
+/// Objects that begin at multiples of a unit.
 #[derive(Clone, Copy, Debug)]
-pub struct Objects {
+pub struct Units {
     /// The number of the index, which every object has at the same place: no two indexes of a pool ever have the same.
     pub index: u64,
     /// Where, bytes into the object.
@@ -47,59 +48,40 @@ pub enum RoomOf {
     Told(fn(&[u8]) -> Option<u64>, u32),
 }
 
-impl Objects {
-    fn room_bytes_max(&self) -> usize {
-        match self.room_of {
-            RoomOf::One(bytes) => bytes as usize,
-            RoomOf::Told(_, otherwise) => ROOM_BYTES_MAX.max(otherwise as usize),
-        }
-    }
-
+impl Units {
     fn room_bytes(&self, first_unit: &[u8]) -> u64 {
         match self.room_of {
             RoomOf::One(bytes) => u64::from(bytes),
             RoomOf::Told(told, otherwise) => told(first_unit).unwrap_or(u64::from(otherwise)),
         }
     }
+}
 
-    /// Where the last object ends, and the last begins, of those that begin in some bytes of a chunk. Bytes of values
-    /// may look like objects, whose ends mean nothing; all objects look like objects.
-    fn ends(&self, bytes: &[u8]) -> Option<Ends> {
+impl Objects for Units {
+    fn end(&self, chunk: &[u8]) -> u64 {
         let index = self.index.to_le_bytes();
-        let units = bytes.chunks_exact(self.unit_bytes).enumerate();
+        let units = chunk.chunks_exact(self.unit_bytes).enumerate();
         let objects = units.filter(|(_, unit)| unit[self.index_offset..][..8] == index);
-        objects.fold(None, |before: Option<Ends>, (number, unit)| {
+        let ends = objects.map(|(number, unit)| {
             let begin = (number * self.unit_bytes) as u64;
-            let end = begin + self.room_bytes(unit).next_multiple_of(self.unit_bytes as u64);
-            Some(Ends { last_begin: begin, end: before.map_or(end, |before| before.end.max(end)) })
-        })
+            begin + self.room_bytes(unit).next_multiple_of(self.unit_bytes as u64)
+        });
+        ends.max().unwrap_or(0)
     }
 }
 
-/// Ends of the objects in some bytes, from their beginning.
-struct Ends {
-    /// Where the last one begins.
-    last_begin: u64,
-    /// Where the one ends that reaches farthest.
-    end: u64,
-}
-
-/// Bytes of the largest room, where rooms are of several sizes: a quarter of a chunk, so that little of one stays
-/// empty.
-pub const ROOM_BYTES_MAX: usize = CHUNK_BYTES as usize / 4;
-/// Bytes of a chunk that are read at a time, at most.
-const BYTES_PER_READ: usize = 256 << 10;
 /// The least rest of a chunk that is left to others when another chunk is taken, bytes.
 const REST_BYTES_MIN: u64 = 64 << 10;
 
 /// Pause before a client looks again whether another has taken a chunk, nanoseconds.
-const PAUSE_NS: u64 = 1_000;
+pub(crate) const PAUSE_NS: u64 = 1_000;
 
 /// Whose turn it is to take a chunk: one client's at a time, lest each takes one for itself. Given back on drop.
-struct Turn<'a>(&'a AtomicBool);
+pub(crate) struct Turn<'a>(&'a AtomicBool);
 
 impl<'a> Turn<'a> {
-    fn take(taking: &'a AtomicBool) -> Option<Self> {
+    /// The turn, unless another client of the compute node has it.
+    pub(crate) fn take(taking: &'a AtomicBool) -> Option<Self> {
         // Not `then_some`: a turn that is made is given back.
         (!taking.swap(true, Ordering::Acquire)).then(|| Self(taking))
     }
@@ -125,7 +107,7 @@ struct State {
 
 impl Allocator {
     /// An allocator for the index at directory entry `entry`.
-    pub fn new(entry: u8, objects: Objects) -> Self {
+    pub fn new(entry: u8, objects: Units) -> Self {
         Self { entry, objects, state: Mutex::default(), taking: AtomicBool::new(false) }
     }
 
@@ -282,42 +264,12 @@ impl Allocator {
         bytes: u32,
     ) -> Result<Option<(Chunk, u64)>, IndexError> {
         for node in 0..client.fabric().shape().nodes {
-            while let Some(chunk) = chunks::inherit(client, NodeId(node), owner).await? {
-                client.fabric().mark(marks::CHUNK_INHERITED);
-                let used = self.used(client, chunk).await?;
-                if used + u64::from(bytes) <= CHUNK_BYTES {
-                    return Ok(Some((chunk, used)));
-                }
-                chunks::leave_rest(client, chunk, self.entry, used).await?;
+            let inherited = inherit(client, (NodeId(node), owner), bytes, &self.objects).await?;
+            if inherited.is_some() {
+                return Ok(inherited);
             }
         }
         Ok(None)
-    }
-
-    /// Bytes of a chunk up to behind the last object that was ever written to it, or more, where bytes of values look
-    /// like one. Nobody writes to what is behind: the client that carved the chunk is gone. [1 RT per 256 KiB of what
-    /// is free, and of the largest room]
-    async fn used<F: Fabric>(&self, client: &Client<F>, chunk: Chunk) -> Result<u64, IndexError> {
-        let unit_bytes = self.objects.unit_bytes;
-        let most = BYTES_PER_READ / unit_bytes * unit_bytes;
-        let mut from = CHUNK_BYTES as usize / unit_bytes * unit_bytes;
-        let (mut used, mut down_to) = (0, 0);
-        while from > down_to {
-            let first = (from - 1) / most * most;
-            let copy =
-                client.post(read_bytes(chunk.start().part::<Words>(first as u64), from - first)).await?;
-            let Ok(bytes) = copy.check(&()) else { unreachable!("words are whole") };
-            if let Some(ends) = self.objects.ends(&bytes) {
-                if used == 0 {
-                    // What looks like the last may be a part of one that begins before it.
-                    let last = first + ends.last_begin as usize;
-                    down_to = last.saturating_sub(self.objects.room_bytes_max());
-                }
-                used = used.max(first as u64 + ends.end);
-            }
-            from = first;
-        }
-        Ok(used.min(CHUNK_BYTES))
     }
 
     /// Gives back what is left of the chunk, for the next compute node. [1 RT]

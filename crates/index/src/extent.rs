@@ -27,7 +27,7 @@
 //! Writers: an extent is written whole, and answered, before an entry links it; so what is linked is whole on any
 //! fabric, whenever its writer dies. It is given back when the WRITE that unlinks it was answered.
 
-use crate::alloc::ROOM_BYTES_MAX;
+use crate::inherit::ROOM_BYTES_MAX;
 use crate::reclaim::{Room, RoomKind};
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::{Checked, Client, Fabric, FabricError, Object, Remote, Torn, all, read_bytes, write};

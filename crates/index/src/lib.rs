@@ -8,6 +8,7 @@ pub mod consistency;
 pub mod delegation;
 mod error;
 pub mod extent;
+pub mod inherit;
 mod key;
 mod lifecycle;
 pub mod lock;

@@ -1,10 +1,9 @@
-//! Runs counted seeds of an index, fixed or fresh, and says what they met. `cargo xtask swarm` calls it.
+//! Runs counted seeds, fixed or fresh, and says what they met. `cargo xtask swarm` calls it.
 //!
 //! Exit codes: 0 where all is right; 1 where a seed failed, or where 1,000 seeds left a mark unhit; 2 where the command
 //! line is wrong.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 
-use farwood_index::ordered::System;
 use farwood_index::{MARKS, radix, smart, sphinx};
 use farwood_proof::seeds::laboratory::{Case, Report, outcome, run};
 use farwood_proof::seeds::many;
@@ -27,20 +26,55 @@ Usage: cargo xtask swarm [--seconds N] [--seed A..B] [--index NAME] [--card CARD
 
   --seconds N      fresh seeds for so long [default: 60, unless --seed is given]
   --seed A..B      these seeds
-  --index NAME     the index: sherman, smart or sphinx [default: sherman]
+  --index NAME     sherman, smart or sphinx [default: sherman]
   --card CARD      all runs on this card [default: drawn]
   --trace FOLDER   where a failed seed's trace goes [default: target/swarm]
 
 Examples:
   cargo xtask swarm --seconds 600
-  cargo xtask swarm --index sphinx --seed 0..1000
   cargo xtask swarm --seed 17..18 --trace /tmp/seventeen
+  cargo xtask swarm --index smart --seed 0..1000
 ";
 
+/// What is run.
+#[derive(Clone, Copy)]
+enum Index {
+    Sherman,
+    Smart,
+    Sphinx,
+}
+
+impl Index {
+    const ALL: [(Self, &'static str); 3] =
+        [(Self::Sherman, "sherman"), (Self::Smart, "smart"), (Self::Sphinx, "sphinx")];
+
+    fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    fn case(self, seed: u64) -> Case {
+        match self {
+            Self::Sherman => Case::swarmed(seed),
+            Self::Smart => Case::of_smart(seed),
+            Self::Sphinx => Case::of_sphinx(seed),
+        }
+    }
+
+    /// The marks on its race paths.
+    fn marks(self) -> Vec<&'static str> {
+        let (first, rest) = match self {
+            Self::Sherman => (MARKS, &[][..]),
+            Self::Smart => (radix::tree::MARKS, smart::MARKS),
+            Self::Sphinx => (radix::tree::MARKS, sphinx::MARKS),
+        };
+        first.iter().chain(rest).copied().filter(|mark| !OF_CATFISH.contains(mark)).collect()
+    }
+}
+
 struct Asked {
+    index: Index,
     seconds: Option<u64>,
     seeds: Option<Range<u64>>,
-    index: System,
     card: Option<Card>,
     folder: String,
 }
@@ -70,7 +104,7 @@ fn one_or_range(text: &str) -> Option<Range<u64>> {
 
 fn asked(words: &[String]) -> Result<Asked, String> {
     let folder = "target/swarm".to_owned();
-    let mut asked = Asked { seconds: None, seeds: None, index: System::Sherman, card: None, folder };
+    let mut asked = Asked { index: Index::Sherman, seconds: None, seeds: None, card: None, folder };
     for pair in words.chunks(2) {
         let [flag, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
         match flag.as_str() {
@@ -83,7 +117,11 @@ fn asked(words: &[String]) -> Result<Asked, String> {
                         .ok_or(format!("'{value}' is neither a seed nor a range like 17..18"))?,
                 );
             }
-            "--index" => asked.index = value.parse()?,
+            "--index" => {
+                let known = Index::ALL.into_iter().find(|(_, name)| name == value);
+                asked.index =
+                    known.ok_or(format!("no index '{value}'; there are sherman, smart and sphinx"))?.0;
+            }
             "--card" => asked.card = Some(Card::named(value).map_err(|error| error.to_string())?),
             "--trace" => asked.folder.clone_from(value),
             _ => return Err(format!("no flag '{flag}'")),
@@ -93,25 +131,11 @@ fn asked(words: &[String]) -> Result<Asked, String> {
 }
 
 fn case(asked: &Asked, seed: u64) -> Case {
-    let mut case = match asked.index {
-        System::Sherman => Case::swarmed(seed),
-        System::Smart => Case::of_smart(seed),
-        System::Sphinx => Case::of_sphinx(seed),
-    };
+    let mut case = asked.index.case(seed);
     if let Some(card) = &asked.card {
         case.spec.card = card.clone();
     }
     case
-}
-
-/// The marks that runs of an index must hit.
-fn marks_of(index: System) -> Vec<&'static str> {
-    let radix = || radix::tree::MARKS.iter().copied();
-    match index {
-        System::Sherman => MARKS.iter().copied().filter(|mark| !OF_CATFISH.contains(mark)).collect(),
-        System::Smart => radix().chain(smart::MARKS.iter().copied()).collect(),
-        System::Sphinx => radix().chain(sphinx::MARKS.iter().copied()).collect(),
-    }
 }
 
 fn swarm(asked: &Asked) -> ExitCode {
@@ -126,7 +150,7 @@ fn swarm(asked: &Asked) -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let start = Instant::now();
     let (report, _, failed) = many::run(seeds.clone(), time, |seed| outcome(&case(asked, seed)));
-    let unhit = tell(&report, (asked.index, seeds.start), start.elapsed());
+    let unhit = tell(asked.index, &report, seeds.start, start.elapsed());
     if let Some((seed, what)) = failed {
         return fail(asked, seed, &what);
     }
@@ -138,7 +162,7 @@ fn swarm(asked: &Asked) -> ExitCode {
 }
 
 /// Prints what was met; yields how many marks were not.
-fn tell(report: &Report, (index, first): (System, u64), elapsed: Duration) -> usize {
+fn tell(index: Index, report: &Report, first: u64, elapsed: Duration) -> usize {
     let Report { coverage, met, counts, excused, counted, .. } = report;
     println!(
         "{}: {} seeds from {first}, {counted} counted, {:.0} s",
@@ -160,7 +184,7 @@ fn tell(report: &Report, (index, first): (System, u64), elapsed: Duration) -> us
         met.partitions,
         met.lost
     );
-    let own = marks_of(index);
+    let own = index.marks();
     let unhit: Vec<_> = own.iter().filter(|mark| !report.marks.contains_key(**mark)).collect();
     println!("  marks        {} of {} hit", own.len() - unhit.len(), own.len());
     for (mark, times) in &report.marks {

@@ -13,6 +13,8 @@ pub mod radix_model;
 pub mod seeds;
 pub mod served;
 pub mod sherman;
+pub mod sherman_costs;
+pub mod sherman_model;
 pub mod shm;
 pub mod site;
 pub mod tree;

@@ -80,7 +80,9 @@ impl Kind for OverRdma {
     }
 
     fn open(address: &PoolAddress) -> RdmaPool {
-        RdmaPool::open(address, Credentials::default(), &device()).expect("the pool can be opened")
+        let queue_pairs = rdma::queue_pairs(address).expect("a good number of queue pairs");
+        RdmaPool::open(address, Credentials::default(), &device(), queue_pairs)
+            .expect("the pool can be opened")
     }
 }
 
@@ -136,9 +138,18 @@ impl<K: Kind> Served<K> {
     /// # Panics
     /// Where the machine refuses.
     pub fn new() -> Self {
+        Self::with("")
+    }
+
+    /// The same, with parameters behind its address: `?queue-pairs=2`.
+    ///
+    /// # Panics
+    /// Where the machine refuses.
+    pub fn with(parameters: &str) -> Self {
         let nodes: Vec<_> = (0..NODES).map(|_| start::<K>()).collect();
         let address: Vec<_> = nodes.iter().map(|node| node.address().to_string()).collect();
-        Self { pool: attach::<K>(&address.join(",")), nodes, folder: Folder::new() }
+        let pool = attach::<K>(&format!("{}{parameters}", address.join(",")));
+        Self { pool, nodes, folder: Folder::new() }
     }
 
     /// Where another process finds the pool, with [`attach`].

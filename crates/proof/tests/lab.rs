@@ -155,6 +155,12 @@ fn masks_that_are_ignored_are_noticed() {
 }
 
 #[test]
+fn writes_that_a_failed_cas_undoes_are_noticed() {
+    let spec = lying(|kept| kept.write_beside_cas = false);
+    noticed(&spec, &["unlock by WRITE"], &["write then write", "whole 64"]);
+}
+
+#[test]
 fn a_processor_that_does_not_see_writes_is_noticed() {
     let mut spec = lying(|_| {});
     spec.promised.cpu_sees_write = true;

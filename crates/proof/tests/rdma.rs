@@ -1,8 +1,14 @@
-//! RDMA keeps the contract, and the promises that it makes: on whatever card the machine has, or Soft-RoCE
-//! (`cargo xtask rxe`). What the card lacks is skipped by capability, and the output says so.
+//! RDMA keeps the contract, and the promises that it makes, and indexes work over it as they do elsewhere: on whatever
+//! card the machine has, or Soft-RoCE (`cargo xtask rxe`). What the card lacks is skipped by capability, and the output
+//! says so.
+//!
+//! All of it is in one program, and nothing of other fabrics: it is built before it can run, and indexes are generic.
 
 use farwood_fabric::Fabric as _;
+use farwood_index::{ordered, smart, sphinx};
+use farwood_proof::radix_costs::compare_on;
 use farwood_proof::served::{Rdma, rdma_or_skip};
+use farwood_proof::{radix_model, sherman_costs, sherman_model};
 use farwood_testkit::Harness as _;
 use farwood_testkit::contract::Contract;
 use farwood_testkit::litmus::{Litmus, Report, expect_kept, server_litmus};
@@ -36,9 +42,21 @@ fn rdma_keeps_the_contract() {
     for (what, instead) in lacking(&rdma) {
         tell(&format!("skipped, for this card has none: {what}; {instead}"));
     }
+    keeps_the_contract(&rdma);
+}
+
+/// Clients of a thread then have different ones, and each keeps its order.
+#[test]
+fn two_queue_pairs_for_each_thread_keep_it_as_well() {
+    if rdma_or_skip().is_some() {
+        keeps_the_contract(&Rdma::with("?queue-pairs=2"));
+    }
+}
+
+fn keeps_the_contract(rdma: &Rdma) {
     for (name, check) in Contract::<Rdma>::CHECKS.iter().chain(Contract::<Rdma>::SERVER_CHECKS) {
         tell(name);
-        check(&rdma);
+        check(rdma);
     }
 }
 
@@ -56,4 +74,62 @@ fn rdma_keeps_its_promises() {
     reports.push(server_litmus(&rdma, iterations));
     tell(&reports[reports.len() - 1].to_string());
     expect_kept(&reports);
+}
+
+#[test]
+fn sherman_from_the_empty_tree() {
+    let Some(rdma) = rdma_or_skip() else { return };
+    for sizes in &sherman_model::SIZES[..3] {
+        sherman_model::from_empty(&rdma, *sizes, 60, 1);
+    }
+}
+
+#[test]
+fn smart_from_the_empty_tree() {
+    if let Some(rdma) = rdma_or_skip() {
+        let of = |(variant, _): (smart::Variant, _)| smart_config(variant);
+        radix_model::from_empty(&rdma, &smart::Variant::ALL.map(of), 60, 1);
+    }
+}
+
+#[test]
+fn sphinx_from_the_empty_tree() {
+    if let Some(rdma) = rdma_or_skip() {
+        let of = |(variant, _): (sphinx::Variant, _)| sphinx_config(variant);
+        radix_model::from_empty(&rdma, &sphinx::Variant::ALL.map(of), 60, 1);
+    }
+}
+
+/// A card's fabric costs what the table says: nothing is added below the index.
+#[test]
+fn sherman_costs_the_same() {
+    let Some(rdma) = rdma_or_skip() else { return };
+    let mut table = sherman_costs::empty();
+    let bench = sherman_costs::Bench::on(rdma, sherman_costs::checksums());
+    sherman_costs::rows(&mut table, sherman_costs::CHECKSUMS, &bench);
+    assert!(table.agree_in_counts_with("costs.md") > 10, "all cases are there");
+}
+
+#[test]
+fn smart_costs_the_same() {
+    let (variant, name) = smart::Variant::ALL[smart::Variant::ALL.len() - 1];
+    if let Some(rdma) = rdma_or_skip() {
+        compare_on(rdma, "smart", (name, smart_config(variant)));
+    }
+}
+
+#[test]
+fn sphinx_costs_the_same() {
+    let (variant, name) = sphinx::Variant::ALL[sphinx::Variant::ALL.len() - 1];
+    if let Some(rdma) = rdma_or_skip() {
+        compare_on(rdma, "sphinx", (name, sphinx_config(variant)));
+    }
+}
+
+fn smart_config(variant: smart::Variant) -> ordered::Config {
+    ordered::Config::Smart(smart::Config { options: variant.options(), ..smart::Config::default() })
+}
+
+fn sphinx_config(variant: sphinx::Variant) -> ordered::Config {
+    ordered::Config::Sphinx(sphinx::Config { options: variant.options(), ..sphinx::Config::default() })
 }

@@ -73,6 +73,18 @@ fn write_backs_that_the_next_holder_does_not_see() {
     faulty("writes linger", |faults| faults.write_lingers = true);
 }
 
+/// Soft-RoCE on several processors does this. Where it is known, locks are released by FAA.
+#[test]
+fn unlocks_by_write_where_a_failed_cas_stores() {
+    let known = |seed| {
+        let mut case = plain(Variant::Sherman)(seed);
+        case.settings.faults.failed_cas_stores = true;
+        case.settings.promises.write_beside_cas = false;
+        case
+    };
+    caught("a failed CAS stores", known, |case| case.settings.promises.write_beside_cas = true);
+}
+
 #[test]
 fn locks_that_two_can_take() {
     faulty("atomics race", |faults| faults.atomic_races = true);

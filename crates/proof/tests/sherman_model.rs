@@ -3,93 +3,20 @@
 //! TCP.
 
 use farwood_index::IndexError;
-use farwood_index::consistency::Consistency;
-use farwood_index::drop_index;
 use farwood_index::extent::{PART_BYTES_MAX, VALUE_BYTES_MAX};
 use farwood_index::sherman::layout::{Sizes, Values};
 use farwood_index::sherman::{Config, Sherman, Variant};
-use farwood_proof::served::{Tcp, rdma_or_skip};
+use farwood_proof::served::Tcp;
 use farwood_proof::sherman::Driven;
+use farwood_proof::sherman_model::{
+    CACHE_BYTES, Model, NAME, SIZES, agree, config, drawn, from_empty, shape,
+};
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness;
 use farwood_testkit::loopback::Loopback;
-use farwood_testkit::model::{Bytes, Family, Ordered as _, Program, Shape, programs, run};
+use farwood_testkit::model::{Bytes, Family, Ordered as _, Shape, programs};
 use proptest::prelude::*;
-use proptest::test_runner::{Config as Runs, RngAlgorithm, TestRng, TestRunner};
-use std::collections::BTreeMap;
 use std::ops::Bound;
-
-const CACHE_BYTES: usize = 8 << 10;
-const NAME: &str = "model";
-
-type Model = BTreeMap<Bytes, Bytes>;
-
-/// Runs `test` on drawn inputs, always the same ones unless FARWOOD_SEEDS says how many.
-fn drawn<S: Strategy>(cases: u32, inputs: &S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
-    let asked = std::env::var("FARWOOD_SEEDS").ok().and_then(|count| count.parse().ok());
-    let runs = Runs { cases: asked.unwrap_or(cases), failure_persistence: None, ..Runs::default() };
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    if let Err(failure) = TestRunner::new_with_rng(runs, rng).run(inputs, test) {
-        panic!("{failure}");
-    }
-}
-
-fn config(sizes: Sizes, variant: Variant, consistency: Option<Consistency>) -> Config {
-    Config { sizes, options: variant.options(), consistency, ..Config::default() }
-}
-
-/// Runs one program on a new tree that holds `loaded`, at that fill, and walks what is left.
-fn agree<H: Harness>(
-    harness: &H,
-    config: Config,
-    (loaded, fill): (&Model, f64),
-    program: &Program,
-) -> Result<(), TestCaseError> {
-    let client = harness.client();
-    let tree = harness.block_on(Sherman::create(&client, NAME, config, CACHE_BYTES)).expect("a new tree");
-    if !loaded.is_empty() {
-        let count = harness.block_on(tree.bulk_load(&client, loaded, fill, |_| {})).expect("it loads");
-        prop_assert_eq!(count, loaded.len() as u64);
-    }
-    let mut driven = Driven { harness, tree, client };
-    let mut model = loaded.clone();
-    let ran = run(program, &mut driven, &mut model);
-    let walk = harness.block_on(driven.tree.walk(&driven.client)).expect("it can be walked");
-    let dropped = driven.tree.locks_dropped();
-    let Driven { tree, client, .. } = driven;
-    drop(tree);
-    harness.block_on(drop_index(&client, NAME)).expect("nobody else has it open");
-    ran.map_err(|wrong| TestCaseError::fail(wrong.to_string()))?;
-    prop_assert_eq!(walk.problems, []);
-    prop_assert_eq!((walk.entries, walk.half_linked, dropped), (model.len() as u64, 0, 0));
-    Ok(())
-}
-
-/// Programs for trees of those sizes.
-fn shape(sizes: Sizes, keys_max: usize, steps_max: usize) -> Shape {
-    let Sizes { key_bytes, value_bytes, .. } = sizes;
-    Shape { key_bytes, value_bytes, value_bytes_max: value_bytes, keys_max, steps_max }
-}
-
-/// From the empty tree, all variants and both schemes.
-fn from_empty<H: Harness>(harness: &H, sizes: Sizes, steps_max: usize, cases: u32) {
-    for (variant, _) in Variant::ALL {
-        drawn(cases, &programs(shape(sizes, 200, steps_max)), |program| {
-            agree(harness, config(sizes, variant, None), (&Model::new(), 1.0), &program)
-        });
-    }
-    drawn(cases, &programs(shape(sizes, 200, steps_max)), |program| {
-        let config = config(sizes, Variant::Sherman, Some(Consistency::Checksum));
-        agree(harness, config, (&Model::new(), 1.0), &program)
-    });
-}
-
-const SIZES: [Sizes; 4] = [
-    Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 256 },
-    Sizes { key_bytes: 16, value_bytes: 0, node_bytes: 256 },
-    Sizes { key_bytes: 40, value_bytes: 100, node_bytes: 1024 },
-    Sizes { key_bytes: 1024, value_bytes: 8, node_bytes: 16 << 10 },
-];
 
 #[test]
 fn from_the_empty_tree_on_the_loopback() {
@@ -111,14 +38,6 @@ fn from_the_empty_tree_over_tcp() {
     let tcp = Tcp::new();
     for sizes in SIZES {
         from_empty(&tcp, sizes, 200, 4);
-    }
-}
-
-#[test]
-fn from_the_empty_tree_over_rdma() {
-    let Some(rdma) = rdma_or_skip() else { return };
-    for sizes in &SIZES[..3] {
-        from_empty(&rdma, *sizes, 60, 1);
     }
 }
 

@@ -3,20 +3,10 @@
 
 use farwood_index::ordered;
 use farwood_index::smart::{Config, Smart, Variant};
-use farwood_proof::radix_costs::{Bench, CACHE_BYTES, compare, compare_on, key};
-use farwood_proof::served::rdma_or_skip;
+use farwood_proof::radix_costs::{Bench, CACHE_BYTES, compare, key};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::Chance;
 use farwood_testkit::loopback::Loopback;
-
-#[test]
-fn every_operation_costs_the_same_over_rdma() {
-    let (variant, name) = Variant::ALL[Variant::ALL.len() - 1];
-    let config = ordered::Config::Smart(Config { options: variant.options(), ..Config::default() });
-    if let Some(rdma) = rdma_or_skip() {
-        compare_on(rdma, "smart", (name, config));
-    }
-}
 
 #[test]
 fn every_operation_costs_what_the_table_says() {

@@ -4,7 +4,7 @@
 use farwood_index::ordered;
 use farwood_index::smart::{Config, Options, Rooms, Variant};
 use farwood_proof::radix_model;
-use farwood_proof::served::{Tcp, rdma_or_skip};
+use farwood_proof::served::Tcp;
 use farwood_proof::shm::Shm;
 use farwood_testkit::loopback::Loopback;
 
@@ -31,13 +31,6 @@ fn from_the_empty_tree_on_shared_memory() {
 #[test]
 fn from_the_empty_tree_over_tcp() {
     radix_model::from_empty(&Tcp::new(), &all(), 200, 2);
-}
-
-#[test]
-fn from_the_empty_tree_over_rdma() {
-    if let Some(rdma) = rdma_or_skip() {
-        radix_model::from_empty(&rdma, &all(), 60, 1);
-    }
 }
 
 #[test]

@@ -37,6 +37,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     write_upward: true,
     atomic_then_read: true,
     arrival_sees_write: true,
+    write_beside_cas: true,
     masked_cas: true,
     write_survives_writer: true,
     cpu_sees_write: false,

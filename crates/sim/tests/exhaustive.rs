@@ -74,7 +74,12 @@ fn specs() -> Vec<WorldSpec> {
         Capabilities { version_pair_bytes_max: 0, ..CAPABILITIES },
         Capabilities { whole_bytes: 8, write_upward: false, ..CAPABILITIES },
         Capabilities { arrival_sees_write: false, atomic_then_read: false, ..CAPABILITIES },
-        Capabilities { write_survives_writer: false, masked_cas: false, ..CAPABILITIES },
+        Capabilities {
+            write_survives_writer: false,
+            masked_cas: false,
+            write_beside_cas: false,
+            ..CAPABILITIES
+        },
     ];
     let rules = vec![
         Rule {

@@ -85,6 +85,7 @@ impl<H: Harness + 'static> Litmus<H> {
         ("arrival sees write, crossed", order::crossed::<H>),
         ("arrival sees write, crossed chains", order::crossed_chains::<H>),
         ("arrival sees write, crossed after chains", order::crossed_after_chains::<H>),
+        ("unlock by WRITE", order::unlock_by_write::<H>),
         ("masked CAS of neighbours", order::masked_neighbours::<H>),
         ("WRITE beside an atomic", order::write_beside_atomic::<H>),
     ];

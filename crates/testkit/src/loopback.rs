@@ -31,6 +31,7 @@ pub const EVERYTHING: Capabilities = Capabilities {
     write_upward: true,
     atomic_then_read: true,
     arrival_sees_write: true,
+    write_beside_cas: true,
     masked_cas: true,
     write_survives_writer: true,
     cpu_sees_write: true,
@@ -76,6 +77,8 @@ pub struct Faults {
     pub atomic_swallows: bool,
     /// Between an atomic's load and its store other atomics can run.
     pub atomic_races: bool,
+    /// A compare-and-swap that fails stores what it found, and WRITEs in between are lost.
+    pub failed_cas_stores: bool,
 }
 
 impl Faults {
@@ -91,6 +94,7 @@ impl Faults {
         write_lingers: false,
         atomic_swallows: false,
         atomic_races: false,
+        failed_cas_stores: false,
     };
 }
 

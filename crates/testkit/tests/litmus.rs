@@ -115,6 +115,13 @@ fn writes_that_overtake_are_noticed() {
 }
 
 #[test]
+fn writes_that_a_failed_cas_undoes_are_noticed() {
+    let faults = Faults { failed_cas_stores: true, ..Faults::NONE };
+    broken(faults, &["unlock by WRITE"]);
+    kept(faults, &["write then write"]);
+}
+
+#[test]
 fn writes_that_linger_are_noticed() {
     let faults = Faults { write_lingers: true, ..Faults::NONE };
     let names = ["", " chains", " after chains"].map(|how| format!("arrival sees write, crossed{how}"));

@@ -9,7 +9,7 @@ use farwood_fabric::{Client, Fabric};
 use farwood_index::drop_index;
 use farwood_index::ordered::{Config, Ordered};
 use farwood_transport::any::{AnyPool, Place};
-use farwood_transport::rdma::{CardKind, DeviceSpec, RdmaPool};
+use farwood_transport::rdma::{CardKind, DeviceSpec, RdmaPool, queue_pairs};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, Pages, PoolSpec, SegmentDir, ShmError, ShmPool, create};
 use farwood_transport::tcp::{Credentials, NodeReport, TcpError, TcpPool};
@@ -56,7 +56,8 @@ pub(crate) fn open(place: &Place) -> Result<AnyPool> {
         Place::Tcp(address) => AnyPool::Tcp(TcpPool::open(address, Credentials::find(address)?)?),
         Place::Rdma(address) => {
             let device = DeviceSpec::find(address)?;
-            AnyPool::Rdma(RdmaPool::open(address, Credentials::find(address)?, &device)?)
+            let queue_pairs = queue_pairs(address)?;
+            AnyPool::Rdma(RdmaPool::open(address, Credentials::find(address)?, &device, queue_pairs)?)
         }
         Place::Etcd(etcd) => open(&Place::Tcp(etcd.discover()?))?,
     })

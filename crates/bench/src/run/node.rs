@@ -16,7 +16,7 @@ use super::protocol::{ClientsJob, NodeJob};
 use super::seat::{Buffers, Seat, Until, subject_of};
 use super::spec::{Amount, FabricKind};
 use super::team::{self, Hand};
-use super::turns::{Work, in_turn};
+use super::turns::{Work, take_turn};
 use super::worker::Parent;
 use crate::clock::Clock;
 use crate::measure::{CostTotals, Measurement};
@@ -156,7 +156,8 @@ fn work_alone<F: Fabric>(seat: &mut Seat<'_, F>, amount: Amount) -> Result<Measu
     Ok(measurement)
 }
 
-/// Several clients in turn. The clock is read twice per operation here: others run in between.
+/// Several clients in turn. The clock is read once per operation here too, unless others ran since the client's last
+/// one ended.
 fn work_in_turns<F: Fabric>(seats: &mut [Seat<'_, F>], amount: Amount) -> Result<Measurement> {
     let clock = Clock::new();
     let end = until(&clock, amount);
@@ -164,10 +165,10 @@ fn work_in_turns<F: Fabric>(seats: &mut [Seat<'_, F>], amount: Amount) -> Result
     let works = seats.iter_mut().map(|seat| {
         let measurement = &measurement;
         Box::pin(async move {
-            let mut done = 0;
+            let (mut done, mut start) = (0, None);
             while let Some(operation) = seat.stream.next() {
-                let now = in_turn(pin!(async {
-                    let start = clock.now();
+                let (ended, others_ran) = take_turn(pin!(async {
+                    let start = start.unwrap_or_else(|| clock.now());
                     let (rank, kind) = subject_of(operation);
                     seat.execute(operation, rank).await?;
                     let now = clock.now();
@@ -175,7 +176,9 @@ fn work_in_turns<F: Fabric>(seats: &mut [Seat<'_, F>], amount: Amount) -> Result
                     measurement.borrow_mut().record(kind, now - start, &costs);
                     Ok::<_, Error>(now)
                 }))
-                .await?;
+                .await;
+                let now = ended?;
+                start = (!others_ran).then_some(now);
                 done += 1;
                 if end.is_over(now, done) {
                     break;

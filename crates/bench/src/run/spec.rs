@@ -6,8 +6,11 @@ use std::str::FromStr;
 
 use farwood_index::lock::LockWidth;
 use farwood_index::ordered::System;
+use farwood_transport::any::Place;
+use farwood_transport::rdma::queue_pairs;
 use serde::{Deserialize, Serialize};
 
+use super::ground::pool_of;
 use crate::distribution::Distribution;
 use crate::keys::{KEY_BYTES_MIN, KeyLength, Keys};
 use crate::workload::{Workload, WorkloadSpec};
@@ -234,9 +237,18 @@ impl RunSpec {
         self.threads.unwrap_or(processors).clamp(1, clients)
     }
 
-    /// Connections of all compute nodes to each memory node: one for each thread.
+    /// Connections of all compute nodes to each memory node: one for each thread; over RDMA as many as the pool's URL
+    /// says, where the thread has as many clients.
     pub fn connections(&self) -> u64 {
-        (self.threads() * self.compute_nodes) as u64
+        let threads = (self.threads() * self.compute_nodes) as u64;
+        threads * self.queue_pairs().min(self.clients() / threads).max(1)
+    }
+
+    fn queue_pairs(&self) -> u64 {
+        match self.pool.as_deref().map(pool_of) {
+            Some(Ok(Place::Rdma(address))) => queue_pairs(&address).map_or(1, |count| count.get().into()),
+            _ => 1,
+        }
     }
 
     /// Whether Redis is measured as well.

@@ -9,7 +9,12 @@ pub(crate) type Work<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// Does one thing, and then lets the thread's other clients have their turn, unless they had it while it waited. The
 /// future is not moved: it may have kilobytes.
-pub(crate) async fn in_turn<T>(mut one: Pin<&mut impl Future<Output = T>>) -> T {
+pub(crate) async fn in_turn<T>(one: Pin<&mut impl Future<Output = T>>) -> T {
+    take_turn(one).await.0
+}
+
+/// The same; and whether the others had their turn behind it.
+pub(crate) async fn take_turn<T>(mut one: Pin<&mut impl Future<Output = T>>) -> (T, bool) {
     let mut waited = false;
     let output = poll_fn(|context| {
         let polled = one.as_mut().poll(context);
@@ -20,7 +25,7 @@ pub(crate) async fn in_turn<T>(mut one: Pin<&mut impl Future<Output = T>>) -> T 
     if !waited {
         give_way().await;
     }
-    output
+    (output, !waited)
 }
 
 #[cfg(test)]

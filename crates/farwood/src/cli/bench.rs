@@ -63,7 +63,8 @@ pub(crate) struct Args {
     /// reproduction only
     #[arg(long, value_name = "BITS", value_enum, default_value_t = LockBits::Word)]
     lock_width: LockBits,
-    /// The fabric: shm; tcp, to memory nodes that it starts; or sim for the laboratory, where all times are virtual
+    /// The fabric: shm; tcp, to memory nodes that it starts; rdma, to those of --pool; or sim for the laboratory, where
+    /// all times are virtual
     #[arg(long, default_value = "shm")]
     fabric: String,
     /// The laboratory's card: cx5-100g, cx6-100g, cx6-200g, tcp-1g, tcp-40g, ideal, or the path of a card file
@@ -135,7 +136,8 @@ pub(crate) struct Args {
     /// Seed of all operations
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Measure in this pool, shm://NAME or tcp://HOST:PORT, in an index of the run's own
+    /// Measure in this pool, shm://NAME, tcp://HOST:PORT or rdma://HOST:PORT[?queue-pairs=N], in an index of the run's
+    /// own
     #[arg(long, value_name = "URL")]
     pool: Option<String>,
     /// Measure this as well, in alternation: redis with --fabric tcp; lmdb, btreemap, congee or skiplist where the

@@ -23,6 +23,8 @@ const AWAITED: u64 = 2;
 const HAND_OVERS_SHIFT: u32 = 2;
 const ONE_HAND_OVER: u64 = 1 << HAND_OVERS_SHIFT;
 const SHARDS: usize = 64;
+/// Who spins pauses for this part of the time that it has waited: long waits cost few looks, and last no longer for it.
+const SPINS: u64 = 1000;
 
 /// What a waiter is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,13 +116,15 @@ impl LocalTables {
             return Turn { tables: self, lock: 0, handed_over: false, parcel: None, held: false };
         }
         let lock = usize::from(lock.node().0) * self.locks_per_node + lock.index() as usize;
+        let mut since = None;
         while !self.try_lock(lock) {
             if let LocalLocks::Queued { .. } = self.kind {
                 if let Some((handed_over, parcel)) = self.wait(lock, abandon).await {
                     return Turn { tables: self, lock, handed_over, parcel, held: true };
                 }
             } else {
-                client.fabric().sleep(0).await;
+                let now = client.fabric().now();
+                client.fabric().sleep((now - *since.get_or_insert(now)) / SPINS).await;
             }
         }
         self.turn(lock)

@@ -22,8 +22,8 @@ use crate::marks;
 use crate::sabotage::Sabotage;
 use doubts::Doubts;
 use farwood_fabric::{
-    Chain, Client, ClientId, Fabric, FabricError, Fetched, LockWord, Object, PoolShape, Remote, Revocation,
-    Swapped, read, read_bytes,
+    Capabilities, Chain, Client, ClientId, Fabric, FabricError, Fetched, LockWord, Object, PoolShape, Remote,
+    Revocation, Swapped, read, read_bytes,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -85,6 +85,16 @@ pub struct LockOptions {
     pub release: Release,
     /// What coordinates the clients of one compute node.
     pub local: LocalLocks,
+}
+
+impl LockOptions {
+    /// The same where the fabric allows them: where a compare-and-swap that fails may undo a WRITE, locks are released by
+    /// FAA, which costs the same.
+    #[must_use]
+    pub fn on(self, capabilities: &Capabilities) -> Self {
+        let release = if capabilities.write_beside_cas { self.release } else { Release::Faa };
+        Self { release, ..self }
+    }
 }
 
 impl LockMemory {

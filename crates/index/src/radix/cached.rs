@@ -3,8 +3,8 @@
 //! A search goes from copy to copy, and stops where none leads on. Nothing that is cached makes an answer wrong: what
 //! it led to says itself what it is. A copy learns what others' changes it hears about, slot by slot.
 
-use super::inner::{Found, Header, Inner, RawInner, covers, find};
-use super::key::step_at;
+use super::inner::{Found, Header, Inner, RawInner, Size, covers, find};
+use super::key::{Step, step_at};
 use super::prefix::PrefixHash;
 use super::slot::Slot;
 use farwood_fabric::Remote;
@@ -22,30 +22,41 @@ const DRAWN: usize = 5;
 /// What a copy takes besides its slots, bytes: itself, its counters, and its places in the table and the list.
 const OVERHEAD: usize = 112;
 
-/// A copy of an inner node, of some age.
+/// A copy of an inner node, of some age: in one piece, so that a search that comes to it from the table finds header
+/// and slots together.
 #[derive(Debug)]
-pub struct CachedNode {
+pub struct CachedNode<S: ?Sized = [AtomicU64]> {
     /// Where the node is.
     pub at: Remote<RawInner>,
     /// Its header, live.
     pub header: Header,
     hash: u64,
-    slots: Vec<AtomicU64>,
+    /// When it was used last.
     used: AtomicU64,
+    /// Where in the list of its part of the cache it is.
+    place: AtomicUsize,
+    slots: S,
 }
 
 impl CachedNode {
     /// A copy of what was just read.
-    pub fn copy<B: Deref<Target = [u8]>>(at: Remote<RawInner>, node: &Inner<B>) -> Self {
-        let slots = node.slots().map(|slot| AtomicU64::new(slot.word())).collect();
-        Self { at, header: node.header(), hash: node.hash(), slots, used: AtomicU64::new(0) }
+    pub fn copy<B: Deref<Target = [u8]>>(at: Remote<RawInner>, node: &Inner<B>) -> Arc<Self> {
+        match node.header().size() {
+            Size::Four => copy_of::<B, { 1 + Size::Four.slots() }>(at, node),
+            Size::Sixteen => copy_of::<B, { 1 + Size::Sixteen.slots() }>(at, node),
+            Size::FortyEight => copy_of::<B, { 1 + Size::FortyEight.slots() }>(at, node),
+            Size::All => copy_of::<B, { 1 + Size::All.slots() }>(at, node),
+        }
     }
 
-    /// Becomes a copy of what was just read, in the room that it has.
-    pub fn fill<B: Deref<Target = [u8]>>(&mut self, at: Remote<RawInner>, node: &Inner<B>) {
+    /// Becomes a copy of what was just read, if that has as many slots.
+    pub fn fill<B: Deref<Target = [u8]>>(&mut self, at: Remote<RawInner>, node: &Inner<B>) -> bool {
+        if node.slots().len() != self.slots.len() {
+            return false;
+        }
         (self.at, self.header, self.hash) = (at, node.header(), node.hash());
-        self.slots.clear();
-        self.slots.extend(node.slots().map(|slot| AtomicU64::new(slot.word())));
+        self.refresh(node);
+        true
     }
 
     /// The hash of what all keys below have in common.
@@ -64,6 +75,15 @@ impl CachedNode {
     #[inline]
     pub fn find(&self, key: &[u8]) -> Found {
         find(self.header.size(), step_at(key, self.header.depth()), |number| self.slot(number))
+    }
+
+    /// The children, in the order of their slots.
+    pub fn children(&self) -> impl Iterator<Item = (Step, Slot)> {
+        let slots = (0..self.slots.len()).map(|number| (number, self.slot(number)));
+        slots.filter(|(_, slot)| slot.is_occupied()).map(|(number, slot)| {
+            let step = if number == 0 { Step::End } else { Step::Byte(slot.partial()) };
+            (step, slot)
+        })
     }
 
     /// Whether a key may be below this node.
@@ -95,6 +115,21 @@ impl CachedNode {
     }
 }
 
+/// A copy of a node of `SLOTS` slots, with that of the key that ends there.
+fn copy_of<B: Deref<Target = [u8]>, const SLOTS: usize>(
+    at: Remote<RawInner>,
+    node: &Inner<B>,
+) -> Arc<CachedNode> {
+    Arc::new(CachedNode {
+        at,
+        header: node.header(),
+        hash: node.hash(),
+        used: AtomicU64::new(0),
+        place: AtomicUsize::new(0),
+        slots: std::array::from_fn::<_, SLOTS, _>(|number| AtomicU64::new(node.slot(number).word())),
+    })
+}
+
 /// Hashes where a node is.
 #[derive(Debug, Default)]
 struct ByAddress(u64);
@@ -116,16 +151,28 @@ impl Hasher for ByAddress {
 
 #[derive(Debug, Default)]
 struct Shard {
-    places: HashMap<u64, usize, BuildHasherDefault<ByAddress>>, // keyed only
-    nodes: Vec<Arc<CachedNode>>,
+    nodes: HashMap<u64, Arc<CachedNode>, BuildHasherDefault<ByAddress>>, // keyed only
+    /// Where they are, in an order that copies are drawn from.
+    list: Vec<u64>,
 }
 
 impl Shard {
+    /// Puts a copy there; yields the one that was there.
+    fn put(&mut self, copy: Arc<CachedNode>) -> Option<Arc<CachedNode>> {
+        let at = copy.at.word();
+        let before = self.remove(at);
+        copy.place.store(self.list.len(), Relaxed);
+        self.list.push(at);
+        self.nodes.insert(at, copy);
+        before
+    }
+
     fn remove(&mut self, at: u64) -> Option<Arc<CachedNode>> {
-        let place = self.places.remove(&at)?;
-        let removed = self.nodes.swap_remove(place);
-        if let Some(moved) = self.nodes.get(place) {
-            self.places.insert(moved.at.word(), place);
+        let removed = self.nodes.remove(&at)?;
+        let place = removed.place.load(Relaxed);
+        self.list.swap_remove(place);
+        if let Some(moved) = self.list.get(place) {
+            self.nodes[moved].place.store(place, Relaxed);
         }
         Some(removed)
     }
@@ -165,7 +212,7 @@ impl NodeCache {
             return None;
         }
         let shard = self.shard(at.word()).read().unwrap_or_else(PoisonError::into_inner);
-        let node = Arc::clone(&shard.nodes[*shard.places.get(&at.word())?]);
+        let node = Arc::clone(shard.nodes.get(&at.word())?);
         drop(shard);
         let tick = self.tick.load(Relaxed);
         if node.used.load(Relaxed) != tick {
@@ -179,21 +226,19 @@ impl NodeCache {
         if 8 * node.header().size().slots() + OVERHEAD > self.bytes_max {
             return;
         }
-        let copy = Arc::new(CachedNode::copy(at, node));
+        let copy = CachedNode::copy(at, node);
         let mut shard = self.shard(at.word()).write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(&place) = shard.places.get(&at.word()) {
-            let known = &shard.nodes[place];
-            if known.header == copy.header && known.hash == copy.hash {
-                return known.refresh(node);
-            }
+        if let Some(known) = shard.nodes.get(&at.word())
+            && known.header == copy.header
+            && known.hash == copy.hash
+        {
+            return known.refresh(node);
         }
         copy.used.store(self.tick.fetch_add(1, Relaxed) + 1, Relaxed);
-        let before = shard.remove(at.word()).map_or(0, |before| before.bytes());
-        let place = shard.nodes.len();
-        shard.nodes.push(Arc::clone(&copy));
-        shard.places.insert(at.word(), place);
+        let bytes = copy.bytes();
+        let before = shard.put(copy).map_or(0, |before| before.bytes());
         drop(shard);
-        self.bytes.fetch_add(copy.bytes(), Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
         self.bytes.fetch_sub(before, Relaxed);
         self.shrink();
     }
@@ -228,10 +273,10 @@ impl NodeCache {
     fn draw(&self, chance: &mut Draws) -> Option<(u64, Remote<RawInner>)> {
         let shard = &self.shards[chance.below(SHARDS)];
         let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
-        if shard.nodes.is_empty() {
+        if shard.list.is_empty() {
             return None;
         }
-        let node = &shard.nodes[chance.below(shard.nodes.len())];
+        let node = &shard.nodes[&shard.list[chance.below(shard.list.len())]];
         Some((node.used.load(Relaxed), node.at))
     }
 }
@@ -250,7 +295,7 @@ impl Draws {
 
 #[cfg(test)]
 mod tests {
-    use super::super::inner::{Size, State, image};
+    use super::super::inner::{State, image};
     use super::super::reverse::Reverse;
     use super::*;
     use farwood_fabric::{Memory, NodeId};

@@ -24,7 +24,7 @@
 //! it.
 //!
 //! The *generation* counts the nodes that lay in this room. It is in every slot without a child, in front and at the
-//! rear. A node's slots are taken strictly one after the other, and keep their partial keys: the first free slot
+//! rear, and salts the hash; what holds for copies is in `tree/fetch.rs`. A node's slots are taken strictly one after the other, and keep their partial keys: the first free slot
 //! proves that no partial key but those before it has one.
 
 use super::key::{Step, step_at};
@@ -241,9 +241,11 @@ impl Object for RawInner {
         let node = Inner { bytes };
         let header = node.header();
         let rear = word_at(bytes, bytes.len() - 8);
+        let generation = header.generation();
         let whole = header.state().is_some()
             && header.size().bytes() == bytes.len()
-            && rear == u64::from(header.generation()) | u64::from(format.number) << 32;
+            && rear == u64::from(generation) | u64::from(format.number) << 32
+            && node.slots().all(|slot| slot.is_occupied() || slot.generation() == generation);
         whole.then_some(()).ok_or(Torn)
     }
 }

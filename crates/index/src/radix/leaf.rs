@@ -4,19 +4,21 @@
 //!
 //! ```text
 //! leaf of k key bytes and v value bytes, in a room of one of 32 sizes of its grain
-//! +  0      8    reverse pointer (radix/reverse.rs), changed by CAS
-//! +  8      8    checksum of k + v + 16 bytes from + 16
-//! + 16      4    low bits of the index's number      + 20   2   k
-//! + 22      1    state: 1 live, 2 removed, 3 moved   + 23   1   0: the value; 1: a link to it (extent.rs)
-//! + 24      4    version of the room                 + 28   4   v
+//! +  0      4    low bits of the index's number      + 4    4   version of the room
+//! +  8      8    reverse pointer (radix/reverse.rs), changed by CAS
+//! + 16      8    checksum of k + v + 8 bytes from + 24, salted with the first 8
+//! + 24      2    k                                   + 26   1   state: 1 live, 2 removed, 3 moved
+//! + 27      1    0: the value; 1: a link to it (extent.rs)      + 28   4   v
 //! + 32      k    key
 //! + 32 + k  v    value or link, then zeros
 //! last word 8    lock word
 //! ```
 //!
-//! What one WRITE covers begins behind the reverse pointer, and its last word is the lock: the release rides with the
-//! write-back. The lock's word belongs to the room and outlives the leaves in it; the checksum does not cover it, and
-//! neither the reverse pointer.
+//! What a write-back covers begins behind the reverse pointer, and its last word is the lock: the release rides with
+//! it. The lock's word belongs to the room and outlives the leaves in it; the checksum does not cover it, and neither
+//! the reverse pointer. But that lies between two words that are of one leaf only, the version and the checksum that
+//! is salted with it, so that what proves a copy to be one leaf proves it for the reverse pointer as well
+//! (`tree/fetch.rs`).
 
 use super::reverse::Reverse;
 use crate::extent::Link;
@@ -24,13 +26,15 @@ use farwood_fabric::{Object, Torn};
 use std::ops::{Deref, DerefMut};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-const CHECKSUM: usize = 8;
-const COVERED: usize = 16;
-const NUMBER: usize = 16;
-const KEY_BYTES: usize = 20;
-const STATE: usize = 22;
-const FORM: usize = 23;
-const VERSION: usize = 24;
+const NUMBER: usize = 0;
+const VERSION: usize = 4;
+/// Where the reverse pointer is, bytes into a leaf.
+pub const REVERSE: u64 = 8;
+const CHECKSUM: usize = 16;
+const COVERED: usize = 24;
+const KEY_BYTES: usize = 24;
+const STATE: usize = 26;
+const FORM: usize = 27;
 const VALUE_BYTES: usize = 28;
 const KEY: usize = 32;
 const LOCK_BYTES: usize = 8;
@@ -48,10 +52,12 @@ const ROOMS: [[usize; CLASSES]; 2] = [
         1536, 1664, 1792, 1920, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192,
     ],
 ];
+/// Bytes of the largest room.
+pub const ROOM_BYTES_MAX: usize = ROOMS[0][CLASSES - 1];
 /// What [`FORM`] says where a leaf has a link.
 const IS_LINK: u8 = 1;
 /// Most bytes of a key and a value together that a leaf holds.
-pub const ENTRY_BYTES_MAX: usize = ROOMS[0][CLASSES - 1] - KEY - LOCK_BYTES;
+pub const ENTRY_BYTES_MAX: usize = ROOM_BYTES_MAX - KEY - LOCK_BYTES;
 
 /// What the sizes of an index's leaves are multiples of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -217,7 +223,7 @@ impl<B: Deref<Target = [u8]>> Leaf<B> {
     /// Where the leaf says that it is linked.
     #[inline]
     pub fn reverse(&self) -> Reverse {
-        Reverse::from_word(word(&self.bytes, 0))
+        Reverse::from_word(word(&self.bytes, REVERSE as usize))
     }
 
     /// What has become of it.
@@ -272,7 +278,7 @@ impl<B: Deref<Target = [u8]>> Leaf<B> {
 
     #[inline]
     fn checksum(&self) -> u64 {
-        xxh3_64_with_seed(&self.bytes[COVERED..self.end()], 0)
+        xxh3_64_with_seed(&self.bytes[COVERED..self.end()], word(&self.bytes, 0))
     }
 
     /// Whether the room holds this under the leaf's key.
@@ -338,7 +344,7 @@ pub fn image(
     Entry { key, content }: Entry<'_>,
 ) -> Leaf<Vec<u8>> {
     let mut bytes = vec![0; class.bytes()];
-    bytes[..8].copy_from_slice(&reverse.word().to_le_bytes());
+    bytes[REVERSE as usize..CHECKSUM].copy_from_slice(&reverse.word().to_le_bytes());
     bytes[NUMBER..NUMBER + 4].copy_from_slice(&number.to_le_bytes());
     bytes[KEY_BYTES..KEY_BYTES + 2].copy_from_slice(&(key.len() as u16).to_le_bytes());
     bytes[STATE] = State::Live as u8;
@@ -352,8 +358,8 @@ pub fn image(
 /// Where the part of a leaf lies that a write-back covers, bytes into the leaf.
 pub const WRITE_BACK: u64 = CHECKSUM as u64;
 
-const _: () = assert!(NUMBER == COVERED && COVERED == CHECKSUM + 8);
-const _: () = assert!(VALUE_BYTES + 4 == KEY && VERSION + 4 == VALUE_BYTES);
+const _: () = assert!(VERSION == NUMBER + 4 && REVERSE == 8 && CHECKSUM == REVERSE as usize + 8);
+const _: () = assert!(COVERED == CHECKSUM + 8 && COVERED == KEY_BYTES && VALUE_BYTES + 4 == KEY);
 const _: () = assert!(super::key::KEY_BYTES_MAX <= u16::MAX as usize);
 const _: () = assert!(super::key::KEY_BYTES_MAX + Link::BYTES <= ENTRY_BYTES_MAX);
 
@@ -396,7 +402,7 @@ mod tests {
         let old = leaf(b"some key", b"a value that is old");
         let mut new = old.clone();
         new.set_content(&Content::Here(b"another one"));
-        for split in (16..old.bytes.len() - 8).step_by(8) {
+        for split in (CHECKSUM + 8..old.bytes.len() - 8).step_by(8) {
             for (low, high) in [(&old, &new), (&new, &old)] {
                 let mixed: Vec<_> = low.bytes[..split].iter().chain(&high.bytes[split..]).copied().collect();
                 // What lies behind a shorter value means nothing.
@@ -406,6 +412,20 @@ mod tests {
                 };
                 let same = is(&old) || is(&new);
                 assert_eq!(RawLeaf::check(&mixed, &FORMAT).is_ok(), same, "split at {split}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_mixture_of_two_leaves_of_a_room_is_torn_even_of_the_same_entry() {
+        let old = leaf(b"some key", b"a value");
+        let class = Class::for_entry(Grain::Words, 8, 7).expect("it fits");
+        let entry = Entry { key: b"some key", content: Content::Here(b"a value") };
+        let new = image(class, Reverse::unlinked(6), (3, 6), entry);
+        for split in [8, 16] {
+            for (low, high) in [(&old, &new), (&new, &old)] {
+                let mixed: Vec<_> = low.bytes[..split].iter().chain(&high.bytes[split..]).copied().collect();
+                assert_eq!(RawLeaf::check(&mixed, &FORMAT), Err(Torn), "split at {split}");
             }
         }
     }

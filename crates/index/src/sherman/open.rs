@@ -17,7 +17,7 @@ use super::Sherman;
 use super::layout::{FORMAT, INDEX, Layout, NODE_BYTES_DEFAULT, Sizes, Values};
 use super::node::{Fences, Node, RawNode};
 use super::options::{Leaves, LockRead, Options, WriteBack};
-use crate::alloc::{Allocator, Objects, RoomOf};
+use crate::alloc::{Allocator, RoomOf, Units};
 use crate::cache::OrderedCache;
 use crate::consistency::Consistency;
 use crate::error::IndexError;
@@ -98,9 +98,10 @@ impl Sherman {
         let (layout, options) = decode(&entry)?;
         check_capabilities(client, &layout, options)?;
         lifecycle::mark_open(client, &entry).await?;
+        let lock = options.lock.on(client.fabric().capabilities());
         Ok(Self {
             options,
-            locks: NodeLocks::new(options.lock, client.fabric().shape(), layout.room_bytes),
+            locks: NodeLocks::new(lock, client.fabric().shape(), layout.room_bytes),
             cache: OrderedCache::new(cache_bytes),
             top: ArcSwapOption::empty(),
             allocator: allocator_of(&entry, &layout),
@@ -140,7 +141,7 @@ fn allocator_of(entry: &Entry, layout: &Layout) -> Allocator {
         Values::Fixed => (layout.room_bytes, RoomOf::One(node_bytes)),
         Values::AnyLength => (extent::UNIT_BYTES, RoomOf::Told(extent::room_of, node_bytes)),
     };
-    Allocator::new(entry.slot, Objects { index: layout.index, index_offset: INDEX, unit_bytes, room_of })
+    Allocator::new(entry.slot, Units { index: layout.index, index_offset: INDEX, unit_bytes, room_of })
 }
 
 /// Takes room for the root of a new tree, an empty leaf, and writes it; yields the word of its pointer.

@@ -29,7 +29,7 @@ use std::sync::atomic::AtomicU64;
 /// The number by which the directory knows SMART trees.
 pub const KIND: u32 = 2;
 /// Version of the format of nodes and leaves.
-pub(super) const FORMAT: u32 = 2;
+pub(super) const FORMAT: u32 = 3;
 
 /// What a tree is created with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

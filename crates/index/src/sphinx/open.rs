@@ -26,7 +26,7 @@ use farwood_fabric::{Client, Fabric};
 /// The number by which the directory knows Sphinx trees.
 pub const KIND: u32 = 3;
 /// Version of the format of nodes, leaves and tables.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// What a tree is created with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -49,6 +49,10 @@ impl Device {
             // A card without masks swaps the whole word.
             store = store.and(Some(*swap));
         }
+        if !self.kept.write_beside_cas {
+            // It stores what it found where it fails.
+            store = store.or(Some(before));
+        }
         let now = self.queue.now;
         let slow = self.nics[self.verbs[verb as usize].nics.server].slowness;
         let held = hold(&self.card.atomics, at.memory(), store.is_some()) * slow;

@@ -4,7 +4,7 @@ use super::{Meeting, Report, Tally, ground, promises, race};
 use crate::harness::{Chance, Harness, Place, ServerHarness, peek, peek_word, place, poke_word, words};
 use farwood_fabric::{
     Bits, Capability, Chain, Client, Fabric, FabricError, LocalMemory, Memory, NodeId, Remote, Server,
-    Swapped, cas, faa, masked_cas, read, write,
+    Swapped, cas, faa, masked_cas, read, read_bytes, write,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -128,6 +128,50 @@ fn handed_over<H: Harness>(harness: &H, iterations: u64, lock: Option<Remote<u64
     let place = if device { "device" } else { "host" };
     let name = format!("{}: handed over by a lock in {place} memory", Capability::ArrivalSeesWrite);
     tally.report(name, promises(harness, Capability::ArrivalSeesWrite))
+}
+
+/// Who waits for a lock never finds that it has it: no compare-and-swap is executed twice, and no unlock by WRITE is lost
+/// to one that fails.
+pub(super) fn unlock_by_write<H: Harness>(harness: &H, iterations: u64) -> Report {
+    const CLIENTS: u64 = 4;
+    const NODE_BYTES: usize = 256;
+    let tally = Tally::default();
+    ground(harness, GROUND_BYTES, |at| {
+        let lock = at.part::<u64>(APART);
+        harness.together(CLIENTS as usize, async |number, client| {
+            let (mut tries, mut losses) = (0, 0_u32);
+            while tally.goes_on(tries, iterations / CLIENTS) {
+                tries += 1;
+                let mine = tries * CLIENTS + number as u64;
+                let before = losses;
+                loop {
+                    let taking = cas(lock, 0, mine).then(read_bytes(at, NODE_BYTES));
+                    let Swapped::Lost(found) = client.post(taking).await.expect("a chain").0 else { break };
+                    if found % CLIENTS == number as u64 {
+                        tally.judge(true, || {
+                            let which = if found == mine {
+                                "a CAS said that it failed"
+                            } else {
+                                "an unlock was lost"
+                            };
+                            format!("client {number} has the lock that it waits for: {which}")
+                        });
+                        break;
+                    }
+                    losses += 1;
+                    // As in `handed_over`.
+                    if losses.is_multiple_of(LOSSES_PATIENT) {
+                        client.fabric().sleep(0).await;
+                    }
+                }
+                tally.tried(losses > before);
+                let node = mine.to_le_bytes().repeat(NODE_BYTES / 8);
+                client.post(write(at, &node).then(write(lock, &[0; 8]))).await.expect("a chain");
+            }
+        });
+    });
+    let capability = Capability::WriteBesideCas;
+    tally.report(capability.to_string(), promises(harness, capability))
 }
 
 /// Two clients each write a word and then read the other's: one of them sees the other's WRITE.

@@ -245,7 +245,7 @@ impl World {
 
     async fn atomic(self: &Rc<Self>, at: Address, op: &mut Op) {
         let faults = &self.settings.faults;
-        let leaves_gap = faults.atomic_swallows || faults.atomic_races;
+        let leaves_gap = faults.atomic_swallows || faults.atomic_races || faults.failed_cas_stores;
         if leaves_gap && !faults.atomic_races {
             while !self.state.borrow_mut().busy.insert(at) {
                 Turn::new(self).await;
@@ -257,7 +257,8 @@ impl World {
         if leaves_gap {
             self.maybe_turn().await;
         }
-        if let Some(after) = answer(op, before, self.settings.bug) {
+        let kept = faults.failed_cas_stores.then_some(before);
+        if let Some(after) = answer(op, before, self.settings.bug).or(kept) {
             self.store(at, 0, &after.to_le_bytes());
         }
         self.state.borrow_mut().busy.remove(&at);

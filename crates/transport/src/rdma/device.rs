@@ -3,21 +3,24 @@
 use super::abi::sys::{GidEntry, numbers};
 use super::error::RdmaError;
 use super::sys::{Context, DeviceLimits, Domain, device_names};
-use crate::tcp::PoolAddress;
+use super::trial::try_atomics;
+use crate::tcp::{PoolAddress, TcpError};
 use std::fmt;
 use std::net::Ipv6Addr;
+use std::num::NonZeroU16;
 use std::str::FromStr;
 use std::sync::Arc;
 
 /// The vendor that Soft-RoCE (`rdma_rxe`) says it is of.
 const SOFT_ROCE_VENDOR: u32 = 0x00FF_FFFF;
 
-/// Which device: `DEVICE[,PORT[,GID]]`, or nothing, for the first that will do.
+/// Which device: `DEVICE[,PORT[,GID]][,masked-cas]`, or nothing, for the first that will do.
 ///
 /// ```
 /// use farwood_transport::rdma::DeviceSpec;
 /// let spec: DeviceSpec = "mlx5_0,1,3".parse()?;
 /// assert_eq!((spec.device.as_deref(), spec.port, spec.gid), (Some("mlx5_0"), Some(1), Some(3)));
+/// assert!(!spec.masked_cas && "mlx5_0,masked-cas".parse::<DeviceSpec>()?.masked_cas);
 /// assert_eq!("auto".parse::<DeviceSpec>()?, DeviceSpec::default());
 /// assert!("mlx5_0,one".parse::<DeviceSpec>().is_err());
 /// # Ok::<(), farwood_transport::rdma::RdmaError>(())
@@ -30,14 +33,22 @@ pub struct DeviceSpec {
     pub port: Option<u8>,
     /// Index in the port's table of GIDs; `None`: RoCE v2 with an IPv4 address before others, 0 on InfiniBand.
     pub gid: Option<u8>,
+    /// Whether masked compare-and-swap is wanted, which only cards of mlx5 have, and which no card was seen to do as
+    /// it should: the device is then refused where it has none, or where a trial of it goes wrong.
+    pub masked_cas: bool,
 }
+
+/// What asks for [`DeviceSpec::masked_cas`].
+const MASKED_CAS: &str = "masked-cas";
 
 impl FromStr for DeviceSpec {
     type Err = RdmaError;
 
     fn from_str(text: &str) -> Result<Self, RdmaError> {
         let refuse = |why: &str| RdmaError::BadDevice { text: text.to_owned(), why: why.to_owned() };
-        let mut parts = text.split(',');
+        let asked = text.strip_suffix(MASKED_CAS).and_then(|rest| rest.strip_suffix(','));
+        let masked_cas = asked.is_some();
+        let mut parts = asked.unwrap_or(text).split(',');
         let device = parts.next().unwrap_or_default();
         let mut number = || match parts.next() {
             None => Ok(None),
@@ -54,7 +65,7 @@ impl FromStr for DeviceSpec {
             return Err(refuse("the device has no name"));
         }
         let device = (device != "auto").then(|| device.to_owned());
-        Ok(Self { device, port, gid })
+        Ok(Self { device, port, gid, masked_cas })
     }
 }
 
@@ -68,11 +79,24 @@ impl DeviceSpec {
     }
 }
 
+/// How many queue pairs a thread has at each memory node: as an address says (`?queue-pairs=2`), or else
+/// `FARWOOD_RDMA_QUEUE_PAIRS`, or else one.
+///
+/// # Errors
+/// [`TcpError::BadAddress`], in an [`RdmaError::Pool`], where the environment says no such number.
+pub fn queue_pairs(address: &PoolAddress) -> Result<NonZeroU16, RdmaError> {
+    let refuse = |why| TcpError::BadAddress { text: address.to_string(), why };
+    address.access().queue_pairs().map_err(|why| refuse(why).into())
+}
+
 impl fmt::Display for DeviceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.device.as_deref().unwrap_or("auto"))?;
         for number in [self.port, self.gid].into_iter().flatten() {
             write!(f, ",{number}")?;
+        }
+        if self.masked_cas {
+            write!(f, ",{MASKED_CAS}")?;
         }
         Ok(())
     }
@@ -100,6 +124,8 @@ pub(super) struct Device {
     pub(super) is_ethernet: bool,
     pub(super) kind: CardKind,
     pub(super) limits: DeviceLimits,
+    /// Whether masked compare-and-swap was asked for, is there, and was tried.
+    pub(super) masked_cas: bool,
     pub(super) domain: Arc<Domain>,
     pub(super) context: Arc<Context>,
 }
@@ -176,7 +202,11 @@ impl Device {
                                              another (`DEVICE,PORT,GID`; `ibv_devinfo -v` lists them)"
                 ))
             })?;
-        Ok(Self {
+        if spec.masked_cas {
+            let remedy = "take another card, or do not ask for masked-cas";
+            context.examine_masked_cas().map_err(|why| unusable(format!("{why}; {remedy}")))?;
+        }
+        let device = Self {
             name: name.to_owned(),
             port,
             gid,
@@ -186,9 +216,14 @@ impl Device {
             is_ethernet,
             kind: if limits.vendor == SOFT_ROCE_VENDOR { CardKind::SoftRoce } else { CardKind::Hardware },
             limits,
+            masked_cas: spec.masked_cas,
             domain: Domain::new(&context).map_err(system)?,
             context,
-        })
+        };
+        if spec.masked_cas {
+            try_atomics(&device).map_err(unusable)?;
+        }
+        Ok(device)
     }
 
     /// What is known of it.
@@ -208,12 +243,14 @@ impl Device {
     }
 }
 
-/// Opens a device and says what is known of it.
+/// Opens a device, tries its atomics on memory of this process, and says what is known of it.
 ///
 /// # Errors
 /// [`RdmaError`].
 pub fn examine(spec: &DeviceSpec) -> Result<CardReport, RdmaError> {
-    Device::open(spec).map(|device| device.report())
+    let device = Device::open(spec)?;
+    try_atomics(&device).map_err(|why| RdmaError::Unusable { device: device.name.clone(), why })?;
+    Ok(device.report())
 }
 
 fn find_port(
@@ -272,7 +309,7 @@ mod tests {
 
     #[test]
     fn specs_are_read_back() {
-        for text in ["auto", "mlx5_0", "rxe0,1", "mlx5_bond_0,2,17"] {
+        for text in ["auto", "mlx5_0", "rxe0,1", "mlx5_bond_0,2,17", "auto,masked-cas", "a,1,3,masked-cas"] {
             assert_eq!(text.parse::<DeviceSpec>().unwrap().to_string(), text);
         }
     }
@@ -285,6 +322,8 @@ mod tests {
             ("a,x", "no number"),
             ("a,0", "from 1"),
             ("a,1,2,3", "behind"),
+            ("masked-cas,1,masked", "no number"),
+            (",masked-cas", "no name"),
         ] {
             let error = text.parse::<DeviceSpec>().unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");

@@ -24,7 +24,9 @@ pub enum RdmaError {
         there: Vec<String>,
     },
     /// That names no device.
-    #[error("'{text}' names no RDMA device: {why}; write DEVICE, DEVICE,PORT or DEVICE,PORT,GID")]
+    #[error(
+        "'{text}' names no RDMA device: {why}; write DEVICE, DEVICE,PORT or DEVICE,PORT,GID, perhaps with ,masked-cas"
+    )]
     BadDevice {
         /// What was given.
         text: String,

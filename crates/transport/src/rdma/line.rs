@@ -1,4 +1,5 @@
-//! One thread's way to a pool: a queue pair at each memory node, shared by all clients of the thread.
+//! One thread's way to a pool: a queue pair at each memory node, shared by clients of the thread; all of them, unless
+//! there are to be more queue pairs, and so more ways.
 //!
 //! Doorbells are posted at once, as far as the send queues have room. Whoever waits looks for completions; with `n`
 //! waiting clients only each `n`-th poll does. What is no verb goes over TCP, on a connection of its own that is made
@@ -8,22 +9,20 @@ use super::Ground;
 use super::arena::Arena;
 use super::link::{Dial, Doorbells, Link, News, Stretch};
 use crate::runtime::{Crank, Turned, add_crank};
-use crate::tcp::NoWay;
 use crate::tcp::line::Line;
 use crate::tcp::post::{Cargo, Waits};
 use crate::tcp::posts::{Posts, Submission, Turning};
 use crate::tcp::reach::Reach;
 use crate::tcp::way::{Carrier, Way, Ways};
 use crate::tcp::wire::Control;
+use crate::tcp::{FAREWELL_MAX, NoWay};
 use farwood_fabric::{Capabilities, ClientId, Doorbell, FabricError, NodeId};
 use slab::Slab;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// How long a line that ends waits for what was posted.
-const FAREWELL_MAX: Duration = Duration::from_secs(2);
 /// What the number of a line's connection for controls has besides the line's own.
 const CONTROLS: u64 = 1 << 63;
 

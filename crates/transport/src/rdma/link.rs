@@ -396,7 +396,11 @@ fn posted<'a>(
             Op::Write { data, immediate } => Work::Write(Source::Span(span(data.len())), *immediate),
             Op::Cas { compare, swap, .. } => Work::Cas { compare: *compare, swap: *swap, old: span(8) },
             Op::Faa { add, .. } => Work::Faa { add: *add, old: span(8) },
-            Op::MaskedCas { .. } => unreachable!("what the card lacks is refused before it is posted"),
+            Op::MaskedCas { compare, compare_mask, swap, swap_mask, .. } => Work::MaskedCas {
+                compare: (*compare, *compare_mask),
+                swap: (*swap, *swap_mask),
+                old: span(8),
+            },
             Op::Answered => unreachable!("answers are taken out after the doorbell is done"),
         };
         let signal = (number as u32 + 1 == list.requests).then_some(list.part as u64);
@@ -451,6 +455,7 @@ fn connect(
         receives: None,
         requests,
         inline: INLINE_BYTES,
+        masked_cas: device.masked_cas,
     });
     let pair = pair.map_err(lost)?;
     let (first, reads) = (drawn(), device.limits.reads_out_max.clamp(1, READS_MAX));

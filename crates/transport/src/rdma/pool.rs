@@ -11,6 +11,7 @@ use crate::tcp::{
     Credentials, MemoryNode, NodeSpec, PoolAddress, ServedFabric, ServedPool, TcpError, no_node,
 };
 use farwood_fabric::Capabilities;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 /// A pool over RDMA.
@@ -37,7 +38,8 @@ pub struct NodeCard {
 
 impl RdmaPool {
     /// Attaches this process to a pool, as a new compute node, through the card that `device` names. Where all its
-    /// memory nodes are fresh, they become a pool.
+    /// memory nodes are fresh, they become a pool. The clients of a thread share `queue_pairs` queue pairs at each
+    /// memory node; a client's requests keep their order, for it has one of them.
     ///
     /// # Errors
     /// [`RdmaError`]: there is no rdma-core or no such device; or as [`TcpPool::open`](crate::tcp::TcpPool::open).
@@ -45,9 +47,10 @@ impl RdmaPool {
         address: &PoolAddress,
         credentials: Credentials,
         device: &DeviceSpec,
+        queue_pairs: NonZeroU16,
     ) -> Result<Self, RdmaError> {
         let device = Device::open(device)?;
-        Self::attach(address, credentials, |nodes| {
+        Self::attach(address, credentials, queue_pairs, |nodes| {
             let mut cards = Vec::new();
             let mut promised: Option<Capabilities> = None;
             for (node, address) in nodes.iter_mut().zip(address.nodes()) {
@@ -56,7 +59,9 @@ impl RdmaPool {
                 let promises = region.capabilities();
                 promised = Some(promised.map_or(promises, |others| weakest(others, &promises)));
             }
-            let capabilities = promised.expect("a pool has a memory node");
+            let mut capabilities = promised.expect("a pool has a memory node");
+            // Both ends must speak it.
+            capabilities.masked_cas &= device.masked_cas;
             Ok(Ground { device, capabilities, cards })
         })
     }

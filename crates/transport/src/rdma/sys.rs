@@ -25,19 +25,22 @@ use std::sync::{Arc, OnceLock};
 /// Where the library is looked for.
 const LIBRARY: &CStr = c"libibverbs.so.1";
 
-/// Declares the table of the library's exported functions and how it is filled.
+/// Declares a table of a library's exported functions and how it is filled.
 macro_rules! library {
-    ($($name:ident: $symbol:literal, fn($($arg:ty),*) $(-> $ret:ty)?;)*) => {
-        /// Exported functions of libibverbs.
-        pub(super) struct Functions { $(pub(super) $name: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)* }
+    ($library:ident: $($name:ident: $symbol:literal, fn($($arg:ty),*) $(-> $ret:ty)?;)*) => {
+        /// Exported functions of the library.
+        pub(in crate::rdma) struct Functions {
+            $(pub(in crate::rdma) $name: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)*
+        }
 
         impl Functions {
-            /// Finds them all.
-            fn find(library: NonNull<c_void>) -> Result<Self, String> {
+            /// Loads the library, which is never unloaded, and finds them all.
+            fn load() -> Result<Self, String> {
+                let library = load($library)?;
                 $(
-                    let found = symbol(library, $symbol)?;
-                    // SAFETY: the symbol is that function of `verbs.h`, whose type stands beside its name; pointers
-                    // to data and to functions are of one size on every system that has `dlsym`.
+                    let found = symbol(library, $library, $symbol)?;
+                    // SAFETY: the symbol is that function of the library's header, whose type stands beside its name;
+                    // pointers to data and to functions are of one size on every system that has `dlsym`.
                     let $name = unsafe {
                         std::mem::transmute::<NonNull<c_void>, unsafe extern "C" fn($($arg),*) $(-> $ret)?>(found)
                     };
@@ -48,7 +51,10 @@ macro_rules! library {
     };
 }
 
+pub(super) use library;
+
 library! {
+    LIBRARY:
     get_device_list: c"ibv_get_device_list", fn(*mut c_int) -> *mut *mut abi::Device;
     free_device_list: c"ibv_free_device_list", fn(*mut *mut abi::Device);
     get_device_name: c"ibv_get_device_name", fn(*mut abi::Device) -> *const c_char;
@@ -76,33 +82,34 @@ library! {
     qp_to_qp_ex: c"ibv_qp_to_qp_ex", fn(*mut abi::Qp) -> *mut abi::QpEx;
 }
 
-fn symbol(library: NonNull<c_void>, name: &CStr) -> Result<NonNull<c_void>, String> {
+/// A library of rdma-core. In words where it is not there.
+pub(super) fn load(library: &CStr) -> Result<NonNull<c_void>, String> {
+    // SAFETY: loading runs the library's initialisers, as linking it would; the name ends with a zero.
+    let loaded = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    NonNull::new(loaded).ok_or_else(|| {
+        let name = library.to_string_lossy();
+        format!("{name} is not on this machine; install rdma-core (Debian: libibverbs1 ibverbs-providers)")
+    })
+}
+
+/// A function of a library that [`load`] has loaded.
+pub(super) fn symbol(
+    loaded: NonNull<c_void>,
+    library: &CStr,
+    name: &CStr,
+) -> Result<NonNull<c_void>, String> {
     // SAFETY: the library is loaded and never unloaded, and the name ends with a zero.
-    let found = unsafe { libc::dlsym(library.as_ptr(), name.as_ptr()) };
+    let found = unsafe { libc::dlsym(loaded.as_ptr(), name.as_ptr()) };
     NonNull::new(found).ok_or_else(|| {
-        format!(
-            "{} has no {}; install rdma-core 32 or newer",
-            LIBRARY.to_string_lossy(),
-            name.to_string_lossy()
-        )
+        let (library, name) = (library.to_string_lossy(), name.to_string_lossy());
+        format!("{library} has no {name}; install rdma-core 32 or newer")
     })
 }
 
 /// The library, loaded once. In words where it is not there.
 pub(super) fn functions() -> Result<&'static Functions, String> {
     static LOADED: OnceLock<Result<Functions, String>> = OnceLock::new();
-    let load = || {
-        // SAFETY: loading runs the library's initialisers, as linking it would; the name ends with a zero.
-        let library = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        let library = NonNull::new(library).ok_or_else(|| {
-            let name = LIBRARY.to_string_lossy();
-            format!(
-                "{name} is not on this machine; install rdma-core (Debian: libibverbs1 ibverbs-providers)"
-            )
-        })?;
-        Functions::find(library)
-    };
-    LOADED.get_or_init(load).as_ref().map_err(Clone::clone)
+    LOADED.get_or_init(Functions::load).as_ref().map_err(Clone::clone)
 }
 
 /// The error of a call that returns a null pointer and sets `errno`.

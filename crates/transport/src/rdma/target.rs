@@ -41,7 +41,8 @@ const LOOK_WITHHELD: Duration = Duration::from_millis(1);
 /// + 8   8   address of device memory
 /// +16   4   key of host memory
 /// +20   4   key of device memory
-/// +24   8   1: device memory is the card's own; 2: Soft-RoCE; 4: a memory node with one processor
+/// +24   8   1: device memory is the card's own; 2: Soft-RoCE; 4: a memory node with one processor;
+///           8: masked compare-and-swap
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RegionWords {
@@ -51,24 +52,28 @@ pub(super) struct RegionWords {
     pub(super) kind: CardKind,
     /// Soft-RoCE on a machine with one processor: no copy is interrupted by another.
     pub(super) alone: bool,
+    /// Masked compare-and-swap, which was asked for and tried.
+    pub(super) masked_cas: bool,
 }
 
 impl RegionWords {
     fn words(&self) -> [u64; 4] {
         let soft = self.kind == CardKind::SoftRoce;
-        let flags = u64::from(self.device_on_card) | u64::from(soft) << 1 | u64::from(self.alone) << 2;
+        let (alone, masked_cas) = (u64::from(self.alone), u64::from(self.masked_cas));
+        let flags = u64::from(self.device_on_card) | u64::from(soft) << 1 | alone << 2 | masked_cas << 3;
         [self.host.0, self.device.0, u64::from(self.host.1) | u64::from(self.device.1) << 32, flags]
     }
 
     /// Reads them back. `None`: this program does not know all that they say.
     pub(super) fn from_words([host, device, keys, flags]: [u64; 4]) -> Option<Self> {
         let kind = if flags & 2 == 0 { CardKind::Hardware } else { CardKind::SoftRoce };
-        (flags < 8).then_some(Self {
+        (flags < 16).then_some(Self {
             host: (host, keys as u32),
             device: (device, (keys >> 32) as u32),
             device_on_card: flags & 1 != 0,
             kind,
             alone: flags & 4 != 0,
+            masked_cas: flags & 8 != 0,
         })
     }
 
@@ -81,7 +86,8 @@ impl RegionWords {
                 write_upward: true,
                 atomic_then_read: true,
                 arrival_sees_write: true,
-                masked_cas: false,
+                write_beside_cas: true,
+                masked_cas: self.masked_cas,
                 write_survives_writer: true,
                 cpu_sees_write: false,
             },
@@ -89,12 +95,15 @@ impl RegionWords {
             // a packet. With one processor, and a kernel that does not preempt itself, copies of packets come one
             // after the other but for what an interrupt brings in between, which the litmus tests have not seen. That
             // is enough for tests, which is what Soft-RoCE is for; packets of 1 KiB are what Ethernet's frames hold.
+            // Its compare-and-swap stores what it found where it fails, and a WRITE by another processor in between is
+            // lost: the litmus test sees it on two.
             CardKind::SoftRoce => Capabilities {
                 version_pair_bytes_max: if self.alone { 1024 } else { 0 },
                 whole_bytes: if self.alone { 64 } else { 8 },
                 write_upward: self.alone,
                 atomic_then_read: true,
                 arrival_sees_write: true,
+                write_beside_cas: self.alone,
                 masked_cas: false,
                 write_survives_writer: true,
                 cpu_sees_write: true,
@@ -111,6 +120,7 @@ pub(super) fn weakest(one: Capabilities, other: &Capabilities) -> Capabilities {
         write_upward: one.write_upward && other.write_upward,
         atomic_then_read: one.atomic_then_read && other.atomic_then_read,
         arrival_sees_write: one.arrival_sees_write && other.arrival_sees_write,
+        write_beside_cas: one.write_beside_cas && other.write_beside_cas,
         masked_cas: one.masked_cas && other.masked_cas,
         write_survives_writer: one.write_survives_writer && other.write_survives_writer,
         cpu_sees_write: one.cpu_sees_write && other.cpu_sees_write,
@@ -158,6 +168,7 @@ impl Target {
             device_on_card: device_memory.is_on_card(),
             kind: device.kind,
             alone: has_one_processor(),
+            masked_cas: device.masked_cas,
         };
         let stopping = Arc::new(AtomicBool::new(false));
         let mut listener = Listener {
@@ -217,6 +228,7 @@ impl Card for Target {
                 receives: Some(&self.receives),
                 requests: 1,
                 inline: 0,
+                masked_cas: false,
             })?;
             pair.receive_from(&self.device, &other, reads)?;
             Ok::<_, io::Error>(pair)
@@ -332,6 +344,7 @@ mod tests {
             device_on_card: true,
             kind,
             alone,
+            masked_cas: kind == CardKind::Hardware,
         }
     }
 
@@ -341,7 +354,7 @@ mod tests {
             let told = some(kind, alone);
             assert_eq!(RegionWords::from_words(told.words()), Some(told));
         }
-        assert_eq!(RegionWords::from_words([1, 2, 3, 8]), None, "a flag that this program does not know");
+        assert_eq!(RegionWords::from_words([1, 2, 3, 16]), None, "a flag that this program does not know");
     }
 
     #[test]
@@ -351,5 +364,6 @@ mod tests {
         let both = weakest(card, &soft);
         assert_eq!((both.version_pair_bytes_max, both.whole_bytes, both.write_upward), (0, 8, false));
         assert_eq!((both.cpu_sees_write, both.atomic_then_read), (false, true));
+        assert_eq!((card.masked_cas, both.masked_cas), (true, false));
     }
 }

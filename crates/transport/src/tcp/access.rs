@@ -5,25 +5,31 @@ use super::error::TcpError;
 use super::tls::{ClientTls, Identity};
 use super::token::Token;
 use std::fmt;
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where a compute node's token and certificates are, and through which device it reaches a pool over RDMA. Part of a
-/// pool's address: `host:port?tls-ca=FILE&token-file=FILE`.
+/// Where a compute node's token and certificates are, and through which device, and how many queue pairs of each
+/// thread, it reaches a pool over RDMA. Part of a pool's address: `host:port?tls-ca=FILE&token-file=FILE`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Access([Option<String>; KEYS.len()]);
 
 /// The parameters of an address, in the order in which they are shown.
-const KEYS: [&str; 6] = ["token-file", "tls-ca", "tls-cert", "tls-key", "tls-name", "device"];
+const KEYS: [&str; 7] = ["token-file", "tls-ca", "tls-cert", "tls-key", "tls-name", DEVICE, QUEUE_PAIRS];
+const DEVICE: &str = "device";
+const QUEUE_PAIRS: &str = "queue-pairs";
 /// What says the same in the environment, for all addresses that do not say it.
-const VARIABLES: [&str; 6] = [
+const VARIABLES: [&str; KEYS.len()] = [
     "FARWOOD_TOKEN_FILE",
     "FARWOOD_TLS_CA",
     "FARWOOD_TLS_CERT",
     "FARWOOD_TLS_KEY",
     "FARWOOD_TLS_NAME",
     "FARWOOD_RDMA_DEVICE",
+    "FARWOOD_RDMA_QUEUE_PAIRS",
 ];
+/// Queue pairs of a thread at each memory node, at most: a memory node takes some thousand connections.
+const QUEUE_PAIRS_MAX: u16 = 64;
 
 impl FromStr for Access {
     /// In words.
@@ -37,6 +43,9 @@ impl FromStr for Access {
                 pair.split_once('=').ok_or_else(|| format!("'{pair}' has no value: write KEY=VALUE"))?;
             let at = KEYS.iter().position(|known| *known == key);
             let at = at.ok_or_else(|| format!("there is no parameter '{key}', only {}", KEYS.join(", ")))?;
+            if key == QUEUE_PAIRS {
+                queue_pairs(value)?;
+            }
             if value.is_empty() || access.0[at].replace(value.to_owned()).is_some() {
                 return Err(format!("'{key}' is empty, or there twice"));
             }
@@ -58,16 +67,25 @@ impl Access {
 
     /// The RDMA device that this says, or else `FARWOOD_RDMA_DEVICE`: `DEVICE[,PORT[,GID]]`.
     pub(crate) fn device(&self) -> Option<String> {
-        self.or_environment().0[KEYS.len() - 1].take()
+        self.or_environment().0[5].take()
     }
 
-    /// Whether this names an RDMA device.
-    pub fn names_device(&self) -> bool {
-        self.0[KEYS.len() - 1].is_some()
+    /// How many queue pairs a thread has at each memory node: what this says, or else `FARWOOD_RDMA_QUEUE_PAIRS`, or
+    /// else one.
+    ///
+    /// # Errors
+    /// In words, where the environment says no such number.
+    pub fn queue_pairs(&self) -> Result<NonZeroU16, String> {
+        self.or_environment().0[6].as_deref().map_or(Ok(NonZeroU16::MIN), queue_pairs)
+    }
+
+    /// What this says that only pools over RDMA have.
+    pub fn for_rdma_only(&self) -> Option<&'static str> {
+        self.0.iter().zip(KEYS).skip(5).find_map(|(value, key)| value.is_some().then_some(key))
     }
 
     fn credentials(&self) -> Result<Credentials, TcpError> {
-        let [token, ca, cert, key, name, _] = &self.0;
+        let [token, ca, cert, key, name, ..] = &self.0;
         let token = token.as_deref().map(|file| Token::from_file(file.as_ref())).transpose()?;
         let identity = match (cert, key) {
             (Some(cert), Some(key)) => Some(Identity { cert: cert.as_ref(), key: key.as_ref() }),
@@ -88,6 +106,14 @@ impl Access {
         Ok(Credentials { token, tls })
     }
 }
+
+fn queue_pairs(text: &str) -> Result<NonZeroU16, String> {
+    let number = text.parse().ok().filter(|number: &NonZeroU16| number.get() <= QUEUE_PAIRS_MAX);
+    number.ok_or_else(|| format!("'{text}' is no number of {QUEUE_PAIRS}: give 1 to {QUEUE_PAIRS_MAX}"))
+}
+
+const _: () =
+    assert!(matches!(KEYS[5].as_bytes(), b"device") && matches!(KEYS[6].as_bytes(), b"queue-pairs"));
 
 impl fmt::Display for Access {
     /// With the question mark, if there is anything.
@@ -151,10 +177,21 @@ mod tests {
             ("token-file=", "empty"),
             ("password=x", "tls-ca"),
             ("tls-ca=a&tls-ca=b", "twice"),
+            ("queue-pairs=0", "1 to 64"),
+            ("queue-pairs=65", "1 to 64"),
+            ("queue-pairs=many", "1 to 64"),
         ] {
             let why = text.parse::<Access>().unwrap_err();
             assert!(why.contains(words), "{text}: {why}");
         }
+    }
+
+    #[test]
+    fn only_what_is_for_rdma_is_for_rdma() {
+        let only = |text: &str| text.parse::<Access>().unwrap().for_rdma_only();
+        assert_eq!(only("device=mlx5_0&queue-pairs=2"), Some("device"));
+        assert_eq!((only("queue-pairs=2"), only("token-file=/t")), (Some("queue-pairs"), None));
+        assert_eq!("queue-pairs=2".parse::<Access>().unwrap().queue_pairs().unwrap().get(), 2);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! answer.
 
 use super::error::NoWay;
-use super::link::{Link, News};
+use super::link::{FAREWELL_MAX, Link, News};
 use super::pool::CAPABILITIES;
 use super::post::{Cargo, Cursor, Verbs, Waits, is_large};
 use super::posts::{Posts, Submission, Turning};
@@ -21,14 +21,12 @@ use slab::Slab;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// How long a sender waits for room in a server's queue of immediates, nanoseconds.
 const PATIENCE: u64 = 10_000_000_000;
 /// How long it waits before it tries again, nanoseconds.
 const AGAIN: u64 = 50_000;
-/// How long a line that ends waits for the answers to what was posted.
-const FAREWELL_MAX: Duration = Duration::from_secs(2);
 
 /// The verbs of a post for one memory node.
 #[derive(Debug)]

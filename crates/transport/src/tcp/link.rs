@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 
 /// A memory node that was asked and says nothing for this long is lost.
 pub const REPLY_MAX: Duration = Duration::from_secs(10);
+/// How long a line that ends waits for what was posted: longer than a link takes to find that its memory node is lost.
+/// An unlock that never lands would leave its lock to a compute node that lives, and so for ever.
+pub(crate) const FAREWELL_MAX: Duration = Duration::from_secs(2 * REPLY_MAX.as_secs());
 /// After a failed dial, the memory node counts as lost for this long without another.
 const REST: Duration = Duration::from_millis(50);
 /// Room for what arrives, at first.

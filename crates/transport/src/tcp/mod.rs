@@ -55,6 +55,7 @@ pub use counters::{LATENCY_BUCKETS, NodeCounts};
 pub(crate) use error::NoWay;
 pub use error::TcpError;
 pub use event::{NodeEvent, NodeEvents};
+pub(crate) use link::FAREWELL_MAX;
 pub use link::REPLY_MAX;
 pub use node::{CONNECTIONS_MAX_DEFAULT, MemoryNode, NodeSpec, SPIN_DEFAULT, TcpMemory, TcpServer};
 pub(crate) use pool::no_node;

@@ -18,7 +18,8 @@ use farwood_fabric::{
 };
 use std::future::Future;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::rc::Rc;
+use std::num::NonZeroU16;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -34,6 +35,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     write_upward: true,
     atomic_then_read: true,
     arrival_sees_write: true,
+    write_beside_cas: true,
     masked_cas: true,
     write_survives_writer: true,
     cpu_sees_write: true,
@@ -58,6 +60,8 @@ struct Attachment<W: Way> {
     ground: Arc<W::Ground>,
     identity: ClientId,
     next_line: AtomicU64,
+    /// Lines that a thread has, at most.
+    lines_max: usize,
     /// Set once, when this compute node has left the pool: none of its clients may post any more.
     left: AtomicBool,
 }
@@ -70,15 +74,17 @@ impl TcpPool {
     /// [`TcpError::NotThere`], [`TcpError::BadToken`], [`TcpError::Unusable`], [`TcpError::NotThisPool`];
     /// [`TcpError::Pool`] where all client slots are taken.
     pub fn open(address: &PoolAddress, credentials: Credentials) -> Result<Self, TcpError> {
-        Self::attach(address, credentials, |_| Ok(()))
+        Self::attach(address, credentials, NonZeroU16::MIN, |_| Ok(()))
     }
 }
 
 impl<W: Way> ServedPool<W> {
-    /// Attaches this process to a pool, once `ground` has learned from each memory node what it needs.
+    /// Attaches this process to a pool, once `ground` has learned from each memory node what it needs. A thread's
+    /// clients share at most `lines` lines.
     pub(crate) fn attach<E: From<TcpError>>(
         address: &PoolAddress,
         credentials: Credentials,
+        lines: NonZeroU16,
         ground: impl FnOnce(&mut [Dialled]) -> Result<W::Ground, E>,
     ) -> Result<Self, E> {
         let (mut nodes, shape) = Nodes::form_in_time(address, &credentials, W::SCHEME)?;
@@ -90,7 +96,8 @@ impl<W: Way> ServedPool<W> {
         let identity = enter::<W>(&ground, &reach, &mut presence).map_err(pool)?;
         reach.keep(Some(presence));
         let (next_line, left) = (AtomicU64::new(PRESENCE_LINE + 1), AtomicBool::new(false));
-        Ok(Self(Arc::new(Attachment { reach, ground, identity, next_line, left })))
+        let lines_max = usize::from(lines.get());
+        Ok(Self(Arc::new(Attachment { reach, ground, identity, next_line, lines_max, left })))
     }
 
     /// A new client of this compute node, for the calling thread. The clients of a thread share its connections, which
@@ -380,7 +387,8 @@ async fn is_gone<W: Way>(line: &W, shape: &PoolShape, client: ClientId) -> Resul
 }
 
 impl<W: Way> Attachment<W> {
-    /// This thread's line.
+    /// A line of this thread for one more client: a new one while there may be more, and then the one that the fewest
+    /// hold. A client keeps its line, and so its order.
     fn line(self: &Arc<Self>) -> Rc<W> {
         let me: *const () = Arc::as_ptr(self).cast();
         let fresh = || {
@@ -391,9 +399,10 @@ impl<W: Way> Attachment<W> {
             let mut lines = lines.borrow_mut();
             lines.retain(|(_, line)| line.strong_count() > 0);
             // A line that lives has a client, and so has its attachment: the address is nobody else's.
-            let mine =
-                lines.iter().find(|(attachment, _)| *attachment == me).and_then(|(_, line)| line.upgrade());
-            mine.unwrap_or_else(|| {
+            let mine = || lines.iter().filter(|(attachment, _)| *attachment == me).map(|(_, line)| line);
+            let least =
+                mine().min_by_key(|line| line.strong_count()).filter(|_| mine().count() >= self.lines_max);
+            least.and_then(Weak::upgrade).unwrap_or_else(|| {
                 let line = fresh();
                 lines.push((me, Rc::downgrade(&line)));
                 line
@@ -410,11 +419,12 @@ impl<W: Way> Attachment<W> {
             return;
         }
         let me: *const () = std::ptr::from_ref(self).cast();
-        let line = W::with_ways(|lines| {
+        let lines = W::with_ways(|lines| {
             let lines = lines.borrow();
-            lines.iter().find(|(attachment, _)| *attachment == me).and_then(|(_, line)| line.upgrade())
+            let mine = lines.iter().filter(|(attachment, _)| *attachment == me);
+            mine.filter_map(|(_, line)| line.upgrade()).collect::<Vec<_>>()
         });
-        if let Some(Some(line)) = line {
+        for line in lines.unwrap_or_default() {
             line.finish();
         }
         self.reach.keep(None);
@@ -602,5 +612,37 @@ impl<W: Way> std::fmt::Debug for ServedPool<W> {
 impl<W: Way> std::fmt::Debug for ServedFabric<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct(W::SCHEME).field("identity", &self.pool.identity).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::{MemoryNode, NodeSpec};
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    #[test]
+    fn clients_of_a_thread_share_as_many_lines_as_there_may_be() {
+        let spec = NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 1 << 20);
+        let node = MemoryNode::start(&spec).unwrap();
+        let address: PoolAddress = node.address().to_string().parse().unwrap();
+        for lines in [1, 2] {
+            let ground = |_: &mut [Dialled]| Ok::<_, TcpError>(());
+            let lines_max = NonZeroU16::new(lines).unwrap();
+            let pool: TcpPool =
+                ServedPool::attach(&address, Credentials::default(), lines_max, ground).unwrap();
+            let mut fabrics: Vec<_> = (0..4).map(|_| pool.fabric()).collect();
+            let shared = |fabrics: &[TcpFabric]| {
+                let same =
+                    |at: &TcpFabric| fabrics.iter().filter(|to| Rc::ptr_eq(&at.line, &to.line)).count();
+                fabrics.iter().map(same).collect::<Vec<_>>()
+            };
+            let each = 4 / usize::from(lines);
+            assert_eq!(shared(&fabrics), [each; 4], "{lines} lines");
+            // Whoever comes takes the place of who went.
+            fabrics.remove(1);
+            fabrics.push(pool.fabric());
+            assert_eq!(shared(&fabrics), [each; 4], "{lines} lines");
+        }
     }
 }

@@ -75,6 +75,12 @@ demo() {
     step 'check' check "$url"
     step 'stat' stat "rdma://$here:7470"
     step 'doctor' doctor "rdma://$here:7470"
+    for pairs in 1 2; do
+        step "bench, $pairs queue pairs" bench --fabric rdma --pool "rdma://$here:7470?queue-pairs=$pairs" \
+            --workload ycsb-a --keys 2k --clients 4 --threads 1 --operations 400 --warmup 0
+    done
+    FARWOOD_RDMA_DEVICE=rxe_right,masked-cas "$FARWOOD" get "$url" far 2>&1 | grep 'no card of mlx5' ||
+        failed+=('demo: masked compare-and-swap, which is not there')
     [ "$("$FARWOOD" get "$url" worn)" = in ] || failed+=('demo: what was put is not there')
     FARWOOD_RDMA_DEVICE=nothing "$FARWOOD" get "$url" far && failed+=('demo: a device that is not there')
     kill -TERM $node

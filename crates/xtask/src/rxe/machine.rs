@@ -1,6 +1,6 @@
 //! QEMU, and what the guest says.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -22,6 +22,16 @@ pub(super) enum Processors {
     Two,
 }
 
+impl Processors {
+    /// How many.
+    pub(super) fn count(self) -> u32 {
+        match self {
+            Self::One => 1,
+            Self::Two => 2,
+        }
+    }
+}
+
 /// Ends the guest when dropped.
 struct Guest(Child);
 
@@ -33,14 +43,20 @@ impl Drop for Guest {
     }
 }
 
-/// Boots the kernel and shows what the guest says; yields its exit status.
-pub(super) fn boot(image: &Path, initramfs: &Path, processors: Processors) -> Result<u8, String> {
+/// Boots the kernel and passes on what the guest says; yields its exit status.
+pub(super) fn boot(
+    image: &Path,
+    initramfs: &Path,
+    processors: Processors,
+    out: &mut dyn Write,
+) -> Result<u8, String> {
     let mut command = Command::new("qemu-system-x86_64");
-    let (count, preempt) = match processors {
-        Processors::One => ("1", "voluntary"),
-        Processors::Two => ("2", "full"),
+    let preempt = match processors {
+        Processors::One => "voluntary",
+        Processors::Two => "full",
     };
-    command.args(["-machine", "q35", "-accel", "tcg", "-cpu", "max", "-smp", count, "-m", MEMORY]);
+    let count = processors.count().to_string();
+    command.args(["-machine", "q35", "-accel", "tcg", "-cpu", "max", "-smp", &count, "-m", MEMORY]);
     command.args(["-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio"]);
     command.arg("-kernel").arg(image).arg("-initrd").arg(initramfs);
     let line = format!("console=ttyS0 quiet panic=-1 oops=panic preempt={preempt}");
@@ -61,7 +77,6 @@ pub(super) fn boot(image: &Path, initramfs: &Path, processors: Processors) -> Re
     });
     let asked = std::env::var("FARWOOD_RXE_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
     let end = Instant::now() + Duration::from_secs(asked.unwrap_or(SECONDS_MAX));
-    let mut out = std::io::stdout().lock();
     loop {
         match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
             Ok(line) => {

@@ -1,6 +1,7 @@
 //! Changes of one entry: put, insert, update, remove.
 
-use super::descend::{InnerCopy, Judged, LeafCopy, Next, Place, Way, partial_at};
+use super::descend::{Judged, Next, Place, Way, partial_at};
+use super::fetch::{InnerCopy, LeafCopy};
 use super::options::{Inserts, LeafLock, Updates};
 use super::split::Planted;
 use super::{Change, Guide, Tree, marks};

@@ -1,35 +1,26 @@
 //! From a key to where it belongs: through cached copies as far as they lead, then through the nodes.
 
+use super::fetch::{InnerCopy, LeafCopy};
 use super::notes::{Lent, Notebooks};
 use super::{Guide, Tree, marks};
 use crate::error::IndexError;
-use crate::lock::Held;
 use crate::radix::cached::CachedNode;
-use crate::radix::inner::{self, Found, Inner, InnerFormat, RawInner, Size, State};
+use crate::radix::inner::{Found, RawInner, Size, State};
 use crate::radix::key::common_prefix;
-use crate::radix::leaf::{self, Class, Leaf, LeafFormat, RawLeaf};
+use crate::radix::leaf::{self, Class, RawLeaf};
 use crate::radix::prefix::PrefixHash;
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, Slot};
-use crate::retry::{Retry, bury_the_dead};
+use crate::retry::Retry;
 use crate::sabotage::Sabotage;
-use farwood_fabric::{Capability, Checked, Client, Fabric, Parallel as _, Remote, read, read_bytes};
+use farwood_fabric::{Client, Fabric, Remote};
 use std::fmt;
 use std::sync::Arc;
 
 /// Tries of an operation that others keep from its end.
 const TRIES_MAX: u32 = 10_000;
-/// Tries at a copy that stays torn, with pauses.
-const TORN_TRIES_MAX: u32 = 2_000;
-/// Tries at a torn copy between two times that it is asked whether its writer has died.
-const TRIES_PER_LOOK: u32 = 40;
 /// Tries at what is unclear before it is settled, and between two times that it is.
 const TRIES_PER_SETTLING: u32 = 6;
-
-/// A copy of an inner node, just read.
-pub(crate) type InnerCopy = Inner<Checked<RawInner>>;
-/// A copy of a leaf, just read.
-pub(crate) type LeafCopy = Leaf<Checked<RawLeaf>>;
 
 /// An operation on its way.
 pub struct Way<'k> {
@@ -327,7 +318,7 @@ impl<G: Guide> Tree<G> {
         }
         self.cache.put(at, &child);
         let linked = child.reverse() == Reverse::of_inner(node.at, node.header.generation(), slot.partial());
-        Ok(Entered::Gap { child: Arc::new(CachedNode::copy(at, &child)), linked })
+        Ok(Entered::Gap { child: CachedNode::copy(at, &child), linked })
     }
 
     /// Whether a place says, beyond doubt, that its key is not there.
@@ -398,139 +389,6 @@ impl<G: Guide> Tree<G> {
             way.again(client).await?;
         }
         Ok(())
-    }
-
-    /// Reads the inner node at `at`. [1 RT, and 1 for each torn copy; 2 more where the fabric proves nothing of its
-    /// size]
-    pub(crate) async fn read_inner<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        at: Remote<RawInner>,
-        size: Size,
-        operation: &'static str,
-    ) -> Result<InnerCopy, IndexError> {
-        let format = InnerFormat { number: self.number };
-        let proven = Self::proves(client, size);
-        let mut retry = Retry::new(operation, TORN_TRIES_MAX);
-        loop {
-            // Where a copy may mix what lay there before with what lies there now: linked before and after, it does
-            // not.
-            let before = if proven { None } else { Some(self.front(client, at).await?) };
-            if let Ok(copy) = client.post(read_bytes(at, size.bytes())).await?.check(&format) {
-                let copy = Inner::new(copy);
-                let front = [copy.reverse().word(), copy.header().word()];
-                let same = |seen| seen == front;
-                if before.is_none_or(same) && (proven || same(self.front(client, at).await?)) {
-                    return Ok(copy);
-                }
-            }
-            torn(client, &mut retry, at).await?;
-        }
-    }
-
-    /// Whether a copy of a node whose front and rear agree is one version of it. In a node of 256 slots each slot
-    /// without a child says itself of which generation it is.
-    pub(crate) fn proves<F: Fabric>(client: &Client<F>, size: Size) -> bool {
-        size == Size::All || client.fabric().capabilities().has(Capability::VersionPair(size.bytes()))
-    }
-
-    /// The reverse pointer and the header of the node at `at`. [1 RT]
-    async fn front<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        at: Remote<RawInner>,
-    ) -> Result<[u64; 2], IndexError> {
-        let (reverse, header) = client
-            .post(read::<u64>(at.part(inner::REVERSE)).and(read::<u64>(at.part(inner::HEADER))))
-            .await?;
-        let (Ok(reverse), Ok(header)) = (reverse.check(&()), header.check(&())) else {
-            unreachable!("words are whole")
-        };
-        Ok([reverse.word(), header.word()])
-    }
-
-    /// Reads the leaf at `at`. [1 RT, and 1 for each torn copy]
-    #[inline]
-    pub(super) async fn read_leaf<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        at: Remote<RawLeaf>,
-        class: Class,
-        operation: &'static str,
-    ) -> Result<LeafCopy, IndexError> {
-        let format = LeafFormat { number: self.number };
-        let mut retry = Retry::new(operation, TORN_TRIES_MAX);
-        loop {
-            if let Ok(copy) = client.post(read_bytes(at, class.bytes())).await?.check(&format) {
-                return Ok(Leaf::new(copy));
-            }
-            torn(client, &mut retry, at).await?;
-        }
-    }
-
-    /// Takes the lock of the inner node at `at`, and reads the node under it. [1 RT, 2 without
-    /// [`Capability::AtomicThenRead`]]
-    pub(super) async fn lock_inner<'a, F: Fabric>(
-        &'a self,
-        client: &'a Client<F>,
-        at: Remote<RawInner>,
-        size: Size,
-        operation: &'static str,
-    ) -> Result<(Held<'a, F>, InnerCopy), IndexError> {
-        let (held, copy) = if client.fabric().capabilities().atomic_then_read {
-            self.nodes.acquire_and_read(client, at, size.bytes(), operation).await?
-        } else {
-            (self.nodes.acquire(client, at, operation).await?, None)
-        };
-        let proven = Self::proves(client, size);
-        let copy = copy.filter(|_| proven).map(|copy| copy.check(&InnerFormat { number: self.number }));
-        if let Some(Ok(copy)) = copy {
-            return Ok((held, Inner::new(copy)));
-        }
-        match self.read_inner(client, at, size, operation).await {
-            Ok(copy) => Ok((held, copy)),
-            Err(error) => {
-                held.give_up().await?;
-                Err(error)
-            }
-        }
-    }
-
-    /// Takes the lock of the leaf at `at`, and reads the leaf under it. [1 RT, 2 without
-    /// [`Capability::AtomicThenRead`]]
-    pub(super) async fn lock_leaf<'a, F: Fabric>(
-        &'a self,
-        client: &'a Client<F>,
-        at: Remote<RawLeaf>,
-        class: Class,
-        operation: &'static str,
-    ) -> Result<(Held<'a, F>, LeafCopy), IndexError> {
-        let (held, copy) = self.leaves.acquire_rear(client, at, class.bytes(), operation).await?;
-        if let Some(Ok(copy)) = copy.map(|copy| copy.check(&LeafFormat { number: self.number })) {
-            return Ok((held, Leaf::new(copy)));
-        }
-        match self.read_leaf(client, at, class, operation).await {
-            Ok(copy) => Ok((held, copy)),
-            Err(error) => {
-                held.give_up().await?;
-                Err(error)
-            }
-        }
-    }
-}
-
-/// Notes a torn copy and lets its writer finish; should that have died, its identity is ended.
-async fn torn<F: Fabric, T>(client: &Client<F>, retry: &mut Retry, at: Remote<T>) -> Result<(), IndexError> {
-    client.fabric().mark(marks::TORN);
-    client.note(|costs| costs.torn += 1);
-    if (retry.tries() + 1).is_multiple_of(TRIES_PER_LOOK) {
-        bury_the_dead(client).await?;
-    }
-    match retry.again(client).await {
-        Err(IndexError::Exhausted { operation, .. }) => {
-            Err(damaged(operation, at, "it stays half-written, or is nothing of this index".to_owned()))
-        }
-        other => other,
     }
 }
 

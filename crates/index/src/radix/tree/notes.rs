@@ -4,7 +4,7 @@
 //! A tree keeps the notebooks. An operation that notes something takes one, and gives it back when it ends. Where
 //! another client is just taking one, it makes its own rather than wait.
 
-use super::descend::InnerCopy;
+use super::fetch::InnerCopy;
 use crate::radix::cached::CachedNode;
 use crate::radix::inner::RawInner;
 use crate::radix::prefix::PrefixHash;
@@ -71,13 +71,13 @@ impl Lent<'_> {
     /// Notes a node that was just read.
     pub(super) fn note(&mut self, at: Remote<RawInner>, node: &InnerCopy) -> Arc<CachedNode> {
         let book = self.book();
-        let mut spare = book.spare.pop();
-        let copy = match spare.as_mut().and_then(Arc::get_mut) {
-            Some(room) => {
-                room.fill(at, node);
-                spare.expect("it was just filled")
-            }
-            None => Arc::new(CachedNode::copy(at, node)),
+        let fits = book
+            .spare
+            .iter_mut()
+            .position(|spare| Arc::get_mut(spare).is_some_and(|room| room.fill(at, node)));
+        let copy = match fits {
+            Some(place) => book.spare.swap_remove(place),
+            None => CachedNode::copy(at, node),
         };
         book.fresh.push(Arc::clone(&copy));
         copy

@@ -49,7 +49,7 @@ impl<G: Guide> Tree<G> {
             leaves,
             cache: NodeCache::new(cache_bytes),
             notebooks: Notebooks::default(),
-            heap: Heap::new(entry.slot),
+            heap: Heap::new(&entry),
             guide,
             sabotage: None,
             entry,
@@ -101,7 +101,7 @@ pub(crate) async fn plant<F: Fabric>(
     entry: &Entry,
     beside: &[u8],
 ) -> Result<u64, IndexError> {
-    let heap = Heap::new(entry.slot);
+    let heap = Heap::new(entry);
     let nodes = u64::from(client.fabric().shape().nodes);
     let home = NodeId((entry.number % nodes) as u16);
     let kind = Kind::Inner.rooms(Size::All.bytes() + beside.len());
@@ -116,9 +116,10 @@ pub(crate) async fn plant<F: Fabric>(
     Ok(room.at.word())
 }
 
-/// A leaf's reader must see whose WRITEs came before, and a WRITE must not end half-way with its writer.
+/// A leaf's reader must see whose WRITEs came before, a WRITE must not end half-way with its writer, and what is written
+/// together with a leaf's lock must stay beside those who wait for the lock.
 pub(crate) fn check_capabilities<F: Fabric>(client: &Client<F>) -> Result<(), IndexError> {
-    let needs = [Capability::ArrivalSeesWrite, Capability::WriteSurvivesWriter];
+    let needs = [Capability::ArrivalSeesWrite, Capability::WriteSurvivesWriter, Capability::WriteBesideCas];
     match client.fabric().capabilities().missing(&needs) {
         None => Ok(()),
         Some(capability) => Err(IndexError::Unsafe { capability, remedy: "use another fabric" }),

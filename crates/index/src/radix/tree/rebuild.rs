@@ -14,7 +14,8 @@
 //! it, or a dead one that is still linked (4), which is unclear to everybody, so that it is settled: replaced from
 //! step 1. Nothing is put into the new node before it is linked, and the old one answers for it until it is dead.
 
-use super::descend::{InnerCopy, Place, Way};
+use super::descend::{Place, Way};
+use super::fetch::InnerCopy;
 use super::options::Rooms;
 use super::split::Grown;
 use super::{Event, Guide, Tree, marks};
@@ -24,6 +25,7 @@ use crate::radix::cached::CachedNode;
 use crate::radix::heap::Kind;
 use crate::radix::inner::{HEADER, Header, Inner, REVERSE, RawInner, Size, State, slot_offset};
 use crate::radix::key::Step;
+use crate::radix::leaf;
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, Slot};
 use crate::reclaim::Room;
@@ -326,7 +328,7 @@ impl<G: Guide> Tree<G> {
             let under = if successor.node.is_some() { slot.partial() } else { partial };
             turns.push(match slot.child() {
                 Child::Leaf(leaf, _) => (
-                    leaf.part::<u64>(0),
+                    leaf.part::<u64>(leaf::REVERSE),
                     Reverse::of_leaf(at, generation),
                     Reverse::of_leaf(to, to_generation),
                 ),

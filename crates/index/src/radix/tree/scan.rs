@@ -6,12 +6,13 @@
 //! of the node's generation. What is unclear makes the scan begin again behind what it has found.
 
 use super::descend::Way;
+use super::fetch::{front_of, fronts, proves};
 use super::options::Scans;
 use super::{Direction, Guide, Range, Tree, marks};
 use crate::error::IndexError;
 use crate::extent::Link;
 use crate::radix::cached::CachedNode;
-use crate::radix::inner::{Inner, InnerFormat, RawInner, Size, State as NodeState};
+use crate::radix::inner::{Found, Inner, InnerFormat, RawInner, Size, State as NodeState};
 use crate::radix::key::{Step, check_key, step_at};
 use crate::radix::leaf::{Content, Leaf, LeafFormat, RawLeaf, State};
 use crate::radix::reverse::Reverse;
@@ -83,31 +84,26 @@ impl Entries {
 /// An inner node on the way of a scan.
 struct Above {
     node: Arc<CachedNode>,
-    /// What all keys below begin with, as far as is known.
-    known: Vec<u8>,
-}
-
-impl Above {
-    /// What all keys below a child begin with, as far as is known.
-    fn path(&self, step: Step) -> Vec<u8> {
-        let mut path = self.known.clone();
-        if let (Step::Byte(byte), true) = (step, self.is_known()) {
-            path.push(byte);
-        }
-        path
-    }
-
-    fn is_known(&self) -> bool {
-        self.known.len() == self.node.header.depth()
-    }
+    /// What all keys below begin with, where some of them may not be wanted.
+    edge: Option<Vec<u8>>,
 }
 
 /// What a scan has before it, in the order of its keys.
 enum Item {
     /// A child that is to be read.
-    Child { above: Rc<Above>, number: usize, step: Step, slot: Slot },
+    Child(Below),
     /// A leaf that was read.
     Entry(Leaf<Checked<RawChild>>),
+}
+
+/// A child that is to be read.
+struct Below {
+    above: Rc<Above>,
+    number: u16,
+    step: Step,
+    slot: Slot,
+    /// Some keys below it may not be wanted.
+    edge: bool,
 }
 
 /// What lies behind a slot: an inner node or a leaf.
@@ -149,20 +145,44 @@ impl Course<'_> {
         self.from.as_deref().is_none_or(|from| key >= from) && self.to.as_deref().is_none_or(|to| key < to)
     }
 
-    /// Whether some key that begins with `path` may be wanted; `exact`: it is the key itself.
-    fn touches(&self, path: &[u8], exact: bool) -> bool {
-        if exact {
-            return self.contains(path);
+    /// Whether the keys that begin with `path` are wanted.
+    fn wants(&self, path: &[u8]) -> Wanted {
+        let from = self.from.as_deref().filter(|from| path < *from);
+        let to = self.to.as_deref().filter(|to| path >= *to || to.starts_with(path));
+        let outside = from.is_some_and(|from| !from.starts_with(path)) || to.is_some_and(|to| path >= to);
+        match (from, to) {
+            _ if outside => Wanted::None,
+            (None, None) => Wanted::All,
+            _ => Wanted::Some,
         }
-        let from = self.from.as_deref().is_none_or(|from| path >= &from[..from.len().min(path.len())]);
-        let to = self.to.as_deref().is_none_or(|to| path < to);
-        from && to
     }
 
-    /// Whether keys that begin with `path` may be wanted or not, so that more must be known of them.
-    fn is_at_edge(&self, path: &[u8]) -> bool {
-        let starts = |bound: &Option<Vec<u8>>| bound.as_deref().is_some_and(|bound| bound.starts_with(path));
-        starts(&self.from) || starts(&self.to)
+    /// How keys go on behind `prefix` at the two ends of what is left, where these begin so.
+    fn steps(&self, prefix: &[u8]) -> [Option<Step>; 2] {
+        let step = |end: &Option<Vec<u8>>| {
+            let end = end.as_deref().filter(|end| end.starts_with(prefix))?;
+            Some(step_at(end, prefix.len()))
+        };
+        [step(&self.from), step(&self.to)]
+    }
+
+    /// The end at which the scan goes on.
+    fn next(&self) -> Option<&[u8]> {
+        match self.direction {
+            Direction::Forward => self.from.as_deref(),
+            Direction::Backward => self.to.as_deref(),
+        }
+    }
+
+    /// What begins with `prefix` is found: the scan goes on behind it. `false`: nothing is left.
+    fn leave(&mut self, prefix: &[u8]) -> bool {
+        let (end, next) = match self.direction {
+            Direction::Forward => (&mut self.from, behind(prefix)),
+            Direction::Backward => (&mut self.to, (!prefix.is_empty()).then(|| prefix.to_vec())),
+        };
+        let Some(next) = next else { return false };
+        *end = Some(next);
+        self.left > 0 && self.from.as_deref().zip(self.to.as_deref()).is_none_or(|(from, to)| from < to)
     }
 
     /// Takes an entry if it is wanted. Yields where its value is that has to be fetched first.
@@ -182,15 +202,33 @@ impl Course<'_> {
     fn found(&mut self, key: &[u8], value: &[u8]) {
         (self.sink)(key, value);
         self.left -= 1;
-        match self.direction {
-            Direction::Forward => {
-                let mut next = key.to_vec();
-                next.push(0);
-                self.from = Some(next);
-            }
-            Direction::Backward => self.to = Some(key.to_vec()),
+        let end = match self.direction {
+            Direction::Forward => &mut self.from,
+            Direction::Backward => &mut self.to,
+        };
+        let end = end.get_or_insert_default();
+        end.clear();
+        end.extend_from_slice(key);
+        if self.direction == Direction::Forward {
+            end.push(0);
         }
     }
+}
+
+/// Which keys of some that begin alike are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    None,
+    Some,
+    All,
+}
+
+/// The first key behind all that begin with `prefix`; `None`: there is none.
+fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
+    let mut behind = prefix[..=last].to_vec();
+    behind[last] += 1;
+    Some(behind)
 }
 
 /// Where a scan could not go on: this slot of this node.
@@ -233,11 +271,7 @@ impl<G: Guide> Tree<G> {
         limit: usize,
         entries: &mut Entries,
     ) -> Result<(), IndexError> {
-        let mut behind = prefix.to_vec();
-        while behind.last() == Some(&u8::MAX) {
-            behind.pop();
-        }
-        let to = behind.last_mut().map(|last| *last += 1).map(|()| behind);
+        let to = behind(prefix);
         let range = Range { from: Some(prefix), to: to.as_deref() };
         self.scan(client, range, direction, limit, entries).await
     }
@@ -276,18 +310,92 @@ impl<G: Guide> Tree<G> {
         Ok(())
     }
 
-    /// Scans from the root, until all is found or something is unclear.
+    /// Scans until all is found or something is unclear: the keys below one node after the other.
     async fn scan_on<F: Fabric>(
         &self,
         client: &Client<F>,
         course: &mut Course<'_>,
         way: &Way<'_>,
     ) -> Result<Option<Unclear>, IndexError> {
-        let root = self.read_inner(client, self.root, Size::All, way.operation).await?;
-        let above = Above { node: Arc::new(CachedNode::copy(self.root, &root)), known: Vec::new() };
-        // What comes next is at the end.
+        loop {
+            let (prefix, start) = self.scan_begin(client, course, way).await?;
+            if let Some(unclear) = self.scan_below(client, course, start, way).await? {
+                return Ok(Some(unclear));
+            }
+            if course.left == 0 || !course.leave(&prefix) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads the node below which a scan goes on: one that cached copies lead to, if it says that it is linked where
+    /// they say; else the root. Yields what keys below it begin with, and its children. [1 RT; 2 where a cached copy
+    /// led astray]
+    async fn scan_begin<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        course: &Course<'_>,
+        way: &Way<'_>,
+    ) -> Result<(Vec<u8>, Vec<Item>), IndexError> {
         let mut items = Vec::new();
-        self.expand(&root, &Rc::new(above), course, &mut items);
+        if let Some((node, right)) = self.scan_entrance(course) {
+            let copy = self.read_inner(client, node.at, node.header.size(), way.operation).await?;
+            if copy.header() == node.header && copy.reverse() == right {
+                let key = course.next().unwrap_or_default();
+                let prefix = key[..node.header.depth()].to_vec();
+                let above = Above { node, edge: Some(prefix.clone()) };
+                expand(&copy, &Rc::new(above), course, &mut items);
+                return Ok((prefix, items));
+            }
+            client.fabric().mark(marks::FORGOTTEN);
+            self.cache.remove(node.at);
+        }
+        let root = self.read_inner(client, self.root, Size::All, way.operation).await?;
+        let above = Above { node: CachedNode::copy(self.root, &root), edge: Some(Vec::new()) };
+        expand(&root, &Rc::new(above), course, &mut items);
+        Ok((Vec::new(), items))
+    }
+
+    /// The deepest cached node that the next key may be below and that has children enough from there on, with what its
+    /// reverse pointer is, if it is still linked; `None`: the root will do. [0 RT]
+    fn scan_entrance(&self, course: &Course<'_>) -> Option<(Arc<CachedNode>, Reverse)> {
+        let key = course.next()?;
+        let wanted = (course.left / 4).clamp(1, BATCH_MAX);
+        let (mut node, mut found) = (self.cache.get(self.root)?, None);
+        while let Found::Slot(_, slot) = node.find(key)
+            && let Child::Inner(at, _) = slot.child()
+            && let Some(child) = self.cache.get(at)
+        {
+            let depth = child.header.depth();
+            let above = match course.direction {
+                Direction::Forward => depth <= key.len(),
+                Direction::Backward => depth < key.len(),
+            };
+            if depth <= node.header.depth() || !above || !child.covers(key, self.number) {
+                break;
+            }
+            let step = step_at(key, depth);
+            let ahead = child.children().filter(|(other, _)| match course.direction {
+                Direction::Forward => *other >= step,
+                Direction::Backward => *other <= step,
+            });
+            if ahead.take(wanted).count() == wanted {
+                let right = Reverse::of_inner(node.at, node.header.generation(), slot.partial());
+                found = Some((Arc::clone(&child), right));
+            }
+            node = child;
+        }
+        found
+    }
+
+    /// Visits what is below a node, until all is found or something is unclear.
+    async fn scan_below<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        course: &mut Course<'_>,
+        mut items: Vec<Item>,
+        way: &Way<'_>,
+    ) -> Result<Option<Unclear>, IndexError> {
         loop {
             while let Some(Item::Entry(_)) = items.last() {
                 let Some(Item::Entry(leaf)) = items.pop() else { unreachable!("it was the last") };
@@ -323,8 +431,8 @@ impl<G: Guide> Tree<G> {
         Ok(())
     }
 
-    /// Reads what comes next, as much as one doorbell takes, and puts what it holds in its place. [1 RT, more where
-    /// bytes are skipped at an edge of the range]
+    /// Reads what comes next, as much as one doorbell takes, and puts what it holds in its place. [1 RT, 2 more where
+    /// the fabric proves nothing of its size, and more where bytes are skipped at an edge of the range]
     async fn scan_batch<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -336,20 +444,25 @@ impl<G: Guide> Tree<G> {
             Scans::Batched => course.left.min(BATCH_MAX),
             Scans::OneByOne => 1,
         };
-        let run =
-            items.iter().rev().take(wanted).take_while(|item| matches!(item, Item::Child { .. })).count();
-        let batch = items.split_off(items.len() - run);
-        let reads = batch.iter().rev().map(|item| {
-            let (at, bytes) = where_is(item);
+        let run = items.iter().rev().take(wanted).take_while(|item| matches!(item, Item::Child(_))).count();
+        let children = |item: Item| match item {
+            Item::Child(below) => below,
+            Item::Entry(_) => unreachable!("only children are read"),
+        };
+        // The next one first.
+        let batch: Vec<Below> = items.drain(items.len() - run..).rev().map(children).collect();
+        let reads = batch.iter().map(|below| {
+            let (at, bytes) = below.place();
             read_bytes::<RawChild>(at, bytes)
         });
+        let before = fronts_unproven(client, &batch).await?;
         let copies: Vec<_> = client.post(all(reads)).await?.collect();
-        let mut found = Vec::new();
-        for (item, copy) in batch.into_iter().rev().zip(copies) {
-            let Item::Child { above, number, step, slot } = item else { unreachable!("it is a child") };
+        let after = fronts_unproven(client, &batch).await?;
+        let mut found = Vec::with_capacity(run);
+        for (place, (below, copy)) in batch.into_iter().zip(copies).enumerate() {
+            let fronts = before.get(place).copied().zip(after.get(place).copied());
             let before = found.len();
-            let child = (&above, step, slot);
-            if !self.take_child(client, child, copy, course, (&mut found, way)).await? {
+            if !self.take_child(client, &below, (copy, fronts), course, (&mut found, way)).await? {
                 // What came before it is found; the rest is looked for again.
                 found.truncate(before);
                 for item in found {
@@ -358,7 +471,7 @@ impl<G: Guide> Tree<G> {
                         self.fetch_value(client, course, (leaf.key(), link)).await?;
                     }
                 }
-                return Ok(ControlFlow::Break((Arc::clone(&above.node), number)));
+                return Ok(ControlFlow::Break((Arc::clone(&below.above.node), usize::from(below.number))));
             }
         }
         items.extend(found.into_iter().rev());
@@ -369,13 +482,15 @@ impl<G: Guide> Tree<G> {
     async fn take_child<F: Fabric>(
         &self,
         client: &Client<F>,
-        (above, step, slot): (&Rc<Above>, Step, Slot),
-        copy: Fetched<RawChild>,
+        below: &Below,
+        (copy, fronts): (Fetched<RawChild>, Option<(u64, u64)>),
         course: &Course<'_>,
         (found, way): (&mut Vec<Item>, &Way<'_>),
     ) -> Result<bool, IndexError> {
+        let same = |copy: &[u8]| fronts.is_none_or(|fronts| fronts == (front_of(copy), front_of(copy)));
+        let (parent, slot) = (&below.above.node, below.slot);
         let Child::Inner(at, size) = slot.child() else {
-            let leaf = self.take_leaf((above, step), copy);
+            let leaf = self.take_leaf(below, copy).filter(|leaf| same(leaf.bytes()));
             let right = leaf.is_some();
             found.extend(leaf.map(Item::Entry));
             return Ok(right);
@@ -383,11 +498,11 @@ impl<G: Guide> Tree<G> {
         let Ok(copy) = copy.check(&ChildFormat::Inner(InnerFormat { number: self.number })) else {
             return Ok(false);
         };
-        let (node, mut known) = (Inner::new(copy), above.path(step));
-        let (header, parent) = (node.header(), &above.node);
-        let whole = node.slots().all(|slot| slot.is_occupied() || slot.generation() == header.generation());
+        let whole = same(&copy);
+        let node = Inner::new(copy);
+        let header = node.header();
         let reverse = Reverse::of_inner(parent.at, parent.header.generation(), slot.partial());
-        let right = step != Step::End
+        let right = below.step != Step::End
             && header.state() == Some(NodeState::Live)
             && header.size() == size
             && header.depth() > parent.header.depth()
@@ -395,74 +510,111 @@ impl<G: Guide> Tree<G> {
         if !whole || !right {
             return Ok(false);
         }
-        let cached = Arc::new(CachedNode::copy(at, &node));
-        if known.len() < header.depth() && course.is_at_edge(&known) {
+        let node_copy = CachedNode::copy(at, &node);
+        let mut edge = below.path();
+        if let Some(known) = edge.take_if(|known| known.len() < header.depth()) {
             // Where nothing is below it, nothing is missed.
-            if let Some(key) = self.key_below(client, &cached, way.operation).await? {
-                known = key[..header.depth()].to_vec();
-            }
+            let Some(key) = self.key_below(client, &node_copy, way.operation).await? else { return Ok(true) };
+            debug_assert!(key.starts_with(&known), "it is below its parent");
+            let prefix = &key[..header.depth()];
+            edge = match course.wants(prefix) {
+                Wanted::None => return Ok(true),
+                Wanted::Some => Some(prefix.to_vec()),
+                Wanted::All => None,
+            };
         }
-        let above = Rc::new(Above { node: cached, known });
         let mut below = Vec::new();
-        self.expand(&node, &above, course, &mut below);
+        expand(&node, &Rc::new(Above { node: node_copy, edge }), course, &mut below);
         found.extend(below.into_iter().rev());
         Ok(true)
     }
 
     /// The leaf in a copy, if it is linked where its slot was seen, and belongs there.
-    fn take_leaf(
-        &self,
-        (above, step): (&Rc<Above>, Step),
-        copy: Fetched<RawChild>,
-    ) -> Option<Leaf<Checked<RawChild>>> {
+    #[inline]
+    fn take_leaf(&self, below: &Below, copy: Fetched<RawChild>) -> Option<Leaf<Checked<RawChild>>> {
         let leaf = Leaf::new(copy.check(&ChildFormat::Leaf(LeafFormat { number: self.number })).ok()?);
-        let parent = &above.node;
+        let parent = &below.above.node;
         let right = leaf.state() == State::Live
             && leaf.reverse() == Reverse::of_leaf(parent.at, parent.header.generation())
             && parent.covers(leaf.key(), self.number)
-            && step_at(leaf.key(), parent.header.depth()) == step;
+            && step_at(leaf.key(), parent.header.depth()) == below.step;
         right.then_some(leaf)
     }
+}
 
-    /// The children of a node that may be wanted, the next one last.
-    fn expand<B: Deref<Target = [u8]>>(
-        &self,
-        node: &Inner<B>,
-        above: &Rc<Above>,
-        course: &Course<'_>,
-        items: &mut Vec<Item>,
-    ) {
-        let _ = self;
-        let first = items.len();
-        for (step, slot) in node.children() {
-            let exact = step == Step::End && above.is_known();
-            if course.touches(&above.path(step), exact) {
-                let number = match step {
-                    Step::End => 0,
-                    Step::Byte(byte) => number_of(&above.node, byte),
-                };
-                items.push(Item::Child { above: Rc::clone(above), number, step, slot });
+/// The children of a node that may be wanted, the next one last.
+fn expand<B: Deref<Target = [u8]>>(
+    node: &Inner<B>,
+    above: &Rc<Above>,
+    course: &Course<'_>,
+    items: &mut Vec<Item>,
+) {
+    let [low, high] = above.edge.as_deref().map_or([None; 2], |prefix| course.steps(prefix));
+    let mut path = above.edge.clone();
+    let mut below: Vec<Below> = Vec::with_capacity(node.header().size().slots());
+    for (number, slot) in (0..).zip(node.slots()).filter(|(_, slot)| slot.is_occupied()) {
+        let step = if number == 0 { Step::End } else { Step::Byte(slot.partial()) };
+        if low.is_some_and(|low| step < low) || high.is_some_and(|high| step > high) {
+            continue;
+        }
+        let mut edge = false;
+        if let (Some(path), true) = (&mut path, low == Some(step) || high == Some(step) || step == Step::End)
+        {
+            let length = path.len();
+            match step {
+                Step::End if !course.contains(path) => continue,
+                Step::End => {}
+                Step::Byte(byte) => {
+                    path.push(byte);
+                    let wanted = course.wants(path);
+                    path.truncate(length);
+                    if wanted == Wanted::None {
+                        continue;
+                    }
+                    edge = wanted == Wanted::Some;
+                }
             }
         }
-        if course.direction == Direction::Forward {
-            items[first..].reverse();
-        }
+        below.push(Below { above: Rc::clone(above), number, step, slot, edge });
+    }
+    if node.header().size() != Size::All {
+        below.sort_unstable_by_key(|below| below.step);
+    }
+    match course.direction {
+        Direction::Forward => items.extend(below.into_iter().rev().map(Item::Child)),
+        Direction::Backward => items.extend(below.into_iter().map(Item::Child)),
     }
 }
 
-/// Which slot of a node a partial key has.
-fn number_of(node: &CachedNode, byte: u8) -> usize {
-    (1..=node.header.size().slots())
-        .find(|&number| !node.slot(number).is_free() && node.slot(number).partial() == byte)
-        .unwrap_or(0)
+/// The fronts of the children of a batch, where their copies prove nothing of themselves. [0 RT; 1 there]
+async fn fronts_unproven<F: Fabric>(client: &Client<F>, batch: &[Below]) -> Result<Vec<u64>, IndexError> {
+    let promised = client.fabric().capabilities();
+    let proven = |below: &Below| {
+        let (at, bytes) = below.place();
+        proves(promised, at, bytes)
+    };
+    if batch.iter().all(proven) {
+        return Ok(Vec::new());
+    }
+    fronts(client, batch.iter().map(|below| below.place().0)).await
 }
 
-/// Where a child lies, and how long it is.
-fn where_is(item: &Item) -> (Remote<RawChild>, usize) {
-    let Item::Child { slot, .. } = item else { unreachable!("only children are read") };
-    match slot.child() {
-        Child::Inner(at, size) => (at.part(0), size.bytes()),
-        Child::Leaf(at, class) => (at.part(0), class.bytes()),
-        _ => unreachable!("only occupied slots are followed"),
+impl Below {
+    /// Where it lies, and how long it is.
+    fn place(&self) -> (Remote<RawChild>, usize) {
+        match self.slot.child() {
+            Child::Inner(at, size) => (at.part(0), size.bytes()),
+            Child::Leaf(at, class) => (at.part(0), class.bytes()),
+            _ => unreachable!("only occupied slots are followed"),
+        }
+    }
+
+    /// What all keys below it begin with, as far as its node tells, where some of them may not be wanted.
+    fn path(&self) -> Option<Vec<u8>> {
+        let mut path = self.above.edge.clone().filter(|_| self.edge)?;
+        if let Step::Byte(byte) = self.step {
+            path.push(byte);
+        }
+        Some(path)
     }
 }

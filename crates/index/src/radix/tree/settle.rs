@@ -9,7 +9,7 @@ use super::{Guide, Tree, marks};
 use crate::error::IndexError;
 use crate::radix::cached::CachedNode;
 use crate::radix::inner::{REVERSE, RawInner, Size, State as NodeState, slot_offset};
-use crate::radix::leaf::{Class, RawLeaf, State};
+use crate::radix::leaf::{self, Class, RawLeaf, State};
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, Slot};
 use farwood_fabric::{Client, Fabric, Remote, Swapped, cas};
@@ -71,7 +71,7 @@ impl<G: Guide> Tree<G> {
     ) -> Result<(), IndexError> {
         let leaf = self.read_leaf(client, at, class, operation).await?;
         let right = Reverse::of_leaf(locked.node, locked.generation);
-        self.set_reverse(client, at.part(0), leaf.reverse(), right).await?;
+        self.set_reverse(client, at.part(leaf::REVERSE), leaf.reverse(), right).await?;
         match leaf.state() {
             State::Live => {}
             State::Removed => {

@@ -11,7 +11,7 @@ use crate::radix::cached::CachedNode;
 use crate::radix::heap::Kind;
 use crate::radix::inner::{self, Header, Inner, RawInner, Size, slot_offset};
 use crate::radix::key::{Step, common_prefix, step_at};
-use crate::radix::leaf::{self, Class, Entry, Leaf, RawLeaf, WRITE_BACK};
+use crate::radix::leaf::{self, Class, Entry, Leaf, RawLeaf};
 use crate::radix::prefix::PrefixHash;
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, Slot};
@@ -42,7 +42,7 @@ impl Planted {
 
     /// The CAS by which it is known to be linked, where that takes one.
     pub(super) fn link(&self) -> Option<Cas> {
-        link(&self.room, (0, self.linked))
+        link(&self.room, (leaf::REVERSE, self.linked))
     }
 
     /// Its room, empty again.
@@ -208,7 +208,8 @@ impl<G: Guide> Tree<G> {
         let old = Slot::leaf(partial_at(leaf.key(), depth), at, class);
         let old = (step_at(leaf.key(), depth), old);
         let (node, new) = self.fork_at(client, parent, depth, old, entry).await?;
-        let child = (at.part(0), leaf.reverse(), Reverse::of_leaf(node.room.at, node.generation()));
+        let child =
+            (at.part(leaf::REVERSE), leaf.reverse(), Reverse::of_leaf(node.room.at, node.generation()));
         Ok(Some(Fork { node, leaf: new, child }))
     }
 
@@ -450,5 +451,3 @@ impl<G: Guide> Tree<G> {
         self.heap.take_back(Room { at, version: Some(version), kind });
     }
 }
-
-const _: () = assert!(WRITE_BACK == 8);

@@ -23,6 +23,7 @@ use farwood_fabric::{Client, Fabric, FabricError, LockWord, NodeId, Remote, Revo
 use std::collections::BTreeSet;
 use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
 
 pub use crate::sherman::Problem;
 
@@ -81,7 +82,7 @@ impl Walk {
 
 /// An inner node on the way, and those above it.
 struct Above {
-    node: CachedNode,
+    node: Arc<CachedNode>,
     parent: Option<Rc<Above>>,
     height: u64,
 }

@@ -84,7 +84,7 @@ pub(crate) async fn plant<F: Fabric>(
     entry: &Entry,
     groups_log2: u8,
 ) -> Result<Vec<u8>, IndexError> {
-    let heap = Heap::new(entry.slot);
+    let heap = Heap::new(entry);
     let mut words = Vec::new();
     for home in (0..client.fabric().shape().nodes).map(NodeId) {
         let kind = Kind::Subtable.rooms(subtable_bytes(groups_log2));

@@ -52,7 +52,8 @@ type Condition = [u64; 6];
 #[repr(C)]
 #[derive(Debug)]
 pub(in crate::rdma) struct Context {
-    _device: *mut Device,
+    /// `device`
+    pub(in crate::rdma) device: *mut Device,
     /// Functions that the device's driver has put there.
     pub(in crate::rdma) ops: ContextOps,
     _cmd_fd: c_int,
@@ -313,6 +314,29 @@ pub(in crate::rdma) struct QpEx {
     _abort: usize,
 }
 
+/// `struct mlx5dv_qp_ex`: what mlx5 cards post besides. Later versions have more functions at its end.
+#[repr(C)]
+#[derive(Debug)]
+pub(in crate::rdma) struct Mlx5QpEx {
+    _comp_mask: u64,
+    _dc_and_mkeys: [usize; 8],
+    /// `wr_raw_wqe`: a request as the card reads it
+    pub(in crate::rdma) raw_wqe: Option<unsafe extern "C" fn(*mut Mlx5QpEx, *const c_void)>,
+    _rest: [usize; 3],
+}
+
+/// `struct mlx5dv_qp_init_attr`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(in crate::rdma) struct Mlx5QpInitAttr {
+    /// `comp_mask`
+    pub(in crate::rdma) comp_mask: u64,
+    /// `create_flags`, as a word, and `dc_init_attr`
+    pub(in crate::rdma) unused: [u64; 3],
+    /// `send_ops_flags`
+    pub(in crate::rdma) send_ops_flags: u64,
+}
+
 /// `struct ibv_qp_cap`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -554,6 +578,10 @@ pub(in crate::rdma) mod numbers {
     pub(in crate::rdma) const WITH_PD_AND_SEND_OPS: u32 = 1 | 1 << 6;
     /// `IBV_QP_EX_WITH_` RDMA_WRITE, RDMA_WRITE_WITH_IMM, RDMA_READ, ATOMIC_CMP_AND_SWP, ATOMIC_FETCH_AND_ADD
     pub(in crate::rdma) const SEND_OPS: u64 = 1 | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 6;
+    /// `MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS`
+    pub(in crate::rdma) const MLX5_SEND_OPS_FLAGS: u64 = 1 << 2;
+    /// `MLX5DV_QP_EX_WITH_RAW_WQE`
+    pub(in crate::rdma) const MLX5_RAW_WQE: u64 = 1 << 3;
     /// `IBV_WR_RDMA_WRITE`
     pub(in crate::rdma) const WR_WRITE: u32 = 0;
     /// `IBV_WR_RDMA_WRITE_WITH_IMM`
@@ -584,6 +612,7 @@ const _: () = assert!(size_of::<DeviceAttr>() == 232 && size_of::<DeviceAttrEx>(
 const _: () = assert!(size_of::<PortAttr>() == 52 && size_of::<GidEntry>() == 32);
 const _: () = assert!(size_of::<Cq>() == 128 && size_of::<Mr>() == 48 && size_of::<Dm>() == 32);
 const _: () = assert!(size_of::<Qp>() == 160 && size_of::<QpEx>() == 344);
+const _: () = assert!(size_of::<Mlx5QpEx>() == 104 && size_of::<Mlx5QpInitAttr>() == 40);
 const _: () = assert!(size_of::<QpInitAttr>() == 64 && size_of::<QpInitAttrEx>() == 136);
 const _: () = assert!(size_of::<AhAttr>() == 32 && size_of::<QpAttr>() == 144);
 const _: () = assert!(size_of::<SendWr>() == 128 && size_of::<RecvWr>() == 32 && size_of::<Sge>() == 16);

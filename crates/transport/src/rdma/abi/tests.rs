@@ -23,7 +23,7 @@ macro_rules! claims {
 
 fn offsets() -> Vec<Claim> {
     claims! {
-        "ibv_context" Context: "ops" ops, "abi_compat" abi_compat;
+        "ibv_context" Context: "device" device, "ops" ops, "abi_compat" abi_compat;
         "ibv_context_ops" ContextOps: "poll_cq" poll_cq, "req_notify_cq" req_notify_cq,
             "post_srq_recv" post_srq_recv, "post_send" post_send;
         "ibv_device_attr" DeviceAttr: "vendor_id" vendor_id, "max_qp_wr" max_qp_wr, "max_cqe" max_cqe,
@@ -44,6 +44,8 @@ fn offsets() -> Vec<Claim> {
             "wr_atomic_fetch_add" atomic_fetch_add, "wr_rdma_read" rdma_read, "wr_rdma_write" rdma_write,
             "wr_rdma_write_imm" rdma_write_imm, "wr_set_inline_data" set_inline_data, "wr_set_sge" set_sge,
             "wr_start" start, "wr_complete" complete;
+        "mlx5dv_qp_ex" Mlx5QpEx: "wr_raw_wqe" raw_wqe;
+        "mlx5dv_qp_init_attr" Mlx5QpInitAttr: "comp_mask" comp_mask, "send_ops_flags" send_ops_flags;
         "ibv_qp_init_attr" QpInitAttr: "send_cq" send_cq, "recv_cq" recv_cq, "srq" srq, "cap" cap,
             "qp_type" qp_type, "sq_sig_all" sq_sig_all;
         "ibv_qp_init_attr_ex" QpInitAttrEx: "pd" pd, "send_ops_flags" send_ops_flags;
@@ -108,6 +110,7 @@ fn numbers() -> Vec<Claim> {
         ("sizeof(struct ibv_gid_entry)", size_of::<abi::GidEntry>()),
         ("sizeof(struct ibv_qp_attr)", size_of::<abi::QpAttr>()),
         ("sizeof(struct ibv_qp_init_attr)", size_of::<abi::QpInitAttr>()),
+        ("sizeof(struct mlx5dv_qp_init_attr)", size_of::<abi::Mlx5QpInitAttr>()),
         ("sizeof(struct ibv_wc)", size_of::<abi::Wc>()),
         ("sizeof(struct ibv_sge)", size_of::<abi::Sge>()),
         ("sizeof(struct ibv_srq_init_attr)", size_of::<abi::SrqInitAttr>()),
@@ -135,7 +138,11 @@ fn numbers() -> Vec<Claim> {
         ("IBV_ACCESS_REMOTE_READ", n::REMOTE_READ as usize),
         ("IBV_ACCESS_REMOTE_ATOMIC", n::REMOTE_ATOMIC as usize),
         ("IBV_ACCESS_ZERO_BASED", n::ZERO_BASED as usize),
+        ("MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS", n::MLX5_SEND_OPS_FLAGS as usize),
+        ("MLX5DV_QP_EX_WITH_RAW_WQE", n::MLX5_RAW_WQE as usize),
         ("MLX5_OPCODE_ATOMIC_MASKED_CS", mlx5::OPCODE as usize),
+        ("MLX5_WQE_CTRL_FENCE", mlx5::FENCE.into()),
+        ("MLX5_WQE_CTRL_CQ_UPDATE", mlx5::COMPLETION.into()),
         (
             "sizeof(struct mlx5_wqe_ctrl_seg) + sizeof(struct mlx5_wqe_raddr_seg) \
              + 2 * sizeof(struct mlx5_wqe_atomic_seg) + sizeof(struct mlx5_wqe_data_seg)",

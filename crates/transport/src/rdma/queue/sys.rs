@@ -2,6 +2,7 @@
 //! [`super::super::sys`] holds here too.
 
 use super::super::abi::sys::{self as abi, numbers};
+use super::super::mlx5::{self, MaskedCasRequest};
 use super::super::sys::{Context, Domain, Span, done, functions, made, owned, table_entry, unsupported};
 use std::ffi::c_int;
 use std::fmt;
@@ -135,6 +136,7 @@ owned! {
     /// A queue pair.
     Pair, abi::Qp, destroy_qp, {
         extended: Option<NonNull<abi::QpEx>>,
+        raw: Option<NonNull<abi::Mlx5QpEx>>,
         inline_max: usize,
         domain: Arc<Domain>,
         _sent: Arc<Completions>,
@@ -154,6 +156,8 @@ pub(in crate::rdma) struct PairSpec<'a> {
     pub(in crate::rdma) requests: u32,
     /// Bytes that a WRITE may carry in its request.
     pub(in crate::rdma) inline: u32,
+    /// Whether masked compare-and-swap is posted on it: mlx5 cards only.
+    pub(in crate::rdma) masked_cas: bool,
 }
 
 /// A request, as it is posted.
@@ -173,8 +177,21 @@ pub(in crate::rdma) struct Request<'a> {
 pub(in crate::rdma) enum Work<'a> {
     Read(Span),
     Write(Source<'a>, Option<u32>),
-    Cas { compare: u64, swap: u64, old: Span },
-    Faa { add: u64, old: Span },
+    Cas {
+        compare: u64,
+        swap: u64,
+        old: Span,
+    },
+    /// Bits and their masks.
+    MaskedCas {
+        compare: (u64, u64),
+        swap: (u64, u64),
+        old: Span,
+    },
+    Faa {
+        add: u64,
+        old: Span,
+    },
 }
 
 /// Where the bytes of a WRITE are.
@@ -215,14 +232,19 @@ impl Pair {
             sq_sig_all: 0,
             comp_mask: numbers::WITH_PD_AND_SEND_OPS,
         };
-        let (handle, extended, inline_max) = match Self::extended(spec, plain) {
-            Some(pair) => pair,
-            None => Self::plain(spec, plain)?,
+        let made = if spec.masked_cas {
+            Self::with_raw(spec, plain)?
+        } else {
+            match Self::extended(spec, plain) {
+                Some(pair) => pair,
+                None => Self::plain(spec, plain)?,
+            }
         };
         Ok(Self {
-            handle,
-            extended,
-            inline_max: inline_max as usize,
+            handle: made.handle,
+            extended: made.extended,
+            raw: made.raw,
+            inline_max: made.inline_max as usize,
             domain: Arc::clone(spec.domain),
             _sent: Arc::clone(spec.sent),
             _received: Arc::clone(spec.received),
@@ -233,24 +255,40 @@ impl Pair {
     fn extended(spec: &PairSpec<'_>, plain: abi::QpInitAttr) -> Option<Made> {
         let (context, functions) = (&spec.domain.context, functions().ok()?);
         let create = table_entry!(context, create_qp_ex)?;
-        let mut wanted = abi::QpInitAttrEx {
-            plain,
-            pd: spec.domain.handle.as_ptr(),
-            unused: [0; 7],
-            send_ops_flags: numbers::SEND_OPS,
-        };
+        let mut wanted = spec.extended(plain);
         // SAFETY: all objects named stand and are of one context; the structure is the header's.
         let handle = made(unsafe { create(context.handle.as_ptr(), &raw mut wanted) }).ok()?;
         // SAFETY: the queue pair was made with send operations; the library returns its extended form.
         let extended = NonNull::new(unsafe { (functions.qp_to_qp_ex)(handle.as_ptr()) });
-        Some((handle, extended, wanted.plain.cap.max_inline_data))
+        Some(Made { handle, extended, raw: None, inline_max: wanted.plain.cap.max_inline_data })
+    }
+
+    /// With mlx5's way to post requests as the card reads them.
+    fn with_raw(spec: &PairSpec<'_>, plain: abi::QpInitAttr) -> io::Result<Made> {
+        let functions = functions().map_err(io::Error::other)?;
+        let mlx5 = mlx5::sys::functions().map_err(io::Error::other)?;
+        let mut wanted = spec.extended(plain);
+        let mut raw = abi::Mlx5QpInitAttr {
+            comp_mask: numbers::MLX5_SEND_OPS_FLAGS,
+            unused: [0; 3],
+            send_ops_flags: numbers::MLX5_RAW_WQE,
+        };
+        let context = spec.domain.context.handle.as_ptr();
+        // SAFETY: all objects named stand and are of one context, a card's of mlx5; the structures are the headers'.
+        let handle = made(unsafe { (mlx5.create_qp)(context, &raw mut wanted, &raw mut raw) })?;
+        // SAFETY: the queue pair was made with send operations; the library returns its extended form.
+        let extended = made(unsafe { (functions.qp_to_qp_ex)(handle.as_ptr()) })?;
+        // SAFETY: it was made by mlx5 with requests of its own.
+        let raw = made(unsafe { (mlx5.qp_ex)(extended.as_ptr()) })?;
+        let inline_max = wanted.plain.cap.max_inline_data;
+        Ok(Made { handle, extended: Some(extended), raw: Some(raw), inline_max })
     }
 
     fn plain(spec: &PairSpec<'_>, mut wanted: abi::QpInitAttr) -> io::Result<Made> {
         let functions = functions().map_err(io::Error::other)?;
         // SAFETY: all objects named stand and are of one context; the structure is the header's.
         let handle = made(unsafe { (functions.create_qp)(spec.domain.handle.as_ptr(), &raw mut wanted) })?;
-        Ok((handle, None, wanted.cap.max_inline_data))
+        Ok(Made { handle, extended: None, raw: None, inline_max: wanted.cap.max_inline_data })
     }
 
     /// Its number.
@@ -277,7 +315,7 @@ impl Pair {
         requests: impl Iterator<Item = Request<'a>>,
     ) -> io::Result<()> {
         match self.extended {
-            Some(extended) => ring(extended, requests),
+            Some(extended) => ring(&Posting { at: extended, raw: self.raw, number: self.number() }, requests),
             None => self.post_list(requests),
         }
     }
@@ -285,7 +323,8 @@ impl Pair {
     /// The list of the plain interface.
     fn post_list<'a>(&mut self, requests: impl Iterator<Item = Request<'a>>) -> io::Result<()> {
         let post = entry!(self.domain.context.handle.as_ptr(), ops.post_send)?;
-        let mut list: Vec<(abi::SendWr, abi::Sge)> = requests.map(|request| in_list(&request)).collect();
+        let list: io::Result<Vec<_>> = requests.map(|request| in_list(&request)).collect();
+        let mut list = list?;
         let mut next = ptr::null_mut();
         for (entry, sge) in list.iter_mut().rev() {
             (entry.next, entry.sg_list) = (next, &raw mut *sge);
@@ -298,19 +337,38 @@ impl Pair {
     }
 }
 
-/// A queue pair, its extended form, and bytes that its requests carry.
-type Made = (NonNull<abi::Qp>, Option<NonNull<abi::QpEx>>, u32);
+/// A queue pair, its extended forms, and bytes that its requests carry.
+struct Made {
+    handle: NonNull<abi::Qp>,
+    extended: Option<NonNull<abi::QpEx>>,
+    raw: Option<NonNull<abi::Mlx5QpEx>>,
+    inline_max: u32,
+}
+
+impl PairSpec<'_> {
+    fn extended(&self, plain: abi::QpInitAttr) -> abi::QpInitAttrEx {
+        let pd = self.domain.handle.as_ptr();
+        abi::QpInitAttrEx { plain, pd, unused: [0; 7], send_ops_flags: numbers::SEND_OPS }
+    }
+}
+
+/// A queue pair while requests are placed on it.
+struct Posting {
+    at: NonNull<abi::QpEx>,
+    raw: Option<NonNull<abi::Mlx5QpEx>>,
+    number: u32,
+}
 
 /// Posts through the extended interface: one doorbell for all that is between start and completion.
 #[inline]
-fn ring<'a>(pair: NonNull<abi::QpEx>, requests: impl Iterator<Item = Request<'a>>) -> io::Result<()> {
-    let at = pair.as_ptr();
+fn ring<'a>(pair: &Posting, requests: impl Iterator<Item = Request<'a>>) -> io::Result<()> {
+    let at = pair.at.as_ptr();
     let (start, complete) = (entry!(at, start)?, entry!(at, complete)?);
     // SAFETY: nobody else posts: the owner is borrowed exclusively.
     unsafe { start(at) };
     let mut put = Ok(());
     for request in requests {
-        put = put.and_then(|()| place(at, &request));
+        put = put.and_then(|()| place(pair, &request));
     }
     // SAFETY: follows `start`. What was placed leaves; a driver that could not place something says so here.
     done(unsafe { complete(at) }).and(put)
@@ -318,7 +376,8 @@ fn ring<'a>(pair: NonNull<abi::QpEx>, requests: impl Iterator<Item = Request<'a>
 
 /// Places one request between start and completion.
 #[inline]
-fn place(at: *mut abi::QpEx, request: &Request<'_>) -> io::Result<()> {
+fn place(pair: &Posting, request: &Request<'_>) -> io::Result<()> {
+    let at = pair.at.as_ptr();
     // SAFETY: fields that the caller sets, of a queue pair that stands and that nobody else posts to.
     unsafe { (*at).wr_id = request.signal.unwrap_or(0) };
     // With the mark of inline data: Soft-RoCE's driver in the kernel looks for it, others do not.
@@ -346,6 +405,7 @@ fn place(at: *mut abi::QpEx, request: &Request<'_>) -> io::Result<()> {
             // SAFETY: as above.
             unsafe { cas(at, key, address, compare, swap) };
         }
+        Work::MaskedCas { compare, swap, old } => return place_raw(pair, request, compare, swap, old),
         Work::Faa { add, .. } => {
             let faa = entry!(at, atomic_fetch_add)?;
             // SAFETY: as above.
@@ -361,6 +421,7 @@ fn place(at: *mut abi::QpEx, request: &Request<'_>) -> io::Result<()> {
         Work::Read(span)
         | Work::Write(Source::Span(span), _)
         | Work::Cas { old: span, .. }
+        | Work::MaskedCas { old: span, .. }
         | Work::Faa { old: span, .. } => {
             let set = entry!(at, set_sge)?;
             // SAFETY: numbers; the card checks key and range against a registration that stands.
@@ -370,8 +431,33 @@ fn place(at: *mut abi::QpEx, request: &Request<'_>) -> io::Result<()> {
     Ok(())
 }
 
+/// Places a masked compare-and-swap, as mlx5 cards read it.
+fn place_raw(
+    pair: &Posting,
+    request: &Request<'_>,
+    compare: (u64, u64),
+    swap: (u64, u64),
+    old: Span,
+) -> io::Result<()> {
+    let raw = pair.raw.ok_or_else(unsupported)?.as_ptr();
+    let bytes = MaskedCasRequest {
+        queue_pair: pair.number,
+        fenced: request.fenced,
+        signalled: request.signal.is_some(),
+        remote: (request.at, request.key),
+        compare,
+        swap,
+        answer: (old.0.addr, old.0.lkey),
+    }
+    .bytes();
+    let post = entry!(raw, raw_wqe)?;
+    // SAFETY: between start and completion; the driver copies as many bytes as the request says that it has.
+    unsafe { post(raw, bytes.as_ptr().cast()) };
+    Ok(())
+}
+
 /// A request of the plain interface, not linked yet, and its piece of memory.
-fn in_list(request: &Request<'_>) -> (abi::SendWr, abi::Sge) {
+fn in_list(request: &Request<'_>) -> io::Result<(abi::SendWr, abi::Sge)> {
     let key = u64::from(request.key);
     let (opcode, immediate, sge, words) = match request.work {
         Work::Read(span) => (numbers::WR_READ, 0, span.0, [key, 0, 0]),
@@ -389,6 +475,7 @@ fn in_list(request: &Request<'_>) -> (abi::SendWr, abi::Sge) {
         }
         Work::Cas { compare, swap, old } => (numbers::WR_CAS, 0, old.0, [compare, swap, key]),
         Work::Faa { add, old } => (numbers::WR_FAA, 0, old.0, [add, 0, key]),
+        Work::MaskedCas { .. } => return Err(unsupported()),
     };
     let [key_or_compare, swap, atomic_key] = words;
     let entry = abi::SendWr {
@@ -405,5 +492,77 @@ fn in_list(request: &Request<'_>) -> (abi::SendWr, abi::Sge) {
         atomic_key,
         unused: [0; 7],
     };
-    (entry, sge)
+    Ok((entry, sge))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::ffi::c_void;
+    use std::mem::MaybeUninit;
+
+    thread_local! {
+        /// What a card that is none was told, in order.
+        static TOLD: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    }
+
+    fn tell(what: impl Into<String>) {
+        TOLD.with_borrow_mut(|told| told.push(what.into()));
+    }
+
+    unsafe extern "C" fn start(_: *mut abi::QpEx) {
+        tell("start");
+    }
+
+    unsafe extern "C" fn complete(_: *mut abi::QpEx) -> c_int {
+        tell("complete");
+        0
+    }
+
+    unsafe extern "C" fn cas(_: *mut abi::QpEx, _: u32, at: u64, _: u64, _: u64) {
+        tell(format!("cas {at:x}"));
+    }
+
+    unsafe extern "C" fn set_sge(_: *mut abi::QpEx, _: u32, at: u64, bytes: u32) {
+        tell(format!("answer {at:x} {bytes}"));
+    }
+
+    unsafe extern "C" fn raw_wqe(_: *mut abi::Mlx5QpEx, request: *const c_void) {
+        // SAFETY: the caller hands over a request of so many bytes.
+        let bytes = unsafe { *request.cast::<[u8; 80]>() };
+        tell(format!("raw {}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()));
+    }
+
+    #[test]
+    fn a_masked_compare_and_swap_goes_between_others_as_its_bytes() {
+        // SAFETY: numbers, null pointers and no functions.
+        let mut pair: abi::QpEx = unsafe { MaybeUninit::zeroed().assume_init() };
+        (pair.start, pair.complete) = (Some(start), Some(complete));
+        (pair.atomic_cmp_swp, pair.set_sge) = (Some(cas), Some(set_sge));
+        // SAFETY: as above.
+        let mut mlx5: abi::Mlx5QpEx = unsafe { MaybeUninit::zeroed().assume_init() };
+        mlx5.raw_wqe = Some(raw_wqe);
+        let old = Span(abi::Sge { addr: 0x100, length: 8, lkey: 7 });
+        let (compare, swap) = ((1, 0xFF), (2, 0xFF00));
+        let request = |signal, work| Request { signal, fenced: signal.is_some(), at: 0x2000, key: 9, work };
+        let requests = [
+            request(None, Work::Cas { compare: 1, swap: 2, old }),
+            request(Some(3), Work::MaskedCas { compare, swap, old }),
+        ];
+        let posting = |raw| Posting { at: NonNull::from(&mut pair), raw, number: 0x11 };
+        let with = posting(Some(NonNull::from(&mut mlx5)));
+        ring(&with, requests.iter().copied()).unwrap();
+        let (queue_pair, remote, answer) = (0x11, (0x2000, 9), (0x100, 7));
+        let raw =
+            MaskedCasRequest { queue_pair, fenced: true, signalled: true, remote, compare, swap, answer };
+        let raw: String = raw.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        let told = TOLD.take();
+        assert_eq!(told, ["start", "cas 2000", "answer 100 8", &format!("raw {raw}"), "complete"]);
+        // Without mlx5's way it is an error, and no other request stands for it.
+        let without = Posting { raw: None, ..with };
+        assert!(ring(&without, requests[1..].iter().copied()).is_err());
+        assert_eq!(TOLD.take(), ["start", "complete"]);
+        assert!(in_list(&requests[1]).is_err());
+    }
 }

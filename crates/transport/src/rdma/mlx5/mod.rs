@@ -1,11 +1,14 @@
-//! Masked compare-and-swap as mlx5 cards take it: a raw work request, laid out here and **never posted**.
+//! Masked compare-and-swap as mlx5 cards take it: a raw work request. **No card has seen one from here**, so it is
+//! posted only where somebody asked for it by name (`docs/rdma.md`), the card says that it has it, and a
+//! [trial](super::trial) on memory of this process went well.
 //!
 //! rdma-core has no verb for it; a request of 80 bytes, handed to `mlx5dv_wr_raw_wqe`, is the only way. Opcode and
-//! segments are those of `mlx5dv.h`; the operation modifier and the masked segment, which that header does not have,
-//! are as the kernel and UCX write them. No card was there to try it on, so the fabric does not promise the
-//! capability (`docs/rdma.md`).
+//! segments are those of `mlx5dv.h`; the operation modifier, the masked segment and the question what atomics a card
+//! has, which that header does not have, are as the kernel and UCX write them. `sys.rs` is the unsafe half.
 //!
 //! # Map
+//!
+//! The request:
 //!
 //! ```text
 //! all numbers are big endian
@@ -25,38 +28,53 @@
 //! + 68   4   key of the memory where it lands
 //! + 72   8   its address
 //! ```
+//!
+//! The question (`QUERY_HCA_CAP`), and what counts of the answer:
+//!
+//! ```text
+//! +  0   2   0x100
+//! +  6   2   atomics << 1 | as they are set now: 7
+//!
+//! +  0   1   status; 0 is success
+//! + 24   1   how answers of 8 bytes come, in its upper two bits: not 0: as the machine writes numbers
+//! + 34   2   operations: 1 CAS, 2 fetch-and-add, 4 masked CAS, 8 masked fetch-and-add
+//! + 38   2   sizes, a bit for each in bytes: 8
+//! ```
+
+#[allow(unsafe_code)]
+pub(super) mod sys;
 
 use zerocopy::big_endian::{U32, U64};
 use zerocopy::{Immutable, IntoBytes, Unaligned};
 
 /// Bytes of the request: five units of 16.
-pub const REQUEST_BYTES: usize = 80;
+pub(super) const REQUEST_BYTES: usize = 80;
 /// `MLX5_OPCODE_ATOMIC_MASKED_CS`
-pub const OPCODE: u32 = 0x14;
+pub(super) const OPCODE: u32 = 0x14;
 /// Extended atomic, log2 of its bytes less 2.
 const MODIFIER: u32 = 8 | (3 - 2);
 /// `MLX5_WQE_CTRL_FENCE`: wait for READs and atomics before it.
-const FENCE: u8 = 4 << 5;
+pub(super) const FENCE: u8 = 4 << 5;
 /// `MLX5_WQE_CTRL_CQ_UPDATE`: with a completion.
-const COMPLETION: u8 = 2 << 2;
+pub(super) const COMPLETION: u8 = 2 << 2;
 
 /// A masked compare-and-swap to be posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MaskedCasRequest {
+pub(super) struct MaskedCasRequest {
     /// Number of the queue pair, 24 bits.
-    pub queue_pair: u32,
+    pub(super) queue_pair: u32,
     /// Whether it waits for READs and atomics before it.
-    pub fenced: bool,
+    pub(super) fenced: bool,
     /// Whether its end is told.
-    pub signalled: bool,
+    pub(super) signalled: bool,
     /// Address and key at the memory node.
-    pub remote: (u64, u32),
+    pub(super) remote: (u64, u32),
     /// Expected bits and their mask.
-    pub compare: (u64, u64),
+    pub(super) compare: (u64, u64),
     /// New bits and their mask.
-    pub swap: (u64, u64),
+    pub(super) swap: (u64, u64),
     /// Address and key of the word that takes the answer.
-    pub answer: (u64, u32),
+    pub(super) answer: (u64, u32),
 }
 
 #[derive(IntoBytes, Immutable, Unaligned)]
@@ -81,7 +99,7 @@ struct Layout {
 
 impl MaskedCasRequest {
     /// The bytes of the request.
-    pub fn bytes(&self) -> [u8; REQUEST_BYTES] {
+    pub(super) fn bytes(&self) -> [u8; REQUEST_BYTES] {
         let units = (REQUEST_BYTES / 16) as u32;
         let fence = if self.fenced { FENCE } else { 0 };
         let completion = if self.signalled { COMPLETION } else { 0 };
@@ -103,6 +121,29 @@ impl MaskedCasRequest {
             answer_address: U64::new(self.answer.0),
         })
     }
+}
+
+/// What atomics the card has, as the card is asked.
+pub(super) const QUESTION: [u8; 16] = [1, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0];
+/// Bytes of the answer.
+pub(super) const ANSWER_BYTES: usize = 16 + 4096;
+
+const MASKED_CAS: u16 = 4;
+const WORDS_OF_8: u16 = 8;
+
+/// Whether a card that answers so can be used for masked compare-and-swap. In words: why not.
+pub(super) fn check(answer: &[u8; ANSWER_BYTES]) -> Result<(), &'static str> {
+    let half = |at: usize| u16::from_be_bytes([answer[at], answer[at + 1]]);
+    if answer[0] != 0 {
+        return Err("it does not say what atomics it has");
+    }
+    if half(34) & MASKED_CAS == 0 || half(38) & WORDS_OF_8 == 0 {
+        return Err("it has no masked compare-and-swap of 8 bytes");
+    }
+    if answer[24] >> 6 == 0 {
+        return Err("it answers atomics in network order");
+    }
+    Ok(())
 }
 
 const _: () = assert!(size_of::<Layout>() == REQUEST_BYTES);
@@ -131,5 +172,34 @@ mod tests {
         assert_eq!((word(64), word(68), long(72)), (8, 0xB1B2_B3B4, 0x7F00_0000_1000));
         let silent = MaskedCasRequest { fenced: false, signalled: false, ..request }.bytes();
         assert_eq!(silent[11], 0);
+    }
+
+    #[test]
+    fn only_a_card_that_says_so_has_it() {
+        let mut answer = [0; ANSWER_BYTES];
+        let why = |answer: &[u8; ANSWER_BYTES]| check(answer).unwrap_err();
+        assert!(why(&answer).contains("no masked"));
+        (answer[35], answer[39]) = (0b1111, 0b1100);
+        assert!(why(&answer).contains("network order"));
+        answer[24] = 0b0100_0000;
+        assert_eq!(check(&answer), Ok(()));
+        assert!(
+            why(&{
+                let mut other = answer;
+                other[35] = 0b1011;
+                other
+            })
+            .contains("no masked")
+        );
+        assert!(
+            why(&{
+                let mut other = answer;
+                other[39] = 0b0100;
+                other
+            })
+            .contains("no masked")
+        );
+        answer[0] = 1;
+        assert!(why(&answer).contains("does not say"));
     }
 }

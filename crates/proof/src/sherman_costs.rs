@@ -1,0 +1,221 @@
+//! What Sherman's operations cost, on any fabric: the rows of `docs/costs.md`.
+
+use crate::golden::Table;
+use farwood_fabric::{Client, Costs};
+use farwood_index::consistency::Consistency;
+use farwood_index::sherman::layout::Sizes;
+use farwood_index::sherman::{Config, Direction, Entries, Range, Sherman};
+use farwood_testkit::Harness;
+use farwood_testkit::harness::taking_turns;
+use farwood_testkit::loopback::Loopback;
+
+/// Entries of the tree: three levels.
+const KEYS: u64 = 40_000;
+/// Bytes of the index cache: all of level 1.
+const CACHE_BYTES: usize = 16 << 20;
+
+/// A tree of one variant, and two compute nodes that have it open.
+pub struct Bench<H: Harness> {
+    world: H,
+    /// The tree.
+    pub tree: Sherman,
+    /// A client of the first compute node.
+    pub client: Client<H::Fabric>,
+    other_tree: Sherman,
+    other_client: Client<H::Fabric>,
+}
+
+/// Keys are even, so that there is a new key between any two.
+pub fn key(number: u64) -> [u8; 8] {
+    (2 * number).to_be_bytes()
+}
+
+impl Bench<Loopback> {
+    /// The tree of that configuration, on the loopback.
+    ///
+    /// # Panics
+    /// Where there can be none.
+    pub fn new(config: Config) -> Self {
+        Self::on(Loopback::default(), config)
+    }
+}
+
+impl<H: Harness> Bench<H> {
+    /// The same on any fabric.
+    ///
+    /// # Panics
+    /// Where there can be none.
+    pub fn on(world: H, config: Config) -> Self {
+        let client = world.client();
+        let other_client = world.stranger();
+        let created = world.block_on(Sherman::create(&client, "costs", config, CACHE_BYTES));
+        let tree = created.expect("a tree is created");
+        let entries = (0..KEYS).map(|number| (key(number), number.to_le_bytes()));
+        world.block_on(tree.bulk_load(&client, entries, 0.8, |_| {})).expect("it is loaded");
+        let opened = world.block_on(Sherman::open(&other_client, "costs", CACHE_BYTES));
+        let bench =
+            Self { other_tree: opened.expect("the tree is opened"), world, tree, client, other_client };
+        bench.warm();
+        bench
+    }
+
+    /// Fills both caches, and gives both allocators a chunk by a split at the far end.
+    fn warm(&self) {
+        let ends = [(&self.tree, &self.client, KEYS), (&self.other_tree, &self.other_client, KEYS + 50)];
+        for (tree, client, far) in ends {
+            for number in far..far + 50 {
+                self.world.block_on(tree.put(client, &key(number), &[0; 8])).expect("a put");
+            }
+            // Every node of level 1 is on the way to one of these.
+            for number in (0..KEYS).step_by(8) {
+                self.world.block_on(tree.get(client, &key(number))).expect("a get");
+            }
+        }
+    }
+
+    /// The costs of one operation.
+    pub fn cost<T>(&self, operation: impl Future<Output = T>) -> Costs {
+        self.client.take_costs();
+        self.other_client.take_costs();
+        self.world.block_on(operation);
+        let mut costs = self.client.take_costs();
+        costs += self.other_client.take_costs();
+        costs
+    }
+
+    /// What storing a value costs, `offset` behind key `number`.
+    ///
+    /// # Panics
+    /// Where it fails.
+    pub fn put(&self, number: u64, offset: u64) -> Costs {
+        self.put_by((&self.tree, &self.client), number, offset)
+    }
+
+    fn put_by(&self, (tree, client): (&Sherman, &Client<H::Fabric>), number: u64, offset: u64) -> Costs {
+        let key = (2 * number + offset).to_be_bytes();
+        self.cost(async { tree.put(client, &key, &[1; 8]).await.expect("a put") })
+    }
+
+    /// Fills the leaf of key number `first` until a put splits it; its costs. The parent has room.
+    fn split_by(&self, who: (&Sherman, &Client<H::Fabric>), first: u64) -> Costs {
+        let without = self.put_by(who, first, 1);
+        (first + 1..first + 100)
+            .map(|number| self.put_by(who, number, 1))
+            .find(|costs| costs.writes > without.writes)
+            .expect("a leaf has less than 100 entries")
+    }
+
+    /// Removes keys from number `first` on until a leaf is merged: the costs of a removal behind which the neighbours
+    /// are looked at, and of that one.
+    fn merge(&self, first: u64) -> (Costs, Costs) {
+        let remove = |number| self.cost(self.tree.remove(&self.client, &key(number)));
+        let without = remove(first);
+        let mut more = (first + 1..first + 100).map(remove).filter(|costs| costs.reads > without.reads);
+        let look = more.next().expect("a leaf is half empty at some time");
+        let merge = more.find(|costs| costs.writes > without.writes + 2).expect("a leaf is merged at last");
+        (look, merge)
+    }
+
+    /// What a scan of 100 entries costs.
+    ///
+    /// # Panics
+    /// Where it fails.
+    pub fn scan(&self, tree: &Sherman) -> Costs {
+        let from = key(1000);
+        let range = Range { from: Some(&from), to: None };
+        let mut found = Entries::new();
+        let costs = self.cost(async {
+            tree.scan(&self.client, range, Direction::Forward, 100, &mut found).await.expect("a scan");
+        });
+        assert_eq!(found.len(), 100);
+        costs
+    }
+
+    fn snapshot(&self, tree: &Sherman) -> Costs {
+        let from = key(1000);
+        let range = Range { from: Some(&from), to: None };
+        let mut found = Entries::new();
+        let scan = tree.scan_snapshot(&self.client, range, Direction::Forward, 100, &mut found);
+        let costs = self.cost(async { scan.await.expect("a scan") });
+        assert_eq!(found.len(), 100);
+        costs
+    }
+
+    fn cold(&self) -> Sherman {
+        self.world.block_on(Sherman::open(&self.client, "costs", CACHE_BYTES)).expect("the tree is opened")
+    }
+
+    /// Two clients of one compute node change one entry at once, until one hands its lock to the other.
+    ///
+    /// # Panics
+    /// Where a put fails.
+    pub fn handed_over(&self) -> Option<Costs> {
+        for _ in 0..200 {
+            let tree = &self.tree;
+            // Odd numbers are of other compute nodes: they only look on.
+            let costs = taking_turns(&self.world, 3, async |number, client| {
+                if number != 1 {
+                    tree.put(&client, &key(500), &[1; 8]).await.expect("a put");
+                }
+                client.take_costs()
+            });
+            if let Some(costs) = costs.into_iter().find(|costs| costs.handed_over > 0) {
+                return Some(costs);
+            }
+        }
+        None
+    }
+}
+
+/// The rows of one variant.
+///
+/// # Panics
+/// Where an operation fails.
+pub fn rows<H: Harness>(table: &mut Table, name: &str, bench: &Bench<H>) {
+    let mut row = |operation: &str, case: &str, costs: Costs| table.row(name, operation, case, costs);
+    let (tree, client) = (&bench.tree, &bench.client);
+    let (there, absent) = (key(777), 1555u64.to_be_bytes());
+    row("get", "key there", bench.cost(tree.get(client, &there)));
+    row("get", "key absent", bench.cost(tree.get(client, &absent)));
+    let cold = bench.cold();
+    row("get", "nothing cached, 3 levels", bench.cost(cold.get(client, &there)));
+    row("put", "update", bench.put(777, 0));
+    if let Some(costs) = bench.handed_over() {
+        row("put", "update, lock handed over", costs);
+    }
+    row("put", "new key, room in the leaf", bench.put(3000, 1));
+    row("put", "split, sibling on the same memory node", bench.split_by((tree, client), 6000));
+    let other = (&bench.other_tree, &bench.other_client);
+    row("put", "split, sibling on another memory node", bench.split_by(other, 9000));
+    row("insert", "key there", bench.cost(tree.insert(client, &there, &[2; 8])));
+    row("update", "key absent", bench.cost(tree.update(client, &absent, &[2; 8])));
+    row("remove", "key there", bench.cost(tree.remove(client, &key(12_000))));
+    row("remove", "key absent", bench.cost(tree.remove(client, &absent)));
+    let (look, merge) = bench.merge(15_000);
+    row("remove", "leaf half empty: its neighbours are looked at", look);
+    row("remove", "leaf merged with a neighbour", merge);
+    row("scan", "100 entries", bench.scan(tree));
+    if tree.can_snapshot() {
+        row("scan_snapshot", "100 entries", bench.snapshot(tree));
+    }
+    row("scan", "100 entries, nothing cached", bench.scan(&bench.cold()));
+}
+
+/// The name of [`checksums`]' rows.
+pub const CHECKSUMS: &str = "sherman, checksums";
+
+/// Sherman as it is on a fabric whose copies prove nothing by themselves.
+pub fn checksums() -> Config {
+    let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 1024 };
+    Config { sizes, consistency: Some(Consistency::Checksum), ..Config::default() }
+}
+
+/// The table, without rows.
+pub fn empty() -> Table {
+    Table::new(
+        "Costs",
+        "keys and values of 8 bytes, nodes of 1 KiB, the\n\
+         caches warm unless said otherwise; a split goes up one level",
+        "costs.rs",
+    )
+}

@@ -1,0 +1,60 @@
+//! libmlx5, loaded when somebody asks for what only its cards have. The unsafe half; what is said of libraries,
+//! ownership and threads in [`super::super::sys`] holds here too.
+
+use super::super::abi::sys as abi;
+use super::super::sys::{Context, done, library, load, symbol};
+use super::{ANSWER_BYTES, QUESTION, check};
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+/// Where the library is looked for.
+const LIBRARY: &CStr = c"libmlx5.so.1";
+
+library! {
+    LIBRARY:
+    is_supported: c"mlx5dv_is_supported", fn(*mut abi::Device) -> bool;
+    general_cmd: c"mlx5dv_devx_general_cmd", fn(*mut abi::Context, *const c_void, usize, *mut c_void, usize) -> c_int;
+    create_qp: c"mlx5dv_create_qp",
+        fn(*mut abi::Context, *mut abi::QpInitAttrEx, *mut abi::Mlx5QpInitAttr) -> *mut abi::Qp;
+    qp_ex: c"mlx5dv_qp_ex_from_ibv_qp_ex", fn(*mut abi::QpEx) -> *mut abi::Mlx5QpEx;
+}
+
+/// The library, loaded once. In words where it is not there.
+pub(in crate::rdma) fn functions() -> Result<&'static Functions, String> {
+    static LOADED: OnceLock<Result<Functions, String>> = OnceLock::new();
+    LOADED.get_or_init(Functions::load).as_ref().map_err(Clone::clone)
+}
+
+impl Context {
+    /// Whether the device is a card that has masked compare-and-swap. In words: why not.
+    pub(in crate::rdma) fn examine_masked_cas(&self) -> Result<(), String> {
+        let mlx5 = functions()?;
+        // SAFETY: the context is open; its device is set when it is made.
+        let device = unsafe { (*self.handle.as_ptr()).device };
+        // SAFETY: the device of an open context stands.
+        if !unsafe { (mlx5.is_supported)(device) } {
+            return Err("it is no card of mlx5".to_owned());
+        }
+        let mut answer = [0_u8; ANSWER_BYTES];
+        let (question, into) = (QUESTION.as_ptr().cast(), answer.as_mut_ptr().cast());
+        // SAFETY: the context is open and a card's of mlx5; both buffers are as long as is said.
+        let asked =
+            unsafe { (mlx5.general_cmd)(self.handle.as_ptr(), question, QUESTION.len(), into, ANSWER_BYTES) };
+        done(asked).map_err(|error| format!("it cannot be asked what atomics it has: {error}"))?;
+        check(&answer).map_err(str::to_owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// Where the library is, it has the functions, whatever cards there are.
+    #[test]
+    fn the_library_has_what_is_asked_of_it() {
+        if let Err(why) = super::functions() {
+            assert!(why.contains("is not on this machine"), "{why}");
+            let required = std::env::var_os("FARWOOD_VERBS_HEADER").is_some_and(|asked| asked == "required");
+            assert!(!required, "{why}");
+        }
+    }
+}
