@@ -8,6 +8,10 @@
 //!   order. Wider keys continue with bytes that are a function of the rank.
 //! - Keys from a file: one per line, as they are or padded with zeros to one length, shuffled by a fixed seed.
 
+mod emails;
+
+pub use emails::emails;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

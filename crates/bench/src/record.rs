@@ -96,6 +96,10 @@ pub struct Record {
     /// Bytes in use at all memory nodes at the end; of a peer, of its store where it can tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_node_bytes: Option<u64>,
+    /// In the laboratory, of a radix tree that was loaded by its clients: bytes of its nodes, leaves, long values and
+    /// hash tables.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index_bytes: Option<u64>,
     /// Verbs that the laboratory simulated in a second of real time, while it measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated_verbs_per_second: Option<f64>,

@@ -7,6 +7,7 @@
 //! | `ycsb-b` | 95 | 5 | | | |
 //! | `ycsb-c` | 100 | | | | |
 //! | `ycsb-d` (always `latest`) | 95 | | 5 | | |
+//! | `ycsb-d-update` (always `latest`) | 95 | 5 | | | |
 //! | `ycsb-e` (lengths uniform from 1) | | | 5 | 95 | |
 //! | `ycsb-f` | 50 | | | | 50 |
 //! | `write-only` | | 100 | | | |
@@ -14,6 +15,8 @@
 //! | `read-intensive` | 95 | 5 | | | |
 //! | `range-only` | | | | 100 | |
 //! | `range-write` | | 100, clients of even number | | 100, clients of odd number | |
+//!
+//! `ycsb-d-update` is Sphinx's D: its writes are updates of the latest keys.
 //!
 //! The last five are Sherman's (Table 3 there). Its insert is a put, and draws from 1.5 times the loaded keys,
 //! so that two thirds of the keys drawn exist at first; all its operations draw from that space, so some gets
@@ -44,6 +47,8 @@ pub enum Workload {
     YcsbC,
     /// 95 % reads of the latest keys, 5 % inserts.
     YcsbD,
+    /// Sphinx: 95 % reads of the latest keys, 5 % updates of them.
+    YcsbDUpdate,
     /// 95 % short scans, 5 % inserts.
     YcsbE,
     /// Half reads, half read-modify-writes.
@@ -77,12 +82,13 @@ pub struct Mix {
 
 impl Workload {
     /// All of them, in the order of the table above.
-    pub const ALL: [Workload; 12] = [
+    pub const ALL: [Workload; 13] = [
         Workload::Load,
         Workload::YcsbA,
         Workload::YcsbB,
         Workload::YcsbC,
         Workload::YcsbD,
+        Workload::YcsbDUpdate,
         Workload::YcsbE,
         Workload::YcsbF,
         Workload::WriteOnly,
@@ -100,6 +106,7 @@ impl Workload {
             Workload::YcsbB => "ycsb-b",
             Workload::YcsbC => "ycsb-c",
             Workload::YcsbD => "ycsb-d",
+            Workload::YcsbDUpdate => "ycsb-d-update",
             Workload::YcsbE => "ycsb-e",
             Workload::YcsbF => "ycsb-f",
             Workload::WriteOnly => "write-only",
@@ -116,7 +123,9 @@ impl Workload {
         match self {
             Workload::Load => Mix { insert: 100, ..none },
             Workload::YcsbA | Workload::WriteIntensive => Mix { get: 50, put: 50, ..none },
-            Workload::YcsbB | Workload::ReadIntensive => Mix { get: 95, put: 5, ..none },
+            Workload::YcsbB | Workload::YcsbDUpdate | Workload::ReadIntensive => {
+                Mix { get: 95, put: 5, ..none }
+            }
             Workload::YcsbC => Mix { get: 100, ..none },
             Workload::YcsbD => Mix { get: 95, insert: 5, ..none },
             Workload::YcsbE => Mix { scan: 95, insert: 5, ..none },
@@ -150,7 +159,7 @@ impl Workload {
 
     /// The distribution that the mix implies, if it does.
     pub fn implied_distribution(self, theta: f64) -> Option<Distribution> {
-        (self == Workload::YcsbD).then_some(Distribution::Latest { theta })
+        matches!(self, Workload::YcsbD | Workload::YcsbDUpdate).then_some(Distribution::Latest { theta })
     }
 }
 

@@ -82,7 +82,9 @@ pub use farwood_transport::tcp::{
 };
 pub use index::Index;
 pub use kind::Kind;
-pub use options::{CACHE_BYTES_DEFAULT, CreateOptions, IndexOptions, SmartOptions, SphinxOptions};
+pub use options::{
+    CACHE_BYTES_DEFAULT, CreateOptions, FILTER_BYTES_DEFAULT, IndexOptions, SmartOptions, SphinxOptions,
+};
 pub use pool::{Pool, PoolOptions};
 pub use scan::Scan;
 pub use session::Session;

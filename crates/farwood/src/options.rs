@@ -4,7 +4,7 @@ use crate::codec::Codec;
 use crate::kind::Kind;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
-use farwood_index::ordered::Config;
+use farwood_index::ordered::{Config, System};
 use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes, Values};
 use farwood_index::sherman::options::Leaves;
 use farwood_index::sherman::{self, Options, Variant};
@@ -12,7 +12,10 @@ use farwood_index::{smart, sphinx};
 
 /// Budget of an index cache unless told, bytes: enough to find the leaf of any of 50 million 8-byte keys of a Sherman
 /// index.
-pub const CACHE_BYTES_DEFAULT: usize = 64 << 20;
+pub const CACHE_BYTES_DEFAULT: usize = System::Sherman.cache_bytes_default();
+/// Budget of a Sphinx index's filter unless told, bytes: 2 MiB, enough for the inner nodes of some 20 million integers,
+/// or of 3 million names.
+pub const FILTER_BYTES_DEFAULT: usize = System::Sphinx.cache_bytes_default();
 
 /// What a Sherman index is created with: the system for keys of one length, and the one that most want.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,13 +82,13 @@ impl Default for SmartOptions {
 pub struct SphinxOptions {
     /// The variant of the tree; `sphinx::Variant::Art.options()` and others make it the paper's baselines.
     pub variant: sphinx::Options,
-    /// Budget of this process's filter, bytes: less than two for each inner node. See [`CACHE_BYTES_DEFAULT`].
+    /// Budget of this process's filter, bytes: less than two for each inner node. See [`FILTER_BYTES_DEFAULT`].
     pub cache_bytes: usize,
 }
 
 impl Default for SphinxOptions {
     fn default() -> Self {
-        Self { variant: sphinx::Options::default(), cache_bytes: CACHE_BYTES_DEFAULT }
+        Self { variant: sphinx::Options::default(), cache_bytes: FILTER_BYTES_DEFAULT }
     }
 }
 

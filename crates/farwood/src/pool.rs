@@ -6,7 +6,7 @@ use crate::error::{Error, Result, Type};
 use crate::fabric::AnyPool;
 use crate::index::{Index, Tree};
 use crate::kind::Kind;
-use crate::options::{CACHE_BYTES_DEFAULT, Column, CreateOptions};
+use crate::options::{Column, CreateOptions};
 use crate::seats;
 use crate::url::Url;
 use farwood_fabric::directory;
@@ -284,12 +284,14 @@ impl Pool {
         Ok(Index::of(self.create_tree(name, kinds.map(Column::of_kind), options)?))
     }
 
-    /// Opens an index. Handles of one index share its cache and its local locks. [at most 70 RT]
+    /// Opens an index, with an index cache of [`CACHE_BYTES_DEFAULT`](crate::CACHE_BYTES_DEFAULT), or a filter of
+    /// [`FILTER_BYTES_DEFAULT`](crate::FILTER_BYTES_DEFAULT). Handles of one index share its cache and its local
+    /// locks. [at most 70 RT]
     ///
     /// # Errors
     /// [`Error::Index`]: there is none, or it has another format; [`Error::Type`].
     pub fn open_index<K: Key, V: Value>(&self, name: &str) -> Result<Index<K, V>> {
-        self.open_index_with_cache(name, CACHE_BYTES_DEFAULT)
+        self.open_typed(name, None)
     }
 
     /// As [`open_index`](Self::open_index), with an index cache of `cache_bytes`, unless this process has the index
@@ -302,6 +304,10 @@ impl Pool {
         name: &str,
         cache_bytes: usize,
     ) -> Result<Index<K, V>> {
+        self.open_typed(name, Some(cache_bytes))
+    }
+
+    fn open_typed<K: Key, V: Value>(&self, name: &str, cache_bytes: Option<usize>) -> Result<Index<K, V>> {
         let tree = self.open_tree(name, cache_bytes)?;
         check_type::<K>(&tree, "keys", 0)?;
         check_type::<V>(&tree, "values", 1)?;
@@ -314,7 +320,7 @@ impl Pool {
     /// # Errors
     /// [`Error::Index`]: there is none, or it has another format.
     pub fn open_untyped(&self, name: &str) -> Result<Index<Vec<u8>, Vec<u8>>> {
-        Ok(Index::of(self.open_tree(name, CACHE_BYTES_DEFAULT)?))
+        Ok(Index::of(self.open_tree(name, None)?))
     }
 
     /// Opens the index, or creates it where there is none. Of several processes that do this at once, one creates.
@@ -394,7 +400,7 @@ impl Pool {
         Ok(self.keep(&mut open, name, index))
     }
 
-    pub(crate) fn open_tree(&self, name: &str, cache_bytes: usize) -> Result<Arc<Tree>> {
+    pub(crate) fn open_tree(&self, name: &str, cache_bytes: Option<usize>) -> Result<Arc<Tree>> {
         let mut open = self.0.open();
         if let Some(tree) = open.get(name).and_then(|index| index.tree.upgrade()) {
             return Ok(tree);

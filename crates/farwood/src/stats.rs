@@ -217,7 +217,7 @@ impl Pool {
         let (mut freed, mut ways) = (0, Vec::new());
         for index in self.indexes()? {
             // One that cannot be opened is the affair of whoever wants to use it.
-            let Ok(tree) = self.open_tree(&index.name, 0) else { continue };
+            let Ok(tree) = self.open_tree(&index.name, Some(0)) else { continue };
             let way = tree.ordered().locks();
             if ways.contains(&way) {
                 continue;

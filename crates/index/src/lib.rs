@@ -24,6 +24,7 @@ pub mod sherman;
 pub mod smart;
 pub mod spare;
 pub mod sphinx;
+mod variant;
 
 pub use error::IndexError;
 pub use key::successor;

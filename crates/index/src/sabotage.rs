@@ -40,6 +40,8 @@ pub enum Sabotage {
     EntryForgotten,
     /// Nothing, but that all entries of a hash table have one of two prints (Sphinx).
     PrintsNarrow,
+    /// Nothing, but that no hash table grows beyond two subtables (Sphinx).
+    TablesShallow,
     /// Nothing, but that the versions of new nodes and of their entries begin just below where they wrap.
     VersionsHigh,
     /// Catfish: a node that is there is believed to be the one that its reference names.

@@ -5,24 +5,15 @@
 //! one from before or from after, and from the first look on always the same; every change must be possible; the
 //! walker must find nothing; and what one operation has in its hands may be lost for each that died.
 
+use crate::casualties::{Cluster, HEIR, POINTS, SURVIVOR, VICTIM};
 use farwood_fabric::Client;
-use farwood_index::IndexError;
 use farwood_index::ordered::{Config, Entries, Length, Ordered, Walk};
 use farwood_index::radix::inner::Size;
 use farwood_index::sherman::{Direction, Range};
-use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
 use farwood_sim::{Card, SimFabric, World, WorldSpec, at_once};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The compute nodes: who dies first, who dies while it goes on, who is left.
-const VICTIM: usize = 1;
-const HEIR: usize = 2;
-const SURVIVOR: usize = 0;
-const POINTS: [CrashPoint; 3] = [CrashPoint::Before, CrashPoint::At, CrashPoint::After];
-
 const CACHE_BYTES: usize = 1 << 16;
-/// Virtual time in which an operation is done or its compute node dead, nanoseconds.
-const TIME_MAX: u64 = 1_000_000_000;
 /// Verbs of one operation, at most.
 const VERBS_MAX: u64 = 200;
 /// Most bytes of a radix tree that an operation takes, or has in its hands: two inner nodes, two leaves, two values.
@@ -67,8 +58,7 @@ pub const KEY_STEP: u64 = 10;
 
 /// A world with the tree of a scene, open on all compute nodes.
 struct Stage {
-    world: World,
-    trees: Vec<Ordered>,
+    cluster: Cluster<Ordered>,
     before: Model,
 }
 
@@ -85,7 +75,7 @@ impl Stage {
     /// A number as a value of the tree.
     fn value(&self, number: u64) -> Vec<u8> {
         let mut value = bytes(number).to_vec();
-        if let Length::Exactly(length) = self.trees[0].value_length() {
+        if let Length::Exactly(length) = self.cluster.trees[0].value_length() {
             value.resize(length, 0);
         }
         value
@@ -100,8 +90,8 @@ impl Scene {
         let trees: Vec<_> = (0..3).map(|node| open(&world, node, self.config)).collect();
         let mut before: Model = (0..self.keys).map(|number| (number * KEY_STEP, number)).collect();
         let client = world.at_once(VICTIM);
-        let stage = Stage { world, trees, before: Model::new() };
-        let (world, trees) = (&stage.world, &stage.trees);
+        let stage = Stage { cluster: Cluster { world, trees }, before: Model::new() };
+        let (world, trees) = (&stage.cluster.world, &stage.cluster.trees);
         let entries = before.iter().map(|(&key, &value)| (bytes(key), stage.value(value)));
         let loaded = trees[VICTIM].bulk_load(&client, entries, self.fill, |_| {});
         at_once(loaded).expect("it is loaded");
@@ -131,30 +121,8 @@ fn open(world: &World, node: usize, config: Config) -> Ordered {
 }
 
 impl Stage {
-    /// Does something on a compute node until it is done, or the compute node dead. Yields how many verbs it took.
-    fn perform(
-        &self,
-        node: usize,
-        work: &impl AsyncFn(&Ordered, &Client<SimFabric>) -> Result<(), IndexError>,
-    ) -> u64 {
-        let before = self.world.sent(node);
-        let client = self.world.client(node);
-        let mut crew = self.world.crew();
-        crew.spawn(&client, async {
-            work(&self.trees[node], &client).await.expect("only its death ends it");
-        });
-        crew.run_until(self.world.now() + TIME_MAX);
-        drop(crew);
-        self.world.sent(node) - before
-    }
-
-    fn dies_at(&self, node: usize, verb: u64, point: CrashPoint) {
-        let when = When::Verb { compute_node: node, number: self.world.sent(node) + verb };
-        self.world.add_rule(Rule { when, fault: Fault::Crash { compute_node: node, point } });
-    }
-
     fn change(&self, scene: &Scene) -> u64 {
-        self.perform(VICTIM, &async |tree, client| match scene.change {
+        self.cluster.perform(VICTIM, &async |tree, client| match scene.change {
             Change::Put(key) => tree.put(client, &bytes(key), &self.value(7_777)).await.map(drop),
             Change::PutLong(key, length) => {
                 let mut value = self.value(7_777);
@@ -168,7 +136,7 @@ impl Stage {
 
     /// Writes every key that was there anew, so that every lock that was left is met.
     fn go_on(&self, node: usize, keys: &BTreeSet<u64>) -> u64 {
-        self.perform(node, &async |tree, client| {
+        self.cluster.perform(node, &async |tree, client| {
             for &key in keys {
                 let value = tree.get(client, &bytes(key)).await?.map(|value| value.to_vec());
                 if let Some(value) = value {
@@ -187,11 +155,11 @@ impl Stage {
             Change::Remove(key) => drop(after.remove(&key)),
             Change::Leave => {}
         }
-        let (tree, client) = (&self.trees[SURVIVOR], self.world.client(SURVIVOR));
-        let found = self.world.block_on(entries(tree, &client));
+        let (tree, client) = (&self.cluster.trees[SURVIVOR], self.cluster.world.client(SURVIVOR));
+        let found = self.cluster.world.block_on(entries(tree, &client));
         assert!(found == self.before || found == after, "{found:?}");
         let keys: BTreeSet<u64> = self.before.keys().chain(after.keys()).copied().collect();
-        self.world.block_on(async {
+        self.cluster.world.block_on(async {
             for &key in &keys {
                 let value = tree.get(&client, &bytes(key)).await.expect("a get");
                 assert_eq!(value.map(|value| number(&value)), found.get(&key).copied());
@@ -203,8 +171,8 @@ impl Stage {
             }
         });
         let all: Model = keys.iter().map(|&key| (key, key)).collect();
-        assert_eq!(self.world.block_on(entries(tree, &client)), all);
-        let walk = self.world.block_on(tree.walk(&client)).expect("a walk");
+        assert_eq!(self.cluster.world.block_on(entries(tree, &client)), all);
+        let walk = self.cluster.world.block_on(tree.walk(&client)).expect("a walk");
         assert_eq!((walk.problems(), walk.entries()), (&[][..], all.len() as u64));
         self.check_memory(&walk, dead);
     }
@@ -232,7 +200,7 @@ impl Stage {
             }
         };
         let (linked, allocated) =
-            (linked.cast_signed(), root + self.trees.iter().map(allocated).sum::<i64>());
+            (linked.cast_signed(), root + self.cluster.trees.iter().map(allocated).sum::<i64>());
         assert!(
             (linked..=linked + lost * dead.cast_signed()).contains(&allocated),
             "{allocated} allocated, {linked} linked"
@@ -255,15 +223,15 @@ pub fn one_dies(scenes: &[Scene]) -> u64 {
         let verbs = whole.change(scene);
         assert!((1..VERBS_MAX).contains(&verbs), "{}: {verbs}", scene.name);
         if let Some(mark) = scene.mark {
-            let marks = whole.world.marks();
+            let marks = whole.cluster.world.marks();
             assert!(marks.contains_key(mark), "{}: no {mark}: {marks:?}", scene.name);
         }
         whole.check(scene, 0);
         for (verb, point) in (1..=verbs).flat_map(|verb| POINTS.map(|point| (verb, point))) {
             let stage = scene.stage();
-            stage.dies_at(VICTIM, verb, point);
+            stage.cluster.dies_at(VICTIM, verb, point);
             stage.change(scene);
-            assert!(stage.world.crashed(VICTIM), "{scene:?}, verb {verb}, {point:?}");
+            assert!(stage.cluster.world.crashed(VICTIM), "{scene:?}, verb {verb}, {point:?}");
             stage.check(scene, 1);
             points += 1;
         }
@@ -281,7 +249,7 @@ pub fn two_die(scenes: &[Scene], heirs_max: usize) -> u64 {
             let point = POINTS[(verb % 3) as usize];
             let left = || {
                 let stage = scene.stage();
-                stage.dies_at(VICTIM, verb, point);
+                stage.cluster.dies_at(VICTIM, verb, point);
                 stage.change(scene);
                 stage
             };
@@ -291,9 +259,9 @@ pub fn two_die(scenes: &[Scene], heirs_max: usize) -> u64 {
             whole.check(scene, 1);
             for heir_verb in (1..=heirs).step_by(1 + heirs as usize / heirs_max) {
                 let stage = left();
-                stage.dies_at(HEIR, heir_verb, POINTS[(heir_verb % 3) as usize]);
+                stage.cluster.dies_at(HEIR, heir_verb, POINTS[(heir_verb % 3) as usize]);
                 stage.go_on(HEIR, &keys);
-                assert!(stage.world.crashed(HEIR), "{}, verbs {verb} and {heir_verb}", scene.name);
+                assert!(stage.cluster.world.crashed(HEIR), "{}, verbs {verb} and {heir_verb}", scene.name);
                 stage.check(scene, 2);
                 pairs += 1;
             }

@@ -3,6 +3,7 @@
 //! Nothing depends on this room.
 #![forbid(unsafe_code)]
 
+pub mod casualties;
 pub mod crash_points;
 pub mod golden;
 pub mod lab;

@@ -6,21 +6,17 @@
 //! there or not; every change must be possible; the walker must find nothing wrong; and once everybody's keys have been
 //! looked for and new nodes entered beside the old, no more is unsettled than one entry for each that died.
 
-use farwood_fabric::Client;
+use farwood_fabric::{Client, Fabric as _};
 use farwood_index::IndexError;
+use farwood_index::radix::prefix::PrefixHash;
+use farwood_index::sphinx::table::layout::Spot;
 use farwood_index::sphinx::{Config, Groups, Options, Sphinx, Variant};
+use farwood_proof::casualties::{Cluster, HEIR, POINTS, SURVIVOR, TIME_MAX, VICTIM};
 use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
 use farwood_sim::{Card, SimFabric, World, WorldSpec, at_once};
 use std::collections::BTreeMap;
 
-/// The compute nodes: who dies first, who dies while it goes on, who is left.
-const VICTIM: usize = 1;
-const HEIR: usize = 2;
-const SURVIVOR: usize = 0;
-const POINTS: [CrashPoint; 3] = [CrashPoint::Before, CrashPoint::At, CrashPoint::After];
 const FILTER_BYTES: usize = 1 << 12;
-/// Virtual time in which an operation is done or its compute node dead, nanoseconds.
-const TIME_MAX: u64 = 1_000_000_000;
 /// Verbs of one operation, at most.
 const VERBS_MAX: u64 = 300;
 
@@ -45,8 +41,7 @@ struct Scene {
 
 /// A world with the tree of a scene, open on all compute nodes.
 struct Stage {
-    world: World,
-    trees: Vec<Sphinx>,
+    cluster: Cluster<Sphinx>,
     before: Model,
 }
 
@@ -82,7 +77,7 @@ impl Scene {
                 at_once(tree.get(&client, key)).expect("a get");
             }
         }
-        Stage { world, trees, before }
+        Stage { cluster: Cluster { world, trees }, before }
     }
 
     /// The scene with the fewest nodes in which the victim's node comes along `mark`, and not along `not`.
@@ -90,9 +85,9 @@ impl Scene {
         let scenes = (3..250).map(|nodes| Self { nodes, change: Change::Put(second(nodes)), mark });
         let comes_along = |scene: &Self| {
             let stage = scene.stage();
-            let before = stage.world.marks();
+            let before = stage.cluster.world.marks();
             stage.change(scene);
-            let after = stage.world.marks();
+            let after = stage.cluster.world.marks();
             let newly = |mark: &str| after.get(mark) > before.get(mark);
             newly(mark) && !not.is_some_and(newly)
         };
@@ -112,30 +107,8 @@ fn open(world: &World, node: usize) -> Sphinx {
 }
 
 impl Stage {
-    /// Does something on a compute node until it is done, or the compute node dead. Yields how many verbs it took.
-    fn perform(
-        &self,
-        node: usize,
-        work: &impl AsyncFn(&Sphinx, &Client<SimFabric>) -> Result<(), IndexError>,
-    ) -> u64 {
-        let before = self.world.sent(node);
-        let client = self.world.client(node);
-        let mut crew = self.world.crew();
-        crew.spawn(&client, async {
-            work(&self.trees[node], &client).await.expect("only its death ends it");
-        });
-        crew.run_until(self.world.now() + TIME_MAX);
-        drop(crew);
-        self.world.sent(node) - before
-    }
-
-    fn dies_at(&self, node: usize, verb: u64, point: CrashPoint) {
-        let when = When::Verb { compute_node: node, number: self.world.sent(node) + verb };
-        self.world.add_rule(Rule { when, fault: Fault::Crash { compute_node: node, point } });
-    }
-
     fn change(&self, scene: &Scene) -> u64 {
-        self.perform(VICTIM, &async |tree, client| match scene.change {
+        self.cluster.perform(VICTIM, &async |tree, client| match scene.change {
             Change::Put(key) => tree.put(client, &key, &[7]).await.map(drop),
             Change::Remove(key) => tree.remove(client, &key).await.map(drop),
         })
@@ -143,7 +116,7 @@ impl Stage {
 
     /// Looks for every key, and enters a node beside each: below its first key.
     fn go_on(&self, node: usize) -> u64 {
-        self.perform(node, &async |tree, client| {
+        self.cluster.perform(node, &async |tree, client| {
             for &key in self.before.keys() {
                 tree.get(client, &key).await?;
                 tree.put(client, &[key[0], key[1], 9], &[9]).await?;
@@ -156,13 +129,13 @@ impl Stage {
     /// Looks at everything, changes everything, and looks again.
     fn check(&self, scene: &Scene, dead: u64) {
         self.go_on(SURVIVOR);
-        let (tree, client) = (&self.trees[SURVIVOR], self.world.client(SURVIVOR));
+        let (tree, client) = (&self.cluster.trees[SURVIVOR], self.cluster.world.client(SURVIVOR));
         let (about, done) = match scene.change {
             Change::Put(key) => (key, Some(7)),
             Change::Remove(key) => (key, None),
         };
         let get = |key: Key| {
-            let value = self.world.block_on(tree.get(&client, &key)).expect("a get");
+            let value = self.cluster.world.block_on(tree.get(&client, &key)).expect("a get");
             value.map(|value| value[0])
         };
         for _ in 0..3 {
@@ -173,7 +146,7 @@ impl Stage {
             let found = get(about);
             assert!(found == done || found == self.before.get(&about).copied(), "{found:?}");
         }
-        let walk = self.world.block_on(tree.walk(&client)).expect("a walk");
+        let walk = self.cluster.world.block_on(tree.walk(&client)).expect("a walk");
         assert_eq!(walk.problems, []);
         let present = self.before.len() as u64;
         let now = get(about).is_some();
@@ -200,13 +173,17 @@ fn a_compute_node_dies_at_every_verb_of_every_change() {
         let whole = scene.stage();
         let verbs = whole.change(&scene);
         assert!((1..VERBS_MAX).contains(&verbs), "{scene:?}: {verbs}");
-        assert!(whole.world.marks().contains_key(scene.mark), "{scene:?}: {:?}", whole.world.marks());
+        assert!(
+            whole.cluster.world.marks().contains_key(scene.mark),
+            "{scene:?}: {:?}",
+            whole.cluster.world.marks()
+        );
         whole.check(&scene, 0);
         for (verb, point) in (1..=verbs).flat_map(|verb| POINTS.map(|point| (verb, point))) {
             let stage = scene.stage();
-            stage.dies_at(VICTIM, verb, point);
+            stage.cluster.dies_at(VICTIM, verb, point);
             stage.change(&scene);
-            assert!(stage.world.crashed(VICTIM), "{scene:?}, verb {verb}, {point:?}");
+            assert!(stage.cluster.world.crashed(VICTIM), "{scene:?}, verb {verb}, {point:?}");
             stage.check(&scene, 1);
             points += 1;
         }
@@ -223,20 +200,92 @@ fn whoever_comes_across_a_split_that_was_cut_off_dies_as_well() {
         for verb in (1..=verbs).step_by(3) {
             let left = || {
                 let stage = scene.stage();
-                stage.dies_at(VICTIM, verb, POINTS[(verb % 3) as usize]);
+                stage.cluster.dies_at(VICTIM, verb, POINTS[(verb % 3) as usize]);
                 stage.change(scene);
                 stage
             };
             let heirs = left().go_on(HEIR);
             for heir_verb in (1..=heirs).step_by(1 + heirs as usize / 12) {
                 let stage = left();
-                stage.dies_at(HEIR, heir_verb, POINTS[(heir_verb % 3) as usize]);
+                stage.cluster.dies_at(HEIR, heir_verb, POINTS[(heir_verb % 3) as usize]);
                 stage.go_on(HEIR);
-                assert!(stage.world.crashed(HEIR), "{scene:?}, verbs {verb} and {heir_verb}");
+                assert!(stage.cluster.world.crashed(HEIR), "{scene:?}, verbs {verb} and {heir_verb}");
                 stage.check(scene, 2);
                 pairs += 1;
             }
         }
     }
     assert!(pairs > 200, "{pairs} pairs");
+}
+
+/// A stage where the first split of a table was cut off when the new half was settled, and the old half was not.
+fn half_settled() -> Stage {
+    let scene = Scene::with("sphinx: a directory doubled", None);
+    let stage = scene.stage();
+    // A subtable of one group has three headers.
+    let when = When::Mark { compute_node: VICTIM, mark: "sphinx: entries that have moved", number: 4 };
+    let fault = Fault::Crash { compute_node: VICTIM, point: CrashPoint::Before };
+    stage.cluster.world.add_rule(Rule { when, fault });
+    stage.change(&scene);
+    assert!(stage.cluster.world.crashed(VICTIM));
+    stage
+}
+
+/// First bytes of keys that no scene has, whose nodes have their entries in that half of a table that was split once.
+fn of_half(half: u64) -> impl Iterator<Item = u8> {
+    (100..=255).filter(move |&byte| Spot::of(PrefixHash::of(&[byte]), 1).upper(1) == half)
+}
+
+/// Makes a node of one byte.
+async fn make_node(tree: &Sphinx, client: &Client<SimFabric>, byte: u8) -> Result<(), IndexError> {
+    tree.put(client, &first(byte), &[1]).await?;
+    tree.put(client, &second(byte), &[1]).await.map(drop)
+}
+
+impl Stage {
+    /// Nothing is wrong, and nothing unsettled but what one that died may have left.
+    fn check_tables(&self) {
+        let client = self.cluster.world.client(SURVIVOR);
+        let walk = self.cluster.world.block_on(self.cluster.trees[SURVIVOR].walk(&client)).expect("a walk");
+        assert_eq!(walk.problems, []);
+        assert!(walk.unsettled <= 1, "{} are unsettled: {walk:?}", walk.unsettled);
+        assert!(!self.cluster.world.marks().contains_key("sphinx: a node that was not entered"));
+    }
+}
+
+/// Who knows the old half only by its being the other half of the new one has to know it still.
+#[test]
+fn a_new_half_is_split_again_only_when_the_old_half_is_settled() {
+    let stage = half_settled();
+    stage.cluster.perform(SURVIVOR, &async |tree, client| {
+        for byte in of_half(1).chain(of_half(0)) {
+            make_node(tree, client, byte).await?;
+        }
+        Ok(())
+    });
+    stage.check_tables();
+}
+
+/// Who ends a split whose new half is in use leaves alone what others enter there meanwhile.
+#[test]
+fn who_ends_a_split_undoes_no_entries_of_others() {
+    for step in 0..40 {
+        let stage = half_settled();
+        let clients = [HEIR, SURVIVOR].map(|node| stage.cluster.world.client(node));
+        let mut crew = stage.cluster.world.crew();
+        let (trees, [heir, survivor]) = (&stage.cluster.trees, &clients);
+        crew.spawn(heir, async {
+            heir.fabric().sleep(500 * step).await;
+            let byte = of_half(0).next().expect("there are some");
+            make_node(&trees[HEIR], heir, byte).await.expect("nobody dies any more");
+        });
+        crew.spawn(survivor, async {
+            for byte in of_half(1).take(8) {
+                make_node(&trees[SURVIVOR], survivor, byte).await.expect("nobody dies any more");
+            }
+        });
+        crew.run_until(stage.cluster.world.now() + TIME_MAX);
+        drop(crew);
+        stage.check_tables();
+    }
 }

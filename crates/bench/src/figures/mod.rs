@@ -33,6 +33,10 @@ mod smart_amplification;
 mod smart_cache;
 mod smart_cluster;
 mod smart_ycsb;
+mod sphinx_cluster;
+mod sphinx_fig4;
+mod sphinx_fig5;
+mod sphinx_fig6;
 
 pub use report::{MARK_BEGIN, MARK_END, between_marks, calibration, page, report, table};
 
@@ -170,6 +174,9 @@ pub const FIGURES: &[Figure] = &[
     smart_ycsb::FIGURE,
     smart_ablation::FIGURE,
     smart_cache::FIGURE,
+    sphinx_fig4::FIGURE,
+    sphinx_fig5::FIGURE,
+    sphinx_fig6::FIGURE,
     catfish_fig2::FIGURE,
     catfish_fig7::FIGURE,
     catfish_fig8::FIGURE,

@@ -63,7 +63,7 @@ pub(super) fn spec(
         distribution,
         zipf_ranks: Some(RANKS),
         keys: Some(effort.pick(1_000_000, 10_000_000)),
-        cache_bytes: 500_000_000,
+        cache_bytes: Some(500_000_000),
         memory_nodes: 8,
         compute_nodes: 8,
         threads: Some(22),

@@ -58,7 +58,7 @@ fn runs(effort: Effort) -> Vec<Run> {
         let spec =
             spec("sherman", Workload::WriteIntensive, Distribution::Uniform, Time::calm(effort), effort);
         let cache_bytes = cache_mb * effort.pick(1_000, 10_000);
-        runs.push(run(RunSpec { cache_bytes, ..spec }));
+        runs.push(run(RunSpec { cache_bytes: Some(cache_bytes), ..spec }));
     }
     runs
 }

@@ -42,7 +42,7 @@ fn runs(effort: Effort) -> Vec<Run> {
         caches.into_iter().map(move |millibytes| {
             let spec = quiet(who, Workload::YcsbC, effort);
             let cache_bytes = (spec.keys.unwrap_or(0) * millibytes / 1000) as usize;
-            RunSpec { cache_bytes, ..spec }
+            RunSpec { cache_bytes: Some(cache_bytes), ..spec }
         })
     };
     runs_of(CURVES.into_iter().flat_map(of_curve))

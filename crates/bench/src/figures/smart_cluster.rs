@@ -86,7 +86,7 @@ pub(super) fn spec(who: Contestant, workload: Workload, keys: KeyKind, effort: E
         zipf_ranks: Some(RANKS),
         keys: Some(count),
         key_source: keys.source(who.system),
-        cache_bytes: (count * CACHE_BYTES_PER_KEY) as usize,
+        cache_bytes: Some((count * CACHE_BYTES_PER_KEY) as usize),
         memory_nodes: 2,
         compute_nodes: COMPUTE_NODES,
         threads: Some(CLIENTS_EACH as usize),
@@ -105,7 +105,7 @@ pub(super) fn quiet(who: Contestant, workload: Workload, effort: Effort) -> RunS
         clients: Some(8),
         distribution: Distribution::Uniform,
         zipf_ranks: None,
-        cache_bytes: 1 << 30,
+        cache_bytes: Some(1 << 30),
         amount: Some(Amount::Seconds(effort.pick(0.002, 0.01))),
         warm_up_seconds: Some(0.001),
         ..spec(who, workload, KeyKind::Integer, effort)

@@ -42,7 +42,7 @@ impl Contestant {
                 fabric: spec.fabric,
                 pool: ground.place.to_string(),
                 name: ground.index.clone(),
-                cache_bytes: spec.cache_bytes,
+                cache_bytes: ground.cache_bytes,
                 clients: ClientsJob { clients, ..job.clone() },
             })
         });

@@ -69,6 +69,8 @@ pub(crate) struct Ground {
     pub(crate) place: Place,
     /// The name of the run's index.
     pub(crate) index: String,
+    /// Budget of each compute node's index cache, in bytes.
+    pub(crate) cache_bytes: usize,
     is_own: bool,
     janitor: Option<Janitor>,
     /// The process of the memory nodes of a pool of its own over TCP. It ends with this one, however this ends.
@@ -108,11 +110,12 @@ impl Ground {
         }
         let janitor = Some(Janitor::start(worker, litter)?);
         let pool = open(&place)?;
-        Ok(Ground { pool, place, index, is_own, janitor, nodes })
+        Ok(Ground { pool, place, index, cache_bytes: 0, is_own, janitor, nodes })
     }
 
-    /// Creates the run's index.
-    pub(crate) fn create_index(&self, config: Config, cache_bytes: usize) -> Result<Ordered> {
+    /// Creates the run's index, for compute nodes with caches of that many bytes.
+    pub(crate) fn create_index(&mut self, config: Config, cache_bytes: usize) -> Result<Ordered> {
+        self.cache_bytes = cache_bytes;
         Ok(block_on(Ordered::create(&self.pool.client(), &self.index, config, cache_bytes))?)
     }
 

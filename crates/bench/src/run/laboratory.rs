@@ -10,7 +10,7 @@ use std::path::Path;
 
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
 use farwood_fabric::{Client, Fabric as _, NodeId};
-use farwood_index::ordered::{Ordered, System};
+use farwood_index::ordered::{Ordered, System, Walk};
 use farwood_sim::{Card, SimFabric, World, WorldSpec, at_once};
 
 use super::contest::{clients_job, shares};
@@ -62,6 +62,7 @@ pub fn simulate(spec: &RunSpec, progress: &mut dyn FnMut(Stage<'_>)) -> Result<R
     }
     let record = Record {
         memory_node_bytes: Some(used_bytes(&world)?),
+        index_bytes: index_bytes(spec, &world, &nodes)?,
         simulated_verbs_per_second: Some(verbs_per_second),
         machine: Machine::here(),
         ..record
@@ -129,7 +130,8 @@ fn prepare(
     progress: &mut dyn FnMut(Stage<'_>),
 ) -> Result<(Record, Vec<Ordered>)> {
     let loader = world.at_once(0);
-    let index = at_once(Ordered::create(&loader, INDEX, spec.config(keys)?, spec.cache_bytes))?;
+    let cache_bytes = spec.cache_bytes(keys, workload);
+    let index = at_once(Ordered::create(&loader, INDEX, spec.config(keys)?, cache_bytes))?;
     let record = Record {
         nic: Some(card_label(spec.nic.as_deref(), &world.spec().card)),
         colocate: Some(spec.colocate),
@@ -141,20 +143,20 @@ fn prepare(
         progress(Stage::Loading { done, all });
     }))?;
     drop(index);
-    let glances = if spec.warm_up_seconds() > 0.0 { loaded } else { 0 };
+    let glances = if spec.warm_up_seconds() > 0.0 && cache_bytes > 0 { loaded } else { 0 };
     let step = match spec.index {
         System::Sherman => KEYS_PER_GLANCE,
         // Its filter hears of a node where a search comes by.
         System::Sphinx => 1,
         System::Smart => {
-            let reads = (spec.cache_bytes / CACHE_BYTES_PER_GLANCE).max(1);
+            let reads = (cache_bytes / CACHE_BYTES_PER_GLANCE).max(1);
             (loaded as usize).div_ceil(reads).max(1)
         }
     };
     progress(Stage::Warming { contestant: &record.label() });
     let open = |compute_node| {
         let client = world.at_once(compute_node);
-        let index = at_once(Ordered::open(&client, INDEX, spec.cache_bytes))?;
+        let index = at_once(Ordered::open(&client, INDEX, cache_bytes))?;
         at_once(glance(&client, &index, keys, (glances, step)))?;
         Ok(index)
     };
@@ -221,6 +223,21 @@ async fn attend(mut seat: Seat<'_, SimFabric>, stopwatch: &Stopwatch) {
         let costs = CostTotals::from(seat.client.take_costs());
         done += stopwatch.record(kind, start..seat.client.fabric().now(), &costs);
     }
+}
+
+/// Bytes of what a radix tree consists of once all its keys are in, which was walked and found right.
+fn index_bytes(spec: &RunSpec, world: &World, nodes: &[Ordered]) -> Result<Option<u64>> {
+    if spec.workload != Workload::Load {
+        return Ok(None);
+    }
+    let walk = at_once(nodes[0].walk(&world.at_once(0)))?;
+    if let [problem, ..] = walk.problems() {
+        return Err(Error::WrongAnswer(format!("the walk found: {problem}")));
+    }
+    Ok(match walk {
+        Walk::Radix(walk) => Some(walk.node_bytes + walk.leaf_bytes + walk.value_bytes + walk.census.bytes),
+        Walk::Sherman(_) => None,
+    })
 }
 
 /// Bytes of all chunks in use.

@@ -157,8 +157,8 @@ fn prepare(
             cpus: pins.servers.clone(),
         },
     };
-    let ground = Ground::prepare(&site, worker)?;
-    let index = ground.create_index(spec.config(keys)?, spec.cache_bytes)?;
+    let mut ground = Ground::prepare(&site, worker)?;
+    let index = ground.create_index(spec.config(keys)?, spec.cache_bytes(keys, workload))?;
     Ok((ground, index))
 }
 
@@ -207,7 +207,7 @@ fn describe(spec: &RunSpec, keys: &Keys, workload: &WorkloadSpec, index: &Ordere
         options.insert("node_bytes".to_owned(), Value::from(spec.sizes(keys).node_bytes));
         options.insert("fill".to_owned(), Value::from(FILL));
     }
-    options.insert("cache_bytes_max".to_owned(), Value::from(spec.cache_bytes));
+    options.insert("cache_bytes_max".to_owned(), Value::from(spec.cache_bytes(keys, workload)));
     if let Some(mean) = keys.key_bytes_mean() {
         options.insert("key_bytes_mean".to_owned(), Value::from(mean));
     }

@@ -18,6 +18,10 @@ use crate::{Error, Result, redis, values};
 
 /// Share of a node that a bulk load fills (Sherman §5.1).
 pub const FILL: f64 = 0.8;
+/// Budget of an index cache where `--cache-bytes` is not given.
+const CACHE_BYTES: usize = 512 << 20;
+/// Bytes of loaded keys for each of a filter's where `--cache-bytes` is not given: the filter is 2 % of them.
+const KEY_BYTES_PER_FILTER_BYTE: f64 = 50.0;
 /// Integer keys loaded where `--keys` is not given.
 const KEYS_DEFAULT: u64 = 1_000_000;
 /// Card of the laboratory where `--nic` is not given: Sherman's.
@@ -86,6 +90,8 @@ pub enum KeySource {
     File(PathBuf, KeyLength),
     /// The English words that come with the program.
     Words(KeyLength),
+    /// So many keys like e-mail addresses, made up.
+    Emails(u32),
 }
 
 impl KeySource {
@@ -95,6 +101,7 @@ impl KeySource {
             KeySource::Integers(key_bytes) => Keys::integers(*key_bytes),
             KeySource::File(file, length) => Keys::from_file(file, *length),
             KeySource::Words(length) => Ok(crate::tour::words(*length)),
+            KeySource::Emails(count) => Ok(crate::keys::emails(*count)),
         }
     }
 
@@ -152,8 +159,9 @@ pub struct RunSpec {
     pub preallocate: bool,
     /// Of a radix tree: whether a scan reads many nodes and leaves by one doorbell.
     pub batched_scans: bool,
-    /// Budget of each compute node's index cache, in bytes.
-    pub cache_bytes: usize,
+    /// Budget of each compute node's index cache, in bytes; `None`: 512 MiB, and of a filter a fiftieth of the loaded
+    /// keys' bytes.
+    pub cache_bytes: Option<usize>,
     /// Memory nodes of the run's own pool.
     pub memory_nodes: u16,
     /// Compute nodes: processes, or machines of the laboratory.
@@ -196,7 +204,7 @@ impl Default for RunSpec {
             node_bytes: None,
             preallocate: false,
             batched_scans: true,
-            cache_bytes: 512 << 20,
+            cache_bytes: None,
             memory_nodes: 1,
             compute_nodes: 1,
             threads: None,
@@ -284,6 +292,17 @@ impl RunSpec {
             clients: self.clients(),
             seed: self.seed,
         }
+    }
+
+    /// Budget of each compute node's index cache, in bytes.
+    pub(super) fn cache_bytes(&self, keys: &Keys, workload: &WorkloadSpec) -> usize {
+        self.cache_bytes.unwrap_or_else(|| match self.index {
+            System::Sherman | System::Smart => CACHE_BYTES,
+            System::Sphinx => {
+                let key_bytes = keys.key_bytes_mean().unwrap_or(keys.key_bytes() as f64);
+                (workload.keys as f64 * key_bytes / KEY_BYTES_PER_FILTER_BYTE) as usize
+            }
+        })
     }
 
     fn keys_default(&self, ranks: u64) -> u64 {
@@ -465,6 +484,21 @@ pub(super) fn not_built(peer: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_filter_is_a_fiftieth_of_the_keys_and_other_caches_are_not() {
+        let bytes = |index, key_source: KeySource| {
+            let spec = RunSpec { index, keys: Some(10_000), key_source, ..RunSpec::default() };
+            let keys = spec.key_source.keys().unwrap();
+            spec.cache_bytes(&keys, &spec.workload(keys.ranks()))
+        };
+        assert_eq!(bytes(System::Sphinx, KeySource::Integers(8)), 10_000 * 8 / 50);
+        let words = bytes(System::Sphinx, KeySource::Words(KeyLength::Any));
+        assert!((1_840..1_850).contains(&words), "{words}: words have 9.23 bytes");
+        assert_eq!(bytes(System::Smart, KeySource::Integers(8)), CACHE_BYTES);
+        let told = RunSpec { index: System::Sphinx, cache_bytes: Some(7), ..RunSpec::default() };
+        assert_eq!(told.cache_bytes(&told.key_source.keys().unwrap(), &told.workload(1)), 7);
+    }
 
     #[test]
     fn each_compute_node_that_shares_a_machine_has_a_memory_node_to_share_it_with() {

@@ -249,7 +249,7 @@ pub fn tour(spec: &TourSpec, worker: &WorkerCommand, progress: &mut dyn FnMut(Le
     let loaded = keys.ranks() * LOADED_PERCENT / 100;
     let run = spec.run();
     let host_bytes = run.host_bytes(&keys, keys.ranks());
-    let ground = Ground::prepare(
+    let mut ground = Ground::prepare(
         &Site::Own { memory_nodes: spec.memory_nodes, host_bytes, fabric: spec.fabric, cpus: Vec::new() },
         worker,
     )?;

@@ -32,8 +32,9 @@ Examples:
   farwood bench --index catfish --variant local --scale 0.00001 --peer rstar     (needs the feature `peers`)
   farwood bench --index catfish --fabric sim --workload mixed --scale power-law --compute-nodes 8 --clients 256
 
-Workloads: load, ycsb-a to ycsb-f, write-only, write-intensive, read-intensive, range-only, range-write; of catfish
-search and mixed (a tenth of it inserts), on so many --keys, which are rectangles.
+Workloads: load, ycsb-a to ycsb-f, ycsb-d-update (updates of the latest keys), write-only, write-intensive,
+read-intensive, range-only, range-write; of catfish search and mixed (a tenth of it inserts), on so many --keys, which
+are rectangles.
 Without --pool the run makes, fills and removes a pool of its own.
 With --fabric sim, --seconds, --warmup and all latencies are virtual, a warm-up is the workload itself before it
 counts, and the record is the same for the same seed but for simulated_verbs_per_second.";
@@ -104,9 +105,10 @@ pub(crate) struct Args {
     /// Bytes of a node of sherman [default: 1KiB]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     node_bytes: Option<u64>,
-    /// Index cache of each compute node; 0: none
-    #[arg(long, default_value = "512MiB", value_name = "SIZE", value_parser = size::parse)]
-    cache_bytes: u64,
+    /// Index cache of each compute node; 0: none [default: 512MiB; of sphinx, whose filter it is, 2 % of the loaded
+    /// keys' bytes]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    cache_bytes: Option<u64>,
     /// Memory nodes of the run's own pool
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     memory_nodes: u16,
@@ -231,7 +233,7 @@ impl Args {
             node_bytes: self.node_bytes.map(|bytes| bytes as usize),
             preallocate: self.preallocate,
             batched_scans: self.batched_scans == Switch::On,
-            cache_bytes: self.cache_bytes as usize,
+            cache_bytes: self.cache_bytes.map(|bytes| bytes as usize),
             memory_nodes: self.memory_nodes,
             compute_nodes: self.compute_nodes,
             threads,

@@ -66,6 +66,16 @@ impl System {
         }
     }
 
+    /// Budget of a compute node's index cache where nothing is said, bytes. A Sphinx tree has a filter, of less than
+    /// two bytes for each inner node: this one holds a million, which are those of some twenty million integers, or of
+    /// three million names.
+    pub const fn cache_bytes_default(self) -> usize {
+        match self {
+            Self::Sherman | Self::Smart => 64 << 20,
+            Self::Sphinx => 2 << 20,
+        }
+    }
+
     /// The number by which the directory knows its indexes.
     pub const fn kind(self) -> u32 {
         match self {

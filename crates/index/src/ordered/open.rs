@@ -67,17 +67,20 @@ impl Ordered {
         })
     }
 
-    /// Opens the index `name`, whatever its system, with a cache of `cache_bytes`.
+    /// Opens the index `name`, whatever its system, with a cache of `cache_bytes`; `None`: as large as its system has
+    /// it where nothing is said.
     ///
     /// # Errors
     /// [`IndexError::NoSuchIndex`], [`IndexError::WrongFormat`], [`IndexError::Unsafe`].
     pub async fn open<F: Fabric>(
         client: &Client<F>,
         name: &str,
-        cache_bytes: usize,
+        cache_bytes: impl Into<Option<usize>>,
     ) -> Result<Self, IndexError> {
         let entry = lifecycle::find(client, name).await?;
-        Ok(match system_of(&entry)? {
+        let system = system_of(&entry)?;
+        let cache_bytes = cache_bytes.into().unwrap_or(system.cache_bytes_default());
+        Ok(match system {
             System::Sherman => Self::Sherman(Box::new(Sherman::assemble(client, entry, cache_bytes).await?)),
             System::Smart => Self::Smart(Box::new(Smart::assemble(client, entry, cache_bytes).await?)),
             System::Sphinx => Self::Sphinx(Box::new(Sphinx::assemble(client, entry, cache_bytes).await?)),

@@ -49,6 +49,16 @@ impl CachedNode {
         }
     }
 
+    /// Becomes a copy of what was just read, if that has as many slots.
+    pub fn fill<B: Deref<Target = [u8]>>(&mut self, at: Remote<RawInner>, node: &Inner<B>) -> bool {
+        if node.slots().len() != self.slots.len() {
+            return false;
+        }
+        (self.at, self.header, self.hash) = (at, node.header(), node.hash());
+        self.refresh(node);
+        true
+    }
+
     /// The hash of what all keys below have in common.
     #[inline]
     pub fn prefix(&self, number: u32) -> PrefixHash {

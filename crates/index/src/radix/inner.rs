@@ -299,8 +299,9 @@ impl<B: Deref<Target = [u8]>> Inner<B> {
     }
 
     /// All slots.
-    pub fn slots(&self) -> impl DoubleEndedIterator<Item = Slot> {
-        (0..=self.header().size().slots()).map(|number| self.slot(number))
+    pub fn slots(&self) -> impl DoubleEndedIterator<Item = Slot> + ExactSizeIterator {
+        let slots = &self.bytes[SLOTS..SLOTS + 8 * (self.header().size().slots() + 1)];
+        slots.chunks_exact(8).map(|slot| Slot::from_word(word_at(slot, 0)))
     }
 
     /// Whether a key may be below this node: it begins as all keys below do.

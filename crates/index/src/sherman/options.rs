@@ -18,8 +18,7 @@
 //! it, as its last holder left it: then it is one.
 
 use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
-use std::fmt;
-use std::str::FromStr;
+use crate::variant::named;
 
 /// How leaves are laid out and written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,11 +93,6 @@ impl Variant {
         (Self::LockRead, "+lock-read"),
     ];
 
-    /// The name that people use.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(variant, _)| *variant == self).map_or("", |(_, name)| name)
-    }
-
     /// The options that the name stands for.
     pub fn options(self) -> Options {
         let step = |variant: Self| self as u8 >= variant as u8;
@@ -124,23 +118,7 @@ impl Variant {
 /// (Sherman §4.3).
 pub const HAND_OVER_MAX: u8 = 4;
 
-impl fmt::Display for Variant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Variant {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let plain = if name == "+two-level" { "sherman" } else { name };
-        Self::ALL.iter().find(|(_, known)| *known == plain).map(|(variant, _)| *variant).ok_or_else(|| {
-            let known: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
-            format!("no variant '{name}'; there are {}", known.join(", "))
-        })
-    }
-}
+named!(Variant, "+two-level" is "sherman");
 
 impl Default for Options {
     fn default() -> Self {

@@ -14,8 +14,7 @@
 use crate::radix::leaf::Grain;
 use crate::radix::tree;
 pub use crate::radix::tree::options::{Inserts, LeafLock, Rooms, Scans, Updates};
-use std::fmt;
-use std::str::FromStr;
+use crate::variant::named;
 
 /// Who reads what several clients of a compute node want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,11 +87,6 @@ impl Variant {
         (Self::WriteCombining, "smart"),
     ];
 
-    /// The name that people use.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(variant, _)| *variant == self).map_or("", |(_, name)| name)
-    }
-
     /// The options that the name stands for.
     pub fn options(self) -> Options {
         let step = |variant: Self| self as u8 >= variant as u8;
@@ -131,23 +125,7 @@ impl Options {
     }
 }
 
-impl fmt::Display for Variant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Variant {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let plain = if name == "+write-combining" { "smart" } else { name };
-        Self::ALL.iter().find(|(_, known)| *known == plain).map(|(variant, _)| *variant).ok_or_else(|| {
-            let known: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
-            format!("no variant '{name}'; there are {}", known.join(", "))
-        })
-    }
-}
+named!(Variant, "+write-combining" is "smart");
 
 impl Default for Options {
     fn default() -> Self {

@@ -6,7 +6,7 @@ use super::table::layout::{Entry, Spot};
 use super::{Begins, Sphinx, marks};
 use crate::error::IndexError;
 use crate::radix::cached::CachedNode;
-use crate::radix::inner::State;
+use crate::radix::inner::{RawInner, State};
 use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::descend::Way;
 use crate::radix::tree::fetch::InnerCopy;
@@ -30,7 +30,7 @@ struct Candidate {
 /// What a node that an entry led to is.
 enum Node {
     /// The one that was looked for.
-    Found(Arc<CachedNode>),
+    Found(Remote<RawInner>, InnerCopy),
     /// Not this prefix's, or not to be used now.
     Other,
     /// Gone: the entry leads nowhere.
@@ -48,14 +48,28 @@ impl Sphinx {
         if let Some(node) = way.deepest(self.number) {
             return Ok(Some(node));
         }
-        let hashes: Vec<_> = PrefixHash::all(&way.key[..way.depth_max()]).collect();
+        let mut hashes = way.lend_hashes();
+        hashes.clear();
+        hashes.extend(PrefixHash::all(&way.key[..way.depth_max()]));
+        let found = self.deepest_of(client, way, &hashes).await;
+        way.take_back_hashes(hashes);
+        found
+    }
+
+    /// The deepest node of which the prefix has one of those hashes, by its length. [as [`deepest`](Self::deepest)]
+    async fn deepest_of<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        way: &mut Way<'_>,
+        hashes: &[PrefixHash],
+    ) -> Result<Option<Arc<CachedNode>>, IndexError> {
         let mut candidates = (1..hashes.len()).rev().filter_map(|depth| self.candidate(depth, hashes[depth]));
         let mut count = ALL_PREFIXES_PER_POST;
         if self.guide.options.begins == Begins::Filter {
             let Some(first) = candidates.next() else { return Ok(None) };
             let looked = self.guide.table.look(client, first.spot).await?;
             if let Some(node) = self.follow(client, &first, &looked, way).await? {
-                return Ok(Some(way.guided_by(node)));
+                return Ok(Some(node));
             }
             count = PREFIXES_PER_POST;
         }
@@ -68,7 +82,7 @@ impl Sphinx {
             let looked = self.guide.table.look_at(client, &spots).await?;
             for (candidate, looked) in now.iter().zip(&looked) {
                 if let Some(node) = self.follow(client, candidate, looked, way).await? {
-                    return Ok(Some(way.guided_by(node)));
+                    return Ok(Some(node));
                 }
             }
         }
@@ -92,7 +106,7 @@ impl Sphinx {
     ) -> Result<Option<Arc<CachedNode>>, IndexError> {
         for (at, entry) in looked.pairs.candidates(spot.print()) {
             match self.fetch(client, entry, &way.key[..depth], way.operation).await? {
-                Node::Found(node) => return Ok(Some(node)),
+                Node::Found(at, node) => return Ok(Some(way.guided_by(at, &node))),
                 Node::Other => client.fabric().mark(marks::COLLIDED),
                 Node::Gone => {
                     client.fabric().mark(marks::ENTRY_STALE);
@@ -119,14 +133,14 @@ impl Sphinx {
         let Some((at, size)) = entry.node() else { return Ok(Node::Gone) };
         let copy = self.read_inner(client, at, size, operation).await?;
         if self.guide.sabotage == Some(Sabotage::EntryBelieved) {
-            return Ok(Node::Found(CachedNode::copy(at, &copy)));
+            return Ok(Node::Found(at, copy));
         }
         if !self.is_named_by(&copy, entry) {
             return Ok(Node::Gone);
         }
         let mine = copy.header().depth() == prefix.len() && copy.covers(prefix, self.number);
         let found = mine && copy.reverse().is_linked();
-        Ok(if found { Node::Found(CachedNode::copy(at, &copy)) } else { Node::Other })
+        Ok(if found { Node::Found(at, copy) } else { Node::Other })
     }
 
     /// Whether an entry is that of the node which it leads to, and the node is live.

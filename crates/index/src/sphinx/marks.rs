@@ -23,6 +23,8 @@ pub(super) const SPLIT_RESUMED: &str = "sphinx: a split ended by another";
 pub(super) const SPLIT_BEGUN: &str = "sphinx: a split begun";
 /// Entries are in both halves.
 pub(super) const SPLIT_MOVING: &str = "sphinx: entries in both halves";
+/// All entries of a split are where they belong.
+pub(super) const SPLIT_MOVED: &str = "sphinx: entries that have moved";
 /// A subtable was split.
 pub(super) const SPLIT: &str = "sphinx: a subtable split";
 /// A directory twice as long is written.
@@ -31,6 +33,10 @@ pub(super) const DOUBLING: &str = "sphinx: a directory about to be doubled";
 pub(super) const DOUBLED: &str = "sphinx: a directory doubled";
 /// An entry changed while it was moved to another subtable.
 pub(super) const MOVED_LATE: &str = "sphinx: an entry that changed as it moved";
+/// A node is about to be entered where a split is near: faults wait for it.
+pub(super) const ENTERING: &str = "sphinx: an entry about to be entered where there is little room";
+/// An entry is about to be replaced or taken out there.
+pub(super) const CHANGING: &str = "sphinx: an entry about to change where there is little room";
 /// An entry was entered in the wrong half of a split.
 pub(super) const ENTERED_ASTRAY: &str = "sphinx: an entry in the wrong half";
 /// An entry was entered twice.
@@ -53,9 +59,12 @@ pub const MARKS: &[&str] = &[
     SPLIT_RESUMED,
     SPLIT_BEGUN,
     SPLIT_MOVING,
+    SPLIT_MOVED,
     SPLIT,
     DOUBLING,
     DOUBLED,
+    ENTERING,
+    CHANGING,
     MOVED_LATE,
     ENTERED_ASTRAY,
     ENTERED_TWICE,

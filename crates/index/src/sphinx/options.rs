@@ -11,8 +11,7 @@ use crate::radix::leaf::{ENTRY_BYTES_MAX, Grain};
 use crate::radix::tree;
 pub use crate::radix::tree::options::Scans;
 use crate::radix::tree::options::{Inserts, LeafLock, Rooms, Updates};
-use std::fmt;
-use std::str::FromStr;
+use crate::variant::named;
 
 /// How a search finds where to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,11 +112,6 @@ impl Variant {
     pub const ALL: [(Self, &'static str); 3] =
         [(Self::Art, "art"), (Self::HashTable, "+hash-table"), (Self::Filter, "sphinx")];
 
-    /// The name that people use.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(variant, _)| *variant == self).map_or("", |(_, name)| name)
-    }
-
     /// The options that the name stands for.
     pub fn options(self) -> Options {
         let (begins, scans) = match self {
@@ -129,23 +123,7 @@ impl Variant {
     }
 }
 
-impl fmt::Display for Variant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Variant {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let plain = if name == "+filter" { "sphinx" } else { name };
-        Self::ALL.iter().find(|(_, known)| *known == plain).map(|(variant, _)| *variant).ok_or_else(|| {
-            let known: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
-            format!("no variant '{name}'; there are {}", known.join(", "))
-        })
-    }
-}
+named!(Variant, "+filter" is "sphinx");
 
 impl Default for Options {
     fn default() -> Self {

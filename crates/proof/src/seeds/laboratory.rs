@@ -34,8 +34,8 @@ use farwood_index::sherman::layout::{Layout, Values};
 use farwood_index::sherman::node::Node;
 use farwood_index::sherman::options::LockRead;
 use farwood_index::sherman::{self, Config};
-use farwood_index::smart;
 use farwood_index::sphinx::table::layout::subtable_bytes;
+use farwood_index::{smart, sphinx};
 use farwood_sim::fault::{CrashPoint, Fault, Happened, Met, RETRY_NS, Rule, When};
 use farwood_sim::{Card, Counts, Ended, SimFabric, Trace, World, WorldSpec, at_once};
 use farwood_testkit::harness::Chance;
@@ -147,9 +147,38 @@ impl Case {
         case
     }
 
-    /// The run of a counted seed with a Sphinx tree.
+    /// The run of a counted seed with a Sphinx tree. Of eight, one has tables that soon cannot grow, and one clients
+    /// that are late where tables are split.
     pub fn of_sphinx(seed: u64) -> Self {
-        Self::with_faults(Self::calm_sphinx(seed))
+        let calm = Self::calm_sphinx(seed);
+        match seed % 8 {
+            3 => Self { sabotage: Some(Sabotage::TablesShallow), ..Self::with_faults(calm) },
+            6 => Self::with_faults(calm.with_a_growing_table()).with_late_entries(),
+            _ => Self::with_faults(calm),
+        }
+    }
+
+    /// The same with many keys and one table of small parts.
+    fn with_a_growing_table(mut self) -> Self {
+        let groups = sphinx::Groups::new(0).expect("it is one");
+        let options = sphinx::Options { groups, ..sphinx::Variant::Filter.options() };
+        self.plan.sphinx = Some(sphinx::Config { options, ..sphinx::Config::default() });
+        (self.plan.keys, self.plan.mix, self.spec.memory_nodes) = (240, CHURNING, 1);
+        self
+    }
+
+    /// The same where every compute node is late when it first changes an entry where a split is near, and when it
+    /// first splits.
+    fn with_late_entries(mut self) -> Self {
+        let mut chance = Chance::new(self.plan.seed ^ 0x6C61_7465);
+        for compute_node in 0..self.spec.compute_nodes {
+            for mark in LATE {
+                let when = When::Mark { compute_node, mark, number: 1 };
+                let nanoseconds = 1_000 + chance.below(60_000);
+                self.spec.rules.push(Rule { when, fault: Fault::Delay { nanoseconds } });
+            }
+        }
+        self
     }
 
     /// The run of a counted seed with a SMART tree.
@@ -227,6 +256,13 @@ impl Case {
         self.locks_tell() && self.plan.config.options.lock.local != LocalLocks::None
     }
 }
+
+/// Where who is late meets a split of a hash table.
+const LATE: [&str; 3] = [
+    "sphinx: an entry about to be entered where there is little room",
+    "sphinx: an entry about to change where there is little room",
+    "sphinx: entries in both halves",
+];
 
 /// Draws faults.
 struct Draw<'c> {

@@ -53,7 +53,7 @@ impl<G: Guide> Tree<G> {
         operation: &'static str,
     ) -> Result<bool, IndexError> {
         let entry = Entry { key, content };
-        let mut way = Way::new(operation, key);
+        let mut way = Way::new(&self.notebooks, operation, key);
         loop {
             let place = self.locate(client, key, &mut way).await?;
             let done = match (place.next_leaf(), change) {

@@ -1,12 +1,14 @@
 //! From a key to where it belongs: through cached copies as far as they lead, then through the nodes.
 
 use super::fetch::{InnerCopy, LeafCopy};
+use super::notes::{Lent, Notebooks};
 use super::{Guide, Tree, marks};
 use crate::error::IndexError;
 use crate::radix::cached::CachedNode;
 use crate::radix::inner::{Found, RawInner, Size, State};
 use crate::radix::key::common_prefix;
 use crate::radix::leaf::{self, Class, RawLeaf};
+use crate::radix::prefix::PrefixHash;
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, Slot};
 use crate::retry::Retry;
@@ -26,50 +28,50 @@ pub struct Way<'k> {
     /// The key that it is about; empty where it is about many.
     pub(crate) key: &'k [u8],
     retry: Retry,
-    /// The nodes that the operation has read: copies of its own, which nobody else brings out of date.
-    fresh: Vec<Arc<CachedNode>>,
-    /// How many of them the guide has read.
+    /// What it has read so far.
+    notes: Lent<'k>,
+    /// How many of the nodes the guide has read.
     guided: usize,
     /// The guide is to lead to a node of less depth.
     below: usize,
-    /// Depths at which the guide thought that there is a node, and found none.
-    missed: Vec<usize>,
 }
 
 impl<'k> Way<'k> {
-    pub(crate) fn new(operation: &'static str, key: &'k [u8]) -> Self {
-        Self {
-            operation,
-            key,
-            retry: Retry::new(operation, TRIES_MAX),
-            fresh: Vec::new(),
-            guided: 0,
-            below: usize::MAX,
-            missed: Vec::new(),
-        }
+    pub(crate) fn new(notebooks: &'k Notebooks, operation: &'static str, key: &'k [u8]) -> Self {
+        let retry = Retry::new(operation, TRIES_MAX);
+        Self { operation, key, retry, notes: notebooks.lend(), guided: 0, below: usize::MAX }
     }
 
     /// The guide has read that node, or would have.
-    pub(crate) fn guided_by(&mut self, node: Arc<CachedNode>) -> Arc<CachedNode> {
-        self.fresh.push(Arc::clone(&node));
+    pub(crate) fn guided_by(&mut self, at: Remote<RawInner>, node: &InnerCopy) -> Arc<CachedNode> {
         self.guided += 1;
-        node
+        self.notes.note(at, node)
     }
 
     /// The deepest node that the operation has read and the guide may lead to.
     pub(crate) fn deepest(&self, number: u32) -> Option<Arc<CachedNode>> {
-        let above = self.fresh.iter().filter(|node| node.header.depth() < self.below);
+        let above = self.notes.fresh().iter().filter(|node| node.header.depth() < self.below);
         above.filter(|node| node.covers(self.key, number)).max_by_key(|node| node.header.depth()).cloned()
     }
 
     /// Notes that no node of that depth was found.
     pub(crate) fn missed(&mut self, depth: usize) {
-        self.missed.push(depth);
+        self.notes.book().missed.push(depth);
     }
 
     /// Whether the guide looked for a node of that depth, and found none.
     pub(crate) fn has_missed(&self, depth: usize) -> bool {
-        self.missed.contains(&depth)
+        self.notes.missed().contains(&depth)
+    }
+
+    /// Room for the hashes of the key's beginnings, which is lent until it is given back.
+    pub(crate) fn lend_hashes(&mut self) -> Vec<PrefixHash> {
+        std::mem::take(&mut self.notes.book().hashes)
+    }
+
+    /// Gives the room for hashes back.
+    pub(crate) fn take_back_hashes(&mut self, hashes: Vec<PrefixHash>) {
+        self.notes.book().hashes = hashes;
     }
 
     /// The depth that the guide may lead to, at most the key's length.
@@ -79,7 +81,7 @@ impl<'k> Way<'k> {
 
     /// The nodes that were read and that the guide did not lead to.
     pub(crate) fn met(&self) -> impl Iterator<Item = &CachedNode> {
-        self.fresh.iter().skip(self.guided).map(|node| &**node)
+        self.notes.fresh().iter().skip(self.guided).map(|node| &**node)
     }
 
     /// What is to come begins above nodes of that depth: the node above one is wanted.
@@ -90,13 +92,12 @@ impl<'k> Way<'k> {
     /// Whether a copy was read by this operation, and not before.
     #[inline]
     pub(super) fn is_fresh(&self, node: &Arc<CachedNode>) -> bool {
-        self.fresh.iter().any(|fresh| Arc::ptr_eq(fresh, node))
+        self.notes.fresh().iter().any(|fresh| Arc::ptr_eq(fresh, node))
     }
 
     /// What was read is out of date.
     pub(super) fn forget(&mut self) {
-        self.fresh.clear();
-        self.missed.clear();
+        self.notes.forget();
         (self.guided, self.below) = (0, usize::MAX);
     }
 
@@ -245,7 +246,7 @@ impl<G: Guide> Tree<G> {
     ) -> Option<Place> {
         if node.covers(key, self.number) {
             client.note(|costs| {
-                if way.fresh.len() == way.guided {
+                if way.notes.fresh().len() == way.guided {
                     costs.cache_hits += 1;
                 } else {
                     costs.cache_misses += 1;
@@ -277,7 +278,7 @@ impl<G: Guide> Tree<G> {
     /// A copy of the node at `at`: what this operation read, or what is cached.
     #[inline]
     fn known(&self, at: Remote<RawInner>, way: &Way<'_>) -> Option<Arc<CachedNode>> {
-        match way.fresh.iter().find(|fresh| fresh.at == at) {
+        match way.notes.fresh().iter().find(|fresh| fresh.at == at) {
             Some(fresh) => Some(Arc::clone(fresh)),
             None => self.cache.get(at),
         }
@@ -286,10 +287,8 @@ impl<G: Guide> Tree<G> {
     /// Keeps what was just read, for this operation and for others.
     fn keep(&self, at: Remote<RawInner>, node: &InnerCopy, way: &mut Way<'_>) -> Arc<CachedNode> {
         self.cache.put(at, node);
-        let copy = CachedNode::copy(at, node);
-        way.fresh.retain(|fresh| fresh.at != at);
-        way.fresh.push(Arc::clone(&copy));
-        copy
+        way.notes.strike(at);
+        way.notes.note(at, node)
     }
 
     /// Follows slot `number` of `node` to the inner node at `at`. [0 RT where that is cached; else 1]

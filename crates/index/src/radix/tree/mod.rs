@@ -41,6 +41,7 @@ pub(crate) mod descend;
 pub(crate) mod fetch;
 mod guide;
 mod marks;
+mod notes;
 pub(crate) mod open;
 pub mod options;
 mod rebuild;
@@ -71,6 +72,7 @@ use descend::{Judged, Next, Way};
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{Client, Fabric, Remote};
 use fetch::LeafCopy;
+use notes::Notebooks;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -87,6 +89,7 @@ pub struct Tree<G> {
     /// Locks of leaves, at their rears.
     leaves: NodeLocks,
     cache: NodeCache,
+    notebooks: Notebooks,
     pub(crate) heap: Heap,
     pub(crate) guide: G,
     sabotage: Option<Sabotage>,
@@ -173,7 +176,7 @@ impl<G: Guide> Tree<G> {
         client: &Client<F>,
         key: &[u8],
     ) -> Result<Option<Value>, IndexError> {
-        let mut way = Way::new("get", key);
+        let mut way = Way::new(&self.notebooks, "get", key);
         loop {
             let place = self.locate(client, key, &mut way).await?;
             match place.next {

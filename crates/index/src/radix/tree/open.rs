@@ -1,6 +1,7 @@
 //! What comes with every radix tree when it is created and opened: its root, its locks, its heap.
 
 use super::descend::damaged;
+use super::notes::Notebooks;
 use super::{Guide, Options, Tree};
 use crate::error::IndexError;
 use crate::lifecycle;
@@ -47,6 +48,7 @@ impl<G: Guide> Tree<G> {
             nodes,
             leaves,
             cache: NodeCache::new(cache_bytes),
+            notebooks: Notebooks::default(),
             heap: Heap::new(&entry),
             guide,
             sabotage: None,

@@ -291,7 +291,7 @@ impl<G: Guide> Tree<G> {
 
     /// Visits the entries on a course.
     async fn travel<F: Fabric>(&self, client: &Client<F>, mut course: Course<'_>) -> Result<(), IndexError> {
-        let mut way = Way::new("scan", &[]);
+        let mut way = Way::new(&self.notebooks, "scan", &[]);
         let (mut tries, mut left) = (0, course.left);
         while course.left > 0 {
             let Some((node, number)) = self.scan_on(client, &mut course, &way).await? else { break };
@@ -299,7 +299,7 @@ impl<G: Guide> Tree<G> {
             client.note(|costs| costs.moved += 1);
             if course.left < left {
                 (tries, left) = (0, course.left);
-                way = Way::new("scan", &[]);
+                way = Way::new(&self.notebooks, "scan", &[]);
             }
             tries += 1;
             way.again(client).await?;

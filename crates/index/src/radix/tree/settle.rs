@@ -50,7 +50,9 @@ impl<G: Guide> Tree<G> {
         };
         held.give_up().await?;
         if let Some(dead) = settled? {
-            let rebuilt = self.rebuild(client, (node, number), dead, (0, &Way::new(operation, key))).await?;
+            let rebuilt = self
+                .rebuild(client, (node, number), dead, (0, &Way::new(&self.notebooks, operation, key)))
+                .await?;
             if rebuilt == Rebuilt::Busy {
                 self.wait_for(client, dead.0, operation).await?;
             }

@@ -10,20 +10,24 @@
 //! 4. entries that belong into the new one are written there, all at once, each at the same place as before, and then
 //!    taken out of the old one by a CAS each. Where that is lost, somebody has taken out or replaced the entry; the new
 //!    one is then corrected. Entries that lead nowhere are dropped. This is done again until there is nothing to do;
-//! 5. the new subtable is not *moving* any more; then the old one is not.
+//! 5. the headers of the new subtable say that it is not *moving* any more; then those of the old one do.
 //!
 //! Who reads meanwhile finds an entry or not, and goes on without. Who wants to change something and finds a header
 //! that is moving, or behind the directory, takes the lock, and so waits for the splitter, or ends what a dead one has
-//! begun: everything from step 3 on can be done again from what lies there. Before step 2 nothing has happened but
-//! that a room is lost. The old one is the last to be settled; so while either is not, both are of one depth.
+//! begun: steps 3 and 4 can be done again from what lies there as long as no header of the new one is settled, and
+//! step 5 from there on. Before step 2 nothing has happened but that a room is lost. The old one is the last to be
+//! settled, and the new one is not split again before it is; so while either is not settled, both are of one depth.
+//!
+//! From the first header that step 5 writes, others change entries of the new subtable. So no entry is written there
+//! any more but by a CAS: a WRITE of the whole would undo what they did.
 //!
 //! A directory is doubled in a new room, and becomes the directory by one WRITE of the table's word. The old one is not
 //! used again, for copies of its words may be under way: all old ones together take less than the new one.
 
 use super::directory::Directory;
 use super::layout::{
-    self, BUCKET_BYTES, DEPTH_MAX, Deep, Entry, Header, RawBuckets, RawDirectory, RawSubtable, Spot,
-    is_header, subtable_bytes, word,
+    self, BUCKET_BYTES, Deep, Entry, Header, RawBuckets, RawDirectory, RawSubtable, Spot, is_header,
+    subtable_bytes, word,
 };
 use super::{Hands, HashTable, Leads, front, marks};
 use crate::error::IndexError;
@@ -111,18 +115,24 @@ impl HashTable {
         let mut directory = Directory::clone(&*self.refresh(client, spot.home).await?);
         let Deep { depth, at } = directory.subtable(spot)?;
         let bytes = self.read_subtable(client, at).await?;
-        let settled = Header::new(self.number, depth, spot.upper(depth)).word();
-        if (0..bytes.len() / 8).any(|number| is_header(number) && word(&bytes, number) != settled) {
+        let halves = self.halves(&directory, spot, depth);
+        if !self.is_settled(&bytes, depth, spot.upper(depth)) {
             client.fabric().mark(marks::SPLIT_RESUMED);
-            let split = self.split_of(&directory, spot, depth)?;
+            let Some(split) = halves else {
+                let what = format!("subtable {at} of depth {depth} is being split, and is no half");
+                return Err(damaged("hash table growth", self.word_of(spot.home), what));
+            };
             return self.move_entries(client, &split).await.map(|()| true);
         }
         if wish == Wish::Settle || self.has_room(&bytes, spot) {
             return Ok(true);
         }
-        if depth == DEPTH_MAX {
+        if depth >= self.depth_max {
             client.fabric().mark(marks::TABLE_FULL);
             return Ok(false);
+        }
+        if let Some(split) = halves.filter(|split| split.new == at) {
+            self.settle_old(client, &split).await?;
         }
         if depth == directory.depth {
             directory = self.double(hands, client, spot.home, &directory).await?;
@@ -184,34 +194,66 @@ impl HashTable {
         Ok(Split { home: spot.home, old, new: room.at, depth: depth + 1, upper: upper << 1 })
     }
 
-    /// The split that a spot's subtable, of that depth, is one half of.
-    fn split_of(&self, directory: &Directory, spot: Spot, depth: u8) -> Result<Split, IndexError> {
+    /// The split that a spot's subtable, of that depth, is one half of, unless the other half was split again.
+    fn halves(&self, directory: &Directory, spot: Spot, depth: u8) -> Option<Split> {
         let upper = spot.upper(depth) & !1;
         let at = |upper: u64| {
             let word = directory.words[directory.range(depth, upper).start];
             let subtable = Deep::<RawSubtable>::from_word(word).filter(|found| found.depth == depth);
             subtable.map(|subtable| subtable.at)
         };
-        if let (1.., Some(old), Some(new)) = (depth, at(upper), at(upper | 1)) {
-            return Ok(Split { home: spot.home, old, new, depth, upper });
-        }
-        let what = format!("subtable {upper:#x} of depth {depth} is being split, and is no half");
-        Err(damaged("hash table growth", self.word_of(spot.home), what))
+        let _ = depth.checked_sub(1)?;
+        Some(Split { home: spot.home, old: at(upper)?, new: at(upper | 1)?, depth, upper })
     }
 
-    /// Steps 3 to 5.
+    /// Ends a split of which the new half is settled and about to be split again, if it was cut off before the old
+    /// half was settled: later nobody would know both. [1 RT; as step 5 where it was cut off]
+    async fn settle_old<F: Fabric>(&self, client: &Client<F>, split: &Split) -> Result<(), IndexError> {
+        let bytes = self.read_subtable(client, split.old).await?;
+        if self.is_settled(&bytes, split.depth, split.upper) {
+            return Ok(());
+        }
+        client.fabric().mark(marks::SPLIT_RESUMED);
+        self.move_entries(client, split).await
+    }
+
+    /// Whether all headers of a subtable are as the directory has them.
+    fn is_settled(&self, bytes: &[u8], depth: u8, upper: u64) -> bool {
+        headers(bytes).all(|header| header == Header::new(self.number, depth, upper))
+    }
+
+    /// Steps 3 to 5; of a split that was cut off in step 5, the rest of it.
     async fn move_entries<F: Fabric>(&self, client: &Client<F>, split: &Split) -> Result<(), IndexError> {
         let old = Header::new(self.number, split.depth, split.upper);
         let new = Header::new(self.number, split.depth, split.upper | 1);
-        self.write_headers(client, split.old, old.moving()).await?;
-        let mut image = self.read_subtable(client, split.new).await?;
-        set_headers(&mut image, new.moving());
+        let image = self.read_subtable(client, split.new).await?;
+        let in_use = headers(&image).any(|header| header == new);
+        if !in_use {
+            self.write_headers(client, split.old, old.moving()).await?;
+            self.move_all(client, split, image).await?;
+            client.fabric().mark(marks::SPLIT_MOVED);
+        }
+        self.write_headers(client, split.new, new).await?;
+        self.write_headers(client, split.old, old).await?;
+        client.fabric().mark(marks::SPLIT);
+        Ok(())
+    }
+
+    /// Step 4. `image` is the new subtable, which nobody else changes. [3 RT, and 1 for each 64 entries, as often as
+    /// others change what moves]
+    async fn move_all<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        split: &Split,
+        mut image: Vec<u8>,
+    ) -> Result<(), IndexError> {
         let mut retry = Retry::new("hash table growth", ROUNDS_MAX);
+        let mut corrected = false;
         loop {
             let bytes = self.read_subtable(client, split.old).await?;
             let going = self.sort(client, split, &bytes).await?;
-            if going.is_empty() {
-                break;
+            if going.is_empty() && !corrected {
+                return Ok(());
             }
             for &(number, word, goes) in &going {
                 if goes == Goes::Over {
@@ -220,14 +262,9 @@ impl HashTable {
             }
             client.post(write(split.new, &image)).await?;
             client.fabric().mark(marks::SPLIT_MOVING);
-            self.take_out(client, split, &going, &mut image).await?;
+            corrected = self.take_out(client, split, &going, &mut image).await?;
             retry.again(client).await?;
         }
-        set_headers(&mut image, new);
-        client.post(write(split.new, &image)).await?;
-        self.write_headers(client, split.old, old).await?;
-        client.fabric().mark(marks::SPLIT);
-        Ok(())
     }
 
     /// Which entries of the old subtable do not stay there. [1 RT for each 64 entries]
@@ -272,14 +309,15 @@ impl HashTable {
     }
 
     /// Takes entries out of the old subtable; where another has just taken one out or replaced it, it is taken out of
-    /// the image of the new one as well. [1 RT for each 64 entries]
+    /// the image of the new one as well. Yields whether one was. [1 RT for each 64 entries]
     async fn take_out<F: Fabric>(
         &self,
         client: &Client<F>,
         split: &Split,
         going: &[(usize, u64, Goes)],
         image: &mut [u8],
-    ) -> Result<(), IndexError> {
+    ) -> Result<bool, IndexError> {
+        let mut corrected = false;
         for going in going.chunks(VERBS_PER_POST) {
             let emptied = going.iter().map(|&(number, word, _)| {
                 let at: Remote<u64> = split.old.part(8 * number as u64);
@@ -290,10 +328,11 @@ impl HashTable {
                 if goes == Goes::Over && swapped != Swapped::Won {
                     client.fabric().mark(marks::MOVED_LATE);
                     image[8 * number..8 * number + 8].fill(0);
+                    corrected = true;
                 }
             }
         }
-        Ok(())
+        Ok(corrected)
     }
 
     /// All words of a subtable. [1 RT]
@@ -329,8 +368,7 @@ impl HashTable {
     }
 }
 
-fn set_headers(image: &mut [u8], header: Header) {
-    for bucket in image.chunks_exact_mut(BUCKET_BYTES) {
-        bucket[..8].copy_from_slice(&header.word().to_le_bytes());
-    }
+/// The headers of a subtable's buckets.
+fn headers(bytes: &[u8]) -> impl Iterator<Item = Header> {
+    bytes.chunks_exact(BUCKET_BYTES).map(|bucket| Header::from_word(word(bucket, 0)))
 }

@@ -340,6 +340,11 @@ impl Pairs {
         places
     }
 
+    /// How many places are free for an entry.
+    pub fn room(&self) -> usize {
+        self.words().filter(|(_, word)| *word == 0).count()
+    }
+
     /// Where there is room for an entry: in the emptier of the two.
     pub fn free(&self) -> Option<Remote<u64>> {
         let free = |pair: usize| {

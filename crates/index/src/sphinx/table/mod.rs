@@ -39,10 +39,12 @@ use farwood_fabric::{
     read_bytes,
 };
 use layout::{Deep, Entry, PAIR_BYTES, Pairs, RawBuckets, RawSubtable, Spot};
-use std::sync::Arc;
 
 /// Tries at a bucket that others change, or of which the directory is older.
 const TRIES_MAX: u32 = 2_000;
+
+/// Free places for an entry of which the marks say that there is little room.
+const LITTLE_ROOM: usize = 3;
 
 /// The hash tables of one index, as a compute node sees them.
 #[derive(Debug)]
@@ -57,6 +59,8 @@ pub struct HashTable {
     directories: Box<[ArcSwapOption<Directory>]>,
     /// All prints are one of two: for tests.
     narrow: bool,
+    /// Bits of a hash that directories tell apart, at most: fewer for tests.
+    depth_max: u8,
     /// Broken on purpose: nobody looks again at what it has entered.
     unconfirmed: bool,
 }
@@ -109,6 +113,13 @@ impl Looked {
         }
     }
 
+    /// Marks that an entry is about to be changed, where a split is near.
+    fn announce<F: Fabric>(&self, client: &Client<F>, mark: &'static str) {
+        if self.pairs.room() <= LITTLE_ROOM {
+            client.fabric().mark(mark);
+        }
+    }
+
     /// Whether it may be changed by who is no splitter.
     pub(super) fn is_settled(&self) -> bool {
         self.standing() == Standing::Settled
@@ -119,7 +130,8 @@ impl HashTable {
     /// The tables whose words lie at `words`, in a pool of that many memory nodes.
     pub(super) fn new(number: u32, groups_log2: u8, words: Remote<u64>, nodes: u16) -> Self {
         let directories = (0..nodes).map(|_| ArcSwapOption::empty()).collect();
-        Self { number, groups_log2, words, directories, narrow: false, unconfirmed: false }
+        let depth_max = layout::DEPTH_MAX;
+        Self { number, groups_log2, words, directories, narrow: false, depth_max, unconfirmed: false }
     }
 
     /// Where the entry of a prefix belongs.
@@ -132,6 +144,9 @@ impl HashTable {
     /// Breaks the tables, for tests that want to notice.
     pub(super) fn sabotage(&mut self, sabotage: Sabotage) {
         self.narrow = sabotage == Sabotage::PrintsNarrow;
+        if sabotage == Sabotage::TablesShallow {
+            self.depth_max = 1;
+        }
         self.unconfirmed = sabotage == Sabotage::EntryUnconfirmed;
     }
 
@@ -148,7 +163,7 @@ impl HashTable {
     ) -> Result<Vec<Looked>, IndexError> {
         let mut subtables = Vec::with_capacity(spots.len());
         for spot in spots {
-            subtables.push(self.directory(client, spot.home).await?.subtable(*spot)?);
+            subtables.push(self.subtable(client, *spot).await?);
         }
         let reads = spots.iter().zip(&subtables).flat_map(|(spot, subtable)| {
             self.pairs_at(subtable.at, *spot).map(|at| read_bytes(at, PAIR_BYTES))
@@ -175,7 +190,7 @@ impl HashTable {
     pub(super) async fn look<F: Fabric>(&self, client: &Client<F>, spot: Spot) -> Result<Looked, IndexError> {
         let mut retry = Retry::new("hash table lookup", TRIES_MAX);
         loop {
-            let subtable = self.directory(client, spot.home).await?.subtable(spot)?;
+            let subtable = self.subtable(client, spot).await?;
             let [one, other] = self.pairs_at(subtable.at, spot).map(|at| read_bytes(at, PAIR_BYTES));
             let copies = client.post(one.and(other)).await?;
             if let Some(looked) = self.take(copies, subtable, spot) {
@@ -250,6 +265,7 @@ impl HashTable {
                 retry.again(client).await?;
                 continue;
             };
+            looked.announce(client, marks::ENTERING);
             match self.swap(hands, client, (at, 0, entry), &looked, (spot, sign)).await? {
                 Entered::Here => return Ok(true),
                 Entered::Astray => {
@@ -278,6 +294,7 @@ impl HashTable {
             let Some(&at) = looked.pairs.places(old).first() else {
                 return self.enter(hands, client, after).await;
             };
+            looked.announce(client, marks::CHANGING);
             // Where the subtable is just being split, the entry moves as it is now.
             if self.swap(hands, client, (at, old.word(), new), &looked, (spot, after)).await? != Entered::Lost
             {
@@ -298,10 +315,12 @@ impl HashTable {
         let entry = Entry::new(spot, sign);
         let mut retry = Retry::new("remove", TRIES_MAX);
         loop {
-            let places = self.look_settled(hands, client, spot).await?.pairs.places(entry);
+            let looked = self.look_settled(hands, client, spot).await?;
+            let places = looked.pairs.places(entry);
             if places.is_empty() {
                 return Ok(());
             }
+            looked.announce(client, marks::CHANGING);
             let emptied = places.iter().map(|&at| cas(at, entry.word(), 0));
             let mut swapped = client.post(all(emptied)).await?;
             if swapped.all(|swapped| swapped == Swapped::Won) {
@@ -386,14 +405,18 @@ impl HashTable {
         Ok(())
     }
 
-    async fn directory<F: Fabric>(
+    /// The subtable of a spot, as the cached directory has it. [0 RT; 2 where none is cached]
+    #[inline]
+    async fn subtable<F: Fabric>(
         &self,
         client: &Client<F>,
-        home: NodeId,
-    ) -> Result<Arc<Directory>, IndexError> {
-        match self.directories[usize::from(home.0)].load_full() {
-            Some(known) => Ok(known),
-            None => self.refresh(client, home).await,
+        spot: Spot,
+    ) -> Result<Deep<RawSubtable>, IndexError> {
+        let known =
+            self.directories[usize::from(spot.home.0)].load().as_ref().map(|known| known.subtable(spot));
+        match known {
+            Some(subtable) => subtable,
+            None => self.refresh(client, spot.home).await?.subtable(spot),
         }
     }
 }

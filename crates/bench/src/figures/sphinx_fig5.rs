@@ -1,0 +1,63 @@
+//! Sphinx, Figure 5: throughput and latency over the number of workers.
+
+use super::sherman_cluster::predicted;
+use super::smart_cluster::by_panel;
+use super::sphinx_cluster::{CONTESTANTS, KeyKind, SOURCE, SPHINX, runs as runs_of, spec};
+use super::{Comparison, Effort, Figure, Run};
+use crate::record::Record;
+use crate::workload::Workload;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "sphinx-fig5",
+    title: "Sphinx, Figure 5: from 6 to 192 workers",
+    setting: "Set-up of Figure 4, YCSB-A, 6 to 192 workers on 3 machines. The paper prints how far apart Sphinx and \
+              the others are at most.",
+    runs,
+    compare,
+};
+
+const WORKERS: [u64; 6] = [6, 12, 24, 48, 96, 192];
+/// Sphinx over the others at most, by the order of [`KeyKind::ALL`]: throughput, and mean latency.
+const PAPER: [[f64; 2]; 2] = [[2.6, 2.2], [6.1, 11.7]];
+
+fn runs(effort: Effort) -> Vec<Run> {
+    let of_keys = |keys: KeyKind| {
+        WORKERS.into_iter().flat_map(move |workers| {
+            CONTESTANTS.into_iter().map(move |who| spec(who, Workload::YcsbA, keys, workers, effort))
+        })
+    };
+    runs_of(KeyKind::ALL.into_iter().flat_map(of_keys))
+}
+
+fn compare(records: &[Record]) -> Vec<Comparison> {
+    let of = |keys: usize, workers: usize, who: usize| {
+        &records[(keys * WORKERS.len() + workers) * CONTESTANTS.len() + who]
+    };
+    let mut all = Vec::new();
+    for (keys, kind) in KeyKind::ALL.into_iter().enumerate() {
+        let most = |gain: &dyn Fn(&Record, &Record) -> f64| {
+            let gains = (0..WORKERS.len())
+                .flat_map(|at| (0..SPHINX).map(move |other| gain(of(keys, at, SPHINX), of(keys, at, other))));
+            gains.fold(0.0, f64::max)
+        };
+        let [throughput, latency] = PAPER[keys];
+        let panel = "Sphinx over the others, at most, times";
+        let ours = most(&|sphinx, other| sphinx.mops / other.mops);
+        all.push(predicted(panel, format!("throughput, {}", kind.name()), Some(throughput), ours, SOURCE));
+        let ours = most(&|sphinx, other| other.latency_us.mean / sphinx.latency_us.mean);
+        let point = format!("mean latency (shorter), {}", kind.name());
+        all.push(predicted(panel, point, Some(latency), ours, SOURCE));
+    }
+    for (keys, kind) in KeyKind::ALL.into_iter().enumerate() {
+        for (at, workers) in WORKERS.into_iter().enumerate() {
+            for (who, contestant) in CONTESTANTS.into_iter().enumerate() {
+                let (record, point) = (of(keys, at, who), format!("{}, {workers} workers", contestant.name));
+                let panel = format!("Throughput, million operations a second, {}", kind.name());
+                all.push(predicted(panel, point.clone(), None, record.mops, SOURCE));
+                let panel = format!("Mean latency, us, {}", kind.name());
+                all.push(predicted(panel, point, None, record.latency_us.mean, SOURCE));
+            }
+        }
+    }
+    by_panel(all)
+}

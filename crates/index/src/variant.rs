@@ -1,0 +1,35 @@
+//! Variants of a system by their names.
+
+/// The names of a type of variants that has them in `ALL`. The last step, by which the whole system is complete, can be
+/// written as what it adds, too.
+macro_rules! named {
+    ($variant:ty, $step:literal is $system:literal) => {
+        impl $variant {
+            /// The name that people use.
+            pub fn name(self) -> &'static str {
+                Self::ALL.iter().find(|(variant, _)| *variant == self).map_or("", |(_, name)| name)
+            }
+        }
+
+        impl std::fmt::Display for $variant {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl std::str::FromStr for $variant {
+            type Err = String;
+
+            fn from_str(name: &str) -> Result<Self, String> {
+                let plain = if name == $step { $system } else { name };
+                let found = Self::ALL.iter().find(|(_, known)| *known == plain);
+                found.map(|(variant, _)| *variant).ok_or_else(|| {
+                    let known: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
+                    format!("no variant '{name}'; there are {}", known.join(", "))
+                })
+            }
+        }
+    };
+}
+
+pub(crate) use named;
