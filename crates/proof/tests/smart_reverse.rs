@@ -53,9 +53,10 @@ fn node(pool: &Loopback, first: bool, cache_bytes: usize) -> Node {
     let client = pool.stranger();
     let tree = pool.block_on(async {
         let options = Variant::RearLock.options();
-        match first {
-            true => Smart::create(&client, "t", Config { options, ..Config::default() }, cache_bytes).await,
-            false => Smart::open(&client, "t", cache_bytes).await,
+        if first {
+            Smart::create(&client, "t", Config { options, ..Config::default() }, cache_bytes).await
+        } else {
+            Smart::open(&client, "t", cache_bytes).await
         }
     });
     Node { tree: tree.expect("it opens"), client }

@@ -78,8 +78,8 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
     }
     for (keys, kind) in KeyKind::ALL.into_iter().enumerate() {
         for (at, workload) in WORKLOADS.into_iter().enumerate() {
-            for over in ART..SPHINX {
-                let point = format!("over {}, {workload}", CONTESTANTS[over].name);
+            for (over, other) in CONTESTANTS[ART..SPHINX].iter().enumerate() {
+                let point = format!("over {}, {workload}", other.name);
                 let panel = format!("Sphinx over the others, {}, times", kind.name());
                 all.push(predicted(panel, point, None, gain(keys, at, SPHINX, over), SOURCE));
             }

@@ -66,7 +66,7 @@ impl Maker {
     fn local(&mut self) -> String {
         match self.chance.below(10) {
             0..4 => {
-                let digits = 1 + self.chance.below(4) as u32;
+                let digits = 1 + self.chance.below(3) as u32;
                 format!("{}{}", self.name(), self.chance.below(10_u64.pow(digits)))
             }
             4..6 => format!("{}.{}", self.name(), self.name()),

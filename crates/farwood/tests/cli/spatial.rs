@@ -77,7 +77,9 @@ fn what_flatgeobuf_and_geojson_have_is_the_bounds_of_their_features() {
     assert_eq!((&report[0]["loaded"], &report[0]["bulk"]), (&json!(2), &json!(true)));
     let mut found = search(&machine, &["--bbox", "-10,-10,10,10"]);
     // FlatGeobuf's own index has its own order.
-    found.iter_mut().for_each(|row| *row = row.split_once(' ').unwrap().1.to_owned());
+    for row in &mut found {
+        *row = row.split_once(' ').unwrap().1.to_owned();
+    }
     found.sort();
     assert_eq!(found, ["-2,3,1,9", "5,4,6,5"]);
     let line = json!({ "type": "Feature", "id": 9, "properties": {}, "geometry":

@@ -471,8 +471,11 @@ mod tests {
         bytes(&(0..old.len()).map(word).collect::<Vec<_>>())
     }
 
-    /// The images of two nodes of one room, and the stores that turn the first into the second.
-    fn succession() -> ([NodeRef; 2], [Vec<u64>; 2], Vec<(usize, u64)>) {
+    /// Two nodes of one room, and their images.
+    type Both = ([NodeRef; 2], [Vec<u64>; 2]);
+
+    /// Two nodes of one room, and the stores that turn the first into the second.
+    fn succession() -> (Both, Vec<(usize, u64)>) {
         let layout = layout(1, Scheme::Pair);
         let nodes = [7, 8].map(|generation| NodeRef::new(1 << 23, generation));
         let images = nodes.map(|at| image(&layout, at, 0, &entries(at.generation() as usize - 1)));
@@ -481,7 +484,7 @@ mod tests {
             stores_of_line(words).map(move |(at, word)| (line * LINE_WORDS + at, word))
         });
         let stores = stores.collect();
-        (nodes, images, stores)
+        ((nodes, images), stores)
     }
 
     proptest::proptest! {
@@ -490,7 +493,7 @@ mod tests {
         fn a_pair_proves_a_copy_that_is_read_downward_while_it_is_stored_upward(
             mut progress in proptest::collection::vec(0..55_usize, 48),
         ) {
-            let (nodes, images, stores) = succession();
+            let ((nodes, images), stores) = succession();
             proptest::prop_assert_eq!((images[0].len(), stores.len()), (48, 54));
             // Later words, which are read earlier, meet fewer stores.
             progress.sort_unstable_by(|one, other| other.cmp(one));
@@ -506,7 +509,7 @@ mod tests {
     /// The canary of the pair: without the version that is read last, a mixture passes.
     #[test]
     fn half_a_pair_proves_nothing() {
-        let (nodes, images, stores) = succession();
+        let ((nodes, images), stores) = succession();
         // The last word is read before the first store, all others after the last one.
         let mut progress = vec![stores.len(); images[0].len()];
         *progress.last_mut().unwrap() = 0;

@@ -88,8 +88,8 @@ pub struct LockOptions {
 }
 
 impl LockOptions {
-    /// The same where the fabric allows them: where a compare-and-swap that fails may undo a WRITE, locks are released by
-    /// FAA, which costs the same.
+    /// The same where the fabric allows them: where a compare-and-swap that fails may undo a WRITE, locks are released
+    /// by FAA, which costs the same.
     #[must_use]
     pub fn on(self, capabilities: &Capabilities) -> Self {
         let release = if capabilities.write_beside_cas { self.release } else { Release::Faa };

@@ -24,8 +24,8 @@
 //! it.
 //!
 //! The *generation* counts the nodes that lay in this room. It is in every slot without a child, in front and at the
-//! rear, and salts the hash; what holds for copies is in `tree/fetch.rs`. A node's slots are taken strictly one after the other, and keep their partial keys: the first free slot
-//! proves that no partial key but those before it has one.
+//! rear, and salts the hash; what holds for copies is in `tree/fetch.rs`. A node's slots are taken strictly one after
+//! the other, and keep their partial keys: the first free slot proves that no partial key but those before it has one.
 
 use super::key::{Step, step_at};
 use super::prefix::{PrefixHash, mixed};

@@ -130,8 +130,8 @@ fn handed_over<H: Harness>(harness: &H, iterations: u64, lock: Option<Remote<u64
     tally.report(name, promises(harness, Capability::ArrivalSeesWrite))
 }
 
-/// Who waits for a lock never finds that it has it: no compare-and-swap is executed twice, and no unlock by WRITE is lost
-/// to one that fails.
+/// Who waits for a lock never finds that it has it: no compare-and-swap is executed twice, and no unlock by WRITE is
+/// lost to one that fails.
 pub(super) fn unlock_by_write<H: Harness>(harness: &H, iterations: u64) -> Report {
     const CLIENTS: u64 = 4;
     const NODE_BYTES: usize = 256;

@@ -383,7 +383,7 @@ mod tests {
                 let mut dropped = std::pin::pin!(Exchange::call(&exchange, &words, &mut nothing));
                 let mut context = std::task::Context::from_waker(std::task::Waker::noop());
                 // Some are dropped before they are sent, some when the response may have come.
-                for _ in 0..1 + round % 4 {
+                for _ in 0..=round % 4 {
                     let _ = dropped.as_mut().poll(&mut context);
                 }
                 let mut response = Vec::new();

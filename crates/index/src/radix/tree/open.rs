@@ -116,8 +116,8 @@ pub(crate) async fn plant<F: Fabric>(
     Ok(room.at.word())
 }
 
-/// A leaf's reader must see whose WRITEs came before, a WRITE must not end half-way with its writer, and what is written
-/// together with a leaf's lock must stay beside those who wait for the lock.
+/// A leaf's reader must see whose WRITEs came before, a WRITE must not end half-way with its writer, and what is
+/// written together with a leaf's lock must stay beside those who wait for the lock.
 pub(crate) fn check_capabilities<F: Fabric>(client: &Client<F>) -> Result<(), IndexError> {
     let needs = [Capability::ArrivalSeesWrite, Capability::WriteSurvivesWriter, Capability::WriteBesideCas];
     match client.fabric().capabilities().missing(&needs) {

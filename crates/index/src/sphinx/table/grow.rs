@@ -115,7 +115,7 @@ impl HashTable {
         let mut directory = Directory::clone(&*self.refresh(client, spot.home).await?);
         let Deep { depth, at } = directory.subtable(spot)?;
         let bytes = self.read_subtable(client, at).await?;
-        let halves = self.halves(&directory, spot, depth);
+        let halves = halves(&directory, spot, depth);
         if !self.is_settled(&bytes, depth, spot.upper(depth)) {
             client.fabric().mark(marks::SPLIT_RESUMED);
             let Some(split) = halves else {
@@ -192,18 +192,6 @@ impl HashTable {
         client.post(write(at, &image[8 * range.start..8 * range.end])).await?;
         self.keep(spot.home, directory.clone());
         Ok(Split { home: spot.home, old, new: room.at, depth: depth + 1, upper: upper << 1 })
-    }
-
-    /// The split that a spot's subtable, of that depth, is one half of, unless the other half was split again.
-    fn halves(&self, directory: &Directory, spot: Spot, depth: u8) -> Option<Split> {
-        let upper = spot.upper(depth) & !1;
-        let at = |upper: u64| {
-            let word = directory.words[directory.range(depth, upper).start];
-            let subtable = Deep::<RawSubtable>::from_word(word).filter(|found| found.depth == depth);
-            subtable.map(|subtable| subtable.at)
-        };
-        let _ = depth.checked_sub(1)?;
-        Some(Split { home: spot.home, old: at(upper)?, new: at(upper | 1)?, depth, upper })
     }
 
     /// Ends a split of which the new half is settled and about to be split again, if it was cut off before the old
@@ -366,6 +354,20 @@ impl HashTable {
         }
         Ok(())
     }
+}
+
+/// The split that a spot's subtable, of that depth, is one half of, unless the other half was split again.
+fn halves(directory: &Directory, spot: Spot, depth: u8) -> Option<Split> {
+    if depth == 0 {
+        return None;
+    }
+    let upper = spot.upper(depth) & !1;
+    let at = |upper: u64| {
+        let word = directory.words[directory.range(depth, upper).start];
+        let subtable = Deep::<RawSubtable>::from_word(word).filter(|found| found.depth == depth);
+        subtable.map(|subtable| subtable.at)
+    };
+    Some(Split { home: spot.home, old: at(upper)?, new: at(upper | 1)?, depth, upper })
 }
 
 /// The headers of a subtable's buckets.
