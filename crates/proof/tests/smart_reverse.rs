@@ -66,8 +66,14 @@ fn node(pool: &Loopback, first: bool, cache_bytes: usize) -> Node {
 /// `reader` polls until the writer has had `writer`. `None`: one of them waits for the writer.
 fn two_answers(fabric: Settings, reader: usize, writer: usize) -> Option<[Option<Vec<u8>>; 2]> {
     let pool = Loopback::new(fabric);
+    let answers = answers_on(&pool, reader, writer);
+    pool.forget_orphans();
+    answers
+}
+
+fn answers_on(pool: &Loopback, reader: usize, writer: usize) -> Option<[Option<Vec<u8>>; 2]> {
     let (writes, reads, looks) =
-        (node(&pool, true, 1 << 20), node(&pool, false, 1 << 20), node(&pool, false, 0));
+        (node(pool, true, 1 << 20), node(pool, false, 1 << 20), node(pool, false, 0));
     let existed = pool.block_on(writes.tree.put(&writes.client, KEY, &FIRST)).expect("it is stored");
     assert!(!existed);
     assert_eq!(pool.block_on(reads.get()).as_deref(), Some(&FIRST[..]));

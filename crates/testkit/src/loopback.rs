@@ -260,6 +260,12 @@ impl Loopback {
         }
     }
 
+    /// Forgets posts that nobody waits for and that have not landed, which would keep the pool's memory for ever.
+    pub fn forget_orphans(&self) {
+        let orphans = std::mem::take(&mut self.0.state.borrow_mut().orphans);
+        drop(orphans);
+    }
+
     /// Another client of the compute node that `client` belongs to.
     pub fn sibling(&self, client: &Client<LoopbackFabric>) -> Client<LoopbackFabric> {
         let fabric = client.fabric();
