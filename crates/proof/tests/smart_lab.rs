@@ -42,6 +42,7 @@ fn with_faults_every_answer_is_explained() {
 fn what_was_found_stays_mended() {
     for (seed, found) in [
         (9, "a node below which nothing was kept scans from going on"),
+        (2590, "a scan took a node for empty whose leaf had moved while it was looked for"),
         (43, "every client of a compute node took a chunk for itself"),
         (
             44,

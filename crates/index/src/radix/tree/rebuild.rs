@@ -17,7 +17,7 @@
 use super::descend::{Place, Way};
 use super::fetch::InnerCopy;
 use super::options::Rooms;
-use super::split::Grown;
+use super::split::{Grown, KeyBelow};
 use super::{Event, Guide, Tree, marks};
 use crate::error::IndexError;
 use crate::lock::Attempt;
@@ -293,11 +293,11 @@ impl<G: Guide> Tree<G> {
             &way.key[..depth]
         } else {
             match self.key_below(client, &CachedNode::copy(at, node), way.operation).await? {
-                Some(key) => {
+                KeyBelow::Key(key) => {
                     known = key;
                     &known[..depth]
                 }
-                None => return Ok(None),
+                KeyBelow::None | KeyBelow::Moved => return Ok(None),
             }
         };
         let partials = children.iter().filter(|(step, _)| *step != Step::End).count();

@@ -8,6 +8,7 @@
 use super::descend::Way;
 use super::fetch::{front_of, fronts, proves};
 use super::options::Scans;
+use super::split::KeyBelow;
 use super::{Direction, Guide, Range, Tree, marks};
 use crate::error::IndexError;
 use crate::extent::Link;
@@ -513,8 +514,12 @@ impl<G: Guide> Tree<G> {
         let node_copy = CachedNode::copy(at, &node);
         let mut edge = below.path();
         if let Some(known) = edge.take_if(|known| known.len() < header.depth()) {
-            // Where nothing is below it, nothing is missed.
-            let Some(key) = self.key_below(client, &node_copy, way.operation).await? else { return Ok(true) };
+            let key = match self.key_below(client, &node_copy, way.operation).await? {
+                KeyBelow::Key(key) => key,
+                // Nothing is missed.
+                KeyBelow::None => return Ok(true),
+                KeyBelow::Moved => return Ok(false),
+            };
             debug_assert!(key.starts_with(&known), "it is below its parent");
             let prefix = &key[..header.depth()];
             edge = match course.wants(prefix) {

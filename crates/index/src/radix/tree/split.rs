@@ -85,6 +85,16 @@ struct Fork {
     child: (Remote<u64>, Reverse, Reverse),
 }
 
+/// What was found of the keys below a node.
+pub(super) enum KeyBelow {
+    /// One of them.
+    Key(Vec<u8>),
+    /// There is none.
+    None,
+    /// None, but a leaf that a slot led to was another's: the slots have changed since they were read.
+    Moved,
+}
+
 impl<G: Guide> Tree<G> {
     /// A leaf for `entry`, to be linked in the node `parent` of that generation.
     /// [0 RT; as in [`Heap::allocate`](crate::radix::heap::Heap::allocate)]
@@ -223,8 +233,9 @@ impl<G: Guide> Tree<G> {
         entry: Entry<'_>,
         way: &mut Way<'_>,
     ) -> Result<bool, IndexError> {
-        let Some(below) = self.key_below(client, child, way.operation).await? else {
-            // Nothing is below it: it gives way.
+        let found = self.key_below(client, child, way.operation).await?;
+        let KeyBelow::Key(below) = found else {
+            // Nothing is below it, as far as can be seen: it gives way, if that is still so under its lock.
             let parent = (&place.node, number);
             let node = (child.at, child.header.size());
             if self.rebuild(client, parent, node, (0, way)).await? == Rebuilt::Busy {
@@ -281,25 +292,26 @@ impl<G: Guide> Tree<G> {
         Ok((node, new))
     }
 
-    /// Some key below `node`, which shows what all keys there begin with. `None`: there is none. [1 RT for each node
-    /// or leaf on the way]
+    /// Some key below `node`, which shows what all keys there begin with. [1 RT for each node or leaf on the way]
     pub(super) async fn key_below<F: Fabric>(
         &self,
         client: &Client<F>,
         node: &CachedNode,
         operation: &'static str,
-    ) -> Result<Option<Vec<u8>>, IndexError> {
+    ) -> Result<KeyBelow, IndexError> {
         const VISITS_MAX: usize = 1 << 16;
+        let mut none = KeyBelow::None;
         let mut slots: Vec<Slot> =
             (0..=node.header.size().slots()).rev().map(|number| node.slot(number)).collect();
         for _ in 0..VISITS_MAX {
             match slots.pop().map(Slot::child) {
-                None => return Ok(None),
+                None => return Ok(none),
                 Some(Child::Leaf(at, class)) => {
                     let leaf = self.read_leaf(client, at, class, operation).await?;
                     if leaf.key().get(..node.header.depth()).is_some_and(|key| node.is_of(key, self.number)) {
-                        return Ok(Some(leaf.key().to_vec()));
+                        return Ok(KeyBelow::Key(leaf.key().to_vec()));
                     }
+                    none = KeyBelow::Moved;
                 }
                 Some(Child::Inner(at, size)) => {
                     let below = self.read_inner(client, at, size, operation).await?;
@@ -308,7 +320,7 @@ impl<G: Guide> Tree<G> {
                 Some(_) => {}
             }
         }
-        Ok(None)
+        Ok(none)
     }
 
     /// Puts a fork where its child was, in a slot of a locked node, and gives the lock up. [1 RT; 4 where they are on
