@@ -156,7 +156,8 @@ mod tests {
         drop(a);
         assert!(!b.is_gone(1).unwrap(), "the segment is still mapped");
         drop(segment);
-        assert!(b.is_gone(1).unwrap());
+        // Not at once: a test that starts a process meanwhile leaves it copies of all descriptors until it calls exec.
+        eventually("the slot is given back", || b.is_gone(1).unwrap());
     }
 
     #[test]
@@ -169,7 +170,7 @@ mod tests {
         drop(file);
         assert!(sys::is_byte_locked(&probe, byte_of(1)).unwrap(), "dropped while still able to store");
         drop(mapping);
-        assert!(!sys::is_byte_locked(&probe, byte_of(1)).unwrap());
+        eventually("the lock is gone", || !sys::is_byte_locked(&probe, byte_of(1)).unwrap());
     }
 
     #[test]
