@@ -73,8 +73,16 @@ impl Objects for Units {
 /// The least rest of a chunk that is left to others when another chunk is taken, bytes.
 const REST_BYTES_MIN: u64 = 64 << 10;
 
-/// Pause before a client looks again whether another has taken a chunk, nanoseconds.
-pub(crate) const PAUSE_NS: u64 = 1_000;
+/// Pause before a client looks again whether another has taken a chunk, nanoseconds: at first, and at most.
+const PAUSE_NS: u64 = 1_000;
+const PAUSE_NS_MAX: u64 = 1_000_000;
+
+/// Lets a client wait that began to wait for another's chunk at `since`: a tenth of the time that it has waited.
+pub(crate) async fn wait_for_another<F: Fabric>(client: &Client<F>, since: &mut Option<u64>) {
+    let now = client.fabric().now();
+    let waited = now - *since.get_or_insert(now);
+    client.fabric().sleep((waited / 10).clamp(PAUSE_NS, PAUSE_NS_MAX)).await;
+}
 
 /// Whose turn it is to take a chunk: one client's at a time, lest each takes one for itself. Given back on drop.
 pub(crate) struct Turn<'a>(&'a AtomicBool);
@@ -145,13 +153,13 @@ impl Allocator {
         kind: RoomKind,
         which: Which,
     ) -> Result<Room<T>, IndexError> {
+        let mut since = None;
         loop {
             if let Some(room) = self.carve(client, kind, which) {
                 return Ok(room);
             }
             let Some(turn) = Turn::take(&self.taking) else {
-                // A client of this compute node is taking a chunk.
-                client.fabric().sleep(PAUSE_NS).await;
+                wait_for_another(client, &mut since).await;
                 continue;
             };
             if !self.has_room(kind, which) {

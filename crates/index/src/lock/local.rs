@@ -24,7 +24,7 @@ const HAND_OVERS_SHIFT: u32 = 2;
 const ONE_HAND_OVER: u64 = 1 << HAND_OVERS_SHIFT;
 const SHARDS: usize = 64;
 /// Who spins pauses for this part of the time that it has waited: long waits cost few looks, and last no longer for it.
-const SPINS: u64 = 1000;
+const SPINS: u64 = 100;
 
 /// What a waiter is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

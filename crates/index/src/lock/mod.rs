@@ -525,11 +525,11 @@ impl Wait {
         true
     }
 
-    /// How long to pause before the next attempt: a thousandth of an unusually long wait.
+    /// How long to pause before the next attempt: a hundredth of an unusually long wait.
     fn pause(&self) -> u64 {
         match self.now - self.since {
             waited if waited < UNUSUAL => 0,
-            waited => (waited / 1000).min(PAUSE_MAX),
+            waited => (waited / 100).min(PAUSE_MAX),
         }
     }
 

@@ -8,7 +8,7 @@
 //! ([`inherit`](crate::inherit)). The rooms that it emptied and kept do not yet; they come back when the index is
 //! dropped.
 
-use crate::alloc::{PAUSE_NS, Turn};
+use crate::alloc::{Turn, wait_for_another};
 use crate::error::IndexError;
 use crate::extent::{self, OF_EXTENTS};
 use crate::inherit::{Objects, ROOM_BYTES_MAX, inherit};
@@ -96,15 +96,14 @@ impl Heap {
         kind: RoomKind,
     ) -> Result<Room<T>, IndexError> {
         let nodes = client.fabric().shape().nodes;
-        let mut step = 0;
+        let (mut step, mut since) = (0, None);
         while step < nodes {
             let node = (near.0 + step) % nodes;
             if let Some(room) = self.carve(client, node, kind) {
                 return Ok(room.cast());
             }
             let Some(_turn) = Turn::take(&self.taking) else {
-                // A client of this compute node is taking a chunk.
-                client.fabric().sleep(PAUSE_NS).await;
+                wait_for_another(client, &mut since).await;
                 continue;
             };
             if let Some(room) = self.carve(client, node, kind) {

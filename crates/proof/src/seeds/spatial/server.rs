@@ -8,6 +8,8 @@ use farwood_index::IndexError;
 use farwood_index::catfish::{Catfish, Item, Service, ServiceSettings, TreeServer};
 use farwood_sim::{SimFabric, World};
 use farwood_testkit::harness::Chance;
+use futures_util::Stream;
+use futures_util::stream::FuturesUnordered;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
@@ -58,12 +60,17 @@ pub(super) async fn work(
     all((0..case.workers).map(|me| one_worker(case, me as u64, world, tree, client, notes))).await;
 }
 
-/// Runs flows of one task together, to their ends.
+/// Runs flows of one task together, to their ends. Of many, those that were woken are polled, in that order.
 pub(super) async fn all(flows: impl Iterator<Item = impl Future<Output = ()>>) {
-    let mut flows: Vec<_> = flows.map(Box::pin).collect();
+    let mut flows: FuturesUnordered<_> = flows.collect();
     poll_fn(|context| {
-        flows.retain_mut(|flow| flow.as_mut().poll(context).is_pending());
-        if flows.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        loop {
+            match Pin::new(&mut flows).poll_next(context) {
+                Poll::Ready(Some(())) => {}
+                Poll::Ready(None) => return Poll::Ready(()),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
     })
     .await;
 }
