@@ -96,6 +96,8 @@ fn handed_over<H: Harness>(harness: &H, iterations: u64, lock: Option<Remote<u64
     const NODE_BYTES: usize = 1024;
     let device = lock.is_some();
     let (tally, newest) = (Tally::default(), AtomicU64::new(0));
+    // As Sherman does: an unlock by WRITE may be lost where a compare-and-swap that fails stores something.
+    let by_write = promises(harness, Capability::WriteBesideCas);
     ground(harness, GROUND_BYTES, |at| {
         let lock = lock.unwrap_or(at.part(APART));
         harness.block_on(async { poke_word(&harness.client(), lock, 0).await.expect("a WRITE") });
@@ -107,7 +109,8 @@ fn handed_over<H: Harness>(harness: &H, iterations: u64, lock: Option<Remote<u64
             while tally.goes_on(tries, iterations / 2) {
                 tries += 1;
                 let mut losses = 0_u32;
-                while client.post(cas(lock, 0, number as u64 + 1)).await.expect("a CAS") != Swapped::Won {
+                let me = number as u64 + 1;
+                while client.post(cas(lock, 0, me)).await.expect("a CAS") != Swapped::Won {
                     losses += 1;
                     // Who gives way at once never gets a lock that its holder takes again at once.
                     if losses.is_multiple_of(LOSSES_PATIENT) {
@@ -121,7 +124,12 @@ fn handed_over<H: Harness>(harness: &H, iterations: u64, lock: Option<Remote<u64
                 mine = expected + 1;
                 newest.store(mine, SeqCst);
                 let node = mine.to_le_bytes().repeat(NODE_BYTES / 8);
-                client.post(write(at, &node).then(write(lock, &[0; 8]))).await.expect("a chain");
+                let update = write(at, &node);
+                if by_write {
+                    client.post(update.then(write(lock, &[0; 8]))).await.expect("a chain");
+                } else {
+                    client.post(update.then(faa(lock, me.wrapping_neg()))).await.expect("a chain");
+                }
             }
         });
     });
