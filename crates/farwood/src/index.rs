@@ -135,7 +135,8 @@ impl Drop for Tree {
 /// lookup of 240 ns through a client at hand (10,000 keys, warm cache, a shared two-core machine;
 /// `cargo bench -p farwood` measures it).
 ///
-/// The round trips that methods tell are those of a Sherman index; a SMART index's are in `docs/costs-smart.md`.
+/// The round trips that methods tell are those of a Sherman index, of the variant that it has unless told
+/// (`docs/costs.md` has all variants); those of radix trees are in `docs/costs-smart.md` and `docs/costs-sphinx.md`.
 pub struct Index<K, V> {
     tree: Arc<Tree>,
     types: PhantomData<fn() -> (K, V)>,
@@ -190,7 +191,7 @@ impl<K: Key, V: Value> Index<K, V> {
     }
 
     /// Stores `value` under `key`; yields whether the key was there before.
-    /// [3 RT when the cache knows the leaf, 2 when a thread of this process hands the leaf's lock over; a split
+    /// [2 RT when the cache knows the leaf, 1 when a thread of this process hands the leaf's lock over; a split
     /// adds 3 per level, and 1 where the sibling lies on another memory node; 1 more for a value out of line]
     ///
     /// # Errors
@@ -238,7 +239,8 @@ impl<K: Key, V: Value> Index<K, V> {
 
     /// The entries whose keys lie in `range`, by increasing key, or by decreasing key after
     /// [`reverse`](Scan::reverse). Leaves are fetched many at a time while the iterator moves on.
-    /// [1 RT for up to 32 leaves whose parent is cached]
+    /// [1 RT for up to 32 leaves whose parent is cached; of a radix tree 1 for the node at which the scan begins, the
+    /// root unless cached copies lead further down, and 1 for each 64 nodes or leaves]
     ///
     /// A scan is not atomic, but it never misses a key that is there throughout. For all entries, see
     /// [`iter`](Self::iter).

@@ -3,7 +3,8 @@
 //! An ordered index that any number of processes share, with no server between them and the data: the nodes of the
 //! tree lie in the memory of *memory nodes*, and every process reads and changes them with one-sided READ, WRITE
 //! and compare-and-swap. On one machine the memory nodes are shared memory (`shm://`); over a
-//! network they are daemons (`tcp://`, [`MemoryNode`], `farwood serve`).
+//! network they are daemons (`tcp://`, or `rdma://` where network cards execute the verbs; [`MemoryNode`],
+//! `farwood serve`).
 //!
 //! ```
 //! use farwood::{IndexOptions, Pool, PoolOptions};
@@ -28,7 +29,8 @@
 //! |---|---|
 //! | a pool of memory nodes, by URL | [`Pool`] |
 //! | an index with your types, from any thread | [`Index`] |
-//! | keys of any length: a radix tree instead of a B-link tree | [`SmartOptions`] |
+//! | keys of any length: a radix tree instead of a B-link tree | [`SmartOptions`], [`SphinxOptions`] |
+//! | rectangles: an R*-tree | [`spatial`] |
 //! | a range, forwards or backwards | [`Index::scan`], [`Index::scan_prefix`], [`Scan`] |
 //! | many operations at once on one thread, async | [`Session`], [`run_all`] |
 //! | keys and values of your own types | [`Codec`], [`Key`], [`Value`] |

@@ -255,8 +255,8 @@ impl Pool {
     }
 
     /// Creates an index and opens it. `K` and `V` are recorded in it. The options say which system it is:
-    /// [`IndexOptions`](crate::IndexOptions) are Sherman's, [`SmartOptions`](crate::SmartOptions) SMART's. [about 140
-    /// RT]
+    /// [`IndexOptions`](crate::IndexOptions) are Sherman's, [`SmartOptions`](crate::SmartOptions) SMART's,
+    /// [`SphinxOptions`](crate::SphinxOptions) Sphinx's. [about 140 RT]
     ///
     /// # Errors
     /// [`Error::Index`]: it exists, the name or the sizes cannot be, the pool or its directory is full, another

@@ -85,8 +85,8 @@ impl Smart {
         (self.guide.reads.shared(), self.guide.writes.shared())
     }
 
-    /// The value of `key`, if it has one. [1 RT when the cache knows the way, there or not; 2 for a key that is not
-    /// there where its slot is empty; 1 more for a value out of line, 2 above 2 MiB]
+    /// The value of `key`, if it has one. [1 RT when the cache knows the way, there or not; 3 where a node of another
+    /// prefix is in its slot; 1 more for a value out of line, 2 above 2 MiB]
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] where the key is too long; [`IndexError::Damaged`]; the fabric's errors.

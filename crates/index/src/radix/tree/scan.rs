@@ -4,6 +4,9 @@
 //! node is read live, and linked in the slot that led to it, as its reverse pointer says; so all keys that are below
 //! the slot are below it. The same holds for a leaf and the one key. Each slot without a child says itself that it is
 //! of the node's generation. What is unclear makes the scan begin again behind what it has found.
+//!
+//! A scan begins at the root, or, with a cache, at a node further down to which cached copies lead, read live as all
+//! others are (`docs/decisions/0038-where-a-scan-begins.md`).
 
 use super::descend::Way;
 use super::fetch::{front_of, fronts, proves};
@@ -248,8 +251,9 @@ type Unclear = (Arc<CachedNode>, usize);
 
 impl<G: Guide> Tree<G> {
     /// Up to `limit` entries of `range`, in the order of `direction`, into `entries`.
-    /// [1 RT for the root, then 1 for each 64 nodes or leaves in the order of keys: 4 for 60 keys close together; 1 for
-    /// each value out of line]
+    /// [1 RT for the node at which it begins: the deepest that cached copies lead to and that has children enough, else
+    /// the root; 2 where a copy led astray. Then 1 for each 64 nodes or leaves in the order of keys, and 1 for each
+    /// value out of line. If more is wanted than lies below that node, the same again for what lies behind]
     ///
     /// # Errors
     /// [`IndexError::BadSizes`]; the fabric's.
