@@ -15,7 +15,7 @@
 //!
 //! Beyond the paper, `+lock-read` takes a node's lock and reads the node in one doorbell, where the fabric keeps an
 //! atomic and a READ after it in order: an update is two round trips. A lock that is handed over brings the leaf with
-//! it, as its last holder left it: then it is one.
+//! it, as its last holder left it: then it is one. And it is handed over more often in a row than in the paper.
 
 use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
 use crate::variant::named;
