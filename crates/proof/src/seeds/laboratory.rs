@@ -147,13 +147,13 @@ impl Case {
         case
     }
 
-    /// The run of a counted seed with a Sphinx tree. Of eight, one has tables that soon cannot grow, and one clients
+    /// The run of a counted seed with a Sphinx tree. Of eight, one has tables that soon cannot grow, and two have clients
     /// that are late where tables are split.
     pub fn of_sphinx(seed: u64) -> Self {
         let calm = Self::calm_sphinx(seed);
         match seed % 8 {
             3 => Self { sabotage: Some(Sabotage::TablesShallow), ..Self::with_faults(calm) },
-            6 => Self::with_faults(calm.with_a_growing_table()).with_late_entries(),
+            2 | 6 => Self::with_faults(calm.with_a_growing_table()).with_late_entries(),
             _ => Self::with_faults(calm),
         }
     }

@@ -364,6 +364,17 @@ impl<G: Guide> Tree<G> {
             client.note(|costs| costs.moved += 1);
             return self.renew(client, node, way).await;
         }
+        self.try_again(client, node, number, way).await
+    }
+
+    /// Before another try at what was unclear though it was just read: now and then it is settled.
+    pub(super) async fn try_again<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        node: &Arc<CachedNode>,
+        number: usize,
+        way: &mut Way<'_>,
+    ) -> Result<(), IndexError> {
         client.fabric().mark(marks::UNCLEAR);
         way.again(client).await?;
         if way.retry.tries().is_multiple_of(TRIES_PER_SETTLING) {

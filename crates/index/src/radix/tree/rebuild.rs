@@ -297,7 +297,7 @@ impl<G: Guide> Tree<G> {
                     known = key;
                     &known[..depth]
                 }
-                KeyBelow::None | KeyBelow::Moved => return Ok(None),
+                KeyBelow::None | KeyBelow::Unclear(..) => return Ok(None),
             }
         };
         let partials = children.iter().filter(|(step, _)| *step != Step::End).count();

@@ -506,7 +506,8 @@ impl<G: Guide> Tree<G> {
             let (place, copy) = copies.next().expect("each child was read");
             let fronts = before.get(place).copied().zip(after.get(place).copied());
             let before = found.len();
-            if !self.take_child(client, &below, (copy, fronts), course, (&mut found, way)).await? {
+            let unclear = self.take_child(client, &below, (copy, fronts), course, (&mut found, way)).await?;
+            if let Some(unclear) = unclear {
                 // What came before it is found; the rest is looked for again.
                 found.truncate(before);
                 for item in found {
@@ -515,14 +516,14 @@ impl<G: Guide> Tree<G> {
                         self.fetch_value(client, course, (leaf.key(), link)).await?;
                     }
                 }
-                return Ok(ControlFlow::Break((Arc::clone(&below.above.node), usize::from(below.number))));
+                return Ok(ControlFlow::Break(unclear));
             }
         }
         items.extend(found.into_iter().rev());
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Puts what a child's copy holds behind `found`, in the order of the scan. `false`: it is unclear.
+    /// Puts what a child's copy holds behind `found`, in the order of the scan. Yields what is unclear.
     async fn take_child<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -530,17 +531,18 @@ impl<G: Guide> Tree<G> {
         (copy, fronts): (Fetched<RawChild>, Option<(u64, u64)>),
         course: &Course<'_>,
         (found, way): (&mut Vec<Item>, &Way<'_>),
-    ) -> Result<bool, IndexError> {
+    ) -> Result<Option<Unclear>, IndexError> {
+        let unclear = || Ok(Some((Arc::clone(&below.above.node), usize::from(below.number))));
         let same = |copy: &[u8]| fronts.is_none_or(|fronts| fronts == (front_of(copy), front_of(copy)));
         let (parent, slot) = (&below.above.node, below.slot);
         let Child::Inner(at, size) = slot.child() else {
             let leaf = self.take_leaf(below, copy).filter(|leaf| same(leaf.bytes()));
-            let right = leaf.is_some();
-            found.extend(leaf.map(Item::Entry));
-            return Ok(right);
+            let Some(leaf) = leaf else { return unclear() };
+            found.push(Item::Entry(leaf));
+            return Ok(None);
         };
         let Ok(copy) = copy.check(&ChildFormat::Inner(InnerFormat { number: self.number })) else {
-            return Ok(false);
+            return unclear();
         };
         let whole = same(&copy);
         let node = Inner::new(copy);
@@ -552,7 +554,7 @@ impl<G: Guide> Tree<G> {
             && header.depth() > parent.header.depth()
             && node.reverse() == reverse;
         if !whole || !right {
-            return Ok(false);
+            return unclear();
         }
         let node_copy = CachedNode::copy(at, &node);
         let is_entered = below.edge && course.next().is_some_and(|next| node_copy.covers(next, self.number));
@@ -565,13 +567,13 @@ impl<G: Guide> Tree<G> {
             let key = match self.key_below(client, &node_copy, way.operation).await? {
                 KeyBelow::Key(key) => key,
                 // Nothing is missed.
-                KeyBelow::None => return Ok(true),
-                KeyBelow::Moved => return Ok(false),
+                KeyBelow::None => return Ok(None),
+                KeyBelow::Unclear(node, number) => return Ok(Some((node, number))),
             };
             debug_assert!(key.starts_with(&known), "it is below its parent");
             let prefix = &key[..header.depth()];
             edge = match course.wants(prefix) {
-                Wanted::None => return Ok(true),
+                Wanted::None => return Ok(None),
                 Wanted::Some => Some(prefix.to_vec()),
                 Wanted::All => None,
             };
@@ -579,7 +581,7 @@ impl<G: Guide> Tree<G> {
         let mut below = Vec::new();
         expand(&node, &Rc::new(Above { node: node_copy, edge }), course, &mut below);
         found.extend(below.into_iter().rev());
-        Ok(true)
+        Ok(None)
     }
 
     /// The leaf in a copy, if it is linked where its slot was seen, and belongs there.

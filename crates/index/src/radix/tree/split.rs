@@ -9,7 +9,7 @@ use crate::error::IndexError;
 use crate::lock::Held;
 use crate::radix::cached::CachedNode;
 use crate::radix::heap::Kind;
-use crate::radix::inner::{self, Header, Inner, RawInner, Size, slot_offset};
+use crate::radix::inner::{self, Header, Inner, RawInner, Size, State, slot_offset};
 use crate::radix::key::{Step, common_prefix, step_at};
 use crate::radix::leaf::{self, Class, Entry, Leaf, RawLeaf};
 use crate::radix::prefix::PrefixHash;
@@ -18,6 +18,7 @@ use crate::radix::slot::{Child, Slot};
 use crate::reclaim::Room;
 use farwood_fabric::{Cas, Chain as _, Client, Fabric, NodeId, Parallel as _, Remote, Swapped, cas, write};
 use std::ops::Deref;
+use std::sync::Arc;
 
 /// A leaf on its way into the tree.
 pub(super) struct Planted {
@@ -85,14 +86,21 @@ struct Fork {
     child: (Remote<u64>, Reverse, Reverse),
 }
 
+/// The slots of a node with children, the first one last.
+fn slots_of(node: &Arc<CachedNode>) -> Vec<(Arc<CachedNode>, usize)> {
+    let occupied = |number: &usize| node.slot(*number).is_occupied();
+    (0..=node.header.size().slots()).rev().filter(occupied).map(|number| (Arc::clone(node), number)).collect()
+}
+
 /// What was found of the keys below a node.
 pub(super) enum KeyBelow {
     /// One of them.
     Key(Vec<u8>),
     /// There is none.
     None,
-    /// None, but a leaf that a slot led to was another's: the slots have changed since they were read.
-    Moved,
+    /// None was found, but this slot of this node led to what is not linked there, or not any more: what was read is out
+    /// of date, or somebody died before it was settled.
+    Unclear(Arc<CachedNode>, usize),
 }
 
 impl<G: Guide> Tree<G> {
@@ -229,20 +237,26 @@ impl<G: Guide> Tree<G> {
         &self,
         client: &Client<F>,
         place: &Place,
-        (number, slot, child): (usize, Slot, &CachedNode),
+        (number, slot, child): (usize, Slot, &Arc<CachedNode>),
         entry: Entry<'_>,
         way: &mut Way<'_>,
     ) -> Result<bool, IndexError> {
-        let found = self.key_below(client, child, way.operation).await?;
-        let KeyBelow::Key(below) = found else {
-            // Nothing is below it, as far as can be seen: it gives way, if that is still so under its lock.
-            let parent = (&place.node, number);
-            let node = (child.at, child.header.size());
-            if self.rebuild(client, parent, node, (0, way)).await? == Rebuilt::Busy {
-                self.wait_for(client, child.at, way.operation).await?;
+        let below = match self.key_below(client, child, way.operation).await? {
+            KeyBelow::Key(key) => key,
+            KeyBelow::None => {
+                // It gives way, if that is still so under its lock.
+                let parent = (&place.node, number);
+                let node = (child.at, child.header.size());
+                if self.rebuild(client, parent, node, (0, way)).await? == Rebuilt::Busy {
+                    self.wait_for(client, child.at, way.operation).await?;
+                }
+                way.again(client).await?;
+                return Ok(false);
             }
-            way.again(client).await?;
-            return Ok(false);
+            KeyBelow::Unclear(node, number) => {
+                self.try_again(client, &node, number, way).await?;
+                return Ok(false);
+            }
         };
         let Some((held, _)) = self.lock_slot(client, place, number, way).await? else { return Ok(false) };
         let fork = self.fork_prefix(client, place, child, &below, entry, way).await;
@@ -296,31 +310,35 @@ impl<G: Guide> Tree<G> {
     pub(super) async fn key_below<F: Fabric>(
         &self,
         client: &Client<F>,
-        node: &CachedNode,
+        node: &Arc<CachedNode>,
         operation: &'static str,
     ) -> Result<KeyBelow, IndexError> {
         const VISITS_MAX: usize = 1 << 16;
         let mut none = KeyBelow::None;
-        let mut slots: Vec<Slot> =
-            (0..=node.header.size().slots()).rev().map(|number| node.slot(number)).collect();
+        let mut ahead = slots_of(node);
         for _ in 0..VISITS_MAX {
-            match slots.pop().map(Slot::child) {
-                None => return Ok(none),
-                Some(Child::Leaf(at, class)) => {
+            let Some((above, number)) = ahead.pop() else { return Ok(none) };
+            let slot = above.slot(number);
+            match slot.child() {
+                Child::Leaf(at, class) => {
                     let leaf = self.read_leaf(client, at, class, operation).await?;
                     if leaf.key().get(..node.header.depth()).is_some_and(|key| node.is_of(key, self.number)) {
                         return Ok(KeyBelow::Key(leaf.key().to_vec()));
                     }
-                    none = KeyBelow::Moved;
+                    none = KeyBelow::Unclear(above, number);
                 }
-                Some(Child::Inner(at, size)) => {
-                    let below = self.read_inner(client, at, size, operation).await?;
-                    slots.extend(below.slots().filter(|slot| slot.is_occupied()));
+                Child::Inner(at, size) => {
+                    let copy = self.read_inner(client, at, size, operation).await?;
+                    let reverse = Reverse::of_inner(above.at, above.header.generation(), slot.partial());
+                    if copy.header().state() != Some(State::Live) || copy.reverse() != reverse {
+                        none = KeyBelow::Unclear(above, number);
+                    }
+                    ahead.extend(slots_of(&CachedNode::copy(at, &copy)));
                 }
-                Some(_) => {}
+                _ => {}
             }
         }
-        Ok(none)
+        Ok(KeyBelow::Unclear(Arc::clone(node), 0))
     }
 
     /// Puts a fork where its child was, in a slot of a locked node, and gives the lock up. [1 RT; 4 where they are on
