@@ -13,12 +13,13 @@ use crate::{Error, Result};
 const METHOD: &str = "\
 How to read them:
 
-- Each compute node is a process of its own, also a single one; memory nodes are files in `/dev/shm`. Peers get the
-  same keys, the same streams of operations, the same checks and, where they can, as many processes.
+- Each compute node is a process of its own, also a single one; memory nodes are files in `/dev/shm`, or one process
+  over TCP. Peers get the same keys, the same streams of operations, the same checks and, where they can, as many
+  processes.
 - The clock is read once per operation where a client has its thread to itself: the end of one operation is the start
   of the next. A latency hence holds what a user's loop would hold as well: choosing the key (for zipf 0.99 about
-  50 ns), making the value, the operation, and looking at the answer. Where several clients share a thread the clock
-  is read twice, and a latency is the operation's alone.
+  50 ns), making the value, the operation, and looking at the answer. Where several clients share a thread it is
+  read anew after the others have had their turn.
 - Every value says which write of which key it is from, and every one that is read is checked.
 - Loading is bulk loading at 80 % fill, except in `load`. Warm-up is one pass over all keys and then reads of the keys
   that the workload will ask for; it changes nothing. `--warmup 0` starts with empty caches and unmapped pages.
