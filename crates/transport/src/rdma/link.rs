@@ -28,7 +28,7 @@ const REQUESTS: u32 = 256;
 /// Requests of one doorbell list.
 const LIST_MAX: u32 = 64;
 /// Bytes that a WRITE carries in its request: enough for an entry and an unlock, and all cards have them.
-const INLINE_BYTES: u32 = 128;
+pub(super) const INLINE_BYTES: u32 = 128;
 /// READs and atomics under way, of one queue pair: what cards of the field have.
 const READS_MAX: u8 = 16;
 /// After a failed dial, the memory node counts as lost for this long without another.

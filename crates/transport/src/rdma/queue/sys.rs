@@ -268,6 +268,8 @@ impl Pair {
         let functions = functions().map_err(io::Error::other)?;
         let mlx5 = mlx5::sys::functions().map_err(io::Error::other)?;
         let mut wanted = spec.extended(plain);
+        let cap = &mut wanted.plain.cap;
+        cap.max_inline_data = cap.max_inline_data.max(mlx5::INLINE_BYTES_MIN);
         let mut raw = abi::Mlx5QpInitAttr {
             comp_mask: numbers::MLX5_SEND_OPS_FLAGS,
             unused: [0; 3],
