@@ -48,6 +48,15 @@ struct Up {
     room: u32,
 }
 
+impl Up {
+    /// Ends it. True: the card writes into pieces of its requests no more. Otherwise they are nobody's from now on.
+    fn end(self) -> bool {
+        let ended = self.pair.end(|| ());
+        // One that does not end keeps what it needs, too.
+        ended.map_err(std::mem::forget).is_ok()
+    }
+}
+
 /// Where a link stands.
 #[derive(Debug)]
 enum Phase {
@@ -202,9 +211,10 @@ impl Link {
 
     /// What was under way, or waited, is lost.
     fn give_up(&mut self, why: String, arena: &mut Arena) {
-        // The queue pair ends here: no card writes into its pieces any more.
-        (self.phase, self.broke, self.trouble) = (Phase::Down(None), Some(why), None);
-        for piece in self.pieces.drain(..).flatten() {
+        let phase = std::mem::replace(&mut self.phase, Phase::Down(None));
+        (self.broke, self.trouble) = (Some(why), None);
+        let ended = if let Phase::Up(up) = phase { up.end() } else { true };
+        for piece in self.pieces.drain(..).flatten().filter(|_| ended) {
             arena.give(piece);
         }
         let under_way = self.lists.drain(..).map(|list| list.part);

@@ -18,8 +18,8 @@ use crate::tcp::card::{Card, Immediates, NodeMemory, Queue};
 use farwood_fabric::Capabilities;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -132,13 +132,12 @@ pub(super) fn weakest(one: Capabilities, other: &Capabilities) -> Capabilities {
 pub(super) struct Target {
     device: Arc<Device>,
     words: RegionWords,
-    receives: Arc<Receives>,
-    completions: Arc<Completions>,
+    intake: Arc<Intake>,
     /// Registered for as long as there is a queue pair.
     _host: Region,
     _device_memory: Region,
     stopping: Arc<AtomicBool>,
-    listener: Option<JoinHandle<()>>,
+    listener: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Target {
@@ -170,24 +169,18 @@ impl Target {
             alone: has_one_processor(),
             masked_cas: device.masked_cas,
         };
+        let posted = Mutex::new(0);
+        let intake = Arc::new(Intake { completions, receives, immediates, receives_max, posted });
+        intake.refill().map_err(queues)?;
         let stopping = Arc::new(AtomicBool::new(false));
-        let mut listener = Listener {
-            channel,
-            completions: Arc::clone(&completions),
-            receives: Arc::clone(&receives),
-            immediates,
-            stopping: Arc::clone(&stopping),
-            posted: 0,
-            receives_max,
-        };
-        listener.refill().map_err(queues)?;
+        let listener =
+            Listener { channel, intake: Arc::clone(&intake), stopping: Arc::clone(&stopping) };
         let thread = std::thread::Builder::new().name("farwood-rdma".to_owned());
         let listener = thread.spawn(move || listener.run()).map_err(failed("start a thread"))?;
         Ok(Self {
             device: Arc::clone(device),
             words,
-            receives,
-            completions,
+            intake,
             _host: host,
             _device_memory: device_memory,
             stopping,
@@ -223,9 +216,9 @@ impl Card for Target {
         let make = || {
             let pair = Pair::new(&PairSpec {
                 domain: &self.device.domain,
-                sent: &self.completions,
-                received: &self.completions,
-                receives: Some(&self.receives),
+                sent: &self.intake.completions,
+                received: &self.intake.completions,
+                receives: Some(&self.intake.receives),
                 requests: 1,
                 inline: 0,
                 masked_cas: false,
@@ -235,7 +228,8 @@ impl Card for Target {
         };
         let pair = make().map_err(|error| format!("the memory node's card makes no queue pair: {error}"))?;
         let endpoint = pair.endpoint(&self.device, drawn(), reads);
-        Ok((Box::new(TargetQueue(pair)), endpoint.words()))
+        let queue = TargetQueue { pair: Some(pair), intake: Arc::clone(&self.intake) };
+        Ok((Box::new(queue), endpoint.words()))
     }
 }
 
@@ -257,54 +251,44 @@ pub(super) fn drawn() -> u32 {
 
 /// A queue pair that a compute node's requests arrive at.
 #[derive(Debug)]
-struct TargetQueue(Pair);
+struct TargetQueue {
+    /// `None`: it was ended.
+    pair: Option<Pair>,
+    intake: Arc<Intake>,
+}
 
 impl Queue for TargetQueue {
-    fn end(self: Box<Self>) {
-        // In the error state whatever arrives is dropped. Where even that fails, destroying it, which waits for the
-        // card, does the same.
-        let _ = self.0.fail();
+    fn end(&mut self) -> Result<(), String> {
+        let Some(pair) = self.pair.take() else { return Ok(()) };
+        // What its client was told had arrived must arrive. What fails here fails the listener, too.
+        let ended = pair.end(|| drop(self.intake.take_in()));
+        ended.map_err(|(pair, error)| {
+            self.pair = Some(pair);
+            error.to_string()
+        })
     }
 }
 
-/// The thread that waits for immediates.
-struct Listener {
-    channel: Arc<Channel>,
+/// Receives, and what arrives in them. For the thread that waits for immediates, and for who ends a queue pair.
+#[derive(Debug)]
+struct Intake {
     completions: Arc<Completions>,
     receives: Arc<Receives>,
     immediates: Arc<Immediates>,
-    stopping: Arc<AtomicBool>,
-    posted: u32,
     receives_max: u32,
+    /// Receives that are posted. Under this lock completions are taken, and so immediates in their order.
+    posted: Mutex<u32>,
 }
 
-impl Listener {
-    fn run(&mut self) {
-        while !self.stopping.load(Ordering::SeqCst) {
-            if let Err(error) = self.turn() {
-                // The card is gone: compute nodes find out by their own requests.
-                debug_assert!(false, "{error}");
-                return;
-            }
-        }
-    }
-
-    /// Takes in what has arrived, or sleeps until something does.
-    fn turn(&mut self) -> io::Result<()> {
-        // Armed before it is looked at: what arrives after the look makes an event.
-        self.completions.arm()?;
-        let taken = self.take_in()?;
-        let withheld = self.refill()?;
-        if !taken {
-            self.channel.wait(if withheld { LOOK_WITHHELD } else { LOOK })?;
-        }
-        Ok(())
+impl Intake {
+    fn posted(&self) -> MutexGuard<'_, u32> {
+        self.posted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands immediates to the server. False: there were none.
-    fn take_in(&mut self) -> io::Result<bool> {
+    fn take_in(&self) -> io::Result<bool> {
+        let (mut posted, mut any) = (self.posted(), false);
         let mut completions = [Wc::default(); TAKEN_MAX];
-        let mut any = false;
         loop {
             let count = self.completions.poll(&mut completions)?;
             if count == 0 {
@@ -313,7 +297,7 @@ impl Listener {
             any = true;
             let mut queue = self.immediates.queue();
             for completion in &completions[..count] {
-                self.posted = self.posted.saturating_sub(1);
+                *posted = posted.saturating_sub(1);
                 if completion.status == 0 && completion.opcode == WC_RECV_IMM {
                     queue.push_back(u32::from_be(completion.imm_data));
                 }
@@ -322,14 +306,44 @@ impl Listener {
     }
 
     /// Posts receives for what the server's queue has room for. True: some are withheld.
-    fn refill(&mut self) -> io::Result<bool> {
+    fn refill(&self) -> io::Result<bool> {
+        let mut posted = self.posted();
         let waiting = self.immediates.queue().len() as u32;
         let wanted = self.receives_max.saturating_sub(waiting);
-        while self.posted < wanted {
+        while *posted < wanted {
             self.receives.post()?;
-            self.posted += 1;
+            *posted += 1;
         }
         Ok(waiting > 0)
+    }
+}
+
+/// The thread that waits for immediates.
+struct Listener {
+    channel: Arc<Channel>,
+    intake: Arc<Intake>,
+    stopping: Arc<AtomicBool>,
+}
+
+impl Listener {
+    /// Works until it is told to stop; yields why it cannot go on.
+    fn run(&self) -> io::Result<()> {
+        while !self.stopping.load(Ordering::SeqCst) {
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    /// Takes in what has arrived, or sleeps until something does.
+    fn turn(&self) -> io::Result<()> {
+        // Armed before it is looked at: what arrives after the look makes an event.
+        self.intake.completions.arm()?;
+        let taken = self.intake.take_in()?;
+        let withheld = self.intake.refill()?;
+        if !taken {
+            self.channel.wait(if withheld { LOOK_WITHHELD } else { LOOK })?;
+        }
+        Ok(())
     }
 }
 

@@ -24,8 +24,11 @@ pub(crate) trait Card: fmt::Debug + Send + Sync {
 
 /// A queue pair at the memory node.
 pub(crate) trait Queue: fmt::Debug + Send {
-    /// Ends it: when this returns, nothing of it lands any more.
-    fn end(self: Box<Self>);
+    /// Ends it: when this is `Ok`, nothing of it lands any more. May be asked again.
+    ///
+    /// # Errors
+    /// In words: the card may still execute what arrives for it.
+    fn end(&mut self) -> Result<(), String>;
 }
 
 /// What a card is fitted to.
