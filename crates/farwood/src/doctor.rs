@@ -214,7 +214,7 @@ impl Report {
         for device in devices {
             match &device.card {
                 Err(error) => findings.push(finding(error.to_string(), "ibv_devinfo -v")),
-                Ok(card) if card.is_ethernet && card.mtu_bytes < LARGE_MTU => findings.push(finding(
+                Ok(card) if card.link.is_ethernet() && card.mtu_bytes < LARGE_MTU => findings.push(finding(
                     format!(
                         "{}: packets carry {} bytes, so that a WRITE of more may be half done by a client that dies",
                         card.name, card.mtu_bytes

@@ -5,6 +5,7 @@ use super::error::RdmaError;
 use super::sys::{Context, DeviceLimits, Domain, device_names};
 use super::trial::try_atomics;
 use crate::tcp::{PoolAddress, TcpError};
+use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::num::NonZeroU16;
@@ -111,6 +112,50 @@ pub enum CardKind {
     SoftRoce,
 }
 
+/// What a port speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkKind {
+    /// InfiniBand.
+    InfiniBand = 0,
+    /// RDMA in frames of Ethernet.
+    RoceV1 = 1,
+    /// RDMA in UDP, over Ethernet.
+    RoceV2 = 2,
+}
+
+impl LinkKind {
+    fn of(is_ethernet: bool, gid: &GidEntry) -> Self {
+        match (is_ethernet, gid.gid_type) {
+            (false, _) => Self::InfiniBand,
+            (true, ROCE_V2) => Self::RoceV2,
+            (true, _) => Self::RoceV1,
+        }
+    }
+
+    /// The one of that number.
+    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+        [Self::InfiniBand, Self::RoceV1, Self::RoceV2].into_iter().find(|link| *link as u8 == byte)
+    }
+
+    /// Whether it goes over Ethernet.
+    pub fn is_ethernet(self) -> bool {
+        self != Self::InfiniBand
+    }
+}
+
+impl fmt::Display for LinkKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InfiniBand => "InfiniBand",
+            Self::RoceV1 => "RoCE v1",
+            Self::RoceV2 => "RoCE v2",
+        })
+    }
+}
+
+/// `gid_type` of an address of RoCE v2.
+const ROCE_V2: u32 = 2;
+
 /// A card's port, open.
 #[derive(Debug)]
 pub(super) struct Device {
@@ -121,7 +166,7 @@ pub(super) struct Device {
     pub(super) lid: u16,
     /// As the verbs count it: 1 for 256 bytes, 5 for 4096.
     pub(super) mtu: u8,
-    pub(super) is_ethernet: bool,
+    pub(super) link: LinkKind,
     pub(super) kind: CardKind,
     pub(super) limits: DeviceLimits,
     /// Whether masked compare-and-swap was asked for, is there, and was tried.
@@ -143,8 +188,8 @@ pub struct CardReport {
     pub gid_index: u8,
     /// Bytes of a packet's data.
     pub mtu_bytes: u32,
-    /// Whether the port speaks Ethernet (RoCE), or InfiniBand.
-    pub is_ethernet: bool,
+    /// What the port speaks.
+    pub link: LinkKind,
     /// What executes verbs.
     pub kind: CardKind,
     /// Vendor and part, as the card says it.
@@ -153,7 +198,34 @@ pub struct CardReport {
     pub device_memory: u64,
     /// Whether it has atomics.
     pub atomics: bool,
+    /// Where the device memory of the memory node lies whose verbs it executes, if it does.
+    pub serves: Option<DevicePlace>,
 }
+
+/// Where the device memory of a memory node lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DevicePlace {
+    /// How much there is, bytes.
+    pub bytes: u64,
+    /// Why it is not the card's own but host memory; `None`: it is the card's own.
+    pub why_on_host: Option<String>,
+}
+
+/// Bytes of a packet's data, of an MTU as the verbs count it.
+pub(super) fn mtu_bytes(mtu: u8) -> u32 {
+    128 << mtu
+}
+
+/// Device memory of a memory node that was not told how much: what its card has, at most what others have.
+pub(super) fn device_bytes(of_card: u64) -> u64 {
+    match of_card / LINE_BYTES * LINE_BYTES {
+        0 => DEVICE_BYTES_DEFAULT,
+        bytes => bytes.min(DEVICE_BYTES_DEFAULT),
+    }
+}
+
+/// Device memory is given out by the line.
+const LINE_BYTES: u64 = 64;
 
 /// The names of this machine's RDMA devices.
 ///
@@ -195,7 +267,7 @@ impl Device {
         let port = find_port(&context, &limits, spec, name)?;
         let attributes = context.port(port).map_err(system)?;
         let is_ethernet = attributes.link_layer == numbers::ETHERNET;
-        let (gid_index, gid) = find_gid(&context, port, attributes.gid_tbl_len, spec, is_ethernet)
+        let (gid_index, entry) = find_gid(&context, port, attributes.gid_tbl_len, spec, is_ethernet)
             .ok_or_else(|| {
                 unusable(format!(
                     "port {port} has no such GID; give its interface an IP address, or name \
@@ -209,11 +281,11 @@ impl Device {
         let device = Self {
             name: name.to_owned(),
             port,
-            gid,
+            gid: entry.gid,
             gid_index,
             lid: attributes.lid,
             mtu: attributes.active_mtu.clamp(1, 5) as u8,
-            is_ethernet,
+            link: LinkKind::of(is_ethernet, &entry),
             kind: if limits.vendor == SOFT_ROCE_VENDOR { CardKind::SoftRoce } else { CardKind::Hardware },
             limits,
             masked_cas: spec.masked_cas,
@@ -233,12 +305,13 @@ impl Device {
             port: self.port,
             gid: Ipv6Addr::from(self.gid),
             gid_index: self.gid_index,
-            mtu_bytes: 128 << self.mtu,
-            is_ethernet: self.is_ethernet,
+            mtu_bytes: mtu_bytes(self.mtu),
+            link: self.link,
             kind: self.kind,
             vendor: (self.limits.vendor, self.limits.part),
             device_memory: self.limits.device_memory,
             atomics: self.limits.atomics,
+            serves: None,
         }
     }
 }
@@ -278,22 +351,20 @@ fn find_gid(
     entries: i32,
     spec: &DeviceSpec,
     is_ethernet: bool,
-) -> Option<(u8, [u8; 16])> {
+) -> Option<(u8, GidEntry)> {
     let at = |index: u8| context.gid(port, index.into()).map(|entry| (index, entry));
     let wanted = spec.gid.or((!is_ethernet).then_some(0));
-    let found = if let Some(index) = wanted {
+    if let Some(index) = wanted {
         at(index)
     } else {
         let entries = u8::try_from(entries.clamp(0, 255)).unwrap_or(u8::MAX);
         // Of equals the first.
         (0..entries).filter_map(at).rev().max_by_key(|(_, entry)| rank(entry))
-    };
-    found.map(|(index, entry)| (index, entry.gid))
+    }
 }
 
 /// How good an address is: RoCE v2 goes through routers, and an IPv4 address is what administrators mean.
 fn rank(entry: &GidEntry) -> u8 {
-    const ROCE_V2: u32 = 2;
     let address = Ipv6Addr::from(entry.gid);
     match entry.gid_type {
         ROCE_V2 if address.to_ipv4_mapped().is_some() => 3,
@@ -328,6 +399,22 @@ mod tests {
             let error = text.parse::<DeviceSpec>().unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn device_memory_is_what_the_card_has_if_nobody_says() {
+        let of = |kib: u64| device_bytes(kib << 10);
+        assert_eq!([of(0), of(128), of(256), of(512)], [256 << 10, 128 << 10, 256 << 10, 256 << 10]);
+        assert_eq!((device_bytes(100), device_bytes(63)), (64, 256 << 10));
+    }
+
+    #[test]
+    fn a_link_is_told_by_its_layer_and_its_address() {
+        let entry = |gid_type| GidEntry { gid_type, ..GidEntry::default() };
+        assert_eq!(LinkKind::of(false, &entry(0)), LinkKind::InfiniBand);
+        assert_eq!(LinkKind::of(true, &entry(1)), LinkKind::RoceV1);
+        assert_eq!(LinkKind::of(true, &entry(2)), LinkKind::RoceV2);
+        assert_eq!(LinkKind::from_byte(3), None);
     }
 
     #[test]

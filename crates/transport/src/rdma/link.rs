@@ -455,6 +455,7 @@ fn connect(
     let region = RegionWords::from_words(control(&mut stream, Control::Region, [0; 4])?);
     let region = region
         .ok_or_else(|| NoWay::Lost("its card is of a kind that this program does not know".to_owned()))?;
+    region.check_link(device).map_err(NoWay::Lost)?;
     let lost = |error: io::Error| NoWay::Lost(format!("device {}: {error}", device.name));
     let requests = REQUESTS.min(device.limits.queue_max).max(1);
     let sent = Completions::new(&device.context, requests, None).map_err(lost)?;

@@ -34,7 +34,9 @@ mod sys;
 mod target;
 mod trial;
 
-pub use device::{CardKind, CardReport, DeviceSpec, devices, examine, queue_pairs};
+pub use device::{
+    CardKind, CardReport, DevicePlace, DeviceSpec, LinkKind, devices, examine, queue_pairs,
+};
 pub use error::RdmaError;
 use pool::Ground;
 pub use pool::{NodeCard, RdmaFabric, RdmaPool, serve};

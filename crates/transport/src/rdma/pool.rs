@@ -1,6 +1,6 @@
 //! A pool over RDMA, and the memory nodes that it is made of.
 
-use super::device::{CardKind, CardReport, Device, DeviceSpec};
+use super::device::{CardKind, CardReport, Device, DeviceSpec, LinkKind, device_bytes, mtu_bytes};
 use super::error::RdmaError;
 use super::line::QueueLine;
 use super::target::{RegionWords, Target, weakest};
@@ -11,6 +11,7 @@ use crate::tcp::{
     Credentials, MemoryNode, NodeSpec, PoolAddress, ServedFabric, ServedPool, TcpError, no_node,
 };
 use farwood_fabric::Capabilities;
+use std::cell::OnceCell;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -34,6 +35,12 @@ pub struct NodeCard {
     pub kind: CardKind,
     /// Whether device memory is the card's own, or host memory in its place.
     pub device_on_card: bool,
+    /// Device memory that the card has, used or not, bytes.
+    pub device_memory: u64,
+    /// Bytes of a packet's data.
+    pub mtu_bytes: u32,
+    /// What its port speaks.
+    pub link: LinkKind,
 }
 
 impl RdmaPool {
@@ -55,7 +62,9 @@ impl RdmaPool {
             let mut promised: Option<Capabilities> = None;
             for (node, address) in nodes.iter_mut().zip(address.nodes()) {
                 let region = ask(node, address)?;
-                cards.push(NodeCard { kind: region.kind, device_on_card: region.device_on_card });
+                let unusable = |why| TcpError::Unusable { address: address.clone(), why };
+                region.check_link(&device).map_err(unusable)?;
+                cards.push(region.card());
                 let promises = region.capabilities();
                 promised = Some(promised.map_or(promises, |others| weakest(others, &promises)));
             }
@@ -77,6 +86,18 @@ impl RdmaPool {
     }
 }
 
+impl RegionWords {
+    fn card(&self) -> NodeCard {
+        NodeCard {
+            kind: self.kind,
+            device_on_card: self.device_on_card,
+            device_memory: self.of_card,
+            mtu_bytes: mtu_bytes(self.mtu),
+            link: self.link,
+        }
+    }
+}
+
 fn ask(node: &mut Dialled, address: &str) -> Result<RegionWords, TcpError> {
     let words = control(&mut node.stream, Control::Region, [0; 4]).map_err(|why| no_node(address, why))?;
     RegionWords::from_words(words).ok_or_else(|| TcpError::Unusable {
@@ -93,7 +114,14 @@ fn ask(node: &mut Dialled, address: &str) -> Result<RegionWords, TcpError> {
 /// [`RdmaError`]; or as [`MemoryNode::start`].
 pub fn serve(spec: &NodeSpec, device: &DeviceSpec) -> Result<(MemoryNode, CardReport), RdmaError> {
     let device = Device::open(device)?;
-    let fit = |memory| Target::fit(&device, memory).map(|target| Box::new(target) as Box<dyn Card>);
-    let node = MemoryNode::start_with(spec, Some(&fit))?;
-    Ok((node, device.report()))
+    let device_bytes = spec.device_bytes.or_else(|| Some(device_bytes(device.limits.device_memory)));
+    let place = OnceCell::new();
+    let fit = |memory| {
+        let target = Target::fit(&device, memory)?;
+        // A memory node is fitted with one card.
+        let _ = place.set(target.place().clone());
+        Ok(Box::new(target) as Box<dyn Card>)
+    };
+    let node = MemoryNode::start_with(&NodeSpec { device_bytes, ..spec.clone() }, Some(&fit))?;
+    Ok((node, CardReport { serves: place.into_inner(), ..device.report() }))
 }

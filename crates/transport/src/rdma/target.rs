@@ -9,7 +9,7 @@
 
 use super::abi::sys::Wc;
 use super::abi::sys::numbers::{LOCAL_WRITE, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE, WC_RECV_IMM};
-use super::device::{CardKind, Device};
+use super::device::{CardKind, Device, DevicePlace, LinkKind};
 use super::queue::Endpoint;
 use super::queue::sys::{Channel, Completions, Pair, PairSpec, Receives, TAKEN_MAX};
 use super::sys::Region;
@@ -41,8 +41,12 @@ const LOOK_WITHHELD: Duration = Duration::from_millis(1);
 /// + 8   8   address of device memory
 /// +16   4   key of host memory
 /// +20   4   key of device memory
-/// +24   8   1: device memory is the card's own; 2: Soft-RoCE; 4: a memory node with one processor;
+/// +24   1   1: device memory is the card's own; 2: Soft-RoCE; 4: a memory node with one processor;
 ///           8: masked compare-and-swap
+/// +25   1   MTU, as the verbs count it: 1 to 5 for 256 to 4096 bytes
+/// +26   1   link: 0 InfiniBand, 1 RoCE v1, 2 RoCE v2
+/// +27   1   0
+/// +28   4   device memory that the card has, in units of 64 bytes
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RegionWords {
@@ -54,27 +58,59 @@ pub(super) struct RegionWords {
     pub(super) alone: bool,
     /// Masked compare-and-swap, which was asked for and tried.
     pub(super) masked_cas: bool,
+    /// As the verbs count it.
+    pub(super) mtu: u8,
+    pub(super) link: LinkKind,
+    /// Device memory that the card has, used or not, bytes.
+    pub(super) of_card: u64,
 }
+
+const MTU_SHIFT: u32 = 8;
+const LINK_SHIFT: u32 = 16;
+const ZERO_SHIFT: u32 = 24;
+const OF_CARD_SHIFT: u32 = 32;
+const UNIT_BYTES: u64 = 64;
 
 impl RegionWords {
     fn words(&self) -> [u64; 4] {
         let soft = self.kind == CardKind::SoftRoce;
         let (alone, masked_cas) = (u64::from(self.alone), u64::from(self.masked_cas));
         let flags = u64::from(self.device_on_card) | u64::from(soft) << 1 | alone << 2 | masked_cas << 3;
-        [self.host.0, self.device.0, u64::from(self.host.1) | u64::from(self.device.1) << 32, flags]
+        let link = u64::from(self.mtu) << MTU_SHIFT | (self.link as u64) << LINK_SHIFT;
+        let of_card = (self.of_card / UNIT_BYTES).min(u32::MAX.into()) << OF_CARD_SHIFT;
+        let keys = u64::from(self.host.1) | u64::from(self.device.1) << 32;
+        [self.host.0, self.device.0, keys, flags | link | of_card]
     }
 
     /// Reads them back. `None`: this program does not know all that they say.
-    pub(super) fn from_words([host, device, keys, flags]: [u64; 4]) -> Option<Self> {
+    pub(super) fn from_words([host, device, keys, card]: [u64; 4]) -> Option<Self> {
+        let (flags, mtu) = (card as u8, (card >> MTU_SHIFT) as u8);
+        let link = LinkKind::from_byte((card >> LINK_SHIFT) as u8)?;
         let kind = if flags & 2 == 0 { CardKind::Hardware } else { CardKind::SoftRoce };
-        (flags < 16).then_some(Self {
+        let known = flags < 16 && (1..=5).contains(&mtu) && (card >> ZERO_SHIFT) as u8 == 0;
+        known.then_some(Self {
             host: (host, keys as u32),
             device: (device, (keys >> 32) as u32),
             device_on_card: flags & 1 != 0,
             kind,
             alone: flags & 4 != 0,
             masked_cas: flags & 8 != 0,
+            mtu,
+            link,
+            of_card: (card >> OF_CARD_SHIFT) * UNIT_BYTES,
         })
+    }
+
+    /// Whether packets of `device` reach it. In words: why not.
+    pub(super) fn check_link(&self, device: &Device) -> Result<(), String> {
+        if self.link == device.link {
+            return Ok(());
+        }
+        Err(format!(
+            "its card speaks {}, and {} here speaks {}: they do not understand each other; name a port and a GID of the \
+             same kind on both sides (DEVICE,PORT,GID; `ibv_devinfo -v` lists them)",
+            self.link, device.name, device.link
+        ))
     }
 
     /// What a memory node with this card promises (`docs/rdma.md` has the table with its sources).
@@ -132,6 +168,7 @@ pub(super) fn weakest(one: Capabilities, other: &Capabilities) -> Capabilities {
 pub(super) struct Target {
     device: Arc<Device>,
     words: RegionWords,
+    place: DevicePlace,
     intake: Arc<Intake>,
     /// Registered for as long as there is a queue pair.
     _host: Region,
@@ -151,11 +188,15 @@ impl Target {
         let host = Region::of_host(domain, &mapping, 0, host_bytes, ACCESS)
             .map_err(failed("register the memory"))?;
         // A card without device memory, or without as much, is no failure.
-        let device_memory = match Region::of_card(domain, device_bytes, ACCESS) {
-            Ok(region) => region,
-            Err(_) => Region::of_host(domain, &mapping, host_bytes, device_bytes, ACCESS)
-                .map_err(failed("register the memory of the locks"))?,
+        let (device_memory, why_on_host) = match Region::of_card(domain, device_bytes, ACCESS) {
+            Ok(region) => (region, None),
+            Err(error) => {
+                let region = Region::of_host(domain, &mapping, host_bytes, device_bytes, ACCESS)
+                    .map_err(failed("register the memory of the locks"))?;
+                (region, Some(why_on_host(device.limits.device_memory, device_bytes, &error)))
+            }
         };
+        let place = DevicePlace { bytes: device_bytes, why_on_host };
         let receives_max = RECEIVES_MAX.min(device.limits.receives_max).min(device.limits.completions_max);
         let queues = failed("make queues");
         let channel = Channel::new(&device.context).map_err(queues)?;
@@ -168,6 +209,9 @@ impl Target {
             kind: device.kind,
             alone: has_one_processor(),
             masked_cas: device.masked_cas,
+            mtu: device.mtu,
+            link: device.link,
+            of_card: device.limits.device_memory,
         };
         let posted = Mutex::new(0);
         let intake = Arc::new(Intake { completions, receives, immediates, receives_max, posted });
@@ -180,12 +224,31 @@ impl Target {
         Ok(Self {
             device: Arc::clone(device),
             words,
+            place,
             intake,
             _host: host,
             _device_memory: device_memory,
             stopping,
             listener: Some(listener),
         })
+    }
+}
+
+impl Target {
+    /// Where the memory node's device memory lies.
+    pub(super) fn place(&self) -> &DevicePlace {
+        &self.place
+    }
+}
+
+/// Why device memory is not the card's own.
+fn why_on_host(of_card: u64, wanted: u64, error: &io::Error) -> String {
+    match of_card {
+        0 => "the card has none".to_owned(),
+        bytes if bytes < wanted => {
+            format!("the card has {bytes} bytes of its own; give no --device-memory, or at most that")
+        }
+        _ => format!("the card does not give it: {error}"),
     }
 }
 
@@ -359,6 +422,9 @@ mod tests {
             kind,
             alone,
             masked_cas: kind == CardKind::Hardware,
+            mtu: 3,
+            link: LinkKind::RoceV2,
+            of_card: 128 << 10,
         }
     }
 
@@ -368,7 +434,19 @@ mod tests {
             let told = some(kind, alone);
             assert_eq!(RegionWords::from_words(told.words()), Some(told));
         }
-        assert_eq!(RegionWords::from_words([1, 2, 3, 16]), None, "a flag that this program does not know");
+        let good = some(CardKind::Hardware, false).words();
+        for (unknown, what) in [(16, "a flag"), (7 << 8, "an MTU"), (1 << 16, "a link"), (1 << 24, "a byte")] {
+            let words = [good[0], good[1], good[2], good[3] | unknown];
+            assert_eq!(RegionWords::from_words(words), None, "{what} that this program does not know");
+        }
+    }
+
+    #[test]
+    fn why_locks_lie_in_host_memory_is_told() {
+        let error = io::Error::from_raw_os_error(libc::EACCES);
+        assert_eq!(why_on_host(0, 256 << 10, &error), "the card has none");
+        assert!(why_on_host(128 << 10, 256 << 10, &error).contains("131072 bytes"));
+        assert!(why_on_host(256 << 10, 256 << 10, &error).contains("denied"), "the system's own words");
     }
 
     #[test]

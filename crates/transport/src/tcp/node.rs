@@ -33,8 +33,8 @@ pub struct NodeSpec {
     pub listen: SocketAddr,
     /// Host memory, bytes.
     pub host_bytes: u64,
-    /// Device memory, bytes.
-    pub device_bytes: u64,
+    /// Device memory, bytes; `None`: 256 KiB, or where a card executes the verbs what it has, if that is less.
+    pub device_bytes: Option<u64>,
     /// The file that keeps its memory; without one, the memory is gone with the memory node.
     pub file: Option<NodeFile>,
     /// What compute nodes have to show.
@@ -57,7 +57,7 @@ impl NodeSpec {
         Self {
             listen,
             host_bytes,
-            device_bytes: DEVICE_BYTES_DEFAULT,
+            device_bytes: None,
             file: None,
             token: None,
             tls: None,
@@ -90,7 +90,8 @@ impl MemoryNode {
 
     /// The same, with a card that executes the verbs.
     pub(crate) fn start_with(spec: &NodeSpec, fit: Option<Fit<'_>>) -> Result<Self, TcpError> {
-        let &NodeSpec { listen, host_bytes, device_bytes, .. } = spec;
+        let &NodeSpec { listen, host_bytes, .. } = spec;
+        let device_bytes = spec.device_bytes.unwrap_or(DEVICE_BYTES_DEFAULT);
         let alone = PoolShape { pool: 1, nodes: 1, host_bytes, device_bytes };
         if let Some(why) = alone.refuse() {
             return Err(TcpError::BadShape(why));
@@ -135,6 +136,11 @@ impl MemoryNode {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Device memory, bytes.
+    pub fn device_bytes(&self) -> u64 {
+        self.shared.store.device_bytes()
     }
 
     /// Its own role: its memory, and the immediates that were sent to it.

@@ -108,7 +108,7 @@ impl sys::Pair {
             sgid_index: device.gid_index,
             hop_limit: HOPS_MAX,
             dlid: other.lid,
-            is_global: u8::from(device.is_ethernet),
+            is_global: u8::from(device.link.is_ethernet()),
             port_num: device.port,
             ..AhAttr::default()
         };
