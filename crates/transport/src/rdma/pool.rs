@@ -71,6 +71,9 @@ impl RdmaPool {
             let mut capabilities = promised.expect("a pool has a memory node");
             // Both ends must speak it.
             capabilities.masked_cas &= device.masked_cas;
+            let packet = mtu_bytes(device.mtu) as usize;
+            let survives = &mut capabilities.write_survives_writer_bytes_max;
+            *survives = packet.min(*survives);
             Ok(Ground { device, capabilities, cards })
         })
     }

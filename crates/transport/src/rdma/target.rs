@@ -9,7 +9,7 @@
 
 use super::abi::sys::Wc;
 use super::abi::sys::numbers::{LOCAL_WRITE, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE, WC_RECV_IMM};
-use super::device::{CardKind, Device, DevicePlace, LinkKind};
+use super::device::{CardKind, Device, DevicePlace, LinkKind, mtu_bytes};
 use super::queue::Endpoint;
 use super::queue::sys::{Channel, Completions, Pair, PairSpec, Receives, TAKEN_MAX};
 use super::sys::Region;
@@ -115,6 +115,8 @@ impl RegionWords {
 
     /// What a memory node with this card promises (`docs/rdma.md` has the table with its sources).
     pub(super) fn capabilities(&self) -> Capabilities {
+        // What takes several can be cut in two by the death of its writer. Its client's packets may be smaller still.
+        let packet = mtu_bytes(self.mtu) as usize;
         match self.kind {
             CardKind::Hardware => Capabilities {
                 version_pair_bytes_max: 1024,
@@ -124,7 +126,7 @@ impl RegionWords {
                 arrival_sees_write: true,
                 write_beside_cas: true,
                 masked_cas: self.masked_cas,
-                write_survives_writer: true,
+                write_survives_writer_bytes_max: packet,
                 cpu_sees_write: false,
             },
             // The kernel copies with `memcpy` on any processor: nothing above a word is whole, nor in any order within
@@ -141,7 +143,7 @@ impl RegionWords {
                 arrival_sees_write: true,
                 write_beside_cas: self.alone,
                 masked_cas: false,
-                write_survives_writer: true,
+                write_survives_writer_bytes_max: packet,
                 cpu_sees_write: true,
             },
         }
@@ -158,7 +160,9 @@ pub(super) fn weakest(one: Capabilities, other: &Capabilities) -> Capabilities {
         arrival_sees_write: one.arrival_sees_write && other.arrival_sees_write,
         write_beside_cas: one.write_beside_cas && other.write_beside_cas,
         masked_cas: one.masked_cas && other.masked_cas,
-        write_survives_writer: one.write_survives_writer && other.write_survives_writer,
+        write_survives_writer_bytes_max: one
+            .write_survives_writer_bytes_max
+            .min(other.write_survives_writer_bytes_max),
         cpu_sees_write: one.cpu_sees_write && other.cpu_sees_write,
     }
 }
@@ -457,5 +461,8 @@ mod tests {
         assert_eq!((both.version_pair_bytes_max, both.whole_bytes, both.write_upward), (0, 8, false));
         assert_eq!((both.cpu_sees_write, both.atomic_then_read), (false, true));
         assert_eq!((card.masked_cas, both.masked_cas), (true, false));
+        let small = RegionWords { mtu: 2, ..some(CardKind::Hardware, false) };
+        let both = weakest(card, &small.capabilities());
+        assert_eq!((card.write_survives_writer_bytes_max, both.write_survives_writer_bytes_max), (1024, 512));
     }
 }
