@@ -167,6 +167,9 @@ pub(super) fn weakest(one: Capabilities, other: &Capabilities) -> Capabilities {
     }
 }
 
+/// The thread that waits for immediates, and why it ended.
+type Listening = JoinHandle<io::Result<()>>;
+
 /// A memory node's card.
 #[derive(Debug)]
 pub(super) struct Target {
@@ -174,11 +177,10 @@ pub(super) struct Target {
     words: RegionWords,
     place: DevicePlace,
     intake: Arc<Intake>,
-    /// Registered for as long as there is a queue pair.
-    _host: Region,
-    _device_memory: Region,
+    /// Host memory and device memory, registered for as long as there is a queue pair.
+    regions: Mutex<Option<[Region; 2]>>,
     stopping: Arc<AtomicBool>,
-    listener: Option<JoinHandle<io::Result<()>>>,
+    listener: Mutex<Option<Listening>>,
 }
 
 impl Target {
@@ -230,10 +232,9 @@ impl Target {
             words,
             place,
             intake,
-            _host: host,
-            _device_memory: device_memory,
+            regions: Mutex::new(Some([host, device_memory])),
             stopping,
-            listener: Some(listener),
+            listener: Mutex::new(Some(listener)),
         })
     }
 }
@@ -242,6 +243,10 @@ impl Target {
     /// Where the memory node's device memory lies.
     pub(super) fn place(&self) -> &DevicePlace {
         &self.place
+    }
+
+    fn listener(&self) -> MutexGuard<'_, Option<Listening>> {
+        self.listener.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -298,15 +303,29 @@ impl Card for Target {
         let queue = TargetQueue { pair: Some(pair), intake: Arc::clone(&self.intake) };
         Ok((Box::new(queue), endpoint.words()))
     }
+
+    fn failed(&self) -> Option<String> {
+        let ended = self.listener().take_if(|listener| listener.is_finished())?;
+        Some(match ended.join() {
+            Ok(Err(error)) => format!("its completions cannot be waited for: {error}"),
+            Ok(Ok(())) => "its thread was told to stop".to_owned(),
+            Err(_) => "its thread panicked".to_owned(),
+        })
+    }
+
+    fn end(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        if let Some(listener) = self.listener().take() {
+            // A listener that panicked has nothing to end any more.
+            let _ = listener.join();
+        }
+        *self.regions.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 impl Drop for Target {
     fn drop(&mut self) {
-        self.stopping.store(true, Ordering::SeqCst);
-        if let Some(listener) = self.listener.take() {
-            // A listener that panicked has nothing to end any more.
-            let _ = listener.join();
-        }
+        self.end();
     }
 }
 

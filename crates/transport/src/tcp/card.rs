@@ -20,6 +20,12 @@ pub(crate) trait Card: fmt::Debug + Send + Sync {
     /// # Errors
     /// In words.
     fn connect(&self, other: [u64; 4]) -> Result<(Box<dyn Queue>, [u64; 4]), String>;
+
+    /// Why it does not work any more, if so. In words, once.
+    fn failed(&self) -> Option<String>;
+
+    /// Lets go of the memory: when this returns, no card reaches it. There are no queue pairs any more.
+    fn end(&self);
 }
 
 /// A queue pair at the memory node.

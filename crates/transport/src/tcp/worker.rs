@@ -190,6 +190,7 @@ impl Worker {
                 swept = Instant::now();
                 self.sweep();
                 self.shared.registry.end_stuck();
+                self.look_at_card()?;
                 // Who came when there was no descriptor left is not announced again.
                 self.accept();
             }
@@ -229,6 +230,15 @@ impl Worker {
     /// When somebody has to be looked at who has not said who it is, or who could not be accepted.
     fn sweep_in(&self) -> Option<Duration> {
         (self.listener.is_some() || !self.newcomers.is_empty()).then_some(SWEEP)
+    }
+
+    /// A memory node whose card does not work is none.
+    fn look_at_card(&self) -> io::Result<()> {
+        let failed = self.shared.card.as_ref().and_then(|card| card.failed());
+        failed.map_or(Ok(()), |why| {
+            self.shared.tell(|| NodeEvent::Card(why.clone()));
+            Err(io::Error::other(format!("the card failed: {why}")))
+        })
     }
 
     fn sweep(&mut self) {
