@@ -15,13 +15,14 @@ use std::sync::Arc;
 /// The vendor that Soft-RoCE (`rdma_rxe`) says it is of.
 const SOFT_ROCE_VENDOR: u32 = 0x00FF_FFFF;
 
-/// Which device: `DEVICE[,PORT[,GID]][,masked-cas]`, or nothing, for the first that will do.
+/// Which device: `DEVICE[,PORT[,GID]][,mtu=BYTES][,masked-cas]`, or nothing, for the first that will do.
 ///
 /// ```
 /// use farwood_transport::rdma::DeviceSpec;
 /// let spec: DeviceSpec = "mlx5_0,1,3".parse()?;
 /// assert_eq!((spec.device.as_deref(), spec.port, spec.gid), (Some("mlx5_0"), Some(1), Some(3)));
 /// assert!(!spec.masked_cas && "mlx5_0,masked-cas".parse::<DeviceSpec>()?.masked_cas);
+/// assert_eq!("mlx5_0,mtu=1024".parse::<DeviceSpec>()?.mtu_bytes, Some(1024));
 /// assert_eq!("auto".parse::<DeviceSpec>()?, DeviceSpec::default());
 /// assert!("mlx5_0,one".parse::<DeviceSpec>().is_err());
 /// # Ok::<(), farwood_transport::rdma::RdmaError>(())
@@ -34,6 +35,8 @@ pub struct DeviceSpec {
     pub port: Option<u8>,
     /// Index in the port's table of GIDs; `None`: RoCE v2 with an IPv4 address before others, 0 on InfiniBand.
     pub gid: Option<u8>,
+    /// Most bytes of a packet's data, of 256, 512, 1024, 2048 and 4096; `None`: what the port has.
+    pub mtu_bytes: Option<u32>,
     /// Whether masked compare-and-swap is wanted, which only cards of mlx5 have, and which no card was seen to do as
     /// it should: the device is then refused where it has none, or where a trial of it goes wrong.
     pub masked_cas: bool,
@@ -41,15 +44,34 @@ pub struct DeviceSpec {
 
 /// What asks for [`DeviceSpec::masked_cas`].
 const MASKED_CAS: &str = "masked-cas";
+/// And for [`DeviceSpec::mtu_bytes`].
+const MTU: &str = "mtu=";
 
 impl FromStr for DeviceSpec {
     type Err = RdmaError;
 
     fn from_str(text: &str) -> Result<Self, RdmaError> {
         let refuse = |why: &str| RdmaError::BadDevice { text: text.to_owned(), why: why.to_owned() };
-        let asked = text.strip_suffix(MASKED_CAS).and_then(|rest| rest.strip_suffix(','));
-        let masked_cas = asked.is_some();
-        let mut parts = asked.unwrap_or(text).split(',');
+        let option = |part: &str| part == MASKED_CAS || part.starts_with(MTU);
+        let mut rest = text;
+        let (mut masked_cas, mut mtu_bytes) = (false, None);
+        while let Some((before, last)) = rest.rsplit_once(',').filter(|(_, last)| option(last)) {
+            rest = before;
+            let is_new = match last.strip_prefix(MTU) {
+                None => !std::mem::replace(&mut masked_cas, true),
+                Some(bytes) => {
+                    let known = bytes.parse().ok().filter(|&bytes| mtu_of(bytes).is_some());
+                    let bytes = known.ok_or_else(|| {
+                        refuse(&format!("'{bytes}' is no MTU: give 256, 512, 1024, 2048 or 4096"))
+                    })?;
+                    mtu_bytes.replace(bytes).is_none()
+                }
+            };
+            if !is_new {
+                return Err(refuse(&format!("'{last}' is there twice")));
+            }
+        }
+        let mut parts = rest.split(',');
         let device = parts.next().unwrap_or_default();
         let mut number = || match parts.next() {
             None => Ok(None),
@@ -66,7 +88,7 @@ impl FromStr for DeviceSpec {
             return Err(refuse("the device has no name"));
         }
         let device = (device != "auto").then(|| device.to_owned());
-        Ok(Self { device, port, gid, masked_cas })
+        Ok(Self { device, port, gid, mtu_bytes, masked_cas })
     }
 }
 
@@ -95,6 +117,9 @@ impl fmt::Display for DeviceSpec {
         f.write_str(self.device.as_deref().unwrap_or("auto"))?;
         for number in [self.port, self.gid].into_iter().flatten() {
             write!(f, ",{number}")?;
+        }
+        if let Some(bytes) = self.mtu_bytes {
+            write!(f, ",{MTU}{bytes}")?;
         }
         if self.masked_cas {
             write!(f, ",{MASKED_CAS}")?;
@@ -216,6 +241,11 @@ pub(super) fn mtu_bytes(mtu: u8) -> u32 {
     128 << mtu
 }
 
+/// The MTU of so many bytes, as the verbs count it.
+fn mtu_of(bytes: u32) -> Option<u8> {
+    (1..=5).find(|&mtu| mtu_bytes(mtu) == bytes)
+}
+
 /// Device memory of a memory node that was not told how much: what its card has, at most what others have.
 pub(super) fn device_bytes(of_card: u64) -> u64 {
     match of_card / LINE_BYTES * LINE_BYTES {
@@ -284,7 +314,7 @@ impl Device {
             gid: entry.gid,
             gid_index,
             lid: attributes.lid,
-            mtu: attributes.active_mtu.clamp(1, 5) as u8,
+            mtu: spec.mtu_bytes.and_then(mtu_of).unwrap_or(u8::MAX).min(attributes.active_mtu.clamp(1, 5) as u8),
             link: LinkKind::of(is_ethernet, &entry),
             kind: if limits.vendor == SOFT_ROCE_VENDOR { CardKind::SoftRoce } else { CardKind::Hardware },
             limits,
@@ -380,9 +410,11 @@ mod tests {
 
     #[test]
     fn specs_are_read_back() {
-        for text in ["auto", "mlx5_0", "rxe0,1", "mlx5_bond_0,2,17", "auto,masked-cas", "a,1,3,masked-cas"] {
+        for text in ["auto", "mlx5_0", "rxe0,1", "mlx5_bond_0,2,17", "auto,masked-cas", "a,1,3,masked-cas", "a,mtu=256"] {
             assert_eq!(text.parse::<DeviceSpec>().unwrap().to_string(), text);
         }
+        let both = "a,1,masked-cas,mtu=4096".parse::<DeviceSpec>().unwrap();
+        assert_eq!(both.to_string(), "a,1,mtu=4096,masked-cas");
     }
 
     #[test]
@@ -395,6 +427,10 @@ mod tests {
             ("a,1,2,3", "behind"),
             ("masked-cas,1,masked", "no number"),
             (",masked-cas", "no name"),
+            ("a,mtu=1500", "2048"),
+            ("a,mtu=x", "2048"),
+            ("a,mtu=256,mtu=512", "twice"),
+            ("a,mtu=256,1", "no number"),
         ] {
             let error = text.parse::<DeviceSpec>().unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");

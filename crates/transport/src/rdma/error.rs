@@ -25,7 +25,8 @@ pub enum RdmaError {
     },
     /// That names no device.
     #[error(
-        "'{text}' names no RDMA device: {why}; write DEVICE, DEVICE,PORT or DEVICE,PORT,GID, perhaps with ,masked-cas"
+        "'{text}' names no RDMA device: {why}; write DEVICE, DEVICE,PORT or DEVICE,PORT,GID, perhaps with ,mtu=BYTES \
+         or ,masked-cas"
     )]
     BadDevice {
         /// What was given.
