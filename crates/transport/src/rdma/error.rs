@@ -1,6 +1,7 @@
 //! What can go wrong with a card: where, why, and what to do about it.
 
 use crate::tcp::TcpError;
+use std::io;
 
 /// An error of a card, of a memory node with one, or of a pool over RDMA.
 #[derive(Debug, thiserror::Error)]
@@ -45,4 +46,26 @@ pub enum RdmaError {
     /// The memory node, or the pool.
     #[error(transparent)]
     Pool(#[from] TcpError),
+}
+
+/// What the system says, and what helps against its usual refusal, with what helps `besides`.
+pub(super) fn with_remedy(error: &io::Error, besides: &str) -> String {
+    if error.raw_os_error() == Some(libc::ENOMEM) {
+        return format!(
+            "{error}; raise the limit on locked memory (`ulimit -l unlimited`, LimitMEMLOCK=infinity){besides}"
+        );
+    }
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_that_may_be_locked_is_told_with_its_remedy() {
+        let words = |number| with_remedy(&io::Error::from_raw_os_error(number), ", or this");
+        assert!(words(libc::ENOMEM).ends_with("LimitMEMLOCK=infinity), or this"));
+        assert!(!words(libc::EINVAL).contains("ulimit"));
+    }
 }

@@ -7,6 +7,7 @@
 use super::Ground;
 use super::abi::sys::Wc;
 use super::arena::{Arena, Piece};
+use super::error::with_remedy;
 use super::queue::sys::{Completions, Pair, PairSpec, Request as Posted, Source, TAKEN_MAX, Work};
 use super::queue::{Endpoint, why};
 use super::target::{RegionWords, drawn};
@@ -236,7 +237,7 @@ impl Link {
         if self.trouble.is_none()
             && let Err(error) = self.send_waiting(arena, doorbells)
         {
-            self.trouble = Some(format!("the card takes no requests: {error}"));
+            self.trouble = Some(format!("the card takes no requests: {}", with_remedy(&error, "")));
         }
     }
 
@@ -249,7 +250,22 @@ impl Link {
                 return Ok(());
             }
             let (first, inline_max) = (self.pieces.len(), up.pair.inline_max());
-            let to = stage(self.node, doorbell, stretch.from, most, inline_max, arena, &mut self.pieces)?;
+            let staged = stage(self.node, doorbell, stretch.from, most, inline_max, arena, &mut self.pieces);
+            let to = match staged {
+                Ok(to) => to,
+                Err(error) => {
+                    self.pieces.drain(first..).flatten().for_each(|piece| arena.give(piece));
+                    let part = stretch.part;
+                    if self.lists.iter().any(|list| list.part == part) {
+                        // What of it is under way comes to its end first; then there may be pieces.
+                        return Ok(());
+                    }
+                    self.waiting.pop_front();
+                    let why = format!("memory for answers cannot be registered: {}", with_remedy(&error, ""));
+                    doorbells.failed(part, self.node, NoWay::Here(why));
+                    continue;
+                }
+            };
             let requests = (self.pieces.len() - first) as u32;
             let list = List { part: stretch.part, from: stretch.from, to, requests };
             if requests > 0 {
@@ -325,6 +341,8 @@ pub(super) trait Doorbells {
     fn of(&mut self, part: usize) -> &mut Doorbell;
     /// All requests of a part are answered.
     fn done(&mut self, part: usize);
+    /// A part for `node`, of which nothing is under way, cannot be posted.
+    fn failed(&mut self, part: usize, node: NodeId, why: NoWay);
 }
 
 /// How a link is dialled.
@@ -456,9 +474,11 @@ fn connect(
     let region = region
         .ok_or_else(|| NoWay::Lost("its card is of a kind that this program does not know".to_owned()))?;
     region.check_link(device).map_err(NoWay::Lost)?;
+    region.check_promises(&ground.capabilities).map_err(|why| NoWay::Refused(Code::OtherPool, why))?;
+    let here = |error: io::Error| NoWay::Here(format!("device {}: {}", device.name, with_remedy(&error, "")));
     let lost = |error: io::Error| NoWay::Lost(format!("device {}: {error}", device.name));
     let requests = REQUESTS.min(device.limits.queue_max).max(1);
-    let sent = Completions::new(&device.context, requests, None).map_err(lost)?;
+    let sent = Completions::new(&device.context, requests, None).map_err(here)?;
     let pair = Pair::new(&PairSpec {
         domain: &device.domain,
         sent: &sent,
@@ -468,7 +488,7 @@ fn connect(
         inline: INLINE_BYTES,
         masked_cas: device.masked_cas,
     });
-    let pair = pair.map_err(lost)?;
+    let pair = pair.map_err(here)?;
     let (first, reads) = (drawn(), device.limits.reads_out_max.clamp(1, READS_MAX));
     let mine = pair.endpoint(device, first, reads);
     let other = Endpoint::from_words(control(&mut stream, Control::Queue, mine.words())?);

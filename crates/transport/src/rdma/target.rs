@@ -9,6 +9,7 @@
 
 use super::abi::sys::Wc;
 use super::abi::sys::numbers::{LOCAL_WRITE, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE, WC_RECV_IMM};
+use super::error::with_remedy;
 use super::device::{CardKind, Device, DevicePlace, LinkKind, mtu_bytes};
 use super::queue::Endpoint;
 use super::queue::sys::{Channel, Completions, Pair, PairSpec, Receives, TAKEN_MAX};
@@ -150,6 +151,16 @@ impl RegionWords {
     }
 }
 
+impl RegionWords {
+    /// Whether a memory node with this card keeps what its pool promised when it was opened. In words: that it does not.
+    pub(super) fn check_promises(&self, promised: &Capabilities) -> Result<(), String> {
+        if weakest(*promised, &self.capabilities()) == *promised {
+            return Ok(());
+        }
+        Err("it came back with a card, or an MTU, that promises less than the pool did; open the pool again".to_owned())
+    }
+}
+
 /// The weakest of what two memory nodes promise.
 pub(super) fn weakest(one: Capabilities, other: &Capabilities) -> Capabilities {
     Capabilities {
@@ -187,7 +198,10 @@ impl Target {
     /// Registers a memory node's memory with the card, and waits for immediates.
     pub(super) fn fit(device: &Arc<Device>, memory: NodeMemory) -> Result<Self, TcpError> {
         let failed = |what: &'static str| {
-            move |error: io::Error| TcpError::Card { why: format!("cannot {what}: {}", with_remedy(&error)) }
+            move |error: io::Error| {
+                let remedy = with_remedy(&error, ", or give the memory node less (--memory)");
+                TcpError::Card { why: format!("cannot {what}: {remedy}") }
+            }
         };
         let NodeMemory { mapping, host_bytes, device_bytes, immediates } = memory;
         let domain = &device.domain;
@@ -264,17 +278,6 @@ fn why_on_host(of_card: u64, wanted: u64, error: &io::Error) -> String {
 /// Whether the machine has one processor; not whether this process may use one only.
 fn has_one_processor() -> bool {
     std::fs::read_to_string("/sys/devices/system/cpu/online").is_ok_and(|online| online.trim() == "0")
-}
-
-/// What helps against the usual refusal.
-fn with_remedy(error: &io::Error) -> String {
-    if error.raw_os_error() == Some(libc::ENOMEM) {
-        return format!(
-            "{error}; raise the limit on locked memory (`ulimit -l unlimited`, LimitMEMLOCK=infinity), or give the \
-             memory node less (--memory)"
-        );
-    }
-    error.to_string()
 }
 
 impl Card for Target {
@@ -461,6 +464,22 @@ mod tests {
         for (unknown, what) in [(16, "a flag"), (7 << 8, "an MTU"), (1 << 16, "a link"), (1 << 24, "a byte")] {
             let words = [good[0], good[1], good[2], good[3] | unknown];
             assert_eq!(RegionWords::from_words(words), None, "{what} that this program does not know");
+        }
+    }
+
+    #[test]
+    fn a_memory_node_that_comes_back_with_less_is_refused() {
+        let had = some(CardKind::Hardware, false);
+        let promised = had.capabilities();
+        assert_eq!(had.check_promises(&promised), Ok(()));
+        assert_eq!(RegionWords { mtu: 5, ..had }.check_promises(&promised), Ok(()), "more is no loss");
+        for less in [
+            RegionWords { mtu: 2, ..had },
+            RegionWords { masked_cas: false, ..had },
+            some(CardKind::SoftRoce, true),
+        ] {
+            let why = less.check_promises(&promised).unwrap_err();
+            assert!(why.contains("open the pool again"), "{less:?}");
         }
     }
 

@@ -320,7 +320,7 @@ pub(crate) fn no_node(address: &str, why: NoWay) -> TcpError {
         NoWay::Lost(why) => TcpError::NotThere { address, why },
         NoWay::Refused(Code::BadToken, why) => TcpError::BadToken { address, why },
         NoWay::Untrusted(why) => TcpError::Untrusted { address, why },
-        NoWay::Refused(_, why) => TcpError::Unusable { address, why },
+        NoWay::Refused(_, why) | NoWay::Here(why) => TcpError::Unusable { address, why },
     }
 }
 
