@@ -162,7 +162,7 @@ impl Link {
         };
         self.phase = match std::thread::Builder::new().name("farwood-dial".to_owned()).spawn(job) {
             Ok(_) => Phase::Dialling(receiver),
-            Err(error) => Phase::Down(Some((Instant::now(), NoWay::Lost(error.to_string())))),
+            Err(error) => Phase::Down(Some((Instant::now(), NoWay::Here(error.to_string())))),
         };
     }
 

@@ -21,8 +21,8 @@ pub(super) struct Peer {
     stream: TcpStream,
     /// Held while verbs of the connection execute.
     alive: Mutex<bool>,
-    /// Queue pairs whose verbs a card executes.
-    queues: Mutex<Vec<Box<dyn Queue>>>,
+    /// The queue pair whose verbs a card executes.
+    queue: Mutex<Option<Box<dyn Queue>>>,
 }
 
 /// The right to execute verbs of a connection.
@@ -40,37 +40,37 @@ impl Peer {
         alive.then_some(alive)
     }
 
-    /// Gives the connection a queue pair, made by `make`; `None`: the connection was ended.
+    /// Gives the connection its one queue pair, made by `make`; `None`: the connection was ended.
     pub(super) fn connect<T>(
         &self,
         make: impl FnOnce() -> Result<(Box<dyn Queue>, T), String>,
     ) -> Option<Result<T, String>> {
         // Held until it is listed: who ends the connection finds it.
         let _turn = self.turn()?;
+        if self.queue().is_some() {
+            return Some(Err("its connection has one already".to_owned()));
+        }
         Some(make().map(|(queue, answer)| {
-            self.queues().push(queue);
+            *self.queue() = Some(queue);
             answer
         }))
     }
 
-    fn queues(&self) -> MutexGuard<'_, Vec<Box<dyn Queue>>> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, Option<Box<dyn Queue>>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the connection: when this is `Ok`, nothing of it lands any more. In words: the card goes on with a queue
-    /// pair of it, which stays listed.
+    /// Ends the connection: when this is `Ok`, nothing of it lands any more. In words: the card goes on with its queue
+    /// pair, which stays with it.
     fn end(&self) -> Result<(), String> {
         *self.alive.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        // Under the lock: of two who end it, neither returns before all are ended.
-        let (mut queues, mut ended) = (self.queues(), Ok(()));
-        queues.retain_mut(|queue| match queue.end() {
-            Ok(()) => false,
-            Err(why) => {
-                ended = Err(why);
-                true
-            }
-        });
-        drop(queues);
+        // Under the lock: of two who end it, neither returns before it is ended.
+        let mut queue = self.queue();
+        let ended = queue.as_mut().map_or(Ok(()), |queue| queue.end());
+        if ended.is_ok() {
+            *queue = None;
+        }
+        drop(queue);
         // Wakes the thread that serves it. That the other side is gone already is no failure.
         let _ = self.stream.shutdown(Shutdown::Both);
         ended
@@ -133,7 +133,7 @@ impl Registry {
             number: entries.next,
             stream,
             alive: Mutex::new(true),
-            queues: Mutex::default(),
+            queue: Mutex::default(),
         });
         let entry = Entry { peer: Arc::clone(&peer), client: None, line: 0, claim: None };
         entries.all.insert(peer.number, entry);
@@ -317,7 +317,9 @@ mod tests {
         let peer = registry.arrive(stream).unwrap();
         let client = ClientId { slot: 3, epoch: 1 };
         registry.name(&store, &peer, client, 0).unwrap();
-        peer.connect(|| Ok((Box::new(Stubborn(3)) as Box<dyn Queue>, ()))).unwrap().unwrap();
+        let connect = || peer.connect(|| Ok((Box::new(Stubborn(3)) as Box<dyn Queue>, ()))).unwrap();
+        assert_eq!(connect(), Ok(()));
+        assert!(connect().unwrap_err().contains("has one already"));
         let (code, why) = registry.fence(&store, client).unwrap_err();
         assert!(code == Code::NotEnded && why.contains("does not answer"), "{why}");
         registry.end_stuck();
