@@ -28,8 +28,10 @@ use std::time::{Duration, Instant};
 const REQUESTS: u32 = 256;
 /// Requests of one doorbell list.
 const LIST_MAX: u32 = 64;
-/// Bytes that a WRITE carries in its request: enough for an entry and an unlock, and all cards have them.
+/// Bytes that a WRITE carries in its request, if the card lets it: enough for an entry and an unlock.
 pub(super) const INLINE_BYTES: u32 = 128;
+/// And if it does not.
+const INLINE_BYTES_LESS: [u32; 2] = [64, 0];
 /// READs and atomics under way, of one queue pair: what cards of the field have.
 const READS_MAX: u8 = 16;
 /// After a failed dial, the memory node counts as lost for this long without another.
@@ -479,16 +481,19 @@ fn connect(
     let lost = |error: io::Error| NoWay::Lost(format!("device {}: {error}", device.name));
     let requests = REQUESTS.min(device.limits.queue_max).max(1);
     let sent = Completions::new(&device.context, requests, None).map_err(here)?;
-    let pair = Pair::new(&PairSpec {
-        domain: &device.domain,
-        sent: &sent,
-        received: &sent,
-        receives: None,
-        requests,
-        inline: INLINE_BYTES,
-        masked_cas: device.masked_cas,
-    });
-    let pair = pair.map_err(here)?;
+    let with = |inline| {
+        Pair::new(&PairSpec {
+            domain: &device.domain,
+            sent: &sent,
+            received: &sent,
+            receives: None,
+            requests,
+            inline,
+            masked_cas: device.masked_cas,
+        })
+    };
+    let less = |refused: io::Error| INLINE_BYTES_LESS.iter().find_map(|&inline| with(inline).ok()).ok_or(refused);
+    let pair = with(INLINE_BYTES).or_else(less).map_err(here)?;
     let (first, reads) = (drawn(), device.limits.reads_out_max.clamp(1, READS_MAX));
     let mine = pair.endpoint(device, first, reads);
     let other = Endpoint::from_words(control(&mut stream, Control::Queue, mine.words())?);

@@ -3,6 +3,7 @@
 use super::device::{CardKind, CardReport, Device, DeviceSpec, LinkKind, device_bytes, mtu_bytes};
 use super::error::RdmaError;
 use super::line::QueueLine;
+use super::sys::keep_from_children;
 use super::target::{RegionWords, Target, weakest};
 use crate::tcp::card::Card;
 use crate::tcp::dial::{Dialled, control};
@@ -56,6 +57,8 @@ impl RdmaPool {
         device: &DeviceSpec,
         queue_pairs: NonZeroU16,
     ) -> Result<Self, RdmaError> {
+        // Compute nodes fork; memory nodes do not, and older kernels would then refuse what is less than a huge page.
+        keep_from_children();
         let device = Device::open(device)?;
         Self::attach(address, credentials, queue_pairs, |nodes| {
             let mut cards = Vec::new();
