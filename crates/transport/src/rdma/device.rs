@@ -4,7 +4,7 @@ use super::abi::sys::{GidEntry, numbers};
 use super::error::RdmaError;
 use super::sys::{Context, DeviceLimits, Domain, device_names};
 use super::trial::try_atomics;
-use crate::tcp::{PoolAddress, TcpError};
+use crate::tcp::{Access, PoolAddress, TcpError};
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -100,6 +100,11 @@ impl DeviceSpec {
     pub fn find(address: &PoolAddress) -> Result<Self, RdmaError> {
         address.access().device().map_or_else(|| Ok(Self::default()), |text| text.parse())
     }
+}
+
+/// The device that the environment names (`FARWOOD_RDMA_DEVICE`), if it does.
+pub fn device_of_environment() -> Option<String> {
+    Access::default().device()
 }
 
 /// How many queue pairs a thread has at each memory node: as an address says (`?queue-pairs=2`), or else

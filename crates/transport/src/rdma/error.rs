@@ -48,6 +48,20 @@ pub enum RdmaError {
     Pool(#[from] TcpError),
 }
 
+impl RdmaError {
+    /// What to run about it.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::NoLibrary(_) => "apt-get install rdma-core ibverbs-providers && modprobe ib_uverbs",
+            Self::NoDevices => "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev INTERFACE",
+            Self::NoDevice { .. } => "ibv_devices",
+            Self::BadDevice { .. } => "export FARWOOD_RDMA_DEVICE=DEVICE,PORT,GID",
+            Self::Unusable { .. } => "ibv_devinfo -v",
+            Self::Pool(_) => "farwood serve --rdma DEVICE",
+        }
+    }
+}
+
 /// What the system says, and what helps against its usual refusal, with what helps `besides`.
 pub(super) fn with_remedy(error: &io::Error, besides: &str) -> String {
     if error.raw_os_error() == Some(libc::ENOMEM) {
