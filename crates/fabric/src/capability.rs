@@ -97,7 +97,9 @@ impl fmt::Display for Capability {
             Self::ArrivalSeesWrite => f.write_str("later arrivals see an executed WRITE"),
             Self::WriteBesideCas => f.write_str("a WRITE stays beside a failed compare-and-swap"),
             Self::MaskedCas => f.write_str("masked compare-and-swap"),
-            Self::WriteSurvivesWriter(bytes) => write!(f, "a WRITE of {bytes} bytes outlives its writer whole"),
+            Self::WriteSurvivesWriter(bytes) => {
+                write!(f, "a WRITE of {bytes} bytes outlives its writer whole")
+            }
             Self::CpuSeesWrite => f.write_str("the memory node's CPU sees a completed WRITE"),
         }
     }

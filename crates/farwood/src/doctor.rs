@@ -243,7 +243,9 @@ impl Report {
         for device in devices {
             if let Ok(CardReport { kind: CardKind::Hardware, device_memory: 0, name, .. }) = &device.card {
                 findings.push(finding(
-                    format!("{name}: no device memory, so that locks of a memory node with it lie in host memory"),
+                    format!(
+                        "{name}: no device memory, so that locks of a memory node with it lie in host memory"
+                    ),
                     "farwood serve --rdma DEVICE, with a card that has some (ConnectX-5 or newer)",
                 ));
             }

@@ -5,10 +5,12 @@
 //! All of it is in one program, and nothing of other fabrics: it is built before it can run, and indexes are generic.
 
 use farwood_fabric::Fabric as _;
-use farwood_index::{ordered, smart, sphinx};
+use farwood_index::consistency::Consistency;
+use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT as NODE_BYTES, Sizes};
+use farwood_index::{ordered, sherman, smart, sphinx};
 use farwood_proof::radix_costs::compare_on;
 use farwood_proof::served::{Rdma, rdma_or_skip};
-use farwood_proof::{radix_model, sherman_costs, sherman_model};
+use farwood_proof::{catfish_costs, radix_model, sherman_costs, sherman_model};
 use farwood_testkit::Harness as _;
 use farwood_testkit::contract::Contract;
 use farwood_testkit::litmus::{Litmus, Report, expect_kept, server_litmus};
@@ -108,6 +110,35 @@ fn sherman_costs_the_same() {
     let bench = sherman_costs::Bench::on(rdma, sherman_costs::checksums());
     sherman_costs::rows(&mut table, sherman_costs::CHECKSUMS, &bench);
     assert!(table.agree_in_counts_with("costs.md") > 10, "all cases are there");
+}
+
+/// The preset that users get, where lines and versions are promised that it rests on.
+#[test]
+fn sherman_with_versions_costs_the_same() {
+    let Some(rdma) = rdma_or_skip() else { return };
+    let promised = *rdma.client().fabric().capabilities();
+    if Consistency::for_nodes(NODE_BYTES, &promised) != Consistency::Versions {
+        tell("skipped: this card promises no versions that prove a READ");
+        return;
+    }
+    let mut table = sherman_costs::empty();
+    let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: NODE_BYTES };
+    let variant = sherman::Variant::Sherman;
+    let config = sherman::Config { sizes, options: variant.options(), ..sherman::Config::default() };
+    let bench = sherman_costs::Bench::on(rdma, config);
+    sherman_costs::rows(&mut table, variant.name(), &bench);
+    assert!(table.agree_in_counts_with("costs.md") > 10, "all cases are there");
+}
+
+#[test]
+fn catfish_costs_the_same() {
+    let Some(rdma) = rdma_or_skip() else { return };
+    if !rdma.client().fabric().capabilities().write_upward {
+        tell("skipped: this card promises no WRITEs placed upward");
+        return;
+    }
+    let agreed = catfish_costs::table(rdma).agree_in_counts_with("costs-catfish.md");
+    assert!(agreed > 10, "all cases are there");
 }
 
 #[test]

@@ -78,7 +78,8 @@ fn a_half_written_entry_is_found() {
 #[test]
 fn a_device_that_is_asked_for_and_not_there_is_found() {
     let machine = Machine::with_pool();
-    let output = machine.command(&["doctor", "--json"]).env("FARWOOD_RDMA_DEVICE", "no-such,1").output().unwrap();
+    let output =
+        machine.command(&["doctor", "--json"]).env("FARWOOD_RDMA_DEVICE", "no-such,1").output().unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let why = report["rdma_asked"][0]["error"].as_str().unwrap();
     assert!(why.contains("no RDMA"), "{why}");

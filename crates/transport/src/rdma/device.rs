@@ -319,7 +319,11 @@ impl Device {
             gid: entry.gid,
             gid_index,
             lid: attributes.lid,
-            mtu: spec.mtu_bytes.and_then(mtu_of).unwrap_or(u8::MAX).min(attributes.active_mtu.clamp(1, 5) as u8),
+            mtu: spec
+                .mtu_bytes
+                .and_then(mtu_of)
+                .unwrap_or(u8::MAX)
+                .min(attributes.active_mtu.clamp(1, 5) as u8),
             link: LinkKind::of(is_ethernet, &entry),
             kind: if limits.vendor == SOFT_ROCE_VENDOR { CardKind::SoftRoce } else { CardKind::Hardware },
             limits,
@@ -415,7 +419,15 @@ mod tests {
 
     #[test]
     fn specs_are_read_back() {
-        for text in ["auto", "mlx5_0", "rxe0,1", "mlx5_bond_0,2,17", "auto,masked-cas", "a,1,3,masked-cas", "a,mtu=256"] {
+        for text in [
+            "auto",
+            "mlx5_0",
+            "rxe0,1",
+            "mlx5_bond_0,2,17",
+            "auto,masked-cas",
+            "a,1,3,masked-cas",
+            "a,mtu=256",
+        ] {
             assert_eq!(text.parse::<DeviceSpec>().unwrap().to_string(), text);
         }
         let both = "a,1,masked-cas,mtu=4096".parse::<DeviceSpec>().unwrap();

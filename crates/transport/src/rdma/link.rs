@@ -492,7 +492,8 @@ fn connect(
             masked_cas: device.masked_cas,
         })
     };
-    let less = |refused: io::Error| INLINE_BYTES_LESS.iter().find_map(|&inline| with(inline).ok()).ok_or(refused);
+    let less =
+        |refused: io::Error| INLINE_BYTES_LESS.iter().find_map(|&inline| with(inline).ok()).ok_or(refused);
     let pair = with(INLINE_BYTES).or_else(less).map_err(here)?;
     let (first, reads) = (drawn(), device.limits.reads_out_max.clamp(1, READS_MAX));
     let mine = pair.endpoint(device, first, reads);

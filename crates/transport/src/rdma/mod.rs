@@ -35,7 +35,8 @@ mod target;
 mod trial;
 
 pub use device::{
-    CardKind, CardReport, DevicePlace, DeviceSpec, LinkKind, device_of_environment, devices, examine, queue_pairs,
+    CardKind, CardReport, DevicePlace, DeviceSpec, LinkKind, device_of_environment, devices, examine,
+    queue_pairs,
 };
 pub use error::RdmaError;
 use pool::Ground;

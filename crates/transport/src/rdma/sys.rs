@@ -122,7 +122,8 @@ pub(super) fn keep_from_children() {
         if let Ok(found) = found {
             // SAFETY: the symbol is that function of the library's header; pointers to data and to functions are of one
             // size.
-            let init = unsafe { std::mem::transmute::<NonNull<c_void>, unsafe extern "C" fn() -> c_int>(found) };
+            let init =
+                unsafe { std::mem::transmute::<NonNull<c_void>, unsafe extern "C" fn() -> c_int>(found) };
             // SAFETY: it takes nothing, and may be called at any time before memory is registered.
             let _ = unsafe { init() };
         }

@@ -9,8 +9,8 @@
 
 use super::abi::sys::Wc;
 use super::abi::sys::numbers::{LOCAL_WRITE, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE, WC_RECV_IMM};
-use super::error::with_remedy;
 use super::device::{CardKind, Device, DevicePlace, LinkKind, mtu_bytes};
+use super::error::with_remedy;
 use super::queue::Endpoint;
 use super::queue::sys::{Channel, Completions, Pair, PairSpec, Receives, TAKEN_MAX};
 use super::sys::Region;
@@ -157,7 +157,8 @@ impl RegionWords {
         if weakest(*promised, &self.capabilities()) == *promised {
             return Ok(());
         }
-        Err("it came back with a card, or an MTU, that promises less than the pool did; open the pool again".to_owned())
+        Err("it came back with a card, or an MTU, that promises less than the pool did; open the pool again"
+            .to_owned())
     }
 }
 
@@ -237,8 +238,7 @@ impl Target {
         let intake = Arc::new(Intake { completions, receives, immediates, receives_max, posted });
         intake.refill().map_err(queues)?;
         let stopping = Arc::new(AtomicBool::new(false));
-        let listener =
-            Listener { channel, intake: Arc::clone(&intake), stopping: Arc::clone(&stopping) };
+        let listener = Listener { channel, intake: Arc::clone(&intake), stopping: Arc::clone(&stopping) };
         let thread = std::thread::Builder::new().name("farwood-rdma".to_owned());
         let listener = thread.spawn(move || listener.run()).map_err(failed("start a thread"))?;
         Ok(Self {
@@ -461,7 +461,8 @@ mod tests {
             assert_eq!(RegionWords::from_words(told.words()), Some(told));
         }
         let good = some(CardKind::Hardware, false).words();
-        for (unknown, what) in [(16, "a flag"), (7 << 8, "an MTU"), (1 << 16, "a link"), (1 << 24, "a byte")] {
+        for (unknown, what) in [(16, "a flag"), (7 << 8, "an MTU"), (1 << 16, "a link"), (1 << 24, "a byte")]
+        {
             let words = [good[0], good[1], good[2], good[3] | unknown];
             assert_eq!(RegionWords::from_words(words), None, "{what} that this program does not know");
         }

@@ -129,12 +129,8 @@ impl Registry {
             return Err(stream);
         }
         entries.next += 1;
-        let peer = Arc::new(Peer {
-            number: entries.next,
-            stream,
-            alive: Mutex::new(true),
-            queue: Mutex::default(),
-        });
+        let peer =
+            Arc::new(Peer { number: entries.next, stream, alive: Mutex::new(true), queue: Mutex::default() });
         let entry = Entry { peer: Arc::clone(&peer), client: None, line: 0, claim: None };
         entries.all.insert(peer.number, entry);
         Ok(peer)
