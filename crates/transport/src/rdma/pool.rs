@@ -122,11 +122,11 @@ pub fn serve(spec: &NodeSpec, device: &DeviceSpec) -> Result<(MemoryNode, CardRe
     let device = Device::open(device)?;
     let device_bytes = spec.device_bytes.or_else(|| Some(device_bytes(device.limits.device_memory)));
     let place = OnceCell::new();
-    let fit = |memory| {
+    let fit = |memory| -> Result<Box<dyn Card>, TcpError> {
         let target = Target::fit(&device, memory)?;
         // A memory node is fitted with one card.
         let _ = place.set(target.place().clone());
-        Ok(Box::new(target) as Box<dyn Card>)
+        Ok(Box::new(target))
     };
     let node = MemoryNode::start_with(&NodeSpec { device_bytes, ..spec.clone() }, Some(&fit))?;
     Ok((node, CardReport { serves: place.into_inner(), ..device.report() }))
