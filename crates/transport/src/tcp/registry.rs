@@ -209,7 +209,7 @@ impl Registry {
             (entry.client, entry.line) = (Some(client), line);
         }
         drop(entries);
-        old.map_or(Ok(()), |old| self.leave(&old)).map_err(not_ended)
+        old.map_or(Ok(()), |old| self.leave(&old)).map_err(|why| not_ended(&why))
     }
 
     /// Claims a slot for a connection: nobody else can until it is over.
@@ -251,12 +251,16 @@ impl Registry {
             entries.all.values().filter(fenced).map(|entry| Arc::clone(&entry.peer)).collect();
         drop(entries);
         // Each stays listed until it is over: another who fences or counts meanwhile must not take it for gone.
-        ended.iter().fold(Ok(()), |told, peer| self.leave(peer).map_err(not_ended).and(told))
+        let mut told = Ok(());
+        for peer in &ended {
+            told = self.leave(peer).and(told);
+        }
+        told.map_err(|why| not_ended(&why))
     }
 }
 
 /// What may still land cannot be fenced, nor replaced.
-fn not_ended(why: String) -> Refusal {
+fn not_ended(why: &str) -> Refusal {
     (Code::NotEnded, format!("the card does not end a queue pair: {why}; start the memory node anew"))
 }
 

@@ -179,7 +179,7 @@ impl HashTable {
         let depth = directory.subtable(spot)?.depth;
         let upper = spot.upper(depth);
         let range = directory.range(depth, upper);
-        self.check_survives(client, 8 * range.len())?;
+        check_survives(client, 8 * range.len())?;
         let kind = Kind::Subtable.rooms(subtable_bytes(self.groups_log2));
         let room: Room<RawSubtable> = hands.heap.allocate(client, spot.home, kind).await?;
         let header = Header::new(self.number, depth + 1, upper << 1 | 1).moving();
@@ -193,17 +193,6 @@ impl HashTable {
         client.post(write(at, &image[8 * range.start..8 * range.end])).await?;
         self.keep(spot.home, directory.clone());
         Ok(Split { home: spot.home, old, new: room.at, depth: depth + 1, upper: upper << 1 })
-    }
-
-    /// A directory of which half a range was changed would lead astray. Hashes are spread so evenly that a range is a few
-    /// words.
-    fn check_survives<F: Fabric>(&self, client: &Client<F>, bytes: usize) -> Result<(), IndexError> {
-        match client.fabric().capabilities().missing(&[Capability::WriteSurvivesWriter(bytes)]) {
-            None => Ok(()),
-            Some(capability) => {
-                Err(IndexError::Unsafe { capability, remedy: "over RDMA larger packets (MTU) help" })
-            }
-        }
     }
 
     /// Ends a split of which the new half is settled and about to be split again, if it was cut off before the old
@@ -365,6 +354,17 @@ impl HashTable {
             client.post(all(headers)).await?.for_each(drop);
         }
         Ok(())
+    }
+}
+
+/// A directory of which half a range was changed would lead astray. Hashes are spread so evenly that a range is a few
+/// words.
+fn check_survives<F: Fabric>(client: &Client<F>, bytes: usize) -> Result<(), IndexError> {
+    match client.fabric().capabilities().missing(&[Capability::WriteSurvivesWriter(bytes)]) {
+        None => Ok(()),
+        Some(capability) => {
+            Err(IndexError::Unsafe { capability, remedy: "over RDMA larger packets (MTU) help" })
+        }
     }
 }
 

@@ -267,16 +267,14 @@ impl Pair {
             Err(why) => return Err((self, io::Error::other(why))),
         };
         // SAFETY: the handle came from the library, and stands.
-        match done(unsafe { (functions.destroy_qp)(self.handle.as_ptr()) }) {
-            Err(error) => Err((self, error)),
-            Ok(()) => {
-                // Its handle is gone, and must not end once more; what it needed goes now.
-                let mut pair = ManuallyDrop::new(self);
-                // SAFETY: it is dropped here only, and nobody uses the queue pair any more.
-                unsafe { ptr::drop_in_place(&raw mut pair.needs) };
-                Ok(())
-            }
+        if let Err(error) = done(unsafe { (functions.destroy_qp)(self.handle.as_ptr()) }) {
+            return Err((self, error));
         }
+        // Its handle is gone, and must not end once more; what it needed goes now.
+        let mut pair = ManuallyDrop::new(self);
+        // SAFETY: it is dropped here only, and nobody uses the queue pair any more.
+        unsafe { ptr::drop_in_place(&raw mut pair.needs) };
+        Ok(())
     }
 
     fn extended(spec: &PairSpec<'_>, plain: abi::QpInitAttr) -> Option<Made> {

@@ -144,8 +144,8 @@ fn another_version_and_another_magic_are_told() {
     let mut bytes = Vec::new();
     hello.put(&mut bytes);
     let mut newer = bytes.clone();
-    newer[HEADER_BYTES + 8] = 2;
-    assert_eq!(Hello::read(&Frame::first(&newer).unwrap().unwrap()), Err(Greeting::Version(2)));
+    newer[HEADER_BYTES + 8] = 3;
+    assert_eq!(Hello::read(&Frame::first(&newer).unwrap().unwrap()), Err(Greeting::Version(3)));
     bytes[HEADER_BYTES] = b'G';
     let read = Hello::read(&Frame::first(&bytes).unwrap().unwrap());
     assert!(matches!(read, Err(Greeting::Malformed(Malformed::Magic(_)))), "{read:?}");
