@@ -208,10 +208,20 @@ impl Woken {
         Arc::new(Self { thread: thread::current(), words })
     }
 
-    /// Takes those of word `word` that have been woken since it was taken.
-    fn take(&self, word: usize) -> u64 {
+    /// Takes those of word `word` that have been woken since they were taken, but for those in `except`.
+    fn take(&self, word: usize, except: u64) -> u64 {
         let word = &self.words[word];
-        if word.load(Ordering::Relaxed) == 0 { 0 } else { word.swap(0, Ordering::Acquire) }
+        let taken = word.load(Ordering::Relaxed) & !except;
+        if taken != 0 {
+            word.fetch_and(!taken, Ordering::Acquire);
+        }
+        taken
+    }
+
+    /// As [`take`](Self::take), those of some word, and which; `None`: there are none. `except` has all words.
+    fn take_any(&self, except: &[u64]) -> Option<(usize, u64)> {
+        let mut words = except.iter().enumerate().map(|(word, except)| (word, self.take(word, *except)));
+        words.find(|(_, taken)| *taken != 0)
     }
 }
 
@@ -243,12 +253,16 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
     let call = |at| Waker::from(Arc::new(Call { woken: Arc::clone(&woken), at }));
     let mut running: Vec<_> =
         futures.into_iter().enumerate().map(|(at, future)| Some((future, call(at)))).collect();
+    let mut polled: Box<[u64]> = woken.words.iter().map(|_| 0).collect();
     let mut fruitless = 0;
     while left > 0 {
-        let (before, mut polled) = (left, false);
-        for word in 0..woken.words.len() {
-            let mut calls = woken.take(word);
-            polled |= calls != 0;
+        let before = left;
+        polled.fill(0);
+        // Whoever is woken by another goes on before the cranks are turned, so that what both post goes out together:
+        // who is handed a lock need not wait for one more exchange. Each has one turn.
+        while let Some((word, calls)) = woken.take_any(&polled) {
+            polled[word] |= calls;
+            let mut calls = calls;
             while calls != 0 {
                 let at = 64 * word + calls.trailing_zeros() as usize;
                 calls &= calls - 1;
@@ -260,6 +274,7 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
                 }
             }
         }
+        let polled = polled.iter().any(|word| *word != 0);
         let turned = turn();
         if left < before || turned.answered {
             fruitless = 0;

@@ -5,13 +5,16 @@
 
 use super::inner::{Found, Header, Inner, RawInner, Size, covers, find};
 use super::key::{Step, step_at};
+use super::lanes::Lanes;
 use super::prefix::PrefixHash;
 use super::slot::Slot;
 use farwood_fabric::Remote;
 use std::collections::HashMap; // keyed only
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Parts of the cache that are locked apart.
@@ -20,7 +23,7 @@ const SHARDS: usize = 64;
 /// of the cache, many a copy would go that is used all the time: with few hundred nodes a part has a handful.
 const DRAWN: usize = 5;
 /// What a copy takes besides its slots, bytes: itself, its counters, and its places in the table and the list.
-const OVERHEAD: usize = 112;
+const OVERHEAD: usize = 120;
 
 /// A copy of an inner node, of some age: in one piece, so that a search that comes to it from the table finds header
 /// and slots together.
@@ -31,6 +34,8 @@ pub struct CachedNode<S: ?Sized = [AtomicU64]> {
     /// Its header, live.
     pub header: Header,
     hash: u64,
+    /// Advances with each change of the copy, and when it is dropped from the cache.
+    version: AtomicU32,
     /// When it was used last.
     used: AtomicU64,
     /// Where in the list of its part of the cache it is.
@@ -39,13 +44,20 @@ pub struct CachedNode<S: ?Sized = [AtomicU64]> {
 }
 
 impl CachedNode {
+    /// Bytes of the largest.
+    pub(super) const BYTES_MAX: usize = 8 * (1 + Size::All.slots()) + OVERHEAD;
+
     /// A copy of what was just read.
     pub fn copy<B: Deref<Target = [u8]>>(at: Remote<RawInner>, node: &Inner<B>) -> Arc<Self> {
-        match node.header().size() {
-            Size::Four => copy_of::<B, { 1 + Size::Four.slots() }>(at, node),
-            Size::Sixteen => copy_of::<B, { 1 + Size::Sixteen.slots() }>(at, node),
-            Size::FortyEight => copy_of::<B, { 1 + Size::FortyEight.slots() }>(at, node),
-            Size::All => copy_of::<B, { 1 + Size::All.slots() }>(at, node),
+        Self::of(at, node.header(), node.hash(), |number| node.slot(number))
+    }
+
+    fn of(at: Remote<RawInner>, header: Header, hash: u64, slot: impl Fn(usize) -> Slot) -> Arc<Self> {
+        match header.size() {
+            Size::Four => made_of::<{ 1 + Size::Four.slots() }>(at, header, hash, slot),
+            Size::Sixteen => made_of::<{ 1 + Size::Sixteen.slots() }>(at, header, hash, slot),
+            Size::FortyEight => made_of::<{ 1 + Size::FortyEight.slots() }>(at, header, hash, slot),
+            Size::All => made_of::<{ 1 + Size::All.slots() }>(at, header, hash, slot),
         }
     }
 
@@ -101,6 +113,7 @@ impl CachedNode {
     pub fn learn(&self, number: usize, slot: Slot) {
         if slot.is_occupied() || slot.generation() == self.header.generation() {
             self.slots[number].store(slot.word(), Relaxed);
+            self.advance();
         }
     }
 
@@ -108,25 +121,45 @@ impl CachedNode {
         for (number, slot) in node.slots().enumerate() {
             self.slots[number].store(slot.word(), Relaxed);
         }
+        self.advance();
     }
 
-    fn bytes(&self) -> usize {
+    /// Copies of this copy are out of date.
+    fn advance(&self) {
+        self.version.fetch_add(1, Release);
+    }
+
+    /// Which state of the copy this is.
+    #[inline]
+    pub(super) fn version(&self) -> u32 {
+        self.version.load(Acquire)
+    }
+
+    /// The same again, for one thread.
+    pub(super) fn duplicate(&self) -> Arc<Self> {
+        Self::of(self.at, self.header, self.hash, |number| self.slot(number))
+    }
+
+    pub(super) fn bytes(&self) -> usize {
         8 * self.slots.len() + OVERHEAD
     }
 }
 
 /// A copy of a node of `SLOTS` slots, with that of the key that ends there.
-fn copy_of<B: Deref<Target = [u8]>, const SLOTS: usize>(
+fn made_of<const SLOTS: usize>(
     at: Remote<RawInner>,
-    node: &Inner<B>,
+    header: Header,
+    hash: u64,
+    slot: impl Fn(usize) -> Slot,
 ) -> Arc<CachedNode> {
     Arc::new(CachedNode {
         at,
-        header: node.header(),
-        hash: node.hash(),
+        header,
+        hash,
+        version: AtomicU32::new(0),
         used: AtomicU64::new(0),
         place: AtomicUsize::new(0),
-        slots: std::array::from_fn::<_, SLOTS, _>(|number| AtomicU64::new(node.slot(number).word())),
+        slots: std::array::from_fn::<_, SLOTS, _>(|number| AtomicU64::new(slot(number).word())),
     })
 }
 
@@ -169,6 +202,7 @@ impl Shard {
 
     fn remove(&mut self, at: u64) -> Option<Arc<CachedNode>> {
         let removed = self.nodes.remove(&at)?;
+        removed.advance();
         let place = removed.place.load(Relaxed);
         self.list.swap_remove(place);
         if let Some(moved) = self.list.get(place) {
@@ -182,6 +216,7 @@ impl Shard {
 #[derive(Debug)]
 pub struct NodeCache {
     shards: Box<[RwLock<Shard>]>,
+    lanes: Lanes,
     bytes: AtomicUsize,
     bytes_max: usize,
     /// Advances with each insertion.
@@ -192,12 +227,13 @@ impl NodeCache {
     /// A cache of at most `bytes_max` bytes; 0: no cache.
     pub fn new(bytes_max: usize) -> Self {
         let shards = (0..SHARDS).map(|_| RwLock::default()).collect();
-        Self { shards, bytes: AtomicUsize::new(0), bytes_max, tick: AtomicU64::new(1) }
+        let lanes = Lanes::new(bytes_max);
+        Self { shards, lanes, bytes: AtomicUsize::new(0), bytes_max, tick: AtomicU64::new(1) }
     }
 
     /// Bytes in use, and the budget.
     pub fn bytes(&self) -> (usize, usize) {
-        (self.bytes.load(Relaxed), self.bytes_max)
+        (self.bytes.load(Relaxed) + self.lanes.bytes(), self.bytes_max)
     }
 
     fn shard(&self, at: u64) -> &RwLock<Shard> {
@@ -211,14 +247,20 @@ impl NodeCache {
         if self.bytes_max == 0 {
             return None;
         }
-        let shard = self.shard(at.word()).read().unwrap_or_else(PoisonError::into_inner);
-        let node = Arc::clone(shard.nodes.get(&at.word())?);
-        drop(shard);
         let tick = self.tick.load(Relaxed);
-        if node.used.load(Relaxed) != tick {
-            node.used.store(tick, Relaxed);
-        }
-        Some(node)
+        let touch = |node: &CachedNode| {
+            if node.used.load(Relaxed) != tick {
+                node.used.store(tick, Relaxed);
+            }
+        };
+        self.lanes.get(at.word(), || self.shared(at), touch)
+    }
+
+    /// The copy of the node at `at` that all threads share.
+    #[inline]
+    fn shared(&self, at: Remote<RawInner>) -> Option<Arc<CachedNode>> {
+        let shard = self.shard(at.word()).read().unwrap_or_else(PoisonError::into_inner);
+        shard.nodes.get(&at.word()).map(Arc::clone)
     }
 
     /// Takes what was read; a copy of the same node is brought up to date.
@@ -245,7 +287,7 @@ impl NodeCache {
 
     /// A slot of the node at `at` was just seen to be that.
     pub fn learn(&self, at: Remote<RawInner>, number: usize, slot: Slot) {
-        if let Some(node) = self.get(at) {
+        if let Some(node) = self.shared(at) {
             node.learn(number, slot);
         }
     }
@@ -261,7 +303,7 @@ impl NodeCache {
     /// Drops copies until the budget is kept: of some that are drawn, the one that was used longest ago.
     fn shrink(&self) {
         let mut chance = Draws(self.tick.load(Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        while self.bytes.load(Relaxed) > self.bytes_max {
+        while self.bytes().0 > self.bytes_max {
             let drawn = (0..DRAWN).filter_map(|_| self.draw(&mut chance));
             if let Some((_, at)) = drawn.min_by_key(|(used, _)| *used) {
                 self.remove(at);
@@ -311,6 +353,30 @@ mod tests {
 
     fn node_bytes() -> usize {
         CachedNode::copy(at(0), &node(1)).bytes()
+    }
+
+    #[test]
+    fn a_threads_own_copies_are_as_the_shared_ones() {
+        for budget in [1 << 20, 1 << 30] {
+            let cache = NodeCache::new(budget);
+            cache.put(at(0), &node(1));
+            let alone = cache.bytes().0;
+            let twice = || (cache.get(at(0)), cache.get(at(0)));
+            twice();
+            let own = cache.bytes().0 - alone;
+            assert_eq!(own, if budget == 1 << 30 { node_bytes() } else { 0 }, "small caches have none");
+            let (first, second) = twice();
+            assert!(Arc::ptr_eq(&first.unwrap(), &second.unwrap()));
+            let slot = Slot::vacant(1, 1);
+            cache.learn(at(0), 2, slot);
+            assert_eq!(cache.get(at(0)).unwrap().slot(2), slot);
+            cache.put(at(0), &node(1));
+            assert_ne!(cache.get(at(0)).unwrap().slot(2), slot);
+            cache.put(at(0), &node(2));
+            assert_eq!(cache.get(at(0)).unwrap().header.generation(), 2);
+            cache.remove(at(0));
+            assert!(cache.get(at(0)).is_none());
+        }
     }
 
     #[test]

@@ -75,6 +75,16 @@ impl Size {
         SLOTS + 8 * (self.slots() + 1) + 8
     }
 
+    /// Keys below a node that is no larger than it has to be, at least.
+    pub const fn keys_min(self) -> usize {
+        match self {
+            Self::Four => 2,
+            Self::Sixteen => 1 + Self::Four.slots(),
+            Self::FortyEight => 1 + Self::Sixteen.slots(),
+            Self::All => 1 + Self::FortyEight.slots(),
+        }
+    }
+
     /// The smallest that has room for so many children, besides the key that ends at the node.
     pub fn fitting(children: usize) -> Self {
         Self::ALL.into_iter().find(|size| children <= size.slots()).unwrap_or(Self::All)

@@ -8,6 +8,7 @@ pub mod cached;
 pub mod heap;
 pub mod inner;
 pub mod key;
+mod lanes;
 pub mod leaf;
 pub mod prefix;
 pub mod reverse;

@@ -10,7 +10,7 @@
 
 use super::descend::Way;
 use super::fetch::{front_of, fronts, proves};
-use super::options::Scans;
+use super::options::{Rooms, Scans};
 use super::split::KeyBelow;
 use super::{Direction, Guide, Range, Tree, marks};
 use crate::error::IndexError;
@@ -28,6 +28,8 @@ use std::sync::Arc;
 
 /// Nodes and leaves that are read by one doorbell, at most.
 const BATCH_MAX: usize = 64;
+/// Keys that a node has ahead if a scan for many begins there: for fewer it begins above.
+const AHEAD_MAX: usize = 4 * BATCH_MAX;
 /// Tries that lead no further before what is unclear is settled.
 const TRIES_PER_SETTLING: u32 = 4;
 
@@ -98,6 +100,15 @@ enum Item {
     Child(Below),
     /// A leaf that was read.
     Entry(Leaf<Checked<RawChild>>),
+}
+
+impl Item {
+    fn child(&self) -> Option<&Below> {
+        match self {
+            Self::Child(below) => Some(below),
+            Self::Entry(_) => None,
+        }
+    }
 }
 
 /// A child that is to be read.
@@ -356,16 +367,27 @@ impl<G: Guide> Tree<G> {
             self.cache.remove(node.at);
         }
         let root = self.read_inner(client, self.root, Size::All, way.operation).await?;
+        self.cache.put(self.root, &root);
         let above = Above { node: CachedNode::copy(self.root, &root), edge: Some(Vec::new()) };
         expand(&root, &Rc::new(above), course, &mut items);
         Ok((Vec::new(), items))
     }
 
-    /// The deepest cached node that the next key may be below and that has children enough from there on, with what its
+    /// Keys that are behind a slot, at least, if nodes are no larger than what they hold: from this, how much of a tree
+    /// is to be read at once.
+    fn keys_behind(&self, slot: Slot) -> usize {
+        match slot.child() {
+            Child::Inner(_, size) if self.options.rooms == Rooms::Fitting => size.keys_min(),
+            Child::Inner(..) => Size::Four.keys_min(),
+            _ => 1,
+        }
+    }
+
+    /// The deepest cached node that the next key may be below and that has keys enough from there on, with what its
     /// reverse pointer is, if it is still linked; `None`: the root will do. [0 RT]
     fn scan_entrance(&self, course: &Course<'_>) -> Option<(Arc<CachedNode>, Reverse)> {
         let key = course.next()?;
-        let wanted = (course.left / 4).clamp(1, BATCH_MAX);
+        let wanted = course.left.min(AHEAD_MAX);
         let (mut node, mut found) = (self.cache.get(self.root)?, None);
         while let Found::Slot(_, slot) = node.find(key)
             && let Child::Inner(at, _) = slot.child()
@@ -384,7 +406,7 @@ impl<G: Guide> Tree<G> {
                 Direction::Forward => *other >= step,
                 Direction::Backward => *other <= step,
             });
-            if ahead.take(wanted).count() == wanted {
+            if ahead.map(|(_, slot)| self.keys_behind(slot)).sum::<usize>() >= wanted {
                 let right = Reverse::of_inner(node.at, node.header.generation(), slot.partial());
                 found = Some((Arc::clone(&child), right));
             }
@@ -436,6 +458,20 @@ impl<G: Guide> Tree<G> {
         Ok(())
     }
 
+    /// Of what comes next, as much as has `wanted` keys, and no more to read than one doorbell takes.
+    fn span(&self, items: &[Item], wanted: usize) -> usize {
+        let (mut keys, mut reads) = (0, 0);
+        let span = items.iter().rev().take_while(|item| {
+            let more = keys < wanted && reads < BATCH_MAX;
+            match item {
+                Item::Child(below) => (keys, reads) = (keys + self.keys_behind(below.slot), reads + 1),
+                Item::Entry(_) => keys += 1,
+            }
+            more
+        });
+        span.count()
+    }
+
     /// Reads what comes next, as much as one doorbell takes, and puts what it holds in its place. [1 RT, 2 more where
     /// the fabric proves nothing of its size, and more where bytes are skipped at an edge of the range]
     async fn scan_batch<F: Fabric>(
@@ -445,17 +481,13 @@ impl<G: Guide> Tree<G> {
         items: &mut Vec<Item>,
         way: &Way<'_>,
     ) -> Result<ControlFlow<Unclear>, IndexError> {
-        let wanted = match self.options.scans {
-            Scans::Batched => course.left.min(BATCH_MAX),
+        let span = match self.options.scans {
+            Scans::Batched => self.span(items, course.left),
             Scans::OneByOne => 1,
         };
-        let run = items.iter().rev().take(wanted).take_while(|item| matches!(item, Item::Child(_))).count();
-        let children = |item: Item| match item {
-            Item::Child(below) => below,
-            Item::Entry(_) => unreachable!("only children are read"),
-        };
-        // The next one first.
-        let batch: Vec<Below> = items.drain(items.len() - run..).rev().map(children).collect();
+        // The next one first. What was read before waits for what comes before it.
+        let ahead: Vec<Item> = items.drain(items.len() - span..).rev().collect();
+        let batch: Vec<&Below> = ahead.iter().filter_map(Item::child).collect();
         let reads = batch.iter().map(|below| {
             let (at, bytes) = below.place();
             read_bytes::<RawChild>(at, bytes)
@@ -463,8 +495,15 @@ impl<G: Guide> Tree<G> {
         let before = fronts_unproven(client, &batch).await?;
         let copies: Vec<_> = client.post(all(reads)).await?.collect();
         let after = fronts_unproven(client, &batch).await?;
-        let mut found = Vec::with_capacity(run);
-        for (place, (below, copy)) in batch.into_iter().zip(copies).enumerate() {
+        drop(batch);
+        let mut copies = copies.into_iter().enumerate();
+        let mut found = Vec::with_capacity(span);
+        for item in ahead {
+            let Item::Child(below) = item else {
+                found.push(item);
+                continue;
+            };
+            let (place, copy) = copies.next().expect("each child was read");
             let fronts = before.get(place).copied().zip(after.get(place).copied());
             let before = found.len();
             if !self.take_child(client, &below, (copy, fronts), course, (&mut found, way)).await? {
@@ -516,6 +555,11 @@ impl<G: Guide> Tree<G> {
             return Ok(false);
         }
         let node_copy = CachedNode::copy(at, &node);
+        let is_entered = below.edge && course.next().is_some_and(|next| node_copy.covers(next, self.number));
+        if is_entered {
+            // The next scan from there begins here.
+            self.cache.put(at, &node);
+        }
         let mut edge = below.path();
         if let Some(known) = edge.take_if(|known| known.len() < header.depth()) {
             let key = match self.key_below(client, &node_copy, way.operation).await? {
@@ -596,9 +640,9 @@ fn expand<B: Deref<Target = [u8]>>(
 }
 
 /// The fronts of the children of a batch, where their copies prove nothing of themselves. [0 RT; 1 there]
-async fn fronts_unproven<F: Fabric>(client: &Client<F>, batch: &[Below]) -> Result<Vec<u64>, IndexError> {
+async fn fronts_unproven<F: Fabric>(client: &Client<F>, batch: &[&Below]) -> Result<Vec<u64>, IndexError> {
     let promised = client.fabric().capabilities();
-    let proven = |below: &Below| {
+    let proven = |below: &&Below| {
         let (at, bytes) = below.place();
         proves(promised, at, bytes)
     };
