@@ -102,31 +102,20 @@ fn sphinx_from_the_empty_tree() {
     }
 }
 
-/// A card's fabric costs what the table says: nothing is added below the index.
+/// A card's fabric costs what the table says: nothing is added below the index. Measured is the preset that users get: with
+/// versions, or where the card does not promise what these rest on, with checksums.
 #[test]
 fn sherman_costs_the_same() {
     let Some(rdma) = rdma_or_skip() else { return };
-    let mut table = sherman_costs::empty();
-    let bench = sherman_costs::Bench::on(rdma, sherman_costs::checksums());
-    sherman_costs::rows(&mut table, sherman_costs::CHECKSUMS, &bench);
-    assert!(table.agree_in_counts_with("costs.md") > 10, "all cases are there");
-}
-
-/// The preset that users get, where lines and versions are promised that it rests on.
-#[test]
-fn sherman_with_versions_costs_the_same() {
-    let Some(rdma) = rdma_or_skip() else { return };
-    let promised = *rdma.client().fabric().capabilities();
-    if Consistency::for_nodes(NODE_BYTES, &promised) != Consistency::Versions {
-        tell("skipped: this card promises no versions that prove a READ");
-        return;
-    }
-    let mut table = sherman_costs::empty();
     let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: NODE_BYTES };
-    let variant = sherman::Variant::Sherman;
-    let config = sherman::Config { sizes, options: variant.options(), ..sherman::Config::default() };
+    let default = sherman::Config { sizes, ..sherman::Config::default() };
+    let (name, config) = match Consistency::for_nodes(NODE_BYTES, rdma.client().fabric().capabilities()) {
+        Consistency::Versions => (sherman::Variant::Sherman.name(), default),
+        Consistency::Checksum => (sherman_costs::CHECKSUMS, sherman_costs::checksums()),
+    };
+    let mut table = sherman_costs::empty();
     let bench = sherman_costs::Bench::on(rdma, config);
-    sherman_costs::rows(&mut table, variant.name(), &bench);
+    sherman_costs::rows(&mut table, name, &bench);
     assert!(table.agree_in_counts_with("costs.md") > 10, "all cases are there");
 }
 
