@@ -253,8 +253,8 @@ impl Report {
                 Err(error) => findings.push(finding(error.to_string(), error.remedy())),
                 Ok(card) if card.link.is_ethernet() && card.mtu_bytes < LARGE_MTU => findings.push(finding(
                     format!(
-                        "{}: packets carry {} bytes, so that entries of more are not changed in place, and Sherman's nodes \
-                         may not be larger",
+                        "{}: packets carry {} bytes, so that entries of more are not changed in place, and \
+                         Sherman's nodes may not be larger",
                         card.name, card.mtu_bytes
                     ),
                     "ip link set dev INTERFACE mtu 4200",

@@ -102,8 +102,8 @@ fn sphinx_from_the_empty_tree() {
     }
 }
 
-/// A card's fabric costs what the table says: nothing is added below the index. Measured is the preset that users get: with
-/// versions, or where the card does not promise what these rest on, with checksums.
+/// A card's fabric costs what the table says: nothing is added below the index. Measured is the preset that users get:
+/// with versions, or where the card does not promise what these rest on, with checksums.
 #[test]
 fn sherman_costs_the_same() {
     let Some(rdma) = rdma_or_skip() else { return };

@@ -199,8 +199,8 @@ fn check_capabilities<F: Fabric>(
         None => Ok(()),
         Some(capability) => Err(IndexError::Unsafe {
             capability,
-            remedy: "create the index with smaller nodes, with checksums (--consistency checksum), or 64-bit locks; over \
-                     RDMA larger packets (MTU) help as well",
+            remedy: "create the index with smaller nodes, with checksums (--consistency checksum), or 64-bit locks; \
+                     over RDMA larger packets (MTU) help as well",
         }),
     }
 }

@@ -108,8 +108,8 @@ impl RegionWords {
             return Ok(());
         }
         Err(format!(
-            "its card speaks {}, and {} here speaks {}: they do not understand each other; name a port and a GID of the \
-             same kind on both sides (DEVICE,PORT,GID; `ibv_devinfo -v` lists them)",
+            "its card speaks {}, and {} here speaks {}: they do not understand each other; name a port and a GID of \
+             the same kind on both sides (DEVICE,PORT,GID; `ibv_devinfo -v` lists them)",
             self.link, device.name, device.link
         ))
     }
@@ -152,7 +152,7 @@ impl RegionWords {
 }
 
 impl RegionWords {
-    /// Whether a memory node with this card keeps what its pool promised when it was opened. In words: that it does not.
+    /// Whether a memory node with this card keeps what its pool promised when it was opened. In words: that not.
     pub(super) fn check_promises(&self, promised: &Capabilities) -> Result<(), String> {
         if weakest(*promised, &self.capabilities()) == *promised {
             return Ok(());

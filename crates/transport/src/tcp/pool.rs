@@ -28,7 +28,8 @@ use std::time::Duration;
 ///
 /// They copy as processors do that share memory ([`copying`](crate::shm::copying)): READs downward, WRITEs upward, so
 /// that a pair of versions proves a copy whole, up to the largest READ of one verb; nothing above a word is whole by
-/// itself. A WRITE is executed when all of it has arrived, whatever becomes of who sent it; a longer one than fits a verb is several.
+/// itself. A WRITE is executed when all of it has arrived, whatever becomes of who sent it; a
+/// longer one than fits a verb is several.
 pub const CAPABILITIES: Capabilities = Capabilities {
     version_pair_bytes_max: VERB_DATA_MAX,
     whole_bytes: 8,

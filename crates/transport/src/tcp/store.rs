@@ -78,8 +78,8 @@ impl NodeFile {
         match rustix::fs::statfs(there) {
             Ok(found) if found.f_type == libc::TMPFS_MAGIC => Ok(()),
             Ok(_) => refuse(
-                "a card pins the pages of its memory, and only those of a tmpfs bear that; name a file on one (/dev/shm), \
-                 which outlives the memory node but not the machine, or leave --file or --rdma out"
+                "a card pins the pages of its memory, and only those of a tmpfs bear that; name a file on one \
+                 (/dev/shm), which outlives the memory node but not the machine, or leave --file or --rdma out"
                     .to_owned(),
             ),
             Err(error) => refuse(error.to_string()),

@@ -195,8 +195,8 @@ impl<G: Guide> Tree<G> {
         }
     }
 
-    /// Puts or updates where there is a leaf, of this key or another. [2 RT in place; out of place where the leaf is longer
-    /// than a WRITE that survives its writer]
+    /// Puts or updates where there is a leaf, of this key or another. [2 RT in place; out of place where the leaf
+    /// is longer than a WRITE that survives its writer]
     async fn change_leaf<F: Fabric>(
         &self,
         client: &Client<F>,

@@ -153,15 +153,15 @@ pub(super) fn check(answer: &[u8; ANSWER_BYTES]) -> Result<(), &'static str> {
     Ok(())
 }
 
-const _: () = assert!(size_of::<Layout>() == REQUEST_BYTES);
-const _: () = assert!(stride(0) < REQUEST_BYTES as u32 && stride(INLINE_BYTES_MIN) >= REQUEST_BYTES as u32);
-
 /// Bytes of a stride in a send queue of reliable connections whose requests have one piece of memory, or `inline` bytes
 /// in its place: control, address and atomic segment, and one of the two, in units of 64.
 const fn stride(inline: u32) -> u32 {
     let (segments, piece, data) = (3 * 16, 16, (4 + inline).next_multiple_of(16));
     (segments + if data > piece { data } else { piece }).next_multiple_of(64)
 }
+
+const _: () = assert!(size_of::<Layout>() == REQUEST_BYTES);
+const _: () = assert!(stride(0) < REQUEST_BYTES as u32 && stride(INLINE_BYTES_MIN) >= REQUEST_BYTES as u32);
 
 #[cfg(test)]
 mod tests {
