@@ -36,9 +36,12 @@ pub struct Capabilities {
     pub write_beside_cas: bool,
     /// Compare-and-swap on part of a word.
     pub masked_cas: bool,
-    /// A WRITE lands whole or not at all when the process that posted it dies: half of it may be seen until
-    /// [`revoke`](crate::Fabric::revoke) says that the client is gone. (Through shared memory, up to 256 KiB.)
-    pub write_survives_writer: bool,
+    /// Longest WRITE, in bytes, that lands whole or not at all when the process that posted it dies: half of it may be
+    /// seen until [`revoke`](crate::Fabric::revoke) says that the client is gone. Of a longer one
+    /// pieces of this length may have landed, from its front on, and not the rest.
+    ///
+    /// On NICs: a packet. Through shared memory: 256 KiB.
+    pub write_survives_writer_bytes_max: usize,
     /// The memory node's own CPU sees a WRITE as soon as its completion is known.
     pub cpu_sees_write: bool,
 }
@@ -58,8 +61,8 @@ pub enum Capability {
     WriteBesideCas,
     /// See [`Capabilities::masked_cas`].
     MaskedCas,
-    /// See [`Capabilities::write_survives_writer`].
-    WriteSurvivesWriter,
+    /// A WRITE of this many bytes survives its writer, see [`Capabilities::write_survives_writer_bytes_max`].
+    WriteSurvivesWriter(usize),
     /// See [`Capabilities::cpu_sees_write`].
     CpuSeesWrite,
 }
@@ -74,7 +77,7 @@ impl Capabilities {
             Capability::ArrivalSeesWrite => self.arrival_sees_write,
             Capability::WriteBesideCas => self.write_beside_cas,
             Capability::MaskedCas => self.masked_cas,
-            Capability::WriteSurvivesWriter => self.write_survives_writer,
+            Capability::WriteSurvivesWriter(bytes) => bytes <= self.write_survives_writer_bytes_max,
             Capability::CpuSeesWrite => self.cpu_sees_write,
         }
     }
@@ -94,7 +97,9 @@ impl fmt::Display for Capability {
             Self::ArrivalSeesWrite => f.write_str("later arrivals see an executed WRITE"),
             Self::WriteBesideCas => f.write_str("a WRITE stays beside a failed compare-and-swap"),
             Self::MaskedCas => f.write_str("masked compare-and-swap"),
-            Self::WriteSurvivesWriter => f.write_str("a WRITE outlives its writer whole"),
+            Self::WriteSurvivesWriter(bytes) => {
+                write!(f, "a WRITE of {bytes} bytes outlives its writer whole")
+            }
             Self::CpuSeesWrite => f.write_str("the memory node's CPU sees a completed WRITE"),
         }
     }
@@ -112,7 +117,7 @@ mod tests {
         arrival_sees_write: true,
         write_beside_cas: true,
         masked_cas: false,
-        write_survives_writer: true,
+        write_survives_writer_bytes_max: 4096,
         cpu_sees_write: false,
     };
 
@@ -120,6 +125,8 @@ mod tests {
     fn the_first_missing_capability_is_named() {
         assert_eq!(NIC.missing(&[Capability::VersionPair(1024), Capability::AtomicThenRead]), None);
         assert_eq!(NIC.missing(&[Capability::VersionPair(1025)]), Some(Capability::VersionPair(1025)));
+        let longer = Capability::WriteSurvivesWriter(4097);
+        assert_eq!(NIC.missing(&[Capability::WriteSurvivesWriter(4096), longer]), Some(longer));
         assert_eq!(
             NIC.missing(&[Capability::WriteUpward, Capability::MaskedCas, Capability::CpuSeesWrite]),
             Some(Capability::MaskedCas)

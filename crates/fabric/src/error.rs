@@ -28,6 +28,13 @@ pub enum FabricError {
         /// Why, in the transport's words.
         why: String,
     },
+    /// This machine, and not the memory node, refuses what a post needs.
+    CannotPost {
+        /// The memory node that the post was for.
+        node: NodeId,
+        /// Why, and what would help.
+        why: String,
+    },
     /// This client was revoked: another client took it for dead. Open the pool again.
     Revoked(ClientId),
     /// The fabric lacks something that the operation asked for.
@@ -83,6 +90,9 @@ impl fmt::Display for FabricError {
                 )
             }
             Self::NodeLost { node, why } => write!(f, "memory node {node} cannot be reached: {why}"),
+            Self::CannotPost { node, why } => {
+                write!(f, "this machine cannot reach memory node {node}: {why}")
+            }
             Self::Revoked(client) => {
                 write!(f, "client {client} was taken for dead and revoked; open the pool again")
             }

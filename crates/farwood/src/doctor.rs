@@ -4,7 +4,10 @@ use crate::error::{Error, Result};
 use crate::pool::Pool;
 use crate::stats::PoolStats;
 use crate::url::Url;
-use farwood_transport::rdma::{CardReport, DeviceSpec, RdmaError, devices, examine as examine_card};
+use farwood_transport::any::Place;
+use farwood_transport::rdma::{
+    CardKind, CardReport, DeviceSpec, RdmaError, device_of_environment, devices, examine as examine_card,
+};
 use farwood_transport::shm::{PoolFiles, SegmentDir};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,12 +27,14 @@ pub struct Report {
     pub drafts: Vec<Draft>,
     /// Each RDMA device, or why it cannot be used; `Err`: there is no RDMA at all.
     pub rdma: std::result::Result<Vec<Rdma>, RdmaError>,
+    /// The devices that are asked for: by `FARWOOD_RDMA_DEVICE`, and by the pools over RDMA that were named.
+    pub rdma_asked: Vec<Rdma>,
 }
 
 /// An RDMA device.
 #[derive(Debug)]
 pub struct Rdma {
-    /// Its name.
+    /// Its name, or what asks for it: `DEVICE,PORT,GID`.
     pub name: String,
     /// What it is like, or why it cannot be used.
     pub card: std::result::Result<CardReport, RdmaError>,
@@ -145,6 +150,7 @@ pub fn examine_with(others: &[Url]) -> Result<Report> {
         pools,
         drafts: drafts.collect(),
         rdma: rdma(),
+        rdma_asked: rdma_asked(others),
     })
 }
 
@@ -155,6 +161,26 @@ fn rdma() -> std::result::Result<Vec<Rdma>, RdmaError> {
         Rdma { card: examine_card(&spec), name }
     };
     Ok(devices()?.into_iter().map(examine).collect())
+}
+
+/// The devices that the environment and pools over RDMA ask for.
+fn rdma_asked(pools: &[Url]) -> Vec<Rdma> {
+    let of_pool = |url: &Url| match url.place() {
+        Place::Rdma(address) => {
+            let spec = DeviceSpec::find(address);
+            let name = spec.as_ref().map_or_else(|_| url.to_string(), ToString::to_string);
+            Some(Rdma { name, card: spec.and_then(|spec| examine_card(&spec)) })
+        }
+        Place::Shm(_) | Place::Tcp(_) | Place::Etcd(_) => None,
+    };
+    let of_environment = device_of_environment().map(|name| {
+        let card = name.parse().and_then(|spec: DeviceSpec| examine_card(&spec));
+        Rdma { name, card }
+    });
+    let mut asked: Vec<_> = of_environment.into_iter().chain(pools.iter().filter_map(of_pool)).collect();
+    let mut names = std::collections::BTreeSet::new();
+    asked.retain(|device| names.insert(device.name.clone()));
+    asked
 }
 
 /// Removes what crashes left: unfinished segments, and client slots and locks of processes that are gone. Pools stay.
@@ -209,14 +235,26 @@ impl Report {
     /// What would hinder memory nodes and compute nodes over RDMA here. A machine without a device lacks nothing.
     fn rdma_findings(&self) -> Vec<Finding> {
         let finding = |what: String, remedy: &str| Finding { what, remedy: remedy.to_owned() };
-        let Ok(devices) = &self.rdma else { return Vec::new() };
-        let mut findings = Vec::new();
+        let failed = |device: &Rdma| {
+            device.card.as_ref().err().map(|error| finding(error.to_string(), error.remedy()))
+        };
+        let mut findings: Vec<_> = self.rdma_asked.iter().filter_map(failed).collect();
+        let Ok(devices) = &self.rdma else { return findings };
         for device in devices {
-            match &device.card {
-                Err(error) => findings.push(finding(error.to_string(), "ibv_devinfo -v")),
-                Ok(card) if card.is_ethernet && card.mtu_bytes < LARGE_MTU => findings.push(finding(
+            if let Ok(CardReport { kind: CardKind::Hardware, device_memory: 0, name, .. }) = &device.card {
+                findings.push(finding(
                     format!(
-                        "{}: packets carry {} bytes, so that a WRITE of more may be half done by a client that dies",
+                        "{name}: no device memory, so that locks of a memory node with it lie in host memory"
+                    ),
+                    "farwood serve --rdma DEVICE, with a card that has some (ConnectX-5 or newer)",
+                ));
+            }
+            match &device.card {
+                Err(error) => findings.push(finding(error.to_string(), error.remedy())),
+                Ok(card) if card.link.is_ethernet() && card.mtu_bytes < LARGE_MTU => findings.push(finding(
+                    format!(
+                        "{}: packets carry {} bytes, so that entries of more are not changed in place, and \
+                         Sherman's nodes may not be larger",
                         card.name, card.mtu_bytes
                     ),
                     "ip link set dev INTERFACE mtu 4200",

@@ -356,6 +356,7 @@ fn of_fabric(error: &FabricError) -> u8 {
     match error {
         FabricError::PoolFull { .. }
         | FabricError::NoMemory { .. }
+        | FabricError::CannotPost { .. }
         | FabricError::NoClientSlot { .. }
         | FabricError::NoDirectoryEntry { .. } => FULL,
         FabricError::NotAPool { .. } | FabricError::Missing(_) => 7,

@@ -74,7 +74,7 @@ pub use farwood_index::sherman::{Direction, Options, Problem, Variant};
 pub use farwood_transport::any::AnyFabric;
 pub use farwood_transport::etcd::{EtcdAddress, EtcdError, Registrant, Registration};
 pub use farwood_transport::rdma::{
-    CardKind, CardReport, DeviceSpec, NodeCard, RdmaError, serve as serve_rdma,
+    CardKind, CardReport, DevicePlace, DeviceSpec, LinkKind, NodeCard, RdmaError, serve as serve_rdma,
 };
 pub use farwood_transport::runtime::{block_on, run_all};
 pub use farwood_transport::shm::{Backing, Pages, ShmError};

@@ -54,6 +54,11 @@ impl Url {
         Self { pool: self.pool.clone(), index: Some(name.to_owned()) }
     }
 
+    /// What it names, or where the index lies that it names.
+    pub(crate) fn place(&self) -> &Place {
+        &self.pool
+    }
+
     /// The URL, which must be a pool's.
     pub(crate) fn expect_pool(self) -> Result<Place, Error> {
         match &self.index {

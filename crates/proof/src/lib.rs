@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod casualties;
+pub mod catfish_costs;
 pub mod crash_points;
 pub mod golden;
 pub mod lab;

@@ -179,9 +179,11 @@ fn a_processor_that_does_not_see_writes_is_noticed() {
     noticed(&spec, &[], &["arrival sees write, crossed", "write then write"]);
 }
 
+/// Bytes of a WRITE whose writer dies.
+const BYTES: usize = 1024;
+
 /// What is left of a WRITE whose writer crashes at each nanosecond of its way.
 fn left_by_the_dead(spec: &WorldSpec) -> u64 {
-    const BYTES: usize = 1024;
     let crash = Fault::Crash { compute_node: 0, point: CrashPoint::At };
     let torn = (0..2_000).filter(|&time| {
         let rules = vec![Rule { when: When::Time(time), fault: crash }];
@@ -206,5 +208,6 @@ fn left_by_the_dead(spec: &WorldSpec) -> u64 {
 #[test]
 fn writes_that_die_with_their_writer_are_noticed() {
     assert_eq!(left_by_the_dead(&lying(|_| {})), 0);
-    assert!(left_by_the_dead(&lying(|kept| kept.write_survives_writer = false)) > 10);
+    assert!(left_by_the_dead(&lying(|kept| kept.write_survives_writer_bytes_max = BYTES - 1)) > 10);
+    assert_eq!(left_by_the_dead(&lying(|kept| kept.write_survives_writer_bytes_max = BYTES)), 0);
 }

@@ -5,10 +5,12 @@
 //! All of it is in one program, and nothing of other fabrics: it is built before it can run, and indexes are generic.
 
 use farwood_fabric::Fabric as _;
-use farwood_index::{ordered, smart, sphinx};
+use farwood_index::consistency::Consistency;
+use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT as NODE_BYTES, Sizes};
+use farwood_index::{ordered, sherman, smart, sphinx};
 use farwood_proof::radix_costs::compare_on;
 use farwood_proof::served::{Rdma, rdma_or_skip};
-use farwood_proof::{radix_model, sherman_costs, sherman_model};
+use farwood_proof::{catfish_costs, radix_model, sherman_costs, sherman_model};
 use farwood_testkit::Harness as _;
 use farwood_testkit::contract::Contract;
 use farwood_testkit::litmus::{Litmus, Report, expect_kept, server_litmus};
@@ -100,14 +102,32 @@ fn sphinx_from_the_empty_tree() {
     }
 }
 
-/// A card's fabric costs what the table says: nothing is added below the index.
+/// A card's fabric costs what the table says: nothing is added below the index. Measured is the preset that users get:
+/// with versions, or where the card does not promise what these rest on, with checksums.
 #[test]
 fn sherman_costs_the_same() {
     let Some(rdma) = rdma_or_skip() else { return };
+    let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: NODE_BYTES };
+    let default = sherman::Config { sizes, ..sherman::Config::default() };
+    let (name, config) = match Consistency::for_nodes(NODE_BYTES, rdma.client().fabric().capabilities()) {
+        Consistency::Versions => (sherman::Variant::Sherman.name(), default),
+        Consistency::Checksum => (sherman_costs::CHECKSUMS, sherman_costs::checksums()),
+    };
     let mut table = sherman_costs::empty();
-    let bench = sherman_costs::Bench::on(rdma, sherman_costs::checksums());
-    sherman_costs::rows(&mut table, sherman_costs::CHECKSUMS, &bench);
+    let bench = sherman_costs::Bench::on(rdma, config);
+    sherman_costs::rows(&mut table, name, &bench);
     assert!(table.agree_in_counts_with("costs.md") > 10, "all cases are there");
+}
+
+#[test]
+fn catfish_costs_the_same() {
+    let Some(rdma) = rdma_or_skip() else { return };
+    if !rdma.client().fabric().capabilities().write_upward {
+        tell("skipped: this card promises no WRITEs placed upward");
+        return;
+    }
+    let agreed = catfish_costs::table(rdma).agree_in_counts_with("costs-catfish.md");
+    assert!(agreed > 10, "all cases are there");
 }
 
 #[test]

@@ -171,7 +171,7 @@ fn what_a_killed_writer_leaves_is_whole_once_it_is_gone() {
         assert!(is_whole(&region), "a WRITE survives its writer whole or not at all");
     }
     let text = format!(
-        "write_survives_writer: promised; {torn} of 20 WRITEs were half done before the revocation\n"
+        "a WRITE survives its writer: promised; {torn} of 20 WRITEs were half done before the revocation\n"
     );
     let _ = io::Write::write_all(&mut io::stderr(), text.as_bytes());
 }

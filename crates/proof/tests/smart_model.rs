@@ -1,12 +1,14 @@
 //! SMART and a `BTreeMap` run the same programs: from the empty tree and from bulk-loaded ones, in all variants, on the
 //! loopback, shared memory and TCP.
 
-use farwood_index::ordered;
+use farwood_fabric::Capabilities;
+use farwood_index::ordered::{self, Ordered};
 use farwood_index::smart::{Config, Options, Rooms, Variant};
 use farwood_proof::radix_model;
 use farwood_proof::served::Tcp;
 use farwood_proof::shm::Shm;
-use farwood_testkit::loopback::Loopback;
+use farwood_testkit::Harness as _;
+use farwood_testkit::loopback::{EVERYTHING, Loopback, Settings};
 
 fn of(options: Options) -> ordered::Config {
     ordered::Config::Smart(Config { options, ..Config::default() })
@@ -21,6 +23,37 @@ fn all() -> Vec<ordered::Config> {
 #[test]
 fn from_the_empty_tree_on_the_loopback() {
     radix_model::from_empty(&Loopback::default(), &all(), 300, 12);
+}
+
+/// A fabric whose WRITEs of more bytes may be cut in two by the death of their writer.
+fn in_packets(bytes: usize) -> Loopback {
+    let promises = Capabilities { write_survives_writer_bytes_max: bytes, ..EVERYTHING };
+    Loopback::new(Settings { promises, ..Settings::default() })
+}
+
+#[test]
+fn from_the_empty_tree_in_small_packets() {
+    radix_model::from_empty(&in_packets(64), &all(), 300, 3);
+}
+
+/// A leaf is changed in place by one WRITE; one that is too long for that is written elsewhere, and linked by CAS.
+#[test]
+fn a_long_leaf_is_not_changed_in_place() {
+    for (packet, in_place) in [(4096, true), (256, false)] {
+        let loopback = in_packets(packet);
+        let client = loopback.client();
+        let updated = loopback.block_on(async {
+            let tree = Ordered::create(&client, "t", of(Options::default()), 1 << 20).await.unwrap();
+            tree.put(&client, b"key", &[1; 600]).await.unwrap();
+            client.take_costs();
+            assert!(tree.update(&client, b"key", &[2; 600]).await.unwrap());
+            let cas = client.take_costs().cas;
+            assert_eq!(*tree.get(&client, b"key").await.unwrap().unwrap(), [2; 600]);
+            cas
+        });
+        // The leaf's lock; the node's lock and the slot besides.
+        assert_eq!(updated == 1, in_place, "{updated} CAS with packets of {packet} bytes");
+    }
 }
 
 #[test]

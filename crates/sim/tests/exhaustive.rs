@@ -75,7 +75,7 @@ fn specs() -> Vec<WorldSpec> {
         Capabilities { whole_bytes: 8, write_upward: false, ..CAPABILITIES },
         Capabilities { arrival_sees_write: false, atomic_then_read: false, ..CAPABILITIES },
         Capabilities {
-            write_survives_writer: false,
+            write_survives_writer_bytes_max: 0,
             masked_cas: false,
             write_beside_cas: false,
             ..CAPABILITIES

@@ -113,8 +113,8 @@ pub fn server_stores<H: ServerHarness>(harness: &H, iterations: u64) -> [Report;
 }
 
 /// Judges what is left of a WRITE whose writer died: `bytes` of a region that it kept filling, each WRITE with one
-/// byte. For [`Capabilities::write_survives_writer`](farwood_fabric::Capabilities::write_survives_writer); killing
-/// the writer is the caller's business.
+/// byte. For `write_survives_writer_bytes_max` of [`Capabilities`](farwood_fabric::Capabilities); killing the writer is
+/// the caller's business.
 pub fn is_whole(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == bytes[0])
 }

@@ -33,7 +33,7 @@ pub const EVERYTHING: Capabilities = Capabilities {
     arrival_sees_write: true,
     write_beside_cas: true,
     masked_cas: true,
-    write_survives_writer: true,
+    write_survives_writer_bytes_max: usize::MAX,
     cpu_sees_write: true,
 };
 

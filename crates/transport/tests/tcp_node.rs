@@ -170,7 +170,7 @@ fn who_is_not_let_in_is_told_why() {
     let (kind, code, count, _, body) = caller.frame().unwrap();
     assert_eq!((kind, code), (Kind::Refused, Code::BadVersion as u8));
     let text = String::from_utf8(body[..usize::from(count)].to_vec()).unwrap();
-    assert!(text.contains("version 1") && text.contains('9'), "{text}");
+    assert!(text.contains("version 2") && text.contains('9'), "{text}");
     for token in [&b""[..], b"0123456789abcdeg", b"0123456789abcdef0"] {
         let told = Caller::connect(&node).say_hello(&Hello { token: token.to_vec(), ..hello() });
         assert_eq!(told, (Kind::Refused, Code::BadToken as u8), "{token:?}");

@@ -1,7 +1,7 @@
 //! Network cards, in words and as JSON.
 
 use super::size;
-use farwood::{CardKind, CardReport};
+use farwood::{CardKind, CardReport, DevicePlace};
 use serde_json::{Value, json};
 
 /// A card, the port and the address that are used.
@@ -10,16 +10,26 @@ pub(super) fn card_text(card: &CardReport) -> String {
         0 => "no device memory".to_owned(),
         bytes => format!("{} of device memory", size::show(bytes)),
     };
+    let place = card.serves.as_ref().map_or_else(String::new, place_text);
     format!(
-        "{} ({}), port {}, GID {} at {}, {}, MTU {}, {memory}",
+        "{} ({}), port {}, GID {} at {}, {}, MTU {}, {memory}{place}",
         card.name,
         kind(card.kind),
         card.port,
         card.gid,
         card.gid_index,
-        link(card),
+        card.link,
         card.mtu_bytes,
     )
+}
+
+/// Where a memory node's device memory lies.
+fn place_text(place: &DevicePlace) -> String {
+    let bytes = size::show(place.bytes);
+    match &place.why_on_host {
+        None => format!(", of which {bytes} are used"),
+        Some(why) => format!("; the {bytes} of the memory node are host memory, for {why}"),
+    }
 }
 
 /// The same as JSON.
@@ -30,10 +40,15 @@ pub(super) fn card_json(card: &CardReport) -> Value {
         "port": card.port,
         "gid": card.gid.to_string(),
         "gid_index": card.gid_index,
-        "link": link(card),
+        "link": card.link.to_string(),
         "mtu_bytes": card.mtu_bytes,
         "device_memory_bytes": card.device_memory,
         "atomics": card.atomics,
+        "serves": card.serves.as_ref().map(|place| json!({
+            "device_memory_bytes": place.bytes,
+            "device_memory": if place.why_on_host.is_none() { "card" } else { "host" },
+            "why_on_host": place.why_on_host,
+        })),
     })
 }
 
@@ -43,8 +58,4 @@ pub(super) fn kind(kind: CardKind) -> &'static str {
         CardKind::Hardware => "hardware",
         CardKind::SoftRoce => "Soft-RoCE",
     }
-}
-
-fn link(card: &CardReport) -> &'static str {
-    if card.is_ethernet { "RoCE" } else { "InfiniBand" }
 }

@@ -4,7 +4,7 @@ use super::card::{card_json, card_text};
 use super::stat::pool_json;
 use super::{Context, Failure, Format, Outcome, size};
 use farwood::Url;
-use farwood::doctor::{self, PoolReport, Report, Swept};
+use farwood::doctor::{self, PoolReport, Rdma, Report, Swept};
 use serde_json::{Value, json};
 
 const EXAMPLES: &str = "\
@@ -62,6 +62,10 @@ fn as_text(report: &Report, swept: Option<&Swept>, context: &mut Context<'_>) ->
                 writeln!(context.out, "RDMA: {}: {text}", device.name)?;
             }
         }
+    }
+    for device in &report.rdma_asked {
+        let text = device.card.as_ref().map_or_else(|_| "cannot be used".to_owned(), card_text);
+        writeln!(context.out, "RDMA, as asked for ({}): {text}", device.name)?;
     }
     for pool in &report.pools {
         pool_text(pool, context)?;
@@ -149,6 +153,7 @@ fn as_json(report: &Report, swept: Option<&Swept>) -> Value {
         "drafts": report.drafts.iter().map(|draft| json!(draft.path)).collect::<Vec<_>>(),
         "findings": findings,
         "rdma": rdma_json(report),
+        "rdma_asked": report.rdma_asked.iter().map(device_json).collect::<Vec<_>>(),
     });
     if let Some(swept) = swept {
         value["swept_drafts"] = json!(swept.drafts);
@@ -161,13 +166,14 @@ fn as_json(report: &Report, swept: Option<&Swept>) -> Value {
 fn rdma_json(report: &Report) -> Value {
     match &report.rdma {
         Err(error) => json!({ "error": error.to_string() }),
-        Ok(devices) => devices
-            .iter()
-            .map(|device| match &device.card {
-                Ok(card) => card_json(card),
-                Err(error) => json!({ "device": device.name, "error": error.to_string() }),
-            })
-            .collect(),
+        Ok(devices) => devices.iter().map(device_json).collect(),
+    }
+}
+
+fn device_json(device: &Rdma) -> Value {
+    match &device.card {
+        Ok(card) => card_json(card),
+        Err(error) => json!({ "device": device.name, "error": error.to_string() }),
     }
 }
 

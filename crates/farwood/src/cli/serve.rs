@@ -68,9 +68,10 @@ pub(crate) struct Args {
     /// Host memory, a multiple of 8 MiB
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1GiB")]
     memory: u64,
-    /// Device memory, where locks lie; the card's own where it has as much
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "256KiB")]
-    device_memory: u64,
+    /// Device memory, where locks lie [default: 256KiB, or what the card has if that is less]; the card's own where it
+    /// has as much
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    device_memory: Option<u64>,
     /// Keep the memory in this file, so that a memory node that is started anew with it goes on where this one stopped
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
@@ -205,7 +206,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     log.name(&url);
     let registration = args.registrant(node.address())?.map(|registrant| register(registrant, events));
     let registration = registration.transpose()?;
-    introduce(args, &spec, &url, card.as_ref(), watch.as_ref(), context)?;
+    introduce((args, &spec, node.device_bytes()), &url, card.as_ref(), watch.as_ref(), context)?;
     let spatial = args.spatial.as_deref().map(|name| spatial::Beside::start(args, name, &url, &node));
     let spatial = spatial.transpose()?;
     while node.is_at_work() && signals.pending().next().is_none() {
@@ -263,8 +264,7 @@ fn register(registrant: Registrant, events: NodeEvents) -> Result<Registration, 
 
 /// Says that the memory node listens: whoever started it waits for this line.
 fn introduce(
-    args: &Args,
-    spec: &NodeSpec,
+    (args, spec, device_bytes): (&Args, &NodeSpec, u64),
     url: &str,
     card: Option<&CardReport>,
     watch: Option<&Watch>,
@@ -278,6 +278,7 @@ fn introduce(
             context.json(&json!({
                 "listen": url,
                 "memory_bytes": args.memory,
+                "device_memory_bytes": device_bytes,
                 "metrics": metrics,
                 "tls": spec.tls.is_some(),
                 "rdma": card.map(card_json),
@@ -287,7 +288,7 @@ fn introduce(
             context.out,
             "{url}: {} and {} of device memory, for {}{tls}{}",
             size::show(args.memory),
-            size::show(args.device_memory),
+            size::show(device_bytes),
             match (spec.token.is_some(), certified) {
                 (true, true) => "who has the token and a certificate",
                 (true, false) => "who has the token",

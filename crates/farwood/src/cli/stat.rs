@@ -225,13 +225,24 @@ pub(super) fn report_json(report: &NodeReport) -> Value {
 }
 
 fn card_json(card: NodeCard) -> Value {
-    json!({ "kind": kind(card.kind), "device_memory": if card.device_on_card { "card" } else { "host" } })
+    json!({
+        "kind": kind(card.kind),
+        "device_memory": if card.device_on_card { "card" } else { "host" },
+        "card_device_memory_bytes": card.device_memory,
+        "link": card.link.to_string(),
+        "mtu_bytes": card.mtu_bytes,
+    })
 }
 
 /// What executes a memory node's verbs, and where its locks lie.
 fn card_text(card: NodeCard) -> String {
-    let place = if card.device_on_card { "the card's own" } else { "host memory, for the card has none" };
-    format!(", verbs by {}, device memory is {place}", kind(card.kind))
+    let place = match (card.device_on_card, card.device_memory) {
+        (true, _) => "the card's own".to_owned(),
+        (false, 0) => "host memory, for the card has none".to_owned(),
+        (false, bytes) => format!("host memory, though the card has {}", size::show(bytes)),
+    };
+    let (kind, link, mtu) = (kind(card.kind), card.link, card.mtu_bytes);
+    format!(", verbs by {kind}, {link}, MTU {mtu}, device memory is {place}")
 }
 
 /// A pool as JSON; the doctor prints it as well.

@@ -74,6 +74,20 @@ fn a_half_written_entry_is_found() {
     assert!(walk["problems"][0]["what"].as_str().unwrap().contains("half-written"), "{walk}");
 }
 
+/// Whatever the machine has: it has no device of that name.
+#[test]
+fn a_device_that_is_asked_for_and_not_there_is_found() {
+    let machine = Machine::with_pool();
+    let output =
+        machine.command(&["doctor", "--json"]).env("FARWOOD_RDMA_DEVICE", "no-such,1").output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let why = report["rdma_asked"][0]["error"].as_str().unwrap();
+    assert!(why.contains("no RDMA"), "{why}");
+    let findings = report["findings"].as_array().unwrap();
+    let found = findings.iter().find(|finding| finding["what"] == why).unwrap();
+    assert!(!found["remedy"].as_str().unwrap().is_empty(), "{found}");
+}
+
 #[test]
 fn drafts_of_dead_processes_are_swept() {
     let machine = Machine::with_pool();

@@ -39,6 +39,11 @@ const VALUE_BYTES: usize = 28;
 const KEY: usize = 32;
 const LOCK_BYTES: usize = 8;
 
+/// Bytes of a write-back in which all lies that marking a leaf changes, but for its lock.
+///
+/// So a leaf that is marked by who dies meanwhile is marked or is not, however long it is.
+pub const FRONT_BYTES: usize = KEY - CHECKSUM;
+
 /// How many sizes of rooms there are of each grain.
 pub const CLASSES: usize = 32;
 /// Bytes of the rooms, by grain.
@@ -290,6 +295,11 @@ impl<B: Deref<Target = [u8]>> Leaf<B> {
     #[inline]
     pub fn with_lock(&self) -> &[u8] {
         &self.bytes[CHECKSUM..]
+    }
+
+    /// Whether another value's write-back lands whole or not at all where WRITEs up to so many bytes do.
+    pub fn survives_writer(&self, bytes_max: usize) -> bool {
+        self.with_lock().len() <= bytes_max
     }
 
     /// What a write-back covers that leaves the lock alone.

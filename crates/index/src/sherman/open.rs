@@ -190,6 +190,8 @@ fn check_capabilities<F: Fabric>(
     options: Options,
 ) -> Result<(), IndexError> {
     let mut needs = layout.consistency.needs(layout.node_bytes);
+    // A node that splits is written in place.
+    needs.push(Capability::WriteSurvivesWriter(layout.node_bytes));
     if options.lock.width == LockWidth::Packed {
         needs.push(Capability::MaskedCas);
     }
@@ -197,7 +199,8 @@ fn check_capabilities<F: Fabric>(
         None => Ok(()),
         Some(capability) => Err(IndexError::Unsafe {
             capability,
-            remedy: "create the index with smaller nodes, with checksums (--consistency checksum), or 64-bit locks",
+            remedy: "create the index with smaller nodes, with checksums (--consistency checksum), or 64-bit locks; \
+                     over RDMA larger packets (MTU) help as well",
         }),
     }
 }

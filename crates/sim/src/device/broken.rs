@@ -132,18 +132,19 @@ impl Device {
         let fault = Fault::Crash { compute_node: compute, point: CrashPoint::At };
         self.happened.push(Happened { time: self.queue.now, fault });
         self.fallen.push(compute);
-        if !self.kept.write_survives_writer {
+        if self.kept.write_survives_writer_bytes_max < usize::MAX {
             self.cut_transfers(compute);
         }
     }
 
-    /// Where a WRITE does not survive its writer, what is not placed yet never will be.
+    /// What is not placed yet of a WRITE that is too long to survive its writer never will be.
     fn cut_transfers(&mut self, compute: usize) {
         for node in 0..self.memory.len() {
             for OpenTransfer { verb, .. } in self.memory[node].open.clone() {
                 let flying = &self.verbs[verb as usize];
                 let mine = self.connections[flying.client as usize].compute == compute;
-                if mine && flying.kind == Kind::Write {
+                let survives = flying.bytes as usize <= self.kept.write_survives_writer_bytes_max;
+                if mine && flying.kind == Kind::Write && !survives {
                     self.abandon_transfer(verb);
                 }
             }

@@ -4,7 +4,8 @@ use super::abi::sys::{GidEntry, numbers};
 use super::error::RdmaError;
 use super::sys::{Context, DeviceLimits, Domain, device_names};
 use super::trial::try_atomics;
-use crate::tcp::{PoolAddress, TcpError};
+use crate::tcp::{Access, PoolAddress, TcpError};
+use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::num::NonZeroU16;
@@ -14,13 +15,14 @@ use std::sync::Arc;
 /// The vendor that Soft-RoCE (`rdma_rxe`) says it is of.
 const SOFT_ROCE_VENDOR: u32 = 0x00FF_FFFF;
 
-/// Which device: `DEVICE[,PORT[,GID]][,masked-cas]`, or nothing, for the first that will do.
+/// Which device: `DEVICE[,PORT[,GID]][,mtu=BYTES][,masked-cas]`, or nothing, for the first that will do.
 ///
 /// ```
 /// use farwood_transport::rdma::DeviceSpec;
 /// let spec: DeviceSpec = "mlx5_0,1,3".parse()?;
 /// assert_eq!((spec.device.as_deref(), spec.port, spec.gid), (Some("mlx5_0"), Some(1), Some(3)));
 /// assert!(!spec.masked_cas && "mlx5_0,masked-cas".parse::<DeviceSpec>()?.masked_cas);
+/// assert_eq!("mlx5_0,mtu=1024".parse::<DeviceSpec>()?.mtu_bytes, Some(1024));
 /// assert_eq!("auto".parse::<DeviceSpec>()?, DeviceSpec::default());
 /// assert!("mlx5_0,one".parse::<DeviceSpec>().is_err());
 /// # Ok::<(), farwood_transport::rdma::RdmaError>(())
@@ -33,6 +35,8 @@ pub struct DeviceSpec {
     pub port: Option<u8>,
     /// Index in the port's table of GIDs; `None`: RoCE v2 with an IPv4 address before others, 0 on InfiniBand.
     pub gid: Option<u8>,
+    /// Most bytes of a packet's data, of 256, 512, 1024, 2048 and 4096; `None`: what the port has.
+    pub mtu_bytes: Option<u32>,
     /// Whether masked compare-and-swap is wanted, which only cards of mlx5 have, and which no card was seen to do as
     /// it should: the device is then refused where it has none, or where a trial of it goes wrong.
     pub masked_cas: bool,
@@ -40,15 +44,34 @@ pub struct DeviceSpec {
 
 /// What asks for [`DeviceSpec::masked_cas`].
 const MASKED_CAS: &str = "masked-cas";
+/// And for [`DeviceSpec::mtu_bytes`].
+const MTU: &str = "mtu=";
 
 impl FromStr for DeviceSpec {
     type Err = RdmaError;
 
     fn from_str(text: &str) -> Result<Self, RdmaError> {
         let refuse = |why: &str| RdmaError::BadDevice { text: text.to_owned(), why: why.to_owned() };
-        let asked = text.strip_suffix(MASKED_CAS).and_then(|rest| rest.strip_suffix(','));
-        let masked_cas = asked.is_some();
-        let mut parts = asked.unwrap_or(text).split(',');
+        let option = |part: &str| part == MASKED_CAS || part.starts_with(MTU);
+        let mut rest = text;
+        let (mut masked_cas, mut mtu_bytes) = (false, None);
+        while let Some((before, last)) = rest.rsplit_once(',').filter(|(_, last)| option(last)) {
+            rest = before;
+            let is_new = match last.strip_prefix(MTU) {
+                None => !std::mem::replace(&mut masked_cas, true),
+                Some(bytes) => {
+                    let known = bytes.parse().ok().filter(|&bytes| mtu_of(bytes).is_some());
+                    let bytes = known.ok_or_else(|| {
+                        refuse(&format!("'{bytes}' is no MTU: give 256, 512, 1024, 2048 or 4096"))
+                    })?;
+                    mtu_bytes.replace(bytes).is_none()
+                }
+            };
+            if !is_new {
+                return Err(refuse(&format!("'{last}' is there twice")));
+            }
+        }
+        let mut parts = rest.split(',');
         let device = parts.next().unwrap_or_default();
         let mut number = || match parts.next() {
             None => Ok(None),
@@ -65,7 +88,7 @@ impl FromStr for DeviceSpec {
             return Err(refuse("the device has no name"));
         }
         let device = (device != "auto").then(|| device.to_owned());
-        Ok(Self { device, port, gid, masked_cas })
+        Ok(Self { device, port, gid, mtu_bytes, masked_cas })
     }
 }
 
@@ -77,6 +100,11 @@ impl DeviceSpec {
     pub fn find(address: &PoolAddress) -> Result<Self, RdmaError> {
         address.access().device().map_or_else(|| Ok(Self::default()), |text| text.parse())
     }
+}
+
+/// The device that the environment names (`FARWOOD_RDMA_DEVICE`), if it does.
+pub fn device_of_environment() -> Option<String> {
+    Access::default().device()
 }
 
 /// How many queue pairs a thread has at each memory node: as an address says (`?queue-pairs=2`), or else
@@ -95,6 +123,9 @@ impl fmt::Display for DeviceSpec {
         for number in [self.port, self.gid].into_iter().flatten() {
             write!(f, ",{number}")?;
         }
+        if let Some(bytes) = self.mtu_bytes {
+            write!(f, ",{MTU}{bytes}")?;
+        }
         if self.masked_cas {
             write!(f, ",{MASKED_CAS}")?;
         }
@@ -111,6 +142,50 @@ pub enum CardKind {
     SoftRoce,
 }
 
+/// What a port speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkKind {
+    /// InfiniBand.
+    InfiniBand = 0,
+    /// RDMA in frames of Ethernet.
+    RoceV1 = 1,
+    /// RDMA in UDP, over Ethernet.
+    RoceV2 = 2,
+}
+
+impl LinkKind {
+    fn of(is_ethernet: bool, gid: &GidEntry) -> Self {
+        match (is_ethernet, gid.gid_type) {
+            (false, _) => Self::InfiniBand,
+            (true, ROCE_V2) => Self::RoceV2,
+            (true, _) => Self::RoceV1,
+        }
+    }
+
+    /// The one of that number.
+    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+        [Self::InfiniBand, Self::RoceV1, Self::RoceV2].into_iter().find(|link| *link as u8 == byte)
+    }
+
+    /// Whether it goes over Ethernet.
+    pub fn is_ethernet(self) -> bool {
+        self != Self::InfiniBand
+    }
+}
+
+impl fmt::Display for LinkKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InfiniBand => "InfiniBand",
+            Self::RoceV1 => "RoCE v1",
+            Self::RoceV2 => "RoCE v2",
+        })
+    }
+}
+
+/// `gid_type` of an address of RoCE v2.
+const ROCE_V2: u32 = 2;
+
 /// A card's port, open.
 #[derive(Debug)]
 pub(super) struct Device {
@@ -121,7 +196,7 @@ pub(super) struct Device {
     pub(super) lid: u16,
     /// As the verbs count it: 1 for 256 bytes, 5 for 4096.
     pub(super) mtu: u8,
-    pub(super) is_ethernet: bool,
+    pub(super) link: LinkKind,
     pub(super) kind: CardKind,
     pub(super) limits: DeviceLimits,
     /// Whether masked compare-and-swap was asked for, is there, and was tried.
@@ -143,8 +218,8 @@ pub struct CardReport {
     pub gid_index: u8,
     /// Bytes of a packet's data.
     pub mtu_bytes: u32,
-    /// Whether the port speaks Ethernet (RoCE), or InfiniBand.
-    pub is_ethernet: bool,
+    /// What the port speaks.
+    pub link: LinkKind,
     /// What executes verbs.
     pub kind: CardKind,
     /// Vendor and part, as the card says it.
@@ -153,7 +228,39 @@ pub struct CardReport {
     pub device_memory: u64,
     /// Whether it has atomics.
     pub atomics: bool,
+    /// Where the device memory of the memory node lies whose verbs it executes, if it does.
+    pub serves: Option<DevicePlace>,
 }
+
+/// Where the device memory of a memory node lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DevicePlace {
+    /// How much there is, bytes.
+    pub bytes: u64,
+    /// Why it is not the card's own but host memory; `None`: it is the card's own.
+    pub why_on_host: Option<String>,
+}
+
+/// Bytes of a packet's data, of an MTU as the verbs count it.
+pub(super) fn mtu_bytes(mtu: u8) -> u32 {
+    128 << mtu
+}
+
+/// The MTU of so many bytes, as the verbs count it.
+fn mtu_of(bytes: u32) -> Option<u8> {
+    (1..=5).find(|&mtu| mtu_bytes(mtu) == bytes)
+}
+
+/// Device memory of a memory node that was not told how much: what its card has, at most what others have.
+pub(super) fn device_bytes(of_card: u64) -> u64 {
+    match of_card / LINE_BYTES * LINE_BYTES {
+        0 => DEVICE_BYTES_DEFAULT,
+        bytes => bytes.min(DEVICE_BYTES_DEFAULT),
+    }
+}
+
+/// Device memory is given out by the line.
+const LINE_BYTES: u64 = 64;
 
 /// The names of this machine's RDMA devices.
 ///
@@ -195,7 +302,7 @@ impl Device {
         let port = find_port(&context, &limits, spec, name)?;
         let attributes = context.port(port).map_err(system)?;
         let is_ethernet = attributes.link_layer == numbers::ETHERNET;
-        let (gid_index, gid) = find_gid(&context, port, attributes.gid_tbl_len, spec, is_ethernet)
+        let (gid_index, entry) = find_gid(&context, port, attributes.gid_tbl_len, spec, is_ethernet)
             .ok_or_else(|| {
                 unusable(format!(
                     "port {port} has no such GID; give its interface an IP address, or name \
@@ -209,11 +316,15 @@ impl Device {
         let device = Self {
             name: name.to_owned(),
             port,
-            gid,
+            gid: entry.gid,
             gid_index,
             lid: attributes.lid,
-            mtu: attributes.active_mtu.clamp(1, 5) as u8,
-            is_ethernet,
+            mtu: spec
+                .mtu_bytes
+                .and_then(mtu_of)
+                .unwrap_or(u8::MAX)
+                .min(attributes.active_mtu.clamp(1, 5) as u8),
+            link: LinkKind::of(is_ethernet, &entry),
             kind: if limits.vendor == SOFT_ROCE_VENDOR { CardKind::SoftRoce } else { CardKind::Hardware },
             limits,
             masked_cas: spec.masked_cas,
@@ -233,12 +344,13 @@ impl Device {
             port: self.port,
             gid: Ipv6Addr::from(self.gid),
             gid_index: self.gid_index,
-            mtu_bytes: 128 << self.mtu,
-            is_ethernet: self.is_ethernet,
+            mtu_bytes: mtu_bytes(self.mtu),
+            link: self.link,
             kind: self.kind,
             vendor: (self.limits.vendor, self.limits.part),
             device_memory: self.limits.device_memory,
             atomics: self.limits.atomics,
+            serves: None,
         }
     }
 }
@@ -278,22 +390,20 @@ fn find_gid(
     entries: i32,
     spec: &DeviceSpec,
     is_ethernet: bool,
-) -> Option<(u8, [u8; 16])> {
+) -> Option<(u8, GidEntry)> {
     let at = |index: u8| context.gid(port, index.into()).map(|entry| (index, entry));
     let wanted = spec.gid.or((!is_ethernet).then_some(0));
-    let found = if let Some(index) = wanted {
+    if let Some(index) = wanted {
         at(index)
     } else {
         let entries = u8::try_from(entries.clamp(0, 255)).unwrap_or(u8::MAX);
         // Of equals the first.
         (0..entries).filter_map(at).rev().max_by_key(|(_, entry)| rank(entry))
-    };
-    found.map(|(index, entry)| (index, entry.gid))
+    }
 }
 
 /// How good an address is: RoCE v2 goes through routers, and an IPv4 address is what administrators mean.
 fn rank(entry: &GidEntry) -> u8 {
-    const ROCE_V2: u32 = 2;
     let address = Ipv6Addr::from(entry.gid);
     match entry.gid_type {
         ROCE_V2 if address.to_ipv4_mapped().is_some() => 3,
@@ -309,9 +419,19 @@ mod tests {
 
     #[test]
     fn specs_are_read_back() {
-        for text in ["auto", "mlx5_0", "rxe0,1", "mlx5_bond_0,2,17", "auto,masked-cas", "a,1,3,masked-cas"] {
+        for text in [
+            "auto",
+            "mlx5_0",
+            "rxe0,1",
+            "mlx5_bond_0,2,17",
+            "auto,masked-cas",
+            "a,1,3,masked-cas",
+            "a,mtu=256",
+        ] {
             assert_eq!(text.parse::<DeviceSpec>().unwrap().to_string(), text);
         }
+        let both = "a,1,masked-cas,mtu=4096".parse::<DeviceSpec>().unwrap();
+        assert_eq!(both.to_string(), "a,1,mtu=4096,masked-cas");
     }
 
     #[test]
@@ -324,10 +444,30 @@ mod tests {
             ("a,1,2,3", "behind"),
             ("masked-cas,1,masked", "no number"),
             (",masked-cas", "no name"),
+            ("a,mtu=1500", "2048"),
+            ("a,mtu=x", "2048"),
+            ("a,mtu=256,mtu=512", "twice"),
+            ("a,mtu=256,1", "no number"),
         ] {
             let error = text.parse::<DeviceSpec>().unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn device_memory_is_what_the_card_has_if_nobody_says() {
+        let of = |kib: u64| device_bytes(kib << 10);
+        assert_eq!([of(0), of(128), of(256), of(512)], [256 << 10, 128 << 10, 256 << 10, 256 << 10]);
+        assert_eq!((device_bytes(100), device_bytes(63)), (64, 256 << 10));
+    }
+
+    #[test]
+    fn a_link_is_told_by_its_layer_and_its_address() {
+        let entry = |gid_type| GidEntry { gid_type, ..GidEntry::default() };
+        assert_eq!(LinkKind::of(false, &entry(0)), LinkKind::InfiniBand);
+        assert_eq!(LinkKind::of(true, &entry(1)), LinkKind::RoceV1);
+        assert_eq!(LinkKind::of(true, &entry(2)), LinkKind::RoceV2);
+        assert_eq!(LinkKind::from_byte(3), None);
     }
 
     #[test]

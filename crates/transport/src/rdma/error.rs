@@ -1,6 +1,7 @@
 //! What can go wrong with a card: where, why, and what to do about it.
 
 use crate::tcp::TcpError;
+use std::io;
 
 /// An error of a card, of a memory node with one, or of a pool over RDMA.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +26,8 @@ pub enum RdmaError {
     },
     /// That names no device.
     #[error(
-        "'{text}' names no RDMA device: {why}; write DEVICE, DEVICE,PORT or DEVICE,PORT,GID, perhaps with ,masked-cas"
+        "'{text}' names no RDMA device: {why}; write DEVICE, DEVICE,PORT or DEVICE,PORT,GID, perhaps with ,mtu=BYTES \
+         or ,masked-cas"
     )]
     BadDevice {
         /// What was given.
@@ -44,4 +46,40 @@ pub enum RdmaError {
     /// The memory node, or the pool.
     #[error(transparent)]
     Pool(#[from] TcpError),
+}
+
+impl RdmaError {
+    /// What to run about it.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::NoLibrary(_) => "apt-get install rdma-core ibverbs-providers && modprobe ib_uverbs",
+            Self::NoDevices => "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev INTERFACE",
+            Self::NoDevice { .. } => "ibv_devices",
+            Self::BadDevice { .. } => "export FARWOOD_RDMA_DEVICE=DEVICE,PORT,GID",
+            Self::Unusable { .. } => "ibv_devinfo -v",
+            Self::Pool(_) => "farwood serve --rdma DEVICE",
+        }
+    }
+}
+
+/// What the system says, and what helps against its usual refusal, with what helps `besides`.
+pub(super) fn with_remedy(error: &io::Error, besides: &str) -> String {
+    if error.raw_os_error() == Some(libc::ENOMEM) {
+        return format!(
+            "{error}; raise the limit on locked memory (`ulimit -l unlimited`, LimitMEMLOCK=infinity){besides}"
+        );
+    }
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_that_may_be_locked_is_told_with_its_remedy() {
+        let words = |number| with_remedy(&io::Error::from_raw_os_error(number), ", or this");
+        assert!(words(libc::ENOMEM).ends_with("LimitMEMLOCK=infinity), or this"));
+        assert!(!words(libc::EINVAL).contains("ulimit"));
+    }
 }

@@ -61,6 +61,10 @@ impl Doorbells for Parts {
     fn done(&mut self, part: usize) {
         self.end(part, None);
     }
+
+    fn failed(&mut self, part: usize, node: NodeId, why: NoWay) {
+        self.end(part, Some((node, why)));
+    }
 }
 
 impl Parts {

@@ -7,6 +7,7 @@
 use super::Ground;
 use super::abi::sys::Wc;
 use super::arena::{Arena, Piece};
+use super::error::with_remedy;
 use super::queue::sys::{Completions, Pair, PairSpec, Request as Posted, Source, TAKEN_MAX, Work};
 use super::queue::{Endpoint, why};
 use super::target::{RegionWords, drawn};
@@ -27,8 +28,10 @@ use std::time::{Duration, Instant};
 const REQUESTS: u32 = 256;
 /// Requests of one doorbell list.
 const LIST_MAX: u32 = 64;
-/// Bytes that a WRITE carries in its request: enough for an entry and an unlock, and all cards have them.
-const INLINE_BYTES: u32 = 128;
+/// Bytes that a WRITE carries in its request, if the card lets it: enough for an entry and an unlock.
+pub(super) const INLINE_BYTES: u32 = 128;
+/// And if it does not.
+const INLINE_BYTES_LESS: [u32; 2] = [64, 0];
 /// READs and atomics under way, of one queue pair: what cards of the field have.
 const READS_MAX: u8 = 16;
 /// After a failed dial, the memory node counts as lost for this long without another.
@@ -46,6 +49,15 @@ struct Up {
     region: RegionWords,
     /// Requests that its send queue has room for.
     room: u32,
+}
+
+impl Up {
+    /// Ends it. True: the card writes into pieces of its requests no more. Otherwise they are nobody's from now on.
+    fn end(self) -> bool {
+        let ended = self.pair.end(|| ());
+        // One that does not end keeps what it needs, too.
+        ended.map_err(std::mem::forget).is_ok()
+    }
 }
 
 /// Where a link stands.
@@ -152,7 +164,7 @@ impl Link {
         };
         self.phase = match std::thread::Builder::new().name("farwood-dial".to_owned()).spawn(job) {
             Ok(_) => Phase::Dialling(receiver),
-            Err(error) => Phase::Down(Some((Instant::now(), NoWay::Lost(error.to_string())))),
+            Err(error) => Phase::Down(Some((Instant::now(), NoWay::Here(error.to_string())))),
         };
     }
 
@@ -202,9 +214,10 @@ impl Link {
 
     /// What was under way, or waited, is lost.
     fn give_up(&mut self, why: String, arena: &mut Arena) {
-        // The queue pair ends here: no card writes into its pieces any more.
-        (self.phase, self.broke, self.trouble) = (Phase::Down(None), Some(why), None);
-        for piece in self.pieces.drain(..).flatten() {
+        let phase = std::mem::replace(&mut self.phase, Phase::Down(None));
+        (self.broke, self.trouble) = (Some(why), None);
+        let ended = if let Phase::Up(up) = phase { up.end() } else { true };
+        for piece in self.pieces.drain(..).flatten().filter(|_| ended) {
             arena.give(piece);
         }
         let under_way = self.lists.drain(..).map(|list| list.part);
@@ -226,7 +239,7 @@ impl Link {
         if self.trouble.is_none()
             && let Err(error) = self.send_waiting(arena, doorbells)
         {
-            self.trouble = Some(format!("the card takes no requests: {error}"));
+            self.trouble = Some(format!("the card takes no requests: {}", with_remedy(&error, "")));
         }
     }
 
@@ -239,7 +252,22 @@ impl Link {
                 return Ok(());
             }
             let (first, inline_max) = (self.pieces.len(), up.pair.inline_max());
-            let to = stage(self.node, doorbell, stretch.from, most, inline_max, arena, &mut self.pieces)?;
+            let staged = stage(self.node, doorbell, stretch.from, most, inline_max, arena, &mut self.pieces);
+            let to = match staged {
+                Ok(to) => to,
+                Err(error) => {
+                    self.pieces.drain(first..).flatten().for_each(|piece| arena.give(piece));
+                    let part = stretch.part;
+                    if self.lists.iter().any(|list| list.part == part) {
+                        // What of it is under way comes to its end first; then there may be pieces.
+                        return Ok(());
+                    }
+                    self.waiting.pop_front();
+                    let why = format!("memory for answers cannot be registered: {}", with_remedy(&error, ""));
+                    doorbells.failed(part, self.node, NoWay::Here(why));
+                    continue;
+                }
+            };
             let requests = (self.pieces.len() - first) as u32;
             let list = List { part: stretch.part, from: stretch.from, to, requests };
             if requests > 0 {
@@ -315,6 +343,8 @@ pub(super) trait Doorbells {
     fn of(&mut self, part: usize) -> &mut Doorbell;
     /// All requests of a part are answered.
     fn done(&mut self, part: usize);
+    /// A part for `node`, of which nothing is under way, cannot be posted.
+    fn failed(&mut self, part: usize, node: NodeId, why: NoWay);
 }
 
 /// How a link is dialled.
@@ -445,19 +475,26 @@ fn connect(
     let region = RegionWords::from_words(control(&mut stream, Control::Region, [0; 4])?);
     let region = region
         .ok_or_else(|| NoWay::Lost("its card is of a kind that this program does not know".to_owned()))?;
+    region.check_link(device).map_err(NoWay::Lost)?;
+    region.check_promises(&ground.capabilities).map_err(|why| NoWay::Refused(Code::OtherPool, why))?;
+    let here = |error: io::Error| NoWay::Here(format!("device {}: {}", device.name, with_remedy(&error, "")));
     let lost = |error: io::Error| NoWay::Lost(format!("device {}: {error}", device.name));
     let requests = REQUESTS.min(device.limits.queue_max).max(1);
-    let sent = Completions::new(&device.context, requests, None).map_err(lost)?;
-    let pair = Pair::new(&PairSpec {
-        domain: &device.domain,
-        sent: &sent,
-        received: &sent,
-        receives: None,
-        requests,
-        inline: INLINE_BYTES,
-        masked_cas: device.masked_cas,
-    });
-    let pair = pair.map_err(lost)?;
+    let sent = Completions::new(&device.context, requests, None).map_err(here)?;
+    let with = |inline| {
+        Pair::new(&PairSpec {
+            domain: &device.domain,
+            sent: &sent,
+            received: &sent,
+            receives: None,
+            requests,
+            inline,
+            masked_cas: device.masked_cas,
+        })
+    };
+    let less =
+        |refused: io::Error| INLINE_BYTES_LESS.iter().find_map(|&inline| with(inline).ok()).ok_or(refused);
+    let pair = with(INLINE_BYTES).or_else(less).map_err(here)?;
     let (first, reads) = (drawn(), device.limits.reads_out_max.clamp(1, READS_MAX));
     let mine = pair.endpoint(device, first, reads);
     let other = Endpoint::from_words(control(&mut stream, Control::Queue, mine.words())?);

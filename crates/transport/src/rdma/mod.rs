@@ -34,7 +34,10 @@ mod sys;
 mod target;
 mod trial;
 
-pub use device::{CardKind, CardReport, DeviceSpec, devices, examine, queue_pairs};
+pub use device::{
+    CardKind, CardReport, DevicePlace, DeviceSpec, LinkKind, device_of_environment, devices, examine,
+    queue_pairs,
+};
 pub use error::RdmaError;
 use pool::Ground;
 pub use pool::{NodeCard, RdmaFabric, RdmaPool, serve};

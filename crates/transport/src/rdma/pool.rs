@@ -1,8 +1,9 @@
 //! A pool over RDMA, and the memory nodes that it is made of.
 
-use super::device::{CardKind, CardReport, Device, DeviceSpec};
+use super::device::{CardKind, CardReport, Device, DeviceSpec, LinkKind, device_bytes, mtu_bytes};
 use super::error::RdmaError;
 use super::line::QueueLine;
+use super::sys::keep_from_children;
 use super::target::{RegionWords, Target, weakest};
 use crate::tcp::card::Card;
 use crate::tcp::dial::{Dialled, control};
@@ -11,6 +12,7 @@ use crate::tcp::{
     Credentials, MemoryNode, NodeSpec, PoolAddress, ServedFabric, ServedPool, TcpError, no_node,
 };
 use farwood_fabric::Capabilities;
+use std::cell::OnceCell;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -34,6 +36,12 @@ pub struct NodeCard {
     pub kind: CardKind,
     /// Whether device memory is the card's own, or host memory in its place.
     pub device_on_card: bool,
+    /// Device memory that the card has, used or not, bytes.
+    pub device_memory: u64,
+    /// Bytes of a packet's data.
+    pub mtu_bytes: u32,
+    /// What its port speaks.
+    pub link: LinkKind,
 }
 
 impl RdmaPool {
@@ -49,19 +57,26 @@ impl RdmaPool {
         device: &DeviceSpec,
         queue_pairs: NonZeroU16,
     ) -> Result<Self, RdmaError> {
+        // Compute nodes fork; memory nodes do not, and older kernels would then refuse what is less than a huge page.
+        keep_from_children();
         let device = Device::open(device)?;
         Self::attach(address, credentials, queue_pairs, |nodes| {
             let mut cards = Vec::new();
             let mut promised: Option<Capabilities> = None;
             for (node, address) in nodes.iter_mut().zip(address.nodes()) {
                 let region = ask(node, address)?;
-                cards.push(NodeCard { kind: region.kind, device_on_card: region.device_on_card });
+                let unusable = |why| TcpError::Unusable { address: address.clone(), why };
+                region.check_link(&device).map_err(unusable)?;
+                cards.push(region.card());
                 let promises = region.capabilities();
                 promised = Some(promised.map_or(promises, |others| weakest(others, &promises)));
             }
             let mut capabilities = promised.expect("a pool has a memory node");
             // Both ends must speak it.
             capabilities.masked_cas &= device.masked_cas;
+            let packet = mtu_bytes(device.mtu) as usize;
+            let survives = &mut capabilities.write_survives_writer_bytes_max;
+            *survives = packet.min(*survives);
             Ok(Ground { device, capabilities, cards })
         })
     }
@@ -74,6 +89,18 @@ impl RdmaPool {
     /// What each memory node says of its card.
     pub fn cards(&self) -> &[NodeCard] {
         &self.ground().cards
+    }
+}
+
+impl RegionWords {
+    fn card(&self) -> NodeCard {
+        NodeCard {
+            kind: self.kind,
+            device_on_card: self.device_on_card,
+            device_memory: self.of_card,
+            mtu_bytes: mtu_bytes(self.mtu),
+            link: self.link,
+        }
     }
 }
 
@@ -93,7 +120,14 @@ fn ask(node: &mut Dialled, address: &str) -> Result<RegionWords, TcpError> {
 /// [`RdmaError`]; or as [`MemoryNode::start`].
 pub fn serve(spec: &NodeSpec, device: &DeviceSpec) -> Result<(MemoryNode, CardReport), RdmaError> {
     let device = Device::open(device)?;
-    let fit = |memory| Target::fit(&device, memory).map(|target| Box::new(target) as Box<dyn Card>);
-    let node = MemoryNode::start_with(spec, Some(&fit))?;
-    Ok((node, device.report()))
+    let device_bytes = spec.device_bytes.or_else(|| Some(device_bytes(device.limits.device_memory)));
+    let place = OnceCell::new();
+    let fit = |memory| -> Result<Box<dyn Card>, TcpError> {
+        let target = Target::fit(&device, memory)?;
+        // A memory node is fitted with one card.
+        let _ = place.set(target.place().clone());
+        Ok(Box::new(target))
+    };
+    let node = MemoryNode::start_with(&NodeSpec { device_bytes, ..spec.clone() }, Some(&fit))?;
+    Ok((node, CardReport { serves: place.into_inner(), ..device.report() }))
 }

@@ -20,7 +20,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt;
 use std::io;
 use std::ptr::{self, NonNull};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 
 /// Where the library is looked for.
 const LIBRARY: &CStr = c"libibverbs.so.1";
@@ -110,6 +110,24 @@ pub(super) fn symbol(
 pub(super) fn functions() -> Result<&'static Functions, String> {
     static LOADED: OnceLock<Result<Functions, String>> = OnceLock::new();
     LOADED.get_or_init(Functions::load).as_ref().map_err(Clone::clone)
+}
+
+/// Has the library keep its memory, which cards write into, out of child processes: a fork would else move a process
+/// that posts to copies. To be called before a device is opened. Newer kernels do so by themselves, and a library
+/// without the function, or that refuses, is no failure: then a process with a pool must not fork.
+pub(super) fn keep_from_children() {
+    static CALLED: Once = Once::new();
+    CALLED.call_once(|| {
+        let found = load(LIBRARY).and_then(|library| symbol(library, LIBRARY, c"ibv_fork_init"));
+        if let Ok(found) = found {
+            // SAFETY: the symbol is that function of the library's header; pointers to data and to functions are of one
+            // size.
+            let init =
+                unsafe { std::mem::transmute::<NonNull<c_void>, unsafe extern "C" fn() -> c_int>(found) };
+            // SAFETY: it takes nothing, and may be called at any time before memory is registered.
+            let _ = unsafe { init() };
+        }
+    });
 }
 
 /// The error of a call that returns a null pointer and sets `errno`.

@@ -7,6 +7,7 @@
 use super::abi::sys::Wc;
 use super::abi::sys::numbers::{LOCAL_WRITE, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE};
 use super::device::Device;
+use super::link::INLINE_BYTES;
 use super::queue::sys::{Completions, Pair, PairSpec, Request, TAKEN_MAX, Work};
 use super::queue::why;
 use super::sys::Region;
@@ -93,8 +94,9 @@ impl Bench {
                 sent: &sent,
                 received: &sent,
                 receives: None,
-                requests: 1,
-                inline: 0,
+                // As those that clients post to, for what is tried is how these lie in memory, too.
+                requests: TAKEN_MAX as u32,
+                inline: INLINE_BYTES,
                 masked_cas,
             })
         };

@@ -2,7 +2,7 @@
 
 use super::error::ShmError;
 use super::immediates::Immediates;
-use super::journal::{Journal, Lanes, Refused, Target};
+use super::journal::{Journal, Lanes, Refused, Target, WRITE_BYTES_MAX};
 use super::name::PoolName;
 use super::pages::Pages;
 use super::presence::Presence;
@@ -34,7 +34,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     arrival_sees_write: true,
     write_beside_cas: true,
     masked_cas: true,
-    write_survives_writer: true,
+    write_survives_writer_bytes_max: WRITE_BYTES_MAX,
     cpu_sees_write: true,
 };
 

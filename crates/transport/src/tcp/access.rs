@@ -65,7 +65,7 @@ impl Access {
         all
     }
 
-    /// The RDMA device that this says, or else `FARWOOD_RDMA_DEVICE`: `DEVICE[,PORT[,GID]]`.
+    /// The RDMA device that this says, or else `FARWOOD_RDMA_DEVICE`: `DEVICE[,PORT[,GID]][,mtu=BYTES]`.
     pub(crate) fn device(&self) -> Option<String> {
         self.or_environment().0[5].take()
     }

@@ -20,12 +20,21 @@ pub(crate) trait Card: fmt::Debug + Send + Sync {
     /// # Errors
     /// In words.
     fn connect(&self, other: [u64; 4]) -> Result<(Box<dyn Queue>, [u64; 4]), String>;
+
+    /// Why it does not work any more, if so. In words, once.
+    fn failed(&self) -> Option<String>;
+
+    /// Lets go of the memory: when this returns, no card reaches it. There are no queue pairs any more.
+    fn end(&self);
 }
 
 /// A queue pair at the memory node.
 pub(crate) trait Queue: fmt::Debug + Send {
-    /// Ends it: when this returns, nothing of it lands any more.
-    fn end(self: Box<Self>);
+    /// Ends it: when this is `Ok`, nothing of it lands any more. May be asked again.
+    ///
+    /// # Errors
+    /// In words: the card may still execute what arrives for it.
+    fn end(&mut self) -> Result<(), String>;
 }
 
 /// What a card is fitted to.

@@ -406,7 +406,7 @@ impl Connection {
         let client = ClientId { slot: u16::try_from(a).unwrap_or(ANY_NODE), epoch: b as u32 };
         let (store, registry) = (&shared.store, &shared.registry);
         let in_words = |why| (Code::OtherPool, why);
-        Ok(match control {
+        let done = match control {
             Control::Claim => registry.claim(&self.peer, a).map(|()| [0; 4]),
             Control::Name => registry.name(store, &self.peer, client, self.line).map(|()| [0; 4]),
             Control::Census => Ok([registry.census(client), 0, 0, 0]),
@@ -422,7 +422,11 @@ impl Connection {
             Control::Stat => {
                 shared.stat(a).ok_or_else(|| (Code::OutOfRange, "there is no such page".to_owned()))
             }
-        })
+        };
+        if let Err((Code::NotEnded, why)) = &done {
+            shared.tell(|| NodeEvent::Card(why.clone()));
+        }
+        Ok(done)
     }
 
     /// Has the card make a queue pair for this connection.

@@ -145,6 +145,8 @@ pub(crate) enum NoWay {
     Lost(String),
     /// Refused, under a code.
     Refused(super::wire::Code, String),
+    /// This machine refuses what it takes.
+    Here(String),
     /// One side does not believe the other, or speaks no TLS.
     Untrusted(String),
 }
@@ -156,6 +158,7 @@ impl NoWay {
         match (self, client) {
             (Self::Refused(Code::Revoked, _), Some(client)) => FabricError::Revoked(client),
             (Self::Refused(Code::OtherPool, why), _) => FabricError::NotAPool { node, why },
+            (Self::Here(why), _) => FabricError::CannotPost { node, why },
             (Self::Lost(why) | Self::Refused(_, why) | Self::Untrusted(why), _) => {
                 FabricError::NodeLost { node, why }
             }

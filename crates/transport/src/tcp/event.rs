@@ -27,6 +27,8 @@ pub enum NodeEvent {
     },
     /// A compute node has left, or was revoked: nothing of it lands any more.
     Gone(ClientId),
+    /// Its card does not do what it should.
+    Card(String),
     /// It is not on the list by which compute nodes find it, or is on it again.
     Discovery(String),
 }
@@ -38,6 +40,7 @@ impl NodeEvent {
             Self::Refused { .. } => "refused",
             Self::BadFrame { .. } => "bad_frame",
             Self::Gone(_) => "gone",
+            Self::Card(_) => "card",
             Self::Discovery(_) => "discovery",
         }
     }
@@ -46,7 +49,7 @@ impl NodeEvent {
     pub fn from(&self) -> Option<SocketAddr> {
         match self {
             Self::Refused { from, .. } | Self::BadFrame { from, .. } => *from,
-            Self::Gone(_) | Self::Discovery(_) => None,
+            Self::Gone(_) | Self::Card(_) | Self::Discovery(_) => None,
         }
     }
 }
@@ -56,6 +59,7 @@ impl fmt::Display for NodeEvent {
         match self {
             Self::Refused { why, .. } => write!(f, "a connection was not let in: {why}"),
             Self::BadFrame { why, .. } => write!(f, "a connection was closed for what it sent: {why}"),
+            Self::Card(why) => write!(f, "the card does not do what it should: {why}"),
             Self::Discovery(what) => f.write_str(what),
             Self::Gone(client) => write!(f, "client {client} is gone: it has left, or was revoked"),
         }

@@ -33,8 +33,8 @@ pub struct NodeSpec {
     pub listen: SocketAddr,
     /// Host memory, bytes.
     pub host_bytes: u64,
-    /// Device memory, bytes.
-    pub device_bytes: u64,
+    /// Device memory, bytes; `None`: 256 KiB, or where a card executes the verbs what it has, if that is less.
+    pub device_bytes: Option<u64>,
     /// The file that keeps its memory; without one, the memory is gone with the memory node.
     pub file: Option<NodeFile>,
     /// What compute nodes have to show.
@@ -57,7 +57,7 @@ impl NodeSpec {
         Self {
             listen,
             host_bytes,
-            device_bytes: DEVICE_BYTES_DEFAULT,
+            device_bytes: None,
             file: None,
             token: None,
             tls: None,
@@ -90,7 +90,8 @@ impl MemoryNode {
 
     /// The same, with a card that executes the verbs.
     pub(crate) fn start_with(spec: &NodeSpec, fit: Option<Fit<'_>>) -> Result<Self, TcpError> {
-        let &NodeSpec { listen, host_bytes, device_bytes, .. } = spec;
+        let &NodeSpec { listen, host_bytes, .. } = spec;
+        let device_bytes = spec.device_bytes.unwrap_or(DEVICE_BYTES_DEFAULT);
         let alone = PoolShape { pool: 1, nodes: 1, host_bytes, device_bytes };
         if let Some(why) = alone.refuse() {
             return Err(TcpError::BadShape(why));
@@ -102,7 +103,12 @@ impl MemoryNode {
         let store = match &spec.file {
             None if fit.is_some() => Store::in_huge_pages(host_bytes, device_bytes).map_err(memory)?,
             None => Store::anonymous(host_bytes, device_bytes).map_err(memory)?,
-            Some(file) => Store::in_file(file, host_bytes, device_bytes)?,
+            Some(file) => {
+                if fit.is_some() {
+                    file.check_for_card()?;
+                }
+                Store::in_file(file, host_bytes, device_bytes)?
+            }
         };
         let card = fit.map(|fit| fit(store.memory())).transpose()?;
         let incarnation = RandomState::new().build_hasher().finish();
@@ -137,6 +143,11 @@ impl MemoryNode {
         self.address
     }
 
+    /// Device memory, bytes.
+    pub fn device_bytes(&self) -> u64 {
+        self.shared.store.device_bytes()
+    }
+
     /// Its own role: its memory, and the immediates that were sent to it.
     pub fn server(&self) -> TcpServer {
         TcpServer { memory: TcpMemory(Arc::clone(&self.shared)) }
@@ -166,6 +177,9 @@ impl MemoryNode {
         for thread in self.threads.drain(..) {
             let done = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
             ended = ended.and(done);
+        }
+        if let Some(card) = &self.shared.card {
+            card.end();
         }
         // Once, and only if nothing was left half-done.
         if all > 0 && ended.is_ok() {
@@ -265,5 +279,70 @@ impl Server for TcpServer {
 
     fn look_on(&self, nanoseconds: u64) -> impl Future<Output = ()> {
         crate::runtime::sleep(nanoseconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::card::{Card, Queue};
+    use super::super::event::NodeEvent;
+    use super::*;
+    use std::net::Ipv4Addr;
+    use std::sync::mpsc::sync_channel;
+    use std::sync::{Mutex, atomic::AtomicBool};
+
+    /// A card that makes no queue pairs, and fails when it is told to.
+    #[derive(Clone, Debug, Default)]
+    struct Idle {
+        why: Arc<Mutex<Option<String>>>,
+        ended: Arc<AtomicBool>,
+    }
+
+    impl Card for Idle {
+        fn region(&self) -> [u64; 4] {
+            [0; 4]
+        }
+
+        fn connect(&self, _: [u64; 4]) -> Result<(Box<dyn Queue>, [u64; 4]), String> {
+            Err("it makes none".to_owned())
+        }
+
+        fn failed(&self) -> Option<String> {
+            self.why.lock().unwrap().take()
+        }
+
+        fn end(&self) {
+            self.ended.store(true, SeqCst);
+        }
+    }
+
+    fn start(card: &Idle, spec: &NodeSpec) -> Result<MemoryNode, TcpError> {
+        MemoryNode::start_with(spec, Some(&|_| Ok(Box::new(card.clone()) as Box<dyn Card>)))
+    }
+
+    fn spec() -> NodeSpec {
+        NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 16 << 20)
+    }
+
+    #[test]
+    fn a_memory_node_whose_card_fails_says_so_and_ends() {
+        let (events, told) = sync_channel(8);
+        let card = Idle::default();
+        let node = start(&card, &NodeSpec { events: Some(events), ..spec() }).unwrap();
+        assert!(node.is_at_work());
+        *card.why.lock().unwrap() = Some("it was pulled out".to_owned());
+        let event = told.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert!(matches!(&event, NodeEvent::Card(why) if why.contains("pulled out")), "{event}");
+        let why = node.stop().unwrap_err().to_string();
+        assert!(why.contains("pulled out"), "{why}");
+        assert!(card.ended.load(SeqCst), "it lets go of the memory");
+    }
+
+    #[test]
+    fn a_card_keeps_no_file_of_a_disk() {
+        let path = std::path::PathBuf::from("/proc/self/farwood");
+        let file = Some(NodeFile { path, accept_unclean: false });
+        let why = start(&Idle::default(), &NodeSpec { file, ..spec() }).unwrap_err().to_string();
+        assert!(why.contains("tmpfs"), "{why}");
     }
 }

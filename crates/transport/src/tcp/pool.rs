@@ -28,7 +28,8 @@ use std::time::Duration;
 ///
 /// They copy as processors do that share memory ([`copying`](crate::shm::copying)): READs downward, WRITEs upward, so
 /// that a pair of versions proves a copy whole, up to the largest READ of one verb; nothing above a word is whole by
-/// itself. A WRITE is executed when all of it has arrived, whatever becomes of who sent it.
+/// itself. A WRITE is executed when all of it has arrived, whatever becomes of who sent it; a
+/// longer one than fits a verb is several.
 pub const CAPABILITIES: Capabilities = Capabilities {
     version_pair_bytes_max: VERB_DATA_MAX,
     whole_bytes: 8,
@@ -37,7 +38,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     arrival_sees_write: true,
     write_beside_cas: true,
     masked_cas: true,
-    write_survives_writer: true,
+    write_survives_writer_bytes_max: VERB_DATA_MAX,
     cpu_sees_write: true,
 };
 
@@ -320,7 +321,7 @@ pub(crate) fn no_node(address: &str, why: NoWay) -> TcpError {
         NoWay::Lost(why) => TcpError::NotThere { address, why },
         NoWay::Refused(Code::BadToken, why) => TcpError::BadToken { address, why },
         NoWay::Untrusted(why) => TcpError::Untrusted { address, why },
-        NoWay::Refused(_, why) => TcpError::Unusable { address, why },
+        NoWay::Refused(_, why) | NoWay::Here(why) => TcpError::Unusable { address, why },
     }
 }
 

@@ -21,8 +21,8 @@ pub(super) struct Peer {
     stream: TcpStream,
     /// Held while verbs of the connection execute.
     alive: Mutex<bool>,
-    /// Queue pairs whose verbs a card executes.
-    queues: Mutex<Vec<Box<dyn Queue>>>,
+    /// The queue pair whose verbs a card executes.
+    queue: Mutex<Option<Box<dyn Queue>>>,
 }
 
 /// The right to execute verbs of a connection.
@@ -40,32 +40,40 @@ impl Peer {
         alive.then_some(alive)
     }
 
-    /// Gives the connection a queue pair, made by `make`; `None`: the connection was ended.
+    /// Gives the connection its one queue pair, made by `make`; `None`: the connection was ended.
     pub(super) fn connect<T>(
         &self,
         make: impl FnOnce() -> Result<(Box<dyn Queue>, T), String>,
     ) -> Option<Result<T, String>> {
         // Held until it is listed: who ends the connection finds it.
         let _turn = self.turn()?;
+        if self.queue().is_some() {
+            return Some(Err("its connection has one already".to_owned()));
+        }
         Some(make().map(|(queue, answer)| {
-            self.queues().push(queue);
+            *self.queue() = Some(queue);
             answer
         }))
     }
 
-    fn queues(&self) -> MutexGuard<'_, Vec<Box<dyn Queue>>> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, Option<Box<dyn Queue>>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the connection: when this returns, nothing of it lands any more.
-    pub(super) fn end(&self) {
+    /// Ends the connection: when this is `Ok`, nothing of it lands any more. In words: the card goes on with its queue
+    /// pair, which stays with it.
+    fn end(&self) -> Result<(), String> {
         *self.alive.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        // Under the lock: of two who end it, neither returns before all are ended.
-        let mut queues = self.queues();
-        queues.drain(..).for_each(Queue::end);
-        drop(queues);
+        // Under the lock: of two who end it, neither returns before it is ended.
+        let mut queue = self.queue();
+        let ended = queue.as_mut().map_or(Ok(()), |queue| queue.end());
+        if ended.is_ok() {
+            *queue = None;
+        }
+        drop(queue);
         // Wakes the thread that serves it. That the other side is gone already is no failure.
         let _ = self.stream.shutdown(Shutdown::Both);
+        ended
     }
 }
 
@@ -83,6 +91,8 @@ struct Entry {
 struct Entries {
     next: u64,
     all: HashMap<u64, Entry>,
+    /// Of these, connections that are over but for a queue pair that the card did not end.
+    stuck: Vec<Arc<Peer>>,
 }
 
 /// A refusal, with its words.
@@ -119,21 +129,33 @@ impl Registry {
             return Err(stream);
         }
         entries.next += 1;
-        let peer = Arc::new(Peer {
-            number: entries.next,
-            stream,
-            alive: Mutex::new(true),
-            queues: Mutex::default(),
-        });
+        let peer =
+            Arc::new(Peer { number: entries.next, stream, alive: Mutex::new(true), queue: Mutex::default() });
         let entry = Entry { peer: Arc::clone(&peer), client: None, line: 0, claim: None };
         entries.all.insert(peer.number, entry);
         Ok(peer)
     }
 
-    /// A connection that is over.
-    pub(super) fn leave(&self, peer: &Peer) {
-        peer.end();
-        self.entries().all.remove(&peer.number);
+    /// A connection that is over. In words: the card goes on with a queue pair of it. Then it stays listed, so that
+    /// nobody takes it for gone, until [`end_stuck`](Self::end_stuck) has more luck.
+    pub(super) fn leave(&self, peer: &Arc<Peer>) -> Result<(), String> {
+        let ended = peer.end();
+        let mut entries = self.entries();
+        entries.stuck.retain(|stuck| stuck.number != peer.number);
+        match &ended {
+            Ok(()) => drop(entries.all.remove(&peer.number)),
+            Err(_) => entries.stuck.push(Arc::clone(peer)),
+        }
+        ended
+    }
+
+    /// Ends connections that could not be ended before.
+    pub(super) fn end_stuck(&self) {
+        let stuck = self.entries().stuck.clone();
+        for peer in stuck {
+            // Its failure was told when it was new.
+            let _ = self.leave(&peer);
+        }
     }
 
     /// Lets a connection in, or not. What it replaces is over when this returns.
@@ -187,10 +209,7 @@ impl Registry {
             (entry.client, entry.line) = (Some(client), line);
         }
         drop(entries);
-        if let Some(old) = old {
-            self.leave(&old);
-        }
-        Ok(())
+        old.map_or(Ok(()), |old| self.leave(&old)).map_err(|why| not_ended(&why))
     }
 
     /// Claims a slot for a connection: nobody else can until it is over.
@@ -218,7 +237,7 @@ impl Registry {
         entries.all.values().filter(of).count() as u64
     }
 
-    /// Fences `client` and whoever had its slot before it: when this returns, nothing of them lands any more.
+    /// Fences `client` and whoever had its slot before it: when this is `Ok`, nothing of them lands any more.
     pub(super) fn fence(&self, store: &Store, client: ClientId) -> Result<(), Refusal> {
         if usize::from(client.slot) >= CLIENTS_MAX {
             return Err((Code::OutOfRange, "there is no such slot".to_owned()));
@@ -232,11 +251,17 @@ impl Registry {
             entries.all.values().filter(fenced).map(|entry| Arc::clone(&entry.peer)).collect();
         drop(entries);
         // Each stays listed until it is over: another who fences or counts meanwhile must not take it for gone.
-        for peer in ended {
-            self.leave(&peer);
+        let mut told = Ok(());
+        for peer in &ended {
+            told = self.leave(peer).and(told);
         }
-        Ok(())
+        told.map_err(|why| not_ended(&why))
     }
+}
+
+/// What may still land cannot be fenced, nor replaced.
+fn not_ended(why: &str) -> Refusal {
+    (Code::NotEnded, format!("the card does not end a queue pair: {why}; start the memory node anew"))
 }
 
 #[cfg(test)]
@@ -270,5 +295,37 @@ mod tests {
         });
         assert_eq!((registry.census(client), peer.turn().is_none()), (0, true));
         assert!(registry.name(&store, &peer, client, 1).is_err(), "it does not come back");
+    }
+
+    /// A queue pair that its card ends when it is asked so many times.
+    #[derive(Debug)]
+    struct Stubborn(u32);
+
+    impl Queue for Stubborn {
+        fn end(&mut self) -> Result<(), String> {
+            self.0 -= 1;
+            if self.0 == 0 { Ok(()) } else { Err("it does not answer".to_owned()) }
+        }
+    }
+
+    #[test]
+    fn nobody_is_gone_whose_queue_pair_the_card_does_not_end() {
+        let store = Store::anonymous(16 << 20, 64).unwrap();
+        let registry = Registry::new(None, 8, 1);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let peer = registry.arrive(stream).unwrap();
+        let client = ClientId { slot: 3, epoch: 1 };
+        registry.name(&store, &peer, client, 0).unwrap();
+        let connect = || peer.connect(|| Ok((Box::new(Stubborn(3)) as Box<dyn Queue>, ()))).unwrap();
+        assert_eq!(connect(), Ok(()));
+        assert!(connect().unwrap_err().contains("has one already"));
+        let (code, why) = registry.fence(&store, client).unwrap_err();
+        assert!(code == Code::NotEnded && why.contains("does not answer"), "{why}");
+        registry.end_stuck();
+        assert_eq!((registry.census(client), registry.connections()), (1, 1), "it was tried twice");
+        registry.end_stuck();
+        assert_eq!((registry.census(client), registry.connections()), (0, 0));
+        assert_eq!(registry.fence(&store, client), Ok(()));
     }
 }

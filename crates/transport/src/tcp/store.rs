@@ -35,7 +35,7 @@ use rustix::fs::MemfdFlags;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -63,6 +63,28 @@ pub struct NodeFile {
     /// Whether to take it up although its last memory node did not stop in an orderly way. What was being written then
     /// may be half-written; walking an index (`farwood check`) finds such nodes.
     pub accept_unclean: bool,
+}
+
+impl NodeFile {
+    /// Whether a card can execute verbs in it: it pins the pages for good, which file systems on disks do not bear, and
+    /// what it writes there might never reach the disk.
+    ///
+    /// # Errors
+    /// [`TcpError::File`].
+    pub(super) fn check_for_card(&self) -> Result<(), TcpError> {
+        let refuse = |why: String| Err(TcpError::File { path: self.path.clone(), why });
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let there = if self.path.exists() { &*self.path } else { folder.unwrap_or(Path::new(".")) };
+        match rustix::fs::statfs(there) {
+            Ok(found) if found.f_type == libc::TMPFS_MAGIC => Ok(()),
+            Ok(_) => refuse(
+                "a card pins the pages of its memory, and only those of a tmpfs bear that; name a file on one \
+                 (/dev/shm), which outlives the memory node but not the machine, or leave --file or --rdma out"
+                    .to_owned(),
+            ),
+            Err(error) => refuse(error.to_string()),
+        }
+    }
 }
 
 fn bytes_of(host_bytes: u64, device_bytes: u64) -> u64 {

@@ -189,6 +189,8 @@ impl Worker {
             if swept.elapsed() > SWEEP {
                 swept = Instant::now();
                 self.sweep();
+                self.shared.registry.end_stuck();
+                self.look_at_card()?;
                 // Who came when there was no descriptor left is not announced again.
                 self.accept();
             }
@@ -220,12 +222,23 @@ impl Worker {
         let fd = connection.peer().stream().as_raw_fd();
         // A stream that is dropped leaves the poll by itself.
         let _ = self.poll.registry().deregister(&mut SourceFd(&fd));
-        self.shared.registry.leave(connection.peer());
+        if let Err(why) = self.shared.registry.leave(connection.peer()) {
+            self.shared.tell(|| NodeEvent::Card(why));
+        }
     }
 
     /// When somebody has to be looked at who has not said who it is, or who could not be accepted.
     fn sweep_in(&self) -> Option<Duration> {
         (self.listener.is_some() || !self.newcomers.is_empty()).then_some(SWEEP)
+    }
+
+    /// A memory node whose card does not work is none.
+    fn look_at_card(&self) -> io::Result<()> {
+        let failed = self.shared.card.as_ref().and_then(|card| card.failed());
+        failed.map_or(Ok(()), |why| {
+            self.shared.tell(|| NodeEvent::Card(why.clone()));
+            Err(io::Error::other(format!("the card failed: {why}")))
+        })
     }
 
     fn sweep(&mut self) {
@@ -274,14 +287,16 @@ impl Worker {
                 }
             };
             let Ok(cipher) = self.shared.tls.as_ref().map_or(Ok(Cipher::default()), ServerTls::cipher) else {
-                self.shared.registry.leave(&peer);
+                // It has no queue pair yet.
+                let _ = self.shared.registry.leave(&peer);
                 continue;
             };
             let entry = self.connections.vacant_entry();
             let (key, fd) = (entry.key(), peer.stream().as_raw_fd());
             let interest = Interest::READABLE | Interest::WRITABLE;
             if self.poll.registry().register(&mut SourceFd(&fd), Token(key), interest).is_err() {
-                self.shared.registry.leave(&peer);
+                // It has no queue pair yet.
+                let _ = self.shared.registry.leave(&peer);
                 continue;
             }
             entry.insert(Connection::new(peer, cipher, self.number));
@@ -314,7 +329,8 @@ impl Worker {
             left.retain_mut(|connection| !connection.is_sent());
         }
         for connection in self.connections.drain() {
-            self.shared.registry.leave(connection.peer());
+            // What the card does not end ends with its registrations.
+            let _ = self.shared.registry.leave(connection.peer());
         }
     }
 }

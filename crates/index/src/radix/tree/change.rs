@@ -195,7 +195,8 @@ impl<G: Guide> Tree<G> {
         }
     }
 
-    /// Puts or updates where there is a leaf, of this key or another. [2 RT in place]
+    /// Puts or updates where there is a leaf, of this key or another. [2 RT in place; out of place where the leaf
+    /// is longer than a WRITE that survives its writer]
     async fn change_leaf<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -207,7 +208,9 @@ impl<G: Guide> Tree<G> {
         let (number, at, class) = target;
         let (held, mut leaf) = self.lock_leaf(client, at, class, way.operation).await?;
         let judged = self.judge(&leaf, place, entry.key, way);
-        let in_place = self.options.updates == Updates::InPlace && leaf.has_room(&entry.content);
+        // One that could be cut in two is written elsewhere, and then linked.
+        let survives = leaf.survives_writer(client.fabric().capabilities().write_survives_writer_bytes_max);
+        let in_place = self.options.updates == Updates::InPlace && leaf.has_room(&entry.content) && survives;
         if judged == Judged::Mine && in_place {
             let replaced = leaf.link();
             leaf.set_content(&entry.content);

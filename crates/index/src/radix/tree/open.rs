@@ -9,6 +9,7 @@ use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, NodeLocks, Rel
 use crate::radix::cached::NodeCache;
 use crate::radix::heap::{Heap, Kind};
 use crate::radix::inner::{self, Header, RawInner, Size, State};
+use crate::radix::leaf::FRONT_BYTES;
 use crate::radix::reverse::Reverse;
 use crate::reclaim::Room;
 use farwood_fabric::directory::Entry;
@@ -116,10 +117,11 @@ pub(crate) async fn plant<F: Fabric>(
     Ok(room.at.word())
 }
 
-/// A leaf's reader must see whose WRITEs came before, a WRITE must not end half-way with its writer, and what is
-/// written together with a leaf's lock must stay beside those who wait for the lock.
+/// A leaf's reader must see whose WRITEs came before, the front of a WRITE must not end half-way with its writer, and
+/// what is written together with a leaf's lock must stay beside those who wait for the lock.
 pub(crate) fn check_capabilities<F: Fabric>(client: &Client<F>) -> Result<(), IndexError> {
-    let needs = [Capability::ArrivalSeesWrite, Capability::WriteSurvivesWriter, Capability::WriteBesideCas];
+    let front = Capability::WriteSurvivesWriter(FRONT_BYTES);
+    let needs = [Capability::ArrivalSeesWrite, front, Capability::WriteBesideCas];
     match client.fabric().capabilities().missing(&needs) {
         None => Ok(()),
         Some(capability) => Err(IndexError::Unsafe { capability, remedy: "use another fabric" }),

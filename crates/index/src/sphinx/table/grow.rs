@@ -36,7 +36,7 @@ use crate::radix::inner;
 use crate::radix::tree::descend::damaged;
 use crate::reclaim::Room;
 use crate::retry::Retry;
-use farwood_fabric::{Client, Fabric, NodeId, Remote, Swapped, all, cas, read_bytes, write};
+use farwood_fabric::{Capability, Client, Fabric, NodeId, Remote, Swapped, all, cas, read_bytes, write};
 
 /// Verbs of one doorbell, at most.
 const VERBS_PER_POST: usize = 64;
@@ -178,12 +178,13 @@ impl HashTable {
     ) -> Result<Split, IndexError> {
         let depth = directory.subtable(spot)?.depth;
         let upper = spot.upper(depth);
+        let range = directory.range(depth, upper);
+        check_survives(client, 8 * range.len())?;
         let kind = Kind::Subtable.rooms(subtable_bytes(self.groups_log2));
         let room: Room<RawSubtable> = hands.heap.allocate(client, spot.home, kind).await?;
         let header = Header::new(self.number, depth + 1, upper << 1 | 1).moving();
         client.post(write(room.at, &layout::empty(self.groups_log2, header))).await?;
         client.fabric().mark(marks::SPLIT_BEGUN);
-        let range = directory.range(depth, upper);
         let half = range.start + range.len() / 2;
         directory.words[range.start..half].fill(Deep { depth: depth + 1, at: old }.word());
         directory.words[half..range.end].fill(Deep { depth: depth + 1, at: room.at }.word());
@@ -353,6 +354,17 @@ impl HashTable {
             client.post(all(headers)).await?.for_each(drop);
         }
         Ok(())
+    }
+}
+
+/// A directory of which half a range was changed would lead astray. Hashes are spread so evenly that a range is a few
+/// words.
+fn check_survives<F: Fabric>(client: &Client<F>, bytes: usize) -> Result<(), IndexError> {
+    match client.fabric().capabilities().missing(&[Capability::WriteSurvivesWriter(bytes)]) {
+        None => Ok(()),
+        Some(capability) => {
+            Err(IndexError::Unsafe { capability, remedy: "over RDMA larger packets (MTU) help" })
+        }
     }
 }
 

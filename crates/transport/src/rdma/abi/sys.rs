@@ -10,6 +10,7 @@
 #![expect(clippy::struct_field_names, reason = "they are the header's")]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::mem::MaybeUninit;
 
 /// `abi_compat` of a context that lies in a [`VerbsContext`]: `__VERBS_ABI_IS_EXTENDED`.
 pub(in crate::rdma) const ABI_IS_EXTENDED: usize = usize::MAX;
@@ -43,10 +44,10 @@ pub(in crate::rdma) struct ContextOps {
     _compat_rest: [usize; 5],
 }
 
-/// `pthread_mutex_t`, as large as glibc's.
-type Mutex = [u64; 5];
-/// `pthread_cond_t`, as large as glibc's.
-type Condition = [u64; 6];
+/// Its size is the machine's: 40 bytes on x86-64, 48 on 64-bit ARM.
+type Mutex = MaybeUninit<libc::pthread_mutex_t>;
+/// So is this one's.
+type Condition = MaybeUninit<libc::pthread_cond_t>;
 
 /// `struct ibv_context`.
 #[repr(C)]
@@ -606,12 +607,13 @@ pub(in crate::rdma) mod numbers {
     pub(in crate::rdma) const ETHERNET: u8 = 2;
 }
 
-const _: () = assert!(size_of::<ContextOps>() == 256 && size_of::<Context>() == 328);
-const _: () = assert!(size_of::<VerbsContext>() == 648);
+const _: () = assert!(size_of::<ContextOps>() == 256 && size_of::<Context>() == 288 + size_of::<Mutex>());
+const _: () = assert!(size_of::<VerbsContext>() == 320 + size_of::<Context>());
 const _: () = assert!(size_of::<DeviceAttr>() == 232 && size_of::<DeviceAttrEx>() == 400);
 const _: () = assert!(size_of::<PortAttr>() == 52 && size_of::<GidEntry>() == 32);
-const _: () = assert!(size_of::<Cq>() == 128 && size_of::<Mr>() == 48 && size_of::<Dm>() == 32);
-const _: () = assert!(size_of::<Qp>() == 160 && size_of::<QpEx>() == 344);
+const LOCKS_BYTES: usize = size_of::<Mutex>() + size_of::<Condition>();
+const _: () = assert!(size_of::<Cq>() == 40 + LOCKS_BYTES && size_of::<Mr>() == 48 && size_of::<Dm>() == 32);
+const _: () = assert!(size_of::<Qp>() == 72 + LOCKS_BYTES && size_of::<QpEx>() == 184 + size_of::<Qp>());
 const _: () = assert!(size_of::<Mlx5QpEx>() == 104 && size_of::<Mlx5QpInitAttr>() == 40);
 const _: () = assert!(size_of::<QpInitAttr>() == 64 && size_of::<QpInitAttrEx>() == 136);
 const _: () = assert!(size_of::<AhAttr>() == 32 && size_of::<QpAttr>() == 144);

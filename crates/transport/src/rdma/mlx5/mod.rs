@@ -49,6 +49,13 @@ use zerocopy::{Immutable, IntoBytes, Unaligned};
 
 /// Bytes of the request: five units of 16.
 pub(super) const REQUEST_BYTES: usize = 80;
+/// Bytes that a queue pair for such requests must be able to take inline, at least, although none of them does.
+///
+/// libmlx5 lays a send queue out in strides, each as long as the longest request that it was told of, and counts a raw
+/// request as one, whatever its length. It was told of plain atomics only: their three segments and an answer are 64
+/// bytes, a stride, and a raw request would run into the next, or in a queue of one over its own beginning. With inline
+/// data of this length the stride is 192 bytes.
+pub(super) const INLINE_BYTES_MIN: u32 = REQUEST_BYTES as u32;
 /// `MLX5_OPCODE_ATOMIC_MASKED_CS`
 pub(super) const OPCODE: u32 = 0x14;
 /// Extended atomic, log2 of its bytes less 2.
@@ -146,7 +153,15 @@ pub(super) fn check(answer: &[u8; ANSWER_BYTES]) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// Bytes of a stride in a send queue of reliable connections whose requests have one piece of memory, or `inline` bytes
+/// in its place: control, address and atomic segment, and one of the two, in units of 64.
+const fn stride(inline: u32) -> u32 {
+    let (segments, piece, data) = (3 * 16, 16, (4 + inline).next_multiple_of(16));
+    (segments + if data > piece { data } else { piece }).next_multiple_of(64)
+}
+
 const _: () = assert!(size_of::<Layout>() == REQUEST_BYTES);
+const _: () = assert!(stride(0) < REQUEST_BYTES as u32 && stride(INLINE_BYTES_MIN) >= REQUEST_BYTES as u32);
 
 #[cfg(test)]
 mod tests {

@@ -108,7 +108,7 @@ impl sys::Pair {
             sgid_index: device.gid_index,
             hop_limit: HOPS_MAX,
             dlid: other.lid,
-            is_global: u8::from(device.is_ethernet),
+            is_global: u8::from(device.link.is_ethernet()),
             port_num: device.port,
             ..AhAttr::default()
         };
@@ -140,9 +140,22 @@ impl sys::Pair {
         self.modify(ready, mask)
     }
 
-    /// Ends what it executes: whatever arrives for it from now on is dropped.
-    pub(super) fn fail(&self) -> io::Result<()> {
-        self.modify(QpAttr { qp_state: ERROR, ..QpAttr::default() }, STATE)
+    /// Ends it: when this is `Ok`, whatever arrives for it is dropped, and so are answers to what it sent. `between` is
+    /// done when no completion of it is still to come: destroying it forgets those that nobody took.
+    ///
+    /// # Errors
+    /// It can be brought to neither its error state nor its end: then it stands, and the card goes on with it.
+    pub(super) fn end(self, between: impl FnOnce()) -> Result<(), (Self, io::Error)> {
+        let stopped = self.modify(QpAttr { qp_state: ERROR, ..QpAttr::default() }, STATE);
+        between();
+        match self.destroy() {
+            // It stays in its error state, and takes its memory along.
+            Err((pair, _)) if stopped.is_ok() => {
+                std::mem::forget(pair);
+                Ok(())
+            }
+            ended => ended,
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use super::super::sys::{Context, Domain, Span, done, functions, made, owned, tab
 use std::ffi::c_int;
 use std::fmt;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,11 +139,16 @@ owned! {
         extended: Option<NonNull<abi::QpEx>>,
         raw: Option<NonNull<abi::Mlx5QpEx>>,
         inline_max: usize,
-        domain: Arc<Domain>,
-        _sent: Arc<Completions>,
-        _received: Arc<Completions>,
-        _receives: Option<Arc<Receives>>,
+        needs: Needs,
     }
+}
+
+/// What must outlive a queue pair.
+pub(in crate::rdma) struct Needs {
+    domain: Arc<Domain>,
+    _sent: Arc<Completions>,
+    _received: Arc<Completions>,
+    _receives: Option<Arc<Receives>>,
 }
 
 /// What a queue pair is made with.
@@ -245,11 +251,30 @@ impl Pair {
             extended: made.extended,
             raw: made.raw,
             inline_max: made.inline_max as usize,
-            domain: Arc::clone(spec.domain),
-            _sent: Arc::clone(spec.sent),
-            _received: Arc::clone(spec.received),
-            _receives: spec.receives.cloned(),
+            needs: Needs {
+                domain: Arc::clone(spec.domain),
+                _sent: Arc::clone(spec.sent),
+                _received: Arc::clone(spec.received),
+                _receives: spec.receives.cloned(),
+            },
         })
+    }
+
+    /// Destroys it, which waits for the card. Where that fails it stands.
+    pub(in crate::rdma) fn destroy(self) -> Result<(), (Self, io::Error)> {
+        let functions = match functions() {
+            Ok(functions) => functions,
+            Err(why) => return Err((self, io::Error::other(why))),
+        };
+        // SAFETY: the handle came from the library, and stands.
+        if let Err(error) = done(unsafe { (functions.destroy_qp)(self.handle.as_ptr()) }) {
+            return Err((self, error));
+        }
+        // Its handle is gone, and must not end once more; what it needed goes now.
+        let mut pair = ManuallyDrop::new(self);
+        // SAFETY: it is dropped here only, and nobody uses the queue pair any more.
+        unsafe { ptr::drop_in_place(&raw mut pair.needs) };
+        Ok(())
     }
 
     fn extended(spec: &PairSpec<'_>, plain: abi::QpInitAttr) -> Option<Made> {
@@ -268,6 +293,8 @@ impl Pair {
         let functions = functions().map_err(io::Error::other)?;
         let mlx5 = mlx5::sys::functions().map_err(io::Error::other)?;
         let mut wanted = spec.extended(plain);
+        let cap = &mut wanted.plain.cap;
+        cap.max_inline_data = cap.max_inline_data.max(mlx5::INLINE_BYTES_MIN);
         let mut raw = abi::Mlx5QpInitAttr {
             comp_mask: numbers::MLX5_SEND_OPS_FLAGS,
             unused: [0; 3],
@@ -322,7 +349,7 @@ impl Pair {
 
     /// The list of the plain interface.
     fn post_list<'a>(&mut self, requests: impl Iterator<Item = Request<'a>>) -> io::Result<()> {
-        let post = entry!(self.domain.context.handle.as_ptr(), ops.post_send)?;
+        let post = entry!(self.needs.domain.context.handle.as_ptr(), ops.post_send)?;
         let list: io::Result<Vec<_>> = requests.map(|request| in_list(&request)).collect();
         let mut list = list?;
         let mut next = ptr::null_mut();

@@ -29,7 +29,7 @@
 //!
 //! hello, 48 bytes and the token
 //! +  0   8   magic "FARWIRE\0"
-//! +  8   4   version, 1
+//! +  8   4   version, 2
 //! + 12   4   0
 //! + 16   8   identity of the pool; 0: whichever this is
 //! + 24   2   number of the memory node in it; 65535: whichever this is
@@ -43,7 +43,7 @@
 //!
 //! welcome, 56 bytes
 //! +  0   8   magic "FARWIRE\0"
-//! +  8   4   version, 1
+//! +  8   4   version, 2
 //! + 12   4   0: no pool yet, 1: part of a pool that is being formed, 2: part of a whole pool
 //! + 16   8   identity of the pool, or 0
 //! + 24   2   number of this memory node, or 0
@@ -80,7 +80,7 @@ pub use request::{RequestFrame, Verbs, WireOp, WireVerb};
 /// "FARWIRE\0", read as a little-endian word.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FARWIRE\0");
 /// Version of everything that the map above shows.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of the largest frame. Bounds what a connection can make either side keep.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a frame's header.

@@ -77,6 +77,8 @@ numbered! {
         OtherFabric = 13,
         /// A queue pair cannot be made.
         NoQueue = 14,
+        /// A queue pair cannot be ended: something of it may still land.
+        NotEnded = 15,
     }
 
     /// What is asked of a memory node besides verbs. The words of each are its arguments, and those of its answer.

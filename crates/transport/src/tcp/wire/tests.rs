@@ -144,8 +144,8 @@ fn another_version_and_another_magic_are_told() {
     let mut bytes = Vec::new();
     hello.put(&mut bytes);
     let mut newer = bytes.clone();
-    newer[HEADER_BYTES + 8] = 2;
-    assert_eq!(Hello::read(&Frame::first(&newer).unwrap().unwrap()), Err(Greeting::Version(2)));
+    newer[HEADER_BYTES + 8] = 3;
+    assert_eq!(Hello::read(&Frame::first(&newer).unwrap().unwrap()), Err(Greeting::Version(3)));
     bytes[HEADER_BYTES] = b'G';
     let read = Hello::read(&Frame::first(&bytes).unwrap().unwrap());
     assert!(matches!(read, Err(Greeting::Malformed(Malformed::Magic(_)))), "{read:?}");
@@ -171,7 +171,7 @@ fn the_largest_verbs_fit_and_one_more_byte_does_not() {
 fn every_number_of_a_kind_a_code_and_a_control_comes_back() {
     let all = |from: fn(u8) -> Option<u8>| (0..=u8::MAX).filter_map(from).collect::<Vec<_>>();
     assert_eq!(all(|byte| Kind::from_byte(byte).map(|kind| kind as u8)), (1..=9).collect::<Vec<_>>());
-    assert_eq!(all(|byte| Code::from_byte(byte).map(|code| code as u8)), (1..=14).collect::<Vec<_>>());
+    assert_eq!(all(|byte| Code::from_byte(byte).map(|code| code as u8)), (1..=15).collect::<Vec<_>>());
     assert_eq!(
         all(|byte| Control::from_byte(byte).map(|control| control as u8)),
         (1..=10).collect::<Vec<_>>()

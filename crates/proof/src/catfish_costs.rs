@@ -1,0 +1,213 @@
+//! What Catfish's operations cost, on any fabric with servers: the rows of `docs/costs-catfish.md`.
+
+use crate::golden::Table;
+use farwood_fabric::{Client, Costs, NodeId, Server as _};
+use farwood_index::catfish::{
+    Catfish, Config, Count, Inbox, Issue, Item, Messenger, Notice, Query, Reader, Rectangle, ServerSettings,
+    Service, ServiceSettings, Talk as _, TreeServer,
+};
+use farwood_testkit::ServerHarness;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+/// Items of the tree, in a grid: nodes of 7 entries make it four levels high.
+const SIDE: u64 = 30;
+
+fn item(id: u64) -> Item {
+    let corner = [(id % SIDE) as f64, (id / SIDE) as f64];
+    let bounds = Rectangle::new(corner, [corner[0] + 0.5, corner[1] + 0.5]);
+    Item { bounds: bounds.expect("an item has an area"), id }
+}
+
+fn window(min: [f64; 2], edge: f64) -> Query {
+    let window = Rectangle::new(min, [min[0] + edge, min[1] + edge]);
+    Query::intersecting(window.expect("an edge is not negative"))
+}
+
+/// A loaded tree.
+struct Bench<H: ServerHarness> {
+    world: H,
+    client: Client<H::Fabric>,
+    server: H::Server,
+    index: Catfish,
+    tree: TreeServer,
+}
+
+impl<H: ServerHarness> Bench<H> {
+    fn on(world: H) -> Self {
+        let (client, server) = (world.client(), world.server(NodeId(0)));
+        let items: Vec<_> = (0..SIDE * SIDE).map(item).collect();
+        let (index, tree) = world.block_on(async {
+            let config = Config { blocks: 1, ring_bytes: 4096, ..Config::default() };
+            let index = Catfish::create(&client, "costs", config).await.expect("a pool");
+            let settings = ServerSettings { rest_ns: 0, ..ServerSettings::default() };
+            let tree = index.serve(&client, &server, settings).await.expect("nobody serves it");
+            tree.worker(&client, &server).bulk_load(&items, 1.0).await.expect("there is room");
+            (index, tree)
+        });
+        Self { world, client, server, index, tree }
+    }
+
+    /// The costs of `work`, which `client` does.
+    fn cost<T>(&self, client: &Client<H::Fabric>, work: impl Future<Output = T>) -> Costs {
+        client.take_costs();
+        self.world.block_on(work);
+        client.take_costs()
+    }
+}
+
+/// Searches by READs.
+fn rows_of_reads<H: ServerHarness>(table: &mut Table, bench: &Bench<H>) {
+    let client = bench.world.client();
+    for (issue, way) in [(Issue::One, "offloading"), (Issue::Many, "+multi-issue")] {
+        let mut reader = Reader::new(&bench.index, &client, issue);
+        let mut row = |operation: &str, case: &str, costs: Costs| table.row(way, operation, case, costs);
+        let mut search = |query: Query| {
+            let mut found = Count::default();
+            let costs =
+                bench.cost(&client, async { reader.search(&query, &mut found).await.expect("a search") });
+            (costs, found.0)
+        };
+        // The first search learns where the root is.
+        search(window([3.1, 3.1], 0.1));
+        let (costs, found) = search(window([3.1, 3.1], 0.1));
+        assert_eq!(found, 1);
+        row("search", "1 result", costs);
+        let (costs, found) = search(window([-5.0, -5.0], 1.0));
+        assert_eq!(found, 0);
+        row("search", "nothing there", costs);
+        let (costs, found) = search(window([10.0, 10.0], 9.2));
+        assert_eq!(found, 100);
+        row("search", "100 results", costs);
+        let moved = item(SIDE * SIDE + 1);
+        bench.world.block_on(async {
+            let worker = bench.tree.worker(&bench.client, &bench.server);
+            worker.insert(&moved).await.expect("an insert");
+        });
+        let (costs, _) = search(window([3.1, 3.1], 0.1));
+        row("search", "1 result, after a change", costs);
+        bench.world.block_on(async {
+            let worker = bench.tree.worker(&bench.client, &bench.server);
+            assert!(worker.remove(&moved).await.expect("a removal"));
+        });
+        bench.cost(&client, async { reader.nearest([9.0, 9.0], 1).await.expect("a search") });
+        for count in [1, 10] {
+            let costs =
+                bench.cost(&client, async { reader.nearest([9.2, 9.2], count).await.expect("a search") });
+            row("nearest", &format!("{count} of {}", SIDE * SIDE), costs);
+        }
+    }
+}
+
+/// The server's own work.
+fn rows_of_server<H: ServerHarness>(table: &mut Table, bench: &Bench<H>) {
+    let worker = bench.tree.worker(&bench.client, &bench.server);
+    let mut row = |operation: &str, case: &str, costs: Costs| table.row("in place", operation, case, costs);
+    let (query, new) = (window([10.0, 10.0], 9.2), item(SIDE * SIDE + 7));
+    let mut count = Count::default();
+    let cost = |work| bench.cost(&bench.client, work);
+    row(
+        "search",
+        "100 results",
+        cost(Box::pin(async {
+            worker.search(&query, &mut count).await.expect("a search");
+        }) as std::pin::Pin<Box<dyn Future<Output = ()>>>),
+    );
+    row("insert", "", cost(Box::pin(async { worker.insert(&new).await.expect("an insert") })));
+    row(
+        "update",
+        "",
+        cost(Box::pin(async {
+            assert!(worker.update(&new, item(5).bounds).await.expect("an update"));
+        })),
+    );
+    let moved = Item { bounds: item(5).bounds, ..new };
+    row("remove", "", cost(Box::pin(async { assert!(worker.remove(&moved).await.expect("a removal")) })));
+}
+
+/// Runs `work` while the server answers on connections of its own.
+fn beside_server<H: ServerHarness, T>(bench: &Bench<H>, notice: Notice, work: impl Future<Output = T>) -> T {
+    let settings = ServiceSettings { notice, ..ServiceSettings::default() };
+    let service = Service::new(&bench.tree, settings);
+    let clients: Vec<_> = (0..4).map(|_| bench.world.client()).collect();
+    let (service, server) = (&service, &bench.server);
+    bench.world.block_on(async {
+        let mut flows: Vec<_> = clients
+            .iter()
+            .enumerate()
+            .map(|(number, client)| Box::pin(service.connection(number, client, server)))
+            .collect();
+        let mut dispatch = pin!(service.dispatch(server));
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            for flow in &mut flows {
+                if let Poll::Ready(done) = flow.as_mut().poll(context) {
+                    panic!("a connection's flow ended: {done:?}");
+                }
+            }
+            let _ = dispatch.as_mut().poll(context);
+            work.as_mut().poll(context)
+        })
+        .await
+    })
+}
+
+/// Requests by message, as the client pays for them.
+fn rows_of_messages<H: ServerHarness>(table: &mut Table, bench: &Bench<H>) {
+    for (notice, way) in [(Notice::Polling, "fast messaging"), (Notice::Event, "+event")] {
+        let client = bench.world.client();
+        let memory = bench.world.server(NodeId(0));
+        let mut costs: Vec<(&str, &str, Costs)> = Vec::new();
+        beside_server(bench, notice, async {
+            let inbox = Inbox { local: memory.local(), at: None };
+            let connected = Messenger::connect(&bench.index, &client, inbox, notice).await;
+            let mut connection = connected.expect("the server answers");
+            let new = item(SIDE * SIDE + 3);
+            let mut note = |operation, case| {
+                costs.push((operation, case, client.take_costs()));
+            };
+            let _ = client.take_costs();
+            let mut found = Count::default();
+            connection.search(&window([3.1, 3.1], 0.1), &mut found).await.expect("a search");
+            note("search", "1 result");
+            let found = connection.count(&window([10.0, 10.0], 9.2)).await.expect("a count");
+            assert_eq!(found, 100);
+            note("count", "100 results");
+            let mut found = Count::default();
+            connection.search(&window([10.0, 10.0], 9.2), &mut found).await.expect("a search");
+            assert_eq!(found.0, 100);
+            note("search", "100 results, in 5 segments");
+            connection.nearest([9.2, 9.2], 10).await.expect("a search");
+            note("nearest", "10");
+            connection.insert(&new).await.expect("an insert");
+            note("insert", "");
+            assert!(connection.update(&new, item(5).bounds).await.expect("an update"));
+            note("update", "");
+            let moved = Item { bounds: item(5).bounds, ..new };
+            assert!(connection.remove(&moved).await.expect("a removal"));
+            note("remove", "");
+            connection.close().await.expect("it is closed");
+            note("close", "");
+        });
+        for (operation, case, costs) in costs {
+            table.row(way, operation, case, costs);
+        }
+    }
+}
+
+/// The table of all of it.
+///
+/// # Panics
+/// Where something fails.
+pub fn table<H: ServerHarness>(world: H) -> Table {
+    let of = "a tree of 900 rectangles in nodes\nof 7 entries, four levels high, and rings of 4 KiB, as the client \
+              pays for it. A WRITE with an immediate is a\nWRITE; what the server does in place takes none, and \
+              each segment of a response is one WRITE of the server";
+    let mut table = Table::new("Costs of Catfish", of, "catfish_costs.rs");
+    let bench = Bench::on(world);
+    rows_of_reads(&mut table, &bench);
+    rows_of_server(&mut table, &bench);
+    rows_of_messages(&mut table, &bench);
+    table
+}
