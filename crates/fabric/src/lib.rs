@@ -83,6 +83,12 @@ pub trait Fabric {
     /// virtual.
     fn now(&self) -> u64;
 
+    /// A small number of the thread that asks, by which a client may keep apart what threads write; 0 where all clients
+    /// are one thread's, or nobody counts them.
+    fn thread(&self) -> usize {
+        0
+    }
+
     /// Lets at least `nanoseconds` pass; 0 only lets others run.
     fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()>;
 
@@ -125,6 +131,10 @@ impl<F: Fabric> Fabric for &F {
 
     fn now(&self) -> u64 {
         F::now(self)
+    }
+
+    fn thread(&self) -> usize {
+        F::thread(self)
     }
 
     fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {

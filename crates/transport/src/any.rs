@@ -98,6 +98,11 @@ impl Fabric for AnyFabric {
         either!(self, fabric => fabric.now())
     }
 
+    #[inline]
+    fn thread(&self) -> usize {
+        either!(self, fabric => fabric.thread())
+    }
+
     async fn sleep(&self, nanoseconds: u64) {
         either!(self, fabric => fabric.sleep(nanoseconds).await);
     }

@@ -13,7 +13,7 @@ use std::pin::{Pin, pin};
 use std::ptr;
 use std::rc::Weak;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -74,6 +74,17 @@ thread_local! {
     static CRANKS: RefCell<Vec<Weak<dyn Crank>>> = const { RefCell::new(Vec::new()) };
     /// Which waker one of them polls with right now, by its data; null: none does.
     static POLLING: Cell<*const ()> = const { Cell::new(ptr::null()) };
+}
+
+/// The number of this thread: 0 for the first that asks, and so on.
+#[inline]
+pub(crate) fn thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    // At the thread's end any will do.
+    NUMBER.try_with(|number| *number).unwrap_or(0)
 }
 
 /// Lets this thread's executors turn `crank`.

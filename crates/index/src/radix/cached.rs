@@ -241,9 +241,9 @@ impl NodeCache {
         &self.shards[(hash >> 58) as usize % SHARDS]
     }
 
-    /// The copy of the node at `at`.
+    /// The copy of the node at `at`, for that thread.
     #[inline]
-    pub fn get(&self, at: Remote<RawInner>) -> Option<Arc<CachedNode>> {
+    pub fn get(&self, at: Remote<RawInner>, thread: usize) -> Option<Arc<CachedNode>> {
         if self.bytes_max == 0 {
             return None;
         }
@@ -253,7 +253,7 @@ impl NodeCache {
                 node.used.store(tick, Relaxed);
             }
         };
-        self.lanes.get(at.word(), || self.shared(at), touch)
+        self.lanes.get(thread, at.word(), || self.shared(at), touch)
     }
 
     /// The copy of the node at `at` that all threads share.
@@ -361,7 +361,7 @@ mod tests {
             let cache = NodeCache::new(budget);
             cache.put(at(0), &node(1));
             let alone = cache.bytes().0;
-            let twice = || (cache.get(at(0)), cache.get(at(0)));
+            let twice = || (cache.get(at(0), 0), cache.get(at(0), 0));
             twice();
             let own = cache.bytes().0 - alone;
             assert_eq!(own, if budget == 1 << 30 { node_bytes() } else { 0 }, "small caches have none");
@@ -369,13 +369,13 @@ mod tests {
             assert!(Arc::ptr_eq(&first.unwrap(), &second.unwrap()));
             let slot = Slot::vacant(1, 1);
             cache.learn(at(0), 2, slot);
-            assert_eq!(cache.get(at(0)).unwrap().slot(2), slot);
+            assert_eq!(cache.get(at(0), 0).unwrap().slot(2), slot);
             cache.put(at(0), &node(1));
-            assert_ne!(cache.get(at(0)).unwrap().slot(2), slot);
+            assert_ne!(cache.get(at(0), 0).unwrap().slot(2), slot);
             cache.put(at(0), &node(2));
-            assert_eq!(cache.get(at(0)).unwrap().header.generation(), 2);
+            assert_eq!(cache.get(at(0), 0).unwrap().header.generation(), 2);
             cache.remove(at(0));
-            assert!(cache.get(at(0)).is_none());
+            assert!(cache.get(at(0), 0).is_none());
         }
     }
 
@@ -386,12 +386,12 @@ mod tests {
         cache.put(at(0), &node(1));
         for number in 1..8000 {
             cache.put(at(number), &node(1));
-            assert!(cache.get(at(number)).is_some() || cache.bytes().0 + 160 > BUDGET);
-            cache.get(at(0));
+            assert!(cache.get(at(number), 0).is_some() || cache.bytes().0 + 160 > BUDGET);
+            cache.get(at(0), 0);
         }
         let (used, budget) = cache.bytes();
         assert!(used <= budget && used > budget / 2, "{used} of {budget}");
-        assert!(cache.get(at(0)).is_some());
+        assert!(cache.get(at(0), 0).is_some());
     }
 
     /// A tree of which the cache has room for a few hundred nodes, a tenth of them on every way.
@@ -404,7 +404,7 @@ mod tests {
         for number in HOT..HOT + 20_000 {
             cache.put(at(number), &node(1));
             for hot in 0..HOT {
-                if cache.get(at(hot)).is_none() {
+                if cache.get(at(hot), 0).is_none() {
                     lost += 1;
                     cache.put(at(hot), &node(1));
                 }
@@ -419,16 +419,16 @@ mod tests {
     fn a_copy_is_of_one_generation() {
         let cache = NodeCache::new(1 << 20);
         cache.put(at(0), &node(1));
-        let one = cache.get(at(0)).expect("it was put there");
+        let one = cache.get(at(0), 0).expect("it was put there");
         cache.put(at(0), &node(1));
-        assert!(cache.get(at(0)).is_some_and(|same| Arc::ptr_eq(&one, &same)));
+        assert!(cache.get(at(0), 0).is_some_and(|same| Arc::ptr_eq(&one, &same)));
         cache.learn(at(0), 1, Slot::vacant(7, 2));
         assert_eq!(one.slot(1), Slot::free(1));
         cache.put(at(0), &node(2));
-        let two = cache.get(at(0)).expect("it was put there");
+        let two = cache.get(at(0), 0).expect("it was put there");
         assert_eq!((two.header.generation(), one.header.generation()), (2, 1));
         cache.remove(at(0));
-        assert!(cache.get(at(0)).is_none());
+        assert!(cache.get(at(0), 0).is_none());
         assert_eq!(cache.bytes().0, 0);
     }
 
@@ -436,6 +436,6 @@ mod tests {
     fn without_a_budget_nothing_is_kept() {
         let cache = NodeCache::new(0);
         cache.put(at(0), &node(1));
-        assert!(cache.get(at(0)).is_none());
+        assert!(cache.get(at(0), 0).is_none());
     }
 }

@@ -1,12 +1,11 @@
 //! Copies of hot cached nodes that each thread has for itself.
 //!
-//! Every search passes the root and few nodes below it. Where all threads read one copy of those, each counts itself in
-//! and out of it, and the counter's line goes from core to core with every search. So a thread keeps copies of its own
-//! of what it met twice in a short time. One is good as long as the shared copy is unchanged: its version says so, which
-//! is only read.
+//! Every search passes the root and few nodes below it. Where all threads read one copy of those, each counts itself
+//! in and out of it, and the counter's line goes from core to core with every search. So a thread keeps copies of its
+//! own of what it met twice in a short time. One is good as long as the shared copy is unchanged: its version says so,
+//! which is only read.
 
 use super::cached::CachedNode;
-use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -19,10 +18,13 @@ const BYTES_MAX: usize = LANES * PLACES * (CachedNode::BYTES_MAX + size_of::<Mut
 /// The part of a budget that they may take.
 const SHARE: usize = 8;
 
+/// The places of a lane.
+type Lane = Box<[Mutex<Place>]>;
+
 /// The lanes of a cache.
 #[derive(Debug)]
 pub(super) struct Lanes {
-    lanes: Box<[OnceLock<Box<[Mutex<Place>]>>]>,
+    lanes: Box<[OnceLock<Lane>]>,
     bytes: AtomicUsize,
 }
 
@@ -54,25 +56,26 @@ impl Lanes {
         self.bytes.load(Relaxed)
     }
 
-    /// This thread's place for the node at `at`.
-    fn place(&self, at: u64) -> Option<MutexGuard<'_, Place>> {
-        let lane = self.lanes.get(lane_of_thread())?;
+    /// The place of a thread for the node at `at`.
+    fn place(&self, thread: usize, at: u64) -> Option<MutexGuard<'_, Place>> {
+        let lane = self.lanes.get(thread % LANES)?;
         let places = lane.get_or_init(|| (0..PLACES).map(|_| Mutex::default()).collect());
         let number = (at >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         let place = &places[number as usize % PLACES];
         Some(place.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// This thread's own copy of the node at `at`, or the shared one, as `shared` finds it. Of either the shared one is
+    /// The thread's own copy of the node at `at`, or the shared one, as `shared` finds it. Of either the shared one is
     /// touched.
     #[inline]
     pub(super) fn get(
         &self,
+        thread: usize,
         at: u64,
         shared: impl Fn() -> Option<Arc<CachedNode>>,
         touch: impl Fn(&CachedNode),
     ) -> Option<Arc<CachedNode>> {
-        let Some(mut place) = self.place(at) else {
+        let Some(mut place) = self.place(thread, at) else {
             let node = shared()?;
             touch(&node);
             return Some(node);
@@ -103,18 +106,4 @@ impl Lanes {
             self.bytes.fetch_sub(before.copy.bytes(), Relaxed);
         }
     }
-}
-
-/// The number of this thread's lane.
-#[inline]
-fn lane_of_thread() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static LANE: Cell<Option<usize>> = const { Cell::new(None) };
-    }
-    LANE.get().unwrap_or_else(|| {
-        let lane = NEXT.fetch_add(1, Relaxed) % LANES;
-        LANE.set(Some(lane));
-        lane
-    })
 }

@@ -118,8 +118,8 @@ impl Variant {
 /// Times in a row that a lock is handed over within a compute node before the others get their chance
 /// (Sherman §4.3).
 pub const HAND_OVER_MAX: u8 = 4;
-/// The same beyond the paper: taking the lock anew costs a round trip more, and who waits elsewhere waits no longer than
-/// this many WRITEs.
+/// The same beyond the paper: taking the lock anew costs a round trip more, and who waits elsewhere waits for this many
+/// WRITEs at most.
 pub const LONG_HAND_OVER_MAX: u8 = 16;
 
 named!(Variant, "+two-level" is "sherman");

@@ -147,8 +147,8 @@ impl Case {
         case
     }
 
-    /// The run of a counted seed with a Sphinx tree. Of eight, one has tables that soon cannot grow, and two have clients
-    /// that are late where tables are split.
+    /// The run of a counted seed with a Sphinx tree. Of eight, one has tables that soon cannot grow, and two have
+    /// clients that are late where tables are split.
     pub fn of_sphinx(seed: u64) -> Self {
         let calm = Self::calm_sphinx(seed);
         match seed % 8 {

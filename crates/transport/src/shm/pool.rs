@@ -8,7 +8,7 @@ use super::pages::Pages;
 use super::presence::Presence;
 use super::segment::{Backing, Segment, SegmentDir, SegmentSpec};
 use super::sys::{self, Access, Mapping};
-use crate::runtime::{block_on, sleep};
+use crate::runtime::{block_on, sleep, thread_number};
 use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
 use farwood_fabric::{
     Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LINE_WORDS, LocalMemory, Memory,
@@ -450,6 +450,11 @@ impl Fabric for ShmFabric {
 
     fn now(&self) -> u64 {
         sys::monotonic_nanoseconds()
+    }
+
+    #[inline]
+    fn thread(&self) -> usize {
+        thread_number()
     }
 
     fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {

@@ -10,7 +10,7 @@ use super::reach::{PRESENCE_LINE, Reach};
 use super::stream::Stream;
 use super::way::Way;
 use super::wire::{ANY_NODE, Code, Control, Formed, Hello, VERB_DATA_MAX, Welcome};
-use crate::runtime::{block_on, sleep};
+use crate::runtime::{block_on, sleep, thread_number};
 use crate::shm::monotonic_nanoseconds;
 use farwood_fabric::{
     Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, NodeId, PoolShape, Remote,
@@ -516,6 +516,11 @@ impl<W: Way> Fabric for ServedFabric<W> {
 
     fn now(&self) -> u64 {
         monotonic_nanoseconds()
+    }
+
+    #[inline]
+    fn thread(&self) -> usize {
+        thread_number()
     }
 
     fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {

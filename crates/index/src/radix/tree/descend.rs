@@ -268,7 +268,7 @@ impl<G: Guide> Tree<G> {
         client: &Client<F>,
         way: &mut Way<'_>,
     ) -> Result<Arc<CachedNode>, IndexError> {
-        if let Some(root) = self.known(self.root, way) {
+        if let Some(root) = self.known(client, self.root, way) {
             return Ok(root);
         }
         let root = self.read_inner(client, self.root, Size::All, way.operation).await?;
@@ -277,10 +277,15 @@ impl<G: Guide> Tree<G> {
 
     /// A copy of the node at `at`: what this operation read, or what is cached.
     #[inline]
-    fn known(&self, at: Remote<RawInner>, way: &Way<'_>) -> Option<Arc<CachedNode>> {
+    fn known<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        at: Remote<RawInner>,
+        way: &Way<'_>,
+    ) -> Option<Arc<CachedNode>> {
         match way.notes.fresh().iter().find(|fresh| fresh.at == at) {
             Some(fresh) => Some(Arc::clone(fresh)),
-            None => self.cache.get(at),
+            None => self.cache.get(at, client.fabric().thread()),
         }
     }
 
@@ -301,7 +306,7 @@ impl<G: Guide> Tree<G> {
         way: &mut Way<'_>,
     ) -> Result<Entered, IndexError> {
         let depth = node.header.depth();
-        if let Some(child) = self.known(at, way) {
+        if let Some(child) = self.known(client, at, way) {
             // Without bytes in between the prefix is looked at when the way ends.
             let next = child.header.depth() == depth + 1 && number > 0;
             if next || child.header.depth() > depth && child.covers(key, self.number) {

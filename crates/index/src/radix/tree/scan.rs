@@ -354,7 +354,7 @@ impl<G: Guide> Tree<G> {
         way: &Way<'_>,
     ) -> Result<(Vec<u8>, Vec<Item>), IndexError> {
         let mut items = Vec::new();
-        if let Some((node, right)) = self.scan_entrance(course) {
+        if let Some((node, right)) = self.scan_entrance(course, client.fabric().thread()) {
             let copy = self.read_inner(client, node.at, node.header.size(), way.operation).await?;
             if copy.header() == node.header && copy.reverse() == right {
                 let key = course.next().unwrap_or_default();
@@ -385,13 +385,13 @@ impl<G: Guide> Tree<G> {
 
     /// The deepest cached node that the next key may be below and that has keys enough from there on, with what its
     /// reverse pointer is, if it is still linked; `None`: the root will do. [0 RT]
-    fn scan_entrance(&self, course: &Course<'_>) -> Option<(Arc<CachedNode>, Reverse)> {
+    fn scan_entrance(&self, course: &Course<'_>, thread: usize) -> Option<(Arc<CachedNode>, Reverse)> {
         let key = course.next()?;
         let wanted = course.left.min(AHEAD_MAX);
-        let (mut node, mut found) = (self.cache.get(self.root)?, None);
+        let (mut node, mut found) = (self.cache.get(self.root, thread)?, None);
         while let Found::Slot(_, slot) = node.find(key)
             && let Child::Inner(at, _) = slot.child()
-            && let Some(child) = self.cache.get(at)
+            && let Some(child) = self.cache.get(at, thread)
         {
             let depth = child.header.depth();
             let above = match course.direction {

@@ -98,8 +98,8 @@ pub(super) enum KeyBelow {
     Key(Vec<u8>),
     /// There is none.
     None,
-    /// None was found, but this slot of this node led to what is not linked there, or not any more: what was read is out
-    /// of date, or somebody died before it was settled.
+    /// None was found, but this slot of this node led to what is not linked there, or not any more: what was read is
+    /// out of date, or somebody died before it was settled.
     Unclear(Arc<CachedNode>, usize),
 }
 
