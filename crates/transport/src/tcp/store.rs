@@ -183,6 +183,8 @@ impl Store {
         }
         store.remember().map_err(refuse)?;
         store.note(STATE, IN_USE);
+        // Before anything else of it changes on the disk: if the machine fails, this is known.
+        store.file.sync_all().map_err(system)?;
         Ok(store)
     }
 
