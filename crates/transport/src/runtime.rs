@@ -368,7 +368,7 @@ mod tests {
             }
             handed.set(Some(turns.get()));
             waiting.borrow_mut().take().map(Waker::wake);
-            0
+            0_u32
         }) as Pin<Box<dyn Future<Output = u32>>>;
         assert_eq!(run_all(vec![receiver, giver]), [0, 0], "turns between the hand-over and going on");
         assert!(turns.get() >= 3);
