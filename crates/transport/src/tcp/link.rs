@@ -208,8 +208,7 @@ impl Link {
         // Nothing can have been answered that leaves only now.
         let answered = self.asked > self.unsent;
         self.flush()?;
-        // What has left in part may hold whole requests: their answers are taken, or the other side stops to read.
-        if answered || self.sent > 0 { self.fill() } else { Ok(()) }
+        if answered { self.fill() } else { Ok(()) }
     }
 
     /// Sends what waits, as far as the stream takes it.

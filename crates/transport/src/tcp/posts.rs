@@ -165,8 +165,7 @@ pub(crate) trait Turning {
             return Turned::default();
         };
         self.exchange();
-        // Posts that nobody waits for have to leave all the same.
-        self.with_posts(|posts| Turned { answered: posts.ended > ended, waited_for: !posts.are_done() })
+        self.with_posts(|posts| Turned { answered: posts.ended > ended, waited_for: posts.awaited > 0 })
     }
 }
 
