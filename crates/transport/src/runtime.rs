@@ -339,6 +339,41 @@ mod tests {
         }
     }
 
+    /// Counts how often it is turned.
+    struct Counter(Cell<u32>);
+
+    impl Crank for Counter {
+        fn crank(&self) -> Turned {
+            self.0.set(self.0.get() + 1);
+            Turned { answered: true, waited_for: true }
+        }
+    }
+
+    #[test]
+    fn who_is_woken_by_another_goes_on_before_the_cranks_are_turned() {
+        let counter = std::rc::Rc::new(Counter(Cell::new(0)));
+        add_crank(std::rc::Rc::downgrade(&counter) as Weak<dyn Crank>);
+        let (handed, waiting) = (Cell::new(None), RefCell::new(None::<Waker>));
+        let (handed, waiting, turns) = (&handed, &waiting, &counter.0);
+        let receiver = Box::pin(poll_fn(move |context| match handed.get() {
+            Some(at) => Poll::Ready(turns.get() - at),
+            None => {
+                *waiting.borrow_mut() = Some(context.waker().clone());
+                Poll::Pending
+            }
+        })) as Pin<Box<dyn Future<Output = u32>>>;
+        let giver = Box::pin(async move {
+            for _ in 0..3 {
+                give_way().await;
+            }
+            handed.set(Some(turns.get()));
+            waiting.borrow_mut().take().map(Waker::wake);
+            0_u32
+        }) as Pin<Box<dyn Future<Output = u32>>>;
+        assert_eq!(run_all(vec![receiver, giver]), [0, 0], "turns between the hand-over and going on");
+        assert!(turns.get() >= 3);
+    }
+
     #[test]
     fn futures_of_one_thread_take_turns() {
         let turn = Cell::new(0);

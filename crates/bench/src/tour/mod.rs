@@ -189,8 +189,8 @@ impl TourSpec {
         if !(2..=64).contains(&self.processes) {
             return refuse("--processes", format!("{} processes", self.processes), "give 2 to 64");
         }
-        if self.fabric == FabricKind::Sim {
-            let problem = "the tour is of real processes".to_owned();
+        if !matches!(self.fabric, FabricKind::Shm | FabricKind::Tcp) {
+            let problem = "the tour is of real processes of this machine".to_owned();
             return refuse("--fabric", problem, "give shm or tcp");
         }
         if !(1..=64).contains(&self.memory_nodes) {

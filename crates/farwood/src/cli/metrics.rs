@@ -6,7 +6,7 @@ use farwood::NodeCounts;
 use std::fmt::Write as _;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Who takes longer is hung up on.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -27,9 +27,12 @@ impl Watch {
         self.0.local_addr()
     }
 
-    /// Answers who has come meanwhile.
+    /// Answers who has come meanwhile, for a while: the memory node looks for signals in between.
     pub(super) fn answer(&self, counts: impl Fn() -> NodeCounts) {
-        while let Ok((stream, _)) = self.0.accept() {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE
+            && let Ok((stream, _)) = self.0.accept()
+        {
             // Who hangs up or says nothing gets nothing.
             let _ = answer(stream, &counts);
         }

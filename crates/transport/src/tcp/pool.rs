@@ -455,9 +455,6 @@ impl<W: Way> ServedFabric<W> {
     /// Why a doorbell cannot leave, if it cannot.
     #[inline]
     fn refuse(&self, doorbell: &Doorbell, checks: Checks) -> Option<FabricError> {
-        if let Some(error) = self.failed.take() {
-            return Some(error);
-        }
         if self.pool.left.load(Ordering::Relaxed) {
             return Some(FabricError::Revoked(self.pool.identity));
         }
@@ -496,6 +493,9 @@ impl<W: Way> Fabric for ServedFabric<W> {
 
     #[inline]
     async fn submit(&self, doorbell: Doorbell) -> Result<Doorbell, FabricError> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         if let Some(error) = self.refuse(&doorbell, Checks::Nodes) {
             return Err(error);
         }

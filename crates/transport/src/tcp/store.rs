@@ -164,7 +164,11 @@ impl Store {
         }
         let (bytes, found) = (bytes_of(host_bytes, device_bytes), opened.metadata().map_err(system)?.len());
         if found == 0 {
-            opened.set_len(bytes).and_then(|()| provision(&opened, 0, bytes)).map_err(system)?;
+            if let Err(error) = opened.set_len(bytes).and_then(|()| provision(&opened, 0, bytes)) {
+                // A file that is half made would be taken for another's. If this fails as well, the first is told.
+                let _ = opened.set_len(0);
+                return Err(system(error));
+            }
             let store = Self::map(opened, host_bytes, device_bytes).map_err(system)?;
             store.note_all();
             return Ok(store);
@@ -183,6 +187,8 @@ impl Store {
         }
         store.remember().map_err(refuse)?;
         store.note(STATE, IN_USE);
+        // Before anything else of it changes on the disk: if the machine fails, this is known.
+        store.file.sync_all().map_err(system)?;
         Ok(store)
     }
 

@@ -48,12 +48,17 @@ impl Cipher {
     #[inline]
     pub(crate) fn write(&mut self, mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.0 else { return stream.write(bytes) };
-        let taken = tls.writer().write(bytes)?;
-        match (send(tls, stream), taken) {
-            (Err(error), 0) => Err(error),
-            (Err(error), _) if error.kind() != ErrorKind::WouldBlock => Err(error),
-            (_, 0) => Err(ErrorKind::WouldBlock.into()),
-            (_, taken) => Ok(taken),
+        loop {
+            let taken = tls.writer().write(bytes)?;
+            let was_full = tls.wants_write();
+            return match (send(tls, stream), taken) {
+                (Err(error), 0) => Err(error),
+                (Err(error), _) if error.kind() != ErrorKind::WouldBlock => Err(error),
+                // There is room now, and as the stream took everything, nobody would tell of it later.
+                (Ok(()), 0) if was_full => continue,
+                (_, 0) => Err(ErrorKind::WouldBlock.into()),
+                (_, taken) => Ok(taken),
+            };
         }
     }
 
