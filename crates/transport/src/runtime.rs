@@ -355,19 +355,21 @@ mod tests {
         add_crank(std::rc::Rc::downgrade(&counter) as Weak<dyn Crank>);
         let (handed, waiting) = (Cell::new(None), RefCell::new(None::<Waker>));
         let (handed, waiting, turns) = (&handed, &waiting, &counter.0);
-        let receiver = Box::pin(poll_fn(move |context| match handed.get() {
-            Some(at) => Poll::Ready(turns.get() - at),
-            None => {
-                *waiting.borrow_mut() = Some(context.waker().clone());
-                Poll::Pending
+        let receiver = Box::pin(poll_fn(move |context| {
+            if let Some(at) = handed.get() {
+                return Poll::Ready(turns.get() - at);
             }
+            *waiting.borrow_mut() = Some(context.waker().clone());
+            Poll::Pending
         })) as Pin<Box<dyn Future<Output = u32>>>;
         let giver = Box::pin(async move {
             for _ in 0..3 {
                 give_way().await;
             }
             handed.set(Some(turns.get()));
-            waiting.borrow_mut().take().map(Waker::wake);
+            if let Some(waker) = waiting.borrow_mut().take() {
+                waker.wake();
+            }
             0_u32
         }) as Pin<Box<dyn Future<Output = u32>>>;
         assert_eq!(run_all(vec![receiver, giver]), [0, 0], "turns between the hand-over and going on");
