@@ -271,30 +271,37 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    /// Two survivors fence the same compute node at once while verbs of it execute: neither is told that it is gone
-    /// before they are done.
-    #[test]
-    fn nobody_takes_a_peer_for_gone_whose_verbs_execute() {
+    const CLIENT: ClientId = ClientId { slot: 3, epoch: 1 };
+
+    /// A registry with a connection of [`CLIENT`].
+    fn with_a_peer() -> (Store, Registry, Arc<Peer>) {
         let store = Store::anonymous(16 << 20, 64).unwrap();
         let registry = Registry::new(None, 8, 1);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let peer = registry.arrive(stream).unwrap();
-        let client = ClientId { slot: 3, epoch: 1 };
-        registry.name(&store, &peer, client, 0).unwrap();
+        registry.name(&store, &peer, CLIENT, 0).unwrap();
+        (store, registry, peer)
+    }
+
+    /// Two survivors fence the same compute node at once while verbs of it execute: neither is told that it is gone
+    /// before they are done.
+    #[test]
+    fn nobody_takes_a_peer_for_gone_whose_verbs_execute() {
+        let (store, registry, peer) = with_a_peer();
         let turn = peer.turn().unwrap();
         thread::scope(|scope| {
-            let fences = [(); 2].map(|()| scope.spawn(|| registry.fence(&store, client).unwrap()));
+            let fences = [(); 2].map(|()| scope.spawn(|| registry.fence(&store, CLIENT).unwrap()));
             thread::sleep(Duration::from_millis(50));
             assert!(
                 fences.iter().all(|fence| !fence.is_finished()),
                 "a fence was told while a verb executed"
             );
-            assert_eq!(registry.census(client), 1);
+            assert_eq!(registry.census(CLIENT), 1);
             drop(turn);
         });
-        assert_eq!((registry.census(client), peer.turn().is_none()), (0, true));
-        assert!(registry.name(&store, &peer, client, 1).is_err(), "it does not come back");
+        assert_eq!((registry.census(CLIENT), peer.turn().is_none()), (0, true));
+        assert!(registry.name(&store, &peer, CLIENT, 1).is_err(), "it does not come back");
     }
 
     /// A queue pair that its card ends when it is asked so many times.
@@ -310,22 +317,16 @@ mod tests {
 
     #[test]
     fn nobody_is_gone_whose_queue_pair_the_card_does_not_end() {
-        let store = Store::anonymous(16 << 20, 64).unwrap();
-        let registry = Registry::new(None, 8, 1);
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let peer = registry.arrive(stream).unwrap();
-        let client = ClientId { slot: 3, epoch: 1 };
-        registry.name(&store, &peer, client, 0).unwrap();
+        let (store, registry, peer) = with_a_peer();
         let connect = || peer.connect(|| Ok((Box::new(Stubborn(3)) as Box<dyn Queue>, ()))).unwrap();
         assert_eq!(connect(), Ok(()));
         assert!(connect().unwrap_err().contains("has one already"));
-        let (code, why) = registry.fence(&store, client).unwrap_err();
+        let (code, why) = registry.fence(&store, CLIENT).unwrap_err();
         assert!(code == Code::NotEnded && why.contains("does not answer"), "{why}");
         registry.end_stuck();
-        assert_eq!((registry.census(client), registry.connections()), (1, 1), "it was tried twice");
+        assert_eq!((registry.census(CLIENT), registry.connections()), (1, 1), "it was tried twice");
         registry.end_stuck();
-        assert_eq!((registry.census(client), registry.connections()), (0, 0));
-        assert_eq!(registry.fence(&store, client), Ok(()));
+        assert_eq!((registry.census(CLIENT), registry.connections()), (0, 0));
+        assert_eq!(registry.fence(&store, CLIENT), Ok(()));
     }
 }
