@@ -32,7 +32,7 @@ const KEPT_BYTES: usize = 256 << 10;
 const HELLO_BYTES_MAX: usize = 2 << 10;
 /// Answers that leave together. A compute node with many requests under way works on the first of them while the rest
 /// are executed; a system call for each would cost more than that gains.
-const PORTION_BYTES: usize = 16 << 10;
+const PORTION_BYTES: usize = 32 << 10;
 /// Portions of one connection before others have their turn.
 const PORTIONS_MAX: usize = 16;
 

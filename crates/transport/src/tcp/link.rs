@@ -23,7 +23,7 @@ const REST: Duration = Duration::from_millis(50);
 /// Room for what arrives, at first.
 const INPUT_BYTES: usize = 64 << 10;
 /// Frames that are worth a system call before all clients of the thread have put theirs.
-const FRAMES_EARLY: usize = 8;
+const FRAMES_EARLY: usize = 16;
 /// Turns without news after which the clock is looked at.
 const QUIET_TURNS: u32 = 64;
 
