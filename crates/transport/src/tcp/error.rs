@@ -121,9 +121,18 @@ pub enum TcpError {
         why: String,
     },
     /// The memory nodes do not make up the pool that the address says.
+    /// The memory nodes are fresh, and whoever asked makes no pool of them.
+    #[error(
+        "{pool}: there is no pool yet, its memory is fresh; name all its memory nodes, and create an index in it \
+         (`farwood create`)"
+    )]
+    NoPool {
+        /// The pool's URL.
+        pool: String,
+    },
     #[error("{pool}: {why}")]
     NotThisPool {
-        /// The pool's address.
+        /// The pool's URL.
         pool: String,
         /// What does not fit.
         why: String,
@@ -131,7 +140,7 @@ pub enum TcpError {
     /// The pool is there, and cannot be used.
     #[error("{pool}: {error}")]
     Pool {
-        /// The pool's address.
+        /// The pool's URL.
         pool: String,
         /// Why.
         error: FabricError,

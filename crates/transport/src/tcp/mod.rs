@@ -59,7 +59,7 @@ pub(crate) use link::FAREWELL_MAX;
 pub use link::REPLY_MAX;
 pub use node::{CONNECTIONS_MAX_DEFAULT, MemoryNode, NodeSpec, SPIN_DEFAULT, TcpMemory, TcpServer};
 pub(crate) use pool::no_node;
-pub use pool::{CAPABILITIES, NodeReport, ServedFabric, ServedPool, TcpFabric, TcpPool};
+pub use pool::{CAPABILITIES, Fresh, NodeReport, ServedFabric, ServedPool, TcpFabric, TcpPool};
 pub use store::NodeFile;
 pub use tls::{ClientTls, Identity, ServerTls};
 pub use token::Token;
