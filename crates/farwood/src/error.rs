@@ -6,7 +6,7 @@ use farwood_index::IndexError;
 use farwood_transport::etcd::EtcdError;
 use farwood_transport::rdma::RdmaError;
 use farwood_transport::shm::ShmError;
-use farwood_transport::tcp::TcpError;
+use farwood_transport::tcp::{FileFault, TcpError};
 use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
@@ -295,8 +295,7 @@ impl Error {
             Self::Etcd { source, .. } => of_etcd(source),
             Self::Fabric { source, .. } => of_fabric(source),
             Self::Index { source, .. } => of_index(source),
-            Self::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => 6,
-            Self::System { .. } => 10,
+            Self::System { source, .. } => of_system(source),
         }
     }
 }
@@ -345,7 +344,8 @@ fn of_tcp(error: &TcpError) -> u8 {
         TcpError::NotThere { .. } => NOT_FOUND,
         TcpError::Memory { .. } => FULL,
         TcpError::BadToken { .. } | TcpError::Untrusted { .. } => 6,
-        TcpError::Unusable { .. } | TcpError::NotThisPool { .. } | TcpError::File { .. } => 7,
+        TcpError::Unusable { .. } | TcpError::NotThisPool { .. } => 7,
+        TcpError::File { fault, .. } => of_file(fault),
         TcpError::Unclean { .. } => 8,
         TcpError::Pool { error, .. } => of_fabric(error),
         _ => 10,
@@ -372,6 +372,26 @@ fn of_index(error: &IndexError) -> u8 {
         IndexError::BadSizes(_)
         | IndexError::MixedLocks { .. }
         | IndexError::WrongLength { .. }
+fn of_file(fault: &FileFault) -> u8 {
+    match fault {
+        FileFault::InUse => 9,
+        FileFault::Unfit(_) => 7,
+        FileFault::Damaged(_) => 8,
+        FileFault::System(source) => of_system(source),
+        // The type may get more.
+        _ => 10,
+    }
+}
+
+fn of_system(error: &io::Error) -> u8 {
+    use io::ErrorKind::{FileTooLarge, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    match error.kind() {
+        StorageFull | QuotaExceeded | FileTooLarge => FULL,
+        PermissionDenied | ReadOnlyFilesystem => 6,
+        _ => 10,
+    }
+}
+
         | IndexError::BadName(_)
         | IndexError::TooLong { .. }
         | IndexError::NoSnapshot(_)
@@ -438,3 +458,29 @@ mod tests {
         }
     }
 }
+    #[test]
+    fn what_is_full_is_made_larger_where_it_was_made() {
+        let full = || IndexError::Fabric(FabricError::PoolFull { chunks: 2, chunk_bytes: 8 << 20 });
+        let text =
+            |url: &str| Error::Index { operation: "put", url: url.to_owned(), source: full() }.to_string();
+        assert!(text("shm://p/i").ends_with("(`farwood create --memory`)"));
+        for url in ["tcp://a:1/i", "rdma://a:1/i", "etcd://a:1/p/i"] {
+            assert!(text(url).contains("`farwood serve --memory`") && !text(url).contains("create"), "{url}");
+        }
+    }
+
+    #[test]
+    fn faults_of_files_have_the_codes_of_what_they_are() {
+        let code = |fault| {
+            let source = TcpError::File { path: PathBuf::from("/f"), fault };
+            Error::Tcp { operation: "serve", source }.exit_code()
+        };
+        let system = |kind: io::ErrorKind| code(FileFault::System(kind.into()));
+        assert_eq!(system(io::ErrorKind::StorageFull), 5);
+        assert_eq!(system(io::ErrorKind::PermissionDenied), 6);
+        assert_eq!(system(io::ErrorKind::NotFound), 10);
+        assert_eq!(code(FileFault::Unfit("size".to_owned())), 7);
+        assert_eq!(code(FileFault::Damaged("papers".to_owned())), 8);
+        assert_eq!(code(FileFault::InUse), 9);
+    }
+

@@ -53,7 +53,7 @@ pub use access::{Access, Credentials};
 pub use address::PoolAddress;
 pub use counters::{LATENCY_BUCKETS, NodeCounts};
 pub(crate) use error::NoWay;
-pub use error::TcpError;
+pub use error::{FileFault, TcpError};
 pub use event::{NodeEvent, NodeEvents};
 pub(crate) use link::FAREWELL_MAX;
 pub use link::REPLY_MAX;
