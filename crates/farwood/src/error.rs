@@ -1,6 +1,7 @@
 //! The library's error: what was tried, on what, why it failed and what to do about it.
 
 use crate::kind::Kind;
+use crate::url::shell_word;
 use farwood_fabric::FabricError;
 use farwood_index::IndexError;
 use farwood_transport::etcd::EtcdError;
@@ -83,7 +84,7 @@ pub enum Error {
     /// A pool over TCP is made and removed where its memory nodes are.
     #[error(
         "{operation} {pool}: a pool over TCP is there while its memory nodes are; start each with `farwood serve`, end \
-         it with SIGTERM; the first who opens them makes them a pool"
+         it with SIGTERM; whoever creates the first index there makes them a pool"
     )]
     Served {
         /// The operation.
@@ -114,7 +115,8 @@ pub enum Error {
     /// The index has keys or values of another type than it was opened with.
     #[error(
         "open {url}: its {what} are {found} and not {expected}; open it with the types that it was created with \
-         (`farwood stat {url}`)"
+         (`farwood stat {}`)",
+        shell_word(url)
     )]
     Type {
         /// The index.
@@ -341,7 +343,7 @@ fn of_tcp(error: &TcpError) -> u8 {
         | TcpError::BadShape(_)
         | TcpError::Token { .. }
         | TcpError::Tls { .. } => 2,
-        TcpError::NotThere { .. } => NOT_FOUND,
+        TcpError::NotThere { .. } | TcpError::NoPool { .. } => NOT_FOUND,
         TcpError::Memory { .. } => FULL,
         TcpError::BadToken { .. } | TcpError::Untrusted { .. } => 6,
         TcpError::Unusable { .. } | TcpError::NotThisPool { .. } => 7,

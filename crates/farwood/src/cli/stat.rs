@@ -39,11 +39,12 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     }
     if context.is_given("count") {
         return Err(Failure::Usage(format!(
-            "stat {}: --count is about an index; write {}/INDEX, or leave it out",
-            args.url, args.url
+            "stat {}: --count is about an index; write {}, or leave it out",
+            args.url,
+            args.url.index_url("INDEX")
         )));
     }
-    let stats = Pool::open(&args.url)?.stats()?;
+    let stats = Pool::find(&args.url)?.stats()?;
     match context.format {
         Format::Json => context.json(&pool_json(&args.url.to_string(), &stats))?,
         Format::Text => pool_text(&args.url, &stats, context)?,
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
 }
 
 fn stat_index(args: &Args, name: &str, context: &mut Context<'_>) -> Result<(), Failure> {
-    let pool = Pool::open(args.url.pool_url())?;
+    let pool = Pool::find(args.url.pool_url())?;
     let found = pool.index_use(name)?;
     let url = args.url.to_string();
     let layout = found.entry.layout.map_err(|source| Error::Index {

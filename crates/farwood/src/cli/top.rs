@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     if !(args.interval.is_finite() && (0.01..=86_400.0).contains(&args.interval)) {
         return Err(Failure::Usage(format!("top: --interval {}: give 0.01 to 86400", args.interval)));
     }
-    let pool = Pool::open(&args.url)?;
+    let pool = Pool::find(&args.url)?;
     let clears = context.format == Format::Text && std::io::stdout().is_terminal();
     let (mut before, mut since) = (pool.stats()?, Instant::now());
     let mut looks = 0;
@@ -65,6 +65,70 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
 
 /// What a memory node did in a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
+/// A pool whose memory nodes may go and come back.
+struct Watched<'a> {
+    url: &'a Url,
+    /// `None`: a memory node was not there at the last look.
+    pool: Option<Pool>,
+}
+
+impl Watched<'_> {
+    /// What the pool is like; `Err`: who is not there, in words.
+    fn look(&mut self) -> Result<Result<PoolStats, String>, Failure> {
+        let pool = self.pool.take().map_or_else(|| Pool::find(self.url), Ok);
+        match pool.and_then(|pool| Ok((pool.stats()?, pool))) {
+            Ok((stats, pool)) => {
+                self.pool = Some(pool);
+                Ok(Ok(stats))
+            }
+            Err(error) if may_come_back(&error) => Ok(Err(error.to_string())),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Whether it is a memory node that is gone for the moment, or what comes of that.
+fn may_come_back(error: &Error) -> bool {
+    match error {
+        Error::Fabric { source, .. } => {
+            matches!(source, FabricError::NodeLost { .. } | FabricError::Revoked(_))
+        }
+        Error::Tcp { source, .. } | Error::Rdma { source: RdmaError::Pool(source), .. } => {
+            matches!(source, TcpError::NotThere { .. })
+        }
+        Error::Etcd { source, .. } => {
+            matches!(source, EtcdError::Incomplete { .. } | EtcdError::NoAnswer { .. })
+        }
+        _ => false,
+    }
+}
+
+fn show(
+    url: &Url,
+    before: Option<&PoolStats>,
+    now: &PoolStats,
+    seconds: f64,
+    context: &mut Context<'_>,
+) -> Result<(), Failure> {
+    let old = |at| before.and_then(|before| before.nodes.get(at));
+    let rates: Vec<_> = now.nodes.iter().enumerate().map(|(at, new)| rates(old(at)?, new, seconds)).collect();
+    match context.format {
+        Format::Json => json_look(url, now, &rates, seconds, context),
+        Format::Text => text_look(url, now, &rates, context),
+    }
+}
+
+/// A look that saw no pool.
+fn show_lost(url: &Url, lost: &str, seconds: f64, context: &mut Context<'_>) -> Result<(), Failure> {
+    match context.format {
+        Format::Json => {
+            context.json(&json!({ "pool": url.to_string(), "seconds": seconds, "lost": lost }))?;
+        }
+        Format::Text => writeln!(context.out, "{lost}")?,
+    }
+    Ok(())
+}
+
 struct Rates {
     requests: f64,
     verbs: f64,

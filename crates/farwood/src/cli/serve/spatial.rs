@@ -46,7 +46,7 @@ pub(super) fn serve(url: &Url, args: &Args, context: &mut Context<'_>) -> Result
             Failure::Farwood(Error::Tcp { operation: "serve", source })
         })?;
     }
-    let index = Pool::open(url.pool_url())?.open_spatial(name)?;
+    let index = Pool::find(url.pool_url())?.open_spatial(name)?;
     let listen = args.requests.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let mut options = args.options(listen)?;
     if context.is_given("connections") {
@@ -130,7 +130,7 @@ fn wait_for(pool: &str, name: &str, stop: &AtomicBool) -> Result<Option<Spatial>
     while !stop.load(Ordering::Acquire) {
         // Another memory node of the pool may not be there yet.
         if open.is_none() {
-            open = Pool::open(pool).ok();
+            open = Pool::find(pool).ok();
         }
         match open.as_ref().map(|pool| pool.open_spatial(name)) {
             Some(Ok(index)) => return Ok(Some(index)),
