@@ -89,7 +89,8 @@ impl Ground {
                 let job = MemoryJob { nodes: nodes_max, host_bytes: *host_bytes, cpus };
                 let (crew, at) = start_memory(worker, job)?;
                 nodes = Some(crew);
-                (Place::Tcp(at.join(",").parse()?), true)
+                // They ask for nothing, whatever the environment has for others.
+                (Place::Tcp(format!("{}?environment=no", at.join(",")).parse()?), true)
             }
             Site::Own { .. } => (Place::Shm(index.parse()?), true),
             Site::Existing(place) => (place.clone(), false),

@@ -87,11 +87,7 @@ impl Beside {
                     .to_owned(),
             ));
         }
-        let pool = args.url.as_ref().map_or_else(|| listen.to_owned(), |url| url.pool_url().to_string());
-        let pool = match &args.token_file {
-            Some(file) if !pool.contains('?') => format!("{pool}?token-file={}", file.display()),
-            _ => pool,
-        };
+        let pool = pool_of(args, listen);
         let mut options = args.options(Some(node.address().ip()))?;
         options.memory_node = Some(node.server());
         let (stop, ready) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -121,6 +117,20 @@ impl Beside {
         self.stop.store(true, Ordering::Release);
         let done = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Ok(done?)
+    }
+}
+
+/// The URL of the pool that the index lies in: where that is this memory node alone, the environment has nothing to say.
+fn pool_of(args: &Args, listen: &str) -> String {
+    let token = args.token_file.as_ref().map(|file| format!("token-file={}", file.display()));
+    let Some(url) = &args.url else {
+        let token = token.map_or_else(String::new, |token| token + "&");
+        return format!("{listen}?{token}environment=no");
+    };
+    let pool = url.pool_url().to_string();
+    match token {
+        Some(token) if !pool.contains('?') => format!("{pool}?{token}"),
+        _ => pool,
     }
 }
 
