@@ -9,6 +9,7 @@ use farwood_transport::rdma::{
     CardKind, CardReport, DeviceSpec, RdmaError, device_of_environment, devices, examine as examine_card,
 };
 use farwood_transport::shm::{PoolFiles, SegmentDir};
+use farwood_transport::tcp::TcpError;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -290,7 +291,6 @@ impl PoolReport {
         !self.url.starts_with("shm://")
     }
 
-    /// What is wrong with the pool, if anything is.
     /// What makes memory nodes a pool that can be used, or lets this user see it.
     fn remedy(&self, error: &Error) -> String {
         let url = shell_word(&self.url);
@@ -312,13 +312,15 @@ impl PoolReport {
         }
     }
 
+    /// What is wrong with the pool, if anything is.
     pub fn finding(&self) -> Option<Finding> {
         match &self.state {
-            Err(error) if error.exit_code() == 6 => None,
             Err(error) if self.is_served() => Some(Finding {
                 what: format!("{} cannot be used: {error}", self.url),
-                remedy: "farwood serve".to_owned(),
+                remedy: self.remedy(error),
             }),
+            // Another user's pool is that user's affair.
+            Err(error) if error.exit_code() == 6 => None,
             Err(error) => Some(Finding {
                 what: format!("{} cannot be used: {error}", self.url),
                 remedy: format!("farwood drop {} --force", self.url),
