@@ -93,7 +93,7 @@ pub enum Error {
         pool: String,
     },
     /// The pool failed.
-    #[error("{operation} {pool}: {source}")]
+    #[error("{operation} {pool}: {source}{}", more_memory(pool, source))]
     Fabric {
         /// The operation.
         operation: &'static str,
@@ -103,7 +103,7 @@ pub enum Error {
         source: FabricError,
     },
     /// The index failed.
-    #[error("{operation} {url}: {source}")]
+    #[error("{operation} {url}: {source}{}", more_memory_of_index(url, source))]
     Index {
         /// The operation.
         operation: &'static str,
@@ -254,6 +254,24 @@ pub enum Unfit {
     },
 }
 
+/// What gives a pool more memory, where that is what it lacks.
+fn more_memory(url: &str, error: &FabricError) -> &'static str {
+    match error {
+        FabricError::PoolFull { .. } if url.starts_with("shm://") => " (`farwood create --memory`)",
+        FabricError::PoolFull { .. } if !url.is_empty() => {
+            " (`farwood serve --memory`, for each memory node)"
+        }
+        _ => "",
+    }
+}
+
+fn more_memory_of_index(url: &str, error: &IndexError) -> &'static str {
+    match error {
+        IndexError::Fabric(error) => more_memory(url, error),
+        _ => "",
+    }
+}
+
 fn list(processes: &[u64]) -> String {
     let names: Vec<_> = processes.iter().map(|process| format!("process {process}")).collect();
     names.join(", ")
@@ -354,26 +372,6 @@ fn of_tcp(error: &TcpError) -> u8 {
     }
 }
 
-fn of_fabric(error: &FabricError) -> u8 {
-    match error {
-        FabricError::PoolFull { .. }
-        | FabricError::NoMemory { .. }
-        | FabricError::CannotPost { .. }
-        | FabricError::NoClientSlot { .. }
-        | FabricError::NoDirectoryEntry { .. } => FULL,
-        FabricError::NotAPool { .. } | FabricError::Missing(_) => 7,
-        FabricError::OutOfRange { .. } | FabricError::Misaligned { .. } => 8,
-        FabricError::DirectoryBusy(_) => 9,
-        _ => 10,
-    }
-}
-
-fn of_index(error: &IndexError) -> u8 {
-    match error {
-        IndexError::Fabric(error) => of_fabric(error),
-        IndexError::BadSizes(_)
-        | IndexError::MixedLocks { .. }
-        | IndexError::WrongLength { .. }
 fn of_file(fault: &FileFault) -> u8 {
     match fault {
         FileFault::InUse => 9,
@@ -394,6 +392,26 @@ fn of_system(error: &io::Error) -> u8 {
     }
 }
 
+fn of_fabric(error: &FabricError) -> u8 {
+    match error {
+        FabricError::PoolFull { .. }
+        | FabricError::NoMemory { .. }
+        | FabricError::CannotPost { .. }
+        | FabricError::NoClientSlot { .. }
+        | FabricError::NoDirectoryEntry { .. } => FULL,
+        FabricError::NotAPool { .. } | FabricError::Missing(_) => 7,
+        FabricError::OutOfRange { .. } | FabricError::Misaligned { .. } => 8,
+        FabricError::DirectoryBusy(_) => 9,
+        _ => 10,
+    }
+}
+
+fn of_index(error: &IndexError) -> u8 {
+    match error {
+        IndexError::Fabric(error) => of_fabric(error),
+        IndexError::BadSizes(_)
+        | IndexError::MixedLocks { .. }
+        | IndexError::WrongLength { .. }
         | IndexError::BadName(_)
         | IndexError::TooLong { .. }
         | IndexError::NoSnapshot(_)
@@ -451,16 +469,6 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_operation_the_index_and_the_remedy() {
-        let source = IndexError::NoSuchIndex("words".to_owned());
-        let error = Error::Index { operation: "open", url: "shm://demo/words".to_owned(), source };
-        let text = error.to_string();
-        for part in ["open", "shm://demo/words", "farwood create"] {
-            assert!(text.contains(part), "{part:?} is missing in: {text}");
-        }
-    }
-}
-    #[test]
     fn what_is_full_is_made_larger_where_it_was_made() {
         let full = || IndexError::Fabric(FabricError::PoolFull { chunks: 2, chunk_bytes: 8 << 20 });
         let text =
@@ -486,3 +494,13 @@ mod tests {
         assert_eq!(code(FileFault::InUse), 9);
     }
 
+    #[test]
+    fn an_error_names_the_operation_the_index_and_the_remedy() {
+        let source = IndexError::NoSuchIndex("words".to_owned());
+        let error = Error::Index { operation: "open", url: "shm://demo/words".to_owned(), source };
+        let text = error.to_string();
+        for part in ["open", "shm://demo/words", "farwood create"] {
+            assert!(text.contains(part), "{part:?} is missing in: {text}");
+        }
+    }
+}
