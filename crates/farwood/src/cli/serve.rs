@@ -114,10 +114,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "STYLE", value_enum, default_value_t = Style::Text)]
     log: Style,
     /// Threads [default: one for each processor, at most 4]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    threads: usize,
+    #[arg(long, value_name = "N", value_parser = size::at_least_one)]
+    threads: Option<usize>,
     /// Most connections at a time
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(long, value_name = "N", value_parser = size::at_least_one, default_value_t = 10_000)]
     connections: usize,
     /// How long its threads look for work before they sleep: shorter answers for more processor time
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 50)]
@@ -146,7 +146,7 @@ impl Args {
             token,
             tls,
             events: None,
-            threads: self.threads,
+            threads: self.threads.unwrap_or(0),
             connections_max: self.connections,
             spin: Duration::from_micros(self.spin),
         })

@@ -27,7 +27,7 @@ impl Args {
         };
         let default = ServeOptions::default();
         Ok(ServeOptions {
-            threads: if self.threads == 0 { default.threads } else { self.threads },
+            threads: self.threads.unwrap_or(default.threads),
             notice: if self.polling { Notice::Polling } else { Notice::Event },
             listener: listen.map(bind).transpose()?,
             token: self.token_file.as_deref().map(Token::from_file).transpose().map_err(failed)?,
