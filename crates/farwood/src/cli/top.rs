@@ -1,8 +1,10 @@
 //! `farwood top`: a pool at work, again and again.
 
-use super::stat::{CHUNK_BYTES, report_json};
+use super::stat::{CHUNK_BYTES, node_json};
 use super::{Context, Failure, Format, Outcome, size};
-use farwood::{NodeReport, NodeStats, Pool, PoolStats, Url};
+use farwood::{
+    Error, EtcdError, FabricError, NodeReport, NodeStats, Pool, PoolStats, RdmaError, TcpError, Url,
+};
 use serde_json::json;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -18,8 +20,9 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Show a pool at work: what its memory nodes do in a second, and who is there
 ///
-/// Rates are those since the last time; the times that requests take are those since a memory node was started. Ends
-/// with SIGINT, or after --count times.
+/// Rates are those since the last time, with what the look itself asks for: some 330 requests. The times that requests
+/// take are those since a memory node was started. Where a memory node is not there, that is shown until it is there
+/// again. Ends with SIGINT, or after --count times.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -42,29 +45,26 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     }
     let pool = Pool::find(&args.url)?;
     let clears = context.format == Format::Text && std::io::stdout().is_terminal();
-    let (mut before, mut since) = (pool.stats()?, Instant::now());
+    let (mut before, mut since) = (Some(pool.stats()?), Instant::now());
+    let mut watched = Watched { url: &args.url, pool: Some(pool) };
     let mut looks = 0;
     while args.count.is_none_or(|count| looks < count) {
         std::thread::sleep(Duration::from_secs_f64(args.interval));
-        let (now, seconds) = (pool.stats()?, since.elapsed().as_secs_f64());
+        let (now, seconds) = (watched.look()?, since.elapsed().as_secs_f64());
         since = Instant::now();
-        let rates: Vec<_> =
-            before.nodes.iter().zip(&now.nodes).map(|(old, new)| rates(old, new, seconds)).collect();
         if clears {
             write!(context.out, "{CLEAR}")?;
         }
-        match context.format {
-            Format::Json => json_look(&args.url, &now, &rates, seconds, context)?,
-            Format::Text => text_look(&args.url, &now, &rates, context)?,
+        match &now {
+            Ok(now) => show(&args.url, before.as_ref(), now, seconds, context)?,
+            Err(lost) => show_lost(&args.url, lost, seconds, context)?,
         }
         context.out.flush()?;
-        (before, looks) = (now, looks + 1);
+        (before, looks) = (now.ok(), looks + 1);
     }
     Ok(Outcome::Done)
 }
 
-/// What a memory node did in a second.
-#[derive(Clone, Copy, Debug, PartialEq)]
 /// A pool whose memory nodes may go and come back.
 struct Watched<'a> {
     url: &'a Url,
@@ -129,6 +129,8 @@ fn show_lost(url: &Url, lost: &str, seconds: f64, context: &mut Context<'_>) -> 
     Ok(())
 }
 
+/// What a memory node did in a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Rates {
     requests: f64,
     verbs: f64,
@@ -156,18 +158,14 @@ fn json_look(
     context: &mut Context<'_>,
 ) -> Result<(), Failure> {
     let node = |(node, rates): (&NodeStats, &Option<Rates>)| {
-        json!({
-            "memory_bytes": node.memory_bytes,
-            "resident_bytes": node.resident_bytes,
-            "connections": node.report.map(|report| report.connections),
-            "report": node.report.as_ref().map(report_json),
-            "per_second": rates.map(|rates| json!({
-                "requests": rates.requests,
-                "verbs": rates.verbs,
-                "bytes_in": rates.bytes_in,
-                "bytes_out": rates.bytes_out,
-            })),
-        })
+        let mut value = node_json(node);
+        value["per_second"] = json!(rates.map(|rates| json!({
+            "requests": rates.requests,
+            "verbs": rates.verbs,
+            "bytes_in": rates.bytes_in,
+            "bytes_out": rates.bytes_out,
+        })));
+        value
     };
     let alive = stats.clients.iter().filter(|client| client.alive && !client.asking).count();
     let dead = stats.clients.iter().filter(|client| !client.alive).count();
