@@ -1,9 +1,10 @@
-//! A memory node with arbitrary streams of bytes, half of them behind a good greeting: it lives, and serves others.
+//! A memory node with arbitrary streams of bytes: as they are, behind a good greeting, in well-formed frames, and as
+//! verbs. It lives, and serves others.
 //! `fuzz/run 60 server`
 #![no_main]
 
-use farwood_transport::tcp::wire::{ANY_NODE, Hello};
-use farwood_transport::tcp::{MemoryNode, NodeSpec};
+use farwood_transport::tcp::wire::{ANY_NODE, Hello, Kind, RequestFrame, WireOp, WireVerb, put_frame};
+use farwood_transport::tcp::{Credentials, MemoryNode, NodeSpec, TcpPool};
 use libfuzzer_sys::fuzz_target;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
@@ -14,7 +15,11 @@ fn node() -> &'static MemoryNode {
     static NODE: OnceLock<MemoryNode> = OnceLock::new();
     NODE.get_or_init(|| {
         let spec = NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 16 << 20);
-        MemoryNode::start(&NodeSpec { threads: 1, ..spec }).expect("a memory node starts")
+        let node = MemoryNode::start(&NodeSpec { threads: 1, ..spec }).expect("a memory node starts");
+        // Verbs reach the memory of a node that belongs to a pool.
+        let address = node.address().to_string().parse().expect("it is an address");
+        TcpPool::open(&address, Credentials::default()).expect("it becomes a pool");
+        node
     })
 }
 
@@ -30,15 +35,76 @@ fn connect() -> TcpStream {
     stream
 }
 
+/// The bytes as frames that are well-formed outside: each piece has its kind, code and count, and how long it is.
+fn framed(mut bytes: &[u8]) -> Vec<u8> {
+    let kinds = [Kind::Hello, Kind::Request, Kind::Control, Kind::Reply, Kind::Goodbye];
+    let mut frames = Vec::new();
+    while let [kind, code, count, words, rest @ ..] = bytes {
+        let (body, behind) = rest.split_at((8 * usize::from(words % 64)).min(rest.len()) / 8 * 8);
+        let kind = kinds[usize::from(*kind) % kinds.len()];
+        let tag = behind.len() as u64;
+        put_frame(&mut frames, kind, *code, (*count).into(), tag, body);
+        bytes = behind;
+    }
+    frames
+}
+
+/// The bytes as verbs, most of them at places that there are.
+fn verbs(mut bytes: &[u8]) -> Vec<u8> {
+    const REACH: u64 = 1 << 20;
+    let mut frames = Vec::new();
+    while !bytes.is_empty() {
+        let mut frame = RequestFrame::begin(&mut frames);
+        for _ in 0..4 {
+            let [op, low, middle, high, length, rest @ ..] = bytes else { break };
+            let offset = u64::from_le_bytes([*low, *middle, *high, 0, 0, 0, 0, 0]) % REACH;
+            let word = u64::from(*length);
+            let (data, behind) = rest.split_at(usize::from(*length).min(rest.len()));
+            let takes_data = op % 6 == 1;
+            let op = match op % 6 {
+                0 => WireOp::Read(16 * usize::from(*length)),
+                1 => WireOp::Write(data, (length % 5 == 0).then_some(7)),
+                2 => WireOp::Cas { compare: 0, swap: word },
+                3 => WireOp::MaskedCas { words: [0, word, word, 1] },
+                4 => WireOp::Faa(word),
+                _ => WireOp::Read(1 << 17),
+            };
+            if !frame.has_room(&op) {
+                break;
+            }
+            frame.push(WireVerb { at: offset + 64, op });
+            bytes = if takes_data { behind } else { rest };
+        }
+        frame.end(bytes.len() as u64);
+        if bytes.len() < 5 {
+            break;
+        }
+    }
+    frames
+}
+
 fuzz_target!(|bytes: &[u8]| {
+    let (mode, rest) = bytes.split_first().map_or((0, bytes), |(mode, rest)| (mode % 4, rest));
     let mut bad = connect();
-    if bytes.first().is_some_and(|byte| byte % 2 == 1) {
+    if mode > 0 {
         bad.write_all(&hello()).expect("it takes a greeting");
     }
+    let sent = match mode {
+        2 => framed(rest),
+        3 => verbs(rest),
+        _ => rest.to_vec(),
+    };
+    let reader = bad.try_clone().expect("a stream has two ends");
+    // Answers are taken while it is written to: who does not read them is not read from.
+    let answers = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        let _ = (&reader).read_to_end(&mut all);
+        all
+    });
     // It may hang up in the middle.
-    let _ = bad.write_all(bytes.get(1..).unwrap_or_default());
+    let _ = bad.write_all(&sent);
     let _ = bad.shutdown(Shutdown::Write);
-    let _ = bad.read_to_end(&mut Vec::new());
+    answers.join().expect("reading does not fail");
     // Another is served all the same.
     let mut good = connect();
     good.write_all(&hello()).expect("it takes a greeting");

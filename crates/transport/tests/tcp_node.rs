@@ -196,6 +196,19 @@ fn there_are_no_more_connections_than_may_be() {
 }
 
 #[test]
+fn who_says_nothing_keeps_nobody_out() {
+    let node = MemoryNode::start(&NodeSpec { connections_max: 16, threads: 1, ..spec() }).unwrap();
+    let mut first = Caller::greeted(&node);
+    let mut silent: Vec<_> = (0..40).map(|_| Caller::connect(&node)).collect();
+    let mut second = Caller::greeted(&node);
+    assert!(first.read_word(64).is_some() && second.read_word(64).is_some());
+    eventually(&node, "a fourth of its places are for who has not said it yet", |counts| {
+        counts.connections == 2 + 3
+    });
+    assert!(silent[..37].iter_mut().all(|caller| caller.frame().is_none()), "the oldest go");
+}
+
+#[test]
 fn verbs_that_cannot_be_fail_and_the_connection_goes_on() {
     let node = MemoryNode::start(&spec()).unwrap();
     let mut caller = Caller::greeted(&node);
@@ -314,21 +327,26 @@ fn a_full_queue_of_immediates_refuses_verb_and_immediate_together() {
 
 #[test]
 fn a_memory_node_that_stops_answers_and_says_goodbye() {
+    // More than fits its buffers: answers of 4 KiB that nobody reads before it stops.
+    const REQUESTS: u64 = 2_000;
     let node = MemoryNode::start(&spec()).unwrap();
     let mut caller = Caller::greeted(&node);
     let mut bytes = Vec::new();
-    for tag in 0..100 {
-        bytes.extend(request(&[WireVerb { at: host(256), op: WireOp::Faa(1) }], tag));
+    for tag in 0..REQUESTS {
+        bytes.extend(request(&[WireVerb { at: host(256), op: WireOp::Read(4096) }], tag));
     }
     caller.send(&bytes);
     std::thread::sleep(Duration::from_millis(50));
-    node.stop().unwrap();
-    for tag in 0..100 {
-        let (kind, _, _, got, _) = caller.frame().expect("what it had accepted is answered");
-        assert_eq!((kind, got), (Kind::Reply, tag));
-    }
-    assert_eq!(caller.frame().map(|frame| frame.0), Some(Kind::Goodbye));
-    assert_eq!(caller.frame(), None);
+    std::thread::scope(|scope| {
+        let stopped = scope.spawn(|| node.stop().unwrap());
+        for tag in 0..REQUESTS {
+            let (kind, _, _, got, _) = caller.frame().expect("what it had accepted is answered");
+            assert_eq!((kind, got), (Kind::Reply, tag));
+        }
+        assert_eq!(caller.frame().map(|frame| frame.0), Some(Kind::Goodbye));
+        assert_eq!(caller.frame(), None);
+        stopped.join().unwrap();
+    });
 }
 
 /// Has the system allow this process so many descriptors.

@@ -6,7 +6,7 @@ use farwood_fabric::{
 };
 use farwood_testkit::harness::{Raw, peek, peek_word, place, poke_word};
 use farwood_transport::runtime::{block_on, run_all};
-use farwood_transport::tcp::wire::{Formed, Kind, Welcome, put_frame};
+use farwood_transport::tcp::wire::{Kind, put_frame};
 use farwood_transport::tcp::{
     Credentials, MemoryNode, NodeFile, NodeSpec, PoolAddress, REPLY_MAX, TcpError, TcpFabric, TcpPool,
 };
@@ -218,6 +218,34 @@ fn a_connection_that_breaks_is_told_and_comes_back() {
     }
 }
 
+/// What is idle is not dead: where its network was gone for a while, it is seen to be there again.
+#[test]
+fn a_compute_node_that_has_nothing_to_say_comes_back_too() {
+    let node = start();
+    let (relay, cut) = relay(node.address());
+    let idle = TcpPool::open(&relay.to_string().parse().unwrap(), Credentials::default()).unwrap();
+    let other = TcpPool::open(&address(&[&node]), Credentials::default()).unwrap();
+    // Who asks has its connection already.
+    let _client = other.client();
+    other.is_alive(idle.identity()).unwrap();
+    for _ in 0..3 {
+        let before = node.counts().accepted;
+        cut();
+        let end = Instant::now() + Duration::from_secs(10);
+        while node.counts().accepted == before || !other.is_alive(idle.identity()).unwrap() {
+            assert!(Instant::now() < end, "it stayed away");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    let (gone, accepted) = (idle.identity(), node.counts().accepted);
+    drop(idle);
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(
+        !other.is_alive(gone).unwrap() && node.counts().accepted <= accepted + 1,
+        "who has left stays away"
+    );
+}
+
 /// Passes connections on to `to`; yields where, and what cuts all of them.
 fn relay(to: SocketAddr) -> (SocketAddr, impl Fn()) {
     use std::net::{Shutdown, TcpStream};
@@ -285,20 +313,13 @@ fn silent_after(listener: &TcpListener, to: SocketAddr) {
                 std::thread::spawn(move || std::io::copy(&mut from, &mut into));
             }
         } else {
-            let mut hello = [0; 64];
+            let (mut hello, mut welcome) = ([0; 64], [0; 72]);
             stream.read_exact(&mut hello).unwrap();
-            let welcome = Welcome {
-                formed: Formed::Whole,
-                pool: 1,
-                node: 0,
-                nodes: 1,
-                host_bytes: HOST_BYTES,
-                device_bytes: 64,
-                incarnation: 1,
-            };
-            let mut bytes = Vec::new();
-            welcome.put(&mut bytes);
-            let _ = stream.write_all(&bytes);
+            let mut other = TcpStream::connect(to).unwrap();
+            other.write_all(&hello).unwrap();
+            other.read_exact(&mut welcome).unwrap();
+            let _ = stream.write_all(&welcome);
+            kept.push(other);
         }
         kept.push(stream);
     }
@@ -464,5 +485,35 @@ fn a_memory_node_with_a_file_goes_on_where_it_stopped() {
     assert_eq!(head[4], Kind::Refused as u8, "a fence outlives its memory node");
     drop((again, pool));
     drop(node);
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// Who was attached before a memory node crashed does not go on with what that left, as if nothing had been lost.
+#[test]
+fn what_a_crash_left_is_another_memory_for_who_was_there_before() {
+    let path = std::env::temp_dir().join(format!("farwood-test-crash-{}", std::process::id()));
+    let node = kept(&path, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), false).unwrap();
+    let (at, address) = (node.address(), address(&[&node]));
+    let pool = TcpPool::open(&address, Credentials::default()).unwrap();
+    let client = pool.client();
+    block_on(poke_word(&client, word(0, 0), 7)).unwrap();
+    // As a crash leaves it.
+    let left = std::fs::read(&path).unwrap();
+    drop(node);
+    std::fs::write(&path, left).unwrap();
+    assert!(matches!(kept(&path, at, false), Err(TcpError::Unclean { .. })));
+    let node = kept(&path, at, true).unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    let why = loop {
+        match block_on(peek_word(&client, word(0, 0))) {
+            Err(FabricError::NotAPool { why, .. }) => break why,
+            Err(FabricError::NodeLost { .. }) => assert!(Instant::now() < end, "it is told at last"),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(why.contains("farwood check") && why.contains("open it again"), "{why}");
+    let again = TcpPool::open(&address, Credentials::default()).unwrap();
+    assert_eq!(block_on(peek_word(&again.client(), word(0, 0))), Ok(7));
+    drop((again, pool, client, node));
     std::fs::remove_file(&path).unwrap();
 }

@@ -156,9 +156,6 @@ impl Link {
         let (node, client, number) = (self.node, way.client, way.number);
         let job = move || {
             let up = connect(&ground, &reach, node, client, number);
-            if let (Ok(_), Some(client), 0) = (&up, client, node.0) {
-                reach.be_present(client);
-            }
             // Nobody may wait for it any more.
             let _ = sender.send(up.map(Box::new));
         };

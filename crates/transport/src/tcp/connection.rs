@@ -78,6 +78,7 @@ pub(super) struct Connection {
     greeted: bool,
     /// Its stream has been ended by the other side: what is left in it is read to the end.
     ends: bool,
+    said_goodbye: bool,
     line: u64,
     input: Vec<u8>,
     start: usize,
@@ -98,6 +99,7 @@ impl Connection {
             since: Instant::now(),
             greeted: false,
             ends: false,
+            said_goodbye: false,
             line: 0,
             input,
             start: 0,
@@ -316,12 +318,21 @@ impl Connection {
         Ok(())
     }
 
-    /// Executes the frames that have arrived, until too many answers wait.
-    fn execute_waiting(&mut self, shared: &Shared) -> Result<(), End> {
-        while self.has_frame()? && self.waiting_bytes() < BACKLOG_BYTES {
-            self.execute_portion(shared)?;
+    /// Executes what has arrived, as far as its answers may wait. True: that was all.
+    fn execute_rest(&mut self, shared: &Shared) -> Result<bool, End> {
+        for _ in 0..PORTIONS_MAX {
+            while self.has_frame()? && self.waiting_bytes() < BACKLOG_BYTES {
+                self.execute_portion(shared)?;
+            }
+            if self.waiting_bytes() >= BACKLOG_BYTES {
+                if self.flush()? {
+                    return Ok(false);
+                }
+            } else if !self.fill()? && !self.has_frame()? {
+                return Ok(true);
+            }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Executes one request; yields its length.
@@ -449,18 +460,24 @@ impl Connection {
         let _ = self.flush();
     }
 
-    /// Executes what has arrived, says goodbye, and sends what can be sent at once. True: all of it was sent.
+    /// Goes on with the end of the connection: executes what has arrived, says goodbye behind it, and sends what can be
+    /// sent at once. True: all of it was sent, or nobody takes it.
     pub(super) fn finish(&mut self, shared: &Shared) -> bool {
-        let _ = self.fill().and_then(|_| self.execute_waiting(shared));
+        if !self.said_goodbye {
+            match self.execute_rest(shared) {
+                Ok(true) => self.say_goodbye(),
+                Ok(false) => return false,
+                Err(_) => return true,
+            }
+        }
+        self.flush().map_or(true, |blocked| !blocked)
+    }
+
+    fn say_goodbye(&mut self) {
         let mut bytes = Vec::new();
         put_text(&mut bytes, Kind::Goodbye, Code::Stopping, 0, "the memory node was stopped");
         self.say(&bytes);
-        self.is_sent()
-    }
-
-    /// Sends on. True: nothing waits, or nobody takes it.
-    pub(super) fn is_sent(&mut self) -> bool {
-        self.flush().map_or(true, |blocked| !blocked)
+        self.said_goodbye = true;
     }
 }
 

@@ -8,9 +8,13 @@
 //!
 //! Responses come in the order of their requests. A client may have any number of requests on their way; the server
 //! answers what has come with one write. One thread of the server looks after one connection, as servers of the papers
-//! do.
+//! do; so there are at most [`CONNECTIONS_MAX`] of them. Who shows no token within 10 s is closed, and so is who sends a
+//! request of more than 512 KiB. A server that does not answer for 10 s is lost.
 
+use super::dial::CONNECT_MAX;
+use super::link::REPLY_MAX;
 use super::token::Token;
+use super::worker::keep_alive;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::io::{self, Read as _, Write as _};
@@ -18,11 +22,19 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Most words of a frame: what a search of everything in the largest pools of tests has, and no more than memory
 /// allows.
 const WORDS_MAX: usize = 1 << 27;
+/// Most words of a request.
+const REQUEST_WORDS_MAX: usize = 1 << 16;
+/// Connections of a server, each with a thread.
+pub const CONNECTIONS_MAX: usize = 1024;
+/// A client shows its token within this time, or is closed.
+const GREETING_MAX: Duration = Duration::from_secs(10);
+/// Looks without news after which the clock is looked at.
+const QUIET_LOOKS: u32 = 64;
 const HEAD_BYTES: usize = 8;
 /// How long the server waits for the next connection before it looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(5);
@@ -35,11 +47,11 @@ fn push_frame(bytes: &mut Vec<u8>, words: &[u64]) {
     bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
 }
 
-/// The words of the first frame of `bytes`, and how long it is; `None`: it has not come whole.
-fn frame_of(bytes: &[u8]) -> io::Result<Option<(Vec<u64>, usize)>> {
+/// The words of the first frame of `bytes`, at most `most`, and how long it is; `None`: it has not come whole.
+fn frame_of(bytes: &[u8], most: usize) -> io::Result<Option<(Vec<u64>, usize)>> {
     let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() else { return Ok(None) };
     let words = u64::from_le_bytes(*head) as usize;
-    if words > WORDS_MAX {
+    if words > most {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a frame of {words} words")));
     }
     let Some(body) = rest.get(..8 * words) else { return Ok(None) };
@@ -82,6 +94,9 @@ pub struct Exchange {
     answers: VecDeque<Option<Vec<u64>>>,
     /// Requests whose responses nobody wants any more, and have not come.
     unwanted: BTreeSet<u64>,
+    /// Looks without news, and when the first of them was.
+    quiet: u32,
+    heard: Instant,
 }
 
 /// A request on its way; dropped before its response was taken, that is not wanted any more.
@@ -103,20 +118,26 @@ impl Exchange {
     /// Connects.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's; where nobody takes the connection, within 3 s for each address.
     pub fn open(address: impl ToSocketAddrs, token: Option<&Token>) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
+        let stream = connect(address)?;
         stream.set_nodelay(true)?;
+        keep_alive(&stream)?;
         stream.set_nonblocking(true)?;
         let mut out = Vec::new();
         push_frame(&mut out, &token_words(token));
         let (incoming, answers) = (Vec::new(), VecDeque::new());
         let room = vec![0; READ_BYTES].into_boxed_slice();
-        Ok(Self { stream, out, incoming, room, next: 0, first: 0, answers, unwanted: BTreeSet::new() })
+        let (unwanted, heard) = (BTreeSet::new(), Instant::now());
+        Ok(Self { stream, out, incoming, room, next: 0, first: 0, answers, unwanted, quiet: 0, heard })
     }
 
     /// Puts a request into what goes out next; yields its number.
     fn push(&mut self, request: &[u64]) -> u64 {
+        if self.first + self.answers.len() as u64 == self.next {
+            // Nothing was asked: it had nothing to say.
+            self.quiet = 0;
+        }
         push_frame(&mut self.out, request);
         self.next += 1;
         self.next - 1
@@ -131,23 +152,38 @@ impl Exchange {
                 Err(error) => return Err(error),
             }
         }
+        self.quiet += 1;
         loop {
             match self.stream.read(&mut self.room) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(came) => self.incoming.extend(&self.room[..came]),
+                Ok(came) => {
+                    self.incoming.extend(&self.room[..came]);
+                    self.quiet = 0;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
         let mut at = 0;
-        while let Some((words, bytes)) = frame_of(&self.incoming[at..])? {
+        while let Some((words, bytes)) = frame_of(&self.incoming[at..], WORDS_MAX)? {
             let number = self.first + self.answers.len() as u64;
             self.answers.push_back((!self.unwanted.remove(&number)).then_some(words));
             at += bytes;
         }
         self.incoming.drain(..at);
         self.pass_taken();
+        self.check_silence()
+    }
+
+    /// Tells time now and then while nothing comes.
+    fn check_silence(&mut self) -> io::Result<()> {
+        if self.quiet == 1 {
+            self.heard = Instant::now();
+        }
+        if self.quiet > 0 && self.quiet.is_multiple_of(QUIET_LOOKS) && self.heard.elapsed() > REPLY_MAX {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         Ok(())
     }
 
@@ -211,6 +247,18 @@ impl Exchange {
     }
 }
 
+/// Connects to the first of its addresses that takes the connection.
+fn connect(address: impl ToSocketAddrs) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT_MAX) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
 /// Answers requests on all connections that `listener` accepts, until `stop` is set. `make` makes what answers those
 /// of one connection, on a thread of its own; that yields `false` where the connection is to end.
 ///
@@ -228,8 +276,22 @@ pub fn answer_requests<H>(
 where
     H: FnMut(&[u64], &mut Vec<u64>) -> bool,
 {
+    answer_at_most(CONNECTIONS_MAX, listener, token, stop, make)
+}
+
+/// The same, on `most` connections at a time.
+fn answer_at_most<H>(
+    most: usize,
+    listener: &TcpListener,
+    token: Option<&Token>,
+    stop: &AtomicBool,
+    make: impl Fn() -> H + Sync,
+) -> io::Result<()>
+where
+    H: FnMut(&[u64], &mut Vec<u64>) -> bool,
+{
     listener.set_nonblocking(true)?;
-    let open = Open::default();
+    let open = Open { most, streams: Mutex::default() };
     std::thread::scope(|scope| {
         for number in 0.. {
             if stop.load(Ordering::Acquire) {
@@ -256,17 +318,26 @@ where
 }
 
 /// The connections that are open, so that they can be ended.
-#[derive(Debug, Default)]
-struct Open(Mutex<BTreeMap<u64, TcpStream>>);
+#[derive(Debug)]
+struct Open {
+    /// As many there may be.
+    most: usize,
+    streams: Mutex<BTreeMap<u64, TcpStream>>,
+}
 
 impl Open {
     fn streams(&self) -> MutexGuard<'_, BTreeMap<u64, TcpStream>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Refuses a stream where there are as many as may be.
     fn hold(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
         let stream = stream.try_clone()?;
-        self.streams().insert(number, stream);
+        let mut streams = self.streams();
+        if streams.len() >= self.most {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        streams.insert(number, stream);
         Ok(())
     }
 }
@@ -279,6 +350,8 @@ fn attend(
 ) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
+    keep_alive(stream)?;
+    stream.set_read_timeout(Some(GREETING_MAX))?;
     let (mut incoming, mut out, mut response) = (Vec::new(), Vec::new(), Vec::new());
     let mut bytes = vec![0; READ_BYTES];
     let mut is_known = false;
@@ -288,18 +361,19 @@ fn attend(
             return Ok(());
         }
         incoming.extend(&bytes[..came]);
-        if !is_known && incoming.len() > READ_BYTES && frame_of(&incoming)?.is_none() {
+        if !is_known && incoming.len() > READ_BYTES && frame_of(&incoming, REQUEST_WORDS_MAX)?.is_none() {
             // No token is that long.
             return Ok(());
         }
         let mut at = 0;
-        while let Some((request, bytes)) = frame_of(&incoming[at..])? {
+        while let Some((request, bytes)) = frame_of(&incoming[at..], REQUEST_WORDS_MAX)? {
             at += bytes;
             if !is_known {
                 is_known = token.is_none_or(|token| token.is(&token_bytes(&request)));
                 if !is_known {
                     return Ok(());
                 }
+                stream.set_read_timeout(None)?;
                 continue;
             }
             response.clear();
@@ -343,11 +417,15 @@ mod tests {
 
     /// Lets `work` talk to a server that answers with the sum and the words.
     fn with_server(token: Option<&Token>, work: impl FnOnce(SocketAddr)) {
+        with_server_of(CONNECTIONS_MAX, token, work);
+    }
+
+    fn with_server_of(most: usize, token: Option<&Token>, work: impl FnOnce(SocketAddr)) {
         let (listener, address) = listen("127.0.0.1:0").unwrap();
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let serve = scope.spawn(|| {
-                answer_requests(&listener, token, &stop, || {
+                answer_at_most(most, &listener, token, &stop, || {
                     |request: &[u64], response: &mut Vec<u64>| {
                         response.push(request.iter().sum());
                         response.extend(request);
@@ -422,6 +500,46 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_says_nothing_is_lost_in_time() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let exchange = RefCell::new(Exchange::open(silent.local_addr().unwrap(), None).unwrap());
+        let start = Instant::now();
+        let error = block_on(Exchange::call(&exchange, &[1], &mut Vec::new())).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(start.elapsed() >= REPLY_MAX, "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn who_sends_what_is_too_long_is_closed_and_nobody_else() {
+        with_server(None, |address| {
+            let exchange = RefCell::new(Exchange::open(address, None).unwrap());
+            let long = vec![1; REQUEST_WORDS_MAX + 1];
+            assert!(block_on(Exchange::call(&exchange, &long, &mut Vec::new())).is_err());
+            let exchange = RefCell::new(Exchange::open(address, None).unwrap());
+            let mut response = Vec::new();
+            block_on(Exchange::call(&exchange, &long[1..], &mut response)).unwrap();
+            assert_eq!(response.len(), 1 + REQUEST_WORDS_MAX);
+        });
+    }
+
+    #[test]
+    fn a_server_takes_so_many_connections_and_no_more() {
+        with_server_of(5, None, |address| {
+            let works = || {
+                let exchange = RefCell::new(Exchange::open(address, None).unwrap());
+                block_on(Exchange::call(&exchange, &[1], &mut Vec::new())).map(|()| exchange)
+            };
+            let mut all: Vec<_> = (0..5).map(|_| works().unwrap()).collect();
+            assert!(works().is_err());
+            all.pop();
+            let end = Instant::now() + REPLY_MAX;
+            while works().is_err() {
+                assert!(Instant::now() < end, "a place comes free");
+            }
+        });
+    }
+
+    #[test]
     fn who_has_not_the_token_gets_no_answer() {
         let (right, wrong) = ("0123456789abcdef_", "0123456789abcdef-");
         let token = Token::new(right).unwrap();
@@ -439,8 +557,9 @@ mod tests {
 
     #[test]
     fn a_frame_without_end_is_refused() {
-        assert!(frame_of(&u64::MAX.to_le_bytes()).is_err());
-        assert!(frame_of(&3_u64.to_le_bytes()).unwrap().is_none());
-        assert!(frame_of(&[1; 7]).unwrap().is_none());
+        assert!(frame_of(&u64::MAX.to_le_bytes(), WORDS_MAX).is_err());
+        assert!(frame_of(&4_u64.to_le_bytes(), 3).is_err());
+        assert!(frame_of(&3_u64.to_le_bytes(), 3).unwrap().is_none());
+        assert!(frame_of(&[1; 7], 3).unwrap().is_none());
     }
 }

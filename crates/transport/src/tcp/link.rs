@@ -140,9 +140,6 @@ impl Link {
                 dialled.stream.tcp.set_nonblocking(true).map_err(|error| NoWay::Lost(error.to_string()))?;
                 Ok(dialled)
             });
-            if let (Ok(_), Some(client), 0) = (&dialled, client, node.0) {
-                reach.be_present(client);
-            }
             // Nobody may wait for it any more.
             let _ = sender.send(dialled);
         };
@@ -208,7 +205,8 @@ impl Link {
         // Nothing can have been answered that leaves only now.
         let answered = self.asked > self.unsent;
         self.flush()?;
-        if answered { self.fill() } else { Ok(()) }
+        // What has left in part may hold whole requests: their answers are taken, or the other side stops to read.
+        if answered || self.sent > 0 { self.fill() } else { Ok(()) }
     }
 
     /// Sends what waits, as far as the stream takes it.

@@ -12,7 +12,6 @@ use super::worker::{Door, Shared, Worker};
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use farwood_fabric::{Address, FabricError, LocalMemory, Memory, NodeId, PoolShape, Server};
 use std::future::poll_fn;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -111,8 +110,7 @@ impl MemoryNode {
             }
         };
         let card = fit.map(|fit| fit(store.memory())).transpose()?;
-        let incarnation = RandomState::new().build_hasher().finish();
-        let registry = Registry::new(spec.token.clone(), spec.connections_max, incarnation);
+        let registry = Registry::new(spec.token.clone(), spec.connections_max);
         let threads = threads(spec.threads);
         let shared = Arc::new(Shared::new(store, registry, card, threads, spec));
         let system = |operation| move |source| TcpError::System { operation, source };

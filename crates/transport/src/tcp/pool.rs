@@ -6,7 +6,7 @@ use super::dial::{Dialled, control, dial};
 use super::error::{NoWay, TcpError};
 use super::line::Line;
 use super::post::{Complaint, Waits, refuse};
-use super::reach::{PRESENCE_LINE, Reach};
+use super::reach::{PRESENCE_LINE, Reach, stay};
 use super::stream::Stream;
 use super::way::Way;
 use super::wire::{ANY_NODE, Code, Control, Formed, Hello, VERB_DATA_MAX, Welcome};
@@ -112,12 +112,14 @@ impl<W: Way> ServedPool<W> {
     ) -> Result<Self, E> {
         let (mut nodes, shape) = Nodes::form_in_time(address, &credentials, fresh, W::SCHEME)?;
         let ground = Arc::new(ground(&mut nodes.all)?);
-        let reach = Arc::new(Reach::new(address.clone(), credentials, shape));
+        let incarnations = nodes.all.iter().map(|node| node.welcome.incarnation).collect();
+        let reach = Arc::new(Reach::new(address.clone(), credentials, shape, incarnations));
         let mut presence = nodes.all.swap_remove(0).stream;
         drop(nodes);
         let pool = |error| TcpError::Pool { pool: format!("{}://{address}", W::SCHEME), error };
         let identity = enter::<W>(&ground, &reach, &mut presence).map_err(pool)?;
-        reach.keep(Some(presence));
+        stay(&reach, identity, presence)
+            .map_err(|error| pool(FabricError::CannotPost { node: NodeId(0), why: error.to_string() }))?;
         let (next_line, left) = (AtomicU64::new(PRESENCE_LINE + 1), AtomicBool::new(false));
         let lines_max = usize::from(lines.get());
         Ok(Self(Arc::new(Attachment { reach, ground, identity, next_line, lines_max, left })))
@@ -457,7 +459,7 @@ impl<W: Way> Attachment<W> {
         for line in lines.unwrap_or_default() {
             line.finish();
         }
-        self.reach.keep(None);
+        self.reach.go();
         let nameless = Nameless(W::new(&self.ground, Arc::clone(&self.reach), None, PRESENCE_LINE));
         if block_on(fence(&*nameless.0, &self.reach.shape, self.identity)).is_ok() {
             let _ = block_on(client_table::expire(&Client::new(&nameless), self.identity));

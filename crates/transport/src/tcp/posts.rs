@@ -165,7 +165,8 @@ pub(crate) trait Turning {
             return Turned::default();
         };
         self.exchange();
-        self.with_posts(|posts| Turned { answered: posts.ended > ended, waited_for: posts.awaited > 0 })
+        // Posts that nobody waits for have to leave all the same.
+        self.with_posts(|posts| Turned { answered: posts.ended > ended, waited_for: !posts.are_done() })
     }
 }
 

@@ -104,17 +104,21 @@ pub(super) struct Registry {
     entries: Mutex<Entries>,
     token: Option<Token>,
     connections_max: usize,
-    incarnation: u64,
 }
 
 impl Registry {
     /// Nobody is connected yet.
-    pub(super) fn new(token: Option<Token>, connections_max: usize, incarnation: u64) -> Self {
-        Self { entries: Mutex::default(), token, connections_max, incarnation }
+    pub(super) fn new(token: Option<Token>, connections_max: usize) -> Self {
+        Self { entries: Mutex::default(), token, connections_max }
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As many connections as there may be.
+    pub(super) fn connections_max(&self) -> usize {
+        self.connections_max
     }
 
     /// Connections now.
@@ -184,7 +188,7 @@ impl Registry {
             nodes: membership.nodes,
             host_bytes: store.host_bytes(),
             device_bytes: store.device_bytes(),
-            incarnation: self.incarnation,
+            incarnation: store.incarnation(),
         })
     }
 
@@ -276,7 +280,7 @@ mod tests {
     /// A registry with a connection of [`CLIENT`].
     fn with_a_peer() -> (Store, Registry, Arc<Peer>) {
         let store = Store::anonymous(16 << 20, 64).unwrap();
-        let registry = Registry::new(None, 8, 1);
+        let registry = Registry::new(None, 8);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let peer = registry.arrive(stream).unwrap();

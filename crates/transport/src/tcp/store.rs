@@ -18,6 +18,7 @@
 //! + 40   8   number of the node, and of nodes in the pool << 16
 //! + 48   8   0: no pool, 1: a pool that is being formed, 2: a whole pool
 //! + 56   8   1: in use, 2: stopped, with everything in its place
+//! + 64   8   incarnation: drawn for fresh memory, and again when a file is taken up that says "in use"
 //! ```
 //!
 //! The memory has no name and is gone with its memory node, or it is a file, mapped shared, that a later memory node
@@ -33,6 +34,7 @@ use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{ClientId, Memory, NodeId, PoolShape, Remote};
 use rustix::fs::MemfdFlags;
 use std::fs::{File, TryLockError};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -45,6 +47,7 @@ const POOL: u64 = 32;
 const NUMBERS: u64 = 40;
 const FORMED: u64 = 48;
 const STATE: u64 = 56;
+const INCARNATION: u64 = 64;
 const IN_USE: u64 = 1;
 const STOPPED: u64 = 2;
 const PAPERS_BYTES: u64 = 4096;
@@ -92,6 +95,11 @@ impl NodeFile {
     fn refused(&self, fault: FileFault) -> TcpError {
         TcpError::File { path: self.path.clone(), fault }
     }
+}
+
+/// A number that nobody drew before.
+fn drawn() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 fn bytes_of(host_bytes: u64, device_bytes: u64) -> u64 {
@@ -186,8 +194,12 @@ impl Store {
         }
         let store = Self::map(opened, host_bytes, device_bytes).map_err(system)?;
         store.check_papers().map_err(|why| file.refused(FileFault::Unfit(why)))?;
-        if store.noted(STATE) != STOPPED && !file.accept_unclean {
+        let was_stopped = store.noted(STATE) == STOPPED;
+        if !was_stopped && !file.accept_unclean {
             return Err(TcpError::Unclean { path: file.path.clone() });
+        }
+        if !was_stopped {
+            store.note(INCARNATION, drawn());
         }
         store.remember().map_err(|why| file.refused(FileFault::Damaged(why)))?;
         store.note(STATE, IN_USE);
@@ -218,9 +230,9 @@ impl Store {
 
     /// Writes the papers of fresh memory, the magic last: who finds it finds the rest.
     fn note_all(&self) {
-        let words =
-            [(8, VERSION), (16, self.host_bytes), (24, self.device_bytes), (STATE, IN_USE), (0, MAGIC)];
-        for (at, word) in words {
+        let sizes = [(16, self.host_bytes), (24, self.device_bytes)];
+        let states = [(STATE, IN_USE), (INCARNATION, drawn())];
+        for (at, word) in [(8, VERSION)].into_iter().chain(sizes).chain(states).chain([(0, MAGIC)]) {
             self.note(at, word);
         }
     }
@@ -286,6 +298,11 @@ impl Store {
     /// Bytes that have pages.
     pub(super) fn resident_bytes(&self) -> u64 {
         self.file.metadata().map_or(0, |file| file.blocks() * 512)
+    }
+
+    /// Which life of the memory this is. What was written in an earlier one may be lost.
+    pub(super) fn incarnation(&self) -> u64 {
+        self.noted(INCARNATION)
     }
 
     /// Which node of which pool this is.

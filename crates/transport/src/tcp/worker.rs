@@ -13,6 +13,7 @@ use super::wire::{Code, Kind, put_text};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
@@ -23,6 +24,8 @@ use std::time::{Duration, Instant};
 
 /// A connection says who it is within this time, or is closed.
 const GREETING_MAX: Duration = Duration::from_secs(10);
+/// The part of all connections that may be of those who have not said it yet.
+const NEWCOMERS_SHARE: usize = 4;
 /// How often those who have not said it yet are looked at.
 const SWEEP: Duration = Duration::from_secs(1);
 /// A compute node takes its last answers within this time, when the memory node stops.
@@ -125,8 +128,10 @@ pub(super) struct Worker {
     shared: Arc<Shared>,
     incoming: Receiver<TcpStream>,
     connections: Slab<Connection>,
-    /// Those that may not have said yet who they are.
-    newcomers: Vec<usize>,
+    /// Those that may not have said yet who they are, the oldest first.
+    newcomers: VecDeque<usize>,
+    /// As many of them are kept.
+    newcomers_max: usize,
     /// The first worker's.
     listener: Option<(TcpListener, Vec<Door>)>,
 }
@@ -137,8 +142,11 @@ impl Worker {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let (streams, incoming) = std::sync::mpsc::channel();
-        let (connections, newcomers) = (Slab::new(), Vec::new());
-        let worker = Self { number, poll, shared, incoming, connections, newcomers, listener: None };
+        let (connections, newcomers) = (Slab::new(), VecDeque::new());
+        let newcomers_max =
+            (shared.registry.connections_max() / NEWCOMERS_SHARE / shared.counters.len()).max(1);
+        let worker =
+            Self { number, poll, shared, incoming, connections, newcomers, newcomers_max, listener: None };
         Ok((worker, Door { streams, waker }))
     }
 
@@ -219,6 +227,8 @@ impl Worker {
 
     fn close(&mut self, key: usize) {
         let connection = self.connections.remove(key);
+        // Its number may soon be another's.
+        self.newcomers.retain(|&newcomer| newcomer != key);
         let fd = connection.peer().stream().as_raw_fd();
         // A stream that is dropped leaves the poll by itself.
         let _ = self.poll.registry().deregister(&mut SourceFd(&fd));
@@ -242,22 +252,25 @@ impl Worker {
     }
 
     fn sweep(&mut self) {
-        let mut newcomers = std::mem::take(&mut self.newcomers);
-        newcomers.retain(|&key| {
-            let Some(since) = self.connections.get(key).and_then(Connection::waiting_since) else {
-                return false;
-            };
-            if since.elapsed() > GREETING_MAX {
-                self.counters().refused();
-                let from = self.connections[key].peer().stream().peer_addr().ok();
-                let why = || format!("it did not say who it is within {} s", GREETING_MAX.as_secs());
-                self.shared.tell(|| NodeEvent::Refused { from, code: Code::Malformed, why: why() });
-                self.close(key);
-                return false;
+        while let Some(&key) = self.newcomers.front() {
+            match self.connections[key].waiting_since() {
+                None => drop(self.newcomers.pop_front()),
+                Some(since) if since.elapsed() > GREETING_MAX => {
+                    let seconds = GREETING_MAX.as_secs();
+                    self.show_out(key, &format!("it did not say who it is within {seconds} s"));
+                }
+                // The others came later.
+                Some(_) => break,
             }
-            true
-        });
-        self.newcomers = newcomers;
+        }
+    }
+
+    /// Closes the connection of one who has not said who it is.
+    fn show_out(&mut self, key: usize, why: &str) {
+        self.counters().refused();
+        let from = self.connections[key].peer().stream().peer_addr().ok();
+        self.shared.tell(|| NodeEvent::Refused { from, code: Code::Malformed, why: why.to_owned() });
+        self.close(key);
     }
 
     /// Accepts, and hands connections to the workers in turn.
@@ -300,8 +313,21 @@ impl Worker {
                 continue;
             }
             entry.insert(Connection::new(peer, cipher, self.number));
-            self.newcomers.push(key);
+            self.newcomers.push_back(key);
             ready.push(key);
+            self.limit_newcomers();
+        }
+    }
+
+    /// Who says nothing takes no place from those who do: of too many the oldest goes.
+    fn limit_newcomers(&mut self) {
+        if self.newcomers.len() <= self.newcomers_max {
+            return;
+        }
+        let connections = &self.connections;
+        self.newcomers.retain(|&key| connections[key].waiting_since().is_some());
+        if self.newcomers.len() > self.newcomers_max {
+            self.show_out(self.newcomers[0], "too many others came before it said who it is");
         }
     }
 
@@ -322,11 +348,13 @@ impl Worker {
     /// Finishes what was accepted, tells everybody, and waits a little until it was taken.
     fn farewell(&mut self) {
         let mut left: Vec<_> = self.connections.iter_mut().map(|(_, connection)| connection).collect();
-        left.retain_mut(|connection| !connection.finish(&self.shared));
         let end = Instant::now() + FAREWELL_MAX;
-        while !left.is_empty() && Instant::now() < end {
+        loop {
+            left.retain_mut(|connection| !connection.finish(&self.shared));
+            if left.is_empty() || Instant::now() > end {
+                break;
+            }
             std::thread::sleep(Duration::from_millis(1));
-            left.retain_mut(|connection| !connection.is_sent());
         }
         for connection in self.connections.drain() {
             // What the card does not end ends with its registrations.

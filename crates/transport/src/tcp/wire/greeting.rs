@@ -133,7 +133,7 @@ pub struct Welcome {
     pub host_bytes: u64,
     /// Device memory, bytes.
     pub device_bytes: u64,
-    /// Drawn at every start.
+    /// Drawn for fresh memory, and for that which a crash left.
     pub incarnation: u64,
 }
 

@@ -51,7 +51,7 @@
 //! + 28   4   0
 //! + 32   8   host memory, bytes
 //! + 40   8   device memory, bytes
-//! + 48   8   incarnation: drawn at every start of the memory node
+//! + 48   8   incarnation: drawn for fresh memory, and for that which a crash left
 //!
 //! verb, 16 bytes and its operands
 //! +  0   1   1 READ, 2 WRITE, 3 WRITE_WITH_IMM, 4 CAS, 5 masked CAS, 6 FAA
