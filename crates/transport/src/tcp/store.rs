@@ -242,8 +242,8 @@ impl Store {
         let [magic, version, host_bytes, device_bytes] = [0, 8, 16, 24].map(|at| self.noted(at));
         if magic == MAGIC && version != VERSION {
             return Err(format!(
-                "it is of version {version}, and this program reads {VERSION}; use the program that made it, or another \
-                 file"
+                "it is of version {version}, and this program reads {VERSION}; use the program that made it, or \
+                 another file"
             ));
         }
         let fits = (magic, host_bytes, device_bytes) == (MAGIC, self.host_bytes, self.device_bytes);

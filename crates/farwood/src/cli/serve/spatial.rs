@@ -120,7 +120,7 @@ impl Beside {
     }
 }
 
-/// The URL of the pool that the index lies in: where that is this memory node alone, the environment has nothing to say.
+/// The URL of the pool that the index lies in. Where that is this memory node alone, the environment has no say.
 fn pool_of(args: &Args, listen: &str) -> String {
     let token = args.token_file.as_ref().map(|file| format!("token-file={}", file.display()));
     let Some(url) = &args.url else {
