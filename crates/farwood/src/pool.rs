@@ -207,9 +207,9 @@ impl Pool {
             .map_err(|source| Error::Pool { operation: "create", source })
     }
 
-    /// Attaches this process to the pool; memory nodes over TCP or RDMA that are all fresh become one. What they may
-    /// ask for is in files that the URL names (`?token-file=FILE&tls-ca=FILE&tls-cert=FILE&tls-key=FILE&tls-name=NAME`),
-    /// or else the environment (`FARWOOD_TOKEN_FILE`, `FARWOOD_TLS_CA` and so on).
+    /// Attaches this process to the pool; memory nodes over TCP or RDMA that are all fresh become one. What they
+    /// may ask for is in files that the URL names, or else the environment (`FARWOOD_TOKEN_FILE`, `FARWOOD_TLS_CA` and
+    /// so on): `?token-file=FILE&tls-ca=FILE&tls-cert=FILE&tls-key=FILE&tls-name=NAME`.
     ///
     /// # Errors
     /// [`Error::Pool`], [`Error::Tcp`]: there is none, it is another program's or another version's, or all client
