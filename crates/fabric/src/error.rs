@@ -99,8 +99,8 @@ impl fmt::Display for FabricError {
             Self::Missing(capability) => write!(f, "this fabric lacks the capability: {capability}"),
             Self::PoolFull { chunks, chunk_bytes } => write!(
                 f,
-                "the pool is full: all {chunks} chunks of {} MiB are taken; create a larger pool \
-                 (`farwood create --memory`) and load it again, or drop an index",
+                "the pool is full: all {chunks} chunks of {} MiB are taken; drop an index, or make the pool anew with \
+                 more memory and load it again",
                 chunk_bytes >> 20
             ),
             Self::NoMemory { node, why } => {

@@ -3,12 +3,13 @@
 use crate::error::{Error, Result};
 use crate::pool::Pool;
 use crate::stats::PoolStats;
-use crate::url::Url;
+use crate::url::{Url, shell_word};
 use farwood_transport::any::Place;
 use farwood_transport::rdma::{
     CardKind, CardReport, DeviceSpec, RdmaError, device_of_environment, devices, examine as examine_card,
 };
 use farwood_transport::shm::{PoolFiles, SegmentDir};
+use farwood_transport::tcp::TcpError;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -208,7 +209,7 @@ pub fn sweep_with(others: &[Url]) -> Result<Swept> {
     let here = dir.list().map_err(failed)?.into_iter().map(|pool| format!("shm://{}", pool.name));
     for url in here.chain(others.iter().map(|url| url.pool_url().to_string())) {
         // A pool that cannot be opened is the report's business.
-        let Ok(pool) = Pool::open(&url) else { continue };
+        let Ok(pool) = Pool::find(&url) else { continue };
         let clients = pool.sweep_clients()?;
         if clients > 0 {
             swept.clients.push((url.clone(), clients));
@@ -290,21 +291,43 @@ impl PoolReport {
         !self.url.starts_with("shm://")
     }
 
+    /// What makes memory nodes a pool that can be used, or lets this user see it.
+    fn remedy(&self, error: &Error) -> String {
+        let url = shell_word(&self.url);
+        let (Error::Tcp { source, .. } | Error::Rdma { source: RdmaError::Pool(source), .. }) = error else {
+            return "farwood serve".to_owned();
+        };
+        match source {
+            TcpError::NoPool { .. } => match self.url.parse::<Url>() {
+                Ok(pool) => format!("farwood create {}", pool.index_url("INDEX").to_shell_word()),
+                Err(_) => "farwood create".to_owned(),
+            },
+            TcpError::BadToken { .. } | TcpError::Token { .. } => {
+                format!("FARWOOD_TOKEN_FILE=FILE farwood doctor {url}")
+            }
+            TcpError::Untrusted { .. } | TcpError::Tls { .. } => {
+                format!("FARWOOD_TLS_CA=FILE farwood doctor {url}")
+            }
+            _ => "farwood serve".to_owned(),
+        }
+    }
+
     /// What is wrong with the pool, if anything is.
     pub fn finding(&self) -> Option<Finding> {
         match &self.state {
-            Err(error) if error.exit_code() == 6 => None,
             Err(error) if self.is_served() => Some(Finding {
                 what: format!("{} cannot be used: {error}", self.url),
-                remedy: "farwood serve".to_owned(),
+                remedy: self.remedy(error),
             }),
+            // Another user's pool is that user's affair.
+            Err(error) if error.exit_code() == 6 => None,
             Err(error) => Some(Finding {
                 what: format!("{} cannot be used: {error}", self.url),
                 remedy: format!("farwood drop {} --force", self.url),
             }),
             Ok(stats) => {
                 let gone = stats.clients.iter().filter(|client| !client.alive).count();
-                let which = if self.is_served() { &self.url[..] } else { "" };
+                let which = if self.is_served() { shell_word(&self.url) } else { String::new() };
                 (gone > 0).then(|| Finding {
                     what: format!("{}: {gone} clients died without leaving; their locks come free", self.url),
                     remedy: format!("farwood doctor --sweep {which}").trim_end().to_owned(),
@@ -325,7 +348,7 @@ fn pool_report(files: PoolFiles) -> PoolReport {
 }
 
 fn report_of(url: String, segments: Vec<Segment>) -> PoolReport {
-    let state = Pool::open(&url).and_then(|pool| pool.stats());
+    let state = Pool::find(&url).and_then(|pool| pool.stats());
     PoolReport { url, segments, state }
 }
 

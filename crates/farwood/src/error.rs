@@ -1,12 +1,13 @@
 //! The library's error: what was tried, on what, why it failed and what to do about it.
 
 use crate::kind::Kind;
+use crate::url::shell_word;
 use farwood_fabric::FabricError;
 use farwood_index::IndexError;
 use farwood_transport::etcd::EtcdError;
 use farwood_transport::rdma::RdmaError;
 use farwood_transport::shm::ShmError;
-use farwood_transport::tcp::TcpError;
+use farwood_transport::tcp::{FileFault, TcpError};
 use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
@@ -83,7 +84,7 @@ pub enum Error {
     /// A pool over TCP is made and removed where its memory nodes are.
     #[error(
         "{operation} {pool}: a pool over TCP is there while its memory nodes are; start each with `farwood serve`, end \
-         it with SIGTERM; the first who opens them makes them a pool"
+         it with SIGTERM; whoever creates the first index there makes them a pool"
     )]
     Served {
         /// The operation.
@@ -92,7 +93,7 @@ pub enum Error {
         pool: String,
     },
     /// The pool failed.
-    #[error("{operation} {pool}: {source}")]
+    #[error("{operation} {pool}: {source}{}", more_memory(pool, source))]
     Fabric {
         /// The operation.
         operation: &'static str,
@@ -102,7 +103,7 @@ pub enum Error {
         source: FabricError,
     },
     /// The index failed.
-    #[error("{operation} {url}: {source}")]
+    #[error("{operation} {url}: {source}{}", more_memory_of_index(url, source))]
     Index {
         /// The operation.
         operation: &'static str,
@@ -114,7 +115,8 @@ pub enum Error {
     /// The index has keys or values of another type than it was opened with.
     #[error(
         "open {url}: its {what} are {found} and not {expected}; open it with the types that it was created with \
-         (`farwood stat {url}`)"
+         (`farwood stat {}`)",
+        shell_word(url)
     )]
     Type {
         /// The index.
@@ -252,6 +254,24 @@ pub enum Unfit {
     },
 }
 
+/// What gives a pool more memory, where that is what it lacks.
+fn more_memory(url: &str, error: &FabricError) -> &'static str {
+    match error {
+        FabricError::PoolFull { .. } if url.starts_with("shm://") => " (`farwood create --memory`)",
+        FabricError::PoolFull { .. } if !url.is_empty() => {
+            " (`farwood serve --memory`, for each memory node)"
+        }
+        _ => "",
+    }
+}
+
+fn more_memory_of_index(url: &str, error: &IndexError) -> &'static str {
+    match error {
+        IndexError::Fabric(error) => more_memory(url, error),
+        _ => "",
+    }
+}
+
 fn list(processes: &[u64]) -> String {
     let names: Vec<_> = processes.iter().map(|process| format!("process {process}")).collect();
     names.join(", ")
@@ -295,8 +315,7 @@ impl Error {
             Self::Etcd { source, .. } => of_etcd(source),
             Self::Fabric { source, .. } => of_fabric(source),
             Self::Index { source, .. } => of_index(source),
-            Self::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => 6,
-            Self::System { .. } => 10,
+            Self::System { source, .. } => of_system(source),
         }
     }
 }
@@ -342,12 +361,33 @@ fn of_tcp(error: &TcpError) -> u8 {
         | TcpError::BadShape(_)
         | TcpError::Token { .. }
         | TcpError::Tls { .. } => 2,
-        TcpError::NotThere { .. } => NOT_FOUND,
+        TcpError::NotThere { .. } | TcpError::NoPool { .. } => NOT_FOUND,
         TcpError::Memory { .. } => FULL,
         TcpError::BadToken { .. } | TcpError::Untrusted { .. } => 6,
-        TcpError::Unusable { .. } | TcpError::NotThisPool { .. } | TcpError::File { .. } => 7,
+        TcpError::Unusable { .. } | TcpError::NotThisPool { .. } => 7,
+        TcpError::File { fault, .. } => of_file(fault),
         TcpError::Unclean { .. } => 8,
         TcpError::Pool { error, .. } => of_fabric(error),
+        _ => 10,
+    }
+}
+
+fn of_file(fault: &FileFault) -> u8 {
+    match fault {
+        FileFault::InUse => 9,
+        FileFault::Unfit(_) => 7,
+        FileFault::Damaged(_) => 8,
+        FileFault::System(source) => of_system(source),
+        // The type may get more.
+        _ => 10,
+    }
+}
+
+fn of_system(error: &io::Error) -> u8 {
+    use io::ErrorKind::{FileTooLarge, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    match error.kind() {
+        StorageFull | QuotaExceeded | FileTooLarge => FULL,
+        PermissionDenied | ReadOnlyFilesystem => 6,
         _ => 10,
     }
 }
@@ -426,6 +466,32 @@ mod tests {
         assert!(full.is_full() && !full.is_not_found());
         assert!(missing.is_not_found() && !missing.is_full());
         assert_eq!(format!("{full:?}"), full.to_string());
+    }
+
+    #[test]
+    fn what_is_full_is_made_larger_where_it_was_made() {
+        let full = || IndexError::Fabric(FabricError::PoolFull { chunks: 2, chunk_bytes: 8 << 20 });
+        let text =
+            |url: &str| Error::Index { operation: "put", url: url.to_owned(), source: full() }.to_string();
+        assert!(text("shm://p/i").ends_with("(`farwood create --memory`)"));
+        for url in ["tcp://a:1/i", "rdma://a:1/i", "etcd://a:1/p/i"] {
+            assert!(text(url).contains("`farwood serve --memory`") && !text(url).contains("create"), "{url}");
+        }
+    }
+
+    #[test]
+    fn faults_of_files_have_the_codes_of_what_they_are() {
+        let code = |fault| {
+            let source = TcpError::File { path: PathBuf::from("/f"), fault };
+            Error::Tcp { operation: "serve", source }.exit_code()
+        };
+        let system = |kind: io::ErrorKind| code(FileFault::System(kind.into()));
+        assert_eq!(system(io::ErrorKind::StorageFull), 5);
+        assert_eq!(system(io::ErrorKind::PermissionDenied), 6);
+        assert_eq!(system(io::ErrorKind::NotFound), 10);
+        assert_eq!(code(FileFault::Unfit("size".to_owned())), 7);
+        assert_eq!(code(FileFault::Damaged("papers".to_owned())), 8);
+        assert_eq!(code(FileFault::InUse), 9);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! The pools that a URL can name, as one.
 
 use crate::error::{Error, Result};
-use farwood_fabric::{Client, ClientId, FabricError, PoolShape};
+use farwood_fabric::{Client, ClientId, FabricError, NodeId, PoolShape};
 use farwood_transport::any::{AnyFabric, Place};
 use farwood_transport::rdma::{self, DeviceSpec, NodeCard, RdmaPool};
 use farwood_transport::shm::{Pages, PoolName, Presence, SegmentDir, ShmError, ShmPool};
-use farwood_transport::tcp::{Credentials, NodeReport, PoolAddress, TcpPool};
+use farwood_transport::tcp::{Credentials, Fresh, NodeReport, PoolAddress, TcpPool};
 use std::sync::Arc;
 
 /// This process's attachment to a pool.
@@ -46,8 +46,8 @@ pub(crate) enum Liveness<'a> {
 }
 
 impl AnyPool {
-    /// Attaches to the pool that is there.
-    pub(crate) fn open(place: &Place) -> Result<Self> {
+    /// Attaches to the pool that is there, or that `fresh` memory nodes become.
+    pub(crate) fn open(place: &Place, fresh: Fresh) -> Result<Self> {
         match place {
             Place::Shm(name) => {
                 let dir = SegmentDir::from_env();
@@ -55,26 +55,38 @@ impl AnyPool {
                     ShmPool::open(&dir, name).map_err(|source| Error::Pool { operation: "open", source })?;
                 Ok(Self::Shm(pool, dir, name.clone()))
             }
-            Place::Tcp(address) => Self::open_tcp(address),
-            Place::Rdma(address) => Self::open_rdma(address),
+            Place::Tcp(address) => Self::open_tcp(address, fresh),
+            Place::Rdma(address) => Self::open_rdma(address, fresh),
             Place::Etcd(etcd) => {
-                Self::open_tcp(&etcd.discover().map_err(|source| Error::Etcd { operation: "open", source })?)
+                let found = etcd.discover().map_err(|source| Error::Etcd { operation: "open", source })?;
+                Self::open_tcp(&found, fresh)
             }
         }
     }
 
-    fn open_tcp(address: &PoolAddress) -> Result<Self> {
+    fn open_tcp(address: &PoolAddress, fresh: Fresh) -> Result<Self> {
         let failed = |source| Error::Tcp { operation: "open", source };
         let credentials = Credentials::find(address).map_err(failed)?;
-        TcpPool::open(address, credentials).map(Self::Tcp).map_err(failed)
+        TcpPool::open_with(address, credentials, fresh).map(Self::Tcp).map_err(failed)
     }
 
-    fn open_rdma(address: &PoolAddress) -> Result<Self> {
+    fn open_rdma(address: &PoolAddress, fresh: Fresh) -> Result<Self> {
         let failed = |source| Error::Rdma { operation: "open", source };
         let credentials = Credentials::find(address).map_err(|source| failed(source.into()))?;
         let device = DeviceSpec::find(address).map_err(failed)?;
         let queue_pairs = rdma::queue_pairs(address).map_err(failed)?;
-        RdmaPool::open(address, credentials, &device, queue_pairs).map(Self::Rdma).map_err(failed)
+        let opened = RdmaPool::open(address, credentials, &device, queue_pairs, fresh);
+        opened.map(Self::Rdma).map_err(failed)
+    }
+
+    /// Where a memory node is, if that is a place of its own.
+    pub(crate) fn address_of(&self, node: NodeId) -> Option<&str> {
+        let address = match self {
+            Self::Shm(..) => return None,
+            Self::Tcp(pool) => pool.address(),
+            Self::Rdma(pool) => pool.address(),
+        };
+        address.nodes().get(usize::from(node.0)).map(String::as_str)
     }
 
     /// A client for the calling thread.

@@ -71,7 +71,7 @@ impl Tree {
 
     #[cold]
     pub(crate) fn failed(&self, operation: &'static str, source: IndexError) -> Error {
-        Error::Index { operation, url: self.url(), source }
+        self.pool.failed(operation, &self.ordered.entry().name, source)
     }
 
     #[cold]

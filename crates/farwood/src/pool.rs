@@ -18,6 +18,7 @@ use farwood_index::ordered::Ordered;
 use farwood_transport::any::{AnyFabric, Place};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmPool};
+use farwood_transport::tcp::Fresh;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -127,7 +128,33 @@ impl Attached {
     }
 
     pub(crate) fn index_url(&self, index: &str) -> String {
-        format!("{}/{index}", self.place)
+        Url::of_index(&self.place, index).to_string()
+    }
+
+    /// The error, with the address of the memory node that it is about.
+    #[cold]
+    pub(crate) fn located(&self, error: FabricError) -> FabricError {
+        let located = |node, why: String| match self.attachment.address_of(node) {
+            Some(address) if !why.contains(address) => format!("{address}: {why}"),
+            _ => why,
+        };
+        match error {
+            FabricError::NodeLost { node, why } => FabricError::NodeLost { node, why: located(node, why) },
+            FabricError::CannotPost { node, why } => {
+                FabricError::CannotPost { node, why: located(node, why) }
+            }
+            other => other,
+        }
+    }
+
+    /// What went wrong with the index `name`.
+    #[cold]
+    pub(crate) fn failed(&self, operation: &'static str, name: &str, source: IndexError) -> Error {
+        let source = match source {
+            IndexError::Fabric(error) => IndexError::Fabric(self.located(error)),
+            other => other,
+        };
+        Error::Index { operation, url: self.index_url(name), source }
     }
 
     /// Ends one tree of the index `name`, and does `close` where it was the last.
@@ -180,9 +207,9 @@ impl Pool {
             .map_err(|source| Error::Pool { operation: "create", source })
     }
 
-    /// Attaches this process to the pool. What the memory nodes of a pool over TCP may ask for is in files that
-    /// its URL names (`?token-file=FILE&tls-ca=FILE&tls-cert=FILE&tls-key=FILE&tls-name=NAME`), or else the environment
-    /// (`FARWOOD_TOKEN_FILE`, `FARWOOD_TLS_CA` and so on).
+    /// Attaches this process to the pool; memory nodes over TCP or RDMA that are all fresh become one. What they
+    /// may ask for is in files that the URL names, or else the environment (`FARWOOD_TOKEN_FILE`, `FARWOOD_TLS_CA` and
+    /// so on): `?token-file=FILE&tls-ca=FILE&tls-cert=FILE&tls-key=FILE&tls-name=NAME`.
     ///
     /// # Errors
     /// [`Error::Pool`], [`Error::Tcp`]: there is none, it is another program's or another version's, or all client
@@ -192,8 +219,25 @@ impl Pool {
         U: TryInto<Url>,
         Error: From<U::Error>,
     {
-        let place = url.try_into()?.expect_pool()?;
-        let attachment = AnyPool::open(&place)?;
+        Self::open_with(url.try_into()?, Fresh::Forms)
+    }
+
+    /// As [`open`](Self::open), of a pool that is there: whoever only looks at memory nodes that are all fresh makes no
+    /// pool of them.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`Error::Tcp`] also where the memory nodes are fresh.
+    pub fn find<U>(url: U) -> Result<Self>
+    where
+        U: TryInto<Url>,
+        Error: From<U::Error>,
+    {
+        Self::open_with(url.try_into()?, Fresh::IsNone)
+    }
+
+    fn open_with(url: Url, fresh: Fresh) -> Result<Self> {
+        let place = url.expect_pool()?;
+        let attachment = AnyPool::open(&place, fresh)?;
         Ok(Self(Arc::new(Attached {
             place,
             attachment,
@@ -379,11 +423,11 @@ impl Pool {
     }
 
     pub(crate) fn fabric_failed(&self, operation: &'static str, source: FabricError) -> Error {
-        Error::Fabric { operation, pool: self.url(), source }
+        Error::Fabric { operation, pool: self.url(), source: self.0.located(source) }
     }
 
     pub(crate) fn failed(&self, operation: &'static str, name: &str, source: IndexError) -> Error {
-        Error::Index { operation, url: self.0.index_url(name), source }
+        self.0.failed(operation, name, source)
     }
 
     fn create_tree(

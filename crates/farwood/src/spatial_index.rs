@@ -92,7 +92,7 @@ impl Pool {
 
 impl Spatial {
     pub(crate) fn failed(&self, operation: &'static str, source: IndexError) -> Error {
-        Error::Index { operation, url: self.url(), source }
+        self.pool.failed(operation, &self.index.entry().name, source)
     }
 
     /// The index's URL.

@@ -54,6 +54,16 @@ impl Url {
         Self { pool: self.pool.clone(), index: Some(name.to_owned()) }
     }
 
+    /// The URL as a word of a shell's command line: in quotes where it has parameters.
+    pub fn to_shell_word(&self) -> String {
+        shell_word(&self.to_string())
+    }
+
+    /// The URL of the index `name` in the pool at `place`.
+    pub(crate) fn of_index(place: &Place, name: &str) -> Self {
+        Self { pool: place.clone(), index: Some(name.to_owned()) }
+    }
+
     /// What it names, or where the index lies that it names.
     pub(crate) fn place(&self) -> &Place {
         &self.pool
@@ -69,6 +79,11 @@ impl Url {
             }
         }
     }
+}
+
+/// A URL as a word of a shell's command line.
+pub(crate) fn shell_word(url: &str) -> String {
+    if url.contains('?') { format!("'{}'", url.replace('\'', r"'\''")) } else { url.to_owned() }
 }
 
 impl FromStr for Url {
@@ -179,6 +194,17 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Url>().unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn an_index_stands_before_the_parameters_and_a_shell_takes_it_as_one_word() {
+        let url: Url = "tcp://a:1,b:2?token-file=/t/x&tls-ca=/c".parse().unwrap();
+        let index = url.index_url("words");
+        assert_eq!(index.to_string(), "tcp://a:1,b:2/words?token-file=/t/x&tls-ca=/c");
+        assert_eq!(Url::of_index(url.place(), "words"), index);
+        assert_eq!((index.pool_url(), index.index()), (url, Some("words")));
+        assert_eq!(index.to_shell_word(), format!("'{index}'"));
+        assert_eq!("tcp://a:1/words".parse::<Url>().unwrap().to_shell_word(), "tcp://a:1/words");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use farwood_testkit::{Harness, ServerHarness};
 use farwood_transport::rdma::{self, DeviceSpec, RdmaPool};
 use farwood_transport::runtime::block_on;
 use farwood_transport::tcp::{
-    Credentials, MemoryNode, NodeSpec, PoolAddress, ServedFabric, ServedPool, TcpPool, TcpServer, Way,
+    Credentials, Fresh, MemoryNode, NodeSpec, PoolAddress, ServedFabric, ServedPool, TcpPool, TcpServer, Way,
 };
 use std::future::Future;
 use std::io::Write as _;
@@ -81,7 +81,7 @@ impl Kind for OverRdma {
 
     fn open(address: &PoolAddress) -> RdmaPool {
         let queue_pairs = rdma::queue_pairs(address).expect("a good number of queue pairs");
-        RdmaPool::open(address, Credentials::default(), &device(), queue_pairs)
+        RdmaPool::open(address, Credentials::default(), &device(), queue_pairs, Fresh::Forms)
             .expect("the pool can be opened")
     }
 }

@@ -12,7 +12,7 @@ use farwood_transport::any::{AnyPool, Place};
 use farwood_transport::rdma::{CardKind, DeviceSpec, RdmaPool, queue_pairs};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, Pages, PoolSpec, SegmentDir, ShmError, ShmPool, create};
-use farwood_transport::tcp::{Credentials, NodeReport, TcpError, TcpPool};
+use farwood_transport::tcp::{Credentials, Fresh, NodeReport, TcpError, TcpPool};
 
 use super::crew::{Crew, Janitor, WorkerCommand};
 use super::protocol::Litter;
@@ -57,7 +57,8 @@ pub(crate) fn open(place: &Place) -> Result<AnyPool> {
         Place::Rdma(address) => {
             let device = DeviceSpec::find(address)?;
             let queue_pairs = queue_pairs(address)?;
-            AnyPool::Rdma(RdmaPool::open(address, Credentials::find(address)?, &device, queue_pairs)?)
+            let credentials = Credentials::find(address)?;
+            AnyPool::Rdma(RdmaPool::open(address, credentials, &device, queue_pairs, Fresh::Forms)?)
         }
         Place::Etcd(etcd) => open(&Place::Tcp(etcd.discover()?))?,
     })
@@ -88,7 +89,8 @@ impl Ground {
                 let job = MemoryJob { nodes: nodes_max, host_bytes: *host_bytes, cpus };
                 let (crew, at) = start_memory(worker, job)?;
                 nodes = Some(crew);
-                (Place::Tcp(at.join(",").parse()?), true)
+                // They ask for nothing, whatever the environment has for others.
+                (Place::Tcp(format!("{}?environment=no", at.join(",")).parse()?), true)
             }
             Site::Own { .. } => (Place::Shm(index.parse()?), true),
             Site::Existing(place) => (place.clone(), false),

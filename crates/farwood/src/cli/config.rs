@@ -14,7 +14,8 @@
 //! words = "tcp://host-a:7470,host-b:7470?tls-ca=/etc/farwood/ca.pem"
 //! ```
 //!
-//! The table `pools` gives pools short names: `pool://words/INDEX` is an index of that one.
+//! The table `pools` gives pools short names: `pool://words/INDEX` is an index of that one. An entry is read when it is
+//! named: what is wrong with another is no harm.
 //!
 //! Each value takes the place of the option's default, so clap itself puts flags and environment above it. An
 //! unknown table or key is an error.
@@ -22,7 +23,6 @@
 use super::Failure;
 use clap::{Arg, Command};
 use farwood::Url;
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -31,22 +31,27 @@ const FILE: &str = "farwood.toml";
 
 /// Pools with short names.
 #[derive(Debug, Default)]
-pub(crate) struct Pools(BTreeMap<String, Url>);
+pub(crate) struct Pools {
+    /// As they are in the file.
+    table: toml::Table,
+    /// The file.
+    path: PathBuf,
+}
 
 impl Pools {
-    /// The table `pools`.
-    fn read(table: toml::Value) -> Result<Self, String> {
-        let toml::Value::Table(table) = table else { return Err("'pools' must be a table".to_owned()) };
-        let pool = |(name, value): (String, toml::Value)| {
+    /// The pool of that name; `None`: there is none.
+    fn pool(&self, name: &str) -> Option<Result<Url, String>> {
+        let value = self.table.get(name)?;
+        let read = |value: &toml::Value| {
             let url =
-                value.as_str().ok_or_else(|| format!("the URL of the pool '{name}' must be a string"))?;
-            let url: Url = url.parse().map_err(|error: farwood::Error| error.to_string())?;
-            if url.index().is_some() {
-                return Err(format!("'{name}' in [pools] must be a pool, and {url} is an index"));
+                value.as_str().ok_or_else(|| format!("the URL of '{name}' in [pools] must be a string"))?;
+            let url: Url = url.parse().map_err(|error| format!("'{name}' in [pools]: {error}"))?;
+            match url.index() {
+                None => Ok(url),
+                Some(_) => Err(format!("'{name}' in [pools] must be a pool, and {url} is an index")),
             }
-            Ok((name, url))
         };
-        table.into_iter().map(pool).collect::<Result<_, _>>().map(Self)
+        Some(read(value))
     }
 
     /// The arguments with URLs in the places of short names.
@@ -65,11 +70,12 @@ impl Pools {
     /// The URL that `NAME` or `NAME/INDEX` stands for.
     fn url(&self, short: &str) -> Result<Url, Failure> {
         let (name, index) = short.split_once('/').map_or((short, None), |(name, index)| (name, Some(index)));
-        let pool = self.0.get(name).ok_or_else(|| {
+        let pool = self.pool(name).ok_or_else(|| {
             Failure::Usage(format!(
                 "{SHORT}{short}: there is no pool '{name}' in the table [pools] of farwood.toml"
             ))
         })?;
+        let pool = pool.map_err(|why| Failure::Usage(format!("{}: {why}", self.path.display())))?;
         Ok(index.map_or_else(|| pool.clone(), |index| pool.index_url(index)))
     }
 }
@@ -135,7 +141,11 @@ fn with_environment(command: Command) -> Command {
 fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, Pools), Failure> {
     let refuse = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
     let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| refuse(error.to_string()))?;
-    let pools = table.remove("pools").map_or(Ok(Pools::default()), Pools::read).map_err(refuse)?;
+    let pools = match table.remove("pools") {
+        None => toml::Table::new(),
+        Some(toml::Value::Table(pools)) => pools,
+        Some(_) => return Err(refuse("'pools' must be a table".to_owned())),
+    };
     for (key, value) in table {
         command = match value {
             toml::Value::Table(options) => {
@@ -148,7 +158,7 @@ fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, Pool
             value => set_default(command, &key, &value, "").map_err(refuse)?,
         };
     }
-    Ok((command, pools))
+    Ok((command, Pools { table: pools, path: path.to_owned() }))
 }
 
 fn apply_all(mut command: Command, options: toml::Table, name: &str) -> Result<Command, String> {

@@ -155,8 +155,9 @@ fn create_pool(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failur
     if let Some(option) = OF_INDEXES.iter().find(|option| context.is_given(option)) {
         let option = option.replace('_', "-");
         return Err(Failure::Usage(format!(
-            "create {}: --{option} is about an index; write {}/INDEX, or leave it out",
-            args.url, args.url
+            "create {}: --{option} is about an index; write {}, or leave it out",
+            args.url,
+            args.url.index_url("INDEX")
         )));
     }
     Pool::create(&args.url, &pool_options(args))?;

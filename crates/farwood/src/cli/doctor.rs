@@ -74,8 +74,14 @@ fn as_text(report: &Report, swept: Option<&Swept>, context: &mut Context<'_>) ->
     for finding in &findings {
         writeln!(context.out, "! {}\n    {}", finding.what, finding.remedy)?;
     }
-    if findings.is_empty() {
-        writeln!(context.out, "nothing to mend")?;
+    let unseen = report.pools.iter().filter(|pool| pool.state.is_err()).count() as u64;
+    match (findings.is_empty(), unseen) {
+        (true, 0) => writeln!(context.out, "nothing to mend")?,
+        (true, unseen) => {
+            let pools = size::count(unseen, "pool", "pools");
+            writeln!(context.out, "nothing to mend in what can be seen; {pools} cannot")?;
+        }
+        _ => {}
     }
     Ok(())
 }

@@ -29,10 +29,10 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
             return Err(Failure::Usage(format!(
                 "drop {}: --force is for pools; end the processes that have the index open (`farwood stat {}`)",
                 args.url,
-                args.url.pool_url()
+                args.url.pool_url().to_shell_word()
             )));
         }
-        (Some(index), false) => Pool::open(args.url.pool_url()).and_then(|pool| pool.drop_index(index)),
+        (Some(index), false) => Pool::find(args.url.pool_url()).and_then(|pool| pool.drop_index(index)),
         (None, true) => Pool::remove_by_force(&args.url),
         (None, false) => Pool::remove(&args.url),
     };
@@ -53,7 +53,7 @@ fn failure(url: &Url, error: Error) -> Failure {
         ),
         Error::Index { source: IndexError::NoSuchIndex(name), .. } => format!(
             "drop {url}: there is no index '{name}' in the pool; `farwood stat {}` lists them",
-            url.pool_url()
+            url.pool_url().to_shell_word()
         ),
         _ => return error.into(),
     };

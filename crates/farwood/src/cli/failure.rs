@@ -1,5 +1,6 @@
 //! How a command ends.
 
+use farwood::{RdmaError, TcpError, Url};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -62,11 +63,13 @@ pub(crate) enum Failure {
 
 /// Completes the commands that a remedy names, so that they can be copied.
 fn with_url(text: &str, url: &str) -> String {
-    let pool = url.rsplit_once('/').map_or(url, |(pool, _)| pool);
+    let Ok(url) = url.parse::<Url>() else { return text.to_owned() };
+    let pool = url.pool_url().to_shell_word();
+    let index = url.index_url(url.index().unwrap_or("INDEX")).to_shell_word();
     text.replace("`farwood stat`", &format!("`farwood stat {pool}`"))
-        .replace("`farwood create`", &format!("`farwood create {url}`"))
-        .replace("`farwood drop` it", &format!("`farwood drop {url}`"))
-        .replace("`farwood check`", &format!("`farwood check {url}`"))
+        .replace("`farwood create`", &format!("`farwood create {index}`"))
+        .replace("`farwood drop` it", &format!("`farwood drop {index}`"))
+        .replace("`farwood check`", &format!("`farwood check {index}`"))
 }
 
 impl Failure {
@@ -83,6 +86,19 @@ impl Failure {
         }
     }
 
+    /// What went wrong, and what to do.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Farwood(
+                farwood::Error::Index { url, .. }
+                | farwood::Error::Fabric { pool: url, .. }
+                | farwood::Error::Tcp { source: TcpError::NoPool { pool: url }, .. }
+                | farwood::Error::Rdma { source: RdmaError::Pool(TcpError::NoPool { pool: url }), .. },
+            ) => with_url(&self.to_string(), url),
+            other => other.to_string(),
+        }
+    }
+
     /// Tells the user.
     pub(crate) fn report(&self, words: &mut dyn Write) -> io::Result<()> {
         match self {
@@ -90,10 +106,7 @@ impl Failure {
             Self::CommandLine(error) => error.print(),
             // Whoever reads has read enough.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            Self::Farwood(farwood::Error::Index { url, .. }) => {
-                writeln!(words, "farwood: {}", with_url(&self.to_string(), url))
-            }
-            other => writeln!(words, "farwood: {other}"),
+            other => writeln!(words, "farwood: {}", other.text()),
         }
     }
 }

@@ -108,6 +108,19 @@ impl Tally {
     fn nothing_good(&self) -> bool {
         self.loaded == 0 && self.skipped > 0
     }
+
+    /// Says of what the pool refused how the load goes on.
+    fn resumable(&self, failure: Failure) -> Failure {
+        if !matches!(failure, Failure::Farwood(_)) || self.loaded == 0 {
+            return failure;
+        }
+        let loaded = size::count(self.loaded, "entry is loaded", "entries are loaded");
+        let text = format!(
+            "{}; {loaded} and stay: load the file again to go on, which puts them once more",
+            failure.text()
+        );
+        Failure::Other { text, exit_code: failure.exit_code() }
+    }
 }
 
 /// A load under way.
@@ -135,7 +148,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let mut load = Load { args, index: &index, table: layout != Layout::Text, tally: Tally::default() };
     let done = load.all(&mut rows, &progress);
     progress.finish_and_clear();
-    done?;
+    done.map_err(|failure| load.tally.resumable(failure))?;
     let nothing_good = load.tally.nothing_good();
     let (tally, seconds) = (load.tally, start.elapsed().as_secs_f64());
     if context.format == Format::Json {

@@ -45,21 +45,35 @@ fn answer(mut stream: TcpStream, counts: impl Fn() -> NodeCounts) -> io::Result<
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut request = [0; REQUEST_BYTES_MAX];
     let bytes = stream.read(&mut request)?;
-    let (status, kind, body) = reply(&request[..bytes], counts);
-    let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n", body.len());
-    stream.write_all(format!("{head}Connection: close\r\n\r\n{body}").as_bytes())
+    stream.write_all(reply(&request[..bytes], counts).as_bytes())
 }
 
-/// Status, kind and body of the answer to a request.
-fn reply(request: &[u8], counts: impl Fn() -> NodeCounts) -> (&'static str, &'static str, String) {
-    const TEXT: &str = "text/plain; charset=utf-8";
+/// The answer to a request: head, and body unless only the head is asked for.
+fn reply(request: &[u8], counts: impl Fn() -> NodeCounts) -> String {
     let line = request.split(|byte| *byte == b'\r' || *byte == b'\n').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
-    match (words.next(), words.next()) {
-        (Some(b"GET"), Some(b"/metrics")) => ("200 OK", "text/plain; version=0.0.4", text(&counts())),
-        (Some(b"GET"), Some(b"/healthz")) => ("200 OK", TEXT, "ok\n".to_owned()),
-        (Some(b"GET"), Some(_)) => ("404 Not Found", TEXT, "there are /metrics and /healthz\n".to_owned()),
-        _ => ("400 Bad Request", TEXT, "GET /metrics\n".to_owned()),
+    let is_method = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_uppercase);
+    let (method, (status, kind, body)) = match (words.next(), words.next()) {
+        (Some(method @ (b"GET" | b"HEAD")), Some(path)) => (method, page(path, counts)),
+        (Some(method), Some(_)) if is_method(method) => {
+            (method, ("405 Method Not Allowed\r\nAllow: GET, HEAD", TEXT, "GET /metrics\n".to_owned()))
+        }
+        _ => (&b""[..], ("400 Bad Request", TEXT, "GET /metrics\n".to_owned())),
+    };
+    let bytes = body.len();
+    let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {bytes}\r\n");
+    let body = if method == b"HEAD" { "" } else { &body[..] };
+    format!("{head}Connection: close\r\n\r\n{body}")
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// Status, kind and body of what there is under a path.
+fn page(path: &[u8], counts: impl Fn() -> NodeCounts) -> (&'static str, &'static str, String) {
+    match path {
+        b"/metrics" => ("200 OK", "text/plain; version=0.0.4", text(&counts())),
+        b"/healthz" => ("200 OK", TEXT, "ok\n".to_owned()),
+        _ => ("404 Not Found", TEXT, "there are /metrics and /healthz\n".to_owned()),
     }
 }
 
@@ -111,12 +125,19 @@ mod tests {
     use super::*;
     use farwood::LATENCY_BUCKETS;
 
-    fn told(request: &[u8]) -> (&'static str, String) {
+    /// Status, head and body.
+    fn answered(request: &[u8]) -> (String, String, String) {
         let mut latency = [0; LATENCY_BUCKETS];
         (latency[0], latency[3], latency[LATENCY_BUCKETS - 1]) = (5, 2, 1);
         let counts = || NodeCounts { verbs: 42, latency, latency_ns: 1500, ..NodeCounts::default() };
-        let (status, _, body) = reply(request, counts);
-        (&status[..3], body)
+        let reply = reply(request, counts);
+        let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+        (head[9..12].to_owned(), head.to_owned(), body.to_owned())
+    }
+
+    fn told(request: &[u8]) -> (String, String) {
+        let (status, _, body) = answered(request);
+        (status, body)
     }
 
     #[test]
@@ -133,10 +154,24 @@ mod tests {
         {
             assert!(body.contains(line), "{line}: {body}");
         }
-        assert_eq!(told(b"GET /healthz HTTP/1.0\n"), ("200", "ok\n".to_owned()));
+        assert_eq!(told(b"GET /healthz HTTP/1.0\n"), ("200".to_owned(), "ok\n".to_owned()));
         assert_eq!(told(b"GET / HTTP/1.1\r\n").0, "404");
-        for request in [&b""[..], b"\r\n", b"POST /metrics", b"\xFF\xFE", b"GET"] {
+        for request in [&b""[..], b"\r\n", b"\xFF\xFE /", b"GET", b"post /metrics"] {
             assert_eq!(told(request).0, "400", "{request:?}");
+        }
+    }
+
+    #[test]
+    fn a_head_is_that_of_the_page_and_other_methods_are_not_allowed() {
+        let head = |request: &[u8]| answered(request).1;
+        for path in ["/metrics", "/healthz", "/"] {
+            let request = format!("HEAD {path} HTTP/1.1\r\n\r\n");
+            assert_eq!(told(request.as_bytes()).1, "", "{path}");
+            assert_eq!(head(request.as_bytes()), head(request.replace("HEAD", "GET").as_bytes()), "{path}");
+        }
+        for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
+            let (status, head, _) = answered(format!("{method} /metrics HTTP/1.1\r\n\r\n").as_bytes());
+            assert!(status == "405" && head.contains("\r\nAllow: GET, HEAD\r\n"), "{head}");
         }
     }
 }

@@ -139,12 +139,17 @@ impl Context<'_> {
 /// An index whose types are known at run time.
 pub(crate) type Untyped = Index<Vec<u8>, Vec<u8>>;
 
+/// The index's name in a URL that must have one.
+pub(crate) fn index_of(url: &Url) -> Result<&str, Failure> {
+    url.index().ok_or_else(|| {
+        Failure::Usage(format!("{url} is a pool, and an index is meant: write {}", url.index_url("INDEX")))
+    })
+}
+
 /// Opens the index that the command line names.
 pub(crate) fn open(url: &Url, context: &mut Context<'_>) -> Result<Untyped, Failure> {
-    let Some(name) = url.index() else {
-        return Err(Failure::Usage(format!("{url} is a pool, and an index is meant: write {url}/INDEX")));
-    };
-    let index = Pool::open(url.pool_url())?.open_untyped(name)?;
+    let name = index_of(url)?;
+    let index = Pool::find(url.pool_url())?.open_untyped(name)?;
     warn_of_locks(&index, context)?;
     Ok(index)
 }
@@ -152,7 +157,7 @@ pub(crate) fn open(url: &Url, context: &mut Context<'_>) -> Result<Untyped, Fail
 /// Whether the command line names a spatial index.
 pub(crate) fn is_spatial(url: &Url) -> Result<bool, Failure> {
     let Some(name) = url.index() else { return Ok(false) };
-    Ok(Pool::open(url.pool_url())?.is_spatial(name)?)
+    Ok(Pool::find(url.pool_url())?.is_spatial(name)?)
 }
 
 /// Tells whoever uses an index with 16-bit locks what these cannot do.

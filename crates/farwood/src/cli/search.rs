@@ -1,6 +1,6 @@
 //! `farwood search`: what lies where, in a spatial index.
 
-use super::{Context, Failure, Format, Outcome};
+use super::{Context, Failure, Format, Outcome, index_of};
 use farwood::spatial::{Item, Query, Rectangle, Relation, Spatial};
 use farwood::{Pool, Url};
 use serde_json::{Value, json};
@@ -113,10 +113,7 @@ fn centre_across(west: &Rectangle, east: &Rectangle) -> [f64; 2] {
 
 /// Opens the spatial index that the command line names.
 pub(crate) fn open(url: &Url) -> Result<Spatial, Failure> {
-    let Some(name) = url.index() else {
-        return Err(Failure::Usage(format!("{url} is a pool, and an index is meant: write {url}/INDEX")));
-    };
-    Ok(Pool::open(url.pool_url())?.open_spatial(name)?)
+    Ok(Pool::find(url.pool_url())?.open_spatial(index_of(url)?)?)
 }
 
 fn found(any: bool) -> Outcome {

@@ -30,8 +30,8 @@ Examples:
   farwood serve --listen tcp://10.0.0.5:7470 --token-file token --etcd etcd://10.0.0.2:2379/words --node 0 --nodes 2
   farwood create tcp://127.0.0.1:7470,127.0.0.1:7471/words --keys text --key-bytes 64
 
-Memory nodes know of no pool. The first who opens an address with several of them makes them one: from then on
-they are named together, in that order. What they hold is gone when they end, unless it is in a file (--file).";
+Memory nodes know of no pool. Whoever creates the first index in one or several of them makes them one: from then
+on they are named together, in that order. What they hold is gone when they end, unless it is in a file (--file).";
 
 /// How often a memory node that only waits for its signal looks at itself.
 const LOOK: Duration = Duration::from_millis(50);
@@ -114,10 +114,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "STYLE", value_enum, default_value_t = Style::Text)]
     log: Style,
     /// Threads [default: one for each processor, at most 4]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    threads: usize,
+    #[arg(long, value_name = "N", value_parser = size::at_least_one)]
+    threads: Option<usize>,
     /// Most connections at a time
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(long, value_name = "N", value_parser = size::at_least_one, default_value_t = 10_000)]
     connections: usize,
     /// How long its threads look for work before they sleep: shorter answers for more processor time
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 50)]
@@ -146,7 +146,7 @@ impl Args {
             token,
             tls,
             events: None,
-            threads: self.threads,
+            threads: self.threads.unwrap_or(0),
             connections_max: self.connections,
             spin: Duration::from_micros(self.spin),
         })

@@ -24,6 +24,15 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(|| "more bytes than 64 bits can count".to_owned())
 }
 
+/// Reads a number of things of which there must be one. For clap's `value_parser`.
+pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("there must be at least 1; leave the option out for its default".to_owned()),
+        Ok(number) => Ok(number),
+        Err(_) => Err("that is no number".to_owned()),
+    }
+}
+
 /// A size for people: in the largest unit that leaves a number of at least one.
 pub(crate) fn show(bytes: u64) -> String {
     for (name, factor) in [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {

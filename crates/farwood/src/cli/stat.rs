@@ -39,11 +39,12 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     }
     if context.is_given("count") {
         return Err(Failure::Usage(format!(
-            "stat {}: --count is about an index; write {}/INDEX, or leave it out",
-            args.url, args.url
+            "stat {}: --count is about an index; write {}, or leave it out",
+            args.url,
+            args.url.index_url("INDEX")
         )));
     }
-    let stats = Pool::open(&args.url)?.stats()?;
+    let stats = Pool::find(&args.url)?.stats()?;
     match context.format {
         Format::Json => context.json(&pool_json(&args.url.to_string(), &stats))?,
         Format::Text => pool_text(&args.url, &stats, context)?,
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
 }
 
 fn stat_index(args: &Args, name: &str, context: &mut Context<'_>) -> Result<(), Failure> {
-    let pool = Pool::open(args.url.pool_url())?;
+    let pool = Pool::find(args.url.pool_url())?;
     let found = pool.index_use(name)?;
     let url = args.url.to_string();
     let layout = found.entry.layout.map_err(|source| Error::Index {
@@ -211,7 +212,7 @@ fn index_json(index: &IndexUse) -> Value {
 }
 
 /// What a memory node says of itself, as JSON.
-pub(super) fn report_json(report: &NodeReport) -> Value {
+fn report_json(report: &NodeReport) -> Value {
     let [p50, p90, p99, max] = report.latency_us;
     json!({
         "requests": report.requests,
@@ -245,21 +246,23 @@ fn card_text(card: NodeCard) -> String {
     format!(", verbs by {kind}, {link}, MTU {mtu}, device memory is {place}")
 }
 
+/// A memory node as JSON.
+pub(super) fn node_json(node: &NodeStats) -> Value {
+    json!({
+        "memory_bytes": node.memory_bytes,
+        "device_bytes": node.device_bytes,
+        "resident_bytes": node.resident_bytes,
+        "pages": node.pages.map(|pages| pages.to_string()),
+        "connections": node.report.map(|report| report.connections),
+        "report": node.report.as_ref().map(report_json),
+        "card": node.card.map(card_json),
+        "chunks": node.chunks,
+        "chunks_used": node.chunks_used,
+    })
+}
+
 /// A pool as JSON; the doctor prints it as well.
 pub(super) fn pool_json(url: &str, stats: &PoolStats) -> Value {
-    let node = |node: &NodeStats| {
-        json!({
-            "memory_bytes": node.memory_bytes,
-            "device_bytes": node.device_bytes,
-            "resident_bytes": node.resident_bytes,
-            "pages": node.pages.map(|pages| pages.to_string()),
-            "connections": node.report.map(|report| report.connections),
-            "report": node.report.as_ref().map(report_json),
-            "card": node.card.map(card_json),
-            "chunks": node.chunks,
-            "chunks_used": node.chunks_used,
-        })
-    };
     let client = |client: &ClientStats| {
         json!({
             "client": client.client.to_string(),
@@ -271,7 +274,7 @@ pub(super) fn pool_json(url: &str, stats: &PoolStats) -> Value {
     };
     json!({
         "pool": url,
-        "nodes": stats.nodes.iter().map(node).collect::<Vec<_>>(),
+        "nodes": stats.nodes.iter().map(node_json).collect::<Vec<_>>(),
         "clients": stats.clients.iter().map(client).collect::<Vec<_>>(),
         "indexes": stats.indexes.iter().map(index_json).collect::<Vec<_>>(),
     })

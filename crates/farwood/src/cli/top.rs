@@ -1,8 +1,10 @@
 //! `farwood top`: a pool at work, again and again.
 
-use super::stat::{CHUNK_BYTES, report_json};
+use super::stat::{CHUNK_BYTES, node_json};
 use super::{Context, Failure, Format, Outcome, size};
-use farwood::{NodeReport, NodeStats, Pool, PoolStats, Url};
+use farwood::{
+    Error, EtcdError, FabricError, NodeReport, NodeStats, Pool, PoolStats, RdmaError, TcpError, Url,
+};
 use serde_json::json;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -18,8 +20,9 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Show a pool at work: what its memory nodes do in a second, and who is there
 ///
-/// Rates are those since the last time; the times that requests take are those since a memory node was started. Ends
-/// with SIGINT, or after --count times.
+/// Rates are those since the last time, with what the look itself asks for: some 330 requests. The times that requests
+/// take are those since a memory node was started. Where a memory node is not there, that is shown until it is there
+/// again. Ends with SIGINT, or after --count times.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -40,27 +43,90 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     if !(args.interval.is_finite() && (0.01..=86_400.0).contains(&args.interval)) {
         return Err(Failure::Usage(format!("top: --interval {}: give 0.01 to 86400", args.interval)));
     }
-    let pool = Pool::open(&args.url)?;
+    let pool = Pool::find(&args.url)?;
     let clears = context.format == Format::Text && std::io::stdout().is_terminal();
-    let (mut before, mut since) = (pool.stats()?, Instant::now());
+    let (mut before, mut since) = (Some(pool.stats()?), Instant::now());
+    let mut watched = Watched { url: &args.url, pool: Some(pool) };
     let mut looks = 0;
     while args.count.is_none_or(|count| looks < count) {
         std::thread::sleep(Duration::from_secs_f64(args.interval));
-        let (now, seconds) = (pool.stats()?, since.elapsed().as_secs_f64());
+        let (now, seconds) = (watched.look()?, since.elapsed().as_secs_f64());
         since = Instant::now();
-        let rates: Vec<_> =
-            before.nodes.iter().zip(&now.nodes).map(|(old, new)| rates(old, new, seconds)).collect();
         if clears {
             write!(context.out, "{CLEAR}")?;
         }
-        match context.format {
-            Format::Json => json_look(&args.url, &now, &rates, seconds, context)?,
-            Format::Text => text_look(&args.url, &now, &rates, context)?,
+        match &now {
+            Ok(now) => show(&args.url, before.as_ref(), now, seconds, context)?,
+            Err(lost) => show_lost(&args.url, lost, seconds, context)?,
         }
         context.out.flush()?;
-        (before, looks) = (now, looks + 1);
+        (before, looks) = (now.ok(), looks + 1);
     }
     Ok(Outcome::Done)
+}
+
+/// A pool whose memory nodes may go and come back.
+struct Watched<'a> {
+    url: &'a Url,
+    /// `None`: a memory node was not there at the last look.
+    pool: Option<Pool>,
+}
+
+impl Watched<'_> {
+    /// What the pool is like; `Err`: who is not there, in words.
+    fn look(&mut self) -> Result<Result<PoolStats, String>, Failure> {
+        let pool = self.pool.take().map_or_else(|| Pool::find(self.url), Ok);
+        match pool.and_then(|pool| Ok((pool.stats()?, pool))) {
+            Ok((stats, pool)) => {
+                self.pool = Some(pool);
+                Ok(Ok(stats))
+            }
+            Err(error) if may_come_back(&error) => Ok(Err(error.to_string())),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Whether it is a memory node that is gone for the moment, or what comes of that.
+fn may_come_back(error: &Error) -> bool {
+    match error {
+        Error::Fabric { source, .. } => {
+            matches!(source, FabricError::NodeLost { .. } | FabricError::Revoked(_))
+        }
+        Error::Tcp { source, .. } | Error::Rdma { source: RdmaError::Pool(source), .. } => {
+            matches!(source, TcpError::NotThere { .. })
+        }
+        Error::Etcd { source, .. } => {
+            matches!(source, EtcdError::Incomplete { .. } | EtcdError::NoAnswer { .. })
+        }
+        _ => false,
+    }
+}
+
+fn show(
+    url: &Url,
+    before: Option<&PoolStats>,
+    now: &PoolStats,
+    seconds: f64,
+    context: &mut Context<'_>,
+) -> Result<(), Failure> {
+    let old = |at| before.and_then(|before| before.nodes.get(at));
+    let rates: Vec<_> = now.nodes.iter().enumerate().map(|(at, new)| rates(old(at)?, new, seconds)).collect();
+    match context.format {
+        Format::Json => json_look(url, now, &rates, seconds, context),
+        Format::Text => text_look(url, now, &rates, context),
+    }
+}
+
+/// A look that saw no pool.
+fn show_lost(url: &Url, lost: &str, seconds: f64, context: &mut Context<'_>) -> Result<(), Failure> {
+    match context.format {
+        Format::Json => {
+            context.json(&json!({ "pool": url.to_string(), "seconds": seconds, "lost": lost }))?;
+        }
+        Format::Text => writeln!(context.out, "{lost}")?,
+    }
+    Ok(())
 }
 
 /// What a memory node did in a second.
@@ -92,18 +158,14 @@ fn json_look(
     context: &mut Context<'_>,
 ) -> Result<(), Failure> {
     let node = |(node, rates): (&NodeStats, &Option<Rates>)| {
-        json!({
-            "memory_bytes": node.memory_bytes,
-            "resident_bytes": node.resident_bytes,
-            "connections": node.report.map(|report| report.connections),
-            "report": node.report.as_ref().map(report_json),
-            "per_second": rates.map(|rates| json!({
-                "requests": rates.requests,
-                "verbs": rates.verbs,
-                "bytes_in": rates.bytes_in,
-                "bytes_out": rates.bytes_out,
-            })),
-        })
+        let mut value = node_json(node);
+        value["per_second"] = json!(rates.map(|rates| json!({
+            "requests": rates.requests,
+            "verbs": rates.verbs,
+            "bytes_in": rates.bytes_in,
+            "bytes_out": rates.bytes_out,
+        })));
+        value
     };
     let alive = stats.clients.iter().filter(|client| client.alive && !client.asking).count();
     let dead = stats.clients.iter().filter(|client| !client.alive).count();

@@ -72,7 +72,11 @@ fn memory_nodes_register_and_compute_nodes_find_them() {
     let url = etcd.url("words");
     // In the wrong order: it is the number that counts.
     let second = serve(&machine, &url, "1");
-    machine.refused(3, &["stat", &url], &["of 2 memory nodes there are 1", "farwood serve --etcd"]);
+    machine.refused(
+        3,
+        &["stat", &url],
+        &["it has 2 memory nodes, and node 0 has not registered", "farwood serve --etcd"],
+    );
     let first = serve(&machine, &url, "0");
     let index = format!("{url}/i");
     machine.ok(&["create", &index]);
@@ -82,9 +86,9 @@ fn memory_nodes_register_and_compute_nodes_find_them() {
     assert_eq!(machine.ok(&["get", &direct, "1"]), "2\n", "it is the same pool");
     let taken = ["serve", "--listen", "tcp://127.0.0.1:0", "--etcd", &url, "--node", "1", "--nodes", "2"];
     machine.refused(9, &taken, &["memory node 1", second.at()]);
-    machine.refused(3, &["stat", &etcd.url("nothing")], &["there are none"]);
+    machine.refused(3, &["stat", &etcd.url("nothing")], &["no memory node has registered"]);
     assert!(second.stop().0.success());
-    machine.refused(3, &["get", &index, "1"], &["of 2 memory nodes there are 0"]);
+    machine.refused(3, &["get", &index, "1"], &["node 1 has not registered"]);
 }
 
 #[test]
@@ -98,13 +102,13 @@ fn a_killed_memory_node_is_off_the_list_when_its_lease_ends_and_takes_its_place_
     // Killed, and at once started anew where it was: the lease of the first is still there.
     drop(start());
     let again = start();
-    machine.ok(&["stat", &url]);
+    machine.ok(&["create", &format!("{url}/i")]);
     drop(again);
     let since = Instant::now();
     loop {
         let ran = machine.run(&["stat", &url]);
         assert_eq!(ran.code, 3, "{ran:?}");
-        if ran.err.contains("there are none") {
+        if ran.err.contains("no memory node has registered") {
             break;
         }
         assert!(since.elapsed() < Duration::from_secs(20), "the lease does not end: {ran:?}");
@@ -117,7 +121,7 @@ fn a_registered_memory_node_outlives_its_lease_and_etcd_itself() {
     let Some(etcd) = Etcd::start(&machine) else { return };
     let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--etcd", &etcd.url("p"), "--node", "0"]);
     std::thread::sleep(Duration::from_secs(13));
-    machine.ok(&["stat", &etcd.url("p")]);
+    machine.ok(&["create", &etcd.url("p/i")]);
     let gone = etcd.url("p");
     drop(etcd);
     machine.refused(3, &["stat", &gone], &["etcd does not answer"]);

@@ -9,6 +9,7 @@ mod handbook;
 mod machine;
 mod pools;
 mod processes;
+mod remedies;
 mod serve;
 mod smart;
 mod spatial;

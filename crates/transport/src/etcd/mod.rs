@@ -134,12 +134,23 @@ impl EtcdAddress {
             nodes.push((number.ok_or_else(|| format!("{key} is no memory node"))?, address, count));
         }
         nodes.sort_unstable();
-        let wanted = nodes.iter().map(|node| node.2).max().unwrap_or(1);
-        let all = nodes.iter().map(|node| node.0).eq(0..wanted);
-        if !all || nodes.iter().any(|node| node.2 != wanted) {
-            let numbers: Vec<_> = nodes.iter().map(|node| node.0.to_string()).collect();
-            let there = if numbers.is_empty() { "none".to_owned() } else { numbers.join(", ") };
-            return Err(format!("of {wanted} memory nodes there are {there}"));
+        let Some(wanted) = nodes.iter().map(|node| node.2).max() else {
+            return Err("no memory node has registered".to_owned());
+        };
+        let missing: Vec<_> =
+            (0..wanted).filter(|&number| nodes.iter().all(|node| node.0 != number)).collect();
+        match &missing[..] {
+            [] if nodes.iter().all(|node| node.2 == wanted && node.0 < wanted) => {}
+            [] => {
+                let says = nodes.iter().map(|node| format!("node {} says {}", node.0, node.2));
+                let says = says.collect::<Vec<_>>().join(", ");
+                return Err(format!("its memory nodes do not agree on how many they are (--nodes): {says}"));
+            }
+            [one] => return Err(format!("it has {wanted} memory nodes, and node {one} has not registered")),
+            several => {
+                let several = several.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+                return Err(format!("it has {wanted} memory nodes, and nodes {several} have not registered"));
+            }
         }
         Ok(nodes.into_iter().map(|node| node.1).collect())
     }
@@ -305,9 +316,14 @@ mod tests {
             )
         };
         assert_eq!(etcd.complete(&[entry("1", 2), entry("0", 2)]).unwrap(), ["h:0", "h:1"]);
-        assert!(etcd.complete(&[]).unwrap_err().contains("there are none"));
-        assert!(etcd.complete(&[entry("1", 2)]).unwrap_err().contains("of 2 memory nodes there are 1"));
-        assert!(etcd.complete(&[entry("0", 1), entry("1", 2)]).is_err(), "they disagree");
+        let why = |entries: &[(String, String)]| etcd.complete(entries).unwrap_err();
+        assert_eq!(why(&[]), "no memory node has registered");
+        assert_eq!(why(&[entry("1", 2)]), "it has 2 memory nodes, and node 0 has not registered");
+        assert_eq!(why(&[entry("1", 3)]), "it has 3 memory nodes, and nodes 0, 2 have not registered");
+        assert!(
+            why(&[entry("0", 1), entry("1", 2)]).contains("node 0 says 1, node 1 says 2"),
+            "they disagree"
+        );
         assert!(etcd.complete(&[entry("x", 1)]).unwrap_err().contains("no memory node"));
         assert!(etcd.complete(&[("/farwood/p/0".to_owned(), "{}".to_owned())]).is_err());
     }

@@ -9,7 +9,7 @@ use crate::tcp::card::Card;
 use crate::tcp::dial::{Dialled, control};
 use crate::tcp::wire::Control;
 use crate::tcp::{
-    Credentials, MemoryNode, NodeSpec, PoolAddress, ServedFabric, ServedPool, TcpError, no_node,
+    Credentials, Fresh, MemoryNode, NodeSpec, PoolAddress, ServedFabric, ServedPool, TcpError, no_node,
 };
 use farwood_fabric::Capabilities;
 use std::cell::OnceCell;
@@ -45,22 +45,24 @@ pub struct NodeCard {
 }
 
 impl RdmaPool {
-    /// Attaches this process to a pool, as a new compute node, through the card that `device` names. Where all its
-    /// memory nodes are fresh, they become a pool. The clients of a thread share `queue_pairs` queue pairs at each
-    /// memory node; a client's requests keep their order, for it has one of them.
+    /// Attaches this process to a pool, as a new compute node, through the card that `device` names. What its memory
+    /// nodes are where all of them are fresh, `fresh` says. The clients of a thread share `queue_pairs` queue pairs at
+    /// each memory node; a client's requests keep their order, for it has one of them.
     ///
     /// # Errors
-    /// [`RdmaError`]: there is no rdma-core or no such device; or as [`TcpPool::open`](crate::tcp::TcpPool::open).
+    /// [`RdmaError`]: there is no rdma-core or no such device; or as
+    /// [`TcpPool::open_with`](crate::tcp::TcpPool::open_with).
     pub fn open(
         address: &PoolAddress,
         credentials: Credentials,
         device: &DeviceSpec,
         queue_pairs: NonZeroU16,
+        fresh: Fresh,
     ) -> Result<Self, RdmaError> {
         // Compute nodes fork; memory nodes do not, and older kernels would then refuse what is less than a huge page.
         keep_from_children();
         let device = Device::open(device)?;
-        Self::attach(address, credentials, queue_pairs, |nodes| {
+        Self::attach(address, credentials, queue_pairs, fresh, |nodes| {
             let mut cards = Vec::new();
             let mut promised: Option<Capabilities> = None;
             for (node, address) in nodes.iter_mut().zip(address.nodes()) {

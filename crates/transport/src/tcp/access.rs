@@ -12,12 +12,18 @@ use std::str::FromStr;
 /// Where a compute node's token and certificates are, and through which device, and how many queue pairs of each
 /// thread, it reaches a pool over RDMA. Part of a pool's address: `host:port?tls-ca=FILE&token-file=FILE`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Access([Option<String>; KEYS.len()]);
+pub struct Access {
+    said: [Option<String>; KEYS.len()],
+    /// That is all: what the environment says is for others.
+    alone: bool,
+}
 
 /// The parameters of an address, in the order in which they are shown.
 const KEYS: [&str; 7] = ["token-file", "tls-ca", "tls-cert", "tls-key", "tls-name", DEVICE, QUEUE_PAIRS];
 const DEVICE: &str = "device";
 const QUEUE_PAIRS: &str = "queue-pairs";
+/// Says that the environment says nothing to this address: behind the others.
+const ALONE: &str = "environment=no";
 /// What says the same in the environment, for all addresses that do not say it.
 const VARIABLES: [&str; KEYS.len()] = [
     "FARWOOD_TOKEN_FILE",
@@ -39,14 +45,20 @@ impl FromStr for Access {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut access = Self::default();
         for pair in text.split('&') {
+            if pair == ALONE {
+                access.alone = true;
+                continue;
+            }
             let (key, value) =
                 pair.split_once('=').ok_or_else(|| format!("'{pair}' has no value: write KEY=VALUE"))?;
             let at = KEYS.iter().position(|known| *known == key);
-            let at = at.ok_or_else(|| format!("there is no parameter '{key}', only {}", KEYS.join(", ")))?;
+            let at = at.ok_or_else(|| {
+                format!("there is no parameter '{key}', only {} and {ALONE}", KEYS.join(", "))
+            })?;
             if key == QUEUE_PAIRS {
                 queue_pairs(value)?;
             }
-            if value.is_empty() || access.0[at].replace(value.to_owned()).is_some() {
+            if value.is_empty() || access.said[at].replace(value.to_owned()).is_some() {
                 return Err(format!("'{key}' is empty, or there twice"));
             }
         }
@@ -58,7 +70,8 @@ impl Access {
     /// The same, where nothing is said as the environment says.
     fn or_environment(&self) -> Self {
         let mut all = self.clone();
-        for (value, variable) in all.0.iter_mut().zip(VARIABLES) {
+        let variables = VARIABLES.iter().filter(|_| !self.alone);
+        for (value, variable) in all.said.iter_mut().zip(variables) {
             let other = || std::env::var(variable).ok().filter(|value| !value.is_empty());
             *value = value.take().or_else(other);
         }
@@ -67,7 +80,7 @@ impl Access {
 
     /// The RDMA device that this says, or else `FARWOOD_RDMA_DEVICE`: `DEVICE[,PORT[,GID]][,mtu=BYTES]`.
     pub(crate) fn device(&self) -> Option<String> {
-        self.or_environment().0[5].take()
+        self.or_environment().said[5].take()
     }
 
     /// How many queue pairs a thread has at each memory node: what this says, or else `FARWOOD_RDMA_QUEUE_PAIRS`, or
@@ -76,16 +89,16 @@ impl Access {
     /// # Errors
     /// In words, where the environment says no such number.
     pub fn queue_pairs(&self) -> Result<NonZeroU16, String> {
-        self.or_environment().0[6].as_deref().map_or(Ok(NonZeroU16::MIN), queue_pairs)
+        self.or_environment().said[6].as_deref().map_or(Ok(NonZeroU16::MIN), queue_pairs)
     }
 
     /// What this says that only pools over RDMA have.
     pub fn for_rdma_only(&self) -> Option<&'static str> {
-        self.0.iter().zip(KEYS).skip(5).find_map(|(value, key)| value.is_some().then_some(key))
+        self.said.iter().zip(KEYS).skip(5).find_map(|(value, key)| value.is_some().then_some(key))
     }
 
     fn credentials(&self) -> Result<Credentials, TcpError> {
-        let [token, ca, cert, key, name, ..] = &self.0;
+        let [token, ca, cert, key, name, ..] = &self.said;
         let token = token.as_deref().map(|file| Token::from_file(file.as_ref())).transpose()?;
         let identity = match (cert, key) {
             (Some(cert), Some(key)) => Some(Identity { cert: cert.as_ref(), key: key.as_ref() }),
@@ -118,11 +131,13 @@ const _: () =
 impl fmt::Display for Access {
     /// With the question mark, if there is anything.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let said = self.0.iter().zip(KEYS).filter_map(|(value, key)| Some((key, value.as_ref()?)));
-        for (at, (key, value)) in said.enumerate() {
-            write!(f, "{}{key}={value}", if at == 0 { '?' } else { '&' })?;
+        let said = self.said.iter().zip(KEYS).filter_map(|(value, key)| Some((key, value.as_ref()?)));
+        let mut before = '?';
+        for (key, value) in said {
+            write!(f, "{before}{key}={value}")?;
+            before = '&';
         }
-        Ok(())
+        if self.alone { write!(f, "{before}{ALONE}") } else { Ok(()) }
     }
 }
 
@@ -167,6 +182,9 @@ mod tests {
         let access = text.parse::<Access>().unwrap();
         assert_eq!(access.to_string(), "?token-file=/run/token&tls-ca=/etc/ca.pem");
         assert_eq!(Access::default().to_string(), "");
+        for text in ["?environment=no", "?tls-ca=/c&environment=no"] {
+            assert_eq!(text[1..].parse::<Access>().unwrap().to_string(), text);
+        }
     }
 
     #[test]
@@ -180,6 +198,7 @@ mod tests {
             ("queue-pairs=0", "1 to 64"),
             ("queue-pairs=65", "1 to 64"),
             ("queue-pairs=many", "1 to 64"),
+            ("environment=yes", "environment=no"),
         ] {
             let why = text.parse::<Access>().unwrap_err();
             assert!(why.contains(words), "{text}: {why}");

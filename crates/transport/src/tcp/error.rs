@@ -66,12 +66,13 @@ pub enum TcpError {
         why: String,
     },
     /// A file cannot keep a memory node's memory.
-    #[error("{}: {why}", path.display())]
+    #[error("{}: {fault}", path.display())]
     File {
         /// The file.
         path: PathBuf,
         /// Why, and what would help.
-        why: String,
+        #[source]
+        fault: FileFault,
     },
     /// A file's last memory node did not stop in an orderly way.
     #[error(
@@ -120,10 +121,19 @@ pub enum TcpError {
         /// Why, and what would help.
         why: String,
     },
+    /// The memory nodes are fresh, and whoever asked makes no pool of them.
+    #[error(
+        "{pool}: there is no pool yet, its memory is fresh; name all its memory nodes, and create an index in it \
+         (`farwood create`)"
+    )]
+    NoPool {
+        /// The pool's URL.
+        pool: String,
+    },
     /// The memory nodes do not make up the pool that the address says.
     #[error("{pool}: {why}")]
     NotThisPool {
-        /// The pool's address.
+        /// The pool's URL.
         pool: String,
         /// What does not fit.
         why: String,
@@ -131,11 +141,29 @@ pub enum TcpError {
     /// The pool is there, and cannot be used.
     #[error("{pool}: {error}")]
     Pool {
-        /// The pool's address.
+        /// The pool's URL.
         pool: String,
         /// Why.
         error: FabricError,
     },
+}
+
+/// Why a file cannot keep a memory node's memory.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileFault {
+    /// Another memory node is at work with it.
+    #[error("another memory node has it; stop that one, or name another file")]
+    InUse,
+    /// The system does not let it be made, read or written.
+    #[error("{0}")]
+    System(#[source] io::Error),
+    /// It is of another kind, size or version.
+    #[error("{0}")]
+    Unfit(String),
+    /// What it says of itself cannot be.
+    #[error("{0}; remove it, or restore it from a copy")]
+    Damaged(String),
 }
 
 /// Why a connection to one memory node is not to be had.

@@ -75,8 +75,29 @@ impl TcpPool {
     /// [`TcpError::NotThere`], [`TcpError::BadToken`], [`TcpError::Unusable`], [`TcpError::NotThisPool`];
     /// [`TcpError::Pool`] where all client slots are taken.
     pub fn open(address: &PoolAddress, credentials: Credentials) -> Result<Self, TcpError> {
-        Self::attach(address, credentials, NonZeroU16::MIN, |_| Ok(()))
+        Self::open_with(address, credentials, Fresh::Forms)
     }
+
+    /// As [`open`](Self::open), where `fresh` says what memory nodes are that are all fresh.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`TcpError::NoPool`].
+    pub fn open_with(
+        address: &PoolAddress,
+        credentials: Credentials,
+        fresh: Fresh,
+    ) -> Result<Self, TcpError> {
+        Self::attach(address, credentials, NonZeroU16::MIN, fresh, |_| Ok(()))
+    }
+}
+
+/// What memory nodes are to whoever attaches to them when all of them are fresh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fresh {
+    /// They become a pool.
+    Forms,
+    /// No pool: who only looks binds nothing together.
+    IsNone,
 }
 
 impl<W: Way> ServedPool<W> {
@@ -86,15 +107,16 @@ impl<W: Way> ServedPool<W> {
         address: &PoolAddress,
         credentials: Credentials,
         lines: NonZeroU16,
+        fresh: Fresh,
         ground: impl FnOnce(&mut [Dialled]) -> Result<W::Ground, E>,
     ) -> Result<Self, E> {
-        let (mut nodes, shape) = Nodes::form_in_time(address, &credentials, W::SCHEME)?;
+        let (mut nodes, shape) = Nodes::form_in_time(address, &credentials, fresh, W::SCHEME)?;
         let ground = Arc::new(ground(&mut nodes.all)?);
         let incarnations = nodes.all.iter().map(|node| node.welcome.incarnation).collect();
         let reach = Arc::new(Reach::new(address.clone(), credentials, shape, incarnations));
         let mut presence = nodes.all.swap_remove(0).stream;
         drop(nodes);
-        let pool = |error| TcpError::Pool { pool: address.to_string(), error };
+        let pool = |error| TcpError::Pool { pool: format!("{}://{address}", W::SCHEME), error };
         let identity = enter::<W>(&ground, &reach, &mut presence).map_err(pool)?;
         stay(&reach, identity, presence)
             .map_err(|error| pool(FabricError::CannotPost { node: NodeId(0), why: error.to_string() }))?;
@@ -222,13 +244,14 @@ impl<'a> Nodes<'a> {
     fn form_in_time(
         address: &'a PoolAddress,
         credentials: &Credentials,
+        fresh: Fresh,
         scheme: &'static str,
     ) -> Result<(Self, PoolShape), TcpError> {
         const ATTEMPTS_MAX: u32 = 5;
         let mut attempt = 0;
         loop {
             let mut nodes = Self::dial(address, credentials, scheme)?;
-            match nodes.form() {
+            match nodes.form(fresh) {
                 Ok(shape) => return Ok((nodes, shape)),
                 Err(TcpError::NotThisPool { .. }) if attempt < ATTEMPTS_MAX => {
                     attempt += 1;
@@ -251,7 +274,7 @@ impl<'a> Nodes<'a> {
     ///
     /// Node 0 decides which. A node with fresh memory is taken into the pool only until node 0 knows that the pool is
     /// whole; from then on clients have used it, and a node with fresh memory has lost what they put there.
-    fn form(&mut self) -> Result<PoolShape, TcpError> {
+    fn form(&mut self, fresh: Fresh) -> Result<PoolShape, TcpError> {
         let nodes = self.all.len() as u16;
         let first = *self.welcome(0);
         for at in 1..self.all.len() {
@@ -274,7 +297,13 @@ impl<'a> Nodes<'a> {
                 self.refuse(format!("{why}; name the memory nodes of the pool in their order, all of them"))
             );
         }
-        let pool = if first.formed == Formed::Blank { self.draw()? } else { first.pool };
+        let pool = match (first.formed, fresh) {
+            (Formed::Blank, Fresh::Forms) => self.draw()?,
+            (Formed::Blank, Fresh::IsNone) => {
+                return Err(TcpError::NoPool { pool: format!("{}://{}", self.scheme, self.address) });
+            }
+            _ => first.pool,
+        };
         for at in 0..self.all.len() {
             self.ask(at, Control::Form, [pool, at as u64, nodes.into(), 0])?;
         }
@@ -638,7 +667,8 @@ mod tests {
             let ground = |_: &mut [Dialled]| Ok::<_, TcpError>(());
             let lines_max = NonZeroU16::new(lines).unwrap();
             let pool: TcpPool =
-                ServedPool::attach(&address, Credentials::default(), lines_max, ground).unwrap();
+                ServedPool::attach(&address, Credentials::default(), lines_max, Fresh::Forms, ground)
+                    .unwrap();
             let mut fabrics: Vec<_> = (0..4).map(|_| pool.fabric()).collect();
             let shared = |fabrics: &[TcpFabric]| {
                 let same =

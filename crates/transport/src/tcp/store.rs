@@ -25,7 +25,7 @@
 //! takes up. A file that says "in use" and that nobody has locked is what a crash left: a WRITE may be half in it.
 
 use super::card::{Immediates, NodeMemory};
-use super::error::TcpError;
+use super::error::{FileFault, TcpError};
 use super::wire::{Code, Formed, WireOp, WireVerb};
 use crate::shm::{Access, HUGE_PAGE_BYTES, Mapping, huge_bytes_free, provision};
 use farwood_fabric::chunks::CHUNK_BYTES;
@@ -33,7 +33,7 @@ use farwood_fabric::client_table::CLIENTS_MAX;
 use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{ClientId, Memory, NodeId, PoolShape, Remote};
 use rustix::fs::MemfdFlags;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -55,6 +55,9 @@ const FENCES_BYTES: u64 = 8 * CLIENTS_MAX as u64;
 const FENCED: u64 = 1 << 32;
 /// Immediates that wait for the server; a sender beyond them is told to try again.
 pub(crate) const IMMEDIATES_MAX: usize = 4096;
+/// Why a file is not taken up whose length, or whose papers, are not those of a memory node of the wanted size.
+const OTHER_SIZE: &str = "it is no memory node's, or one's of another size: give the --memory and --device-memory that \
+                          it was made with, or another file";
 /// The number of a node that belongs to no pool.
 const BLANK: u32 = u32::MAX;
 
@@ -75,18 +78,22 @@ impl NodeFile {
     /// # Errors
     /// [`TcpError::File`].
     pub(super) fn check_for_card(&self) -> Result<(), TcpError> {
-        let refuse = |why: String| Err(TcpError::File { path: self.path.clone(), why });
+        let refuse = |fault| Err(self.refused(fault));
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let there = if self.path.exists() { &*self.path } else { folder.unwrap_or(Path::new(".")) };
         match rustix::fs::statfs(there) {
             Ok(found) if found.f_type == libc::TMPFS_MAGIC => Ok(()),
-            Ok(_) => refuse(
+            Ok(_) => refuse(FileFault::Unfit(
                 "a card pins the pages of its memory, and only those of a tmpfs bear that; name a file on one \
                  (/dev/shm), which outlives the memory node but not the machine, or leave --file or --rdma out"
                     .to_owned(),
-            ),
-            Err(error) => refuse(error.to_string()),
+            )),
+            Err(error) => refuse(FileFault::System(error.into())),
         }
+    }
+
+    fn refused(&self, fault: FileFault) -> TcpError {
+        TcpError::File { path: self.path.clone(), fault }
     }
 }
 
@@ -162,13 +169,14 @@ impl Store {
     /// # Errors
     /// [`TcpError::File`]; [`TcpError::Unclean`] unless that is accepted.
     pub(super) fn in_file(file: &NodeFile, host_bytes: u64, device_bytes: u64) -> Result<Self, TcpError> {
-        let refuse = |why: String| TcpError::File { path: file.path.clone(), why };
-        let system = |error: io::Error| refuse(error.to_string());
+        let system = |error| file.refused(FileFault::System(error));
         let mut options = File::options();
         let opened = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&file.path);
         let opened = opened.map_err(system)?;
-        if opened.try_lock().is_err() {
-            return Err(refuse("another memory node has it".to_owned()));
+        match opened.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(file.refused(FileFault::InUse)),
+            Err(TryLockError::Error(error)) => return Err(system(error)),
         }
         let (bytes, found) = (bytes_of(host_bytes, device_bytes), opened.metadata().map_err(system)?.len());
         if found == 0 {
@@ -181,15 +189,11 @@ impl Store {
             store.note_all();
             return Ok(store);
         }
-        let sizes = "it is no memory node's, or one's of another size: give the --memory and --device-memory that it \
-                     was made with, or another file";
         if found != bytes {
-            return Err(refuse(sizes.to_owned()));
+            return Err(file.refused(FileFault::Unfit(OTHER_SIZE.to_owned())));
         }
         let store = Self::map(opened, host_bytes, device_bytes).map_err(system)?;
-        if [0, 8, 16, 24].map(|at| store.noted(at)) != [MAGIC, VERSION, host_bytes, device_bytes] {
-            return Err(refuse(sizes.to_owned()));
-        }
+        store.check_papers().map_err(|why| file.refused(FileFault::Unfit(why)))?;
         let was_stopped = store.noted(STATE) == STOPPED;
         if !was_stopped && !file.accept_unclean {
             return Err(TcpError::Unclean { path: file.path.clone() });
@@ -197,7 +201,7 @@ impl Store {
         if !was_stopped {
             store.note(INCARNATION, drawn());
         }
-        store.remember().map_err(refuse)?;
+        store.remember().map_err(|why| file.refused(FileFault::Damaged(why)))?;
         store.note(STATE, IN_USE);
         // Before anything else of it changes on the disk: if the machine fails, this is known.
         store.file.sync_all().map_err(system)?;
@@ -231,6 +235,19 @@ impl Store {
         for (at, word) in [(8, VERSION)].into_iter().chain(sizes).chain(states).chain([(0, MAGIC)]) {
             self.note(at, word);
         }
+    }
+
+    /// Whether the papers are those of a memory node of these sizes that this program can read; if not, why.
+    fn check_papers(&self) -> Result<(), String> {
+        let [magic, version, host_bytes, device_bytes] = [0, 8, 16, 24].map(|at| self.noted(at));
+        if magic == MAGIC && version != VERSION {
+            return Err(format!(
+                "it is of version {version}, and this program reads {VERSION}; use the program that made it, or \
+                 another file"
+            ));
+        }
+        let fits = (magic, host_bytes, device_bytes) == (MAGIC, self.host_bytes, self.device_bytes);
+        if fits { Ok(()) } else { Err(OTHER_SIZE.to_owned()) }
     }
 
     /// Takes up what the papers say.

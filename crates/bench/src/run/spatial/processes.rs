@@ -212,7 +212,8 @@ fn over_tcp(spec: &SpatialSpec, worker: &WorkerCommand, items: &[Item]) -> Resul
     let memory = SpatialSpec::host_bytes(items.len() as u64).to_string();
     let arguments = ["--listen", "tcp://127.0.0.1:0", "--memory", &*memory, "--spatial", &*name];
     let mut server = SpatialServer::start(worker, &arguments)?;
-    let place = super::super::ground::pool_of(&server.heard("listen")?)?;
+    // It asks for nothing, whatever the environment has for others.
+    let place = super::super::ground::pool_of(&format!("{}?environment=no", server.heard("listen")?))?;
     let mut ground = Ground::prepare(&Site::Existing(place), worker)?;
     ground.index = name;
     let AnyPool::Tcp(pool) = &ground.pool else { unreachable!("the memory node listens at a TCP address") };

@@ -27,7 +27,7 @@ impl Args {
         };
         let default = ServeOptions::default();
         Ok(ServeOptions {
-            threads: if self.threads == 0 { default.threads } else { self.threads },
+            threads: self.threads.unwrap_or(default.threads),
             notice: if self.polling { Notice::Polling } else { Notice::Event },
             listener: listen.map(bind).transpose()?,
             token: self.token_file.as_deref().map(Token::from_file).transpose().map_err(failed)?,
@@ -46,7 +46,7 @@ pub(super) fn serve(url: &Url, args: &Args, context: &mut Context<'_>) -> Result
             Failure::Farwood(Error::Tcp { operation: "serve", source })
         })?;
     }
-    let index = Pool::open(url.pool_url())?.open_spatial(name)?;
+    let index = Pool::find(url.pool_url())?.open_spatial(name)?;
     let listen = args.requests.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let mut options = args.options(listen)?;
     if context.is_given("connections") {
@@ -87,11 +87,7 @@ impl Beside {
                     .to_owned(),
             ));
         }
-        let pool = args.url.as_ref().map_or_else(|| listen.to_owned(), |url| url.pool_url().to_string());
-        let pool = match &args.token_file {
-            Some(file) if !pool.contains('?') => format!("{pool}?token-file={}", file.display()),
-            _ => pool,
-        };
+        let pool = pool_of(args, listen);
         let mut options = args.options(Some(node.address().ip()))?;
         options.memory_node = Some(node.server());
         let (stop, ready) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -124,13 +120,27 @@ impl Beside {
     }
 }
 
+/// The URL of the pool that the index lies in. Where that is this memory node alone, the environment has no say.
+fn pool_of(args: &Args, listen: &str) -> String {
+    let token = args.token_file.as_ref().map(|file| format!("token-file={}", file.display()));
+    let Some(url) = &args.url else {
+        let token = token.map_or_else(String::new, |token| token + "&");
+        return format!("{listen}?{token}environment=no");
+    };
+    let pool = url.pool_url().to_string();
+    match token {
+        Some(token) if !pool.contains('?') => format!("{pool}?{token}"),
+        _ => pool,
+    }
+}
+
 /// The index, once it is there; `None`: the memory node stopped before.
 fn wait_for(pool: &str, name: &str, stop: &AtomicBool) -> Result<Option<Spatial>, Error> {
     let mut open = None;
     while !stop.load(Ordering::Acquire) {
         // Another memory node of the pool may not be there yet.
         if open.is_none() {
-            open = Pool::open(pool).ok();
+            open = Pool::find(pool).ok();
         }
         match open.as_ref().map(|pool| pool.open_spatial(name)) {
             Some(Ok(index)) => return Ok(Some(index)),
