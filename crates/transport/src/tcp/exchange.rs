@@ -8,8 +8,8 @@
 //!
 //! Responses come in the order of their requests. A client may have any number of requests on their way; the server
 //! answers what has come with one write. One thread of the server looks after one connection, as servers of the papers
-//! do; so there are at most [`CONNECTIONS_MAX`] of them. Who shows no token within 10 s is closed, and so is who sends a
-//! request of more than 512 KiB. A server that does not answer for 10 s is lost.
+//! do; so there are at most [`CONNECTIONS_MAX`] of them. Who shows no token within 10 s is closed, and so is who sends
+//! a request of more than 512 KiB. A server that does not answer for 10 s is lost.
 
 use super::dial::CONNECT_MAX;
 use super::link::REPLY_MAX;

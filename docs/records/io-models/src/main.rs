@@ -1,6 +1,6 @@
 //! Compares models of input and output for a memory node over TCP: how decision 16 was measured.
 //!
-//! `cargo build --release && ./target/release/io-models > table.md`, on an idle machine; about six minutes.
+//! `cargo run --release` prints a table, on an idle machine; about six minutes.
 
 mod client;
 mod completion;
