@@ -303,12 +303,21 @@ impl PoolReport {
                 Err(_) => "farwood create".to_owned(),
             },
             TcpError::BadToken { .. } | TcpError::Token { .. } => {
-                format!("FARWOOD_TOKEN_FILE=FILE farwood doctor {url}")
+                self.with("token-file", "FARWOOD_TOKEN_FILE")
             }
-            TcpError::Untrusted { .. } | TcpError::Tls { .. } => {
-                format!("FARWOOD_TLS_CA=FILE farwood doctor {url}")
-            }
+            TcpError::Untrusted { .. } | TcpError::Tls { .. } => self.with("tls-ca", "FARWOOD_TLS_CA"),
             _ => "farwood serve".to_owned(),
+        }
+    }
+
+    /// The same look with another file: in the URL where that names one, for it comes before the environment.
+    fn with(&self, parameter: &str, variable: &str) -> String {
+        match self.url.split_once(&format!("{parameter}=")) {
+            None => format!("{variable}=FILE farwood doctor {}", shell_word(&self.url)),
+            Some((before, behind)) => {
+                let behind = behind.find('&').map_or("", |end| &behind[end..]);
+                format!("farwood doctor {}", shell_word(&format!("{before}{parameter}=FILE{behind}")))
+            }
         }
     }
 

@@ -200,12 +200,45 @@ fn who_says_nothing_keeps_nobody_out() {
     let node = MemoryNode::start(&NodeSpec { connections_max: 16, threads: 1, ..spec() }).unwrap();
     let mut first = Caller::greeted(&node);
     let mut silent: Vec<_> = (0..40).map(|_| Caller::connect(&node)).collect();
-    let mut second = Caller::greeted(&node);
+    // Even where all its places are taken for a moment.
+    let mut second = loop {
+        let mut second = Caller::connect(&node);
+        if second.say_hello(&hello()).0 == Kind::Welcome {
+            break second;
+        }
+    };
     assert!(first.read_word(64).is_some() && second.read_word(64).is_some());
     eventually(&node, "a fourth of its places are for who has not said it yet", |counts| {
-        counts.connections == 2 + 3
+        counts.connections <= 2 + 4
     });
-    assert!(silent[..37].iter_mut().all(|caller| caller.frame().is_none()), "the oldest go");
+    let told = silent.iter_mut().filter(|caller| is_over(&caller.0)).filter_map(Caller::frame);
+    assert!(told.count() >= 36 - 4, "the oldest go, and are told");
+}
+
+/// Whether something, if only its end, can be read from a stream at once.
+fn is_over(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let peeked = stream.peek(&mut [0]);
+    stream.set_nonblocking(false).unwrap();
+    peeked.is_ok()
+}
+
+/// Whoever has said who it is when it gets its turn is let in, however many come at once.
+#[test]
+fn who_says_it_at_once_is_let_in_however_many_come() {
+    let node = MemoryNode::start(&NodeSpec { connections_max: 64, threads: 2, ..spec() }).unwrap();
+    for _ in 0..10 {
+        let mut callers: Vec<_> = (0..50).map(|_| Caller::connect(&node)).collect();
+        let mut bytes = Vec::new();
+        hello().put(&mut bytes);
+        callers.iter_mut().for_each(|caller| caller.send(&bytes));
+        let welcomed = |caller: &mut Caller| caller.frame().is_some_and(|frame| frame.0 == Kind::Welcome);
+        // Connections that come before their hello may be too many for a moment; not most of them.
+        let let_in = callers.iter_mut().filter_map(|caller| welcomed(caller).then_some(())).count();
+        assert!(let_in >= 16, "{let_in}");
+        drop(callers);
+        eventually(&node, "they have gone", |counts| counts.connections == 0);
+    }
 }
 
 #[test]
@@ -339,13 +372,26 @@ fn a_memory_node_that_stops_answers_and_says_goodbye() {
     std::thread::sleep(Duration::from_millis(50));
     std::thread::scope(|scope| {
         let stopped = scope.spawn(|| node.stop().unwrap());
+        // Who goes on asking meanwhile is answered, or not, and loses nothing of what was answered.
+        let mut asker = caller.0.try_clone().unwrap();
+        scope.spawn(move || {
+            for tag in REQUESTS.. {
+                let more = request(&[WireVerb { at: host(256), op: WireOp::Read(4096) }], tag);
+                if asker.write_all(&more).is_err() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
         for tag in 0..REQUESTS {
             let (kind, _, _, got, _) = caller.frame().expect("what it had accepted is answered");
             assert_eq!((kind, got), (Kind::Reply, tag));
         }
-        assert_eq!(caller.frame().map(|frame| frame.0), Some(Kind::Goodbye));
+        let last = std::iter::from_fn(|| caller.frame()).find(|frame| frame.0 != Kind::Reply);
+        assert_eq!(last.map(|frame| frame.0), Some(Kind::Goodbye));
         assert_eq!(caller.frame(), None);
         stopped.join().unwrap();
+        caller.0.shutdown(std::net::Shutdown::Both).unwrap_or(());
     });
 }
 

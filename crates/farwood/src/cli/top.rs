@@ -94,7 +94,9 @@ fn may_come_back(error: &Error) -> bool {
             matches!(source, FabricError::NodeLost { .. } | FabricError::Revoked(_))
         }
         Error::Tcp { source, .. } | Error::Rdma { source: RdmaError::Pool(source), .. } => {
+            let lost = |error: &FabricError| matches!(error, FabricError::NodeLost { .. });
             matches!(source, TcpError::NotThere { .. })
+                || matches!(source, TcpError::Pool { error, .. } if lost(error))
         }
         Error::Etcd { source, .. } => {
             matches!(source, EtcdError::Incomplete { .. } | EtcdError::NoAnswer { .. })

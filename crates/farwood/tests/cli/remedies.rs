@@ -78,8 +78,8 @@ fn a_pool_that_refuses_is_something_to_mend() {
     machine.ok(&["create", &format!("{}/i?token-file={token}", node.url)]);
     for (url, words) in [
         (node.url.clone(), "FARWOOD_TOKEN_FILE=FILE farwood doctor tcp://"),
-        (format!("{}?token-file=/nowhere", node.url), "FARWOOD_TOKEN_FILE=FILE farwood doctor 'tcp://"),
-        (format!("{}?tls-ca=/nowhere", node.url), "FARWOOD_TLS_CA=FILE farwood doctor 'tcp://"),
+        (format!("{}?token-file=/nowhere", node.url), "?token-file=FILE'"),
+        (format!("{}?tls-ca=/nowhere&token-file={token}", node.url), "?tls-ca=FILE&token-file=/"),
         ("tcp://127.0.0.1:1".to_owned(), "farwood serve"),
     ] {
         let said = machine.ok(&["doctor", &url]);

@@ -14,10 +14,10 @@ use super::wire::{
     ANY_NODE, Code, Control, FRAME_BYTES_MAX, Frame, Greeting, HEADER_BYTES, Hello, Kind, Malformed, VERSION,
     WireVerb, header_words, put_text, put_words,
 };
-use super::worker::Shared;
+use super::worker::{FAREWELL_MAX, Shared};
 use farwood_fabric::ClientId;
-use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::io::{self, ErrorKind, Read as _};
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 use zerocopy::{FromBytes as _, IntoBytes as _};
@@ -45,6 +45,17 @@ pub(super) enum Verdict {
     Again,
     /// It is over.
     Over,
+}
+
+/// How far the end of a connection has come whose memory node stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Farewell {
+    /// What has arrived is executed.
+    Executing,
+    /// Goodbye is said behind the answers, and they leave.
+    Said,
+    /// All has left; the other side takes it, and hangs up.
+    Sent,
 }
 
 /// How a connection ends early.
@@ -78,7 +89,9 @@ pub(super) struct Connection {
     greeted: bool,
     /// Its stream has been ended by the other side: what is left in it is read to the end.
     ends: bool,
-    said_goodbye: bool,
+    farewell: Farewell,
+    /// The last turn with requests.
+    busy: Option<Instant>,
     line: u64,
     input: Vec<u8>,
     start: usize,
@@ -99,7 +112,8 @@ impl Connection {
             since: Instant::now(),
             greeted: false,
             ends: false,
-            said_goodbye: false,
+            farewell: Farewell::Executing,
+            busy: None,
             line: 0,
             input,
             start: 0,
@@ -159,10 +173,14 @@ impl Connection {
         self.peer.stream().peer_addr().ok()
     }
 
-    /// Requests that were executed since this was asked last.
+    /// Requests that were executed since this was asked last, in a turn that began at `start`.
     #[inline]
-    pub(super) fn take_requests(&mut self) -> u64 {
-        std::mem::take(&mut self.requests)
+    pub(super) fn take_requests(&mut self, start: Instant) -> u64 {
+        let requests = std::mem::take(&mut self.requests);
+        if requests > 0 {
+            self.busy = Some(start);
+        }
+        requests
     }
 
     fn work(&mut self, shared: &Shared) -> Result<Verdict, End> {
@@ -453,31 +471,63 @@ impl Connection {
     }
 
     /// Says why the connection ends, if the other side takes it at once.
-    fn refuse(&mut self, code: Code, why: &str) {
+    pub(super) fn refuse(&mut self, code: Code, why: &str) {
         let mut bytes = Vec::new();
         put_text(&mut bytes, Kind::Refused, code, 0, why);
         self.say(&bytes);
         let _ = self.flush();
     }
 
-    /// Goes on with the end of the connection: executes what has arrived, says goodbye behind it, and sends what can be
-    /// sent at once. True: all of it was sent, or nobody takes it.
+    /// Goes on with the end of the connection: executes what has arrived, says goodbye behind it, sends that, and waits
+    /// until the other side has hung up. To close a stream with something unread in it would throw away what was sent.
+    /// True: it is over.
     pub(super) fn finish(&mut self, shared: &Shared) -> bool {
-        if !self.said_goodbye {
-            match self.execute_rest(shared) {
+        if self.farewell == Farewell::Executing {
+            let executed = self.execute_rest(shared);
+            match executed {
                 Ok(true) => self.say_goodbye(),
-                Ok(false) => return false,
-                Err(_) => return true,
+                // What was executed is answered.
+                Err(_) => self.farewell = Farewell::Said,
+                Ok(false) => {}
             }
         }
-        self.flush().map_or(true, |blocked| !blocked)
+        match self.flush() {
+            Ok(true) => return false,
+            Ok(false) => {}
+            Err(_) => return true,
+        }
+        if self.farewell == Farewell::Said {
+            self.farewell = Farewell::Sent;
+            // The other side reads to the end, and knows then.
+            let _ = self.peer.stream().shutdown(Shutdown::Write);
+        }
+        self.farewell == Farewell::Sent && (!self.was_busy() || self.has_hung_up())
+    }
+
+    /// Whether the other side may still be reading answers.
+    fn was_busy(&self) -> bool {
+        self.requests > 0 || self.busy.is_some_and(|at| at.elapsed() < FAREWELL_MAX)
     }
 
     fn say_goodbye(&mut self) {
         let mut bytes = Vec::new();
         put_text(&mut bytes, Kind::Goodbye, Code::Stopping, 0, "the memory node was stopped");
         self.say(&bytes);
-        self.said_goodbye = true;
+        self.farewell = Farewell::Said;
+    }
+
+    /// Throws away what still arrives. True: the other side sends no more.
+    fn has_hung_up(&mut self) -> bool {
+        for _ in 0..PORTIONS_MAX {
+            match self.peer.stream().read(&mut self.input) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return true,
+            }
+        }
+        false
     }
 }
 

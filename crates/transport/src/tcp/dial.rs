@@ -8,7 +8,7 @@ use super::wire::{
 };
 use super::worker::keep_alive;
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 /// A memory node that does not take a connection within this time is lost.
@@ -28,6 +28,7 @@ pub(crate) struct Dialled {
 /// Connects, and says `hello`.
 pub(crate) fn dial(address: &str, credentials: &Credentials, hello: &Hello) -> Result<Dialled, NoWay> {
     let tcp = connect(address).map_err(|error| lost(&error))?;
+    limit(&tcp).map_err(|error| lost(&error))?;
     let cipher = credentials.tls.as_ref().map_or(Ok(Cipher::default()), |tls| tls.cipher(address));
     let mut stream = Stream { tcp, cipher: cipher.map_err(NoWay::Untrusted)? };
     let mut bytes = Vec::new();
@@ -58,21 +59,26 @@ pub(crate) fn control(stream: &mut Stream, control: Control, words: [u64; 4]) ->
     }
 }
 
-fn connect(address: &str) -> io::Result<TcpStream> {
+/// Connects to the first of its addresses that takes the connection.
+pub(super) fn connect(address: impl ToSocketAddrs) -> io::Result<TcpStream> {
     let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
     for address in address.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, CONNECT_MAX) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 keep_alive(&stream)?;
-                stream.set_read_timeout(Some(ANSWER_MAX))?;
-                stream.set_write_timeout(Some(ANSWER_MAX))?;
                 return Ok(stream);
             }
             Err(error) => last = error,
         }
     }
     Err(last)
+}
+
+/// Lets what is asked on a stream wait for a stated time.
+fn limit(stream: &TcpStream) -> io::Result<()> {
+    stream.set_read_timeout(Some(ANSWER_MAX))?;
+    stream.set_write_timeout(Some(ANSWER_MAX))
 }
 
 /// Sends a frame and waits for the next one; a refusal and a goodbye are no answers.

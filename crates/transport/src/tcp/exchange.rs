@@ -8,11 +8,10 @@
 //!
 //! Responses come in the order of their requests. A client may have any number of requests on their way; the server
 //! answers what has come with one write. One thread of the server looks after one connection, as servers of the papers
-//! do; so there are at most [`CONNECTIONS_MAX`] of them. Who shows no token within 10 s is closed, and so is who sends
-//! a request of more than 512 KiB. A server that does not answer for 10 s is lost.
+//! do; so there are at most 1024 of them. Who has not shown its token within 10 s is closed. A server that says nothing
+//! for 60 s, or whose machine is gone for 15 s, is lost.
 
-use super::dial::CONNECT_MAX;
-use super::link::REPLY_MAX;
+use super::dial::connect;
 use super::token::Token;
 use super::worker::keep_alive;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,10 +26,12 @@ use std::time::{Duration, Instant};
 /// Most words of a frame: what a search of everything in the largest pools of tests has, and no more than memory
 /// allows.
 const WORDS_MAX: usize = 1 << 27;
-/// Most words of a request.
-const REQUEST_WORDS_MAX: usize = 1 << 16;
+/// Most words of a token's frame.
+const TOKEN_WORDS_MAX: usize = 1 << 8;
 /// Connections of a server, each with a thread.
-pub const CONNECTIONS_MAX: usize = 1024;
+const CONNECTIONS_MAX: usize = 1024;
+/// A server that works on a large request says nothing meanwhile; one that is silent for this long is lost.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// A client shows its token within this time, or is closed.
 const GREETING_MAX: Duration = Duration::from_secs(10);
 /// Looks without news after which the clock is looked at.
@@ -97,6 +98,7 @@ pub struct Exchange {
     /// Looks without news, and when the first of them was.
     quiet: u32,
     heard: Instant,
+    silence_max: Duration,
 }
 
 /// A request on its way; dropped before its response was taken, that is not wanted any more.
@@ -121,15 +123,26 @@ impl Exchange {
     /// The system's; where nobody takes the connection, within 3 s for each address.
     pub fn open(address: impl ToSocketAddrs, token: Option<&Token>) -> io::Result<Self> {
         let stream = connect(address)?;
-        stream.set_nodelay(true)?;
-        keep_alive(&stream)?;
         stream.set_nonblocking(true)?;
         let mut out = Vec::new();
         push_frame(&mut out, &token_words(token));
         let (incoming, answers) = (Vec::new(), VecDeque::new());
         let room = vec![0; READ_BYTES].into_boxed_slice();
         let (unwanted, heard) = (BTreeSet::new(), Instant::now());
-        Ok(Self { stream, out, incoming, room, next: 0, first: 0, answers, unwanted, quiet: 0, heard })
+        let silence_max = SILENCE_MAX;
+        Ok(Self {
+            stream,
+            out,
+            incoming,
+            room,
+            next: 0,
+            first: 0,
+            answers,
+            unwanted,
+            quiet: 0,
+            heard,
+            silence_max,
+        })
     }
 
     /// Puts a request into what goes out next; yields its number.
@@ -145,14 +158,17 @@ impl Exchange {
 
     /// Sends what can be sent, and takes what has come.
     fn step(&mut self) -> io::Result<()> {
+        self.quiet += 1;
         while !self.out.is_empty() {
             match self.stream.write(&self.out) {
-                Ok(sent) => drop(self.out.drain(..sent)),
+                Ok(sent) => {
+                    self.out.drain(..sent);
+                    self.quiet = 0;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }
         }
-        self.quiet += 1;
         loop {
             match self.stream.read(&mut self.room) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -181,7 +197,8 @@ impl Exchange {
         if self.quiet == 1 {
             self.heard = Instant::now();
         }
-        if self.quiet > 0 && self.quiet.is_multiple_of(QUIET_LOOKS) && self.heard.elapsed() > REPLY_MAX {
+        if self.quiet > 0 && self.quiet.is_multiple_of(QUIET_LOOKS) && self.heard.elapsed() > self.silence_max
+        {
             return Err(io::ErrorKind::TimedOut.into());
         }
         Ok(())
@@ -245,18 +262,6 @@ impl Exchange {
         response.extend(words);
         Ok(())
     }
-}
-
-/// Connects to the first of its addresses that takes the connection.
-fn connect(address: impl ToSocketAddrs) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, CONNECT_MAX) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
 }
 
 /// Answers requests on all connections that `listener` accepts, until `stop` is set. `make` makes what answers those
@@ -351,22 +356,24 @@ fn attend(
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
     keep_alive(stream)?;
-    stream.set_read_timeout(Some(GREETING_MAX))?;
+    let end = Instant::now() + GREETING_MAX;
     let (mut incoming, mut out, mut response) = (Vec::new(), Vec::new(), Vec::new());
     let mut bytes = vec![0; READ_BYTES];
     let mut is_known = false;
     loop {
+        if !is_known {
+            let left = end.saturating_duration_since(Instant::now());
+            // 0 would be no limit.
+            stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+        }
         let came = stream.read(&mut bytes)?;
         if came == 0 {
             return Ok(());
         }
         incoming.extend(&bytes[..came]);
-        if !is_known && incoming.len() > READ_BYTES && frame_of(&incoming, REQUEST_WORDS_MAX)?.is_none() {
-            // No token is that long.
-            return Ok(());
-        }
         let mut at = 0;
-        while let Some((request, bytes)) = frame_of(&incoming[at..], REQUEST_WORDS_MAX)? {
+        let most = |is_known: bool| if is_known { WORDS_MAX } else { TOKEN_WORDS_MAX };
+        while let Some((request, bytes)) = frame_of(&incoming[at..], most(is_known))? {
             at += bytes;
             if !is_known {
                 is_known = token.is_none_or(|token| token.is(&token_bytes(&request)));
@@ -381,6 +388,10 @@ fn attend(
                 return Ok(());
             }
             push_frame(&mut out, &response);
+            if out.len() > READ_BYTES {
+                stream.write_all(&out)?;
+                out.clear();
+            }
         }
         incoming.drain(..at);
         stream.write_all(&out)?;
@@ -502,23 +513,37 @@ mod tests {
     #[test]
     fn a_server_that_says_nothing_is_lost_in_time() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-        let exchange = RefCell::new(Exchange::open(silent.local_addr().unwrap(), None).unwrap());
-        let start = Instant::now();
+        let mut exchange = Exchange::open(silent.local_addr().unwrap(), None).unwrap();
+        exchange.silence_max = Duration::from_secs(1);
+        let (exchange, start) = (RefCell::new(exchange), Instant::now());
         let error = block_on(Exchange::call(&exchange, &[1], &mut Vec::new())).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert!(start.elapsed() >= REPLY_MAX, "{:?}", start.elapsed());
+        assert!(start.elapsed() >= Duration::from_secs(1), "{:?}", start.elapsed());
     }
 
     #[test]
-    fn who_sends_what_is_too_long_is_closed_and_nobody_else() {
+    fn a_load_is_one_request_however_long_and_a_token_is_short() {
         with_server(None, |address| {
             let exchange = RefCell::new(Exchange::open(address, None).unwrap());
-            let long = vec![1; REQUEST_WORDS_MAX + 1];
-            assert!(block_on(Exchange::call(&exchange, &long, &mut Vec::new())).is_err());
-            let exchange = RefCell::new(Exchange::open(address, None).unwrap());
-            let mut response = Vec::new();
-            block_on(Exchange::call(&exchange, &long[1..], &mut response)).unwrap();
-            assert_eq!(response.len(), 1 + REQUEST_WORDS_MAX);
+            let (long, mut response) = (vec![1; 1 << 20], Vec::new());
+            block_on(Exchange::call(&exchange, &long, &mut response)).unwrap();
+            assert_eq!(response.len(), 1 + long.len());
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(&(TOKEN_WORDS_MAX as u64 + 1).to_le_bytes()).unwrap();
+            assert_eq!(stream.read(&mut [0]).unwrap(), 0, "it is closed");
+        });
+    }
+
+    #[test]
+    fn who_drips_its_token_is_closed_as_well() {
+        with_server(None, |address| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            for _ in 0..3 {
+                stream.write_all(&[0]).unwrap();
+                std::thread::sleep(Duration::from_secs(2));
+            }
+            stream.set_read_timeout(Some(GREETING_MAX)).unwrap();
+            assert_eq!(stream.read(&mut [0]).unwrap(), 0, "it is closed");
         });
     }
 
@@ -532,7 +557,7 @@ mod tests {
             let mut all: Vec<_> = (0..5).map(|_| works().unwrap()).collect();
             assert!(works().is_err());
             all.pop();
-            let end = Instant::now() + REPLY_MAX;
+            let end = Instant::now() + Duration::from_secs(10);
             while works().is_err() {
                 assert!(Instant::now() < end, "a place comes free");
             }

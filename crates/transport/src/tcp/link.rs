@@ -215,7 +215,13 @@ impl Link {
         while self.sent < self.out.len() {
             match stream.write(&self.out[self.sent..]) {
                 Ok(0) => return Err("it takes nothing more".to_owned()),
-                Ok(bytes) => self.sent += bytes,
+                Ok(bytes) => {
+                    if self.sent > 0 {
+                        // What was stuck moves: a slow network is not a lost memory node.
+                        self.quiet = 0;
+                    }
+                    self.sent += bytes;
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.to_string()),

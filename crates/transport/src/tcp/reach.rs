@@ -11,12 +11,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, ErrorKind};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The line of the connection by which a compute node is present at memory node 0.
 pub(crate) const PRESENCE_LINE: u64 = 0;
-/// Where memory node 0 is lost, pause between attempts to be present again.
+/// Pause before the second attempt to be present again; each further one is twice as long, up to [`REST_MAX`].
 const REST: Duration = Duration::from_millis(200);
+const REST_MAX: Duration = Duration::from_secs(5);
 
 /// How the memory nodes of a pool are reached.
 #[derive(Debug)]
@@ -78,9 +79,14 @@ pub(crate) fn stay(reach: &Arc<Reach>, client: ClientId, stream: Stream) -> io::
     *reach.presence() = Some(stream);
     let reach = Arc::downgrade(reach);
     let watch = move || {
+        let mut rest = Duration::ZERO;
         loop {
+            let since = Instant::now();
             wait_for_end(&watched);
-            match be_present_again(&reach, client) {
+            if since.elapsed() > REST_MAX {
+                rest = Duration::ZERO;
+            }
+            match be_present_again(&reach, client, &mut rest) {
                 Some(other) => watched = other,
                 None => return,
             }
@@ -94,9 +100,15 @@ fn wait_for_end(stream: &TcpStream) {
     while let Err(rustix::io::Errno::INTR) = poll(&mut [PollFd::new(stream, PollFlags::IN)], None) {}
 }
 
-/// Makes the presence of `client` anew. `None`: it has gone, or is not let in any more.
-fn be_present_again(reach: &Weak<Reach>, client: ClientId) -> Option<TcpStream> {
+/// Makes the presence of `client` anew, whose connection broke or is to end, after a pause of `rest`, which grows. `None`: it has gone, or was revoked.
+fn be_present_again(reach: &Weak<Reach>, client: ClientId, rest: &mut Duration) -> Option<TcpStream> {
+    if let Some(stream) = &*reach.upgrade()?.presence() {
+        // A memory node that stops waits for that.
+        let _ = stream.tcp.shutdown(Shutdown::Both);
+    }
     loop {
+        std::thread::sleep(*rest);
+        *rest = (2 * *rest).clamp(REST, REST_MAX);
         let reach = reach.upgrade()?;
         if reach.presence().is_none() {
             return None;
@@ -108,11 +120,9 @@ fn be_present_again(reach: &Weak<Reach>, client: ClientId) -> Option<TcpStream> 
                 reach.presence().as_mut().map(|presence| *presence = dialled.stream)?;
                 return Some(watched);
             }
-            Err(NoWay::Refused(Code::Revoked | Code::OtherPool, _)) => return None,
-            Err(_) => {
-                drop(reach);
-                std::thread::sleep(REST);
-            }
+            Err(NoWay::Refused(Code::Revoked, _)) => return None,
+            // Its operator may have something to mend.
+            Err(_) => {}
         }
     }
 }

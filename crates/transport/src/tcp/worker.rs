@@ -29,7 +29,7 @@ const NEWCOMERS_SHARE: usize = 4;
 /// How often those who have not said it yet are looked at.
 const SWEEP: Duration = Duration::from_secs(1);
 /// A compute node takes its last answers within this time, when the memory node stops.
-const FAREWELL_MAX: Duration = Duration::from_secs(2);
+pub(super) const FAREWELL_MAX: Duration = Duration::from_secs(2);
 /// A compute node that does not even acknowledge what was sent for this long is gone.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(15);
 
@@ -194,6 +194,7 @@ impl Worker {
                 busy = Instant::now();
                 self.turn(key, busy, &mut again);
             }
+            self.limit_newcomers();
             if swept.elapsed() > SWEEP {
                 swept = Instant::now();
                 self.sweep();
@@ -210,7 +211,7 @@ impl Worker {
     fn turn(&mut self, key: usize, start: Instant, again: &mut Vec<usize>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let verdict = connection.turn(&self.shared);
-        let requests = connection.take_requests();
+        let requests = connection.take_requests(start);
         if requests > 0 {
             self.counters().took(requests, start.elapsed());
         }
@@ -257,7 +258,8 @@ impl Worker {
                 None => drop(self.newcomers.pop_front()),
                 Some(since) if since.elapsed() > GREETING_MAX => {
                     let seconds = GREETING_MAX.as_secs();
-                    self.show_out(key, &format!("it did not say who it is within {seconds} s"));
+                    let why = format!("it did not say who it is within {seconds} s");
+                    self.show_out(key, Code::Malformed, &why);
                 }
                 // The others came later.
                 Some(_) => break,
@@ -266,10 +268,14 @@ impl Worker {
     }
 
     /// Closes the connection of one who has not said who it is.
-    fn show_out(&mut self, key: usize, why: &str) {
+    fn show_out(&mut self, key: usize, code: Code, why: &str) {
         self.counters().refused();
-        let from = self.connections[key].peer().stream().peer_addr().ok();
-        self.shared.tell(|| NodeEvent::Refused { from, code: Code::Malformed, why: why.to_owned() });
+        let connection = &mut self.connections[key];
+        let from = connection.peer().stream().peer_addr().ok();
+        if self.shared.tls.is_none() {
+            connection.refuse(code, why);
+        }
+        self.shared.tell(|| NodeEvent::Refused { from, code, why: why.to_owned() });
         self.close(key);
     }
 
@@ -315,7 +321,6 @@ impl Worker {
             entry.insert(Connection::new(peer, cipher, self.number));
             self.newcomers.push_back(key);
             ready.push(key);
-            self.limit_newcomers();
         }
     }
 
@@ -326,8 +331,9 @@ impl Worker {
         }
         let connections = &self.connections;
         self.newcomers.retain(|&key| connections[key].waiting_since().is_some());
-        if self.newcomers.len() > self.newcomers_max {
-            self.show_out(self.newcomers[0], "too many others came before it said who it is");
+        while self.newcomers.len() > self.newcomers_max {
+            let why = "too many others came before it said who it is";
+            self.show_out(self.newcomers[0], Code::Crowded, why);
         }
     }
 
