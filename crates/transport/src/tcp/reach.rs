@@ -100,7 +100,8 @@ fn wait_for_end(stream: &TcpStream) {
     while let Err(rustix::io::Errno::INTR) = poll(&mut [PollFd::new(stream, PollFlags::IN)], None) {}
 }
 
-/// Makes the presence of `client` anew, whose connection broke or is to end, after a pause of `rest`, which grows. `None`: it has gone, or was revoked.
+/// Makes the presence of `client` anew, whose connection broke or is to end, after a pause of `rest`, which grows.
+/// `None`: it has gone, or was revoked.
 fn be_present_again(reach: &Weak<Reach>, client: ClientId, rest: &mut Duration) -> Option<TcpStream> {
     if let Some(stream) = &*reach.upgrade()?.presence() {
         // A memory node that stops waits for that.
