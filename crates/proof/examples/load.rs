@@ -1,8 +1,9 @@
 //! Full load over TCP with clients killed and connected at random; says what it saw.
 //!
-//! `cargo run --release -p farwood-proof --example load -- [--seconds 300] [--processes 4] [--clients 4] [--seed 1]`
+//! `cargo run --release -p farwood-proof --example load -- [--index sherman] [--seconds 300] [--processes 4] [--clients 4] [--seed 1]`
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 
+use farwood_index::ordered::System;
 use farwood_proof::load::{Load, play};
 use std::process::{Command, ExitCode};
 
@@ -10,8 +11,9 @@ const HELP: &str = "\
 Full load over TCP, to two memory nodes, while processes of clients are killed and come and go at random. Every answer
 is checked; at the end no lock may be left, and the memory nodes' memory must not have grown.
 
-Usage: load [--seconds N] [--processes N] [--clients N] [--seed N]
+Usage: load [--index NAME] [--seconds N] [--processes N] [--clients N] [--seed N]
 
+  --index NAME    sherman, smart or sphinx [default: sherman]
   --seconds N     for so long [default: 300]
   --processes N   of clients, at a time [default: 4]
   --clients N     of each process [default: 4]
@@ -19,9 +21,13 @@ Usage: load [--seconds N] [--processes N] [--clients N] [--seed N]
 ";
 
 fn asked(words: &[String]) -> Option<Load> {
-    let mut load = Load { seconds: 300, processes: 4, clients: 4, seed: 1 };
+    let mut load = Load { system: System::Sherman, seconds: 300, processes: 4, clients: 4, seed: 1 };
     for pair in words.chunks(2) {
         let [flag, number] = pair else { return None };
+        if flag == "--index" {
+            load.system = number.parse().ok()?;
+            continue;
+        }
         let number = number.parse::<u64>().ok()?;
         match &flag[..] {
             "--seconds" => load.seconds = number,

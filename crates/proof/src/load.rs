@@ -15,8 +15,9 @@ mod ledger;
 use crate::served::{OverTcp, attach};
 use client::{KEYS_PER_CLIENT, key, value};
 use farwood_fabric::{Client, NodeId, chunks};
+use farwood_index::ordered::{Config, Ordered, System};
 use farwood_index::sherman::layout::Sizes;
-use farwood_index::sherman::{Config, Sherman, Walk};
+use farwood_index::{sherman, smart, sphinx};
 use farwood_testkit::harness::Chance;
 use farwood_transport::runtime::block_on;
 use farwood_transport::tcp::{MemoryNode, NodeSpec, TcpFabric, TcpPool};
@@ -43,6 +44,8 @@ const HEAP_GROWTH_MAX: u64 = 4 << 20;
 /// A run.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
+    /// Of which system the index is.
+    pub system: System,
     /// How long.
     pub seconds: u64,
     /// Processes of clients at a time.
@@ -74,8 +77,12 @@ pub struct Report {
     pub descriptors: [u64; 2],
     /// Locks of the gone that the last sweep freed.
     pub locks_swept: u64,
-    /// The tree at the end, after that.
-    pub walk: Walk,
+    /// Entries of the tree at the end, after that.
+    pub entries: u64,
+    /// Locks that are held then.
+    pub locks_left: u64,
+    /// What is wrong with it then.
+    pub problems: Vec<String>,
 }
 
 impl fmt::Display for Report {
@@ -92,10 +99,10 @@ impl fmt::Display for Report {
             self.kills,
             self.leaves,
             self.visits,
-            self.walk.entries,
+            self.entries,
             self.locks_swept,
-            self.walk.locks_of_the_gone + self.walk.locks_held,
-            self.walk.problems.len()
+            self.locks_left,
+            self.problems.len()
         )
     }
 }
@@ -167,7 +174,7 @@ struct Stage<'a> {
     program: &'a dyn Fn() -> Command,
     folder: &'a Path,
     // Before the memory nodes: it leaves while they are there.
-    tree: Sherman,
+    tree: Ordered,
     client: Client<TcpFabric>,
     pool: TcpPool,
     address: String,
@@ -211,8 +218,7 @@ impl Report {
         assert!(heap_last <= heap + HEAP_GROWTH_MAX, "a memory node's heap grows: {self}");
         assert!(chunks_last <= chunks + chunks / 4 + 2, "chunks are lost: {self}");
         assert!(self.descriptors[1] <= self.descriptors[0], "connections are left: {self}");
-        let locks_left = self.walk.locks_held + self.walk.locks_of_the_gone;
-        assert_eq!((&self.walk.problems[..], locks_left), (&[][..], 0), "{self}");
+        assert_eq!((self.locks_left, &self.problems[..]), (0, &[][..]), "{self}");
     }
 }
 
@@ -224,8 +230,14 @@ impl<'a> Stage<'a> {
         let address = address.expect("it says where it listens");
         let pool = attach::<OverTcp>(&address);
         let client = pool.client();
-        let config = Config { sizes: SIZES, ..Config::default() };
-        let tree = block_on(Sherman::create(&client, NAME, config, CACHE_BYTES)).expect("a tree is created");
+        let config = match load.system {
+            System::Sherman => {
+                Config::Sherman(sherman::Config { sizes: SIZES, ..sherman::Config::default() })
+            }
+            System::Smart => Config::Smart(smart::Config::default()),
+            System::Sphinx => Config::Sphinx(sphinx::Config::default()),
+        };
+        let tree = block_on(Ordered::create(&client, NAME, config, CACHE_BYTES)).expect("a tree is created");
         let (random, report) = (Chance::new(load.seed), Report::default());
         Self { load, program, folder, tree, client, pool, address, memory, random, started: 0, report }
     }
@@ -324,9 +336,12 @@ impl<'a> Stage<'a> {
             }
         }
         self.report.locks_swept = block_on(self.tree.sweep_locks(&self.client)).expect("a sweep");
-        self.report.walk = block_on(self.tree.walk(&self.client)).expect("a walk");
+        let walk = block_on(self.tree.walk(&self.client)).expect("a walk");
+        self.report.entries = walk.entries();
+        self.report.locks_left = walk.locks_held() + walk.locks_of_the_gone();
+        self.report.problems = walk.problems().iter().map(|problem| format!("{problem:?}")).collect();
         let all = self.load.processes * self.load.clients * KEYS_PER_CLIENT;
-        assert_eq!(self.report.walk.entries, all, "all keys are there that were put at last");
+        assert_eq!(self.report.entries, all, "all keys are there that were put at last");
     }
 }
 

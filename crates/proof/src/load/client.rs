@@ -5,7 +5,8 @@ use super::ledger::{Ledger, Steps};
 use super::{CACHE_BYTES, NAME, Stage};
 use crate::served::{OverTcp, attach};
 use farwood_fabric::Client;
-use farwood_index::sherman::{Direction, Entries, Range, Sherman};
+use farwood_index::ordered::{Entries, Ordered};
+use farwood_index::sherman::{Direction, Range};
 use farwood_testkit::harness::Chance;
 use farwood_transport::runtime::{block_on, run_all};
 use farwood_transport::tcp::TcpFabric;
@@ -62,7 +63,7 @@ fn may_be(found: Option<u64>, done: u64, asked: u64) -> bool {
 
 /// One client at work.
 struct Worker<'a> {
-    tree: &'a Sherman,
+    tree: &'a Ordered,
     client: Client<TcpFabric>,
     ledger: &'a Ledger,
     random: Chance,
@@ -84,7 +85,7 @@ pub(super) fn work(process: u64, spec: &str) {
     let pool = attach::<OverTcp>(word());
     let folder = word();
     let ledger = Ledger::open(Path::new(folder), process, clients * KEYS_PER_CLIENT);
-    let tree = block_on(Sherman::open(&pool.client(), NAME, CACHE_BYTES)).expect("there is a tree");
+    let tree = block_on(Ordered::open(&pool.client(), NAME, CACHE_BYTES)).expect("there is a tree");
     let over = follow_parent();
     let operations = Cell::new(0);
     let work = |number: u64| {
