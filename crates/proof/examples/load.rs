@@ -1,6 +1,7 @@
 //! Full load over TCP with clients killed and connected at random; says what it saw.
 //!
-//! `cargo run --release -p farwood-proof --example load -- [--index sherman] [--seconds 300] [--processes 4] [--clients 4] [--seed 1]`
+//! `cargo run --release -p farwood-proof --example load -- [--index sherman] [--seconds 300] [--processes 4]
+//! [--clients 4] [--seed 1]`
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 
 use farwood_index::ordered::System;
