@@ -31,7 +31,7 @@ const TOKEN_WORDS_MAX: usize = 1 << 8;
 /// Connections of a server, each with a thread.
 const CONNECTIONS_MAX: usize = 1024;
 /// A server that works on a large request says nothing meanwhile; one that is silent for this long is lost.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
+const SILENCE_MAX: Duration = Duration::from_mins(1);
 /// A client shows its token within this time, or is closed.
 const GREETING_MAX: Duration = Duration::from_secs(10);
 /// Looks without news after which the clock is looked at.
