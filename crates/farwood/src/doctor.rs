@@ -293,7 +293,6 @@ impl PoolReport {
 
     /// What makes memory nodes a pool that can be used, or lets this user see it.
     fn remedy(&self, error: &Error) -> String {
-        let url = shell_word(&self.url);
         let (Error::Tcp { source, .. } | Error::Rdma { source: RdmaError::Pool(source), .. }) = error else {
             return "farwood serve".to_owned();
         };

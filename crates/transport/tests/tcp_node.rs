@@ -231,7 +231,9 @@ fn who_says_it_at_once_is_let_in_however_many_come() {
         let mut callers: Vec<_> = (0..50).map(|_| Caller::connect(&node)).collect();
         let mut bytes = Vec::new();
         hello().put(&mut bytes);
-        callers.iter_mut().for_each(|caller| caller.send(&bytes));
+        for caller in &mut callers {
+            caller.send(&bytes);
+        }
         let welcomed = |caller: &mut Caller| caller.frame().is_some_and(|frame| frame.0 == Kind::Welcome);
         // Connections that come before their hello may be too many for a moment; not most of them.
         let let_in = callers.iter_mut().filter_map(|caller| welcomed(caller).then_some(())).count();
