@@ -79,7 +79,7 @@ fn a_pool_that_refuses_is_something_to_mend() {
     for (url, words) in [
         (node.url.clone(), "FARWOOD_TOKEN_FILE=FILE farwood doctor tcp://"),
         (format!("{}?token-file=/nowhere", node.url), "?token-file=FILE'"),
-        (format!("{}?tls-ca=/nowhere&token-file={token}", node.url), "?tls-ca=FILE&token-file=/"),
+        (format!("{}?tls-ca=/nowhere&token-file={token}", node.url), "&tls-ca=FILE'"),
         ("tcp://127.0.0.1:1".to_owned(), "farwood serve"),
     ] {
         let said = machine.ok(&["doctor", &url]);

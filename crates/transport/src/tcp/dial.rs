@@ -33,7 +33,8 @@ pub(crate) fn dial(address: &str, credentials: &Credentials, hello: &Hello) -> R
     let mut stream = Stream { tcp, cipher: cipher.map_err(NoWay::Untrusted)? };
     let mut bytes = Vec::new();
     hello.put(&mut bytes);
-    let answer = exchange(&mut stream, &bytes).map_err(|why| greeted(why, &stream))?;
+    let answer = exchange(&mut stream, &bytes)
+        .map_err(|why| if hello.pool == 0 { greeted(why, &stream) } else { why })?;
     let frame = whole(&answer);
     if frame.kind != Kind::Welcome {
         return Err(NoWay::Lost("it does not answer as a memory node does".to_owned()));
@@ -107,7 +108,7 @@ fn whole(answer: &[u8]) -> Frame<'_> {
     Frame::first(answer).ok().flatten().expect("`exchange` yields whole frames")
 }
 
-/// What a failed greeting may mean besides.
+/// What a failed greeting may mean besides, of a memory node that was not known before.
 fn greeted(why: NoWay, stream: &Stream) -> NoWay {
     match why {
         NoWay::Lost(why) if why == CLOSED && !stream.cipher.is_on() => {

@@ -95,7 +95,10 @@ pub enum TcpError {
         why: String,
     },
     /// The memory node wants another token.
-    #[error("the memory node at {address} refuses the token: {why}; name its file in FARWOOD_TOKEN_FILE")]
+    #[error(
+        "the memory node at {address} refuses the token: {why}; name its file in FARWOOD_TOKEN_FILE, or in the URL \
+         (?token-file=FILE), which comes first"
+    )]
     BadToken {
         /// Where.
         address: String,

@@ -219,6 +219,9 @@ pub struct NodeReport {
     pub latency_us: [u64; 4],
 }
 
+/// What is to be done where a memory node has lost what a pool had there.
+const ANEW: &str = "start all its memory nodes anew, those that have files with new ones, and load it again";
+
 /// The memory nodes of an address, each with a connection that has no name.
 struct Nodes<'a> {
     address: &'a PoolAddress,
@@ -288,7 +291,7 @@ impl<'a> Nodes<'a> {
             }
             if other.formed == Formed::Blank && first.formed == Formed::Whole {
                 let why = format!("{address} has fresh memory: what the pool had there is lost");
-                return Err(self.refuse(format!("{why}; start all its memory nodes anew, and load it again")));
+                return Err(self.refuse(format!("{why}; {ANEW}")));
             }
         }
         if first.formed != Formed::Blank && (first.node, first.nodes) != (0, nodes) {
@@ -319,7 +322,7 @@ impl<'a> Nodes<'a> {
         match self.welcome(0).formed {
             Formed::Blank => format!(
                 "{first} has fresh memory, and {address} belongs to a pool; what the pool had on {first} is lost: \
-                 start all its memory nodes anew, and load it again"
+                 {ANEW}"
             ),
             _ => format!("{address} belongs to another pool than {first}"),
         }
