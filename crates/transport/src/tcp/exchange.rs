@@ -363,8 +363,10 @@ fn attend(
     loop {
         if !is_known {
             let left = end.saturating_duration_since(Instant::now());
-            // 0 would be no limit.
-            stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+            if left.is_zero() {
+                return Ok(());
+            }
+            stream.set_read_timeout(Some(left))?;
         }
         let came = stream.read(&mut bytes)?;
         if came == 0 {
