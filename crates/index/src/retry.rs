@@ -1,4 +1,4 @@
-//! Bounded loops: how often an operation tries again, and what it says when it gives up.
+//! Bounded loops: how often an operation tries again, how long it pauses, and what it says when it gives up.
 
 use crate::error::IndexError;
 use farwood_fabric::{Client, Fabric, client_table};
@@ -47,9 +47,16 @@ impl Retry {
             None => 0,
             Some(late) => (PAUSE << late.min(10)).min(PAUSE_MAX),
         };
-        client.fabric().sleep(pause).await;
+        client.fabric().sleep(out_of_step(pause, client.fabric().now())).await;
         Ok(())
     }
+}
+
+/// Between half of `pause` and all of it, by what the clock shows: two clients that pause for as long as each other
+/// come into each other's way again and again, each with a lock that the other wants for a moment.
+fn out_of_step(pause: u64, now: u64) -> u64 {
+    let part = now.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    pause / 2 + ((pause / 2 * part) >> 32)
 }
 
 /// Ends the identities of all clients that are gone: what one was writing is whole then.

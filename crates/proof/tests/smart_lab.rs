@@ -52,6 +52,7 @@ fn what_was_found_stays_mended() {
             92,
             "nobody waited for the lock of a node that was to be replaced, and so nobody took it from its dead holder",
         ),
+        (2932, "the laboratory's pool had no room for chunks that were lost with the memory node"),
     ] {
         if let Err(what) = outcome(&Case::of_smart(seed)) {
             panic!("seed {seed} ({found}): {what}");

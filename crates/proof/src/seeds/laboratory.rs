@@ -195,7 +195,11 @@ impl Case {
         let seed = case.plan.seed;
         let mut draw = Draw { chance: Chance::new(seed ^ 0x6661_756C), case: &case, crashes: Vec::new() };
         let count = FAULTS + 2 + draw.chance.below(4);
-        let rules = (0..count).map(|_| draw.rule()).collect();
+        let rules: Vec<Rule> = (0..count).map(|_| draw.rule()).collect();
+        // A chunk whose taking was cut off is nobody's: each compute node may lose one so.
+        if rules.iter().any(|rule| matches!(rule.fault, Fault::Down { .. } | Fault::Partition { .. })) {
+            case.spec.host_bytes *= 2;
+        }
         case.spec.rules = rules;
         case
     }
