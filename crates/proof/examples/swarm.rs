@@ -7,7 +7,7 @@
 use farwood_index::{MARKS, radix, smart, sphinx};
 use farwood_proof::seeds::laboratory::{Case, Report, outcome, run};
 use farwood_proof::seeds::{many, spatial};
-use farwood_sim::{Card, Tracing};
+use farwood_sim::{Card, Trace, Tracing};
 use std::ops::Range;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -26,7 +26,7 @@ Usage: cargo xtask swarm [--seconds N] [--seed A..B] [--index NAME] [--card CARD
 
   --seconds N      fresh seeds for so long [default: 60, unless --seed is given]
   --seed A..B      these seeds
-  --index NAME     sherman, smart, sphinx, or catfish, which draws its cards and leaves no trace [default: sherman]
+  --index NAME     sherman, smart, sphinx, or catfish, which draws its cards [default: sherman]
   --card CARD      all runs on this card [default: drawn]
   --trace FOLDER   where a failed seed's trace goes [default: target/swarm]
 
@@ -180,9 +180,9 @@ fn swarm_spatial(asked: &Asked) -> ExitCode {
     match failed {
         None => ExitCode::SUCCESS,
         Some((seed, what)) => {
-            println!("\nseed {seed} FAILED: {what}");
-            println!("again: cargo xtask swarm --index catfish --seed {seed}..{}", seed + 1);
-            ExitCode::FAILURE
+            let mut again = spatial::Case::swarmed(seed);
+            again.spec.tracing = Tracing::Full;
+            fail("catfish", (seed, &what), &spatial::run(&again).1, asked)
         }
     }
 }
@@ -195,7 +195,9 @@ fn swarm(asked: &Asked) -> ExitCode {
     let (report, _, failed) = many::run(seeds.clone(), time, |seed| outcome(&case(asked, seed)));
     let unhit = tell(asked.index, &report, seeds.start, start.elapsed());
     if let Some((seed, what)) = failed {
-        return fail(asked, seed, &what);
+        let mut again = case(asked, seed);
+        again.spec.tracing = Tracing::Full;
+        return fail(asked.index.name(), (seed, &what), &run(&again).trace, asked);
     }
     if report.coverage.runs >= MARKS_SEEDS && unhit > 0 {
         println!("{unhit} marks are unhit after {} seeds", report.coverage.runs);
@@ -239,14 +241,11 @@ fn tell(index: Index, report: &Report, first: u64, elapsed: Duration) -> usize {
     unhit.len()
 }
 
-/// Runs a failed seed once more, for its trace.
-fn fail(asked: &Asked, seed: u64, what: &str) -> ExitCode {
-    let mut again = case(asked, seed);
-    again.spec.tracing = Tracing::Full;
-    let trace = run(&again).trace;
+/// Tells of a failed seed, and keeps its trace.
+fn fail(index: &str, (seed, what): (u64, &str), trace: &Trace, asked: &Asked) -> ExitCode {
     println!("\nseed {seed} FAILED: {what}");
     let card = asked.card.as_ref().map_or(String::new(), |card| format!(" --card {}", card.name));
-    println!("again: cargo xtask swarm --index {} --seed {seed}..{}{card}", asked.index.name(), seed + 1);
+    println!("again: cargo xtask swarm --index {index} --seed {seed}..{}{card}", seed + 1);
     let base = format!("{}/seed-{seed}", asked.folder);
     let written = std::fs::create_dir_all(&asked.folder)
         .and_then(|()| std::fs::write(format!("{base}.json"), trace.to_json()))

@@ -53,6 +53,16 @@ fn by_message_with_faults_every_answer_is_one_tree_s() {
     assert!(report.successors > 0, "servers crash, and others take their places");
 }
 
+/// Seeds of a swarm that failed once, and what they found.
+#[test]
+fn what_was_found_stays_mended() {
+    for seed in [2063, 2774, 3533] {
+        if let Err(what) = outcome(&Case::swarmed(seed)) {
+            panic!("seed {seed} (a response that was owed came to the next connection of its inbox): {what}");
+        }
+    }
+}
+
 #[test]
 fn by_words_and_pairs_every_answer_is_one_tree_s() {
     let faulty = |seed| Case::of(seed).by_pairs();

@@ -24,7 +24,7 @@ pub struct Inbox<'l, L> {
     pub local: &'l L,
     /// Where in it; `None`: in the memory that the server has for the connection, which `local` is then of. It stays
     /// an inbox, of this client or another, for as long as its compute node is in the pool: a heartbeat that was on its
-    /// way when the connection was closed may land there.
+    /// way when the connection was closed may land there. One connection at a time has it, until it is closed.
     pub at: Option<Remote<[u8]>>,
 }
 
@@ -217,19 +217,31 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
         Ok(open != self.ask)
     }
 
-    /// Leaves the connection to others. [1 RT; 2 more where a response is owed, which must never come] A connection
-    /// that is only dropped stays taken until this compute node leaves the pool.
+    /// Leaves the connection to others, once the responses that are owed have come: they would land in the inbox of
+    /// the next connection. [1 RT, and what is owed] A connection that is only dropped stays taken, and so does its
+    /// inbox, until this compute node leaves the pool; so do those of a connection of which a request was lost.
     ///
     /// # Errors
     /// The fabric's.
-    pub async fn close(self) -> Result<(), IndexError> {
-        let is_over =
-            !self.owed || is_gone(self.tree, self.client, self.term).await? || self.is_closed().await?;
-        if !is_over {
-            // The server may still be writing here.
+    pub async fn close(mut self) -> Result<(), IndexError> {
+        if self.broken && !is_gone(self.tree, self.client, self.term).await? && !self.is_closed().await? {
+            // Whether the server will answer is unknown.
             return Ok(());
         }
-        release(self.tree, self.client, self.number).await
+        match self.take_owed().await {
+            Ok(()) | Err(IndexError::ServerLost { .. }) => {
+                release(self.tree, self.client, self.number).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the responses that nobody waits for any more.
+    async fn take_owed(&mut self) -> Result<(), IndexError> {
+        while self.owed && !self.broken {
+            self.receive(&mut Count::default()).await?;
+        }
+        Ok(())
     }
 }
 
@@ -240,10 +252,7 @@ impl<F: Fabric, L: LocalMemory> Talk for Messenger<'_, F, L> {
         if self.broken {
             return Err(IndexError::ServerLost { name: self.tree.entry.name.clone() });
         }
-        while self.owed {
-            let mut nobody = Count::default();
-            self.receive(&mut nobody).await?;
-        }
+        self.take_owed().await?;
         self.send(request).await?;
         let (status, count) = self.receive(found).await?;
         status.reply(count)

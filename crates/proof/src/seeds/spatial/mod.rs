@@ -21,21 +21,28 @@ use case::{SERVERS, place};
 use clients::{Searching, one_client, one_talker};
 use farwood_index::IndexError;
 use farwood_index::catfish::{Catfish, Issue, Item, Query, Reader, Rectangle, ServerSettings};
-use farwood_sim::{Ended, World, at_once};
+use farwood_sim::{Ended, Trace, World, at_once};
 use farwood_testkit::harness::Chance;
 use notes::{Items, Notes, judge};
 use server::{serve, succeed};
 
-/// Runs a case and checks everything; a panic is a failure like any other.
+/// Runs a case and checks everything; a panic is a failure like any other. With what was written down of it.
+pub fn run(case: &Case) -> (Result<Report, String>, Trace) {
+    match World::new(case.spec.clone()) {
+        Ok(world) => (caught(|| run_in(case, &world)), world.trace()),
+        Err(error) => (Err(error.to_string()), Trace::default()),
+    }
+}
+
+/// As [`run`], for whoever wants no trace.
 ///
 /// # Errors
 /// What went wrong.
 pub fn outcome(case: &Case) -> Result<Report, String> {
-    let world = World::new(case.spec.clone()).map_err(|error| error.to_string())?;
-    caught(|| run(case, &world))
+    run(case).0
 }
 
-fn run(case: &Case, world: &World) -> Result<Report, String> {
+fn run_in(case: &Case, world: &World) -> Result<Report, String> {
     let first = load(case, world).map_err(|error| format!("loading: {error}"))?;
     let notes = Notes::new(first, case.clients);
     let servers: Vec<_> = (0..SERVERS).map(|node| world.client(node)).collect();
