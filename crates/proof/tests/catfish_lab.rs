@@ -56,9 +56,15 @@ fn by_message_with_faults_every_answer_is_one_tree_s() {
 /// Seeds of a swarm that failed once, and what they found.
 #[test]
 fn what_was_found_stays_mended() {
-    for seed in [2063, 2774, 3533] {
+    for (seed, found) in [
+        (2063, "a response that was owed came to the next connection of its inbox"),
+        (2774, "the same, in the middle of its items"),
+        (3533, "the same, and was taken for another's"),
+        (3663, "a connection that was hung up was opened again, without the request that had come"),
+        (2334, "the laboratory's processors read a pair of versions in the direction in which it is written"),
+    ] {
         if let Err(what) = outcome(&Case::swarmed(seed)) {
-            panic!("seed {seed} (a response that was owed came to the next connection of its inbox): {what}");
+            panic!("seed {seed} ({found}): {what}");
         }
     }
 }
@@ -112,6 +118,17 @@ fn a_reference_that_is_not_compared_is_noticed() {
         |seed| hasty(seed).by_pairs(),
         broken,
     );
+}
+
+#[test]
+fn a_pair_that_is_read_in_the_direction_of_writing_is_noticed() {
+    let by_line = |seed| {
+        let mut case = hasty(seed).by_pairs();
+        (case.settings.grain, case.settings.store_ns) = (Grain::Line, 50);
+        case
+    };
+    let upward = |case: &mut Case| case.spec.kept.cpu_sees_write = false;
+    canary::caught("upward", CANARY_SEEDS, outcome, by_line, upward);
 }
 
 #[test]

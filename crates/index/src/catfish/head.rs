@@ -19,7 +19,7 @@
 //! +  0   8   owner: lock word of the client's compute node, changed by CAS; 0 = free
 //! +  8   8   ask: term << 32 | ticket, raised by each client that connects; its last WRITE before it waits
 //! + 16   8   inbox: remote pointer, where the client reads responses; 0 = in the connection's own memory
-//! + 24   8   open: the ask that the server serves
+//! + 24   8   open: the ask that the server serves; all its bits inverted once that is hung up
 //! + 32   8   responses consumed, bytes, by the client's WRITE
 //! + 40   8   memory: remote pointer to the connection's own memory, stored by the server
 //! + 48  16   zero
@@ -67,6 +67,11 @@ pub(super) const MEMORY: u64 = 40;
 
 /// Bits of an ask that are a ticket; the rest is the term.
 pub(super) const TICKET_BITS: u32 = 32;
+
+/// What is open where the server has hung up on who asked so: whoever looks after the connection next leaves it closed.
+pub(super) const fn closed(ask: u64) -> u64 {
+    !ask
+}
 
 /// Bytes of an inbox before its ring; the first word is the heartbeat.
 pub(super) const INBOX_HEAD_BYTES: u64 = 64;

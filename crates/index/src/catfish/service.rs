@@ -9,7 +9,7 @@ use super::answer::Done;
 use super::bell::Bell;
 use super::head::{
     ASK, CONNECTIONS_MAX, CONSUMED, INBOX, INBOX_HEAD_BYTES, MEMORY, OPEN, OWNER, RING_CHUNKS,
-    RING_CHUNKS_MAX, TERM, TICKET_BITS, connection_memory, of_connection,
+    RING_CHUNKS_MAX, TERM, TICKET_BITS, closed, connection_memory, of_connection,
 };
 use super::message::{ITEM_WORDS, item_words};
 use super::ring::{Arrived, Incoming, Outgoing, Segment};
@@ -162,24 +162,20 @@ impl<'t> Service<'t> {
         server: &S,
     ) -> Result<(), IndexError> {
         let worker = self.tree.worker(client, server);
-        // What a client asked for with a line that was hung up: it has to ask anew.
-        let mut refused = 0;
         while !self.is_ended() {
-            let Some(mut line) = self.accept(number, refused, &worker).await? else {
+            let Some(mut line) = self.accept(number, &worker).await? else {
                 self.wait(number, client, IDLE_NS).await;
                 continue;
             };
             match self.talk(&mut line, &worker).await {
                 Ok(Hangup::Over) => {}
-                Ok(Hangup::Garbled) => refused = self.hang_up(&line, &worker)?,
+                Ok(Hangup::Garbled) => self.hang_up(&line, &worker)?,
                 Ok(Hangup::Superseded) => {
                     let by = client.fabric().identity();
                     return Err(IndexError::Served { by });
                 }
                 // The client's inbox cannot be reached, and what it has got is not whole.
-                Err(IndexError::Fabric(FabricError::NodeLost { .. })) => {
-                    refused = self.hang_up(&line, &worker)?;
-                }
+                Err(IndexError::Fabric(FabricError::NodeLost { .. })) => self.hang_up(&line, &worker)?,
                 Err(error) => return Err(error),
             }
         }
@@ -190,7 +186,6 @@ impl<'t> Service<'t> {
     async fn accept<F: Fabric, S: Server>(
         &self,
         number: usize,
-        refused: u64,
         worker: &Worker<'_, F, S>,
     ) -> Result<Option<Line>, IndexError> {
         let (tree, local) = (self.tree, worker.server.local());
@@ -199,8 +194,8 @@ impl<'t> Service<'t> {
         if owner == 0 {
             return Ok(None);
         }
-        let ask = local.load(field(ASK))?;
-        if ask >> TICKET_BITS != tree.term() || local.load(field(OPEN))? == ask || ask == refused {
+        let (ask, open) = (local.load(field(ASK))?, local.load(field(OPEN))?);
+        if ask >> TICKET_BITS != tree.term() || open == ask || open == closed(ask) {
             self.free_if_gone(number, worker, owner).await?;
             return Ok(None);
         }
@@ -347,15 +342,11 @@ impl<'t> Service<'t> {
         Ok(over.then_some(Hangup::Over))
     }
 
-    /// Closes a connection over which no sense comes or goes; yields what must not be opened again. Its client finds
-    /// out when it looks why nothing comes. (The client may have asked anew already: its word is left alone.)
-    fn hang_up<F: Fabric, S: Server>(
-        &self,
-        line: &Line,
-        worker: &Worker<'_, F, S>,
-    ) -> Result<u64, IndexError> {
-        worker.server.local().store(self.tree.head_offset() + of_connection(line.number, OPEN), 0)?;
-        Ok(line.ask)
+    /// Closes a connection over which no sense comes or goes. Its client finds out when it looks why nothing comes, and
+    /// has to ask anew. (It may have asked already: its word is left alone.)
+    fn hang_up<F: Fabric, S: Server>(&self, line: &Line, worker: &Worker<'_, F, S>) -> Result<(), IndexError> {
+        let open = self.tree.head_offset() + of_connection(line.number, OPEN);
+        Ok(worker.server.local().store(open, closed(line.ask))?)
     }
 
     /// Frees a connection whose owner is gone: nothing of it can land any more.

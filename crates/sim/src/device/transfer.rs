@@ -96,11 +96,15 @@ impl Device {
         if self.kept.whole_bytes >= LINE as usize { LINE } else { 8 }
     }
 
-    /// When piece number `line` of a transfer, counted upward, is copied.
+    /// When piece number `line` of a transfer, counted upward, is copied. Where the memory node's own processors do the
+    /// copying, READs go downward, against the direction of WRITEs.
     fn line_time(&self, verb: Key, line: u32) -> u64 {
-        let Flying { window, shuffle, .. } = &self.verbs[verb as usize];
+        let Flying { window, shuffle, kind, .. } = &self.verbs[verb as usize];
         let lines = u64::from(self.lines(verb));
-        let turn = (u64::from(line) + shuffle) % lines;
+        let turn = match (u64::from(line) + shuffle) % lines {
+            turn if *kind == Kind::Read && self.kept.cpu_sees_write => lines - 1 - turn,
+            turn => turn,
+        };
         window.from + (window.to - window.from) * turn / (lines - 1).max(1)
     }
 

@@ -29,7 +29,10 @@ use server::{serve, succeed};
 /// Runs a case and checks everything; a panic is a failure like any other. With what was written down of it.
 pub fn run(case: &Case) -> (Result<Report, String>, Trace) {
     match World::new(case.spec.clone()) {
-        Ok(world) => (caught(|| run_in(case, &world)), world.trace()),
+        Ok(world) => {
+            let outcome = caught(|| run_in(case, &world));
+            (outcome.map_err(|what| format!("{what}; faults: {:?}", world.happened())), world.trace())
+        }
         Err(error) => (Err(error.to_string()), Trace::default()),
     }
 }
