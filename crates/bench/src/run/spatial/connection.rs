@@ -1,8 +1,5 @@
 //! A client's connection to the server: rings in the server's memory, or an ordinary socket.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use farwood_fabric::{Client, Fabric, LocalMemory, Server as _};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
@@ -62,7 +59,7 @@ impl<'t> Connection<'t, AnyFabric, AnyMemory> {
 /// A socket that a thread's clients share.
 #[derive(Clone, Debug)]
 pub struct Socket {
-    exchange: Rc<RefCell<Exchange>>,
+    exchange: Exchange,
     /// The index, for errors.
     name: String,
 }
@@ -70,14 +67,14 @@ pub struct Socket {
 impl Socket {
     /// The connection `exchange` to the server of the index `name`.
     pub fn new(exchange: Exchange, name: &str) -> Socket {
-        Socket { exchange: Rc::new(RefCell::new(exchange)), name: name.to_owned() }
+        Socket { exchange, name: name.to_owned() }
     }
 }
 
 impl Carrier for Socket {
     async fn carry(&mut self, request: &[u64], response: &mut Vec<u64>) -> Result<(), IndexError> {
         let lost = |_| IndexError::ServerLost { name: self.name.clone() };
-        Exchange::call(&self.exchange, request, response).await.map_err(lost)
+        self.exchange.call(request, response).await.map_err(lost)
     }
 }
 
