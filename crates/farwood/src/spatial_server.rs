@@ -129,13 +129,15 @@ impl Serving<'_> {
         })
     }
 
-    /// One thread's share of the rings; thread 0 also takes immediates and sends heartbeats.
+    /// One thread's share of the rings; thread 0 also takes immediates and sends heartbeats. Over TCP there are no rings,
+    /// for no client has memory that a server could write.
     fn rings(&self, thread: usize, threads: usize) -> std::result::Result<(), IndexError> {
         let (service, options) = (self.service, self.options);
         let Ok(server) = self.spatial.role(options) else {
             unreachable!("whoever serves has found the server role")
         };
-        let connections = options.connections.min(CONNECTIONS_MAX);
+        let has_rings = options.memory_node.is_none();
+        let connections = if has_rings { options.connections.min(CONNECTIONS_MAX) } else { 0 };
         let numbers = (thread..connections).step_by(threads);
         let clients: Vec<_> = numbers.map(|number| (number, self.spatial.client())).collect();
         let own = self.spatial.client();
@@ -145,7 +147,7 @@ impl Serving<'_> {
         }
         if thread == 0 {
             flows.push(Box::pin(service.heartbeats(&own, &server, self.busy(threads))));
-            if options.notice == Notice::Event {
+            if has_rings && options.notice == Notice::Event {
                 flows.push(Box::pin(service.dispatch_until_end(&server, &own)));
             }
         }

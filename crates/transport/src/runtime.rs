@@ -4,10 +4,12 @@
 //! queue. So a future is polled on the spot, and only what stays pending costs a waker. A post over TCP waits for its
 //! thread's line to a pool, which goes on only while somebody turns it: these executors do, between polls, and
 //! poll a future only when its answer is there. They look again and again, giving way in between, and a single future's
-//! thread naps after milliseconds.
+//! thread naps after milliseconds. Pauses have timers: a thread all of whose futures pause sleeps.
 
 use crate::shm::monotonic_nanoseconds;
 use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::ptr;
@@ -160,14 +162,95 @@ pub async fn give_way() {
     .await;
 }
 
+/// Pauses up to this are waited for by looking at the clock, nanoseconds: to be woken takes as long.
+const SHORT_PAUSE: u64 = 50_000;
+
+/// When somebody is to be woken, and who. The earliest is the greatest.
+struct Timer(Reverse<u64>, Waker);
+
+impl PartialEq for Timer {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Timer {}
+
+impl PartialOrd for Timer {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Timer {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.cmp(&other.0)
+    }
+}
+
+thread_local! {
+    /// Whom this thread's executors wake, and when.
+    static TIMERS: RefCell<BinaryHeap<Timer>> = const { RefCell::new(BinaryHeap::new()) };
+}
+
+/// Wakes those whose time has come.
+fn fire_timers() {
+    TIMERS.with_borrow_mut(|timers| {
+        if timers.is_empty() {
+            return;
+        }
+        let now = monotonic_nanoseconds();
+        while timers.peek().is_some_and(|timer| timer.0.0 <= now) {
+            timers.pop().into_iter().for_each(|timer| timer.1.wake());
+        }
+    });
+}
+
+/// Sleeps until somebody wakes this thread, or its next timer is due.
+fn park() {
+    let due = TIMERS.with_borrow(|timers| timers.peek().map(|timer| timer.0.0));
+    match due.map(|due| due.saturating_sub(monotonic_nanoseconds())) {
+        None => thread::park(),
+        Some(0) => {}
+        Some(left) => thread::park_timeout(Duration::from_nanos(left)),
+    }
+}
+
 /// Lets at least `nanoseconds` pass; 0 only lets others run.
 pub(crate) async fn sleep(nanoseconds: u64) {
     if nanoseconds == 0 {
         return give_way().await;
     }
-    let deadline = monotonic_nanoseconds().saturating_add(nanoseconds);
-    while monotonic_nanoseconds() < deadline {
-        give_way().await;
+    let due = monotonic_nanoseconds().saturating_add(nanoseconds);
+    let mut is_set = false;
+    poll_fn(|context| {
+        let left = due.saturating_sub(monotonic_nanoseconds());
+        if left == 0 {
+            return Poll::Ready(());
+        }
+        if left <= SHORT_PAUSE || !is_turning(context) {
+            context.waker().wake_by_ref();
+        } else if !std::mem::replace(&mut is_set, true) {
+            TIMERS.with_borrow_mut(|timers| timers.push(Timer(Reverse(due), context.waker().clone())));
+        }
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Longest pause between two looks, nanoseconds.
+const LOOK_PAUSE_MAX: u64 = 500_000;
+
+/// Looks for what nobody rings a bell for, until it is there: again and again at first, then with pauses of a
+/// sixteenth of the time that it has taken.
+pub(crate) async fn look_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let mut begun = None;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        let now = monotonic_nanoseconds();
+        sleep(((now - *begun.get_or_insert(now)) / 16).min(LOOK_PAUSE_MAX)).await;
     }
 }
 
@@ -188,6 +271,7 @@ fn wait_for<T>(mut future: Pin<&mut impl Future<Output = T>>) -> T {
     let waker = Waker::from(Arc::clone(&bell));
     let mut idle = Idle::default();
     loop {
+        fire_timers();
         if bell.take()
             && let Poll::Ready(output) = poll(future.as_mut(), &waker)
         {
@@ -199,7 +283,7 @@ fn wait_for<T>(mut future: Pin<&mut impl Future<Output = T>>) -> T {
         } else if turned.waited_for || bell.is_rung() {
             idle.wait();
         } else {
-            thread::park();
+            park();
         }
     }
 }
@@ -269,6 +353,7 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
     while left > 0 {
         let before = left;
         polled.fill(0);
+        fire_timers();
         // Whoever is woken by another goes on before the cranks are turned, so that what both post goes out together:
         // who is handed a lock need not wait for one more exchange. Each has one turn.
         while let Some((word, calls)) = woken.take_any(&polled) {
@@ -290,7 +375,7 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
         if left < before || turned.answered {
             fruitless = 0;
         } else if !polled && !turned.waited_for {
-            thread::park();
+            park();
         } else if fruitless < SPINS {
             fruitless += 1;
         } else {
@@ -322,6 +407,37 @@ mod tests {
             if state.0 { Poll::Ready(()) } else { Poll::Pending }
         }));
         assert!(thread.join().unwrap().is_some(), "the future was waiting");
+    }
+
+    /// Time that this thread has had a processor for, so far.
+    fn processor_time() -> Duration {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+
+    #[test]
+    fn a_thread_whose_futures_pause_sleeps() {
+        let (began, before) = (std::time::Instant::now(), processor_time());
+        block_on(sleep(200_000_000));
+        let pauses = |me: u64| {
+            Box::pin(async move {
+                for _ in 0..10 + me {
+                    sleep(10_000_000).await;
+                }
+                look_for({
+                    let mut looks = 0;
+                    move || {
+                        looks += 1;
+                        (looks > 400).then_some(me)
+                    }
+                })
+                .await
+            }) as Pin<Box<dyn Future<Output = u64>>>
+        };
+        assert_eq!(run_all((0..3).map(pauses).collect()), [0, 1, 2]);
+        let (passed, worked) = (began.elapsed(), processor_time() - before);
+        assert!(passed >= Duration::from_millis(320), "{passed:?}");
+        assert!(worked < passed / 4, "{worked:?} of {passed:?}");
     }
 
     #[test]

@@ -48,6 +48,7 @@ pub mod layout;
 mod message;
 mod messenger;
 mod nearest;
+mod office;
 mod offload;
 mod open;
 mod rectangle;
@@ -84,6 +85,8 @@ use farwood_fabric::directory::Entry;
 use head::RawHead;
 use layout::Layout;
 use nearest::Nearest;
+use office::Office;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 /// Takes what a search finds.
@@ -125,6 +128,7 @@ pub struct Catfish {
     layout: Layout,
     head: Remote<RawHead>,
     entry: Entry,
+    office: Arc<Office>,
     /// The root that was last seen: where the next search begins to look while it asks whether it still is the root.
     root: AtomicU64,
     sabotage: Option<Sabotage>,

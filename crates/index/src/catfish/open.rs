@@ -14,7 +14,8 @@ use super::head::{INDEX, PORT, RawHead, first_room, word_of};
 use super::layout::{
     BLOCKS_DEFAULT, BLOCKS_MAX, FORMAT, Layout, NodeRef, RING_BYTES, RING_BYTES_DEFAULT, Scheme, image,
 };
-use super::server::{ServerSettings, TreeServer, in_office};
+use super::office::Office;
+use super::server::{ServerSettings, TreeServer};
 use crate::error::IndexError;
 use crate::lifecycle;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Owner};
@@ -22,6 +23,7 @@ use farwood_fabric::directory::{Entry, NewEntry, PARAMETER_BYTES};
 use farwood_fabric::{
     Capability, Chain as _, Client, ClientId, Fabric, FabricError, NodeId, Remote, Server, read, write,
 };
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 /// The number by which the directory knows Catfish indexes.
@@ -127,7 +129,8 @@ impl Catfish {
             let why = format!("index '{}': its head is not on memory node {}", entry.name, layout.node);
             return Err(IndexError::WrongFormat(why));
         };
-        Ok(Self { layout, head, entry, root: AtomicU64::new(0), sabotage: None })
+        let office = Arc::new(Office::of(head));
+        Ok(Self { layout, head, entry, office, root: AtomicU64::new(0), sabotage: None })
     }
 
     /// Becomes the server of the index, the only one that changes it, with the server role of its memory node.
@@ -142,7 +145,7 @@ impl Catfish {
         settings: ServerSettings,
     ) -> Result<TreeServer, IndexError> {
         let at = (self.layout, self.head, self.entry.slot);
-        TreeServer::claim(client, server, at, settings).await
+        TreeServer::claim(client, server, at, &self.office, settings).await
     }
 
     /// Who serves the index, if anybody does; it may be gone. [1 RT]
@@ -150,7 +153,7 @@ impl Catfish {
     /// # Errors
     /// The fabric's.
     pub async fn served_by<F: Fabric>(&self, client: &Client<F>) -> Result<Option<ClientId>, IndexError> {
-        in_office(client, self.head).await
+        self.office.holder(client).await
     }
 
     /// The port at which the index's server listens for requests over an ordinary socket, on the machine of its memory
@@ -159,7 +162,7 @@ impl Catfish {
     /// # Errors
     /// The fabric's.
     pub async fn port<F: Fabric>(&self, client: &Client<F>) -> Result<Option<u16>, IndexError> {
-        if in_office(client, self.head).await?.is_none() {
+        if self.office.holder(client).await?.is_none() {
             return Ok(None);
         }
         let port = client.post(read(word_of(self.head, PORT))).await?;

@@ -12,17 +12,18 @@
 
 use super::Request;
 use super::head::{
-    HEAD_BYTES, LOOKED_AFTER, PORT, RING_CHUNKS, RING_CHUNKS_MAX, ROOT, RawHead, SERVER, TERM, word_of,
+    HEAD_BYTES, LOOKED_AFTER, PORT, RING_CHUNKS, RING_CHUNKS_MAX, ROOT, RawHead, TERM,
 };
 use super::layout::{InPlace, Layout, NodeRef, entry_of, head_of};
+use super::office::Office;
 use super::rooms::Rooms;
 use super::turn::{Turn, Turns};
 use super::worker::Worker;
 use crate::error::IndexError;
 use crate::sabotage::Sabotage;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk};
-use farwood_fabric::{Client, Fabric, LocalMemory, LockWord, Remote, Revocation, Server, Swapped, cas, read};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use farwood_fabric::{Client, Fabric, LocalMemory, Remote, Server};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How finely a server's stores are spread over time: the laboratory lets READs in between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +63,7 @@ pub struct TreeServer {
     pub(super) layout: Layout,
     head: Remote<RawHead>,
     slot: u8,
+    office: Arc<Office>,
     term: u64,
     pub(super) settings: ServerSettings,
     state: Mutex<State>,
@@ -86,13 +88,13 @@ impl TreeServer {
         client: &Client<F>,
         server: &S,
         (layout, head, slot): (Layout, Remote<RawHead>, u8),
+        office: &Arc<Office>,
         settings: ServerSettings,
     ) -> Result<Self, IndexError> {
-        take_office(client, head).await?;
+        office.take(client).await?;
         let word = server.local().load(head.address().offset() + ROOT)?;
         let Some(root) = NodeRef::from_word(word) else {
-            let mine = LockWord::held_by(client.fabric().identity());
-            let _ = client.post(cas(word_of(head, SERVER), mine.word(), LockWord::FREE.word())).await?;
+            office.leave(client).await?;
             return Err(damaged(head, format!("the root is {word:#x}")));
         };
         let state = State { root, commit: 0, entries: 0, rooms: Rooms::default() };
@@ -101,7 +103,9 @@ impl TreeServer {
         server.local().store(head.address().offset() + PORT, 0)?;
         server.local().store(head.address().offset() + LOOKED_AFTER, 0)?;
         server.local().store(head.address().offset() + TERM, term)?;
-        let tree = Self { layout, head, slot, term, settings, state, turns, sabotage: None, journal: None };
+        let office = Arc::clone(office);
+        let (sabotage, journal) = (None, None);
+        let tree = Self { layout, head, slot, office, term, settings, state, turns, sabotage, journal };
         let recovered = tree.recover(client, server).await;
         if recovered.is_err() {
             // Or nobody else could serve it for as long as this compute node is in the pool.
@@ -202,9 +206,7 @@ impl TreeServer {
     /// # Errors
     /// The fabric's.
     pub async fn resign<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
-        let mine = LockWord::held_by(client.fabric().identity());
-        let _ = client.post(cas(word_of(self.head, SERVER), mine.word(), LockWord::FREE.word())).await?;
-        Ok(())
+        self.office.leave(client).await
     }
 
     /// Finds the rooms that hold no node of the tree, after whatever became of the last server.
@@ -265,33 +267,6 @@ impl TreeServer {
         // The last room that is added is the first that is taken.
         self.state().rooms.add(rooms.rev().filter(|room| live.binary_search(room).is_err()));
     }
-}
-
-/// Enters this compute node as the server of the index, in place of one that is gone.
-async fn take_office<F: Fabric>(client: &Client<F>, head: Remote<RawHead>) -> Result<(), IndexError> {
-    let at = word_of(head, SERVER);
-    let mine = LockWord::held_by(client.fabric().identity());
-    let mut found = LockWord::FREE;
-    loop {
-        match client.post(cas(at, found.word(), mine.word())).await? {
-            Swapped::Won => return Ok(()),
-            Swapped::Lost(word) => found = LockWord::from_word(word),
-        }
-        let Some(holder) = found.holder() else { continue };
-        if client.fabric().revoke(holder).await? == Revocation::Alive {
-            return Err(IndexError::Served { by: holder });
-        }
-    }
-}
-
-/// Who serves the index. [1 RT]
-pub(super) async fn in_office<F: Fabric>(
-    client: &Client<F>,
-    head: Remote<RawHead>,
-) -> Result<Option<farwood_fabric::ClientId>, IndexError> {
-    let word = client.post(read(word_of(head, SERVER))).await?;
-    let Ok(word) = word.check(&()) else { unreachable!("words are whole") };
-    Ok(LockWord::from_word(word.word()).holder())
 }
 
 fn damaged<T: ?Sized>(at: Remote<T>, what: String) -> IndexError {

@@ -10,7 +10,6 @@ use super::Catfish;
 use super::head::{ENTRIES, ROOT, word_of};
 use super::layout::{Entry, NodeRef, RawNode, Sought, entry_of, head_of};
 use super::rectangle::Rectangle;
-use super::server::in_office;
 use crate::error::IndexError;
 use farwood_fabric::{Checked, Client, ClientId, Fabric, read, read_bytes};
 use std::collections::BTreeSet;
@@ -80,7 +79,7 @@ impl Catfish {
             let Ok(word) = word.check(&()) else { unreachable!("words are whole") };
             Ok::<_, IndexError>(word.word())
         };
-        walker.walk.server = in_office(client, self.head).await?;
+        walker.walk.server = self.office.holder(client).await?;
         let root = word(ROOT).await?;
         let Some(root) = NodeRef::from_word(root) else {
             walker.note(&self.head.to_string(), format!("the root is {root:#x}"));

@@ -8,18 +8,17 @@ use super::pages::Pages;
 use super::presence::Presence;
 use super::segment::{Backing, Segment, SegmentDir, SegmentSpec};
 use super::sys::{self, Access, Mapping};
-use crate::runtime::{block_on, sleep, thread_number};
+use crate::runtime::{block_on, look_for, sleep, thread_number};
 use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
 use farwood_fabric::{
     Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LINE_WORDS, LocalMemory, Memory,
     NodeId, Op, PoolShape, Revocation, Server, client_table,
 };
 use std::cell::RefCell;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::task::Poll;
 
 /// What two processors that copy through shared memory promise.
 ///
@@ -601,20 +600,13 @@ impl Server for ShmServer {
     }
 
     async fn receive(&self) -> Result<u32, FabricError> {
-        poll_fn(|context| {
-            if let Some(immediate) = Immediates::of(self.memory.segment.mapping()).receive() {
-                return Poll::Ready(Ok(immediate));
-            }
-            context.waker().wake_by_ref();
-            Poll::Pending
-        })
-        .await
+        Ok(look_for(|| Immediates::of(self.memory.segment.mapping()).receive()).await)
     }
 
     async fn compute(&self, _: u64) {}
 
     fn look_on(&self, nanoseconds: u64) -> impl Future<Output = ()> {
-        crate::runtime::sleep(nanoseconds)
+        sleep(nanoseconds)
     }
 }
 

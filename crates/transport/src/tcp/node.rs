@@ -9,14 +9,13 @@ use super::store::{NodeFile, Store};
 use super::tls::ServerTls;
 use super::token::Token;
 use super::worker::{Door, Shared, Worker};
+use crate::runtime::{look_for, sleep};
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
-use farwood_fabric::{Address, FabricError, LocalMemory, Memory, NodeId, PoolShape, Server};
-use std::future::poll_fn;
+use farwood_fabric::{Address, FabricError, LINE_WORDS, LocalMemory, Memory, NodeId, PoolShape, Server};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -224,28 +223,45 @@ fn threads(asked: usize) -> usize {
 pub struct TcpMemory(Arc<Shared>);
 
 impl TcpMemory {
-    fn checked(&self, offset: u64) -> Result<(), FabricError> {
+    #[inline]
+    fn check(&self, offset: u64, bytes: u64) -> Result<(), FabricError> {
+        let fits = offset.is_multiple_of(8) && offset.saturating_add(bytes) <= self.0.store.host_bytes();
+        if fits { Ok(()) } else { self.refuse(offset, bytes as usize) }
+    }
+
+    #[cold]
+    fn refuse(&self, offset: u64, bytes: usize) -> Result<(), FabricError> {
         let store = &self.0.store;
-        let Some(at) = Address::new(NodeId(store.membership().node), Memory::Host, offset) else {
-            return Ok(());
-        };
-        if offset.saturating_add(8) > store.host_bytes() {
-            return Err(FabricError::OutOfRange { at, bytes: 8 });
-        }
-        if offset.is_multiple_of(8) { Ok(()) } else { Err(FabricError::Misaligned { at }) }
+        let address = |offset| Address::new(NodeId(store.membership().node), Memory::Host, offset);
+        // What is beyond all addresses is behind the last word, too.
+        let at = address(offset).or_else(|| address(store.host_bytes() & !7)).expect("memory has addresses");
+        let is_aligned = offset.is_multiple_of(8);
+        Err(if is_aligned { FabricError::OutOfRange { at, bytes } } else { FabricError::Misaligned { at } })
     }
 }
 
 impl LocalMemory for TcpMemory {
+    #[inline]
     fn load(&self, offset: u64) -> Result<u64, FabricError> {
-        self.checked(offset)?;
+        self.check(offset, 8)?;
         Ok(self.0.store.load(offset))
     }
 
     fn store(&self, offset: u64, word: u64) -> Result<(), FabricError> {
-        self.checked(offset)?;
+        self.check(offset, 8)?;
         self.0.store.store(offset, word);
         Ok(())
+    }
+
+    #[inline]
+    fn load_line(&self, offset: u64) -> Result<[u64; LINE_WORDS], FabricError> {
+        self.check(offset, 8 * LINE_WORDS as u64)?;
+        Ok(self.0.store.load_line(offset))
+    }
+
+    #[inline]
+    fn fetch_ahead(&self, offset: u64, bytes: u64) {
+        self.0.store.fetch_ahead(offset, bytes);
     }
 }
 
@@ -263,20 +279,13 @@ impl Server for TcpServer {
     }
 
     async fn receive(&self) -> Result<u32, FabricError> {
-        poll_fn(|context| {
-            if let Some(immediate) = self.memory.0.store.receive() {
-                return Poll::Ready(Ok(immediate));
-            }
-            context.waker().wake_by_ref();
-            Poll::Pending
-        })
-        .await
+        Ok(look_for(|| self.memory.0.store.receive()).await)
     }
 
     async fn compute(&self, _: u64) {}
 
     fn look_on(&self, nanoseconds: u64) -> impl Future<Output = ()> {
-        crate::runtime::sleep(nanoseconds)
+        sleep(nanoseconds)
     }
 }
 

@@ -31,7 +31,7 @@ use crate::shm::{Access, HUGE_PAGE_BYTES, Mapping, huge_bytes_free, provision};
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::client_table::CLIENTS_MAX;
 use farwood_fabric::superblock::HEADER_OFFSET;
-use farwood_fabric::{ClientId, Memory, NodeId, PoolShape, Remote};
+use farwood_fabric::{ClientId, LINE_WORDS, Memory, NodeId, PoolShape, Remote};
 use rustix::fs::MemfdFlags;
 use std::fs::{File, TryLockError};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -476,6 +476,18 @@ impl Store {
     /// The word at `offset` of host memory, which the caller has checked.
     pub(super) fn load(&self, offset: u64) -> u64 {
         self.mapping.load(offset).expect("the offset was checked")
+    }
+
+    /// The words of the line at `offset` of host memory, which the caller has checked, each at its own moment.
+    #[inline]
+    pub(super) fn load_line(&self, offset: u64) -> [u64; LINE_WORDS] {
+        self.mapping.load_line(offset).expect("the offset was checked")
+    }
+
+    /// Lets the processor fetch what will be loaded.
+    #[inline]
+    pub(super) fn fetch_ahead(&self, offset: u64, bytes: u64) {
+        self.mapping.prefetch(offset, bytes);
     }
 
     /// Replaces the word at `offset` of host memory, which the caller has checked.
