@@ -7,8 +7,11 @@
 use super::head::{ASK, CONNECTIONS_MAX, INBOX, MEMORY, OPEN, OWNER, TICKET_BITS, of_connection};
 use super::service::Service;
 use crate::error::IndexError;
-use farwood_fabric::{Client, Fabric, LocalMemory as _, Remote, Server, write};
+use farwood_fabric::{Client, Fabric, LocalMemory as _, Remote, Server, all, write};
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 /// Bits of a pulse that are its heartbeat; the rest is its number.
 const BEAT_BITS: u32 = 16;
@@ -23,8 +26,9 @@ impl Service<'_> {
     }
 
     /// Tells every client how busy the server is, again and again, in a word of its inbox that is for nothing else, so
-    /// that a full ring keeps no heartbeat back. [0 RT; one WRITE for each client in an interval] `busy` yields the
-    /// share of processor time since it was last asked.
+    /// that a full ring keeps no heartbeat back. [16 RT, and one WRITE for each client, in an interval] `busy` yields the
+    /// share of processor time since it was last asked. Nobody waits for heartbeats; those of a part of an interval are
+    /// left out while the ones before are on their way, so that a slow network has no more and more of them to carry.
     ///
     /// # Errors
     /// The fabric's.
@@ -34,8 +38,8 @@ impl Service<'_> {
         server: &S,
         mut busy: impl FnMut() -> f64,
     ) -> Result<(), IndexError> {
-        let (local, head) = (server.local(), self.tree.head_offset());
         let mut shares = [0.0; PARTS];
+        let mut under_way: [Option<Pin<Box<_>>>; PARTS] = [const { None }; PARTS];
         for part in (0..PARTS).cycle() {
             client.fabric().sleep((self.settings.heartbeat_ns / PARTS as u64).max(1)).await;
             if self.is_ended() {
@@ -46,23 +50,39 @@ impl Service<'_> {
             let beat = super::adaptive::heartbeat(shares.iter().sum::<f64>() / PARTS as f64);
             let (number, _) = beat_of(self.pulse());
             self.pulse.store((number + 1) << BEAT_BITS | beat, Ordering::Relaxed);
-            let word = beat.to_le_bytes();
-            for number in (part..CONNECTIONS_MAX).step_by(PARTS) {
-                let field = |field| local.load(head + of_connection(number, field));
-                let open = field(OPEN)?;
-                if field(OWNER)? == 0 || open >> TICKET_BITS != self.tree.term() || field(ASK)? != open {
-                    continue;
-                }
-                let own =
-                    Remote::<u64>::from_word(field(MEMORY)?).map(|own| own.part(self.tree.layout.ring_bytes));
-                let inbox = Remote::<u64>::from_word(field(INBOX)?).or(own);
-                if let Some(inbox) = inbox {
-                    // A client whose machine is gone keeps nobody waiting; its own flow will miss it.
-                    client.post_detached(write(inbox, &word));
+            let inboxes = self.inboxes(part, server)?;
+            if under_way[part].is_none() && !inboxes.is_empty() {
+                // A client whose machine is gone is missed by its own flow.
+                under_way[part] = Some(Box::pin(async move {
+                    let word = beat.to_le_bytes();
+                    client.post(all(inboxes.iter().map(|&inbox| write(inbox, &word)))).await
+                }));
+            }
+            for post in &mut under_way {
+                let Some(flight) = post else { continue };
+                if poll_fn(|context| Poll::Ready(flight.as_mut().poll(context).is_ready())).await {
+                    *post = None;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Where the clients read their heartbeats that hear in part `part` of an interval.
+    fn inboxes<S: Server>(&self, part: usize, server: &S) -> Result<Vec<Remote<u64>>, IndexError> {
+        let (local, head) = (server.local(), self.tree.head_offset());
+        let mut inboxes = Vec::new();
+        for number in (part..CONNECTIONS_MAX).step_by(PARTS) {
+            let field = |field| local.load(head + of_connection(number, field));
+            let open = field(OPEN)?;
+            if field(OWNER)? == 0 || open >> TICKET_BITS != self.tree.term() || field(ASK)? != open {
+                continue;
+            }
+            let own =
+                Remote::<u64>::from_word(field(MEMORY)?).map(|own| own.part(self.tree.layout.ring_bytes));
+            inboxes.extend(Remote::<u64>::from_word(field(INBOX)?).or(own));
+        }
+        Ok(inboxes)
     }
 }
 
