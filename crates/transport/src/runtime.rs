@@ -222,7 +222,8 @@ pub(crate) async fn sleep(nanoseconds: u64) {
         return give_way().await;
     }
     let due = monotonic_nanoseconds().saturating_add(nanoseconds);
-    let mut is_set = false;
+    // Who will be woken; another executor, which may go on with this future, has another waker.
+    let mut set: Option<Waker> = None;
     poll_fn(|context| {
         let left = due.saturating_sub(monotonic_nanoseconds());
         if left == 0 {
@@ -230,8 +231,9 @@ pub(crate) async fn sleep(nanoseconds: u64) {
         }
         if left <= SHORT_PAUSE || !is_turning(context) {
             context.waker().wake_by_ref();
-        } else if !std::mem::replace(&mut is_set, true) {
+        } else if !set.as_ref().is_some_and(|set| set.will_wake(context.waker())) {
             TIMERS.with_borrow_mut(|timers| timers.push(Timer(Reverse(due), context.waker().clone())));
+            set = Some(context.waker().clone());
         }
         Poll::Pending
     })
@@ -438,6 +440,20 @@ mod tests {
         let (passed, worked) = (began.elapsed(), processor_time() - before);
         assert!(passed >= Duration::from_millis(320), "{passed:?}");
         assert!(worked < passed / 4, "{worked:?} of {passed:?}");
+    }
+
+    #[test]
+    fn a_pause_that_begins_in_one_executor_may_end_in_another() {
+        let mut pause = Box::pin(sleep(30_000_000));
+        let mut polls = 0;
+        block_on(poll_fn(|context| {
+            polls += 1;
+            assert!(pause.as_mut().poll(context).is_pending());
+            if polls > 1 { Poll::Ready(()) } else { Poll::Pending }
+        }));
+        let began = std::time::Instant::now();
+        block_on(pause);
+        assert!(began.elapsed() < Duration::from_secs(5));
     }
 
     #[test]
