@@ -129,8 +129,8 @@ impl Serving<'_> {
         })
     }
 
-    /// One thread's share of the rings; thread 0 also takes immediates and sends heartbeats. Over TCP there are no rings,
-    /// for no client has memory that a server could write.
+    /// One thread's share of the rings; thread 0 also takes immediates and sends heartbeats. Over TCP nobody looks after
+    /// rings: clients talk over the socket there.
     fn rings(&self, thread: usize, threads: usize) -> std::result::Result<(), IndexError> {
         let (service, options) = (self.service, self.options);
         let Ok(server) = self.spatial.role(options) else {
@@ -151,7 +151,16 @@ impl Serving<'_> {
                 flows.push(Box::pin(service.dispatch_until_end(&server, &own)));
             }
         }
-        run_all(flows).into_iter().collect()
+        let flows = flows.into_iter().map(|flow| {
+            Box::pin(async move {
+                let done = flow.await;
+                if done.is_err() {
+                    service.end();
+                }
+                done
+            }) as Flow<'_>
+        });
+        run_all(flows.collect()).into_iter().collect()
     }
 
     /// Tells what share of their time the threads have worked since it was last asked.

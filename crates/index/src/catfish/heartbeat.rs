@@ -7,7 +7,7 @@
 use super::head::{ASK, CONNECTIONS_MAX, INBOX, MEMORY, OPEN, OWNER, TICKET_BITS, of_connection};
 use super::service::Service;
 use crate::error::IndexError;
-use farwood_fabric::{Client, Fabric, LocalMemory as _, Remote, Server, all, write};
+use farwood_fabric::{Client, Fabric, LocalMemory as _, Remote, Server, write};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
@@ -26,9 +26,9 @@ impl Service<'_> {
     }
 
     /// Tells every client how busy the server is, again and again, in a word of its inbox that is for nothing else, so
-    /// that a full ring keeps no heartbeat back. [16 RT, and one WRITE for each client, in an interval] `busy` yields the
-    /// share of processor time since it was last asked. Nobody waits for heartbeats; those of a part of an interval are
-    /// left out while the ones before are on their way, so that a slow network has no more and more of them to carry.
+    /// that a full ring keeps no heartbeat back. [1 RT for each client in an interval] `busy` yields the share of processor
+    /// time since it was last asked. Nobody waits for heartbeats; a client's is left out while the one before is on its
+    /// way, so that a slow network has no more and more of them to carry.
     ///
     /// # Errors
     /// The fabric's.
@@ -39,7 +39,7 @@ impl Service<'_> {
         mut busy: impl FnMut() -> f64,
     ) -> Result<(), IndexError> {
         let mut shares = [0.0; PARTS];
-        let mut under_way: [Option<Pin<Box<_>>>; PARTS] = [const { None }; PARTS];
+        let mut under_way: [Vec<(usize, Pin<Box<_>>)>; PARTS] = std::array::from_fn(|_| Vec::new());
         for part in (0..PARTS).cycle() {
             client.fabric().sleep((self.settings.heartbeat_ns / PARTS as u64).max(1)).await;
             if self.is_ended() {
@@ -50,26 +50,26 @@ impl Service<'_> {
             let beat = super::adaptive::heartbeat(shares.iter().sum::<f64>() / PARTS as f64);
             let (number, _) = beat_of(self.pulse());
             self.pulse.store((number + 1) << BEAT_BITS | beat, Ordering::Relaxed);
-            let inboxes = self.inboxes(part, server)?;
-            if under_way[part].is_none() && !inboxes.is_empty() {
-                // A client whose machine is gone is missed by its own flow.
-                under_way[part] = Some(Box::pin(async move {
-                    let word = beat.to_le_bytes();
-                    client.post(all(inboxes.iter().map(|&inbox| write(inbox, &word)))).await
-                }));
-            }
-            for post in &mut under_way {
-                let Some(flight) = post else { continue };
-                if poll_fn(|context| Poll::Ready(flight.as_mut().poll(context).is_ready())).await {
-                    *post = None;
+            let flights = &mut under_way[part];
+            drop_answered(flights).await;
+            for (number, inbox) in self.inboxes(part, server)? {
+                if flights.iter().all(|(other, _)| *other != number) {
+                    // A client whose machine is gone is missed by its own flow.
+                    let post = async move { client.post(write(inbox, &beat.to_le_bytes())).await };
+                    flights.push((number, Box::pin(post)));
                 }
             }
+            drop_answered(flights).await;
         }
         Ok(())
     }
 
-    /// Where the clients read their heartbeats that hear in part `part` of an interval.
-    fn inboxes<S: Server>(&self, part: usize, server: &S) -> Result<Vec<Remote<u64>>, IndexError> {
+    /// The connections that hear in part `part` of an interval, and where their clients read it.
+    fn inboxes<S: Server>(
+        &self,
+        part: usize,
+        server: &S,
+    ) -> Result<Vec<(usize, Remote<u64>)>, IndexError> {
         let (local, head) = (server.local(), self.tree.head_offset());
         let mut inboxes = Vec::new();
         for number in (part..CONNECTIONS_MAX).step_by(PARTS) {
@@ -80,10 +80,20 @@ impl Service<'_> {
             }
             let own =
                 Remote::<u64>::from_word(field(MEMORY)?).map(|own| own.part(self.tree.layout.ring_bytes));
-            inboxes.extend(Remote::<u64>::from_word(field(INBOX)?).or(own));
+            let inbox = Remote::<u64>::from_word(field(INBOX)?).or(own);
+            inboxes.extend(inbox.map(|inbox| (number, inbox)));
         }
         Ok(inboxes)
     }
+}
+
+/// Posts what is not posted yet, and drops what is answered, or lost.
+async fn drop_answered<T>(flights: &mut Vec<(usize, Pin<Box<impl Future<Output = T>>>)>) {
+    poll_fn(|context| {
+        flights.retain_mut(|(_, post)| post.as_mut().poll(context).is_pending());
+        Poll::Ready(())
+    })
+    .await;
 }
 
 /// A pulse's number and heartbeat.

@@ -37,6 +37,8 @@ impl<L> Copy for Inbox<'_, L> {}
 
 /// How long a client waits for the server before it asks whether that lives, nanoseconds.
 const SILENCE_NS: u64 = 20_000_000;
+/// How long it waits for a response that may never come, nanoseconds.
+const PATIENCE_NS: u64 = 1_000_000_000;
 /// Nanoseconds between two looks at the inbox, at first.
 const LOOK_NS: u64 = 200;
 /// Nanoseconds between two looks whether the server has opened the connection.
@@ -64,6 +66,10 @@ pub struct Messenger<'t, F, L> {
     owed: bool,
     /// A request failed on its way: nobody knows whether it arrived, and so where the next one belongs.
     broken: bool,
+    /// A call was dropped while its request was on its way: whether that failed is unknown.
+    unsure: bool,
+    /// The connection is being closed.
+    closing: bool,
     payload: Vec<u64>,
 }
 
@@ -108,6 +114,8 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
             told: 0,
             owed: false,
             broken: false,
+            unsure: false,
+            closing: false,
             payload: Vec::new(),
         })
     }
@@ -124,7 +132,7 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
         let bytes = framed(place.header, &payload);
         self.payload = payload;
         // Before it is on its way: whoever drops this call takes nothing back.
-        self.owed = true;
+        (self.owed, self.unsure) = (true, true);
         let to = self.requests.part::<u8>(place.offset);
         let message = match self.notice {
             Notice::Polling => write(to, &bytes),
@@ -137,7 +145,7 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
             }
             None => self.client.post(message).await,
         };
-        self.broken = sent.is_err();
+        (self.broken, self.unsure) = (sent.is_err(), false);
         Ok(sent?)
     }
 
@@ -202,14 +210,27 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
                 Arrived::Nothing => {}
             }
             let now = self.client.fabric().now();
+            if (self.unsure || self.closing) && now.saturating_sub(begun) > PATIENCE_NS {
+                self.broken = true;
+                return Err(self.lost());
+            }
             if now.saturating_sub(since) > SILENCE_NS {
-                if is_gone(self.tree, self.client, self.term).await? || self.is_closed().await? {
-                    return Err(IndexError::ServerLost { name: self.tree.entry.name.clone() });
+                if self.is_over().await? {
+                    return Err(self.lost());
                 }
                 since = now;
             }
             self.client.fabric().sleep(pause_after(now.saturating_sub(begun), LOOK_NS)).await;
         }
+    }
+
+    fn lost(&self) -> IndexError {
+        IndexError::ServerLost { name: self.tree.entry.name.clone() }
+    }
+
+    /// Whether the server will write nothing here any more.
+    async fn is_over(&self) -> Result<bool, IndexError> {
+        Ok(is_gone(self.tree, self.client, self.term).await? || self.is_closed().await?)
     }
 
     async fn is_closed(&self) -> Result<bool, IndexError> {
@@ -219,21 +240,20 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
 
     /// Leaves the connection to others, once the responses that are owed have come: they would land in the inbox of
     /// the next connection. [1 RT, and what is owed] A connection that is only dropped stays taken, and so does its
-    /// inbox, until this compute node leaves the pool; so do those of a connection of which a request was lost.
+    /// inbox, until this compute node leaves the pool.
     ///
     /// # Errors
-    /// The fabric's.
+    /// [`IndexError::ServerLost`] where what is owed does not come within a second, or a request was lost: connection and
+    /// inbox stay taken. The fabric's, and [`IndexError::Damaged`], after which they do as well.
     pub async fn close(mut self) -> Result<(), IndexError> {
-        if self.broken && !is_gone(self.tree, self.client, self.term).await? && !self.is_closed().await? {
-            // Whether the server will answer is unknown.
-            return Ok(());
-        }
+        self.closing = true;
         match self.take_owed().await {
-            Ok(()) | Err(IndexError::ServerLost { .. }) => {
-                release(self.tree, self.client, self.number).await
-            }
-            Err(error) => Err(error),
+            Ok(()) if !self.broken => {}
+            Ok(()) | Err(IndexError::ServerLost { .. }) if self.is_over().await? => {}
+            Ok(()) => return Err(self.lost()),
+            Err(error) => return Err(error),
         }
+        release(self.tree, self.client, self.number).await
     }
 
     /// Takes the responses that nobody waits for any more.
@@ -250,7 +270,7 @@ impl<F: Fabric, L: LocalMemory> Talk for Messenger<'_, F, L> {
     /// same; the next one waits for its response first.
     async fn call(&mut self, request: &Request, found: &mut impl Answer) -> Result<Reply, IndexError> {
         if self.broken {
-            return Err(IndexError::ServerLost { name: self.tree.entry.name.clone() });
+            return Err(self.lost());
         }
         self.take_owed().await?;
         self.send(request).await?;

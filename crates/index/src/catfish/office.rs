@@ -5,20 +5,42 @@ use crate::error::IndexError;
 use farwood_fabric::{
     Client, ClientId, Fabric, FabricError, LockWord, Remote, Revocation, Swapped, cas, read,
 };
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The office of an index's server, as a compute node that has opened the index knows it.
+/// What a compute node knows of its own part in the office.
+mod part {
+    /// It does not have it.
+    pub(super) const OUT: u8 = 0;
+    /// It serves.
+    pub(super) const IN: u8 = 1;
+    /// It may have it without serving: the answer to its CAS was lost.
+    pub(super) const IN_DOUBT: u8 = 2;
+}
+
+/// The office of an index's server, as a compute node that has opened the index knows it. Another handle of the same
+/// compute node knows nothing of this one's doubt.
 #[derive(Debug)]
 pub(super) struct Office {
     head: Remote<RawHead>,
-    /// This compute node may have the office without serving: the answer to its CAS was lost.
-    in_doubt: AtomicBool,
+    part: AtomicU8,
+}
+
+/// A CAS that was not answered: whoever thought to be `from` does not know any more.
+struct Unanswered<'o> {
+    office: &'o Office,
+    from: u8,
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        self.office.turn(self.from, part::IN_DOUBT);
+    }
 }
 
 impl Office {
     /// The office of the index with that head.
     pub(super) const fn of(head: Remote<RawHead>) -> Self {
-        Self { head, in_doubt: AtomicBool::new(false) }
+        Self { head, part: AtomicU8::new(part::OUT) }
     }
 
     /// Enters this compute node as the server of the index, in place of one that is gone. [1 RT; 2, and what it takes
@@ -30,11 +52,14 @@ impl Office {
         let mine = LockWord::held_by(client.fabric().identity());
         let mut found = LockWord::FREE;
         loop {
-            match self.swap(client, found, mine).await? {
-                Swapped::Won => return Ok(()),
+            match self.swap(client, (found, mine), part::OUT).await? {
+                Swapped::Won => {
+                    self.part.store(part::IN, Ordering::Relaxed);
+                    return Ok(());
+                }
                 Swapped::Lost(word) => found = LockWord::from_word(word),
             }
-            if found == mine && self.in_doubt.swap(false, Ordering::Relaxed) {
+            if found == mine && self.turn(part::IN_DOUBT, part::IN) {
                 return Ok(());
             }
             let Some(holder) = found.holder() else { continue };
@@ -50,21 +75,26 @@ impl Office {
     /// The fabric's.
     pub(super) async fn leave<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         let mine = LockWord::held_by(client.fabric().identity());
-        let _ = self.swap(client, mine, LockWord::FREE).await?;
+        let _ = self.swap(client, (mine, LockWord::FREE), part::IN).await?;
+        self.part.store(part::OUT, Ordering::Relaxed);
         Ok(())
     }
 
     async fn swap<F: Fabric>(
         &self,
         client: &Client<F>,
-        from: LockWord,
-        to: LockWord,
+        (found, next): (LockWord, LockWord),
+        from: u8,
     ) -> Result<Swapped, FabricError> {
-        let swapped = client.post(cas(word_of(self.head, SERVER), from.word(), to.word())).await;
-        if swapped.is_err() {
-            self.in_doubt.store(true, Ordering::Relaxed);
-        }
-        swapped
+        let unanswered = Unanswered { office: self, from };
+        let swapped = client.post(cas(word_of(self.head, SERVER), found.word(), next.word())).await?;
+        std::mem::forget(unanswered);
+        Ok(swapped)
+    }
+
+    /// Goes from one part to another, if it has that one.
+    fn turn(&self, from: u8, to: u8) -> bool {
+        self.part.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Who has it. [1 RT]

@@ -92,9 +92,24 @@ impl TreeServer {
         settings: ServerSettings,
     ) -> Result<Self, IndexError> {
         office.take(client).await?;
+        let entered = Self::enter(client, server, (layout, head, slot), office, settings).await;
+        if entered.is_err() {
+            // Or nobody else could serve it for as long as this compute node is in the pool.
+            office.leave(client).await?;
+        }
+        entered
+    }
+
+    /// Begins the next term, with the tree that there is.
+    async fn enter<F: Fabric, S: Server>(
+        client: &Client<F>,
+        server: &S,
+        (layout, head, slot): (Layout, Remote<RawHead>, u8),
+        office: &Arc<Office>,
+        settings: ServerSettings,
+    ) -> Result<Self, IndexError> {
         let word = server.local().load(head.address().offset() + ROOT)?;
         let Some(root) = NodeRef::from_word(word) else {
-            office.leave(client).await?;
             return Err(damaged(head, format!("the root is {word:#x}")));
         };
         let state = State { root, commit: 0, entries: 0, rooms: Rooms::default() };
@@ -106,12 +121,8 @@ impl TreeServer {
         let office = Arc::clone(office);
         let (sabotage, journal) = (None, None);
         let tree = Self { layout, head, slot, office, term, settings, state, turns, sabotage, journal };
-        let recovered = tree.recover(client, server).await;
-        if recovered.is_err() {
-            // Or nobody else could serve it for as long as this compute node is in the pool.
-            tree.resign(client).await?;
-        }
-        recovered.map(|()| tree)
+        tree.recover(client, server).await?;
+        Ok(tree)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {

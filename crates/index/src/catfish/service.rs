@@ -176,7 +176,10 @@ impl<'t> Service<'t> {
                 }
                 // The client's inbox cannot be reached, and what it has got is not whole.
                 Err(IndexError::Fabric(FabricError::NodeLost { .. })) => self.hang_up(&line, &worker)?,
-                Err(error) => return Err(error),
+                Err(error) => {
+                    self.hang_up(&line, &worker)?;
+                    return Err(error);
+                }
             }
         }
         Ok(())

@@ -21,7 +21,7 @@
 //! | `posts.rs` | posts under way, and who waits for them |
 //! | `post.rs` | a doorbell as frames |
 //! | `reach.rs`, `dial.rs` | connecting |
-//! | `exchange.rs` | requests and responses over an ordinary socket, which no verb has to do with |
+//! | `exchange` | requests and responses over an ordinary socket, which no verb has to do with |
 //! | `error.rs` | [`TcpError`]: what can go wrong, where, and what to do about it |
 
 mod access;

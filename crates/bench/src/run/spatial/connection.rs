@@ -79,10 +79,10 @@ impl Carrier for Socket {
 }
 
 impl<F: Fabric, L: LocalMemory> Connection<'_, F, L> {
-    /// Leaves the connection to others. [1 RT]
+    /// Leaves the connection to others. Costs and errors as [`Messenger::close`].
     ///
     /// # Errors
-    /// The fabric's.
+    /// As [`Messenger::close`].
     pub async fn close(self) -> Result<(), IndexError> {
         match self {
             Connection::Rings(messenger) => messenger.close().await,

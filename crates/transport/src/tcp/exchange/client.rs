@@ -119,7 +119,7 @@ impl Exchange {
     /// # Errors
     /// The system's; the connection is no good any more.
     pub async fn call(&self, request: &[u64], response: &mut Vec<u64>) -> io::Result<()> {
-        let number = self.line.state.borrow_mut().push(request);
+        let number = self.line.state.borrow_mut().push(request)?;
         let _asked = Asked { line: &self.line, number };
         let mut was_polled = false;
         let words = poll_fn(|context| {
@@ -150,8 +150,8 @@ impl Line {
         if let Some(words) = state.take(number) {
             return Poll::Ready(Ok(words));
         }
-        if let Some((kind, what)) = &state.lost {
-            return Poll::Ready(Err(io::Error::new(*kind, what.clone())));
+        if let Err(error) = state.check() {
+            return Poll::Ready(Err(error));
         }
         if is_turned {
             state.wait(number, context.waker());
@@ -169,15 +169,24 @@ impl Crank for Line {
 }
 
 impl State {
+    /// Why the connection is no good any more, if it is not.
+    fn check(&self) -> io::Result<()> {
+        match &self.lost {
+            Some((kind, what)) => Err(io::Error::new(*kind, what.clone())),
+            None => Ok(()),
+        }
+    }
+
     /// Puts a request into what goes out next; yields its number.
-    fn push(&mut self, request: &[u64]) -> u64 {
+    fn push(&mut self, request: &[u64]) -> io::Result<u64> {
+        self.check()?;
         if !self.is_owed() {
             // Nothing was asked: it had nothing to say.
             self.quiet = 0;
         }
         push_frame(&mut self.out, request);
         self.places.push_back(Place::Waiting(None));
-        self.first + self.places.len() as u64 - 1
+        Ok(self.first + self.places.len() as u64 - 1)
     }
 
     /// Whether a response is still to come.
@@ -192,13 +201,16 @@ impl State {
         }
         let before = self.answered;
         let stepped = self.step();
-        let answered = self.answered > before || stepped.is_err();
+        let mut answered = self.answered > before;
         if let Err(error) = stepped {
             self.lost = Some((error.kind(), error.to_string()));
             self.places.iter_mut().for_each(Place::wake);
+            self.out.clear();
+            answered = true;
         }
         self.pass_settled();
-        Turned { answered, waited_for: true }
+        let mut open = self.places.iter().skip(self.answered);
+        Turned { answered, waited_for: open.any(|place| matches!(place, Place::Waiting(_))) }
     }
 
     fn step(&mut self) -> io::Result<()> {
@@ -267,7 +279,8 @@ impl State {
     fn pass_settled(&mut self) {
         while matches!(self.places.front(), Some(Place::Settled)) {
             self.places.pop_front();
-            self.answered -= 1;
+            // Where the connection is lost, what was never answered is settled, too.
+            self.answered = self.answered.saturating_sub(1);
             self.first += 1;
         }
     }
@@ -298,10 +311,11 @@ impl State {
 
     /// The response to a request is not wanted any more, if it was not taken.
     fn forget(&mut self, number: u64) {
+        let is_lost = self.lost.is_some();
         let Some(place) = self.place(number) else { return };
         *place = match place {
-            Place::Waiting(_) | Place::Unwanted => Place::Unwanted,
-            Place::Answered(_) | Place::Settled => Place::Settled,
+            Place::Waiting(_) | Place::Unwanted if !is_lost => Place::Unwanted,
+            _ => Place::Settled,
         };
         self.pass_settled();
     }

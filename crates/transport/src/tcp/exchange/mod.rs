@@ -178,6 +178,11 @@ mod tests {
         let error = block_on(exchange.call(&[1], &mut Vec::new())).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(start.elapsed() >= Duration::from_secs(1), "{:?}", start.elapsed());
+        for _ in 0..3 {
+            let again = block_on(exchange.call(&[1], &mut Vec::new())).unwrap_err();
+            assert_eq!(again.kind(), io::ErrorKind::TimedOut, "it stays lost");
+        }
+        assert_eq!(exchange.unsettled(), 0, "and keeps nothing");
     }
 
     #[test]
