@@ -13,12 +13,19 @@ use farwood_fabric::{Client, ClientId, Fabric as _, Revocation};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
     Catfish, Config, Count, Issue, Item, KIND, Near, Query, Reader, Rectangle, ServerSettings, Talk as _,
-    Walk, Worker,
+    TreeServer, Walk, Worker,
 };
 use farwood_transport::any::{AnyFabric, AnyMemory, AnyServer};
 use farwood_transport::runtime::block_on;
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a change waits for its turn where others change the index, each as its server for a moment.
+const TURN_MAX: Duration = Duration::from_mins(1);
+/// How long it waits for a server over TCP to find its index, and between two looks whether it has.
+const FOUND_MAX: Duration = Duration::from_secs(1);
+const FOUND_LOOK: Duration = Duration::from_millis(20);
 
 /// A spatial index, open in this process until it leaves the pool. Handles may be used by any number of threads.
 ///
@@ -157,32 +164,56 @@ impl Spatial {
         self.change(|editor| editor.remove(item))
     }
 
-    /// Lets `work` change the index, by messages on one connection, or as its server until `work` is done.
+    /// Lets `work` change the index, by messages on one connection, or as its server until `work` is done. Where another
+    /// is its server for a moment, this waits for its turn.
     ///
     /// # Errors
     /// As [`insert`](Self::insert), and `work`'s.
     pub fn change<T>(&self, work: impl FnOnce(&mut Editor<'_>) -> Result<T>) -> Result<T> {
         let client = self.pool.attachment().client();
         let failed = |error| self.failed("change", error);
-        let server = self.server("change");
-        let office = self.office("change", &client)?;
-        // Whoever is in office now serves for longer than a moment.
-        if server.is_err() || self.is_served_by_any(&client)? {
-            drop(office);
-            let connected = self.connect(&client, server.as_ref().ok()).map_err(failed)?;
-            let mut editor = Editor { spatial: self, by: By::Message(connected) };
-            let done = work(&mut editor);
-            if let By::Message(connection) = editor.by {
-                // What was asked for is done, or not, whether or not the connection can be left to others.
-                let _ = block_on(connection.close());
+        let server = self.server("change").ok();
+        match self.turn(&client, server.as_ref())? {
+            Turn::Messages(connection) => {
+                let mut editor = Editor { spatial: self, by: By::Message(connection) };
+                let done = work(&mut editor);
+                if let By::Message(connection) = editor.by {
+                    // What was asked for is done, or not, whether or not the connection can be left to others.
+                    let _ = block_on(connection.close());
+                }
+                done
             }
-            return done;
+            Turn::Office { tree, server, place: _place } => {
+                let by = By::Office(tree.worker(&client, server));
+                let done = work(&mut Editor { spatial: self, by });
+                block_on(tree.resign(&client)).map_err(failed)?;
+                done
+            }
         }
-        let server = server?;
-        let tree = block_on(self.index.serve(&client, &server, ServerSettings::default())).map_err(failed)?;
-        let done = work(&mut Editor { spatial: self, by: By::Office(tree.worker(&client, &server)) });
-        block_on(tree.resign(&client)).map_err(failed)?;
-        done
+    }
+
+    /// Whatever way there is to change the index: a connection to its server, or, in shared memory, the office.
+    fn turn<'c>(&'c self, client: &'c Client<AnyFabric>, server: Option<&'c AnyServer>) -> Result<Turn<'c>> {
+        let until = Instant::now() + TURN_MAX;
+        loop {
+            let place = self.office("change", client)?;
+            let taken = match server {
+                // Whoever is in office now may serve for longer than a moment.
+                Some(server) if !self.is_served_by_any(client)? => {
+                    let tree = block_on(self.index.serve(client, server, ServerSettings::default()));
+                    tree.map(|tree| Turn::Office { tree, server, place })
+                }
+                server => {
+                    drop(place);
+                    self.connect(client, server).map(Turn::Messages)
+                }
+            };
+            match taken {
+                Err(IndexError::NotServed { .. } | IndexError::Served { .. })
+                    if server.is_some() && Instant::now() < until => {}
+                taken => return taken.map_err(|error| self.failed("change", error)),
+            }
+        }
     }
 
     /// Whether another process serves the index, so that only messages change it. [at most 2 RT, and what it takes to
@@ -274,7 +305,18 @@ impl Spatial {
         }
     }
 
-    /// A connection to the server of the index: rings in shared memory, a socket over TCP.
+    /// Whether it can be [loaded](Self::bulk_load) at once: it is empty, and nobody else would have to do it but a
+    /// server that can be sent everything. [as `nearest`, and `is_served`]
+    ///
+    /// # Errors
+    /// As [`search`](Self::search).
+    pub fn takes_bulk(&self) -> Result<bool> {
+        let by_socket = self.server("bulk load").is_err();
+        Ok((by_socket || !self.is_served()?) && self.is_empty()?)
+    }
+
+    /// A connection to the server of the index: rings in shared memory, a socket over TCP, where a server that has just
+    /// begun may not have found the index yet.
     fn connect<'c>(
         &'c self,
         client: &'c Client<AnyFabric>,
@@ -285,8 +327,27 @@ impl Spatial {
             (None, AnyPool::Tcp(pool)) => Reach::Machine(pool),
             _ => return Err(IndexError::NotServed { name: self.index.entry().name.clone() }),
         };
-        block_on(Connection::open(&self.index, client, reach))
+        let until = Instant::now() + FOUND_MAX;
+        loop {
+            match block_on(Connection::open(&self.index, client, reach)) {
+                Err(IndexError::NotServed { .. }) if server.is_none() && Instant::now() < until => {
+                    std::thread::sleep(FOUND_LOOK);
+                }
+                opened => return opened,
+            }
+        }
     }
+}
+
+/// A way to change the index.
+enum Turn<'c> {
+    Messages(Connection<'c, AnyFabric, AnyMemory>),
+    /// This process is its server for the moment, which only one of its threads may be.
+    Office {
+        tree: TreeServer,
+        server: &'c AnyServer,
+        place: Office<'c>,
+    },
 }
 
 /// Who may change a spatial index just now.

@@ -61,6 +61,10 @@ fn what_was_found_stays_mended() {
         (2774, "the same, in the middle of its items"),
         (3533, "the same, and was taken for another's"),
         (3663, "a connection that was hung up was opened again, without the request that had come"),
+        (
+            22_790,
+            "a connection was hung up before its client had seen it open, and was never asked for again",
+        ),
         (12_086, "heartbeats piled up before a slow card, and answers came behind them"),
         (8578, "who had lost the answer to its CAS found itself in office, and would not serve"),
         (2334, "the laboratory's processors read a pair of versions in the direction in which it is written"),

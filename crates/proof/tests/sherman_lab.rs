@@ -57,7 +57,9 @@ fn what_was_found_stays_mended() {
         }
     }
     if let Err(what) = outcome(&Case::swarmed(39_977)) {
-        panic!("seed 39977 of a swarm (two clients in step kept each other from taking a merge back): {what}");
+        panic!(
+            "seed 39977 of a swarm (two clients in step kept each other from taking a merge back): {what}"
+        );
     }
 }
 

@@ -244,3 +244,33 @@ fn while_it_is_served_what_is_loaded_goes_to_the_server() {
     drop(server);
     assert_eq!(search(&machine, &["--bbox", "0,0,9,9", "--count"]), ["2"], "searches need no server");
 }
+
+#[test]
+fn without_a_server_processes_change_an_index_in_their_turn() {
+    let machine = with_spatial();
+    let row = machine.file("row.csv", "1,1,2,2\n");
+    let load = || machine.command(&["load", "shm://p/s", &row]).stdout(Stdio::null()).spawn().unwrap();
+    for _ in 0..4 {
+        let mut loads: Vec<_> = (0..6).map(|_| load()).collect();
+        assert!(loads.iter_mut().all(|load| load.wait().unwrap().success()));
+    }
+    assert_eq!(search(&machine, &["--bbox", "0,0,9,9", "--count"]), ["24"]);
+}
+
+#[test]
+fn over_tcp_an_empty_index_is_loaded_at_once() {
+    let machine = Machine::new();
+    let arguments = ["serve", "--listen", "tcp://127.0.0.1:0", "--memory", "64MiB", "--spatial", "s"];
+    let mut server = Served(machine.command(&arguments).stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let url = line.split_whitespace().find(|word| word.starts_with("tcp://")).unwrap().to_owned();
+    let index = format!("{url}/s");
+    machine.ok(&["create", &index, "--index", "catfish"]);
+    // Just then the server has not found it yet.
+    let report = machine.json(&["load", &index, &machine.file("two.csv", "0,0,2,2\n5,5,6,6\n")]);
+    assert_eq!((&report[0]["loaded"], &report[0]["bulk"]), (&json!(2), &json!(true)));
+    let report = machine.json(&["load", &index, &machine.file("one.csv", "7,7,8,8\n")]);
+    assert_eq!((&report[0]["loaded"], &report[0]["bulk"]), (&json!(1), &json!(false)));
+    assert_eq!(machine.ok(&["search", &index, "--bbox", "0,0,9,9", "--count"]), "3\n");
+}

@@ -65,11 +65,7 @@ impl Service<'_> {
     }
 
     /// The connections that hear in part `part` of an interval, and where their clients read it.
-    fn inboxes<S: Server>(
-        &self,
-        part: usize,
-        server: &S,
-    ) -> Result<Vec<(usize, Remote<u64>)>, IndexError> {
+    fn inboxes<S: Server>(&self, part: usize, server: &S) -> Result<Vec<(usize, Remote<u64>)>, IndexError> {
         let (local, head) = (server.local(), self.tree.head_offset());
         let mut inboxes = Vec::new();
         for number in (part..CONNECTIONS_MAX).step_by(PARTS) {

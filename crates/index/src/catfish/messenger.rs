@@ -3,7 +3,7 @@
 
 use super::head::{
     ASK, CONNECTIONS_MAX, CONSUMED, INBOX, INBOX_HEAD_BYTES, LOOKED_AFTER, MEMORY, OPEN, OWNER, RawHead,
-    SERVER, TERM, TICKET_BITS, of_connection, word_of,
+    SERVER, TERM, TICKET_BITS, closed, of_connection, word_of,
 };
 use super::message::{ITEM_WORDS, RESPONSE_HEAD_WORDS, Request, Status, item_of};
 use super::ring::{Arrived, Incoming, Outgoing, Segment};
@@ -316,16 +316,25 @@ async fn open<F: Fabric, L: LocalMemory>(
             inbox.local.store(offset, 0)?;
         }
     }
-    let ticket = (word(of_connection(number, ASK)).await? as u32).wrapping_add(1);
-    let ask = term << TICKET_BITS | u64::from(ticket);
-    client.post(write(field(INBOX), &at).then(write(field(ASK), &ask.to_le_bytes()))).await?;
     let mut looks = Retry::new("connect", OPEN_LOOKS_MAX);
-    while word(of_connection(number, OPEN)).await? != ask {
-        client.fabric().sleep(OPEN_LOOK_NS).await;
-        if looks.again(client).await.is_err() || is_gone(tree, client, term).await? {
-            return Err(not_served());
+    let ask = 'asked: loop {
+        let ticket = (word(of_connection(number, ASK)).await? as u32).wrapping_add(1);
+        let ask = term << TICKET_BITS | u64::from(ticket);
+        client.post(write(field(INBOX), &at).then(write(field(ASK), &ask.to_le_bytes()))).await?;
+        loop {
+            match word(of_connection(number, OPEN)).await? {
+                open if open == ask => break 'asked ask,
+                // It was opened and hung up before this client looked.
+                open if open == closed(ask) => break,
+                _ => {}
+            }
+            client.fabric().sleep(OPEN_LOOK_NS).await;
+            if looks.again(client).await.is_err() || is_gone(tree, client, term).await? {
+                return Err(not_served());
+            }
         }
-    }
+        looks.again(client).await.map_err(|_| not_served())?;
+    };
     let own = word(of_connection(number, MEMORY)).await?;
     Ok((ask, Remote::<[u8]>::from_word(own).ok_or_else(not_served)?))
 }

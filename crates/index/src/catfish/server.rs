@@ -11,9 +11,7 @@
 //! that tree and takes every other room for free.
 
 use super::Request;
-use super::head::{
-    HEAD_BYTES, LOOKED_AFTER, PORT, RING_CHUNKS, RING_CHUNKS_MAX, ROOT, RawHead, TERM,
-};
+use super::head::{HEAD_BYTES, LOOKED_AFTER, PORT, RING_CHUNKS, RING_CHUNKS_MAX, ROOT, RawHead, TERM};
 use super::layout::{InPlace, Layout, NodeRef, entry_of, head_of};
 use super::office::Office;
 use super::rooms::Rooms;

@@ -347,7 +347,11 @@ impl<'t> Service<'t> {
 
     /// Closes a connection over which no sense comes or goes. Its client finds out when it looks why nothing comes, and
     /// has to ask anew. (It may have asked already: its word is left alone.)
-    fn hang_up<F: Fabric, S: Server>(&self, line: &Line, worker: &Worker<'_, F, S>) -> Result<(), IndexError> {
+    fn hang_up<F: Fabric, S: Server>(
+        &self,
+        line: &Line,
+        worker: &Worker<'_, F, S>,
+    ) -> Result<(), IndexError> {
         let open = self.tree.head_offset() + of_connection(line.number, OPEN);
         Ok(worker.server.local().store(open, closed(line.ask))?)
     }

@@ -26,8 +26,8 @@ pub(super) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let index = search::open(&args.url)?;
     let (reader, _) = open_file(&args.file, false)?;
     let found = read(args, reader)?;
-    // A server is the only one that changes its index, and takes items one by one.
-    let bulk = !index.is_served()? && index.is_empty()?;
+    // A server that is talked to by rings takes items one by one.
+    let bulk = index.takes_bulk()?;
     if bulk {
         index.bulk_load(&found.items, args.fill)?;
     } else {
