@@ -164,8 +164,8 @@ impl Spatial {
         self.change(|editor| editor.remove(item))
     }
 
-    /// Lets `work` change the index, by messages on one connection, or as its server until `work` is done. Where another
-    /// is its server for a moment, this waits for its turn.
+    /// Lets `work` change the index, by messages on one connection, or as its server until `work` is done. Where
+    /// another is its server for a moment, this waits for its turn.
     ///
     /// # Errors
     /// As [`insert`](Self::insert), and `work`'s.

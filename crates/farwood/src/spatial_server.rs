@@ -129,8 +129,8 @@ impl Serving<'_> {
         })
     }
 
-    /// One thread's share of the rings; thread 0 also takes immediates and sends heartbeats. Over TCP nobody looks after
-    /// rings: clients talk over the socket there.
+    /// One thread's share of the rings; thread 0 also takes immediates and sends heartbeats. Over TCP nobody looks
+    /// after rings: clients talk over the socket there.
     fn rings(&self, thread: usize, threads: usize) -> std::result::Result<(), IndexError> {
         let (service, options) = (self.service, self.options);
         let Ok(server) = self.spatial.role(options) else {

@@ -264,7 +264,7 @@ fn over_tcp_an_empty_index_is_loaded_at_once() {
     let mut server = Served(machine.command(&arguments).stdout(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let url = line.split_whitespace().find(|word| word.starts_with("tcp://")).unwrap().to_owned();
+    let url = line.split_whitespace().find(|word| word.starts_with("tcp://")).unwrap().trim_end_matches(':');
     let index = format!("{url}/s");
     machine.ok(&["create", &index, "--index", "catfish"]);
     // Just then the server has not found it yet.

@@ -26,9 +26,9 @@ impl Service<'_> {
     }
 
     /// Tells every client how busy the server is, again and again, in a word of its inbox that is for nothing else, so
-    /// that a full ring keeps no heartbeat back. [1 RT for each client in an interval] `busy` yields the share of processor
-    /// time since it was last asked. Nobody waits for heartbeats; a client's is left out while the one before is on its
-    /// way, so that a slow network has no more and more of them to carry.
+    /// that a full ring keeps no heartbeat back. [1 RT for each client in an interval] `busy` yields the share of
+    /// processor time since it was last asked. Nobody waits for heartbeats; a client's is left out while the one before
+    /// is on its way, so that a slow network has no more and more of them to carry.
     ///
     /// # Errors
     /// The fabric's.

@@ -243,8 +243,8 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
     /// inbox, until this compute node leaves the pool.
     ///
     /// # Errors
-    /// [`IndexError::ServerLost`] where what is owed does not come within a second, or a request was lost: connection and
-    /// inbox stay taken. The fabric's, and [`IndexError::Damaged`], after which they do as well.
+    /// [`IndexError::ServerLost`] where what is owed does not come within a second, or a request was lost: connection
+    /// and inbox stay taken. The fabric's, and [`IndexError::Damaged`], after which they do as well.
     pub async fn close(mut self) -> Result<(), IndexError> {
         self.closing = true;
         match self.take_owed().await {

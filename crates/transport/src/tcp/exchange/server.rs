@@ -18,8 +18,8 @@ pub(super) const TOKEN_WORDS_MAX: usize = 1 << 8;
 pub(super) const CONNECTIONS_MAX: usize = 1024;
 /// A client shows its token within this time, or is closed.
 pub(super) const GREETING_MAX: Duration = Duration::from_secs(10);
-/// How long a connection's thread looks for the next request before it sleeps until that comes: to be woken takes longer
-/// than most requests.
+/// How long a connection's thread looks for the next request before it sleeps until that comes: to be woken takes
+/// longer than most requests.
 const LOOKING: Duration = Duration::from_micros(50);
 /// How long the server waits for the next connection before it looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(5);
