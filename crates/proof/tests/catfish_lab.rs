@@ -128,8 +128,8 @@ fn a_reference_that_is_not_compared_is_noticed() {
     );
 }
 
-/// Stores and a READ go at their own steady paces, so that one seldom overtakes the other twice: of the seeds from 0 on,
-/// 292 is the first to notice.
+/// Stores and a READ go at their own steady paces, so that one seldom overtakes the other twice: of the seeds from 0
+/// on, 292 is the first to notice.
 #[test]
 fn a_pair_that_is_read_in_the_direction_of_writing_is_noticed() {
     const FIRST: u64 = 280;
