@@ -66,10 +66,8 @@ pub struct Messenger<'t, F, L> {
     owed: bool,
     /// A request failed on its way: nobody knows whether it arrived, and so where the next one belongs.
     broken: bool,
-    /// A call was dropped while its request was on its way: whether that failed is unknown.
-    unsure: bool,
-    /// The connection is being closed.
-    closing: bool,
+    /// What is owed may never come: a call was dropped while its request was on its way, or this is being closed.
+    impatient: bool,
     payload: Vec<u64>,
 }
 
@@ -114,8 +112,7 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
             told: 0,
             owed: false,
             broken: false,
-            unsure: false,
-            closing: false,
+            impatient: false,
             payload: Vec::new(),
         })
     }
@@ -132,7 +129,7 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
         let bytes = framed(place.header, &payload);
         self.payload = payload;
         // Before it is on its way: whoever drops this call takes nothing back.
-        (self.owed, self.unsure) = (true, true);
+        (self.owed, self.impatient) = (true, true);
         let to = self.requests.part::<u8>(place.offset);
         let message = match self.notice {
             Notice::Polling => write(to, &bytes),
@@ -145,7 +142,7 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
             }
             None => self.client.post(message).await,
         };
-        (self.broken, self.unsure) = (sent.is_err(), false);
+        (self.broken, self.impatient) = (sent.is_err(), false);
         Ok(sent?)
     }
 
@@ -210,7 +207,7 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
                 Arrived::Nothing => {}
             }
             let now = self.client.fabric().now();
-            if (self.unsure || self.closing) && now.saturating_sub(begun) > PATIENCE_NS {
+            if self.impatient && now.saturating_sub(begun) > PATIENCE_NS {
                 self.broken = true;
                 return Err(self.lost());
             }
@@ -246,7 +243,7 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
     /// [`IndexError::ServerLost`] where what is owed does not come within a second, or a request was lost: connection
     /// and inbox stay taken. The fabric's, and [`IndexError::Damaged`], after which they do as well.
     pub async fn close(mut self) -> Result<(), IndexError> {
-        self.closing = true;
+        self.impatient = true;
         match self.take_owed().await {
             Ok(()) if !self.broken => {}
             Ok(()) | Err(IndexError::ServerLost { .. }) if self.is_over().await? => {}

@@ -169,13 +169,14 @@ impl<'t> Service<'t> {
             };
             match self.talk(&mut line, &worker).await {
                 Ok(Hangup::Over) => {}
-                Ok(Hangup::Garbled) => self.hang_up(&line, &worker)?,
                 Ok(Hangup::Superseded) => {
                     let by = client.fabric().identity();
                     return Err(IndexError::Served { by });
                 }
-                // The client's inbox cannot be reached, and what it has got is not whole.
-                Err(IndexError::Fabric(FabricError::NodeLost { .. })) => self.hang_up(&line, &worker)?,
+                // What comes makes no sense; or the inbox cannot be reached, and what it has got is not whole.
+                Ok(Hangup::Garbled) | Err(IndexError::Fabric(FabricError::NodeLost { .. })) => {
+                    self.hang_up(&line, &worker)?;
+                }
                 Err(error) => {
                     self.hang_up(&line, &worker)?;
                     return Err(error);
