@@ -201,7 +201,7 @@ impl Spatial {
                 // Whoever is in office now may serve for longer than a moment.
                 Some(server) if !self.is_served_by_any(client)? => {
                     let tree = block_on(self.index.serve(client, server, ServerSettings::default()));
-                    tree.map(|tree| Turn::Office { tree, server, place })
+                    tree.map(|tree| Turn::Office { tree: Box::new(tree), server, place })
                 }
                 server => {
                     drop(place);
@@ -344,7 +344,7 @@ enum Turn<'c> {
     Messages(Connection<'c, AnyFabric, AnyMemory>),
     /// This process is its server for the moment, which only one of its threads may be.
     Office {
-        tree: TreeServer,
+        tree: Box<TreeServer>,
         server: &'c AnyServer,
         place: Office<'c>,
     },
