@@ -21,8 +21,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a change waits for its turn where others change the index, each as its server for a moment.
+/// How long a change waits for its turn where others change the index, each as its server for a moment, and between two
+/// looks whether it has come.
 const TURN_MAX: Duration = Duration::from_mins(1);
+const TURN_LOOK: Duration = Duration::from_millis(1);
 /// How long it waits for a server over TCP to find its index, and between two looks whether it has.
 const FOUND_MAX: Duration = Duration::from_secs(1);
 const FOUND_LOOK: Duration = Duration::from_millis(20);
@@ -210,7 +212,10 @@ impl Spatial {
             };
             match taken {
                 Err(IndexError::NotServed { .. } | IndexError::Served { .. })
-                    if server.is_some() && Instant::now() < until => {}
+                    if server.is_some() && Instant::now() < until =>
+                {
+                    std::thread::sleep(TURN_LOOK);
+                }
                 taken => return taken.map_err(|error| self.failed("change", error)),
             }
         }

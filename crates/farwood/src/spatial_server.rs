@@ -7,7 +7,7 @@ use farwood_index::IndexError;
 use farwood_index::catfish::{CONNECTIONS_MAX, Notice, ServerSettings, Service, ServiceSettings, TreeServer};
 use farwood_transport::any::{AnyFabric, AnyServer};
 use farwood_transport::runtime::{block_on, run_all};
-use farwood_transport::tcp::exchange::answer_requests;
+use farwood_transport::tcp::exchange::{self, answer_requests};
 use farwood_transport::tcp::{TcpServer, Token};
 use std::future::Future;
 use std::net::TcpListener;
@@ -179,7 +179,8 @@ impl Serving<'_> {
     fn sockets(&self, ended: &AtomicBool) {
         let Some(listener) = &self.options.listener else { return };
         // Where no more connections come, those that there are go on.
-        let _ = answer_requests(listener, self.options.token.as_ref(), ended, || {
+        let token = self.options.token.as_ref();
+        let _ = answer_requests(exchange::CONNECTIONS_MAX, listener, token, ended, || {
             let (client, server) = (self.spatial.client(), self.spatial.role(self.options));
             move |request: &[u64], response: &mut Vec<u64>| {
                 let Ok(server) = &server else { return false };

@@ -18,3 +18,4 @@ pub mod rdma;
 pub mod runtime;
 pub mod shm;
 pub mod tcp;
+mod timers;

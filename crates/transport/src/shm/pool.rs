@@ -8,7 +8,8 @@ use super::pages::Pages;
 use super::presence::Presence;
 use super::segment::{Backing, Segment, SegmentDir, SegmentSpec};
 use super::sys::{self, Access, Mapping};
-use crate::runtime::{block_on, look_for, sleep, thread_number};
+use crate::runtime::{block_on, thread_number};
+use crate::timers::{look_for, sleep};
 use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
 use farwood_fabric::{
     Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LINE_WORDS, LocalMemory, Memory,

@@ -9,7 +9,7 @@ use super::store::{NodeFile, Store};
 use super::tls::ServerTls;
 use super::token::Token;
 use super::worker::{Door, Shared, Worker};
-use crate::runtime::{look_for, sleep};
+use crate::timers::{look_for, sleep};
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use farwood_fabric::{Address, FabricError, LINE_WORDS, LocalMemory, Memory, NodeId, PoolShape, Server};
 use std::io;

@@ -10,8 +10,9 @@ use super::reach::{PRESENCE_LINE, Reach, stay};
 use super::stream::Stream;
 use super::way::Way;
 use super::wire::{ANY_NODE, Code, Control, Formed, Hello, VERB_DATA_MAX, Welcome};
-use crate::runtime::{block_on, sleep, thread_number};
+use crate::runtime::{block_on, thread_number};
 use crate::shm::monotonic_nanoseconds;
+use crate::timers::sleep;
 use farwood_fabric::{
     Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, NodeId, PoolShape, Remote,
     Revocation, client_table,

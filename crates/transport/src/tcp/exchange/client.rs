@@ -217,6 +217,7 @@ impl State {
         self.quiet = self.quiet.saturating_add(1);
         while !self.out.is_empty() {
             match self.stream.write(&self.out) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(sent) => {
                     self.out.drain(..sent);
                     self.quiet = 0;

@@ -15,7 +15,7 @@ mod client;
 mod server;
 
 pub use client::Exchange;
-pub use server::{answer_requests, listen};
+pub use server::{CONNECTIONS_MAX, answer_requests, listen};
 
 use super::token::Token;
 use std::io;
@@ -67,7 +67,7 @@ fn token_bytes(words: &[u64]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::server::{CONNECTIONS_MAX, GREETING_MAX, TOKEN_WORDS_MAX, answer_at_most};
+    use super::server::{GREETING_MAX, TOKEN_WORDS_MAX};
     use super::*;
     use crate::runtime::{block_on, run_all};
     use std::future::Future;
@@ -96,7 +96,7 @@ mod tests {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let serve = scope.spawn(|| {
-                answer_at_most(most, &listener, token, &stop, || {
+                answer_requests(most, &listener, token, &stop, || {
                     |request: &[u64], response: &mut Vec<u64>| {
                         response.push(request.iter().sum());
                         response.extend(request);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Most words of a token's frame.
 pub(super) const TOKEN_WORDS_MAX: usize = 1 << 8;
 /// Connections of a server, each with a thread.
-pub(super) const CONNECTIONS_MAX: usize = 1024;
+pub const CONNECTIONS_MAX: usize = 1024;
 /// A client shows its token within this time, or is closed.
 pub(super) const GREETING_MAX: Duration = Duration::from_secs(10);
 /// How long a connection's thread looks for the next request before it sleeps until that comes: to be woken takes
@@ -24,8 +24,8 @@ const LOOKING: Duration = Duration::from_micros(50);
 /// How long the server waits for the next connection before it looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Answers requests on all connections that `listener` accepts, until `stop` is set. `make` makes what answers those
-/// of one connection, on a thread of its own; that yields `false` where the connection is to end.
+/// Answers requests on all connections that `listener` accepts, `most` at a time, until `stop` is set. `make` makes what
+/// answers those of one connection, on a thread of its own; that yields `false` where the connection is to end.
 ///
 /// Where a connection cannot be accepted (it is gone already, or there are no more file descriptors), the next is
 /// waited for.
@@ -33,19 +33,6 @@ const LOOK: Duration = Duration::from_millis(5);
 /// # Errors
 /// The system's, of the listener itself.
 pub fn answer_requests<H>(
-    listener: &TcpListener,
-    token: Option<&Token>,
-    stop: &AtomicBool,
-    make: impl Fn() -> H + Sync,
-) -> io::Result<()>
-where
-    H: FnMut(&[u64], &mut Vec<u64>) -> bool,
-{
-    answer_at_most(CONNECTIONS_MAX, listener, token, stop, make)
-}
-
-/// The same, on `most` connections at a time.
-pub(super) fn answer_at_most<H>(
     most: usize,
     listener: &TcpListener,
     token: Option<&Token>,
