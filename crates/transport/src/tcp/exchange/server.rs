@@ -24,8 +24,8 @@ const LOOKING: Duration = Duration::from_micros(50);
 /// How long the server waits for the next connection before it looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Answers requests on all connections that `listener` accepts, `most` at a time, until `stop` is set. `make` makes what
-/// answers those of one connection, on a thread of its own; that yields `false` where the connection is to end.
+/// Answers requests on all connections that `listener` accepts, `most` at a time, until `stop` is set. `make` makes
+/// what answers those of one connection, on a thread of its own; that yields `false` where the connection is to end.
 ///
 /// Where a connection cannot be accepted (it is gone already, or there are no more file descriptors), the next is
 /// waited for.
