@@ -4,7 +4,7 @@
 //! queue. So a future is polled on the spot, and only what stays pending costs a waker. A post over TCP waits for its
 //! thread's line to a pool, which goes on only while somebody turns it: these executors do, between polls, and
 //! poll a future only when its answer is there. They look again and again, giving way in between, and a single future's
-//! thread naps after milliseconds. Pauses have [timers](crate::timers).
+//! thread naps after milliseconds. Pauses have timers.
 
 use crate::timers::{fire_timers, park};
 use std::cell::{Cell, RefCell};
