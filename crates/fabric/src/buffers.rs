@@ -10,8 +10,10 @@ use std::rc::Rc;
 
 /// Size classes: powers of two words.
 const CLASSES: usize = 32;
-/// Idle buffers kept per class; more are freed.
+/// Idle buffers kept per class; more are freed. Of small ones, as many as a scan has in hands.
 const IDLE_MAX: usize = 64;
+/// Bytes of idle buffers that are kept per class, however many they are.
+const IDLE_BYTES: usize = 64 << 10;
 
 /// A pool of 8-byte-aligned buffers.
 #[derive(Clone, Default)]
@@ -67,7 +69,7 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         let words = std::mem::take(&mut self.words);
         let mut idle = self.pool.0[words.len().trailing_zeros() as usize].borrow_mut();
-        if idle.len() < IDLE_MAX {
+        if idle.len() < IDLE_MAX.max(IDLE_BYTES / size_of_val(&*words).max(1)) {
             idle.push(words);
         }
     }
@@ -91,8 +93,10 @@ mod tests {
     #[test]
     fn the_pool_keeps_a_bounded_number_of_idle_buffers() {
         let pool = Buffers::default();
-        let many: Vec<_> = (0..IDLE_MAX + 10).map(|_| pool.take(64)).collect();
-        drop(many);
-        assert_eq!(pool.0[3].borrow().len(), IDLE_MAX);
+        for (bytes, class, kept) in [(64, 3, IDLE_BYTES / 64), (4096, 9, IDLE_MAX)] {
+            let many: Vec<_> = (0..kept + 10).map(|_| pool.take(bytes)).collect();
+            drop(many);
+            assert_eq!(pool.0[class].borrow().len(), kept);
+        }
     }
 }

@@ -39,6 +39,8 @@ struct Place {
 /// A thread's own copy.
 #[derive(Debug)]
 struct Own {
+    /// Of which node.
+    at: u64,
     of: Arc<CachedNode>,
     version: u32,
     copy: Arc<CachedNode>,
@@ -81,7 +83,7 @@ impl Lanes {
             return Some(node);
         };
         if let Some(own) = &place.copy
-            && own.of.at.word() == at
+            && own.at == at
             && own.of.version() == own.version
         {
             touch(&own.of);
@@ -100,7 +102,7 @@ impl Lanes {
     /// Keeps a copy of a node that was met again.
     fn keep(&self, place: &mut Place, node: &Arc<CachedNode>) {
         let version = node.version();
-        let own = Own { of: Arc::clone(node), version, copy: node.duplicate() };
+        let own = Own { at: node.at.word(), of: Arc::clone(node), version, copy: node.duplicate() };
         self.bytes.fetch_add(node.bytes(), Relaxed);
         if let Some(before) = place.copy.replace(own) {
             self.bytes.fetch_sub(before.copy.bytes(), Relaxed);

@@ -10,6 +10,7 @@ pub mod inner;
 pub mod key;
 mod lanes;
 pub mod leaf;
+pub mod node_cache;
 pub mod prefix;
 pub mod reverse;
 pub mod slot;

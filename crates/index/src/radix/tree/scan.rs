@@ -141,6 +141,19 @@ impl Object for RawChild {
     }
 }
 
+/// What is ahead of a scan below one node, and room that its batches use one after the other.
+#[derive(Default)]
+struct Room {
+    /// What comes next, the very next last.
+    items: Vec<Item>,
+    /// What a batch is about, the next first.
+    ahead: Vec<Item>,
+    /// What it read.
+    copies: Vec<Fetched<RawChild>>,
+    /// What that holds, the next first.
+    found: Vec<Item>,
+}
+
 /// A scan under way.
 struct Course<'s> {
     direction: Direction,
@@ -361,6 +374,7 @@ impl<G: Guide> Tree<G> {
                 let prefix = key[..node.header.depth()].to_vec();
                 let above = Above { node, edge: Some(prefix.clone()) };
                 expand(&copy, &Rc::new(above), course, &mut items);
+                items.reverse();
                 return Ok((prefix, items));
             }
             client.fabric().mark(marks::FORGOTTEN);
@@ -370,6 +384,7 @@ impl<G: Guide> Tree<G> {
         self.cache.put(self.root, &root);
         let above = Above { node: CachedNode::copy(self.root, &root), edge: Some(Vec::new()) };
         expand(&root, &Rc::new(above), course, &mut items);
+        items.reverse();
         Ok((Vec::new(), items))
     }
 
@@ -420,10 +435,12 @@ impl<G: Guide> Tree<G> {
         &self,
         client: &Client<F>,
         course: &mut Course<'_>,
-        mut items: Vec<Item>,
+        items: Vec<Item>,
         way: &Way<'_>,
     ) -> Result<Option<Unclear>, IndexError> {
+        let mut room = Room { items, ..Room::default() };
         loop {
+            let items = &mut room.items;
             while let Some(Item::Entry(_)) = items.last() {
                 let Some(Item::Entry(leaf)) = items.pop() else { unreachable!("it was the last") };
                 if let Some(link) = course.take(&leaf) {
@@ -436,7 +453,7 @@ impl<G: Guide> Tree<G> {
             if items.is_empty() {
                 return Ok(None);
             }
-            if let ControlFlow::Break(unclear) = self.scan_batch(client, course, &mut items, way).await? {
+            if let ControlFlow::Break(unclear) = self.scan_batch(client, course, &mut room, way).await? {
                 return Ok(Some(unclear));
             }
         }
@@ -478,7 +495,7 @@ impl<G: Guide> Tree<G> {
         &self,
         client: &Client<F>,
         course: &mut Course<'_>,
-        items: &mut Vec<Item>,
+        Room { items, ahead, copies, found }: &mut Room,
         way: &Way<'_>,
     ) -> Result<ControlFlow<Unclear>, IndexError> {
         let span = match self.options.scans {
@@ -486,19 +503,19 @@ impl<G: Guide> Tree<G> {
             Scans::OneByOne => 1,
         };
         // The next one first. What was read before waits for what comes before it.
-        let ahead: Vec<Item> = items.drain(items.len() - span..).rev().collect();
-        let batch: Vec<&Below> = ahead.iter().filter_map(Item::child).collect();
-        let reads = batch.iter().map(|below| {
+        ahead.extend(items.drain(items.len() - span..).rev());
+        let batch = || ahead.iter().filter_map(Item::child);
+        let reads = batch().map(|below| {
             let (at, bytes) = below.place();
             read_bytes::<RawChild>(at, bytes)
         });
-        let before = fronts_unproven(client, &batch).await?;
-        let copies: Vec<_> = client.post(all(reads)).await?.collect();
-        let after = fronts_unproven(client, &batch).await?;
-        drop(batch);
-        let mut copies = copies.into_iter().enumerate();
-        let mut found = Vec::with_capacity(span);
-        for item in ahead {
+        let proven = is_proven(client, batch());
+        let before = if proven { Vec::new() } else { fronts_of(client, batch()).await? };
+        copies.extend(client.post(all(reads)).await?);
+        let after = if proven { Vec::new() } else { fronts_of(client, batch()).await? };
+        let mut copies = copies.drain(..).enumerate();
+        found.reserve(span);
+        for item in ahead.drain(..) {
             let Item::Child(below) = item else {
                 found.push(item);
                 continue;
@@ -506,11 +523,11 @@ impl<G: Guide> Tree<G> {
             let (place, copy) = copies.next().expect("each child was read");
             let fronts = before.get(place).copied().zip(after.get(place).copied());
             let before = found.len();
-            let unclear = self.take_child(client, &below, (copy, fronts), course, (&mut found, way)).await?;
+            let unclear = self.take_child(client, &below, (copy, fronts), course, (found, way)).await?;
             if let Some(unclear) = unclear {
                 // What came before it is found; the rest is looked for again.
                 found.truncate(before);
-                for item in found {
+                for item in found.drain(..) {
                     let Item::Entry(leaf) = item else { break };
                     if let Some(link) = course.take(&leaf) {
                         self.fetch_value(client, course, (leaf.key(), link)).await?;
@@ -519,7 +536,7 @@ impl<G: Guide> Tree<G> {
                 return Ok(ControlFlow::Break(unclear));
             }
         }
-        items.extend(found.into_iter().rev());
+        items.extend(found.drain(..).rev());
         Ok(ControlFlow::Continue(()))
     }
 
@@ -578,9 +595,7 @@ impl<G: Guide> Tree<G> {
                 Wanted::All => None,
             };
         }
-        let mut below = Vec::new();
-        expand(&node, &Rc::new(Above { node: node_copy, edge }), course, &mut below);
-        found.extend(below.into_iter().rev());
+        expand(&node, &Rc::new(Above { node: node_copy, edge }), course, found);
         Ok(None)
     }
 
@@ -597,7 +612,7 @@ impl<G: Guide> Tree<G> {
     }
 }
 
-/// The children of a node that may be wanted, the next one last.
+/// Puts the children of a node that may be wanted behind `items`, the next one first.
 fn expand<B: Deref<Target = [u8]>>(
     node: &Inner<B>,
     above: &Rc<Above>,
@@ -606,52 +621,58 @@ fn expand<B: Deref<Target = [u8]>>(
 ) {
     let [low, high] = above.edge.as_deref().map_or([None; 2], |prefix| course.steps(prefix));
     let mut path = above.edge.clone();
-    let mut below: Vec<Below> = Vec::with_capacity(node.header().size().slots());
-    for (number, slot) in (0..).zip(node.slots()).filter(|(_, slot)| slot.is_occupied()) {
+    let (size, start) = (node.header().size(), items.len());
+    items.reserve(size.slots());
+    let mut take = |(number, slot): (u16, Slot)| {
         let step = if number == 0 { Step::End } else { Step::Byte(slot.partial()) };
-        if low.is_some_and(|low| step < low) || high.is_some_and(|high| step > high) {
-            continue;
+        let outside = low.is_some_and(|low| step < low) || high.is_some_and(|high| step > high);
+        if !slot.is_occupied() || outside {
+            return;
         }
         let mut edge = false;
         if let (Some(path), true) = (&mut path, low == Some(step) || high == Some(step) || step == Step::End)
         {
             let length = path.len();
             match step {
-                Step::End if !course.contains(path) => continue,
+                Step::End if !course.contains(path) => return,
                 Step::End => {}
                 Step::Byte(byte) => {
                     path.push(byte);
                     let wanted = course.wants(path);
                     path.truncate(length);
                     if wanted == Wanted::None {
-                        continue;
+                        return;
                     }
                     edge = wanted == Wanted::Some;
                 }
             }
         }
-        below.push(Below { above: Rc::clone(above), number, step, slot, edge });
+        items.push(Item::Child(Below { above: Rc::clone(above), number, step, slot, edge }));
+    };
+    (0..).zip(node.slots()).for_each(&mut take);
+    if size != Size::All {
+        items[start..].sort_unstable_by_key(|item| item.child().map(|below| below.step));
     }
-    if node.header().size() != Size::All {
-        below.sort_unstable_by_key(|below| below.step);
-    }
-    match course.direction {
-        Direction::Forward => items.extend(below.into_iter().rev().map(Item::Child)),
-        Direction::Backward => items.extend(below.into_iter().map(Item::Child)),
+    if course.direction == Direction::Backward {
+        items[start..].reverse();
     }
 }
 
-/// The fronts of the children of a batch, where their copies prove nothing of themselves. [0 RT; 1 there]
-async fn fronts_unproven<F: Fabric>(client: &Client<F>, batch: &[&Below]) -> Result<Vec<u64>, IndexError> {
+/// Whether copies of the children of a batch prove themselves to be of one object each.
+fn is_proven<'b, F: Fabric>(client: &Client<F>, mut batch: impl Iterator<Item = &'b Below>) -> bool {
     let promised = client.fabric().capabilities();
-    let proven = |below: &&Below| {
+    batch.all(|below| {
         let (at, bytes) = below.place();
         proves(promised, at, bytes)
-    };
-    if batch.iter().all(proven) {
-        return Ok(Vec::new());
-    }
-    fronts(client, batch.iter().map(|below| below.place().0)).await
+    })
+}
+
+/// The fronts of the children of a batch. [1 RT]
+async fn fronts_of<'b, F: Fabric>(
+    client: &Client<F>,
+    batch: impl Iterator<Item = &'b Below>,
+) -> Result<Vec<u64>, IndexError> {
+    fronts(client, batch.map(|below| below.place().0)).await
 }
 
 impl Below {
