@@ -17,11 +17,12 @@
 //! The table `pools` gives pools short names: `pool://words/INDEX` is an index of that one. An entry is read when it is
 //! named: what is wrong with another is no harm.
 //!
-//! Each value takes the place of the option's default, so clap itself puts flags and environment above it. An
-//! unknown table or key is an error.
+//! Each value takes the place of the option's default, so clap itself puts flags and environment above it. Where these
+//! say an option that excludes it, the file's is as if it were not there. An unknown table or key is an error.
 
 use super::Failure;
-use clap::{Arg, Command};
+use clap::builder::{ArgPredicate, OsStr, Resettable};
+use clap::{Arg, ArgAction, Command, Id};
 use farwood::Url;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -146,29 +147,71 @@ fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, Pool
         Some(toml::Value::Table(pools)) => pools,
         Some(_) => return Err(refuse("'pools' must be a table".to_owned())),
     };
+    // With what commands have in common in each of them.
+    let mut whole = command.clone();
+    whole.build();
     for (key, value) in table {
         command = match value {
             toml::Value::Table(options) => {
-                let Some(subcommand) = command.find_subcommand(&key) else {
+                let Some((subcommand, whole)) =
+                    command.find_subcommand(&key).zip(whole.find_subcommand(&key))
+                else {
                     return Err(refuse(format!("there is no command [{key}]; `farwood --help` lists them")));
                 };
-                let set = apply_all(subcommand.clone(), options, &key).map_err(refuse)?;
+                let set = apply_all((subcommand.clone(), whole), options, &key).map_err(refuse)?;
                 command.mut_subcommand(key, |_| set)
             }
-            value => set_default(command, &key, &value, "").map_err(refuse)?,
+            value => set_default((command, &whole), &key, &value, "").map_err(refuse)?,
         };
     }
     Ok((command, Pools { table: pools, path: path.to_owned() }))
 }
 
-fn apply_all(mut command: Command, options: toml::Table, name: &str) -> Result<Command, String> {
+fn apply_all(
+    (mut command, whole): (Command, &Command),
+    options: toml::Table,
+    name: &str,
+) -> Result<Command, String> {
     for (key, value) in options {
-        command = set_default(command, &key, &value, name)?;
+        command = set_default((command, whole), &key, &value, name)?;
     }
     Ok(command)
 }
 
-fn set_default(command: Command, key: &str, value: &toml::Value, of: &str) -> Result<Command, String> {
+/// The options that exclude that one, and when they do. One that has a default is always there, and so says nothing.
+fn rivals(whole: &Command, id: &Id) -> Vec<(Id, ArgPredicate)> {
+    let excludes = |one: &Arg, other: &Id| {
+        whole.get_arg_conflicts_with(one).into_iter().any(|excluded| excluded.get_id() == other)
+    };
+    let grouped = |other: &Id| {
+        let mut groups = whole.get_groups().cloned();
+        groups.any(|mut group| {
+            let members: Vec<_> = group.get_args().cloned().collect();
+            !group.is_multiple() && members.contains(id) && members.contains(other)
+        })
+    };
+    let Some(this) = whole.get_arguments().find(|argument| argument.get_id() == id) else {
+        return Vec::new();
+    };
+    let others = whole.get_arguments().filter(|other| other.get_id() != id);
+    let rivals = others
+        .filter(|other| excludes(this, other.get_id()) || excludes(other, id) || grouped(other.get_id()));
+    let predicate = |rival: &Arg| match rival.get_action() {
+        ArgAction::SetTrue => ArgPredicate::Equals("true".into()),
+        _ => ArgPredicate::IsPresent,
+    };
+    let says = |rival: &&Arg| {
+        matches!(rival.get_action(), ArgAction::SetTrue) || rival.get_default_values().is_empty()
+    };
+    rivals.filter(says).map(|rival| (rival.get_id().clone(), predicate(rival))).collect()
+}
+
+fn set_default(
+    (command, whole): (Command, &Command),
+    key: &str,
+    value: &toml::Value,
+    of: &str,
+) -> Result<Command, String> {
     let matching = |argument: &&Arg| settable(argument) && argument.get_long() == Some(key);
     let Some(id) = command.get_arguments().find(matching).map(|argument| argument.get_id().clone()) else {
         let (place, command) = match of {
@@ -188,5 +231,14 @@ fn set_default(command: Command, key: &str, value: &toml::Value, of: &str) -> Re
         toml::Value::Array(values) => values.iter().map(text).collect::<Result<Vec<_>, _>>()?,
         value => vec![text(value)?],
     };
-    Ok(command.mut_arg(id, |argument| argument.default_values(values)))
+    let rivals = rivals(whole, &id);
+    Ok(command.mut_arg(id, |argument| {
+        let own = argument.get_default_values().first().cloned();
+        let flag = matches!(argument.get_action(), ArgAction::SetTrue).then(|| OsStr::from("false"));
+        let without = own.or(flag);
+        let unless = rivals
+            .into_iter()
+            .map(|(rival, predicate)| (rival, predicate, Resettable::from(without.clone())));
+        argument.default_value_ifs(unless).default_values(values)
+    }))
 }

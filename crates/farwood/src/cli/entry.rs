@@ -1,6 +1,6 @@
 //! `farwood put`, `farwood get` and `farwood del`: one entry.
 
-use super::{Context, Failure, Format, Outcome, Untyped, open, read, show};
+use super::{Context, Failure, Format, Outcome, Untyped, is_spatial, item, open, read, show};
 use farwood::{Error, Url};
 use serde_json::json;
 use std::fs;
@@ -9,30 +9,32 @@ use std::path::{Path, PathBuf};
 
 /// Store a value under a key
 ///
-/// Key and value are written as the index's kinds say: decimal numbers, text, or hexadecimal digits.
+/// Key and value are written as the index's kinds say: decimal numbers, text, or hexadecimal digits; of a spatial index
+/// they are a rectangle's number and its edges: X1,Y1,X2,Y2, or X,Y of a point.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  farwood put shm://demo/numbers 7 42\n  \
     farwood put shm://demo/words --if-absent zebra 1\n  farwood put shm://demo/bytes 00ff00ff00ff00ff 0a\n  \
-    farwood put shm://demo/pages home --value-file home.html")]
+    farwood put shm://demo/pages home --value-file home.html\n  \
+    farwood put shm://demo/places 75 2.2,48.8,2.5,48.9")]
 #[command(group = clap::ArgGroup::new("condition").args(["if_absent", "if_present"]))]
 pub(crate) struct PutArgs {
     /// shm://POOL/INDEX
-    url: Url,
+    pub(super) url: Url,
     /// The key
     #[arg(allow_hyphen_values = true)]
-    key: String,
+    pub(super) key: String,
     /// The value
     #[arg(allow_hyphen_values = true, required_unless_present = "value_file")]
-    value: Option<String>,
+    pub(super) value: Option<String>,
     /// A file with the value's bytes as they are; - for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     value_file: Option<PathBuf>,
     /// Only if the key is not there; exit code 1 if it is
     #[arg(long)]
-    if_absent: bool,
+    pub(super) if_absent: bool,
     /// Only if the key is there; exit code 1 if it is not
     #[arg(long)]
-    if_present: bool,
+    pub(super) if_present: bool,
 }
 
 /// Print the value of a key
@@ -56,15 +58,21 @@ pub(crate) struct GetArgs {
 
 /// Remove a key
 ///
-/// Exit code 1 if the key is not there.
+/// Exit code 1 if the key is not there. Of a spatial index, a rectangle goes by its number and its edges.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  farwood del shm://demo/numbers 7\n  farwood del shm://demo/words zebra")]
+#[command(
+    after_help = "Examples:\n  farwood del shm://demo/numbers 7\n  farwood del shm://demo/words zebra\n  \
+    farwood del shm://demo/places 75 2.2,48.8,2.5,48.9"
+)]
 pub(crate) struct DelArgs {
     /// shm://POOL/INDEX
-    url: Url,
+    pub(super) url: Url,
     /// The key
     #[arg(allow_hyphen_values = true)]
-    key: String,
+    pub(super) key: String,
+    /// The edges of a rectangle, as search prints them
+    #[arg(allow_hyphen_values = true)]
+    pub(super) edges: Option<String>,
 }
 
 /// The bytes of the key that the command line says.
@@ -84,6 +92,9 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if is_spatial(&args.url)? {
+        return item::put(args, context);
+    }
     let index = open(&args.url, context)?;
     let key = key_of(&index, &args.key, "put")?;
     let value = match (&args.value, &args.value_file) {
@@ -134,7 +145,14 @@ pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, 
 }
 
 pub(crate) fn del(args: &DelArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if is_spatial(&args.url)? {
+        return item::del(args, context);
+    }
     let index = open(&args.url, context)?;
+    if let Some(edges) = &args.edges {
+        let text = format!("del {}: a key is all that it takes, and not '{edges}'", args.url);
+        return Err(Failure::Usage(text));
+    }
     let key = key_of(&index, &args.key, "del")?;
     let existed = index.remove(&key)?;
     if context.format == Format::Json {

@@ -18,6 +18,7 @@ mod drop;
 mod entry;
 mod failure;
 mod heap;
+mod item;
 mod load;
 mod lock_width;
 mod log;
@@ -149,7 +150,13 @@ pub(crate) fn index_of(url: &Url) -> Result<&str, Failure> {
 /// Opens the index that the command line names.
 pub(crate) fn open(url: &Url, context: &mut Context<'_>) -> Result<Untyped, Failure> {
     let name = index_of(url)?;
-    let index = Pool::find(url.pool_url())?.open_untyped(name)?;
+    let pool = Pool::find(url.pool_url())?;
+    if pool.is_spatial(name)? {
+        return Err(Failure::Usage(format!(
+            "{url}: it holds rectangles; `farwood search` finds them, put and del take NUMBER X1,Y1,X2,Y2"
+        )));
+    }
+    let index = pool.open_untyped(name)?;
     warn_of_locks(&index, context)?;
     Ok(index)
 }

@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// The URL of a spatial index: shm://POOL/INDEX or tcp://HOST:PORT/INDEX
     url: Url,
     /// The window
-    #[arg(long, value_name = "X1,Y1,X2,Y2", allow_hyphen_values = true, required_unless_present = "at")]
+    #[arg(long, value_name = "X1,Y1,X2,Y2", allow_hyphen_values = true)]
     bbox: Option<Numbers<4>>,
     /// A point
     #[arg(long, value_name = "X,Y", allow_hyphen_values = true, conflicts_with = "bbox")]
@@ -63,7 +63,12 @@ impl Args {
         let edges = match (self.bbox, self.at) {
             (Some(Numbers([x1, y1, x2, y2])), _) => ([x1, y1], [x2, y2]),
             (None, Some(Numbers(point))) => (point, point),
-            (None, None) => unreachable!("clap asks for one of the two"),
+            (None, None) => {
+                return Err(Failure::Usage(format!(
+                    "search {}: --bbox says where, or --at; `farwood search --help` has examples",
+                    self.url
+                )));
+            }
         };
         let windows = Rectangle::around_globe(edges.0, edges.1);
         windows.map_err(|error| Failure::Usage(format!("search {}: {error}", self.url)))
@@ -79,8 +84,8 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let index = open(&args.url)?;
     let (window, beyond) = args.windows()?;
+    let index = open(&args.url)?;
     if let Some(count) = args.nearest {
         let centre = beyond.map_or(window.centre(), |beyond| centre_across(&window, &beyond));
         let found = index.nearest(centre, count)?;

@@ -208,15 +208,15 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let registration = registration.transpose()?;
     introduce((args, &spec, node.device_bytes()), &url, card.as_ref(), watch.as_ref(), context)?;
     let spatial = args.spatial.as_deref().map(|name| spatial::Beside::start(args, name, &url, &node));
-    let spatial = spatial.transpose()?;
+    let mut spatial = spatial.transpose()?;
     while node.is_at_work() && signals.pending().next().is_none() {
         if let Some(watch) = &watch {
             watch.answer(|| node.counts());
         }
         // Whoever reads the log may be gone; the memory stays.
         let _ = log.write_events(context.words);
-        if let Some(spatial) = &spatial {
-            spatial.tell(context)?;
+        if let Some(spatial) = &mut spatial {
+            let _ = spatial.tell(context);
         }
         std::thread::sleep(LOOK);
     }

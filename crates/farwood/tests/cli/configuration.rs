@@ -49,6 +49,23 @@ fn options_without_values_are_true_or_false() {
 }
 
 #[test]
+fn what_excludes_an_option_of_the_file_takes_its_place() {
+    let machine = Machine::with_pool();
+    machine.ok(&["create", "shm://p/s", "--index", "catfish"]);
+    machine.ok(&["put", "shm://p/s", "1", "0,0,9,9"]);
+    machine.ok(&["put", "shm://p/s", "2", "4,4,5,5"]);
+    machine.file("farwood.toml", "[search]\nwithin = true\nbbox = \"3,3,6,6\"\n");
+    assert_eq!(machine.ok(&["search", "shm://p/s"]), "2 4,4,5,5\n");
+    assert_eq!(machine.ok(&["search", "shm://p/s", "--contains"]), "1 0,0,9,9\n");
+    assert_eq!(machine.ok(&["search", "shm://p/s", "--at", "1,1", "--contains"]), "1 0,0,9,9\n");
+    let output = machine.command(&["search", "shm://p/s"]).env("FARWOOD_SEARCH_CONTAINS", "true").output();
+    assert_eq!(output.unwrap().stdout, b"1 0,0,9,9\n", "the environment, too");
+    machine.file("farwood.toml", "[put]\nif-absent = true\n");
+    machine.ok(&["create", "shm://p/i"]);
+    machine.refused(1, &["put", "shm://p/i", "1", "2", "--if-present"], &["is not there"]);
+}
+
+#[test]
 fn what_is_unknown_is_refused() {
     let machine = Machine::with_index();
     for (contents, words) in [

@@ -274,3 +274,29 @@ fn over_tcp_an_empty_index_is_loaded_at_once() {
     assert_eq!((&report[0]["loaded"], &report[0]["bulk"]), (&json!(1), &json!(false)));
     assert_eq!(machine.ok(&["search", &index, "--bbox", "0,0,9,9", "--count"]), "3\n");
 }
+
+#[test]
+fn single_rectangles_are_put_and_taken_out() {
+    let machine = with_spatial();
+    machine.ok(&["put", "shm://p/s", "7", "0,0,2,2"]);
+    machine.ok(&["put", "shm://p/s", "8", "-5,-6"]);
+    machine.ok(&["put", "shm://p/s", "9", "170,0,-170,1"]);
+    let everywhere = ["--bbox", "-180,-90,180,90"];
+    let found = ["7 0,0,2,2", "8 -5,-6,-5,-6", "9 -180,0,-170,1", "9 170,0,180,1"];
+    assert_eq!(search(&machine, &everywhere), found);
+    machine.refused(1, &["del", "shm://p/s", "7", "0,0,2,3"], &["there is no 7 at 0,0,2,3"]);
+    machine.ok(&["del", "shm://p/s", "7", "0,0,2,2"]);
+    machine.ok(&["del", "shm://p/s", "9", "170,0,-170,1"]);
+    assert_eq!(search(&machine, &everywhere), ["8 -5,-6,-5,-6"]);
+    for (arguments, words) in [
+        (&["put", "shm://p/s", "7", "1,2,3"][..], "neither x,y nor x1,y1,x2,y2"),
+        (&["put", "shm://p/s", "seven", "1,2"], "no number of a rectangle"),
+        (&["put", "shm://p/s", "7", "1,NaN"], "put shm://p/s"),
+        (&["put", "shm://p/s", "7", "1,2", "--if-absent"], "and nothing else"),
+        (&["del", "shm://p/s", "7"], "its edges"),
+        (&["get", "shm://p/s", "7"], "`farwood search`"),
+        (&["scan", "shm://p/s"], "`farwood search`"),
+    ] {
+        machine.refused(2, arguments, &[words]);
+    }
+}

@@ -75,7 +75,10 @@ pub(super) struct Beside {
     /// It serves, and has not said so.
     ready: Arc<AtomicBool>,
     at: String,
-    thread: JoinHandle<Result<(), Error>>,
+    /// Until it has ended.
+    thread: Option<JoinHandle<Result<(), Error>>>,
+    /// Why it ended by itself.
+    failure: Option<Error>,
 }
 
 impl Beside {
@@ -97,26 +100,32 @@ impl Beside {
             let Some(index) = wait_for(&pool, &index, &thread_stop)? else { return Ok(()) };
             index.serve(&options, &thread_stop, || thread_ready.store(true, Ordering::Release))
         });
-        Ok(Self { stop, ready, at, thread })
+        Ok(Self { stop, ready, at, thread: Some(thread), failure: None })
     }
 
-    /// Says that it serves, once it does; or why it does not.
-    pub(super) fn tell(&self, context: &mut Context<'_>) -> Result<(), Failure> {
+    /// Says that it serves, once it does; or why it does not any more.
+    pub(super) fn tell(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         if self.ready.swap(false, Ordering::AcqRel) {
             tell(&self.at, context)?;
         }
-        if self.thread.is_finished() && !self.stop.load(Ordering::Acquire) {
-            self.stop.store(true, Ordering::Release);
-            writeln!(context.words, "{}: not served any more; the memory node goes on", self.at)?;
+        if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.failure = self.join().err();
+            let why = self.failure.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+            writeln!(context.words, "{}: not served any more{why}; the memory node goes on", self.at)?;
         }
         Ok(())
     }
 
     /// Ends it.
-    pub(super) fn stop(self) -> Result<(), Failure> {
+    pub(super) fn stop(mut self) -> Result<(), Failure> {
         self.stop.store(true, Ordering::Release);
-        let done = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok(done?)
+        self.join()?;
+        self.failure.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    fn join(&mut self) -> Result<(), Error> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
