@@ -36,6 +36,7 @@ use crate::client_table::{CLIENT_SLOT_BYTES, CLIENTS_MAX};
 use crate::directory::{DIRECTORY_ENTRIES, DIRECTORY_ENTRY_BYTES};
 use crate::error::FabricError;
 use crate::pointer::{Memory, NodeId, Packed, Remote};
+use crate::server::LocalMemory;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// "FARWOOD\0", read as a little-endian word.
@@ -53,6 +54,15 @@ pub(crate) const DIRECTORY_LOCK_OFFSET: u64 = 144;
 pub(crate) const DIRECTORY_OFFSET: u64 = 256;
 pub(crate) const CLIENT_TABLE_OFFSET: u64 = 32 << 10;
 pub(crate) const CHUNK_TABLE_OFFSET: u64 = 294_912;
+
+/// The number of the memory node whose memory that is, in its pool.
+///
+/// # Errors
+/// The memory's.
+pub fn number_of(memory: &impl LocalMemory) -> Result<NodeId, FabricError> {
+    let version_and_numbers = memory.load(HEADER_OFFSET + 8)?;
+    Ok(NodeId((version_and_numbers >> 32) as u16))
+}
 
 /// Where a table of locks in host memory lies, bytes.
 pub const HOST_LOCKS_OFFSET: u64 = 4 << 20;

@@ -415,6 +415,7 @@ fn of_index(error: &IndexError) -> u8 {
         | IndexError::BadName(_)
         | IndexError::TooLong { .. }
         | IndexError::NoSnapshot(_)
+        | IndexError::Elsewhere { .. }
         | IndexError::NotSorted { .. } => 2,
         IndexError::NoSuchIndex(_) => NOT_FOUND,
         IndexError::IndexExists(_) | IndexError::NotEmpty => 4,
@@ -425,6 +426,7 @@ fn of_index(error: &IndexError) -> u8 {
         | IndexError::InUse { .. }
         | IndexError::Served { .. }
         | IndexError::NotServed { .. }
+        | IndexError::Crowded { .. }
         | IndexError::ServerLost { .. } => 9,
         _ => 10,
     }

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::spatial_index::Spatial;
-use farwood_fabric::Client;
+use farwood_fabric::{Client, Server as _, superblock};
 use farwood_index::IndexError;
 use farwood_index::catfish::{CONNECTIONS_MAX, Notice, ServerSettings, Service, ServiceSettings, TreeServer};
 use farwood_transport::any::{AnyFabric, AnyServer};
@@ -93,10 +93,14 @@ impl Spatial {
 
     /// The server role, which over TCP is the memory node's.
     fn role(&self, options: &ServeOptions) -> Result<AnyServer> {
-        match &options.memory_node {
-            Some(node) => Ok(node.clone().into()),
-            None => self.server("serve"),
+        let Some(node) = &options.memory_node else { return self.server("serve") };
+        let home = self.index.layout().node;
+        let here = superblock::number_of(node.local()).map_err(|error| self.failed("serve", error.into()))?;
+        if here == home {
+            return Ok(node.clone().into());
         }
+        let name = self.index.entry().name.clone();
+        Err(self.failed("serve", IndexError::Elsewhere { name, node: home }))
     }
 }
 

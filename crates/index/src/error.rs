@@ -1,6 +1,6 @@
 //! What an index tells its caller.
 
-use farwood_fabric::{Capability, ClientId, FabricError};
+use farwood_fabric::{Capability, ClientId, FabricError, NodeId};
 use std::fmt;
 
 /// An operation on an index failed.
@@ -87,6 +87,20 @@ pub enum IndexError {
         /// The index.
         name: String,
     },
+    /// All connections to the server of the index are taken.
+    Crowded {
+        /// The index.
+        name: String,
+        /// How many there are.
+        connections: usize,
+    },
+    /// The index lies on another memory node than the one that is to serve it.
+    Elsewhere {
+        /// The index.
+        name: String,
+        /// Where it lies.
+        node: NodeId,
+    },
     /// The server came to its end, or another took its place, before it answered: what was asked was done, or not.
     ServerLost {
         /// The index.
@@ -158,7 +172,11 @@ impl fmt::Display for IndexError {
             Self::InUse { name, client } => {
                 write!(f, "client {client} has the index '{name}' open; end that client first")
             }
-            Self::NotServed { .. } | Self::ServerLost { .. } | Self::Served { .. } => self.fmt_of_servers(f),
+            Self::NotServed { .. }
+            | Self::Crowded { .. }
+            | Self::Elsewhere { .. }
+            | Self::ServerLost { .. }
+            | Self::Served { .. } => self.fmt_of_servers(f),
             Self::NotEmpty => {
                 write!(
                     f,
@@ -191,6 +209,17 @@ impl IndexError {
                 f,
                 "nobody serves the index '{name}', so it can be searched only; start `farwood serve` with \
                  `--spatial {name}`"
+            ),
+            Self::Crowded { name, connections } => write!(
+                f,
+                "all {connections} connections to the server of the index '{name}' are taken; end a client, or start \
+                 `farwood serve` with more `--connections`"
+            ),
+            Self::Elsewhere { name, node } => write!(
+                f,
+                "the index '{name}' lies on memory node {} of the pool, and only that one can serve it; start \
+                 `farwood serve --spatial {name}` there",
+                node.0
             ),
             Self::ServerLost { name } => write!(
                 f,

@@ -68,7 +68,7 @@ fn client(me: u64, pool: &ShmPool) {
         let connected = block_on(Messenger::connect(&index, &client, inbox, Notice::Event));
         let mut connection = match connected {
             Ok(connection) => connection,
-            Err(IndexError::NotServed { .. } | IndexError::Exhausted { .. }) => continue,
+            Err(IndexError::NotServed { .. } | IndexError::Crowded { .. }) => continue,
             Err(error) => panic!("{error}"),
         };
         for step in at.values().max().map_or(1, |step| step + 1).. {

@@ -26,7 +26,20 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         Format::Json => context.json(&as_json(&args.url, &walk))?,
         Format::Text => summary(args, &walk, context)?,
     }
-    Ok(if walk.problems().is_empty() { Outcome::Done } else { Outcome::Negative })
+    concluded(args, walk.problems().is_empty(), context)
+}
+
+/// How it ended. What was changed meanwhile is no damage, and nobody can tell.
+fn concluded(args: &Args, whole: bool, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if whole {
+        return Ok(Outcome::Done);
+    }
+    writeln!(
+        context.words,
+        "{}: changes during the check look like this, too: check once more while nobody changes it",
+        args.url
+    )?;
+    Ok(Outcome::Negative)
 }
 
 fn as_json(url: &Url, walk: &Walk) -> Value {
@@ -89,7 +102,7 @@ fn check_spatial(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fail
             }
         }
     }
-    Ok(if walk.problems.is_empty() { Outcome::Done } else { Outcome::Negative })
+    concluded(args, walk.problems.is_empty(), context)
 }
 
 fn summary(args: &Args, walk: &Walk, context: &mut Context<'_>) -> Result<(), Failure> {

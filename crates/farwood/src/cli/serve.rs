@@ -185,12 +185,51 @@ impl Args {
     }
 }
 
+/// Options that a server in shared memory has no use for.
+const OF_A_MEMORY_NODE: [&str; 17] = [
+    "listen",
+    "rdma",
+    "memory",
+    "device_memory",
+    "file",
+    "accept_unclean",
+    "tls_cert",
+    "tls_key",
+    "client_ca",
+    "insecure",
+    "metrics",
+    "etcd",
+    "node",
+    "nodes",
+    "advertise",
+    "log",
+    "spin",
+];
+/// Options that only such a server has a use for.
+const OF_SHARED_MEMORY: [&str; 1] = ["polling"];
+
+/// Refuses options on the command line that would change nothing.
+fn refuse_given(
+    what: impl std::fmt::Display,
+    options: &[&str],
+    why: &str,
+    context: &Context<'_>,
+) -> Result<(), Failure> {
+    let Some(given) = options.iter().find(|option| context.is_given(option)) else { return Ok(()) };
+    Err(Failure::Usage(format!("serve {what}: --{} {why}", given.replace('_', "-"))))
+}
+
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     match &args.url {
-        Some(url) if url.to_string().starts_with("shm://") => return spatial::serve(url, args, context),
+        Some(url) if url.to_string().starts_with("shm://") => {
+            refuse_given(url, &OF_A_MEMORY_NODE, "is of a memory node, and shared memory has none", context)?;
+            return spatial::serve(url, args, context);
+        }
         Some(url) if args.spatial.is_none() => return Err(spatial::nothing_to_serve(url)),
         _ => {}
     }
+    let why = "is of shared memory: over TCP requests come by a socket";
+    refuse_given(&args.listen, &OF_SHARED_MEMORY, why, context)?;
     let (mut log, events) = Log::new(args.log);
     let spec = NodeSpec { events: Some(events.clone()), ..args.spec()? };
     // What is wrong with it is told before memory is taken.

@@ -300,3 +300,42 @@ fn single_rectangles_are_put_and_taken_out() {
         machine.refused(2, arguments, &[words]);
     }
 }
+
+/// A port of this machine that nobody listens to just now.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn an_index_on_another_memory_node_is_not_served_and_the_memory_stays() {
+    let machine = Machine::new();
+    let ports = [free_port(), free_port()];
+    let pool = format!("tcp://127.0.0.1:{},127.0.0.1:{}", ports[0], ports[1]);
+    let listen = ports.map(|port| format!("tcp://127.0.0.1:{port}"));
+    let start = |arguments: &[&str], listen: &str| {
+        let arguments = [&["serve"], arguments, &["--listen", listen, "--memory", "64MiB"]].concat();
+        let streams = |command: &mut std::process::Command| {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let mut served = Served(streams(&mut machine.command(&arguments)));
+        let mut line = String::new();
+        BufReader::new(served.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        served
+    };
+    let _first = start(&[], &listen[0]);
+    let mut second = start(&[&pool, "--spatial", "s"], &listen[1]);
+    machine.ok(&["create", &format!("{pool}/s"), "--index", "catfish"]);
+    let mut told = BufReader::new(second.0.stderr.take().unwrap()).lines().map(|line| line.unwrap());
+    let why = told.find(|line| line.contains("not served any more")).unwrap();
+    assert!(why.contains("memory node 0 of the pool") && why.ends_with("the memory node goes on"), "{why}");
+    machine.ok(&["stat", &format!("{pool}/s"), "--count"]);
+}
+
+#[test]
+fn a_server_refuses_what_would_change_nothing() {
+    let machine = with_spatial();
+    let memory = ["serve", "shm://p", "--spatial", "s", "--memory", "1GiB"];
+    machine.refused(2, &memory, &["--memory is of a memory node"]);
+    let polling = ["serve", "--listen", "tcp://127.0.0.1:0", "--spatial", "s", "--polling"];
+    machine.refused(2, &polling, &["--polling is of shared memory"]);
+}

@@ -75,7 +75,7 @@ impl<'t, F: Fabric, L: LocalMemory> Messenger<'t, F, L> {
     /// Connects to the index's server. [9 RT for each 64 connections that are taken, and until the server opens it]
     ///
     /// # Errors
-    /// [`IndexError::NotServed`] where there is no server, or it does not answer; [`IndexError::Exhausted`] where all
+    /// [`IndexError::NotServed`] where there is no server, or it does not answer; [`IndexError::Crowded`] where all
     /// connections are taken; the fabric's.
     pub async fn connect(
         tree: &'t Catfish,
@@ -359,7 +359,7 @@ async fn claim<F: Fabric>(tree: &Catfish, client: &Client<F>) -> Result<usize, I
             return Ok(number);
         }
     }
-    Err(IndexError::Exhausted { operation: "connect", tries: count as u32 })
+    Err(IndexError::Crowded { name: tree.entry().name.clone(), connections: count })
 }
 
 /// Whether the server of `term` is gone.
