@@ -37,6 +37,7 @@
 
 mod bulk;
 mod change;
+mod course;
 pub(crate) mod descend;
 pub(crate) mod fetch;
 mod guide;

@@ -8,6 +8,7 @@
 //! A scan begins at the root, or, with a cache, at a node further down to which cached copies lead, read live as all
 //! others are (`docs/decisions/0038-where-a-scan-begins.md`).
 
+use super::course::{Course, Edges, Wanted, behind};
 use super::descend::Way;
 use super::fetch::{front_of, fronts, proves};
 use super::options::{Rooms, Scans};
@@ -18,11 +19,11 @@ use crate::extent::Link;
 use crate::radix::cached::CachedNode;
 use crate::radix::inner::{Found, Inner, InnerFormat, RawInner, Size, State as NodeState};
 use crate::radix::key::{Step, check_key, step_at};
-use crate::radix::leaf::{Content, Leaf, LeafFormat, RawLeaf, State};
+use crate::radix::leaf::{Leaf, LeafFormat, RawLeaf, State};
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, Slot};
 use farwood_fabric::{Checked, Client, Fabric, Fetched, Object, Remote, Torn, all, read_bytes};
-use std::ops::{ControlFlow, Deref};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -100,13 +101,15 @@ enum Item {
     Child(Below),
     /// A leaf that was read.
     Entry(Leaf<Checked<RawChild>>),
+    /// The children of a node from that slot on, which are looked at when they are wanted.
+    Rest(Rc<Above>, u16),
 }
 
 impl Item {
     fn child(&self) -> Option<&Below> {
         match self {
             Self::Child(below) => Some(below),
-            Self::Entry(_) => None,
+            Self::Entry(_) | Self::Rest(..) => None,
         }
     }
 }
@@ -152,111 +155,6 @@ struct Room {
     copies: Vec<Fetched<RawChild>>,
     /// What that holds, the next first.
     found: Vec<Item>,
-}
-
-/// A scan under way.
-struct Course<'s> {
-    direction: Direction,
-    /// The first key of what is left, itself in it.
-    from: Option<Vec<u8>>,
-    /// The key behind what is left.
-    to: Option<Vec<u8>>,
-    /// Entries still wanted.
-    left: usize,
-    /// Whether values are wanted, so that those out of line are fetched.
-    values: bool,
-    sink: &'s mut dyn FnMut(&[u8], &[u8]),
-}
-
-impl Course<'_> {
-    fn contains(&self, key: &[u8]) -> bool {
-        self.from.as_deref().is_none_or(|from| key >= from) && self.to.as_deref().is_none_or(|to| key < to)
-    }
-
-    /// Whether the keys that begin with `path` are wanted.
-    fn wants(&self, path: &[u8]) -> Wanted {
-        let from = self.from.as_deref().filter(|from| path < *from);
-        let to = self.to.as_deref().filter(|to| path >= *to || to.starts_with(path));
-        let outside = from.is_some_and(|from| !from.starts_with(path)) || to.is_some_and(|to| path >= to);
-        match (from, to) {
-            _ if outside => Wanted::None,
-            (None, None) => Wanted::All,
-            _ => Wanted::Some,
-        }
-    }
-
-    /// How keys go on behind `prefix` at the two ends of what is left, where these begin so.
-    fn steps(&self, prefix: &[u8]) -> [Option<Step>; 2] {
-        let step = |end: &Option<Vec<u8>>| {
-            let end = end.as_deref().filter(|end| end.starts_with(prefix))?;
-            Some(step_at(end, prefix.len()))
-        };
-        [step(&self.from), step(&self.to)]
-    }
-
-    /// The end at which the scan goes on.
-    fn next(&self) -> Option<&[u8]> {
-        match self.direction {
-            Direction::Forward => self.from.as_deref(),
-            Direction::Backward => self.to.as_deref(),
-        }
-    }
-
-    /// What begins with `prefix` is found: the scan goes on behind it. `false`: nothing is left.
-    fn leave(&mut self, prefix: &[u8]) -> bool {
-        let (end, next) = match self.direction {
-            Direction::Forward => (&mut self.from, behind(prefix)),
-            Direction::Backward => (&mut self.to, (!prefix.is_empty()).then(|| prefix.to_vec())),
-        };
-        let Some(next) = next else { return false };
-        *end = Some(next);
-        self.left > 0 && self.from.as_deref().zip(self.to.as_deref()).is_none_or(|(from, to)| from < to)
-    }
-
-    /// Takes an entry if it is wanted. Yields where its value is that has to be fetched first.
-    fn take<B: Deref<Target = [u8]>>(&mut self, leaf: &Leaf<B>) -> Option<Link> {
-        if self.left == 0 || !self.contains(leaf.key()) {
-            return None;
-        }
-        match leaf.content() {
-            Content::Here(value) => self.found(leaf.key(), value),
-            Content::Far(_) if !self.values => self.found(leaf.key(), &[]),
-            Content::Far(link) => return Some(link),
-        }
-        None
-    }
-
-    /// Hands over an entry, and goes on behind it.
-    fn found(&mut self, key: &[u8], value: &[u8]) {
-        (self.sink)(key, value);
-        self.left -= 1;
-        let end = match self.direction {
-            Direction::Forward => &mut self.from,
-            Direction::Backward => &mut self.to,
-        };
-        let end = end.get_or_insert_default();
-        end.clear();
-        end.extend_from_slice(key);
-        if self.direction == Direction::Forward {
-            end.push(0);
-        }
-    }
-}
-
-/// Which keys of some that begin alike are wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
-    None,
-    Some,
-    All,
-}
-
-/// The first key behind all that begin with `prefix`; `None`: there is none.
-fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
-    let mut behind = prefix[..=last].to_vec();
-    behind[last] += 1;
-    Some(behind)
 }
 
 /// Where a scan could not go on: this slot of this node.
@@ -372,9 +270,8 @@ impl<G: Guide> Tree<G> {
             if copy.header() == node.header && copy.reverse() == right {
                 let key = course.next().unwrap_or_default();
                 let prefix = key[..node.header.depth()].to_vec();
-                let above = Above { node, edge: Some(prefix.clone()) };
-                expand(&copy, &Rc::new(above), course, &mut items);
-                items.reverse();
+                let above = Above { node: CachedNode::copy(node.at, &copy), edge: Some(prefix.clone()) };
+                items.push(Item::Rest(Rc::new(above), course.first_slot(copy.header().size())));
                 return Ok((prefix, items));
             }
             client.fabric().mark(marks::FORGOTTEN);
@@ -383,8 +280,7 @@ impl<G: Guide> Tree<G> {
         let root = self.read_inner(client, self.root, Size::All, way.operation).await?;
         self.cache.put(self.root, &root);
         let above = Above { node: CachedNode::copy(self.root, &root), edge: Some(Vec::new()) };
-        expand(&root, &Rc::new(above), course, &mut items);
-        items.reverse();
+        items.push(Item::Rest(Rc::new(above), course.first_slot(Size::All)));
         Ok((Vec::new(), items))
     }
 
@@ -441,13 +337,21 @@ impl<G: Guide> Tree<G> {
         let mut room = Room { items, ..Room::default() };
         loop {
             let items = &mut room.items;
-            while let Some(Item::Entry(_)) = items.last() {
-                let Some(Item::Entry(leaf)) = items.pop() else { unreachable!("it was the last") };
-                if let Some(link) = course.take(&leaf) {
-                    self.fetch_value(client, course, (leaf.key(), link)).await?;
-                }
-                if course.left == 0 {
-                    return Ok(None);
+            while let Some(item) = items.pop_if(|item| item.child().is_none()) {
+                match item {
+                    Item::Child(_) => unreachable!("what is to be read stays"),
+                    Item::Rest(above, from) => {
+                        self.expand(&above, from, (course, course.left), &mut room.found);
+                        items.extend(room.found.drain(..).rev());
+                    }
+                    Item::Entry(leaf) => {
+                        if let Some(link) = course.take(&leaf) {
+                            self.fetch_value(client, course, (leaf.key(), link)).await?;
+                        }
+                        if course.left == 0 {
+                            return Ok(None);
+                        }
+                    }
                 }
             }
             if items.is_empty() {
@@ -475,6 +379,53 @@ impl<G: Guide> Tree<G> {
         Ok(())
     }
 
+    /// Puts the children of a node from slot `from` on behind `found`, the next one first: those that may be wanted,
+    /// until they have `wanted` keys. What is behind them then stays one item. Yields how many keys they have at least.
+    fn expand(
+        &self,
+        above: &Rc<Above>,
+        from: u16,
+        (course, wanted): (&Course<'_>, usize),
+        found: &mut Vec<Item>,
+    ) -> usize {
+        let (node, start) = (&above.node, found.len());
+        let is_sorted = node.header.size() == Size::All;
+        let (mut edges, mut keys) = (Edges::of(above.edge.as_deref(), course), 0);
+        let last = node.header.size().slots() as u16;
+        let mut numbers = match course.direction {
+            Direction::Forward => from..=last,
+            Direction::Backward => 0..=from,
+        };
+        let mut next = || match course.direction {
+            Direction::Forward => numbers.next(),
+            Direction::Backward => numbers.next_back(),
+        };
+        while let Some(number) = next() {
+            if is_sorted && keys >= wanted {
+                found.push(Item::Rest(Rc::clone(above), number));
+                break;
+            }
+            let slot = node.slot(usize::from(number));
+            if !slot.is_occupied() {
+                continue;
+            }
+            let step = if number == 0 { Step::End } else { Step::Byte(slot.partial()) };
+            let edge = match edges.wanted(step, course) {
+                Wanted::None => continue,
+                wanted => wanted == Wanted::Some,
+            };
+            keys += self.keys_behind(slot);
+            found.push(Item::Child(Below { above: Rc::clone(above), number, step, slot, edge }));
+        }
+        if !is_sorted {
+            found[start..].sort_unstable_by_key(|item| item.child().map(|below| below.step));
+            if course.direction == Direction::Backward {
+                found[start..].reverse();
+            }
+        }
+        keys
+    }
+
     /// Of what comes next, as much as has `wanted` keys, and no more to read than one doorbell takes.
     fn span(&self, items: &[Item], wanted: usize) -> usize {
         let (mut keys, mut reads) = (0, 0);
@@ -483,6 +434,7 @@ impl<G: Guide> Tree<G> {
             match item {
                 Item::Child(below) => (keys, reads) = (keys + self.keys_behind(below.slot), reads + 1),
                 Item::Entry(_) => keys += 1,
+                Item::Rest(..) => return false,
             }
             more
         });
@@ -514,49 +466,60 @@ impl<G: Guide> Tree<G> {
         copies.extend(client.post(all(reads)).await?);
         let after = if proven { Vec::new() } else { fronts_of(client, batch()).await? };
         let mut copies = copies.drain(..).enumerate();
-        found.reserve(span);
+        let mut wanted = course.left;
         for item in ahead.drain(..) {
             let Item::Child(below) = item else {
                 found.push(item);
+                wanted = wanted.saturating_sub(1);
                 continue;
             };
             let (place, copy) = copies.next().expect("each child was read");
             let fronts = before.get(place).copied().zip(after.get(place).copied());
             let before = found.len();
-            let unclear = self.take_child(client, &below, (copy, fronts), course, (found, way)).await?;
-            if let Some(unclear) = unclear {
-                // What came before it is found; the rest is looked for again.
-                found.truncate(before);
-                for item in found.drain(..) {
-                    let Item::Entry(leaf) = item else { break };
-                    if let Some(link) = course.take(&leaf) {
-                        self.fetch_value(client, course, (leaf.key(), link)).await?;
-                    }
+            let taken =
+                self.take_child(client, &below, (copy, fronts), (course, wanted), (found, way)).await?;
+            let unclear = match taken {
+                ControlFlow::Continue(keys) => {
+                    wanted = wanted.saturating_sub(keys);
+                    continue;
                 }
-                return Ok(ControlFlow::Break(unclear));
+                ControlFlow::Break(unclear) => unclear,
+            };
+            // What came before it is found; the rest is looked for again.
+            found.truncate(before);
+            for item in found.drain(..) {
+                let Item::Entry(leaf) = item else { break };
+                if let Some(link) = course.take(&leaf) {
+                    self.fetch_value(client, course, (leaf.key(), link)).await?;
+                }
             }
+            return Ok(ControlFlow::Break(unclear));
         }
         items.extend(found.drain(..).rev());
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Puts what a child's copy holds behind `found`, in the order of the scan. Yields what is unclear.
+    /// Puts what a child's copy holds behind `found`, in the order of the scan: as much as has `wanted` keys. Yields
+    /// how many keys that has at least, or what is unclear.
     async fn take_child<F: Fabric>(
         &self,
         client: &Client<F>,
         below: &Below,
         (copy, fronts): (Fetched<RawChild>, Option<(u64, u64)>),
-        course: &Course<'_>,
+        (course, wanted): (&Course<'_>, usize),
         (found, way): (&mut Vec<Item>, &Way<'_>),
-    ) -> Result<Option<Unclear>, IndexError> {
-        let unclear = || Ok(Some((Arc::clone(&below.above.node), usize::from(below.number))));
+    ) -> Result<ControlFlow<Unclear, usize>, IndexError> {
+        let unclear = || {
+            let place = (Arc::clone(&below.above.node), usize::from(below.number));
+            Ok(ControlFlow::Break(place))
+        };
         let same = |copy: &[u8]| fronts.is_none_or(|fronts| fronts == (front_of(copy), front_of(copy)));
         let (parent, slot) = (&below.above.node, below.slot);
         let Child::Inner(at, size) = slot.child() else {
             let leaf = self.take_leaf(below, copy).filter(|leaf| same(leaf.bytes()));
             let Some(leaf) = leaf else { return unclear() };
             found.push(Item::Entry(leaf));
-            return Ok(None);
+            return Ok(ControlFlow::Continue(1));
         };
         let Ok(copy) = copy.check(&ChildFormat::Inner(InnerFormat { number: self.number })) else {
             return unclear();
@@ -584,19 +547,19 @@ impl<G: Guide> Tree<G> {
             let key = match self.key_below(client, &node_copy, way.operation).await? {
                 KeyBelow::Key(key) => key,
                 // Nothing is missed.
-                KeyBelow::None => return Ok(None),
-                KeyBelow::Unclear(node, number) => return Ok(Some((node, number))),
+                KeyBelow::None => return Ok(ControlFlow::Continue(0)),
+                KeyBelow::Unclear(node, number) => return Ok(ControlFlow::Break((node, number))),
             };
             debug_assert!(key.starts_with(&known), "it is below its parent");
             let prefix = &key[..header.depth()];
             edge = match course.wants(prefix) {
-                Wanted::None => return Ok(None),
+                Wanted::None => return Ok(ControlFlow::Continue(0)),
                 Wanted::Some => Some(prefix.to_vec()),
                 Wanted::All => None,
             };
         }
-        expand(&node, &Rc::new(Above { node: node_copy, edge }), course, found);
-        Ok(None)
+        let above = Rc::new(Above { node: node_copy, edge });
+        Ok(ControlFlow::Continue(self.expand(&above, course.first_slot(size), (course, wanted), found)))
     }
 
     /// The leaf in a copy, if it is linked where its slot was seen, and belongs there.
@@ -609,52 +572,6 @@ impl<G: Guide> Tree<G> {
             && parent.covers(leaf.key(), self.number)
             && step_at(leaf.key(), parent.header.depth()) == below.step;
         right.then_some(leaf)
-    }
-}
-
-/// Puts the children of a node that may be wanted behind `items`, the next one first.
-fn expand<B: Deref<Target = [u8]>>(
-    node: &Inner<B>,
-    above: &Rc<Above>,
-    course: &Course<'_>,
-    items: &mut Vec<Item>,
-) {
-    let [low, high] = above.edge.as_deref().map_or([None; 2], |prefix| course.steps(prefix));
-    let mut path = above.edge.clone();
-    let (size, start) = (node.header().size(), items.len());
-    items.reserve(size.slots());
-    let mut take = |(number, slot): (u16, Slot)| {
-        let step = if number == 0 { Step::End } else { Step::Byte(slot.partial()) };
-        let outside = low.is_some_and(|low| step < low) || high.is_some_and(|high| step > high);
-        if !slot.is_occupied() || outside {
-            return;
-        }
-        let mut edge = false;
-        if let (Some(path), true) = (&mut path, low == Some(step) || high == Some(step) || step == Step::End)
-        {
-            let length = path.len();
-            match step {
-                Step::End if !course.contains(path) => return,
-                Step::End => {}
-                Step::Byte(byte) => {
-                    path.push(byte);
-                    let wanted = course.wants(path);
-                    path.truncate(length);
-                    if wanted == Wanted::None {
-                        return;
-                    }
-                    edge = wanted == Wanted::Some;
-                }
-            }
-        }
-        items.push(Item::Child(Below { above: Rc::clone(above), number, step, slot, edge }));
-    };
-    (0..).zip(node.slots()).for_each(&mut take);
-    if size != Size::All {
-        items[start..].sort_unstable_by_key(|item| item.child().map(|below| below.step));
-    }
-    if course.direction == Direction::Backward {
-        items[start..].reverse();
     }
 }
 
