@@ -55,13 +55,14 @@ pub(crate) const DIRECTORY_OFFSET: u64 = 256;
 pub(crate) const CLIENT_TABLE_OFFSET: u64 = 32 << 10;
 pub(crate) const CHUNK_TABLE_OFFSET: u64 = 294_912;
 
-/// The number of the memory node whose memory that is, in its pool.
+/// What the memory of node `node` says of its pool.
 ///
 /// # Errors
-/// The memory's.
-pub fn number_of(memory: &impl LocalMemory) -> Result<NodeId, FabricError> {
-    let version_and_numbers = memory.load(HEADER_OFFSET + 8)?;
-    Ok(NodeId((version_and_numbers >> 32) as u16))
+/// [`FabricError::NotAPool`], as [`PoolShape::from_header`] says: it is of another node, for one.
+pub fn shape_in(memory: &impl LocalMemory, node: NodeId) -> Result<PoolShape, FabricError> {
+    let words = memory.load_line(HEADER_OFFSET)?;
+    let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+    PoolShape::from_header(node, &bytes)
 }
 
 /// Where a table of locks in host memory lies, bytes.

@@ -95,8 +95,8 @@ impl Spatial {
     fn role(&self, options: &ServeOptions) -> Result<AnyServer> {
         let Some(node) = &options.memory_node else { return self.server("serve") };
         let home = self.index.layout().node;
-        let here = superblock::number_of(node.local()).map_err(|error| self.failed("serve", error.into()))?;
-        if here == home {
+        let pool = self.pool.attachment().shape().pool;
+        if superblock::shape_in(node.local(), home).is_ok_and(|shape| shape.pool == pool) {
             return Ok(node.clone().into());
         }
         let name = self.index.entry().name.clone();

@@ -172,10 +172,29 @@ fn apply_all(
     options: toml::Table,
     name: &str,
 ) -> Result<Command, String> {
+    refuse_rivals(whole, &options, name)?;
     for (key, value) in options {
         command = set_default((command, whole), &key, &value, name)?;
     }
     Ok(command)
+}
+
+/// Refuses two options that exclude each other.
+fn refuse_rivals(whole: &Command, options: &toml::Table, of: &str) -> Result<(), String> {
+    let said = |option: &Arg| {
+        let value = option.get_long().and_then(|long| options.get(long));
+        value.is_some_and(|value| *value != toml::Value::Boolean(false))
+    };
+    for option in whole.get_arguments().filter(|option| said(option)) {
+        let rivals = rivals(whole, option.get_id());
+        let rival = whole
+            .get_arguments()
+            .find(|other| said(other) && rivals.iter().any(|(rival, _)| rival == other.get_id()));
+        if let (Some(one), Some(other)) = (option.get_long(), rival.and_then(Arg::get_long)) {
+            return Err(format!("'{one}' and '{other}' in [{of}] exclude each other"));
+        }
+    }
+    Ok(())
 }
 
 /// The options that exclude that one, and when they do. One that has a default is always there, and so says nothing.
@@ -233,6 +252,7 @@ fn set_default(
     };
     let rivals = rivals(whole, &id);
     Ok(command.mut_arg(id, |argument| {
+        // No option that has a rival has several.
         let own = argument.get_default_values().first().cloned();
         let flag = matches!(argument.get_action(), ArgAction::SetTrue).then(|| OsStr::from("false"));
         let without = own.or(flag);

@@ -1,6 +1,6 @@
 //! `farwood put`, `farwood get` and `farwood del`: one entry.
 
-use super::{Context, Failure, Format, Outcome, Untyped, is_spatial, item, open, read, show};
+use super::{Context, Failure, Format, Opened, Outcome, Untyped, item, open, open_any, read, show};
 use farwood::{Error, Url};
 use serde_json::json;
 use std::fs;
@@ -92,10 +92,10 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    if is_spatial(&args.url)? {
-        return item::put(args, context);
-    }
-    let index = open(&args.url, context)?;
+    let index = match open_any(&args.url, context)? {
+        Opened::Spatial(index) => return item::put(&index, args, context),
+        Opened::Ordered(index) => index,
+    };
     let key = key_of(&index, &args.key, "put")?;
     let value = match (&args.value, &args.value_file) {
         (Some(words), _) => read(&index, "put", "value", words)?,
@@ -145,10 +145,10 @@ pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, 
 }
 
 pub(crate) fn del(args: &DelArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    if is_spatial(&args.url)? {
-        return item::del(args, context);
-    }
-    let index = open(&args.url, context)?;
+    let index = match open_any(&args.url, context)? {
+        Opened::Spatial(index) => return item::del(&index, args, context),
+        Opened::Ordered(index) => index,
+    };
     if let Some(edges) = &args.edges {
         let text = format!("del {}: a key is all that it takes, and not '{edges}'", args.url);
         return Err(Failure::Usage(text));

@@ -1,19 +1,22 @@
 //! `farwood put` and `farwood del` of a rectangle, in a spatial index.
 
 use super::entry::{DelArgs, PutArgs};
-use super::{Context, Failure, Format, Outcome, search};
+use super::{Context, Failure, Format, Outcome};
 use farwood::Url;
-use farwood::spatial::{Item, Rectangle};
+use farwood::spatial::{Item, Rectangle, Spatial};
 use serde_json::json;
 
-/// Adds a rectangle under its number; both parts of one that reaches across the antimeridian.
-pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let Some(edges) = args.value.as_deref().filter(|_| !args.if_absent && !args.if_present) else {
-        let why = "it takes a rectangle's number and its edges, and nothing else: equal ones may be there";
-        return Err(refused("put", &args.url, why));
+/// Adds a rectangle under its number.
+pub(crate) fn put(index: &Spatial, args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let of_keys = ["if_absent", "if_present", "value_file"];
+    if let Some(given) = of_keys.iter().find(|option| context.is_given(option)) {
+        let why = format!("--{} is of keys, and rectangles may be equal", given.replace('_', "-"));
+        return Err(refused("put", &args.url, &why));
+    }
+    let Some(edges) = &args.value else {
+        return Err(refused("put", &args.url, "it takes a rectangle's number and its edges"));
     };
-    let items = items("put", &args.url, &args.key, edges)?;
-    search::open(&args.url)?.change(|editor| items.iter().try_for_each(|item| editor.insert(item)))?;
+    index.insert(&item("put", &args.url, &args.key, edges)?)?;
     if context.format == Format::Json {
         context.json(&json!({ "stored": true }))?;
     }
@@ -21,19 +24,12 @@ pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, 
 }
 
 /// Takes a rectangle out.
-pub(crate) fn del(args: &DelArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+pub(crate) fn del(index: &Spatial, args: &DelArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let Some(edges) = &args.edges else {
-        return Err(refused(
-            "del",
-            &args.url,
-            "it takes the rectangle's number and its edges, as search prints them",
-        ));
+        let why = "it takes the rectangle's number and its edges, as search prints them";
+        return Err(refused("del", &args.url, why));
     };
-    let items = items("del", &args.url, &args.key, edges)?;
-    let mut existed = false;
-    search::open(&args.url)?.change(|editor| {
-        items.iter().try_for_each(|item| editor.remove(item).map(|removed| existed |= removed))
-    })?;
+    let existed = index.remove(&item("del", &args.url, &args.key, edges)?)?;
     if context.format == Format::Json {
         context.json(&json!({ "existed": existed }))?;
     } else if !existed {
@@ -43,7 +39,7 @@ pub(crate) fn del(args: &DelArgs, context: &mut Context<'_>) -> Result<Outcome, 
 }
 
 /// What a number and edges on the command line stand for.
-fn items(operation: &str, url: &Url, number: &str, edges: &str) -> Result<Vec<Item>, Failure> {
+fn item(operation: &str, url: &Url, number: &str, edges: &str) -> Result<Item, Failure> {
     let id = number.parse().map_err(|_| {
         refused(operation, url, &format!("'{number}' is no number of a rectangle, 0 to 2^64 - 1"))
     })?;
@@ -53,9 +49,8 @@ fn items(operation: &str, url: &Url, number: &str, edges: &str) -> Result<Vec<It
         Ok(&[x1, y1, x2, y2]) => ([x1, y1], [x2, y2]),
         _ => return Err(refused(operation, url, &format!("'{edges}' is neither x,y nor x1,y1,x2,y2"))),
     };
-    let parts = Rectangle::around_globe(corners.0, corners.1);
-    let (bounds, beyond) = parts.map_err(|error| refused(operation, url, &error.to_string()))?;
-    Ok([Some(bounds), beyond].into_iter().flatten().map(|bounds| Item { bounds, id }).collect())
+    let bounds = Rectangle::new(corners.0, corners.1);
+    Ok(Item { bounds: bounds.map_err(|error| refused(operation, url, &error.to_string()))?, id })
 }
 
 fn refused(operation: &str, url: &Url, why: &str) -> Failure {

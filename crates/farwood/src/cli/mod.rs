@@ -37,6 +37,7 @@ pub(crate) use failure::{Failure, Outcome};
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches as _, Parser, Subcommand};
+use farwood::spatial::Spatial;
 use farwood::{Error, Index, LockWidth, Pool, Url};
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
@@ -147,18 +148,34 @@ pub(crate) fn index_of(url: &Url) -> Result<&str, Failure> {
     })
 }
 
-/// Opens the index that the command line names.
-pub(crate) fn open(url: &Url, context: &mut Context<'_>) -> Result<Untyped, Failure> {
+/// An index of either kind.
+pub(crate) enum Opened {
+    /// Of keys and values.
+    Ordered(Untyped),
+    /// Of rectangles.
+    Spatial(Spatial),
+}
+
+/// Opens the index that the command line names, of whichever kind it is.
+pub(crate) fn open_any(url: &Url, context: &mut Context<'_>) -> Result<Opened, Failure> {
     let name = index_of(url)?;
     let pool = Pool::find(url.pool_url())?;
     if pool.is_spatial(name)? {
-        return Err(Failure::Usage(format!(
-            "{url}: it holds rectangles; `farwood search` finds them, put and del take NUMBER X1,Y1,X2,Y2"
-        )));
+        return Ok(Opened::Spatial(pool.open_spatial(name)?));
     }
     let index = pool.open_untyped(name)?;
     warn_of_locks(&index, context)?;
-    Ok(index)
+    Ok(Opened::Ordered(index))
+}
+
+/// Opens the ordered index that the command line names.
+pub(crate) fn open(url: &Url, context: &mut Context<'_>) -> Result<Untyped, Failure> {
+    match open_any(url, context)? {
+        Opened::Ordered(index) => Ok(index),
+        Opened::Spatial(_) => Err(Failure::Usage(format!(
+            "{url}: it holds rectangles; `farwood search` finds them, put and del take NUMBER X1,Y1,X2,Y2"
+        ))),
+    }
 }
 
 /// Whether the command line names a spatial index.

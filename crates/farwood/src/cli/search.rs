@@ -1,9 +1,10 @@
 //! `farwood search`: what lies where, in a spatial index.
 
-use super::{Context, Failure, Format, Outcome, index_of};
+use super::{Context, Failure, Format, Outcome, index_of, size};
 use farwood::spatial::{Item, Query, Rectangle, Relation, Spatial};
 use farwood::{Pool, Url};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 const EXAMPLES: &str = "\
@@ -39,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "nearest")]
     count: bool,
     /// The K that are nearest to the point, or to the window's centre, nearest first
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = size::at_least_one)]
     nearest: Option<usize>,
 }
 
@@ -101,13 +102,23 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     if let Some(window) = beyond {
         let first = items.len();
         items.extend(index.search(&Query { window, relation })?);
-        let (before, after) = items.split_at(first);
-        // What reaches across is in both parts.
-        let again: Vec<_> = after.iter().filter(|item| !before.contains(item)).copied().collect();
-        items.truncate(first);
-        items.extend(again);
+        let after = items.split_off(first);
+        items = united(items, &after, relation);
     }
     if args.count { report_count(items.len() as u64, context) } else { report(&items, context) }
+}
+
+/// What was found in the two parts of a window that reaches across the antimeridian. The window itself is contained by
+/// what contains both parts: one rectangle around the globe, or two of one number.
+fn united(mut west: Vec<Item>, east: &[Item], relation: Relation) -> Vec<Item> {
+    let again: Vec<_> = east.iter().filter(|item| !west.contains(item)).copied().collect();
+    let ids = |items: &[Item]| items.iter().map(|item| item.id).collect::<BTreeSet<_>>();
+    let both = &ids(&west) & &ids(east);
+    west.extend(again);
+    if relation == Relation::Contains {
+        west.retain(|item| both.contains(&item.id));
+    }
+    west
 }
 
 /// The centre of a window that reaches across the antimeridian, on the side where most of it lies.

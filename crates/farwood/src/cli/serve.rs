@@ -14,6 +14,7 @@ use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -259,9 +260,9 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         }
         std::thread::sleep(LOOK);
     }
-    if let Some(spatial) = spatial {
-        spatial.stop()?;
-    }
+    // The memory is put in order however its index was served.
+    let served = AssertUnwindSafe(|| spatial.map_or(Ok(()), spatial::Beside::stop));
+    let served = std::panic::catch_unwind(served);
     let counts = node.counts();
     // Nobody new is sent here from now on.
     drop(registration);
@@ -276,6 +277,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     );
     let fields = json!({ "verbs": counts.verbs, "accepted": counts.accepted });
     log.write(context.words, "stopped", &words, fields)?;
+    served.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     Ok(Outcome::Done)
 }
 
@@ -365,5 +367,19 @@ fn raise_descriptors(connections: usize) {
         limit.current = Some(limit.maximum.map_or(wanted, |maximum| maximum.min(wanted)));
         // Where it does not, connections beyond the limit are not accepted.
         let _ = setrlimit(Resource::Nofile, limit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Args, OF_A_MEMORY_NODE, OF_SHARED_MEMORY};
+    use clap::Args as _;
+
+    #[test]
+    fn what_is_refused_by_name_is_an_option() {
+        let command = Args::augment_args(clap::Command::new("serve"));
+        for name in OF_A_MEMORY_NODE.iter().chain(&OF_SHARED_MEMORY) {
+            assert!(command.get_arguments().any(|option| option.get_id() == name), "{name}");
+        }
     }
 }

@@ -60,7 +60,10 @@ fn what_excludes_an_option_of_the_file_takes_its_place() {
     assert_eq!(machine.ok(&["search", "shm://p/s", "--at", "1,1", "--contains"]), "1 0,0,9,9\n");
     let output = machine.command(&["search", "shm://p/s"]).env("FARWOOD_SEARCH_CONTAINS", "true").output();
     assert_eq!(output.unwrap().stdout, b"1 0,0,9,9\n", "the environment, too");
+    machine.file("farwood.toml", "[search]\nwithin = true\nnearest = 3\n");
+    machine.refused(2, &["search", "shm://p/s"], &["'within' and 'nearest' in [search] exclude each other"]);
     machine.file("farwood.toml", "[put]\nif-absent = true\n");
+    machine.ok(&["put", "shm://p/s", "3", "7,7"]);
     machine.ok(&["create", "shm://p/i"]);
     machine.refused(1, &["put", "shm://p/i", "1", "2", "--if-present"], &["is not there"]);
 }

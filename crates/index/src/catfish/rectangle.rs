@@ -61,7 +61,8 @@ impl Rectangle {
     /// # Errors
     /// As [`new`](Self::new); south above north is never a rectangle.
     pub fn around_globe(min: [f64; 2], max: [f64; 2]) -> Result<(Self, Option<Self>), NoRectangle> {
-        if min[0] <= max[0] || !(min[0] <= 180.0 && max[0] >= -180.0) {
+        let crosses = min[0] > max[0] && min[0] <= 180.0 && max[0] >= -180.0;
+        if !crosses || min[1] > max[1] {
             return Ok((Self::new(min, max)?, None));
         }
         let west = Self::new(min, [180.0, max[1]])?;

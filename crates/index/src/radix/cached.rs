@@ -12,6 +12,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
+/// The bit of a version that says that the copy was dropped from the cache.
+pub(super) const DROPPED: u32 = 1 << 31;
 /// What a copy takes besides its slots, bytes: its own words, the counters of an [`Arc`], the allocator's.
 const OVERHEAD: usize = 64;
 
@@ -24,7 +26,7 @@ pub struct CachedNode<S: ?Sized = [AtomicU64]> {
     /// Its header, live.
     pub header: Header,
     hash: u64,
-    /// Advances with each change of the copy, and when it is dropped from the cache.
+    /// Advances with each change of the copy; [`DROPPED`] for good when it is dropped from the cache.
     version: AtomicU32,
     /// When it was used last.
     used: AtomicU32,
@@ -114,8 +116,13 @@ impl CachedNode {
     }
 
     /// Copies of this copy are out of date.
-    pub(super) fn advance(&self) {
+    fn advance(&self) {
         self.version.fetch_add(1, Release);
+    }
+
+    /// The copy is dropped from the cache: nobody tells it any more what it should learn.
+    pub(super) fn drop_out(&self) {
+        self.version.fetch_or(DROPPED, Release);
     }
 
     /// Which state of the copy this is.
@@ -142,9 +149,9 @@ impl CachedNode {
         }
     }
 
-    /// How long before `now` it was used last.
+    /// How long before `now` it was used last; 0 where somebody's `now` is later already.
     pub(super) fn age(&self, now: u32) -> u32 {
-        now.wrapping_sub(self.used.load(Relaxed))
+        now.wrapping_sub(self.used.load(Relaxed)).cast_signed().max(0).cast_unsigned()
     }
 
     /// Bytes that it takes.

@@ -5,7 +5,7 @@
 //! own of what it met twice in a short time. One is good as long as the shared copy is unchanged: its version says so,
 //! which is only read.
 
-use super::cached::CachedNode;
+use super::cached::{CachedNode, DROPPED};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -15,8 +15,8 @@ const LANES: usize = 8;
 const PLACES: usize = 512;
 /// Bytes that all copies take at most.
 const BYTES_MAX: usize = LANES * PLACES * (CachedNode::BYTES_MAX + size_of::<Mutex<Place>>());
-/// The part of a budget that they may take.
-const SHARE: usize = 8;
+/// The part of a budget that they may take: 64 MiB have room for them.
+const SHARE: usize = 7;
 
 /// The places of a lane.
 type Lane = Box<[Mutex<Place>]>;
@@ -99,9 +99,12 @@ impl Lanes {
         Some(node)
     }
 
-    /// Keeps a copy of a node that was met again.
+    /// Keeps a copy of a node that was met again, unless the cache has just dropped it.
     fn keep(&self, place: &mut Place, node: &Arc<CachedNode>) {
         let version = node.version();
+        if version & DROPPED != 0 {
+            return;
+        }
         let own = Own { at: node.at.word(), of: Arc::clone(node), version, copy: node.duplicate() };
         self.bytes.fetch_add(node.bytes(), Relaxed);
         if let Some(before) = place.copy.replace(own) {

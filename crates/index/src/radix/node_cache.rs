@@ -23,8 +23,8 @@ const BYTES_PER_BUCKET: usize = 256;
 /// Copies that are drawn of the whole cache, of which the one goes that was used longest ago. Of two many a copy would
 /// go that is used all the time.
 const DRAWN: usize = 5;
-/// Places that are looked at for them, of which some have nothing.
-const DRAWS_MAX: usize = 64;
+/// Buckets that are looked at for one of them, side by side: of large copies a budget has one for many buckets.
+const WALK: usize = 64;
 
 /// Places for copies of nodes with that hash of where they are, and a byte more of the hash of each.
 #[derive(Debug, Default)]
@@ -56,19 +56,28 @@ impl Places {
         })
     }
 
-    /// A place for a new copy, and how old what goes from there is: nothing, which is older than all, or else the copy
-    /// that was used longest ago.
-    fn room(&self, now: u32) -> (u32, usize) {
-        let age = |place: usize| self.copies[place].as_ref().map_or(u32::MAX, |copy| copy.age(now));
-        (0..PLACES).map(|place| (age(place), place)).max().expect("there are places")
+    /// A place for a new copy, and what would go from there: nothing, or else the copy that was used longest ago.
+    fn room(&self, now: u32) -> (Leaving, usize) {
+        let leaving = |place: usize| {
+            self.copies[place].as_ref().map_or(Leaving::None, |copy| Leaving::Of(copy.age(now)))
+        };
+        (0..PLACES).map(|place| (leaving(place), place)).max().expect("there are places")
     }
 
     /// Takes what is in a place out of it.
     fn take(&mut self, place: usize) -> Option<Arc<CachedNode>> {
         let taken = self.copies[place].take()?;
-        taken.advance();
+        taken.drop_out();
         Some(taken)
     }
+}
+
+/// What goes for a new copy, the best last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Leaving {
+    /// A copy that was used so long ago.
+    Of(u32),
+    None,
 }
 
 /// Where a node's copy may be: in two buckets of a page.
@@ -95,7 +104,7 @@ pub struct NodeCache {
 impl NodeCache {
     /// A cache of at most `bytes_max` bytes; 0: no cache.
     pub fn new(bytes_max: usize) -> Self {
-        let buckets = bytes_max / BYTES_PER_BUCKET;
+        let buckets = (bytes_max / BYTES_PER_BUCKET).max(usize::from(bytes_max > 0));
         let pages = buckets.div_ceil(PAGE_MAX);
         Self {
             page_buckets: buckets.checked_div(pages).unwrap_or(0),
@@ -163,25 +172,36 @@ impl NodeCache {
             return;
         }
         let copy = CachedNode::copy(at, node);
-        match self.shared(at) {
-            Some(known) if known.is_as(&copy) => return known.refresh(node),
-            Some(_) => self.remove(at),
-            None => {}
+        let spot = self.spot(at);
+        let page = self.page_made(spot.page);
+        // Both at once, so that no node has two copies; always in this order.
+        let [first, second] = spot.buckets;
+        let (low, high) = (first.min(second), first.max(second));
+        let mut both = [Some(page[low].lock()), (high > low).then(|| page[high].lock())];
+        for places in both.iter_mut().flatten() {
+            let Some(place) = places.find(spot.tag, at) else { continue };
+            if let Some(known) = places.copies[place].as_ref().filter(|known| known.is_as(&copy)) {
+                return known.refresh(node);
+            }
+            self.uncount(places.take(place));
         }
         let now = self.tick.fetch_add(1, Relaxed).wrapping_add(1);
         copy.touch(now);
         self.bytes.fetch_add(copy.bytes(), Relaxed);
-        let spot = self.spot(at);
-        let page = self.page_made(spot.page);
-        let [first, second] = spot.buckets.map(|bucket| page[bucket].lock().room(now).0);
-        let mut places = page[spot.buckets[usize::from(second > first)]].lock();
+        let roomiest = both.iter_mut().flatten().max_by_key(|places| places.room(now).0);
+        let places = roomiest.expect("there is a bucket");
         let place = places.room(now).1;
-        if let Some(before) = places.take(place) {
-            self.bytes.fetch_sub(before.bytes(), Relaxed);
-        }
+        self.uncount(places.take(place));
         (places.tags[place], places.copies[place]) = (spot.tag, Some(copy));
-        drop(places);
+        drop(both);
         self.shrink();
+    }
+
+    /// A copy has left the cache.
+    fn uncount(&self, gone: Option<Arc<CachedNode>>) {
+        if let Some(gone) = gone {
+            self.bytes.fetch_sub(gone.bytes(), Relaxed);
+        }
     }
 
     /// A slot of the node at `at` was just seen to be that.
@@ -191,38 +211,40 @@ impl NodeCache {
         }
     }
 
-    /// Drops the copy of the node at `at`; where two clients put it there at the same time, both.
+    /// Drops the copy of the node at `at`.
     pub fn remove(&self, at: Remote<RawInner>) {
         let spot = self.spot(at);
         let Some(page) = self.page(spot.page) else { return };
         for bucket in spot.buckets {
             let mut places = page[bucket].lock();
-            if let Some(place) = places.find(spot.tag, at)
-                && let Some(removed) = places.take(place)
-            {
-                self.bytes.fetch_sub(removed.bytes(), Relaxed);
+            if let Some(place) = places.find(spot.tag, at) {
+                self.uncount(places.take(place));
             }
         }
     }
 
-    /// Drops copies until the budget is kept: of some that are drawn, the one that was used longest ago.
+    /// Drops copies until the budget is kept: of some that are drawn, the one that was used longest ago. It comes to an
+    /// end, for pages and own copies take less than half of a budget, and the rest are copies that can be drawn.
     fn shrink(&self) {
         let now = self.tick.load(Relaxed);
         let mut chance = Draws(u64::from(now).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         while self.bytes().0 > self.bytes_max {
-            let drawn = (0..DRAWS_MAX).filter_map(|_| self.draw(&mut chance, now)).take(DRAWN);
+            let drawn = (0..DRAWN).filter_map(|_| self.draw(&mut chance, now));
             if let Some((_, at)) = drawn.max_by_key(|(age, _)| *age) {
                 self.remove(at);
             }
         }
     }
 
-    /// Some copy: its age, and of what it is; `None` where nothing is.
+    /// Some copy: the oldest of the first bucket that has one, from anywhere on; `None` where none is near.
     fn draw(&self, chance: &mut Draws, now: u32) -> Option<(u32, Remote<RawInner>)> {
         let page = self.page(chance.below(self.pages.len()))?;
-        let places = page[chance.below(page.len())].lock();
-        let copy = places.copies[chance.below(PLACES)].as_ref()?;
-        Some((copy.age(now), copy.at))
+        let start = chance.below(page.len());
+        (0..WALK.min(page.len())).find_map(|step| {
+            let places = page[(start + step) % page.len()].lock();
+            let copies = places.copies.iter().flatten().map(|copy| (copy.age(now), copy.at));
+            copies.max_by_key(|(age, _)| *age)
+        })
     }
 }
 
@@ -322,6 +344,68 @@ mod tests {
         assert!(lost < 20, "{lost} of 20,000 that were dropped were in use");
         let (used, budget) = cache.bytes();
         assert!(used <= budget && used + node_bytes() > budget);
+    }
+
+    #[test]
+    fn every_budget_is_kept_with_nodes_of_every_size() {
+        let of = |size| {
+            let header = Header::new(State::Live, size, 0, 1, 1);
+            Inner::new(image((Reverse::unlinked(1), header), b"a", 1, &[]))
+        };
+        for budget in (0..4096).step_by(8).chain([1 << 16, 1 << 20]) {
+            let cache = NodeCache::new(budget);
+            for number in 0..600 {
+                cache.put(at(100 * number), &of(Size::ALL[number as usize % 4]));
+                assert!(cache.bytes().0 <= budget, "{budget}");
+            }
+        }
+    }
+
+    #[test]
+    fn of_large_nodes_too_what_is_used_stays() {
+        const HOT: u64 = 10;
+        let header = Header::new(State::Live, Size::All, 0, 1, 1);
+        let node = Inner::new(image((Reverse::unlinked(1), header), b"a", 1, &[]));
+        let cache = NodeCache::new(100 * CachedNode::BYTES_MAX);
+        (0..HOT).for_each(|number| cache.put(at(100 * number), &node));
+        let mut lost = 0;
+        for number in HOT..HOT + 5_000 {
+            cache.put(at(100 * number), &node);
+            for hot in 0..HOT {
+                if cache.get(at(100 * hot), 0).is_none() {
+                    lost += 1;
+                    cache.put(at(100 * hot), &node);
+                }
+            }
+        }
+        assert!(lost < 50, "{lost} of 5,000 that were dropped were in use");
+    }
+
+    #[test]
+    fn what_many_put_there_at_once_is_there_once() {
+        let cache = NodeCache::new(1 << 20);
+        std::thread::scope(|scope| {
+            for generation in 1..5 {
+                let cache = &cache;
+                scope.spawn(move || {
+                    for number in 0..20_000 {
+                        cache.put(at(number % 7), &node(generation));
+                        cache.remove(at(number % 5));
+                    }
+                });
+            }
+        });
+        (0..7).for_each(|number| cache.remove(at(number)));
+        assert!((0..7).all(|number| cache.get(at(number), 0).is_none()));
+        assert_eq!(cache.bytes().0, cache.pages.iter().flat_map(OnceLock::get).count() * cache.page_bytes());
+    }
+
+    #[test]
+    fn what_was_used_later_than_now_is_young() {
+        let copy = CachedNode::copy(at(0), &node(1));
+        copy.touch(8);
+        assert_eq!([7, 8, 10].map(|now| copy.age(now)), [0, 0, 2]);
+        assert!(Leaving::None > Leaving::Of(u32::MAX));
     }
 
     #[test]

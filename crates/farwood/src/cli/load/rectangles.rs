@@ -5,7 +5,8 @@
 
 use super::{Args, Layout, extension, flatgeobuf, geojson, open_file};
 use crate::cli::{Context, Failure, Format, Outcome, search, size};
-use farwood::spatial::{Item, Rectangle};
+use farwood::spatial::{Item, Rectangle, Spatial};
+use farwood::{Error, IndexError};
 use serde_json::json;
 use std::io::BufRead;
 use std::time::Instant;
@@ -23,19 +24,53 @@ pub(super) struct Found {
 
 pub(super) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let start = Instant::now();
+    let of_keys = ["key_column", "value_column", "value", "sort_memory"];
+    if let Some(given) = of_keys.iter().find(|option| context.is_given(option)) {
+        let option = given.replace('_', "-");
+        return Err(Failure::Usage(format!(
+            "load {}: --{option} is of keys; of rectangles the columns are x,y or x1,y1,x2,y2, and perhaps a number",
+            args.url
+        )));
+    }
     let index = search::open(&args.url)?;
     let (reader, _) = open_file(&args.file, false)?;
     let found = read(args, reader)?;
     // A server that is talked to by rings takes items one by one.
-    let bulk = index.takes_bulk()?;
-    if bulk {
-        index.bulk_load(&found.items, args.fill)?;
-    } else {
-        index.change(|editor| found.items.iter().try_for_each(|item| editor.insert(item)))?;
+    let bulk = index.takes_bulk()? && load_at_once(&index, args, &found.items)?;
+    if !bulk {
+        insert_each(&index, &found.items)?;
     }
     report(args, &found, bulk, start, context)?;
     let nothing_good = found.items.is_empty() && found.skipped > 0;
     Ok(if nothing_good { Outcome::Negative } else { Outcome::Done })
+}
+
+/// Loads all of them into an empty index; `false`: another has put something there first.
+fn load_at_once(index: &Spatial, args: &Args, items: &[Item]) -> Result<bool, Failure> {
+    match index.bulk_load(items, args.fill) {
+        Ok(()) => Ok(true),
+        Err(Error::Index { source: IndexError::NotEmpty | IndexError::Served { .. }, .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Inserts one after the other, and says how far it came.
+fn insert_each(index: &Spatial, items: &[Item]) -> Result<(), Failure> {
+    let mut inserted = 0;
+    let done =
+        index.change(|editor| items.iter().try_for_each(|item| editor.insert(item).map(|()| inserted += 1)));
+    done.map_err(|error| {
+        let failure = Failure::from(error);
+        if inserted == 0 {
+            return failure;
+        }
+        let were = size::count(inserted, "rectangle was inserted", "rectangles were inserted");
+        let text = format!(
+            "{}; {were} and stay, the first ones of the file: who loads it again has them twice",
+            failure.text()
+        );
+        Failure::Other { text, exit_code: failure.exit_code() }
+    })
 }
 
 fn read(args: &Args, reader: impl BufRead) -> Result<Found, Failure> {
@@ -49,7 +84,15 @@ fn read(args: &Args, reader: impl BufRead) -> Result<Found, Failure> {
     let rows = rows.has_headers(args.header).flexible(true).trim(csv::Trim::All).delimiter(delimiter);
     let mut found = Found::default();
     for (number, row) in (1..).zip(rows.from_reader(reader).records()) {
-        let item = row.map_err(|error| error.to_string()).and_then(|row| item_of_row(number, &row));
+        let item = match row {
+            Ok(row) => item_of_row(number, &row),
+            Err(error) => match error.into_kind() {
+                csv::ErrorKind::Io(source) => {
+                    return Err(Failure::File { operation: "read", path: args.file.clone(), source });
+                }
+                other => Err(format!("it is no row: {other:?}")),
+            },
+        };
         found.add(args, &format!("row {number}"), item.map(|item| (item, None)))?;
     }
     Ok(found)

@@ -77,8 +77,8 @@ pub(super) struct Beside {
     at: String,
     /// Until it has ended.
     thread: Option<JoinHandle<Result<(), Error>>>,
-    /// Why it ended by itself.
-    failure: Option<Error>,
+    /// How it ended by itself.
+    ended: Option<std::thread::Result<Result<(), Error>>>,
 }
 
 impl Beside {
@@ -100,7 +100,7 @@ impl Beside {
             let Some(index) = wait_for(&pool, &index, &thread_stop)? else { return Ok(()) };
             index.serve(&options, &thread_stop, || thread_ready.store(true, Ordering::Release))
         });
-        Ok(Self { stop, ready, at, thread: Some(thread), failure: None })
+        Ok(Self { stop, ready, at, thread: Some(thread), ended: None })
     }
 
     /// Says that it serves, once it does; or why it does not any more.
@@ -108,9 +108,12 @@ impl Beside {
         if self.ready.swap(false, Ordering::AcqRel) {
             tell(&self.at, context)?;
         }
-        if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
-            self.failure = self.join().err();
-            let why = self.failure.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+        if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
+            let why = match self.ended.insert(thread.join()) {
+                Ok(Ok(())) => String::new(),
+                Ok(Err(error)) => format!(": {error}"),
+                Err(_) => ": its thread panicked".to_owned(),
+            };
             writeln!(context.words, "{}: not served any more{why}; the memory node goes on", self.at)?;
         }
         Ok(())
@@ -119,13 +122,9 @@ impl Beside {
     /// Ends it.
     pub(super) fn stop(mut self) -> Result<(), Failure> {
         self.stop.store(true, Ordering::Release);
-        self.join()?;
-        self.failure.map_or(Ok(()), |error| Err(error.into()))
-    }
-
-    fn join(&mut self) -> Result<(), Error> {
-        let Some(thread) = self.thread.take() else { return Ok(()) };
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let ended = self.thread.take().map(JoinHandle::join).or(self.ended);
+        let ended = ended.unwrap_or(Ok(Ok(())));
+        Ok(ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?)
     }
 }
 
@@ -151,9 +150,14 @@ fn wait_for(pool: &str, name: &str, stop: &AtomicBool) -> Result<Option<Spatial>
         if open.is_none() {
             open = Pool::find(pool).ok();
         }
-        match open.as_ref().map(|pool| pool.open_spatial(name)) {
-            Some(Ok(index)) => return Ok(Some(index)),
-            Some(Err(Error::Index { source: IndexError::NoSuchIndex(_), .. })) | None => {}
+        // One that is of keys may be dropped, and made anew with rectangles.
+        let found = open.as_ref().map(|pool| match pool.is_spatial(name)? {
+            true => pool.open_spatial(name).map(Some),
+            false => Ok(None),
+        });
+        match found {
+            Some(Ok(Some(index))) => return Ok(Some(index)),
+            Some(Ok(None) | Err(Error::Index { source: IndexError::NoSuchIndex(_), .. })) | None => {}
             Some(Err(error)) => return Err(error),
         }
         std::thread::sleep(LOOK);
