@@ -476,8 +476,20 @@ impl<G: Guide> Tree<G> {
             let (place, copy) = copies.next().expect("each child was read");
             let fronts = before.get(place).copied().zip(after.get(place).copied());
             let before = found.len();
-            let taken =
-                self.take_child(client, &below, (copy, fronts), (course, wanted), (found, way)).await?;
+            let taken = match below.slot.child() {
+                Child::Inner(at, size) => {
+                    let read = (at, size, copy, fronts);
+                    self.take_node(client, (&below, read), (course, wanted), (found, way)).await?
+                }
+                // Without awaiting anything: most children are leaves.
+                _ => match self.take_leaf(&below, copy, fronts) {
+                    Some(leaf) => {
+                        found.push(Item::Entry(leaf));
+                        ControlFlow::Continue(1)
+                    }
+                    None => ControlFlow::Break(below.unclear()),
+                },
+            };
             let unclear = match taken {
                 ControlFlow::Continue(keys) => {
                     wanted = wanted.saturating_sub(keys);
@@ -499,32 +511,23 @@ impl<G: Guide> Tree<G> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Puts what a child's copy holds behind `found`, in the order of the scan: as much as has `wanted` keys. Yields
-    /// how many keys that has at least, or what is unclear.
-    async fn take_child<F: Fabric>(
+    /// Puts what the copy of an inner node holds behind `found`, in the order of the scan: as much as has `wanted` keys.
+    /// Yields how many keys that has at least, or what is unclear.
+    async fn take_node<F: Fabric>(
         &self,
         client: &Client<F>,
-        below: &Below,
-        (copy, fronts): (Fetched<RawChild>, Option<(u64, u64)>),
+        (below, (at, size, copy, fronts)): (
+            &Below,
+            (Remote<RawInner>, Size, Fetched<RawChild>, Option<(u64, u64)>),
+        ),
         (course, wanted): (&Course<'_>, usize),
         (found, way): (&mut Vec<Item>, &Way<'_>),
     ) -> Result<ControlFlow<Unclear, usize>, IndexError> {
-        let unclear = || {
-            let place = (Arc::clone(&below.above.node), usize::from(below.number));
-            Ok(ControlFlow::Break(place))
-        };
-        let same = |copy: &[u8]| fronts.is_none_or(|fronts| fronts == (front_of(copy), front_of(copy)));
         let (parent, slot) = (&below.above.node, below.slot);
-        let Child::Inner(at, size) = slot.child() else {
-            let leaf = self.take_leaf(below, copy).filter(|leaf| same(leaf.bytes()));
-            let Some(leaf) = leaf else { return unclear() };
-            found.push(Item::Entry(leaf));
-            return Ok(ControlFlow::Continue(1));
-        };
         let Ok(copy) = copy.check(&ChildFormat::Inner(InnerFormat { number: self.number })) else {
-            return unclear();
+            return Ok(ControlFlow::Break(below.unclear()));
         };
-        let whole = same(&copy);
+        let whole = is_of_one(&copy, fronts);
         let node = Inner::new(copy);
         let header = node.header();
         let reverse = Reverse::of_inner(parent.at, parent.header.generation(), slot.partial());
@@ -534,7 +537,7 @@ impl<G: Guide> Tree<G> {
             && header.depth() > parent.header.depth()
             && node.reverse() == reverse;
         if !whole || !right {
-            return unclear();
+            return Ok(ControlFlow::Break(below.unclear()));
         }
         let node_copy = CachedNode::copy(at, &node);
         let is_entered = below.edge && course.next().is_some_and(|next| node_copy.covers(next, self.number));
@@ -564,10 +567,16 @@ impl<G: Guide> Tree<G> {
 
     /// The leaf in a copy, if it is linked where its slot was seen, and belongs there.
     #[inline]
-    fn take_leaf(&self, below: &Below, copy: Fetched<RawChild>) -> Option<Leaf<Checked<RawChild>>> {
+    fn take_leaf(
+        &self,
+        below: &Below,
+        copy: Fetched<RawChild>,
+        fronts: Option<(u64, u64)>,
+    ) -> Option<Leaf<Checked<RawChild>>> {
         let leaf = Leaf::new(copy.check(&ChildFormat::Leaf(LeafFormat { number: self.number })).ok()?);
         let parent = &below.above.node;
-        let right = leaf.state() == State::Live
+        let right = is_of_one(leaf.bytes(), fronts)
+            && leaf.state() == State::Live
             && leaf.reverse() == Reverse::of_leaf(parent.at, parent.header.generation())
             && parent.covers(leaf.key(), self.number)
             && step_at(leaf.key(), parent.header.depth()) == below.step;
@@ -592,7 +601,17 @@ async fn fronts_of<'b, F: Fabric>(
     fronts(client, batch.map(|below| below.place().0)).await
 }
 
+/// Whether a copy is of the object whose front was read before and after, where that was needed.
+fn is_of_one(copy: &[u8], fronts: Option<(u64, u64)>) -> bool {
+    fronts.is_none_or(|fronts| fronts == (front_of(copy), front_of(copy)))
+}
+
 impl Below {
+    /// Where the scan cannot go on if it is unclear.
+    fn unclear(&self) -> Unclear {
+        (Arc::clone(&self.above.node), usize::from(self.number))
+    }
+
     /// Where it lies, and how long it is.
     fn place(&self) -> (Remote<RawChild>, usize) {
         match self.slot.child() {
