@@ -153,7 +153,7 @@ pub(crate) enum Opened {
     /// Of keys and values.
     Ordered(Untyped),
     /// Of rectangles.
-    Spatial(Spatial),
+    Spatial(Box<Spatial>),
 }
 
 /// Opens the index that the command line names, of whichever kind it is.
@@ -161,7 +161,7 @@ pub(crate) fn open_any(url: &Url, context: &mut Context<'_>) -> Result<Opened, F
     let name = index_of(url)?;
     let pool = Pool::find(url.pool_url())?;
     if pool.is_spatial(name)? {
-        return Ok(Opened::Spatial(pool.open_spatial(name)?));
+        return Ok(Opened::Spatial(Box::new(pool.open_spatial(name)?)));
     }
     let index = pool.open_untyped(name)?;
     warn_of_locks(&index, context)?;

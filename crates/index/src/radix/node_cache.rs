@@ -251,7 +251,7 @@ impl NodeCache {
 /// A hash, scaled to numbers below `count`.
 #[inline]
 fn scaled(hash: u64, count: usize) -> usize {
-    (u128::from(hash) * count as u128 >> 64) as usize
+    ((u128::from(hash) * count as u128) >> 64) as usize
 }
 
 /// A sequence of numbers without a pattern that matters here (xorshift).
@@ -397,7 +397,10 @@ mod tests {
         });
         (0..7).for_each(|number| cache.remove(at(number)));
         assert!((0..7).all(|number| cache.get(at(number), 0).is_none()));
-        assert_eq!(cache.bytes().0, cache.pages.iter().flat_map(OnceLock::get).count() * cache.page_bytes());
+        assert_eq!(
+            cache.bytes().0,
+            cache.pages.iter().filter_map(OnceLock::get).count() * cache.page_bytes()
+        );
     }
 
     #[test]

@@ -151,10 +151,9 @@ fn wait_for(pool: &str, name: &str, stop: &AtomicBool) -> Result<Option<Spatial>
             open = Pool::find(pool).ok();
         }
         // One that is of keys may be dropped, and made anew with rectangles.
-        let found = open.as_ref().map(|pool| match pool.is_spatial(name)? {
-            true => pool.open_spatial(name).map(Some),
-            false => Ok(None),
-        });
+        let found = open
+            .as_ref()
+            .map(|pool| if pool.is_spatial(name)? { pool.open_spatial(name).map(Some) } else { Ok(None) });
         match found {
             Some(Ok(Some(index))) => return Ok(Some(index)),
             Some(Ok(None) | Err(Error::Index { source: IndexError::NoSuchIndex(_), .. })) | None => {}

@@ -157,6 +157,9 @@ struct Room {
     found: Vec<Item>,
 }
 
+/// The front of what lies somewhere before it was read and after, where a copy proves nothing by itself.
+type Fronts = Option<(u64, u64)>;
+
 /// Where a scan could not go on: this slot of this node.
 type Unclear = (Arc<CachedNode>, usize);
 
@@ -478,8 +481,8 @@ impl<G: Guide> Tree<G> {
             let before = found.len();
             let taken = match below.slot.child() {
                 Child::Inner(at, size) => {
-                    let read = (at, size, copy, fronts);
-                    self.take_node(client, (&below, read), (course, wanted), (found, way)).await?
+                    let (below, read) = ((&below, at, size), (copy, fronts));
+                    self.take_node(client, below, read, (course, wanted), (found, way)).await?
                 }
                 // Without awaiting anything: most children are leaves.
                 _ => match self.take_leaf(&below, copy, fronts) {
@@ -511,15 +514,13 @@ impl<G: Guide> Tree<G> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Puts what the copy of an inner node holds behind `found`, in the order of the scan: as much as has `wanted` keys.
-    /// Yields how many keys that has at least, or what is unclear.
+    /// Puts what the copy of an inner node holds behind `found`, in the order of the scan: as much as has `wanted`
+    /// keys. Yields how many keys that has at least, or what is unclear.
     async fn take_node<F: Fabric>(
         &self,
         client: &Client<F>,
-        (below, (at, size, copy, fronts)): (
-            &Below,
-            (Remote<RawInner>, Size, Fetched<RawChild>, Option<(u64, u64)>),
-        ),
+        (below, at, size): (&Below, Remote<RawInner>, Size),
+        (copy, fronts): (Fetched<RawChild>, Fronts),
         (course, wanted): (&Course<'_>, usize),
         (found, way): (&mut Vec<Item>, &Way<'_>),
     ) -> Result<ControlFlow<Unclear, usize>, IndexError> {
@@ -571,7 +572,7 @@ impl<G: Guide> Tree<G> {
         &self,
         below: &Below,
         copy: Fetched<RawChild>,
-        fronts: Option<(u64, u64)>,
+        fronts: Fronts,
     ) -> Option<Leaf<Checked<RawChild>>> {
         let leaf = Leaf::new(copy.check(&ChildFormat::Leaf(LeafFormat { number: self.number })).ok()?);
         let parent = &below.above.node;
@@ -602,7 +603,7 @@ async fn fronts_of<'b, F: Fabric>(
 }
 
 /// Whether a copy is of the object whose front was read before and after, where that was needed.
-fn is_of_one(copy: &[u8], fronts: Option<(u64, u64)>) -> bool {
+fn is_of_one(copy: &[u8], fronts: Fronts) -> bool {
     fronts.is_none_or(|fronts| fronts == (front_of(copy), front_of(copy)))
 }
 
