@@ -534,6 +534,7 @@ impl Running<'_> {
         let marked = |mark| report.marks.get(mark).copied().unwrap_or(0);
         let untold = marked("a parent that was not told")
             + marked("a merge that was cut off")
+            + marked("radix: a replacement that was cut off")
             + marked("sphinx: a node that was not entered");
         let lost = dead + self.excused.get() + untold;
         if report.coverage.locks_dropped > 0 {

@@ -97,7 +97,9 @@ impl<G: Guide> Tree<G> {
             && let Ok(Some((parent, number))) = self.parent_of(client, place, way).await
         {
             let node = (place.node.at, size);
-            let _ = self.rebuild(client, (&parent, number), node, (0, way)).await;
+            if self.rebuild(client, (&parent, number), node, (0, way)).await.is_err() {
+                client.fabric().mark(marks::RELIEF_CUT);
+            }
         }
     }
 
