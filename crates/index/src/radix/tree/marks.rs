@@ -39,11 +39,7 @@ pub(super) const MOVED: &str = "radix: a leaf that moved";
 /// A scan began again behind what it had found.
 pub(super) const SCAN_AGAIN: &str = "radix: a scan begun again";
 
-/// A removal was done, and the replacement of the node that it left too large was cut off: the next who comes by ends
-/// it. So rare that no swarm has to meet it.
-pub(super) const RELIEF_CUT: &str = "radix: a replacement that was cut off";
-
-/// All others, by the words under which a fabric counts them.
+/// All of them, by the words under which a fabric counts them.
 pub const MARKS: &[&str] = &[
     TORN,
     RENEWED,

@@ -52,6 +52,10 @@ struct Successor {
     node: Option<Grown>,
 }
 
+/// The mark of a removal that was done while the replacement of the node that it left too large was cut off: the next
+/// who comes by ends it. So rare that no swarm has to meet it, and so none of [`MARKS`](super::MARKS).
+const RELIEF_CUT: &str = "radix: a replacement that was cut off";
+
 impl<G: Guide> Tree<G> {
     /// Replaces a place's node, which is not the root, by one with more room. [9 RT, more where others are in the way]
     pub(super) async fn make_room<F: Fabric>(
@@ -98,7 +102,7 @@ impl<G: Guide> Tree<G> {
         {
             let node = (place.node.at, size);
             if self.rebuild(client, (&parent, number), node, (0, way)).await.is_err() {
-                client.fabric().mark(marks::RELIEF_CUT);
+                client.fabric().mark(RELIEF_CUT);
             }
         }
     }
