@@ -136,9 +136,9 @@ impl CachedNode {
         Self::of(self.at, self.header, self.hash, |number| self.slot(number))
     }
 
-    /// Whether it is a copy of the same node in the same state.
-    pub(super) fn is_as(&self, other: &Self) -> bool {
-        (self.header, self.hash) == (other.header, other.hash)
+    /// Whether it is a copy of that node, in the same state.
+    pub(super) fn is_of_node<B: Deref<Target = [u8]>>(&self, node: &Inner<B>) -> bool {
+        (self.header, self.hash) == (node.header(), node.hash())
     }
 
     /// It was used at that time. What is written by many only changes where it says something new.

@@ -171,7 +171,6 @@ impl NodeCache {
         if CachedNode::bytes_of(node.header().size()) + self.page_bytes() > self.bytes_max {
             return;
         }
-        let copy = CachedNode::copy(at, node);
         let spot = self.spot(at);
         let page = self.page_made(spot.page);
         // Both at once, so that no node has two copies; always in this order.
@@ -180,12 +179,13 @@ impl NodeCache {
         let mut both = [Some(page[low].lock()), (high > low).then(|| page[high].lock())];
         for places in both.iter_mut().flatten() {
             let Some(place) = places.find(spot.tag, at) else { continue };
-            if let Some(known) = places.copies[place].as_ref().filter(|known| known.is_as(&copy)) {
+            if let Some(known) = places.copies[place].as_ref().filter(|known| known.is_of_node(node)) {
                 return known.refresh(node);
             }
             self.uncount(places.take(place));
         }
         let now = self.tick.fetch_add(1, Relaxed).wrapping_add(1);
+        let copy = CachedNode::copy(at, node);
         copy.touch(now);
         self.bytes.fetch_add(copy.bytes(), Relaxed);
         let roomiest = both.iter_mut().flatten().max_by_key(|places| places.room(now).0);

@@ -30,7 +30,7 @@ impl Course<'_> {
         }
     }
 
-    pub(super) fn contains(&self, key: &[u8]) -> bool {
+    fn contains(&self, key: &[u8]) -> bool {
         self.from.as_deref().is_none_or(|from| key >= from) && self.to.as_deref().is_none_or(|to| key < to)
     }
 
@@ -47,7 +47,7 @@ impl Course<'_> {
     }
 
     /// How keys go on behind `prefix` at the two ends of what is left, where these begin so.
-    pub(super) fn steps(&self, prefix: &[u8]) -> [Option<Step>; 2] {
+    fn steps(&self, prefix: &[u8]) -> [Option<Step>; 2] {
         let step = |end: &Option<Vec<u8>>| {
             let end = end.as_deref().filter(|end| end.starts_with(prefix))?;
             Some(step_at(end, prefix.len()))
