@@ -1,6 +1,7 @@
 //! `farwood check`: walks an index and verifies every invariant.
 
-use super::{Context, Failure, Format, Outcome, is_spatial, open, search};
+use super::{Context, Failure, Format, Opened, Outcome, open_any};
+use farwood::spatial::Spatial;
 use farwood::{Problem, Url, Walk, radix, sherman};
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -18,10 +19,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    if is_spatial(&args.url)? {
-        return check_spatial(args, context);
-    }
-    let walk = open(&args.url, context)?.check()?;
+    let walk = match open_any(&args.url, context)? {
+        Opened::Spatial(index) => return check_spatial(&index, args, context),
+        Opened::Ordered(index) => index.check()?,
+    };
     match context.format {
         Format::Json => context.json(&as_json(&args.url, &walk))?,
         Format::Text => summary(args, &walk, context)?,
@@ -71,8 +72,8 @@ fn as_json(url: &Url, walk: &Walk) -> Value {
     value
 }
 
-fn check_spatial(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let walk = search::open(&args.url)?.check()?;
+fn check_spatial(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let walk = index.check()?;
     let bounds = walk.bounds.map(|bounds| bounds.to_string());
     match context.format {
         Format::Json => {

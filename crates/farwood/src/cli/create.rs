@@ -152,10 +152,9 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
 }
 
 fn create_pool(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    if let Some(option) = OF_INDEXES.iter().find(|option| context.is_given(option)) {
-        let option = option.replace('_', "-");
+    if let Some(option) = context.first_given(&OF_INDEXES) {
         return Err(Failure::Usage(format!(
-            "create {}: --{option} is about an index; write {}, or leave it out",
+            "create {}: {option} is about an index; write {}, or leave it out",
             args.url,
             args.url.index_url("INDEX")
         )));
@@ -166,9 +165,8 @@ fn create_pool(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failur
 
 fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let (options, why) = strangers(args.index);
-    if let Some(option) = options.iter().find(|option| context.is_given(option)) {
-        let option = option.replace('_', "-");
-        return Err(Failure::Usage(format!("create {}: --{option} is {why}; leave it out", args.url)));
+    if let Some(option) = context.first_given(options) {
+        return Err(Failure::Usage(format!("create {}: {option} is {why}; leave it out", args.url)));
     }
     let making = Making::of(args)?;
     let pool_url = args.url.pool_url();

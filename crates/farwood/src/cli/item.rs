@@ -1,6 +1,7 @@
 //! `farwood put` and `farwood del` of a rectangle, in a spatial index.
 
 use super::entry::{DelArgs, PutArgs};
+use super::search::Numbers;
 use super::{Context, Failure, Format, Outcome};
 use farwood::Url;
 use farwood::spatial::{Item, Rectangle, Spatial};
@@ -8,9 +9,8 @@ use serde_json::json;
 
 /// Adds a rectangle under its number.
 pub(crate) fn put(index: &Spatial, args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let of_keys = ["if_absent", "if_present", "value_file"];
-    if let Some(given) = of_keys.iter().find(|option| context.is_given(option)) {
-        let why = format!("--{} is of keys, and rectangles may be equal", given.replace('_', "-"));
+    if let Some(given) = context.first_given(&["if_absent", "if_present", "value_file"]) {
+        let why = format!("{given} is of keys, and rectangles may be equal");
         return Err(refused("put", &args.url, &why));
     }
     let Some(edges) = &args.value else {
@@ -43,13 +43,11 @@ fn item(operation: &str, url: &Url, number: &str, edges: &str) -> Result<Item, F
     let id = number.parse().map_err(|_| {
         refused(operation, url, &format!("'{number}' is no number of a rectangle, 0 to 2^64 - 1"))
     })?;
-    let numbers: Result<Vec<f64>, _> = edges.split(',').map(|edge| edge.trim().parse()).collect();
-    let corners = match numbers.as_deref() {
-        Ok(&[x, y]) => ([x, y], [x, y]),
-        Ok(&[x1, y1, x2, y2]) => ([x1, y1], [x2, y2]),
+    let bounds = match (edges.parse(), edges.parse()) {
+        (Ok(Numbers(point)), _) => Rectangle::point(point),
+        (_, Ok(Numbers([x1, y1, x2, y2]))) => Rectangle::new([x1, y1], [x2, y2]),
         _ => return Err(refused(operation, url, &format!("'{edges}' is neither x,y nor x1,y1,x2,y2"))),
     };
-    let bounds = Rectangle::new(corners.0, corners.1);
     Ok(Item { bounds: bounds.map_err(|error| refused(operation, url, &error.to_string()))?, id })
 }
 

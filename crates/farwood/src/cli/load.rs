@@ -9,7 +9,7 @@ mod rectangles;
 mod rows;
 
 use self::rows::{Columns, Row, Trouble};
-use super::{Context, Failure, Format, Outcome, Untyped, is_spatial, open, read, size};
+use super::{Context, Failure, Format, Opened, Outcome, Untyped, open_any, read, size};
 use farwood::{Kind, Url, Width};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -136,11 +136,11 @@ struct Load<'a> {
 type Entry = (Vec<u8>, Vec<u8>);
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    if is_spatial(&args.url)? {
-        return rectangles::run(args, context);
-    }
     let start = Instant::now();
-    let index = open(&args.url, context)?;
+    let index = match open_any(&args.url, context)? {
+        Opened::Spatial(index) => return rectangles::run(&index, args, context),
+        Opened::Ordered(index) => index,
+    };
     let layout = layout_of(args)?;
     check_values(args, layout, &index)?;
     let (reader, progress) = open_file(&args.file, context.progress)?;

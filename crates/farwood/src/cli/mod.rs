@@ -136,6 +136,12 @@ impl Context<'_> {
     pub(crate) fn is_given(&self, option: &str) -> bool {
         self.given.iter().any(|given| given == option)
     }
+
+    /// The first of these options that is on the command line, as it is written there.
+    pub(crate) fn first_given(&self, options: &[&str]) -> Option<String> {
+        let given = options.iter().find(|option| self.is_given(option))?;
+        Some(format!("--{}", given.replace('_', "-")))
+    }
 }
 
 /// An index whose types are known at run time.
@@ -176,12 +182,6 @@ pub(crate) fn open(url: &Url, context: &mut Context<'_>) -> Result<Untyped, Fail
             "{url}: it holds rectangles; `farwood search` finds them, put and del take NUMBER X1,Y1,X2,Y2"
         ))),
     }
-}
-
-/// Whether the command line names a spatial index.
-pub(crate) fn is_spatial(url: &Url) -> Result<bool, Failure> {
-    let Some(name) = url.index() else { return Ok(false) };
-    Ok(Pool::find(url.pool_url())?.is_spatial(name)?)
 }
 
 /// Tells whoever uses an index with 16-bit locks what these cannot do.

@@ -46,7 +46,7 @@ pub(crate) struct Args {
 
 /// Numbers between commas.
 #[derive(Clone, Copy, Debug)]
-struct Numbers<const N: usize>([f64; N]);
+pub(crate) struct Numbers<const N: usize>(pub(crate) [f64; N]);
 
 impl<const N: usize> FromStr for Numbers<N> {
     type Err = String;

@@ -14,7 +14,6 @@ use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -216,8 +215,8 @@ fn refuse_given(
     why: &str,
     context: &Context<'_>,
 ) -> Result<(), Failure> {
-    let Some(given) = options.iter().find(|option| context.is_given(option)) else { return Ok(()) };
-    Err(Failure::Usage(format!("serve {what}: --{} {why}", given.replace('_', "-"))))
+    let Some(given) = context.first_given(options) else { return Ok(()) };
+    Err(Failure::Usage(format!("serve {what}: {given} {why}")))
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
@@ -261,8 +260,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         std::thread::sleep(LOOK);
     }
     // The memory is put in order however its index was served.
-    let served = AssertUnwindSafe(|| spatial.map_or(Ok(()), spatial::Beside::stop));
-    let served = std::panic::catch_unwind(served);
+    let served = spatial.map(spatial::Beside::stop);
     let counts = node.counts();
     // Nobody new is sent here from now on.
     drop(registration);
@@ -277,7 +275,11 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     );
     let fields = json!({ "verbs": counts.verbs, "accepted": counts.accepted });
     log.write(context.words, "stopped", &words, fields)?;
-    served.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    match served {
+        Some(Err(panic)) => std::panic::resume_unwind(panic),
+        Some(Ok(served)) => served?,
+        None => {}
+    }
     Ok(Outcome::Done)
 }
 

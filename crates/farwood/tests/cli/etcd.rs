@@ -2,10 +2,10 @@
 //!
 //! Where there is no `etcd` the tests say so and pass; with `FARWOOD_ETCD=required` they fail.
 
-use crate::machine::Machine;
+use crate::machine::{Machine, free_port};
 use crate::serve::Served;
 use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,6 @@ use std::time::{Duration, Instant};
 struct Etcd {
     process: Child,
     address: String,
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 impl Etcd {

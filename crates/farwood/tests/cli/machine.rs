@@ -130,3 +130,8 @@ impl Ran {
         }
     }
 }
+
+/// A port of this machine that nobody listens to just now.
+pub(crate) fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}

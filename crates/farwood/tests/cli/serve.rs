@@ -42,6 +42,12 @@ impl Served {
         self.url.strip_prefix("tcp://").unwrap()
     }
 
+    /// The first line from now on that it says and that has those words in it.
+    pub(crate) fn hear(&mut self, words: &str) -> String {
+        let mut lines = BufReader::new(self.process.stderr.as_mut().unwrap()).lines();
+        lines.find_map(|line| line.ok().filter(|line| line.contains(words))).unwrap()
+    }
+
     /// Asks it to stop; yields how it ended, and what it said.
     pub(crate) fn stop(mut self) -> (ExitStatus, String) {
         let pid = self.process.id().to_string();

@@ -1,6 +1,7 @@
 //! Spatial indexes on the command line: rectangles from files of all kinds, what is asked of them, and what is none.
 
-use crate::machine::{Machine, lines};
+use crate::machine::{Machine, free_port, lines};
+use crate::serve;
 use flatgeobuf::geozero::{GeomProcessor, GeozeroGeometry, error::Result};
 use flatgeobuf::{FgbWriter, GeometryType};
 use serde_json::{Value, json};
@@ -314,34 +315,36 @@ fn single_rectangles_are_put_and_taken_out() {
     }
 }
 
-/// A port of this machine that nobody listens to just now.
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 #[test]
 fn an_index_on_another_memory_node_is_not_served_and_the_memory_stays() {
     let machine = Machine::new();
     let ports = [free_port(), free_port()];
     let pool = format!("tcp://127.0.0.1:{},127.0.0.1:{}", ports[0], ports[1]);
-    let listen = ports.map(|port| format!("tcp://127.0.0.1:{port}"));
-    let start = |arguments: &[&str], listen: &str| {
-        let arguments = [&["serve"], arguments, &["--listen", listen, "--memory", "64MiB"]].concat();
-        let streams = |command: &mut std::process::Command| {
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-        };
-        let mut served = Served(streams(&mut machine.command(&arguments)));
-        let mut line = String::new();
-        BufReader::new(served.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        served
-    };
-    let _first = start(&[], &listen[0]);
-    let mut second = start(&[&pool, "--spatial", "s"], &listen[1]);
+    let [first, second] = ports.map(|port| format!("tcp://127.0.0.1:{port}"));
+    let _first = serve::Served::start_at(&machine, &first, &[]);
+    let mut second = serve::Served::start_at(&machine, &second, &[&pool, "--spatial", "s"]);
     machine.ok(&["create", &format!("{pool}/s"), "--index", "catfish"]);
-    let mut told = BufReader::new(second.0.stderr.take().unwrap()).lines().map(|line| line.unwrap());
-    let why = told.find(|line| line.contains("not served any more")).unwrap();
+    let why = second.hear("not served any more");
     assert!(why.contains("memory node 0 of the pool") && why.ends_with("the memory node goes on"), "{why}");
     machine.ok(&["stat", &format!("{pool}/s"), "--count"]);
+    let (status, words) = second.stop();
+    assert_eq!(status.code(), Some(2), "{words}");
+    assert!(words.contains("stopped after"), "its memory is closed in order all the same: {words}");
+}
+
+#[test]
+fn loads_beside_each_other_over_tcp_lose_nothing() {
+    let machine = Machine::new();
+    let rows = machine.file("rows.csv", lines((0..2000).map(|number| format!("{number},1"))));
+    for _ in 0..4 {
+        let served = serve::Served::start_at(&machine, "tcp://127.0.0.1:0", &["--spatial", "s"]);
+        let index = format!("{}/s", served.url);
+        machine.ok(&["create", &index, "--index", "catfish"]);
+        let load = || machine.command(&["load", &index, &rows]).stdout(Stdio::null()).spawn().unwrap();
+        let mut loads: Vec<_> = (0..3).map(|_| load()).collect();
+        assert!(loads.iter_mut().all(|load| load.wait().unwrap().success()));
+        assert_eq!(machine.ok(&["search", &index, "--bbox", "0,0,3000,2", "--count"]), "6000\n");
+    }
 }
 
 #[test]

@@ -41,9 +41,8 @@ const NOT_THEIRS: [&str; 14] = [
 ];
 
 pub(super) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    if let Some(flag) = NOT_THEIRS.into_iter().find(|flag| context.is_given(flag)) {
-        let flag = flag.replace('_', "-");
-        return Err(Failure::Usage(format!("bench: --{flag}: rectangles have none; leave it out")));
+    if let Some(flag) = context.first_given(&NOT_THEIRS) {
+        return Err(Failure::Usage(format!("bench: {flag}: rectangles have none; leave it out")));
     }
     let workload_is_given = context.is_given("workload");
     let spec = spec(args, workload_is_given)?;

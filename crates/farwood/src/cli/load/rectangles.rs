@@ -4,7 +4,7 @@
 //! it; without one it gets the row's, from 1.
 
 use super::{Args, Layout, extension, flatgeobuf, geojson, open_file};
-use crate::cli::{Context, Failure, Format, Outcome, search, size};
+use crate::cli::{Context, Failure, Format, Outcome, size};
 use farwood::spatial::{Item, Rectangle, Spatial};
 use farwood::{Error, IndexError};
 use serde_json::json;
@@ -22,23 +22,20 @@ pub(super) struct Found {
     first_bad: Option<String>,
 }
 
-pub(super) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+pub(super) fn run(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let start = Instant::now();
-    let of_keys = ["key_column", "value_column", "value", "sort_memory"];
-    if let Some(given) = of_keys.iter().find(|option| context.is_given(option)) {
-        let option = given.replace('_', "-");
+    if let Some(option) = context.first_given(&["key_column", "value_column", "value", "sort_memory"]) {
         return Err(Failure::Usage(format!(
-            "load {}: --{option} is of keys; of rectangles the columns are x,y or x1,y1,x2,y2, and perhaps a number",
+            "load {}: {option} is of keys; of rectangles the columns are x,y or x1,y1,x2,y2, and perhaps a number",
             args.url
         )));
     }
-    let index = search::open(&args.url)?;
     let (reader, _) = open_file(&args.file, false)?;
     let found = read(args, reader)?;
     // A server that is talked to by rings takes items one by one.
-    let bulk = index.takes_bulk()? && load_at_once(&index, args, &found.items)?;
+    let bulk = index.takes_bulk()? && load_at_once(index, args, &found.items)?;
     if !bulk {
-        insert_each(&index, &found.items)?;
+        insert_each(index, &found.items)?;
     }
     report(args, &found, bulk, start, context)?;
     let nothing_good = found.items.is_empty() && found.skipped > 0;
@@ -86,12 +83,14 @@ fn read(args: &Args, reader: impl BufRead) -> Result<Found, Failure> {
     for (number, row) in (1..).zip(rows.from_reader(reader).records()) {
         let item = match row {
             Ok(row) => item_of_row(number, &row),
-            Err(error) => match error.into_kind() {
-                csv::ErrorKind::Io(source) => {
-                    return Err(Failure::File { operation: "read", path: args.file.clone(), source });
-                }
-                other => Err(format!("it is no row: {other:?}")),
-            },
+            Err(error) if error.is_io_error() => {
+                return Err(Failure::File {
+                    operation: "read",
+                    path: args.file.clone(),
+                    source: error.into(),
+                });
+            }
+            Err(error) => Err(error.to_string()),
         };
         found.add(args, &format!("row {number}"), item.map(|item| (item, None)))?;
     }

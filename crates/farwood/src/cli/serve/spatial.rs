@@ -119,12 +119,10 @@ impl Beside {
         Ok(())
     }
 
-    /// Ends it.
-    pub(super) fn stop(mut self) -> Result<(), Failure> {
+    /// Ends it; yields how it ended, now or before.
+    pub(super) fn stop(self) -> std::thread::Result<Result<(), Error>> {
         self.stop.store(true, Ordering::Release);
-        let ended = self.thread.take().map(JoinHandle::join).or(self.ended);
-        let ended = ended.unwrap_or(Ok(Ok(())));
-        Ok(ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?)
+        self.thread.map(JoinHandle::join).or(self.ended).unwrap_or(Ok(Ok(())))
     }
 }
 
