@@ -73,6 +73,12 @@ impl CachedNode {
         Slot::from_word(self.slots[number].load(Relaxed))
     }
 
+    /// The line of the processor's cache with slot `likely`, or the last slot, is wanted soon.
+    #[inline]
+    pub(super) fn approach(&self, likely: usize) {
+        std::hint::black_box(self.slot(likely.min(self.slots.len() - 1)));
+    }
+
     /// Looks for how `key` goes on.
     #[inline]
     pub fn find(&self, key: &[u8]) -> Found {

@@ -210,13 +210,22 @@ pub enum Found {
     Full,
 }
 
+/// The slot in which a key goes on so, where a node has one for every byte.
+#[inline]
+pub fn slot_of_all(step: Step) -> usize {
+    match step {
+        Step::End => 0,
+        Step::Byte(byte) => 1 + usize::from(byte),
+    }
+}
+
 /// Looks for a partial key in the slots of a node.
 #[inline]
 pub fn find(size: Size, step: Step, slot: impl Fn(usize) -> Slot) -> Found {
     let byte = match step {
         Step::End => return Found::Slot(0, slot(0)),
-        Step::Byte(byte) if size == Size::All => {
-            let number = 1 + usize::from(byte);
+        Step::Byte(_) if size == Size::All => {
+            let number = slot_of_all(step);
             return Found::Slot(number, slot(number));
         }
         Step::Byte(byte) => byte,

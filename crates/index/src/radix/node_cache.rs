@@ -56,6 +56,20 @@ impl Places {
         })
     }
 
+    /// The copy of the node at `at`, of which the slot `likely` is looked at before anything else is: the processor
+    /// then waits for that line and the first one of the copy together.
+    #[inline]
+    fn copy(&self, tag: u8, at: Remote<RawInner>, likely: usize) -> Option<Arc<CachedNode>> {
+        let tagged = self.tags.iter().zip(&self.copies).filter(|(other, _)| **other == tag);
+        tagged
+            .filter_map(|(_, copy)| copy.as_ref())
+            .find(|copy| {
+                copy.approach(likely);
+                copy.at == at
+            })
+            .cloned()
+    }
+
     /// A place for a new copy, and what would go from there: nothing, or else the copy that was used longest ago.
     fn room(&self, now: u32) -> (Leaving, usize) {
         let leaving = |place: usize| {
@@ -148,22 +162,19 @@ impl NodeCache {
         self.page_buckets * size_of::<Bucket>()
     }
 
-    /// The copy of the node at `at`, for that thread.
+    /// The copy of the node at `at`, for that thread, which will look at slot `likely` if that is there.
     #[inline]
-    pub fn get(&self, at: Remote<RawInner>, thread: usize) -> Option<Arc<CachedNode>> {
+    pub fn get(&self, at: Remote<RawInner>, thread: usize, likely: usize) -> Option<Arc<CachedNode>> {
         let now = self.tick.load(Relaxed);
-        self.lanes.get(thread, at.word(), || self.shared(at), |copy| copy.touch(now))
+        self.lanes.get(thread, at.word(), || self.shared(at, likely), |copy| copy.touch(now))
     }
 
     /// The copy of the node at `at` that all threads share.
     #[inline]
-    fn shared(&self, at: Remote<RawInner>) -> Option<Arc<CachedNode>> {
+    fn shared(&self, at: Remote<RawInner>, likely: usize) -> Option<Arc<CachedNode>> {
         let spot = self.spot(at);
         let page = self.page(spot.page)?;
-        spot.buckets.iter().find_map(|bucket| {
-            let places = page[*bucket].lock();
-            places.copies[places.find(spot.tag, at)?].clone()
-        })
+        spot.buckets.iter().find_map(|bucket| page[*bucket].lock().copy(spot.tag, at, likely))
     }
 
     /// Takes what was read; a copy of the same node is brought up to date.
@@ -177,6 +188,9 @@ impl NodeCache {
         let [first, second] = spot.buckets;
         let (low, high) = (first.min(second), first.max(second));
         let mut both = [Some(page[low].lock()), (high > low).then(|| page[high].lock())];
+        if high != second {
+            both.reverse();
+        }
         for places in both.iter_mut().flatten() {
             let Some(place) = places.find(spot.tag, at) else { continue };
             if let Some(known) = places.copies[place].as_ref().filter(|known| known.is_of_node(node)) {
@@ -188,7 +202,8 @@ impl NodeCache {
         let copy = CachedNode::copy(at, node);
         copy.touch(now);
         self.bytes.fetch_add(copy.bytes(), Relaxed);
-        let roomiest = both.iter_mut().flatten().max_by_key(|places| places.room(now).0);
+        // Where both have room, in the one that is looked at first.
+        let roomiest = both.iter_mut().flatten().rev().max_by_key(|places| places.room(now).0);
         let places = roomiest.expect("there is a bucket");
         let place = places.room(now).1;
         self.uncount(places.take(place));
@@ -206,7 +221,7 @@ impl NodeCache {
 
     /// A slot of the node at `at` was just seen to be that.
     pub fn learn(&self, at: Remote<RawInner>, number: usize, slot: Slot) {
-        if let Some(node) = self.shared(at) {
+        if let Some(node) = self.shared(at, number) {
             node.learn(number, slot);
         }
     }
@@ -292,7 +307,7 @@ mod tests {
             let cache = NodeCache::new(budget);
             cache.put(at(0), &node(1));
             let alone = cache.bytes().0;
-            let twice = || (cache.get(at(0), 0), cache.get(at(0), 0));
+            let twice = || (cache.get(at(0), 0, 1), cache.get(at(0), 0, 1));
             twice();
             let own = cache.bytes().0 - alone;
             assert_eq!(own, if budget == 1 << 30 { node_bytes() } else { 0 }, "small caches have none");
@@ -300,13 +315,13 @@ mod tests {
             assert!(Arc::ptr_eq(&first.unwrap(), &second.unwrap()));
             let slot = Slot::vacant(1, 1);
             cache.learn(at(0), 2, slot);
-            assert_eq!(cache.get(at(0), 0).unwrap().slot(2), slot);
+            assert_eq!(cache.get(at(0), 0, 1).unwrap().slot(2), slot);
             cache.put(at(0), &node(1));
-            assert_ne!(cache.get(at(0), 0).unwrap().slot(2), slot);
+            assert_ne!(cache.get(at(0), 0, 1).unwrap().slot(2), slot);
             cache.put(at(0), &node(2));
-            assert_eq!(cache.get(at(0), 0).unwrap().header.generation(), 2);
+            assert_eq!(cache.get(at(0), 0, 1).unwrap().header.generation(), 2);
             cache.remove(at(0));
-            assert!(cache.get(at(0), 0).is_none());
+            assert!(cache.get(at(0), 0, 1).is_none());
         }
     }
 
@@ -317,12 +332,12 @@ mod tests {
         cache.put(at(0), &node(1));
         for number in 1..8000 {
             cache.put(at(number), &node(1));
-            assert!(cache.get(at(number), 0).is_some() || cache.bytes().0 + 104 > BUDGET);
-            cache.get(at(0), 0);
+            assert!(cache.get(at(number), 0, 1).is_some() || cache.bytes().0 + 104 > BUDGET);
+            cache.get(at(0), 0, 1);
         }
         let (used, budget) = cache.bytes();
         assert!(used <= budget && used > budget / 2, "{used} of {budget}");
-        assert!(cache.get(at(0), 0).is_some());
+        assert!(cache.get(at(0), 0, 1).is_some());
     }
 
     /// A tree of which the cache has room for a few hundred nodes, a tenth of them on every way.
@@ -335,7 +350,7 @@ mod tests {
         for number in HOT..HOT + 20_000 {
             cache.put(at(number), &node(1));
             for hot in 0..HOT {
-                if cache.get(at(hot), 0).is_none() {
+                if cache.get(at(hot), 0, 1).is_none() {
                     lost += 1;
                     cache.put(at(hot), &node(1));
                 }
@@ -372,7 +387,7 @@ mod tests {
         for number in HOT..HOT + 5_000 {
             cache.put(at(100 * number), &node);
             for hot in 0..HOT {
-                if cache.get(at(100 * hot), 0).is_none() {
+                if cache.get(at(100 * hot), 0, 1).is_none() {
                     lost += 1;
                     cache.put(at(100 * hot), &node);
                 }
@@ -396,7 +411,7 @@ mod tests {
             }
         });
         (0..7).for_each(|number| cache.remove(at(number)));
-        assert!((0..7).all(|number| cache.get(at(number), 0).is_none()));
+        assert!((0..7).all(|number| cache.get(at(number), 0, 1).is_none()));
         assert_eq!(
             cache.bytes().0,
             cache.pages.iter().filter_map(OnceLock::get).count() * cache.page_bytes()
@@ -415,16 +430,16 @@ mod tests {
     fn a_copy_is_of_one_generation() {
         let cache = NodeCache::new(1 << 20);
         cache.put(at(0), &node(1));
-        let one = cache.get(at(0), 0).expect("it was put there");
+        let one = cache.get(at(0), 0, 1).expect("it was put there");
         cache.put(at(0), &node(1));
-        assert!(cache.get(at(0), 0).is_some_and(|same| Arc::ptr_eq(&one, &same)));
+        assert!(cache.get(at(0), 0, 1).is_some_and(|same| Arc::ptr_eq(&one, &same)));
         cache.learn(at(0), 1, Slot::vacant(7, 2));
         assert_eq!(one.slot(1), Slot::free(1));
         cache.put(at(0), &node(2));
-        let two = cache.get(at(0), 0).expect("it was put there");
+        let two = cache.get(at(0), 0, 1).expect("it was put there");
         assert_eq!((two.header.generation(), one.header.generation()), (2, 1));
         cache.remove(at(0));
-        assert!(cache.get(at(0), 0).is_none());
+        assert!(cache.get(at(0), 0, 1).is_none());
         assert_eq!(cache.bytes().0, cache.page_bytes(), "the page stays");
     }
 
@@ -432,6 +447,6 @@ mod tests {
     fn without_a_budget_nothing_is_kept() {
         let cache = NodeCache::new(0);
         cache.put(at(0), &node(1));
-        assert!(cache.get(at(0), 0).is_none());
+        assert!(cache.get(at(0), 0, 1).is_none());
     }
 }

@@ -5,8 +5,8 @@ use super::notes::{Lent, Notebooks};
 use super::{Guide, Tree, marks};
 use crate::error::IndexError;
 use crate::radix::cached::CachedNode;
-use crate::radix::inner::{Found, RawInner, Size, State};
-use crate::radix::key::common_prefix;
+use crate::radix::inner::{Found, RawInner, Size, State, slot_of_all};
+use crate::radix::key::{common_prefix, step_at};
 use crate::radix::leaf::{self, Class, RawLeaf};
 use crate::radix::prefix::PrefixHash;
 use crate::radix::reverse::Reverse;
@@ -268,24 +268,26 @@ impl<G: Guide> Tree<G> {
         client: &Client<F>,
         way: &mut Way<'_>,
     ) -> Result<Arc<CachedNode>, IndexError> {
-        if let Some(root) = self.known(client, self.root, way) {
+        if let Some(root) = self.known(client, self.root, 0, way) {
             return Ok(root);
         }
         let root = self.read_inner(client, self.root, Size::All, way.operation).await?;
         Ok(self.keep(self.root, &root, way))
     }
 
-    /// A copy of the node at `at`: what this operation read, or what is cached.
+    /// A copy of the node at `at`: what this operation read, or what is cached. It will look at slot `likely`, most
+    /// likely.
     #[inline]
     fn known<F: Fabric>(
         &self,
         client: &Client<F>,
         at: Remote<RawInner>,
+        likely: usize,
         way: &Way<'_>,
     ) -> Option<Arc<CachedNode>> {
         match way.notes.fresh().iter().find(|fresh| fresh.at == at) {
             Some(fresh) => Some(Arc::clone(fresh)),
-            None => self.cache.get(at, client.fabric().thread()),
+            None => self.cache.get(at, client.fabric().thread(), likely),
         }
     }
 
@@ -306,7 +308,7 @@ impl<G: Guide> Tree<G> {
         way: &mut Way<'_>,
     ) -> Result<Entered, IndexError> {
         let depth = node.header.depth();
-        if let Some(child) = self.known(client, at, way) {
+        if let Some(child) = self.known(client, at, slot_of_all(step_at(key, depth + 1)), way) {
             // Without bytes in between the prefix is looked at when the way ends.
             let next = child.header.depth() == depth + 1 && number > 0;
             if next || child.header.depth() > depth && child.covers(key, self.number) {

@@ -95,7 +95,9 @@ struct Above {
     edge: Option<Vec<u8>>,
 }
 
-/// What a scan has before it, in the order of its keys.
+/// What a scan has before it, in the order of its keys. With a tag of a word, so that no part of an item is moved that
+/// lies across two words: the processor would wait for both to be stored.
+#[repr(u64)]
 enum Item {
     /// A child that is to be read.
     Child(Below),
@@ -302,10 +304,10 @@ impl<G: Guide> Tree<G> {
     fn scan_entrance(&self, course: &Course<'_>, thread: usize) -> Option<(Arc<CachedNode>, Reverse)> {
         let key = course.next()?;
         let wanted = course.left.min(AHEAD_MAX);
-        let (mut node, mut found) = (self.cache.get(self.root, thread)?, None);
+        let (mut node, mut found) = (self.cache.get(self.root, thread, 0)?, None);
         while let Found::Slot(_, slot) = node.find(key)
             && let Child::Inner(at, _) = slot.child()
-            && let Some(child) = self.cache.get(at, thread)
+            && let Some(child) = self.cache.get(at, thread, 0)
         {
             let depth = child.header.depth();
             let above = match course.direction {
