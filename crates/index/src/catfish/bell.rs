@@ -3,10 +3,11 @@
 use super::service::{IDLE_NS, Service};
 use crate::error::IndexError;
 use farwood_fabric::{Client, Fabric, Server};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// Wakes a connection's flow.
 #[derive(Debug, Default)]
@@ -68,18 +69,48 @@ impl Service<'_> {
         client: &Client<F>,
     ) -> Result<(), IndexError> {
         let mut dispatch = std::pin::pin!(self.dispatch(server));
-        let mut look = Box::pin(client.fabric().sleep(IDLE_NS));
+        let pause = || client.fabric().sleep(IDLE_NS);
+        let mut look = Box::pin(pause());
         poll_fn(|context| {
             if self.is_ended() {
                 return Poll::Ready(Ok(()));
             }
-            if look.as_mut().poll(context).is_ready() {
-                look = Box::pin(client.fabric().sleep(IDLE_NS));
-                // Before it is polled nobody is woken for it.
-                let _ = look.as_mut().poll(context);
-            }
+            keep_pausing(&mut look, pause, context);
             dispatch.as_mut().poll(context)
         })
         .await
+    }
+}
+
+/// Puts another pause in the place of one that is over, so that the task is woken again. Also of one that is over when it
+/// begins: who waits may have been kept from running meanwhile.
+fn keep_pausing<P: Future>(pause: &mut Pin<Box<P>>, again: impl Fn() -> P, context: &mut Context<'_>) {
+    while pause.as_mut().poll(context).is_ready() {
+        pause.set(again());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_pause_that_is_over_when_it_begins_is_not_asked_again() {
+        let short = Cell::new(3);
+        let again = || {
+            let left = short.replace(short.get() - 1);
+            async move {
+                if left <= 0 {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        let mut pause = Box::pin(again());
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..2 {
+            keep_pausing(&mut pause, again, &mut context);
+            assert_eq!(short.get(), -1, "the fourth is the first that lasts");
+        }
     }
 }

@@ -31,15 +31,35 @@ rdma link add rxe_right type rxe netdev right
 echo "farwood-rxe: $(uname -r), up after $(cut -d' ' -f1 /proc/uptime) s"
 rdma link
 
+# Seconds after which a program that has not ended is stuck; before the guest is.
+readonly stuck_after=420
+
+# end_stuck NAME PROCESS: after a while, says where the process stands, for nobody will see it again, and ends it.
+end_stuck() {
+    sleep "$stuck_after"
+    echo "farwood-rxe: $1 is stuck"
+    for task in /proc/"$2"/task/*; do
+        echo "$(cat "$task/comm"): $(grep State "$task/status"), system call $(cat "$task/syscall"), in:"
+        cat "$task/stack"
+    done
+    kill -KILL "$2"
+}
+
 # run_tests NAME BINARY FILTER: tests of one binary, one at a time, in processes that reach each other through lo.
 run_tests() {
-    local start=$SECONDS
-    if FARWOOD_RDMA_DEVICE=rxe_lo "$2" --test-threads=1 --nocapture "$3" 2>&1; then
+    local start=$SECONDS tests watch
+    FARWOOD_RDMA_DEVICE=rxe_lo "$2" --test-threads=1 --nocapture "$3" 2>&1 &
+    tests=$!
+    end_stuck "$1" $tests &
+    watch=$!
+    if wait $tests; then
         echo "farwood-rxe: $1 passed, $((SECONDS - start)) s"
     else
         echo "farwood-rxe: $1 FAILED, $((SECONDS - start)) s"
         failed+=("$1")
     fi
+    kill $watch
+    wait $watch 2>/dev/null
 }
 
 # step WHAT COMMAND...: one step of the demo.

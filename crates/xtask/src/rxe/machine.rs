@@ -79,7 +79,9 @@ pub(super) fn boot(
         }
     });
     let asked = std::env::var("FARWOOD_RXE_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
-    let end = Instant::now() + Duration::from_secs(asked.unwrap_or(SECONDS_MAX));
+    let seconds = asked.unwrap_or(SECONDS_MAX);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let mut last = "nothing".to_owned();
     loop {
         match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
             Ok(line) => {
@@ -88,9 +90,15 @@ pub(super) fn boot(
                 }
                 // Nobody may read it.
                 let _ = writeln!(out, "{line}");
+                last = line;
             }
-            Err(RecvTimeoutError::Timeout) => return Err("the guest has not ended in time".to_owned()),
-            Err(RecvTimeoutError::Disconnected) => return Err("the guest ended without a word".to_owned()),
+            Err(timeout_or_end) => {
+                let what = match timeout_or_end {
+                    RecvTimeoutError::Timeout => format!("has not ended within {seconds} s"),
+                    RecvTimeoutError::Disconnected => "ended before its time".to_owned(),
+                };
+                return Err(format!("the guest with {count} processors {what}; its last words: {last}"));
+            }
         }
     }
 }
