@@ -57,6 +57,12 @@ fn what_was_found_stays_mended() {
             117_323,
             "a node's replacement was cut off behind a removal that was done, and the check knew of none",
         ),
+        (222_485, "a detached post was lost before a freeze, and the check looked only behind it"),
+        (232_173, "a node was closed for a replacement before it was known that its prefix is unclear"),
+        (
+            264_470,
+            "two compute nodes waited for locks that the other had in doubt, each with the local lock before its own",
+        ),
     ] {
         if let Err(what) = outcome(&Case::of_smart(seed)) {
             panic!("seed {seed} ({found}): {what}");

@@ -33,3 +33,15 @@ fn with_faults_every_answer_is_explained() {
     // Now and then a compute node is done before it has sent what a fault waits for.
     assert!(report.counted * 50 >= report.coverage.runs * 49, "{} are counted", report.counted);
 }
+
+/// Seeds that failed once, and what they found.
+#[test]
+fn what_was_found_stays_mended() {
+    for (seed, found) in
+        [(311_084, "a node was closed for a replacement before it was known that its prefix is unclear")]
+    {
+        if let Err(what) = outcome(&Case::of_sphinx(seed)) {
+            panic!("seed {seed} ({found}): {what}");
+        }
+    }
+}

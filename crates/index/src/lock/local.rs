@@ -115,7 +115,7 @@ impl LocalTables {
         if self.kind == LocalLocks::None {
             return Turn { tables: self, lock: 0, handed_over: false, parcel: None, held: false };
         }
-        let lock = usize::from(lock.node().0) * self.locks_per_node + lock.index() as usize;
+        let lock = self.number(lock);
         let mut since = None;
         while !self.try_lock(lock) {
             if let LocalLocks::Queued { .. } = self.kind {
@@ -128,6 +128,16 @@ impl LocalTables {
             }
         }
         self.turn(lock)
+    }
+
+    /// The local lock that stands before `lock`.
+    fn number(&self, lock: GlobalLock) -> usize {
+        usize::from(lock.node().0) * self.locks_per_node + lock.index() as usize
+    }
+
+    /// Whether one local lock stands before both.
+    pub(super) fn is_one_turn(&self, one: GlobalLock, other: GlobalLock) -> bool {
+        self.number(one) == self.number(other)
     }
 
     /// The turn at a local lock that was taken.
@@ -157,7 +167,7 @@ impl LocalTables {
         if self.kind == LocalLocks::None {
             return Some(Turn { tables: self, lock: 0, handed_over: false, parcel: None, held: false });
         }
-        let lock = usize::from(lock.node().0) * self.locks_per_node + lock.index() as usize;
+        let lock = self.number(lock);
         self.try_lock(lock).then(|| self.turn(lock))
     }
 

@@ -332,7 +332,7 @@ impl NodeLocks {
         if lock.node().0 >= client.fabric().shape().nodes {
             return Err(FabricError::OutOfRange { at: lock.word().address(), bytes: 0 }.into());
         }
-        self.settle_doubts(client).await;
+        self.settle_doubts(client, None).await;
         let me = client.fabric().identity();
         let abandon = || client.post_detached(lock.release(self.options.release, me));
         let turn = self.tables.acquire(client, lock, &abandon).await;
@@ -380,14 +380,21 @@ impl NodeLocks {
         }
     }
 
-    /// Gives back what is in doubt, as far as the memory nodes can be reached. [1 RT each]
-    async fn settle_doubts<F: Fabric>(&self, client: &Client<F>) {
+    /// Gives back what is in doubt, as far as the memory nodes can be reached. The client has the turn at `mine`, and with
+    /// that at other locks behind the same local one. [1 RT each]
+    async fn settle_doubts<F: Fabric>(&self, client: &Client<F>, mine: Option<GlobalLock>) {
         if self.doubts.count() == 0 {
             return;
         }
         for (lock, tables) in self.doubts.due(client.fabric().now()) {
-            // Whoever has the turn finds the lock to be in doubt itself.
-            let Some(_turn) = tables.try_turn(lock) else { continue };
+            let turn = tables.try_turn(lock);
+            let has_turn = turn.is_some()
+                || mine
+                    .is_some_and(|mine| Arc::ptr_eq(&tables, &self.tables) && tables.is_one_turn(mine, lock));
+            // Whoever else has the turn finds the lock to be in doubt itself.
+            if !has_turn {
+                continue;
+            }
             let Some(take_back) = self.take_back(lock, client) else { continue };
             match client.post(take_back).await {
                 Ok(_) => {
@@ -446,7 +453,7 @@ impl NodeLocks {
             };
             if wait.is_suspicious(client.fabric()) {
                 // Two compute nodes that wait for locks that the other has in doubt would wait for ever.
-                self.settle_doubts(client).await;
+                self.settle_doubts(client, Some(lock)).await;
                 if let Some(holder) = lock.holder(found)
                     && self.break_lock(client, lock, found, holder).await?
                 {

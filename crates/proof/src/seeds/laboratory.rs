@@ -9,7 +9,7 @@
 //!
 //! - `NodeLost`: the memory node was down, or cut off from this client's compute node, in one outage of more than the
 //!   card's retries ([`RETRY_NS`]), and while the operation ran, or so shortly before that it still waited for the
-//!   retries;
+//!   retries; time in which its compute node was frozen does not count, for a detached post's loss shows at the next;
 //! - `LockHeld`: a compute node was frozen for about the index's patience of 20 s while the operation ran;
 //! - `Revoked`: the compute node was frozen for longer than the lease, where there is one;
 //! - `PoolFull`, `Damaged`, `Exhausted` and others: never. Pools are large enough, and a WRITE lands whole.
@@ -458,9 +458,11 @@ impl Running<'_> {
     /// Tells errors that faults excuse from bugs; the module's table is the rule.
     fn judge_error(&self, me: u64, compute_node: usize, span: (u64, u64), error: &IndexError, wish: &Wish) {
         let happened = self.world.happened();
+        // What was lost before a freeze, or in it, is heard of behind it.
+        let heard = happened.iter().fold(span.0, |begun, fault| thawed(fault, compute_node, begun));
         let excused = match error {
             IndexError::Fabric(FabricError::NodeLost { node, .. }) => {
-                happened.iter().any(|fault| loses(fault, compute_node, *node, span))
+                happened.iter().any(|fault| loses(fault, compute_node, *node, (heard, span.1)))
             }
             IndexError::LockHeld { .. } => {
                 if let Wish::One(key, _) = wish {
@@ -681,6 +683,19 @@ fn covers(executed: &Counts, ledger: &Counts) -> bool {
 
 /// Slack for ways and queues, nanoseconds.
 const SLACK: u64 = 1_000_000;
+
+/// When what began at `begun` would have begun if its compute node had not been frozen until just then.
+fn thawed(happened: &Happened, compute_node: usize, begun: u64) -> u64 {
+    match happened.fault {
+        Fault::Freeze { compute_node: frozen, nanoseconds }
+            if frozen == compute_node
+                && (happened.time..=happened.time + nanoseconds + SLACK).contains(&begun) =>
+        {
+            happened.time
+        }
+        _ => begun,
+    }
+}
 
 /// Whether a fault explains that an operation lost a memory node.
 fn loses(happened: &Happened, compute_node: usize, lost: NodeId, (begun, ended): (u64, u64)) -> bool {

@@ -52,9 +52,9 @@ struct Successor {
     node: Option<Grown>,
 }
 
-/// The mark of a removal that was done while the replacement of the node that it left too large was cut off: the next
-/// who comes by ends it. So rare that no swarm has to meet it, and so none of [`MARKS`](super::MARKS).
-const RELIEF_CUT: &str = "radix: a replacement that was cut off";
+/// The mark of a replacement that was left half-way by who lives: behind a removal that was done, or for want of the node's
+/// prefix. The next who comes by ends it. So rare that no swarm has to meet it, and so none of [`MARKS`](super::MARKS).
+const CUT_OFF: &str = "radix: a replacement that was cut off";
 
 impl<G: Guide> Tree<G> {
     /// Replaces a place's node, which is not the root, by one with more room. [9 RT, more where others are in the way]
@@ -102,7 +102,7 @@ impl<G: Guide> Tree<G> {
         {
             let node = (place.node.at, size);
             if self.rebuild(client, (&parent, number), node, (0, way)).await.is_err() {
-                client.fabric().mark(RELIEF_CUT);
+                client.fabric().mark(CUT_OFF);
             }
         }
     }
@@ -196,11 +196,20 @@ impl<G: Guide> Tree<G> {
         if header.state() == Some(State::Dead) {
             client.fabric().mark(marks::REBUILD_RESUMED);
         }
+        // Before anything changes, for it may be unclear. One child, or none, takes the node's place without.
+        let many = node.slots().filter(|slot| slot.is_occupied()).count() > 1;
+        let prefix = match self.prefix_of(client, (at, &node), way).await? {
+            KeyBelow::Key(prefix) => Some(prefix),
+            KeyBelow::Unclear(..) if many && header.state() == Some(State::Live) => return Ok(None),
+            KeyBelow::None | KeyBelow::Unclear(..) => None,
+        };
         let children = self.close_slots(client, at, &node).await?;
         let slot = above.slot(number);
         let link = ((parent.at, parent.header), slot.partial());
-        let Some(successor) = self.successor(client, link, (at, &node), &children, (spare, way)).await?
+        let Some(successor) =
+            self.successor(client, link, (at, &node), (&children, prefix.as_deref()), spare).await?
         else {
+            client.fabric().mark(CUT_OFF);
             return Ok(None);
         };
         self.turn_children(client, (at, header.generation()), &children, link, &successor).await?;
@@ -271,14 +280,32 @@ impl<G: Guide> Tree<G> {
         Ok(children)
     }
 
-    /// What takes the place of a node with those children, written but not linked. `None`: nobody knows its prefix.
+    /// What all keys below a node begin with. [0 RT where the way's key is below it; else those of a search for one]
+    async fn prefix_of<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        (at, node): (Remote<RawInner>, &InnerCopy),
+        way: &Way<'_>,
+    ) -> Result<KeyBelow, IndexError> {
+        let mut found = if node.covers(way.key, self.number) {
+            KeyBelow::Key(way.key.to_vec())
+        } else {
+            self.key_below(client, &CachedNode::copy(at, node), way.operation).await?
+        };
+        if let KeyBelow::Key(key) = &mut found {
+            key.truncate(node.header().depth());
+        }
+        Ok(found)
+    }
+
+    /// What takes the place of a node with those children, written but not linked. `None`: its prefix is not known.
     async fn successor<F: Fabric>(
         &self,
         client: &Client<F>,
         link: ((Remote<RawInner>, Header), u8),
         (at, node): (Remote<RawInner>, &InnerCopy),
-        children: &[(Step, Slot)],
-        (spare, way): (usize, &Way<'_>),
+        (children, prefix): (&[(Step, Slot)], Option<&[u8]>),
+        spare: usize,
     ) -> Result<Option<Successor>, IndexError> {
         let ((_, above), partial) = link;
         match children {
@@ -293,19 +320,8 @@ impl<G: Guide> Tree<G> {
             }
             _ => {}
         }
-        let depth = node.header().depth();
-        let known;
-        let prefix = if node.covers(way.key, self.number) {
-            &way.key[..depth]
-        } else {
-            match self.key_below(client, &CachedNode::copy(at, node), way.operation).await? {
-                KeyBelow::Key(key) => {
-                    known = key;
-                    &known[..depth]
-                }
-                KeyBelow::None | KeyBelow::Unclear(..) => return Ok(None),
-            }
-        };
+        // Children that came when it was too late to ask: who comes by next ends it.
+        let Some(prefix) = prefix else { return Ok(None) };
         let partials = children.iter().filter(|(step, _)| *step != Step::End).count();
         let size = self.size_for(partials + spare);
         client.fabric().mark(if size < node.header().size() { marks::SHRANK } else { marks::GREW });

@@ -31,6 +31,7 @@ use super::layout::{
 };
 use super::{Hands, HashTable, Leads, front, marks};
 use crate::error::IndexError;
+use crate::lock::Attempt;
 use crate::radix::heap::Kind;
 use crate::radix::inner;
 use crate::radix::tree::descend::damaged;
@@ -40,6 +41,11 @@ use farwood_fabric::{Capability, Client, Fabric, NodeId, Remote, Swapped, all, c
 
 /// Verbs of one doorbell, at most.
 const VERBS_PER_POST: usize = 64;
+/// Looks at what a lock was wanted for while others have it, before it is waited for: together as long as many splits
+/// take.
+const LOOKS_MAX: usize = 250;
+/// Pause before each of them, nanoseconds.
+const LOOK_PAUSE: u64 = 20_000;
 /// Rounds of moving entries, at most: each but the first is for what others changed meanwhile.
 const ROUNDS_MAX: u32 = 1_000;
 
@@ -82,7 +88,8 @@ impl HashTable {
         self.with_lock(hands, client, spot, Wish::Settle).await.map(drop)
     }
 
-    /// Makes room for an entry; yields whether there may be some. [for 1344 entries about 50 RT]
+    /// Makes room for an entry; yields whether there may be some. [for 1344 entries about 50 RT; while others split, 2 RT
+    /// each 20 us]
     pub(super) async fn grow<F: Fabric>(
         &self,
         hands: Hands<'_>,
@@ -92,6 +99,9 @@ impl HashTable {
         self.with_lock(hands, client, spot, Wish::Room).await
     }
 
+    /// Under the lock, grants a wish that nobody else grants meanwhile: all who find a subtable full want the same, and
+    /// who has split it has done it for all. Who has waited for longer than that takes waits for the lock itself, whose
+    /// holder may be dead.
     async fn with_lock<F: Fabric>(
         &self,
         hands: Hands<'_>,
@@ -99,10 +109,39 @@ impl HashTable {
         spot: Spot,
         wish: Wish,
     ) -> Result<bool, IndexError> {
-        let held = hands.locks.acquire(client, self.word_of(spot.home), "hash table growth").await?;
+        let word = self.word_of(spot.home);
+        let mut held = None;
+        for _ in 0..LOOKS_MAX {
+            if let Attempt::Taken(taken) = hands.locks.try_acquire(client, word, &[]).await? {
+                held = Some(taken);
+                break;
+            }
+            client.fabric().sleep(LOOK_PAUSE).await;
+            if self.is_granted(client, spot, wish).await? {
+                return Ok(true);
+            }
+        }
+        let held = match held {
+            Some(held) => held,
+            None => hands.locks.acquire(client, word, "hash table growth").await?,
+        };
         let done = self.locked(hands, client, spot, wish).await;
         held.give_up().await?;
         done
+    }
+
+    /// Whether others have granted a wish. [as [`look`](Self::look)]
+    async fn is_granted<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        spot: Spot,
+        wish: Wish,
+    ) -> Result<bool, IndexError> {
+        let looked = self.look(client, spot).await?;
+        Ok(match wish {
+            Wish::Settle => !looked.is_unsettled(),
+            Wish::Room => looked.has_moved_on(),
+        })
     }
 
     async fn locked<F: Fabric>(
@@ -228,8 +267,8 @@ impl HashTable {
         Ok(())
     }
 
-    /// Step 4. `image` is the new subtable, which nobody else changes. [3 RT, and 1 for each 64 entries, as often as
-    /// others change what moves]
+    /// Step 4. `image` is the new subtable, which nobody else changes. [5 RT, 1 for each 64 entries and 1 for each 64 that
+    /// move; more as others change what moves]
     async fn move_all<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -237,14 +276,17 @@ impl HashTable {
         mut image: Vec<u8>,
     ) -> Result<(), IndexError> {
         let mut retry = Retry::new("hash table growth", ROUNDS_MAX);
-        let mut corrected = false;
+        let (mut corrected, mut before) = (false, vec![0; image.len()]);
         loop {
             let bytes = self.read_subtable(client, split.old).await?;
-            let going = self.sort(client, split, &bytes).await?;
+            let going = self.sort(client, split, (&bytes, &before)).await?;
             if going.is_empty() && !corrected {
                 return Ok(());
             }
+            before = bytes;
             for &(number, word, goes) in &going {
+                // What comes back to where it was taken out is new.
+                before[8 * number..8 * number + 8].fill(0);
                 if goes == Goes::Over {
                     image[8 * number..8 * number + 8].copy_from_slice(&word.to_le_bytes());
                 }
@@ -256,14 +298,16 @@ impl HashTable {
         }
     }
 
-    /// Which entries of the old subtable do not stay there. [1 RT for each 64 entries]
+    /// Which entries of the old subtable do not stay there, of those that are not as they were `before`.
+    /// [1 RT for each 64 entries]
     async fn sort<F: Fabric>(
         &self,
         client: &Client<F>,
         split: &Split,
-        bytes: &[u8],
+        (bytes, before): (&[u8], &[u8]),
     ) -> Result<Vec<(usize, u64, Goes)>, IndexError> {
-        let slots = (0..bytes.len() / 8).filter(|&number| !is_header(number));
+        let is_new = |number: usize| word(bytes, number) != word(before, number);
+        let slots = (0..bytes.len() / 8).filter(|&number| !is_header(number) && is_new(number));
         let entries: Vec<_> =
             slots.filter_map(|number| Some((number, Entry::from_word(word(bytes, number))?))).collect();
         let mut going = Vec::new();

@@ -120,6 +120,20 @@ impl Looked {
         }
     }
 
+    /// Whether a split of its subtable has not come to its end.
+    fn is_unsettled(&self) -> bool {
+        self.standing() == Standing::Unsettled
+    }
+
+    /// Whether it is worth to look whether an entry finds room now.
+    fn has_moved_on(&self) -> bool {
+        match self.standing() {
+            Standing::Settled => self.pairs.free().is_some(),
+            Standing::Ahead => true,
+            Standing::Unsettled => false,
+        }
+    }
+
     /// Whether it may be changed by who is no splitter.
     pub(super) fn is_settled(&self) -> bool {
         self.standing() == Standing::Settled
