@@ -82,8 +82,8 @@ impl Service<'_> {
     }
 }
 
-/// Puts another pause in the place of one that is over, so that the task is woken again. Also of one that is over when it
-/// begins: who waits may have been kept from running meanwhile.
+/// Puts another pause in the place of one that is over, so that the task is woken again. Also of one that is over when
+/// it begins: who waits may have been kept from running meanwhile.
 fn keep_pausing<P: Future>(pause: &mut Pin<Box<P>>, again: impl Fn() -> P, context: &mut Context<'_>) {
     while pause.as_mut().poll(context).is_ready() {
         pause.set(again());

@@ -380,8 +380,8 @@ impl NodeLocks {
         }
     }
 
-    /// Gives back what is in doubt, as far as the memory nodes can be reached. The client has the turn at `mine`, and with
-    /// that at other locks behind the same local one. [1 RT each]
+    /// Gives back what is in doubt, as far as the memory nodes can be reached. The client has the turn at `mine`, and
+    /// with that at other locks behind the same local one. [1 RT each]
     async fn settle_doubts<F: Fabric>(&self, client: &Client<F>, mine: Option<GlobalLock>) {
         if self.doubts.count() == 0 {
             return;

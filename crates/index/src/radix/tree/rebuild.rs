@@ -52,8 +52,9 @@ struct Successor {
     node: Option<Grown>,
 }
 
-/// The mark of a replacement that was left half-way by who lives: behind a removal that was done, or for want of the node's
-/// prefix. The next who comes by ends it. So rare that no swarm has to meet it, and so none of [`MARKS`](super::MARKS).
+/// The mark of a replacement that was left half-way by who lives: behind a removal that was done, or for want of the
+/// node's prefix. The next who comes by ends it. So rare that no swarm has to meet it, and so none of
+/// [`MARKS`](super::MARKS).
 const CUT_OFF: &str = "radix: a replacement that was cut off";
 
 impl<G: Guide> Tree<G> {

@@ -88,8 +88,8 @@ impl HashTable {
         self.with_lock(hands, client, spot, Wish::Settle).await.map(drop)
     }
 
-    /// Makes room for an entry; yields whether there may be some. [for 1344 entries about 50 RT; while others split, 2 RT
-    /// each 20 us]
+    /// Makes room for an entry; yields whether there may be some. [for 1344 entries about 50 RT; while others split,
+    /// 2 RT each 20 us]
     pub(super) async fn grow<F: Fabric>(
         &self,
         hands: Hands<'_>,
@@ -267,8 +267,8 @@ impl HashTable {
         Ok(())
     }
 
-    /// Step 4. `image` is the new subtable, which nobody else changes. [5 RT, 1 for each 64 entries and 1 for each 64 that
-    /// move; more as others change what moves]
+    /// Step 4. `image` is the new subtable, which nobody else changes. [5 RT, 1 for each 64 entries and 1 for each 64
+    /// that move; more as others change what moves]
     async fn move_all<F: Fabric>(
         &self,
         client: &Client<F>,
