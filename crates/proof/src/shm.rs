@@ -8,6 +8,7 @@ use farwood_transport::shm::{
     Backing, PoolName, PoolSpec, SegmentDir, ShmFabric, ShmPool, ShmServer, create,
 };
 use std::future::Future;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -28,10 +29,18 @@ impl Scratch {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let shm = Path::new("/dev/shm");
         let root = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
-        let name = format!("farwood-proof-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
-        let path = root.join(name);
-        std::fs::create_dir(&path).expect("a directory can be made in shared memory");
-        Self(path)
+        loop {
+            let name = format!("farwood-proof-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+            let path = root.join(name);
+            match std::fs::create_dir(&path) {
+                // A process with this one's number was killed, and has left it.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                made => {
+                    made.expect("a directory can be made in shared memory");
+                    return Self(path);
+                }
+            }
+        }
     }
 }
 
