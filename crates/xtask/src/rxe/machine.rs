@@ -15,6 +15,22 @@ const MEMORY: &str = "1024";
 const PROCESSOR: &str = "max,-erms,-fsrm";
 /// The last line of a guest that has come to its end, before its exit status.
 const END: &str = "farwood-rxe: exit ";
+/// What a guest says every few seconds as long as its kernel runs processes.
+const ALIVE: &str = "farwood-rxe: alive";
+/// Seconds without a word after which a guest's kernel is stuck. Where a queue pair is destroyed, Linux 6.1's Soft-RoCE
+/// looks again and again whether its tasks have ended; on one processor that is not preempted it keeps them from it for
+/// good if they were left to a thread.
+const SILENCE_MAX: u64 = 90;
+/// Guests that are booted in place of such a one, at most.
+const AGAIN_MAX: u32 = 2;
+
+/// What became of a guest.
+enum Outcome {
+    /// It has come to its end.
+    Ended(u8),
+    /// Its kernel runs nothing any more.
+    Silent,
+}
 
 /// What the guest has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,13 +62,35 @@ impl Drop for Guest {
     }
 }
 
-/// Boots the kernel and passes on what the guest says; yields its exit status.
+/// Boots the kernel and passes on what the guest says; yields its exit status. Where the kernel gets stuck, it is
+/// booted again, and the output says so.
 pub(super) fn boot(
     image: &Path,
     initramfs: &Path,
     processors: Processors,
     out: &mut dyn Write,
 ) -> Result<u8, String> {
+    for _ in 0..=AGAIN_MAX {
+        match boot_once(image, initramfs, processors, out)? {
+            Outcome::Ended(status) => return Ok(status),
+            Outcome::Silent => {
+                // Nobody may read it.
+                let _ = writeln!(
+                    out,
+                    "farwood-rxe: the guest's kernel runs nothing any more; it is booted again"
+                );
+            }
+        }
+    }
+    Err(format!("the kernel of the guest with {} processors got stuck each time", processors.count()))
+}
+
+fn boot_once(
+    image: &Path,
+    initramfs: &Path,
+    processors: Processors,
+    out: &mut dyn Write,
+) -> Result<Outcome, String> {
     let mut command = Command::new("qemu-system-x86_64");
     let preempt = match processors {
         Processors::One => "voluntary",
@@ -83,15 +121,24 @@ pub(super) fn boot(
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut last = "nothing".to_owned();
     loop {
-        match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            Ok(line) => {
+        let left = end.saturating_duration_since(Instant::now());
+        match receiver.recv_timeout(left.min(Duration::from_secs(SILENCE_MAX))) {
+            Ok(mut line) => {
+                if line.ends_with(ALIVE) {
+                    line.truncate(line.len() - ALIVE.len());
+                    if line.is_empty() {
+                        continue;
+                    }
+                }
                 if let Some(status) = line.strip_prefix(END) {
-                    return status.parse().map_err(|_| format!("the guest ends with '{status}'"));
+                    let status = status.parse().map_err(|_| format!("the guest ends with '{status}'"));
+                    return status.map(Outcome::Ended);
                 }
                 // Nobody may read it.
                 let _ = writeln!(out, "{line}");
                 last = line;
             }
+            Err(RecvTimeoutError::Timeout) if Instant::now() < end => return Ok(Outcome::Silent),
             Err(timeout_or_end) => {
                 let what = match timeout_or_end {
                     RecvTimeoutError::Timeout => format!("has not ended within {seconds} s"),
