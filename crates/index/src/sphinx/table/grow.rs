@@ -13,10 +13,11 @@
 //! 5. the headers of the new subtable say that it is not *moving* any more; then those of the old one do.
 //!
 //! Who reads meanwhile finds an entry or not, and goes on without. Who wants to change something and finds a header
-//! that is moving, or behind the directory, takes the lock, and so waits for the splitter, or ends what a dead one has
-//! begun: steps 3 and 4 can be done again from what lies there as long as no header of the new one is settled, and
-//! step 5 from there on. Before step 2 nothing has happened but that a room is lost. The old one is the last to be
-//! settled, and the new one is not split again before it is; so while either is not settled, both are of one depth.
+//! that is moving, or behind the directory, looks until the splitter is done; who has looked for long takes the lock,
+//! and ends what a dead one has begun: steps 3 and 4 can be done again from what lies there as long as no header of
+//! the new one is settled, and step 5 from there on. Before step 2 nothing has happened but that a room is lost. The
+//! old one is the last to be settled, and the new one is not split again before it is; so while either is not settled,
+//! both are of one depth.
 //!
 //! From the first header that step 5 writes, others change entries of the new subtable. So no entry is written there
 //! any more but by a CAS: a WRITE of the whole would undo what they did.
@@ -29,7 +30,7 @@ use super::layout::{
     self, BUCKET_BYTES, Deep, Entry, Header, RawBuckets, RawDirectory, RawSubtable, Spot, is_header,
     subtable_bytes, word,
 };
-use super::{Hands, HashTable, Leads, front, marks};
+use super::{Hands, HashTable, Leads, Standing, front, marks};
 use crate::error::IndexError;
 use crate::lock::Attempt;
 use crate::radix::heap::Kind;
@@ -139,7 +140,7 @@ impl HashTable {
     ) -> Result<bool, IndexError> {
         let looked = self.look(client, spot).await?;
         Ok(match wish {
-            Wish::Settle => !looked.is_unsettled(),
+            Wish::Settle => looked.standing() != Standing::Unsettled,
             Wish::Room => looked.has_moved_on(),
         })
     }

@@ -120,11 +120,6 @@ impl Looked {
         }
     }
 
-    /// Whether a split of its subtable has not come to its end.
-    fn is_unsettled(&self) -> bool {
-        self.standing() == Standing::Unsettled
-    }
-
     /// Whether it is worth to look whether an entry finds room now.
     fn has_moved_on(&self) -> bool {
         match self.standing() {
