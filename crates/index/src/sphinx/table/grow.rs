@@ -13,11 +13,11 @@
 //! 5. the headers of the new subtable say that it is not *moving* any more; then those of the old one do.
 //!
 //! Who reads meanwhile finds an entry or not, and goes on without. Who wants to change something and finds a header
-//! that is moving, or behind the directory, looks until the splitter is done; who has looked for long takes the lock,
-//! and ends what a dead one has begun: steps 3 and 4 can be done again from what lies there as long as no header of
-//! the new one is settled, and step 5 from there on. Before step 2 nothing has happened but that a room is lost. The
-//! old one is the last to be settled, and the new one is not split again before it is; so while either is not settled,
-//! both are of one depth.
+//! that is moving, or behind the directory, takes the lock if it is free, else looks until the splitter is done, and
+//! waits for the lock only after long; with it, it ends what a dead one has begun: steps 3 and 4 can be done again
+//! from what lies there as long as no header of the new one is settled, and step 5 from there on. Before step 2
+//! nothing has happened but that a room is lost. The old one is the last to be settled, and the new one is not split
+//! again before it is; so while either is not settled, both are of one depth.
 //!
 //! From the first header that step 5 writes, others change entries of the new subtable. So no entry is written there
 //! any more but by a CAS: a WRITE of the whole would undo what they did.
