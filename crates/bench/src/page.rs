@@ -21,8 +21,10 @@ How to read them:
   50 ns), making the value, the operation, and looking at the answer. Where several clients share a thread it is
   read anew after the others have had their turn.
 - Every value says which write of which key it is from, and every one that is read is checked.
-- Loading is bulk loading at 80 % fill, except in `load`. Warm-up is one pass over all keys and then reads of the keys
-  that the workload will ask for; it changes nothing. `--warmup 0` starts with empty caches and unmapped pages.
+- Loading is bulk loading at 80 % fill, except in `load`. Warm-up is one pass over all keys, reads that
+  fill the index caches, and then reads of the keys that the workload will ask for; it changes nothing. Behind it each
+  process's memory is put into pages of 2 MiB, a peer's as well, where the kernel has some. `--warmup 0` starts with
+  empty caches and unmapped pages.
 - With peers, three rounds of each alternate; the record is the round of median throughput, and the ratio is that of
   the medians.
 - Round trips, verbs and bytes are counted per operation, not estimated.

@@ -233,7 +233,7 @@ fn scan(peer: &dyn Peer, buffers: &mut Buffers<'_>, length: usize) -> Result<()>
 
 impl Hand for PeerClients<'_> {
     fn pass(&mut self) -> Result<()> {
-        let mut last = vec![0; self.buffers.key.len()];
+        let mut last = vec![0; self.buffers.keys.key_bytes()];
         loop {
             let from = last.clone();
             let visit = &mut |key: &[u8], value: &[u8]| {

@@ -37,6 +37,7 @@
 //! | what an operation costs in round trips | `[n RT]` in each method's documentation, [`Session::take_costs`] |
 //! | what went wrong | [`Error`] |
 //! | a memory node of your own | [`MemoryNode`] |
+//! | a process's full caches in pages of 2 MiB | [`into_huge_pages`] |
 //! | pools and leftovers of the whole machine | [`doctor`] |
 //!
 //! The examples in `crates/farwood/examples` have one job each. The command `farwood` is built on this library alone.
@@ -73,6 +74,7 @@ pub use farwood_index::sherman::{Direction, Options, Problem, Variant};
 #[doc(hidden)]
 pub use farwood_transport::any::AnyFabric;
 pub use farwood_transport::etcd::{EtcdAddress, EtcdError, Registrant, Registration};
+pub use farwood_transport::heap::into_huge_pages;
 pub use farwood_transport::rdma::{
     CardKind, CardReport, DevicePlace, DeviceSpec, LinkKind, NodeCard, RdmaError, serve as serve_rdma,
 };

@@ -185,7 +185,7 @@ impl Drop for Attached {
 }
 
 impl Pool {
-    /// Creates the pool. Takes the memory at once if `options` say so: about a quarter of a second per GiB.
+    /// Creates the pool. Takes the memory at once if `options` say so: about a second per GiB.
     ///
     /// # Errors
     /// [`Error::Pool`]: it exists, or there is no room; [`Error::Url`]; [`Error::Served`]: pools over TCP are made by

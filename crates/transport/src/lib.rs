@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`any`] | (any of them) |
 //! | [`etcd`] | (finds memory nodes over TCP) |
+//! | [`heap`] | (puts the caches of a process into huge pages) |
 //! | [`rdma`] | memory nodes whose network cards execute verbs |
 //! | [`runtime`] | (runs clients on threads) |
 //! | [`shm`] | shared memory between the processes of one machine |
@@ -14,6 +15,7 @@
 
 pub mod any;
 pub mod etcd;
+pub mod heap;
 pub mod rdma;
 pub mod runtime;
 pub mod shm;

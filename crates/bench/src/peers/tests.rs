@@ -84,8 +84,10 @@ fn every_workload_runs_on_every_peer_from_two_threads() {
             prepare(peer, &keys, &spec, 8).unwrap();
             let board = Arc::new(InsertBoard::new(spec.clients));
             let work = |first: u64| {
-                let stream = |client| spec.stream(client).unwrap().with_board(Arc::clone(&board));
-                let streams = (first..first + 2).map(|client| (stream(client), stream(client))).collect();
+                // What is rehearsed is not done, so nobody is told of it.
+                let rehearsal = |client| spec.stream(client).unwrap();
+                let stream = |client| rehearsal(client).with_board(Arc::clone(&board));
+                let streams = (first..first + 2).map(|client| (stream(client), rehearsal(client))).collect();
                 let mut clients = PeerClients::new(peer, &keys, &spec, streams, 8).unwrap();
                 clients.pass().unwrap();
                 clients.warm_up(0.001).unwrap();

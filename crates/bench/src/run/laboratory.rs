@@ -9,11 +9,12 @@ use std::fs;
 use std::path::Path;
 
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
-use farwood_fabric::{Client, Fabric as _, NodeId};
-use farwood_index::ordered::{Ordered, System, Walk};
+use farwood_fabric::{Fabric as _, NodeId};
+use farwood_index::ordered::{Ordered, Walk};
 use farwood_sim::{Card, SimFabric, World, WorldSpec, at_once};
 
 use super::contest::{clients_job, shares};
+use super::glance::{Glances, glance};
 use super::ground::bulk_load;
 use super::node::streams;
 use super::protocol::{ClientsJob, Round};
@@ -30,11 +31,6 @@ use crate::{Error, Result};
 
 /// The name of the run's index.
 const INDEX: &str = "bench";
-/// One of so many keys is read to warm an index cache of a B-link tree; its lowest inner nodes cover far more.
-const KEYS_PER_GLANCE: usize = 128;
-/// Bytes of a radix tree's cache for one that is read: a quarter of what the smallest node takes there, for many keys
-/// share one.
-const CACHE_BYTES_PER_GLANCE: usize = 32;
 
 /// Runs `spec` in the laboratory; everything in the record but its last rate follows from the spec.
 ///
@@ -143,41 +139,17 @@ fn prepare(
         progress(Stage::Loading { done, all });
     }))?;
     drop(index);
-    let glances = if spec.warm_up_seconds() > 0.0 && cache_bytes > 0 { loaded } else { 0 };
-    let step = match spec.index {
-        System::Sherman => KEYS_PER_GLANCE,
-        // Its filter hears of a node where a search comes by.
-        System::Sphinx => 1,
-        System::Smart => {
-            let reads = (cache_bytes / CACHE_BYTES_PER_GLANCE).max(1);
-            (loaded as usize).div_ceil(reads).max(1)
-        }
-    };
+    let loaded = if spec.warm_up_seconds() > 0.0 { loaded } else { 0 };
+    let glances = Glances::new(spec.index, loaded, cache_bytes);
     progress(Stage::Warming { contestant: &record.label() });
     let open = |compute_node| {
         let client = world.at_once(compute_node);
         let index = at_once(Ordered::open(&client, INDEX, cache_bytes))?;
-        at_once(glance(&client, &index, keys, (glances, step)))?;
+        at_once(glance(&client, &index, keys, glances, || false))?;
         Ok(index)
     };
     let nodes: Result<Vec<Ordered>> = (0..spec.compute_nodes).map(open).collect();
     Ok((record, nodes?))
-}
-
-/// Fills a compute node's index cache: neighbouring ranks lie scattered among the keys, so some of those read lie
-/// below each of the lowest inner nodes, or of as many as there is room for.
-async fn glance(
-    client: &Client<SimFabric>,
-    index: &Ordered,
-    keys: &Keys,
-    (loaded, step): (u64, usize),
-) -> Result<()> {
-    let mut key = Vec::new();
-    for rank in (0..loaded).step_by(step) {
-        keys.write_key(rank, &mut key);
-        index.get(client, &key).await?;
-    }
-    Ok(())
 }
 
 /// Lets the clients work; yields what they did, and how many verbs were simulated in a second of real time.

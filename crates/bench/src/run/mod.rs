@@ -21,6 +21,7 @@
 mod attachment;
 mod contest;
 pub(crate) mod crew;
+mod glance;
 pub(crate) mod ground;
 mod laboratory;
 mod loopback;

@@ -11,6 +11,7 @@ use farwood_transport::any::AnyPool;
 use farwood_transport::runtime::{block_on, run_all};
 
 use super::attachment::ComputeNode;
+use super::glance::{Glances, glance};
 use super::ground::{open, pool_of};
 use super::protocol::{ClientsJob, NodeJob};
 use super::seat::{Buffers, Seat, Until, subject_of};
@@ -19,10 +20,14 @@ use super::team::{self, Hand};
 use super::turns::{Work, take_turn};
 use super::worker::Parent;
 use crate::clock::Clock;
+use crate::keys::Keys;
 use crate::measure::{CostTotals, Measurement};
-use crate::workload::{InsertBoard, OperationStream};
+use crate::workload::{InsertBoard, OperationStream, Workload};
 use crate::{Error, Result};
 
+/// Filling the caches lasts at most so long: over a network it may be one key after the other. The record's hit ratio
+/// then says so.
+const FILL_SECONDS_MAX: f64 = 60.0;
 /// Mixed into the seed for the reads of the warm-up.
 const REHEARSAL: u64 = 0x7761_726D_5F75_7021;
 
@@ -44,7 +49,9 @@ pub(super) fn serve<W: Write>(job: &NodeJob, parent: &mut Parent<W>) -> Result<(
 fn serve_on<N: ComputeNode, W: Write>(node: &N, job: &NodeJob, parent: &mut Parent<W>) -> Result<()> {
     let client = node.client();
     let index = block_on(Ordered::open(&client, &job.name, job.cache_bytes))?;
-    serve_index(node, &index, &job.clients, parent)?;
+    let loaded = if job.clients.workload.workload == Workload::Load { 0 } else { job.clients.workload.keys };
+    let glances = Glances::new(index.system(), loaded, job.cache_bytes);
+    serve_index(node, &index, (&job.clients, glances), parent)?;
     Ok(block_on(index.leave(&client))?)
 }
 
@@ -52,7 +59,7 @@ fn serve_on<N: ComputeNode, W: Write>(node: &N, job: &NodeJob, parent: &mut Pare
 fn serve_index<N: ComputeNode, W: Write>(
     node: &N,
     index: &Ordered,
-    job: &ClientsJob,
+    (job, glances): (&ClientsJob, Glances),
     parent: &mut Parent<W>,
 ) -> Result<()> {
     let keys = job.keys.keys()?;
@@ -63,7 +70,8 @@ fn serve_index<N: ComputeNode, W: Write>(
             let buffers = Buffers::new(&keys, job.value_bytes, may_miss);
             Seat::new(node.client(), index, pair.clone(), buffers)
         };
-        Ok(Bench { seats: streams[thread].iter().map(seat).collect() })
+        let glances = glances.share(thread, streams.len());
+        Ok(Bench { seats: streams[thread].iter().map(seat).collect(), keys: &keys, glances })
     };
     let clients = job.workload.clients;
     team::serve(parent, streams.len(), clients, make, || Some(index.cache_bytes().0 as u64))
@@ -97,6 +105,9 @@ pub(crate) fn streams(job: &ClientsJob) -> Result<Vec<Pair>> {
 /// The clients of one thread.
 struct Bench<'a, F: Fabric> {
     seats: Vec<Seat<'a, F>>,
+    keys: &'a Keys,
+    /// What fills its caches.
+    glances: Glances,
 }
 
 impl<F: Fabric> Hand for Bench<'_, F> {
@@ -104,6 +115,21 @@ impl<F: Fabric> Hand for Bench<'_, F> {
         let seat = &self.seats[0];
         block_on(seat.index.count(&seat.client))?;
         let _ = seat.client.take_costs();
+        Ok(())
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        let clock = Clock::new();
+        let end = until(&clock, Amount::Seconds(FILL_SECONDS_MAX));
+        let works = self.seats.iter().enumerate().map(|(number, seat)| {
+            let (glances, is_over) =
+                (self.glances.share(number, self.seats.len()), || end.is_over(clock.now(), 0));
+            Box::pin(glance(&seat.client, seat.index, self.keys, glances, is_over)) as Work<'_, Result<()>>
+        });
+        run_all(works.collect()).into_iter().collect::<Result<()>>()?;
+        for seat in &self.seats {
+            let _ = seat.client.take_costs();
+        }
         Ok(())
     }
 

@@ -103,7 +103,7 @@ pub(crate) struct Litter {
 /// What a worker is told after its job.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Warm the caches, for so many seconds after a pass over everything. Changes nothing.
+    /// Warm the caches, for so many seconds after a pass over everything and reads that fill them. Changes nothing.
     WarmUp(f64),
     /// Do so much, and measure it.
     Go(Amount),

@@ -31,7 +31,7 @@ pub(super) struct Seat<'a, F: Fabric> {
 /// A key and a value, and what they must be.
 #[derive(Clone)]
 pub(crate) struct Buffers<'a> {
-    keys: &'a Keys,
+    pub(crate) keys: &'a Keys,
     may_miss: bool,
     pub(crate) key: Vec<u8>,
     pub(crate) value: Vec<u8>,

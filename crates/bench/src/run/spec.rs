@@ -173,8 +173,8 @@ pub struct RunSpec {
     /// The measured phase. `load` inserts all its keys if this is `None`; else 3 seconds, or 20 virtual milliseconds
     /// in the laboratory.
     pub amount: Option<Amount>,
-    /// Seconds of warm-up after a pass over the whole tree; 0: neither, caches are cold. `None`: 1 second, or 5
-    /// virtual milliseconds in the laboratory.
+    /// Seconds of warm-up after a pass over the whole tree that fills the caches; 0: neither, caches are cold.
+    /// `None`: 1 second, or 5 virtual milliseconds in the laboratory.
     pub warm_up_seconds: Option<f64>,
     /// Seed of all clients' operations.
     pub seed: u64,

@@ -4,6 +4,8 @@ use std::io::Write;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, Scope};
 
+use farwood_transport::heap::into_huge_pages;
+
 use super::protocol::{Order, Report, Round};
 use super::spec::Amount;
 use super::worker::Parent;
@@ -16,6 +18,11 @@ pub(crate) trait Hand {
     /// Visits everything once.
     fn pass(&mut self) -> Result<()>;
 
+    /// Reads its share of what fills caches that a pass does not fill.
+    fn fill(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Warms caches with reads of the keys that the clients will ask for.
     fn warm_up(&mut self, seconds: f64) -> Result<()>;
 
@@ -27,6 +34,7 @@ pub(crate) trait Hand {
 #[derive(Clone, Copy)]
 enum Call {
     Pass,
+    Fill,
     WarmUp(f64),
     Work(Amount),
 }
@@ -58,7 +66,11 @@ pub(crate) fn serve<H: Hand, W: Write>(
                 Order::End => return Ok(()),
                 Order::WarmUp(seconds) => {
                     call(&members[..1], Call::Pass)?;
+                    call(&members, Call::Fill)?;
                     call(&members, Call::WarmUp(seconds))?;
+                    // What is warm now is looked at in no order. Where there are no huge pages it is slower, and that
+                    // is all.
+                    let _ = into_huge_pages();
                     parent.report(&Report::Warm)?;
                 }
                 Order::Go(amount) => {
@@ -126,6 +138,7 @@ fn attend<H: Hand>(hand: Result<H>, orders: &Receiver<Call>, answers: &Sender<Re
         let clock = Clock::new();
         let done = match order {
             Call::Pass => hand.pass().map(|()| Measurement::new()),
+            Call::Fill => hand.fill().map(|()| Measurement::new()),
             Call::WarmUp(seconds) => hand.warm_up(seconds).map(|()| Measurement::new()),
             Call::Work(amount) => hand.work(amount),
         };

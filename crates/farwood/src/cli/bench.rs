@@ -130,7 +130,8 @@ pub(crate) struct Args {
     /// Measure so many operations, all clients together
     #[arg(long, value_name = "COUNT", value_parser = count)]
     operations: Option<u64>,
-    /// Seconds of reading after a pass over all keys; 0: start cold [default: 1, with --fabric sim 0.005]
+    /// Seconds of reading after a pass that fills the caches; 0: start cold [default: 1, with --fabric
+    /// sim 0.005]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     warmup: Option<f64>,
     /// Seed of all operations

@@ -99,7 +99,7 @@ fn machine_text(report: &Report, context: &mut Context<'_>) -> Result<(), Failur
         None => "not mounted".to_owned(),
     };
     writeln!(out, "huge pages of 2 MiB: {free} free of {huge}, {mount}")?;
-    writeln!(out, "transparent huge pages for shared memory: {}", memory.transparent)?;
+    writeln!(out, "transparent huge pages for shared memory, unasked: {}", memory.transparent)?;
     for (name, limit) in &report.limits {
         let limit = limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
         writeln!(out, "limit on {name}: {limit}")?;

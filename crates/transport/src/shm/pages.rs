@@ -1,12 +1,15 @@
 //! Which page size a segment can have: what the kernel's own tables (`/proc`, `/sys`) say.
 //!
 //! A random READ of a node in a large segment mostly waits for memory twice: for the page table's entry, and
-//! for the node. Pages of 2 MiB make the first wait rare. There are two ways to get them:
+//! for the node. Pages of 2 MiB make the first wait rare. There are three ways to get them:
 //!
 //! - **hugetlbfs**: the administrator sets pages aside and mounts a file system of them. We use it where the whole
 //!   segment fits into its free pages.
 //! - **transparent**: the kernel builds them as it goes, if `shmem_enabled` allows that for shared memory (most
 //!   systems: never).
+//! - **collapsed**: Linux 6.1 and later put a range into huge pages when they are asked to (`MADV_COLLAPSE`), whatever
+//!   `shmem_enabled` says, unless it is `deny`. We ask when a range is provisioned; all processes that map it share the
+//!   outcome.
 
 use super::sys;
 use std::fmt;

@@ -12,10 +12,12 @@ use super::error::ShmError;
 use super::name::PoolName;
 use super::pages::{self, HUGE_PAGE_BYTES, Pages};
 use super::sys::{self, Mapping};
+use farwood_fabric::chunks::CHUNK_BYTES;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const DIRECTORY: &str = "/dev/shm";
 const DIRECTORY_VARIABLE: &str = "FARWOOD_SHM_DIR";
@@ -66,6 +68,8 @@ pub struct Segment {
     node: u16,
     path: PathBuf,
     pages: Pages,
+    /// Whether the kernel has put some of what was provisioned into huge pages.
+    has_collapsed: AtomicBool,
     mapping: Mapping,
     /// The file description that is mapped: locks taken through it last as long as the mapping.
     file: File,
@@ -91,7 +95,7 @@ impl Segment {
 
     /// The pages it lies in.
     pub fn pages(&self) -> Pages {
-        self.pages
+        if self.has_collapsed.load(Relaxed) { Pages::Transparent } else { self.pages }
     }
 
     /// Its words.
@@ -107,7 +111,7 @@ impl Segment {
     }
 
     /// Takes the pages of a range, zeroed unless they were there, and maps them: afterwards no access to it can
-    /// fail. Costs microseconds when they were there already, and about a quarter of a second per GiB when not.
+    /// fail. Costs microseconds when they were there already, and about a second per GiB when not.
     pub fn provision(&self, offset: u64, bytes: u64) -> Result<(), ShmError> {
         let fail = |error| ShmError::from_io("provision", &self.path, bytes, error);
         if bytes == 0 {
@@ -119,7 +123,11 @@ impl Segment {
         }
         self.leave_memory_to_others(bytes)?;
         sys::provision(&self.file, offset, bytes).map_err(fail)?;
-        self.mapping.prefault(offset, bytes).map_err(fail)
+        self.mapping.prefault(offset, bytes).map_err(fail)?;
+        if self.pages != Pages::Huge && self.mapping.collapse(offset, bytes).is_ok() {
+            self.has_collapsed.store(true, Relaxed);
+        }
+        Ok(())
     }
 
     /// Maps a range that has its pages already into this process, so that its first accesses do not fault.
@@ -491,7 +499,10 @@ fn attach(
     if pages != Pages::Huge && pages::transparent_allowed() && mapping.advise_huge_pages().is_ok() {
         pages = Pages::Transparent;
     }
-    Ok(Segment { name: name.clone(), node, path, pages, mapping, file, probe })
+    // Where whoever made the pool has huge pages, this process has them too.
+    let has_collapsed = pages != Pages::Huge && mapping.collapse(0, bytes.min(CHUNK_BYTES)).is_ok();
+    let has_collapsed = AtomicBool::new(has_collapsed);
+    Ok(Segment { name: name.clone(), node, path, pages, has_collapsed, mapping, file, probe })
 }
 
 /// Opens a segment's file; never follows a link that somebody may have put into a directory that all can write.

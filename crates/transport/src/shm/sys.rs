@@ -6,6 +6,7 @@
 //! an atomic is the one thing that may be shared with a writer. The order in which words are copied is a
 //! promise, proven in [`copying`](super::copying).
 
+use super::pages::HUGE_PAGE_BYTES;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -77,15 +78,23 @@ impl Mapping {
         if file.metadata()?.len() < end {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file is shorter than its mapping"));
         }
+        let reserved = if from.is_multiple_of(HUGE_PAGE_BYTES) { Reserved::new(bytes) } else { None };
+        let (wish, fixed) = reserved.as_ref().map_or((std::ptr::null_mut(), 0), |reserved| {
+            (reserved.at.map_addr(|at| at.next_multiple_of(HUGE_PAGE_BYTES as usize)), libc::MAP_FIXED)
+        });
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: address and length are left to the kernel and checked by it; a new mapping overlaps nothing of
-        // this process, and the descriptor is open for the whole call.
+        // SAFETY: the address is left to the kernel, or lies in a range that was reserved for this mapping and that it
+        // fits into; so it overlaps nothing of this process that is in use. The kernel checks the length, and the
+        // descriptor is open for the whole call.
         let at = unsafe {
-            let (share, file, from) = (libc::MAP_SHARED, file.as_raw_fd(), from.cast_signed());
-            libc::mmap(std::ptr::null_mut(), bytes as usize, access, share, file, from)
+            let (share, file, from) = (libc::MAP_SHARED | fixed, file.as_raw_fd(), from.cast_signed());
+            libc::mmap(wish, bytes as usize, access, share, file, from)
         };
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
+        }
+        if let Some(reserved) = reserved {
+            reserved.keep(at.addr(), bytes as usize);
         }
         let base = NonNull::new(at.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
         Ok(Self { base, bytes })
@@ -209,6 +218,18 @@ impl Mapping {
         self.advise(0, self.bytes, libc::MADV_HUGEPAGE)
     }
 
+    /// Puts what lies in a range, and has its pages, into huge pages; those that it fills. Where that fails, because
+    /// there are none or the range fills none, all is as before; only what it costs to look there differs.
+    pub fn collapse(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.within(offset, bytes).map_err(|access| io::Error::new(io::ErrorKind::InvalidInput, access))?;
+        let (start, end) = (offset.next_multiple_of(HUGE_PAGE_BYTES), offset + bytes);
+        let whole = end.saturating_sub(start) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+        if whole == 0 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the range fills no huge page"));
+        }
+        self.advise(start, whole, libc::MADV_COLLAPSE)
+    }
+
     /// Brings the pages of a range into this process's page table, so that no later access faults. Holes get pages:
     /// provision the range first. `offset` and `bytes` are rounded outward to whole pages.
     pub fn prefault(&self, offset: u64, bytes: u64) -> io::Result<()> {
@@ -234,7 +255,7 @@ impl Mapping {
     /// One `madvise` on a range within the mapping.
     fn advise(&self, offset: u64, bytes: u64, advice: libc::c_int) -> io::Result<()> {
         let at = self.word(offset).cast();
-        // SAFETY: the range is mapped and ours; both kinds of advice used here leave its contents alone.
+        // SAFETY: the range is mapped and ours; all kinds of advice used here leave its contents alone.
         let failed = unsafe { libc::madvise(at, bytes as usize, advice) };
         if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
@@ -317,6 +338,47 @@ fn prefetch_words(from: *mut u64, words: usize) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (from, words, PREFETCH_LINES_MAX);
+}
+
+/// Addresses that nothing else of this process will be put at, given back on drop.
+struct Reserved {
+    at: *mut libc::c_void,
+    bytes: usize,
+}
+
+impl Reserved {
+    /// Room for a mapping of so many bytes that begins at a multiple of a huge page; `None`: it is shorter than one, or
+    /// the system has no such room.
+    fn new(bytes: u64) -> Option<Self> {
+        if bytes < HUGE_PAGE_BYTES {
+            return None;
+        }
+        let bytes = bytes.checked_next_multiple_of(page_bytes())?.checked_add(HUGE_PAGE_BYTES)?;
+        let bytes = usize::try_from(bytes).ok()?;
+        let share = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: the kernel chooses the address; nothing of this process is replaced.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, share, -1, 0) };
+        (at != libc::MAP_FAILED).then_some(Self { at, bytes })
+    }
+
+    /// Leaves `bytes` from address `start` on to what is mapped there now, and gives the rest back.
+    fn keep(self, start: usize, bytes: usize) {
+        let end = (start + bytes).next_multiple_of(page_bytes() as usize);
+        let behind = self.at.map_addr(|_| end);
+        let (before, after) = (start - self.at.addr(), self.at.addr() + self.bytes - end);
+        drop(Self { at: self.at, bytes: before });
+        drop(Self { at: behind, bytes: after });
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            // SAFETY: the range was reserved here, and what was mapped into it has been left out.
+            unsafe { libc::munmap(self.at, self.bytes) };
+        }
+    }
 }
 
 /// The size of an ordinary page.

@@ -1,6 +1,6 @@
 //! Tests of mapped words: bounds, edges against a naive oracle, neighbours that must not lose anything.
 
-use super::super::testing::{Scratch, anonymous};
+use super::super::testing::{Scratch, anonymous, report};
 use super::*;
 use proptest::prelude::*;
 
@@ -47,6 +47,31 @@ fn nothing_beyond_the_end_is_touched() {
     assert_eq!(map.write_up(BYTES - 1, &[1]), Ok(()));
     assert_eq!(map.read_down(BYTES, &mut []), Ok(()));
     assert_eq!(map.write_up(BYTES, &[]), Ok(()));
+}
+
+#[test]
+fn what_is_put_into_huge_pages_stays_as_it_is() {
+    let scratch = Scratch::new();
+    let bytes = 4 * HUGE_PAGE_BYTES;
+    let file = scratch.file("huge", bytes);
+    let [one, other] = [(); 2].map(|()| Mapping::new(&file, bytes).unwrap());
+    assert!([&one, &other].iter().all(|map| map.address().is_multiple_of(HUGE_PAGE_BYTES)), "aligned");
+    provision(&file, 0, bytes).unwrap();
+    let number = |at: u64| at.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    for at in (0..bytes).step_by(1000 * 8) {
+        one.write_up(at, &number(at).to_ne_bytes()).unwrap();
+    }
+    // Where the kernel has no such call, or no such pages, it says so, and all is as before.
+    let collapsed = one.collapse(HUGE_PAGE_BYTES - 8, 2 * HUGE_PAGE_BYTES + 16);
+    if let Err(error) = &collapsed {
+        report(&format!("no huge pages here: {error}\n"));
+    }
+    for at in (0..bytes).step_by(1000 * 8) {
+        assert_eq!([one.load(at), other.load(at)], [Ok(number(at)); 2]);
+    }
+    for (offset, bytes) in [(0, HUGE_PAGE_BYTES - 8), (8, 2 * HUGE_PAGE_BYTES - 16), (bytes, 8)] {
+        assert!(one.collapse(offset, bytes).is_err(), "{offset} {bytes}");
+    }
 }
 
 #[test]

@@ -5,6 +5,9 @@
 //! the slot are below it. The same holds for a leaf and the one key. Each slot without a child says itself that it is
 //! of the node's generation. What is unclear makes the scan begin again behind what it has found.
 //!
+//! Inner nodes are read first, and leaves when all that comes before them is known: so a leaf is handed over as it is
+//! read, and nothing is kept of it.
+//!
 //! A scan begins at the root, or, with a cache, at a node further down to which cached copies lead, read live as all
 //! others are (`docs/decisions/0038-where-a-scan-begins.md`).
 
@@ -95,14 +98,10 @@ struct Above {
     edge: Option<Vec<u8>>,
 }
 
-/// What a scan has before it, in the order of its keys. With a tag of a word, so that no part of an item is moved that
-/// lies across two words: the processor would wait for both to be stored.
-#[repr(u64)]
+/// What a scan has before it, in the order of its keys.
 enum Item {
     /// A child that is to be read.
     Child(Below),
-    /// A leaf that was read.
-    Entry(Leaf<Checked<RawChild>>),
     /// The children of a node from that slot on, which are looked at when they are wanted.
     Rest(Rc<Above>, u16),
 }
@@ -111,7 +110,7 @@ impl Item {
     fn child(&self) -> Option<&Below> {
         match self {
             Self::Child(below) => Some(below),
-            Self::Entry(_) | Self::Rest(..) => None,
+            Self::Rest(..) => None,
         }
     }
 }
@@ -151,12 +150,22 @@ impl Object for RawChild {
 struct Room {
     /// What comes next, the very next last.
     items: Vec<Item>,
-    /// What a batch is about, the next first.
+    /// What inner nodes that were read are among, the next first.
     ahead: Vec<Item>,
-    /// What it read.
+    /// What a batch read.
     copies: Vec<Fetched<RawChild>>,
-    /// What that holds, the next first.
+    /// What the nodes hold, and what lies between them, the next first.
     found: Vec<Item>,
+}
+
+/// What one doorbell is about: the items that come next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Span {
+    /// Leaves before all inner nodes: they are read, and handed over.
+    leaves: usize,
+    /// What comes behind: an inner node, and others up to the last one, with leaves between them that are not read
+    /// yet.
+    mixed: usize,
 }
 
 /// The front of what lies somewhere before it was read and after, where a copy proves nothing by itself.
@@ -168,8 +177,9 @@ type Unclear = (Arc<CachedNode>, usize);
 impl<G: Guide> Tree<G> {
     /// Up to `limit` entries of `range`, in the order of `direction`, into `entries`.
     /// [1 RT for the node at which it begins: the deepest that cached copies lead to and that has children enough, else
-    /// the root; 2 where a copy led astray. Then 1 for each 64 nodes or leaves in the order of keys, and 1 for each
-    /// value out of line. If more is wanted than lies below that node, the same again for what lies behind]
+    /// the root; 2 where a copy led astray. Then 1 for each 64 nodes or leaves, nodes first: 1 for each level of those
+    /// that are ahead, and 1 for each 64 leaves; and 1 for each value out of line. If more is wanted than lies below
+    /// that node, the same again for what lies behind]
     ///
     /// # Errors
     /// [`IndexError::BadSizes`]; the fabric's.
@@ -340,32 +350,20 @@ impl<G: Guide> Tree<G> {
         way: &Way<'_>,
     ) -> Result<Option<Unclear>, IndexError> {
         let mut room = Room { items, ..Room::default() };
-        loop {
+        while course.left > 0 {
             let items = &mut room.items;
-            while let Some(item) = items.pop_if(|item| item.child().is_none()) {
-                match item {
-                    Item::Child(_) => unreachable!("what is to be read stays"),
-                    Item::Rest(above, from) => {
-                        self.expand(&above, from, (course, course.left), &mut room.found);
-                        items.extend(room.found.drain(..).rev());
-                    }
-                    Item::Entry(leaf) => {
-                        if let Some(link) = course.take(&leaf) {
-                            self.fetch_value(client, course, (leaf.key(), link)).await?;
-                        }
-                        if course.left == 0 {
-                            return Ok(None);
-                        }
-                    }
-                }
+            while let Some(Item::Rest(above, from)) = items.pop_if(|item| item.child().is_none()) {
+                self.expand(&above, from, (course, course.left), &mut room.found);
+                items.extend(room.found.drain(..).rev());
             }
             if items.is_empty() {
-                return Ok(None);
+                break;
             }
             if let ControlFlow::Break(unclear) = self.scan_batch(client, course, &mut room, way).await? {
                 return Ok(Some(unclear));
             }
         }
+        Ok(None)
     }
 
     /// Takes an entry whose value lies out of line. One that was removed meanwhile is left out. [1 RT; more for a value
@@ -432,22 +430,29 @@ impl<G: Guide> Tree<G> {
     }
 
     /// Of what comes next, as much as has `wanted` keys, and no more to read than one doorbell takes.
-    fn span(&self, items: &[Item], wanted: usize) -> usize {
-        let (mut keys, mut reads) = (0, 0);
-        let span = items.iter().rev().take_while(|item| {
-            let more = keys < wanted && reads < BATCH_MAX;
-            match item {
-                Item::Child(below) => (keys, reads) = (keys + self.keys_behind(below.slot), reads + 1),
-                Item::Entry(_) => keys += 1,
-                Item::Rest(..) => return false,
+    fn span(&self, items: &[Item], wanted: usize) -> Span {
+        let (mut span, mut behind, mut keys, mut reads) = (Span::default(), 0, 0, 0);
+        for item in items.iter().rev() {
+            let Item::Child(below) = item else { break };
+            if keys >= wanted || reads == BATCH_MAX {
+                break;
             }
-            more
-        });
-        span.count()
+            keys += self.keys_behind(below.slot);
+            match (below.is_leaf(), behind) {
+                (true, 0) => (span.leaves, reads) = (span.leaves + 1, reads + 1),
+                (true, _) => behind += 1,
+                (false, _) => {
+                    (behind, reads) = (behind + 1, reads + 1);
+                    span.mixed = behind;
+                }
+            }
+        }
+        span
     }
 
-    /// Reads what comes next, as much as one doorbell takes, and puts what it holds in its place. [1 RT, 2 more where
-    /// the fabric proves nothing of its size, and more where bytes are skipped at an edge of the range]
+    /// Reads what comes next, as much as one doorbell takes: leaves up to the first inner node, and inner nodes; puts
+    /// what these hold in their places. [1 RT, 2 more where the fabric proves nothing of its size, and more where bytes
+    /// are skipped at an edge of the range]
     async fn scan_batch<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -457,11 +462,12 @@ impl<G: Guide> Tree<G> {
     ) -> Result<ControlFlow<Unclear>, IndexError> {
         let span = match self.options.scans {
             Scans::Batched => self.span(items, course.left),
-            Scans::OneByOne => 1,
+            Scans::OneByOne => self.span(&items[items.len() - 1..], course.left),
         };
-        // The next one first. What was read before waits for what comes before it.
-        ahead.extend(items.drain(items.len() - span..).rev());
-        let batch = || ahead.iter().filter_map(Item::child);
+        let (leaves, mixed) = (items.len() - span.leaves, items.len() - span.leaves - span.mixed);
+        let nodes =
+            items[mixed..leaves].iter().rev().filter_map(Item::child).filter(|below| !below.is_leaf());
+        let batch = || items[leaves..].iter().rev().filter_map(Item::child).chain(nodes.clone());
         let reads = batch().map(|below| {
             let (at, bytes) = below.place();
             read_bytes::<RawChild>(at, bytes)
@@ -470,48 +476,41 @@ impl<G: Guide> Tree<G> {
         let before = if proven { Vec::new() } else { fronts_of(client, batch()).await? };
         copies.extend(client.post(all(reads)).await?);
         let after = if proven { Vec::new() } else { fronts_of(client, batch()).await? };
+        let fronts = |place: usize| before.get(place).copied().zip(after.get(place).copied());
         let mut copies = copies.drain(..).enumerate();
-        let mut wanted = course.left;
-        for item in ahead.drain(..) {
-            let Item::Child(below) = item else {
+        for below in items.drain(leaves..).rev() {
+            let Item::Child(below) = below else { unreachable!("only children are read") };
+            let (place, copy) = copies.next().expect("each leaf was read");
+            let Some(leaf) = self.take_leaf(&below, copy, fronts(place)) else {
+                return Ok(ControlFlow::Break(below.unclear()));
+            };
+            if let Some(link) = course.take(&leaf) {
+                self.fetch_value(client, course, (leaf.key(), link)).await?;
+            }
+        }
+        // The next one first.
+        ahead.extend(items.drain(mixed..).rev());
+        let (mut wanted, mut ahead) = (course.left, ahead.drain(..));
+        for item in ahead.by_ref() {
+            let Some((at, size)) = item.child().and_then(Below::node) else {
                 found.push(item);
                 wanted = wanted.saturating_sub(1);
                 continue;
             };
-            let (place, copy) = copies.next().expect("each child was read");
-            let fronts = before.get(place).copied().zip(after.get(place).copied());
-            let before = found.len();
-            let taken = match below.slot.child() {
-                Child::Inner(at, size) => {
-                    let (below, read) = ((&below, at, size), (copy, fronts));
-                    self.take_node(client, below, read, (course, wanted), (found, way)).await?
-                }
-                // Without awaiting anything: most children are leaves.
-                _ => match self.take_leaf(&below, copy, fronts) {
-                    Some(leaf) => {
-                        found.push(Item::Entry(leaf));
-                        ControlFlow::Continue(1)
-                    }
-                    None => ControlFlow::Break(below.unclear()),
-                },
-            };
-            let unclear = match taken {
-                ControlFlow::Continue(keys) => {
-                    wanted = wanted.saturating_sub(keys);
-                    continue;
-                }
-                ControlFlow::Break(unclear) => unclear,
-            };
-            // What came before it is found; the rest is looked for again.
-            found.truncate(before);
-            for item in found.drain(..) {
-                let Item::Entry(leaf) = item else { break };
-                if let Some(link) = course.take(&leaf) {
-                    self.fetch_value(client, course, (leaf.key(), link)).await?;
+            let Item::Child(below) = item else { unreachable!("a node is a child") };
+            let (place, copy) = copies.next().expect("each node was read");
+            let (node, read) = ((&below, at, size), (copy, fronts(place)));
+            match self.take_node(client, node, read, (course, wanted), (found, way)).await? {
+                ControlFlow::Continue(keys) => wanted = wanted.saturating_sub(keys),
+                ControlFlow::Break(unclear) if found.is_empty() => return Ok(ControlFlow::Break(unclear)),
+                // What comes before it goes on; it is read again when it is next.
+                ControlFlow::Break(_) => {
+                    found.push(Item::Child(below));
+                    break;
                 }
             }
-            return Ok(ControlFlow::Break(unclear));
         }
+        found.extend(ahead);
         items.extend(found.drain(..).rev());
         Ok(ControlFlow::Continue(()))
     }
@@ -613,6 +612,18 @@ impl Below {
     /// Where the scan cannot go on if it is unclear.
     fn unclear(&self) -> Unclear {
         (Arc::clone(&self.above.node), usize::from(self.number))
+    }
+
+    fn is_leaf(&self) -> bool {
+        self.node().is_none()
+    }
+
+    /// Where the inner node lies that it is, if it is one.
+    fn node(&self) -> Option<(Remote<RawInner>, Size)> {
+        match self.slot.child() {
+            Child::Inner(at, size) => Some((at, size)),
+            _ => None,
+        }
     }
 
     /// Where it lies, and how long it is.

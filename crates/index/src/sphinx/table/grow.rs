@@ -9,7 +9,8 @@
 //!    one that come into the old one are taken back by who put them there, for they look again;
 //! 4. entries that belong into the new one are written there, all at once, each at the same place as before, and then
 //!    taken out of the old one by a CAS each. Where that is lost, somebody has taken out or replaced the entry; the new
-//!    one is then corrected. Entries that lead nowhere are dropped. This is done again until there is nothing to do;
+//!    one is then corrected. Entries that lead nowhere are dropped, and those that came astray to a place from where
+//!    one has moved before: who put them there enters them again. This is done again until there is nothing to do;
 //! 5. the headers of the new subtable say that it is not *moving* any more; then those of the old one do.
 //!
 //! Who reads meanwhile finds an entry or not, and goes on without. Who wants to change something and finds a header
@@ -280,16 +281,21 @@ impl HashTable {
         let (mut corrected, mut before) = (false, vec![0; image.len()]);
         loop {
             let bytes = self.read_subtable(client, split.old).await?;
-            let going = self.sort(client, split, (&bytes, &before)).await?;
+            let mut going = self.sort(client, split, (&bytes, &before)).await?;
             if going.is_empty() && !corrected {
                 return Ok(());
             }
             before = bytes;
-            for &(number, word, goes) in &going {
+            for (number, entry, goes) in &mut going {
+                let place = 8 * *number..8 * *number + 8;
                 // What comes back to where it was taken out is new.
-                before[8 * number..8 * number + 8].fill(0);
-                if goes == Goes::Over {
-                    image[8 * number..8 * number + 8].copy_from_slice(&word.to_le_bytes());
+                before[place.clone()].fill(0);
+                if *goes == Goes::Over {
+                    match word(&image, *number) {
+                        0 => image[place].copy_from_slice(&entry.to_le_bytes()),
+                        moved if moved == *entry => {}
+                        _ => *goes = Goes::Out,
+                    }
                 }
             }
             client.post(write(split.new, &image)).await?;

@@ -304,12 +304,15 @@ impl HashTable {
                 return self.enter(hands, client, after).await;
             };
             looked.announce(client, marks::CHANGING);
-            // Where the subtable is just being split, the entry moves as it is now.
-            if self.swap(hands, client, (at, old.word(), new), &looked, (spot, after)).await? != Entered::Lost
-            {
-                return Ok(true);
+            match self.swap(hands, client, (at, old.word(), new), &looked, (spot, after)).await? {
+                Entered::Here => return Ok(true),
+                Entered::Astray => {
+                    client.fabric().mark(marks::ENTERED_ASTRAY);
+                    let _ = client.post(cas(at, new.word(), 0)).await?;
+                    return self.enter(hands, client, after).await;
+                }
+                Entered::Lost => retry.again(client).await?,
             }
-            retry.again(client).await?;
         }
     }
 
