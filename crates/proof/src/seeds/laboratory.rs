@@ -548,7 +548,10 @@ impl Running<'_> {
                 let rooms = if self.case.plan.config.values == Values::AnyLength { 3 } else { 1 };
                 sherman_rest(trees, walk, lost, rooms * lost)?;
             }
-            Walk::Radix(walk) => self.radix_rest(trees, walk, lost)?,
+            // A node may be left closed by who lives.
+            Walk::Radix(walk) => {
+                self.radix_rest(trees, walk, (lost, marked("radix: a node left closed")))?;
+            }
         }
         let gone = self.chunks_gone().map_err(|error| format!("looking at the chunks: {error}"))?;
         if gone > lost {
@@ -558,9 +561,14 @@ impl Running<'_> {
     }
 
     /// What of a radix tree is left behind is what faults may leave.
-    fn radix_rest(&self, trees: &[Ordered], walk: &smart::Walk, lost: u64) -> Result<(), String> {
+    fn radix_rest(
+        &self,
+        trees: &[Ordered],
+        walk: &smart::Walk,
+        (lost, closed): (u64, u64),
+    ) -> Result<(), String> {
         // A table that could not be told of a node is out of date until somebody misses the entry.
-        if walk.unsettled > 0 && lost == 0 {
+        if (walk.unsettled > walk.closed || walk.closed > closed) && lost == 0 {
             return Err(format!(
                 "{} slots or entries are unsettled, and no operation was cut off",
                 walk.unsettled

@@ -59,7 +59,15 @@ pub(super) async fn fronts<F: Fabric, T: ?Sized>(
     client: &Client<F>,
     places: impl Iterator<Item = Remote<T>>,
 ) -> Result<Vec<u64>, IndexError> {
-    let words = client.post(all(places.map(|at| read::<u64>(at.part(0))))).await?;
+    words(client, places.map(|at| at.part(0))).await
+}
+
+/// The words at those places. [1 RT]
+pub(super) async fn words<F: Fabric>(
+    client: &Client<F>,
+    places: impl Iterator<Item = Remote<u64>>,
+) -> Result<Vec<u64>, IndexError> {
+    let words = client.post(all(places.map(read))).await?;
     let word = |word: farwood_fabric::Fetched<u64>| match word.check(&()) {
         Ok(word) => word.word(),
         Err(_) => unreachable!("words are whole"),

@@ -30,8 +30,10 @@ pub(super) const GREW: &str = "radix: a node replaced by a larger";
 pub(super) const SHRANK: &str = "radix: a node replaced by a smaller";
 /// A node gave way to its only child, or to none.
 pub(super) const COLLAPSED: &str = "radix: a node that gave way";
-/// The lock of a node that was to be replaced was busy.
+/// The lock of a node whose child was to be replaced was busy for long.
 pub(super) const REBUILD_BUSY: &str = "radix: a replacement that would have to wait";
+/// A node was closed for a replacement that did not come about: the next who wants room there replaces it.
+pub(super) const LEFT_CLOSED: &str = "radix: a node left closed";
 /// A replacement was ended by another.
 pub(super) const REBUILD_RESUMED: &str = "radix: a replacement ended by another";
 /// A value outgrew its leaf.
@@ -57,6 +59,7 @@ pub const MARKS: &[&str] = &[
     SHRANK,
     COLLAPSED,
     REBUILD_BUSY,
+    LEFT_CLOSED,
     REBUILD_RESUMED,
     MOVED,
     SCAN_AGAIN,

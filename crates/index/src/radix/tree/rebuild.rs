@@ -1,26 +1,33 @@
 //! Nodes replaced: by a larger one when no slot is free, by a smaller one when few are in use, by their only child.
 //!
-//! Under the locks of the node and of its parent, in this order:
+//! Under the node's lock, in this order:
 //!
 //! 1. every slot without a child is *closed*, by a CAS each. Whoever was faster has put a leaf there, which is a child
 //!    like the others. From now on nothing in the node changes: occupied slots need its lock;
 //! 2. the new node is written;
-//! 3. the children's reverse pointers are set to it, a pointer that was about to be set by its inserter's own CAS
-//!    included, whose CAS then fails;
-//! 4. the old header says *dead*;
-//! 5. the parent's slot is swapped, and the new node is known to be linked.
 //!
-//! Who is cut off in the middle leaves a node that is full for everybody (1 to 3), so that the next insert replaces
-//! it, or a dead one that is still linked (4), which is unclear to everybody, so that it is settled: replaced from
+//! and under the parent's as well, which is not waited for:
+//!
+//! 3. the children's reverse pointers are set to it, a pointer that was about to be set by its inserter's own CAS
+//!    included, whose CAS then fails; and the old header says *dead*;
+//! 4. the parent's slot is swapped, and the new node is known to be linked.
+//!
+//! Who is cut off in the middle leaves a node that is full for everybody (1 and 2), so that the next insert replaces
+//! it, or a dead one that is still linked (3), which is unclear to everybody, so that it is settled: replaced from
 //! step 1. Nothing is put into the new node before it is linked, and the old one answers for it until it is dead.
+//!
+//! All nodes below one want its lock when they grow, and below the root these are many: so it is held for steps 3 and 4
+//! only. Who waited for it with the node's lock in hand would wait for ever where both have one word, or a circle of
+//! nodes has two; so it is tried for a while, and then the node is let go, closed, before the parent's lock is waited
+//! for.
 
 use super::descend::{Place, Way};
-use super::fetch::InnerCopy;
+use super::fetch::{InnerCopy, words};
 use super::options::Rooms;
 use super::split::{Grown, KeyBelow};
 use super::{Event, Guide, Tree, marks};
 use crate::error::IndexError;
-use crate::lock::Attempt;
+use crate::lock::{Attempt, Held};
 use crate::radix::cached::CachedNode;
 use crate::radix::heap::Kind;
 use crate::radix::inner::{HEADER, Header, Inner, REVERSE, RawInner, Size, State, slot_offset};
@@ -29,19 +36,46 @@ use crate::radix::leaf;
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, Slot};
 use crate::reclaim::Room;
-use farwood_fabric::{Chain as _, Client, Fabric, Remote, Swapped, all, cas, write};
+use farwood_fabric::{Client, Fabric, Remote, Swapped, all, cas, write};
 use std::sync::Arc;
 
 /// CASes of one doorbell, at most.
 const CAS_PER_POST: usize = 64;
 
+/// Attempts at the parent's lock while the node's is held.
+const TRIES_MAX: usize = 500;
+/// Attempts at a node that fits again what is left in it.
+const RELIEFS_MAX: usize = 8;
+/// Pause before each but the first, nanoseconds.
+const PAUSE: u64 = 2_000;
+
 /// What came of an attempt to replace a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rebuilt {
-    /// It was replaced, or was not where it was to be.
-    Tried,
-    /// Its lock was taken.
+enum Replaced {
+    /// It was.
+    Done(Event),
+    /// It is not there any more.
+    Gone,
+    /// It is there, but not where it was seen, or what lies below it was unclear.
+    Unclear,
+    /// Its parent's lock was taken all the time.
     Busy,
+}
+
+/// A node that is to be replaced, where it is linked, and what lies in it.
+struct Leaving<'p> {
+    /// The node above, and the slot in it, as it was: the copy's own may change meanwhile.
+    parent: &'p CachedNode,
+    number: usize,
+    slot: Slot,
+    at: Remote<RawInner>,
+    node: InnerCopy,
+}
+
+impl Leaving<'_> {
+    /// Where the node is linked, as [`Tree::grown`] wants it.
+    fn link(&self) -> ((Remote<RawInner>, Header), u8) {
+        ((self.parent.at, self.parent.header), self.slot.partial())
+    }
 }
 
 /// What takes a node's place.
@@ -74,10 +108,7 @@ impl<G: Guide> Tree<G> {
             way.begin_above(depth);
             return Ok(());
         };
-        let node = (place.node.at, place.node.header.size());
-        if self.rebuild(client, (parent, *number), node, (1, way)).await? == Rebuilt::Busy {
-            self.wait_for(client, node.0, way.operation).await?;
-        }
+        self.rebuild(client, (parent, *number), (place.node.at, place.node.header), (1, way)).await?;
         way.again(client).await
     }
 
@@ -98,14 +129,29 @@ impl<G: Guide> Tree<G> {
             (_, Size::FortyEight) => 12,
             (_, Size::All) => 36,
         };
-        if left <= enough
-            && let Ok(Some((parent, number))) = self.parent_of(client, place, way).await
-        {
-            let node = (place.node.at, size);
-            if self.rebuild(client, (&parent, number), node, (0, way)).await.is_err() {
-                client.fabric().mark(CUT_OFF);
-            }
+        if left <= enough && !self.is_relieved(client, place, way).await.unwrap_or(false) {
+            client.fabric().mark(CUT_OFF);
         }
+    }
+
+    /// Replaces a place's node by what fits its children; yields whether it is not there any more.
+    async fn is_relieved<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        place: &Place,
+        way: &mut Way<'_>,
+    ) -> Result<bool, IndexError> {
+        let node = (place.node.at, place.node.header);
+        let mut parent = self.parent_of(client, place, way).await?;
+        for _ in 0..RELIEFS_MAX {
+            let Some((above, number)) = parent else { return Ok(true) };
+            if self.rebuild(client, (&above, number), node, (0, way)).await? {
+                return Ok(true);
+            }
+            way.again(client).await?;
+            parent = self.searched_parent(client, place, way).await?;
+        }
+        Ok(false)
     }
 
     /// The node above a place's, and the slot in it; `None` for the root, and where it is not there any more.
@@ -116,134 +162,172 @@ impl<G: Guide> Tree<G> {
         place: &Place,
         way: &mut Way<'_>,
     ) -> Result<Option<(Arc<CachedNode>, usize)>, IndexError> {
-        let depth = place.node.header.depth();
-        if place.parent.is_some() || depth == 0 {
+        if place.parent.is_some() || place.node.header.depth() == 0 {
             return Ok(place.parent.clone());
         }
-        way.begin_above(depth);
+        self.searched_parent(client, place, way).await
+    }
+
+    /// As [`parent_of`](Self::parent_of), by a search.
+    async fn searched_parent<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        place: &Place,
+        way: &mut Way<'_>,
+    ) -> Result<Option<(Arc<CachedNode>, usize)>, IndexError> {
+        way.begin_above(place.node.header.depth());
         let again = self.locate(client, way.key, way).await?;
         Ok(again.parent.filter(|_| again.node.at == place.node.at))
     }
 
     /// Replaces the node at `at`, that slot `number` of `parent` points to, by one that fits its children and `spare`
-    /// more. Does nothing where it is not there any more, or where it would have to wait.
+    /// more; where the parent's lock is taken for long, waits for that. Yields whether the node is not there any more:
+    /// else it may be left closed.
     pub(super) async fn rebuild<F: Fabric>(
         &self,
         client: &Client<F>,
         (parent, number): (&Arc<CachedNode>, usize),
-        (at, size): (Remote<RawInner>, Size),
+        (at, header): (Remote<RawInner>, Header),
         (spare, way): (usize, &Way<'_>),
-    ) -> Result<Rebuilt, IndexError> {
-        let (held, above) = self.lock_inner(client, parent.at, parent.header.size(), way.operation).await?;
-        let linked = above.header() == parent.header
-            && above.reverse().is_linked()
-            && above.slot(number).child() == Child::Inner(at, size);
-        if !linked {
+    ) -> Result<bool, IndexError> {
+        let (held, node) = self.lock_inner(client, at, header.size(), way.operation).await?;
+        let leaving = Leaving { parent, number, slot: parent.slot(number), at, node };
+        let replaced = if leaving.node.header().with_state(State::Live) != header.with_state(State::Live) {
             client.fabric().mark(marks::LOCKED_LATE);
-            self.cache.remove(parent.at);
-            held.give_up().await?;
-            return Ok(Rebuilt::Tried);
-        }
-        let attempt = match self.nodes.try_acquire(client, at, std::slice::from_ref(&held)).await {
-            Ok(attempt) => attempt,
-            Err(error) => {
-                held.give_up().await?;
-                return Err(error);
-            }
-        };
-        let inner = match attempt {
-            Attempt::Taken(inner) => Some(inner),
-            Attempt::Mine => None,
-            Attempt::Busy => {
-                client.fabric().mark(marks::REBUILD_BUSY);
-                held.give_up().await?;
-                return Ok(Rebuilt::Busy);
-            }
-        };
-        let replaced = self.replace(client, (parent, number, &above), (at, size), (spare, way)).await;
-        let released = match inner {
-            Some(inner) => inner.give_up().await,
-            None => Ok(()),
+            Ok(Replaced::Gone)
+        } else if leaving.slot.child() == Child::Inner(at, header.size()) {
+            self.replace(client, (&leaving, &held), (spare, way)).await
+        } else {
+            Ok(Replaced::Unclear)
         };
         held.give_up().await?;
-        released?;
-        if let Some(event) = replaced? {
-            G::changed(self, client, event).await;
+        let replaced = replaced?;
+        let is_settled = matches!(replaced, Replaced::Done(_) | Replaced::Gone);
+        match replaced {
+            Replaced::Done(event) => G::changed(self, client, event).await,
+            Replaced::Gone | Replaced::Unclear => self.cache.remove(parent.at),
+            Replaced::Busy => {
+                self.nodes.acquire(client, parent.at, way.operation).await?.give_up().await?;
+            }
         }
-        Ok(Rebuilt::Tried)
+        Ok(is_settled)
     }
 
-    /// Waits until the lock of a node comes free, and takes it from a dead holder if need be: who has its parent's lock
-    /// does not wait for it. [2 RT]
-    pub(super) async fn wait_for<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        at: Remote<RawInner>,
-        operation: &'static str,
-    ) -> Result<(), IndexError> {
-        self.nodes.acquire(client, at, operation).await?.give_up().await
-    }
-
-    /// The part of [`rebuild`](Self::rebuild) under both locks; yields what became of the node.
+    /// The part of [`rebuild`](Self::rebuild) under the node's lock.
     async fn replace<F: Fabric>(
         &self,
         client: &Client<F>,
-        (parent, number, above): (&Arc<CachedNode>, usize, &InnerCopy),
-        (at, size): (Remote<RawInner>, Size),
+        (leaving, held): (&Leaving<'_>, &Held<'_, F>),
         (spare, way): (usize, &Way<'_>),
-    ) -> Result<Option<Event>, IndexError> {
-        let node = self.read_inner(client, at, size, way.operation).await?;
-        let header = node.header();
-        if header.state() == Some(State::Dead) {
+    ) -> Result<Replaced, IndexError> {
+        let Leaving { at, node, .. } = leaving;
+        let is_dead = node.header().state() == Some(State::Dead);
+        if is_dead {
+            // Most that are dead have been replaced, and another node may lie there by now.
+            let linked = self.is_linked(client, leaving).await?;
+            if !linked || words(client, [at.part(HEADER)].into_iter()).await?[0] != node.header().word() {
+                return Ok(Replaced::Gone);
+            }
             client.fabric().mark(marks::REBUILD_RESUMED);
         }
         // Before anything changes, for it may be unclear. One child, or none, takes the node's place without.
         let many = node.slots().filter(|slot| slot.is_occupied()).count() > 1;
-        let prefix = match self.prefix_of(client, (at, &node), way).await? {
+        let prefix = match self.prefix_of(client, (*at, node), way).await? {
             KeyBelow::Key(prefix) => Some(prefix),
-            KeyBelow::Unclear(..) if many && header.state() == Some(State::Live) => return Ok(None),
+            KeyBelow::Unclear(..) if many && !is_dead => return Ok(Replaced::Unclear),
             KeyBelow::None | KeyBelow::Unclear(..) => None,
         };
-        let children = self.close_slots(client, at, &node).await?;
-        let slot = above.slot(number);
-        let link = ((parent.at, parent.header), slot.partial());
-        let Some(successor) =
-            self.successor(client, link, (at, &node), (&children, prefix.as_deref()), spare).await?
+        let children = self.close_slots(client, *at, node).await?;
+        let Some(successor) = self.successor(client, leaving, (&children, prefix.as_deref()), spare).await?
         else {
             client.fabric().mark(CUT_OFF);
-            return Ok(None);
+            return Ok(Replaced::Unclear);
         };
-        self.turn_children(client, (at, header.generation()), &children, link, &successor).await?;
-        let dead = cas(
-            at.part(HEADER),
-            header.with_state(State::Live).word(),
-            header.with_state(State::Dead).word(),
-        );
-        let swap = cas(parent.at.part(slot_offset(number)), slot.word(), successor.slot.word());
-        let swapped = if parent.at.node() == at.node() {
-            client.post(dead.then(swap)).await?.1
-        } else {
-            let _ = client.post(dead).await?;
-            client.post(swap).await?
+        let mut tries = 0..TRIES_MAX;
+        let above = loop {
+            match self.nodes.try_acquire(client, leaving.parent.at, std::slice::from_ref(held)).await? {
+                Attempt::Taken(above) => break Some(above),
+                Attempt::Mine => break None,
+                Attempt::Busy if tries.next().is_none() => {
+                    client.fabric().mark(marks::REBUILD_BUSY);
+                    client.fabric().mark(marks::LEFT_CLOSED);
+                    self.take_back_inner(successor);
+                    return Ok(Replaced::Busy);
+                }
+                Attempt::Busy => client.fabric().sleep(PAUSE).await,
+            }
         };
-        self.link_all(client, [successor.node.as_ref().and_then(Grown::link)]).await?;
-        self.cache.remove(at);
-        if swapped != Swapped::Won {
+        let event = self.put_in_place(client, leaving, (&children, successor)).await;
+        if let Some(above) = above {
+            above.give_up().await?;
+        }
+        Ok(event?.map_or(Replaced::Unclear, Replaced::Done))
+    }
+
+    /// Whether a node is linked where it was seen. [1 RT]
+    async fn is_linked<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        leaving: &Leaving<'_>,
+    ) -> Result<bool, IndexError> {
+        let Leaving { parent, number, slot, .. } = leaving;
+        let places = [HEADER, REVERSE, slot_offset(*number)].map(|offset| parent.at.part::<u64>(offset));
+        let words = words(client, places.into_iter()).await?;
+        Ok(Header::from_word(words[0]) == parent.header
+            && Reverse::from_word(words[1]).is_linked()
+            && Slot::from_word(words[2]) == *slot)
+    }
+
+    /// Steps 3 and 4, under the parent's lock as well, if the node is still linked where it was seen; yields what became
+    /// of it.
+    async fn put_in_place<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        leaving: &Leaving<'_>,
+        (children, successor): (&[(Step, Slot)], Successor),
+    ) -> Result<Option<Event>, IndexError> {
+        if !self.is_linked(client, leaving).await? {
+            client.fabric().mark(marks::LEFT_CLOSED);
+            self.take_back_inner(successor);
             return Ok(None);
         }
-        self.cache.learn(parent.at, number, successor.slot);
-        let kind = Kind::Inner.rooms(size.bytes());
-        let room = Room { at, version: Some(header.generation()), kind };
-        self.heap.take_back(room);
-        let before = self.sign(at, &node);
-        Ok(Some(match &successor.node {
+        self.turn_children(client, leaving, children, &successor).await?;
+        let swap = cas(
+            leaving.parent.at.part(slot_offset(leaving.number)),
+            leaving.slot.word(),
+            successor.slot.word(),
+        );
+        let swapped = client.post(swap).await?;
+        if let Some(link) = successor.node.as_ref().and_then(Grown::link) {
+            client.post_detached(link);
+        }
+        Ok((swapped == Swapped::Won).then(|| self.replaced(leaving, &successor)))
+    }
+
+    /// Notes that a node was replaced, and takes its room back; yields what became of it.
+    fn replaced(&self, leaving: &Leaving<'_>, successor: &Successor) -> Event {
+        let Leaving { parent, number, at, node, .. } = leaving;
+        self.cache.remove(*at);
+        self.cache.learn(parent.at, *number, successor.slot);
+        let header = node.header();
+        let kind = Kind::Inner.rooms(header.size().bytes());
+        self.heap.take_back(Room { at: *at, version: Some(header.generation()), kind });
+        let before = self.sign(*at, node);
+        match &successor.node {
             None => Event::Gone(before),
             Some(new) => {
                 let copy = Inner::new(&new.image[..]);
                 self.cache.put(new.room.at, &copy);
                 Event::Replaced(before, self.sign(new.room.at, &copy))
             }
-        }))
+        }
+    }
+
+    /// Gives the room back of a new node that nothing points to.
+    fn take_back_inner(&self, successor: Successor) {
+        if let Some(new) = successor.node {
+            self.heap.take_back(new.into_room());
+        }
     }
 
     /// Closes all slots of a node that have no child; yields its children. [1 RT for each 64 slots]
@@ -303,12 +387,11 @@ impl<G: Guide> Tree<G> {
     async fn successor<F: Fabric>(
         &self,
         client: &Client<F>,
-        link: ((Remote<RawInner>, Header), u8),
-        (at, node): (Remote<RawInner>, &InnerCopy),
+        leaving: &Leaving<'_>,
         (children, prefix): (&[(Step, Slot)], Option<&[u8]>),
         spare: usize,
     ) -> Result<Option<Successor>, IndexError> {
-        let ((_, above), partial) = link;
+        let link @ ((_, above), partial) = leaving.link();
         match children {
             [] => {
                 client.fabric().mark(marks::COLLAPSED);
@@ -325,53 +408,57 @@ impl<G: Guide> Tree<G> {
         let Some(prefix) = prefix else { return Ok(None) };
         let partials = children.iter().filter(|(step, _)| *step != Step::End).count();
         let size = self.size_for(partials + spare);
-        client.fabric().mark(if size < node.header().size() { marks::SHRANK } else { marks::GREW });
-        let mut new = self.grown(client, link, (at.node(), size), prefix).await?;
+        client.fabric().mark(if size < leaving.node.header().size() { marks::SHRANK } else { marks::GREW });
+        let mut new = self.grown(client, link, (leaving.at.node(), size), prefix).await?;
         self.settle_children(&mut new, prefix, children);
         client.post(write(new.room.at, &new.image)).await?;
         Ok(Some(Successor { slot: Slot::inner(partial, new.room.at, new.size), node: Some(new) }))
     }
 
-    /// Sets the children's reverse pointers to what they will be linked in. [1 RT for each 64 children; more where one
-    /// was just being set]
+    /// Sets the children's reverse pointers to what they will be linked in, and says that their node is dead. [1 RT for
+    /// each 64 children; more where one was just being set]
     async fn turn_children<F: Fabric>(
         &self,
         client: &Client<F>,
-        (at, generation): (Remote<RawInner>, u32),
+        leaving: &Leaving<'_>,
         children: &[(Step, Slot)],
-        (parent, partial): ((Remote<RawInner>, Header), u8),
         successor: &Successor,
     ) -> Result<(), IndexError> {
+        let Leaving { at, node, .. } = leaving;
+        let (header, generation) = (node.header(), node.header().generation());
+        let ((parent, above), partial) = leaving.link();
         let (to, to_generation) = match &successor.node {
             Some(node) => (node.room.at, node.generation()),
-            None => (parent.0, parent.1.generation()),
+            None => (parent, above.generation()),
         };
-        let mut turns = Vec::new();
+        let dead = header.with_state(State::Dead);
+        let mut turns = vec![(at.part::<u64>(HEADER), header.with_state(State::Live).word(), dead.word())];
         for (_, slot) in children {
             let under = if successor.node.is_some() { slot.partial() } else { partial };
-            turns.push(match slot.child() {
+            let (reverse, from, to) = match slot.child() {
                 Child::Leaf(leaf, _) => (
                     leaf.part::<u64>(leaf::REVERSE),
-                    Reverse::of_leaf(at, generation),
+                    Reverse::of_leaf(*at, generation),
                     Reverse::of_leaf(to, to_generation),
                 ),
                 Child::Inner(node, _) => (
                     node.part::<u64>(REVERSE),
-                    Reverse::of_inner(at, generation, slot.partial()),
+                    Reverse::of_inner(*at, generation, slot.partial()),
                     Reverse::of_inner(to, to_generation, under),
                 ),
                 _ => unreachable!("a child is a leaf or a node"),
-            });
+            };
+            turns.push((reverse, from.word(), to.word()));
         }
         while !turns.is_empty() {
             let now = turns.split_off(turns.len().saturating_sub(CAS_PER_POST));
-            let cases = now.iter().map(|(at, from, to)| cas(*at, from.word(), to.word()));
+            let cases = now.iter().map(|&(at, from, to)| cas(at, from, to));
             let swapped: Vec<_> = client.post(all(cases)).await?.collect();
             for ((at, _, to), swapped) in now.into_iter().zip(swapped) {
                 if let Swapped::Lost(found) = swapped
-                    && found != to.word()
+                    && found != to
                 {
-                    turns.push((at, Reverse::from_word(found), to));
+                    turns.push((at, found, to));
                 }
             }
         }

@@ -4,11 +4,10 @@
 //! hand, a slot that is not as it should be was left by somebody who died, lost a memory node, or was cancelled.
 
 use super::descend::Way;
-use super::rebuild::Rebuilt;
 use super::{Guide, Tree, marks};
 use crate::error::IndexError;
 use crate::radix::cached::CachedNode;
-use crate::radix::inner::{REVERSE, RawInner, Size, State as NodeState, slot_offset};
+use crate::radix::inner::{Header, REVERSE, RawInner, Size, State as NodeState, slot_offset};
 use crate::radix::leaf::{self, Class, RawLeaf, State};
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, Slot};
@@ -50,12 +49,8 @@ impl<G: Guide> Tree<G> {
         };
         held.give_up().await?;
         if let Some(dead) = settled? {
-            let rebuilt = self
-                .rebuild(client, (node, number), dead, (0, &Way::new(&self.notebooks, operation, key)))
+            self.rebuild(client, (node, number), dead, (0, &Way::new(&self.notebooks, operation, key)))
                 .await?;
-            if rebuilt == Rebuilt::Busy {
-                self.wait_for(client, dead.0, operation).await?;
-            }
         }
         Ok(())
     }
@@ -105,11 +100,12 @@ impl<G: Guide> Tree<G> {
         locked: Locked,
         (at, size): (Remote<RawInner>, Size),
         operation: &'static str,
-    ) -> Result<Option<(Remote<RawInner>, Size)>, IndexError> {
+    ) -> Result<Option<(Remote<RawInner>, Header)>, IndexError> {
         let node = self.read_inner(client, at, size, operation).await?;
         let right = Reverse::of_inner(locked.node, locked.generation, locked.slot.partial());
         self.set_reverse(client, at.part(REVERSE), node.reverse(), right).await?;
-        Ok((node.header().state() == Some(NodeState::Dead)).then_some((at, size)))
+        let header = node.header();
+        Ok((header.state() == Some(NodeState::Dead)).then_some((at, header)))
     }
 
     /// Sets a reverse pointer that is not as it should be. [0 RT; 1 where it is not]

@@ -3,7 +3,6 @@
 use super::change::Left;
 use super::descend::{Place, Way, damaged, partial_at};
 use super::options::Rooms;
-use super::rebuild::Rebuilt;
 use super::{Event, Guide, Sign, Tree, marks};
 use crate::error::IndexError;
 use crate::lock::Held;
@@ -48,9 +47,13 @@ impl Planted {
 
     /// Its room, empty again.
     pub(super) fn into_room(self) -> Room<RawLeaf> {
-        let version = self.room.is_used().then(|| self.room.next_version());
-        Room { version, ..self.room }
+        emptied(self.room)
     }
+}
+
+/// A room of what was written and is not linked. Where nothing lay before, no pointer leads there.
+fn emptied<T>(Room { at, version, kind }: Room<T>) -> Room<T> {
+    Room { at, version: version.map(|version| version.wrapping_add(1)), kind }
 }
 
 /// The CAS by which what lies in a used room is known to be linked.
@@ -75,6 +78,11 @@ impl Grown {
 
     pub(super) fn generation(&self) -> u32 {
         self.room.next_version()
+    }
+
+    /// Its room, empty again.
+    pub(super) fn into_room(self) -> Room<RawInner> {
+        emptied(self.room)
     }
 }
 
@@ -246,10 +254,7 @@ impl<G: Guide> Tree<G> {
             KeyBelow::None => {
                 // It gives way, if that is still so under its lock.
                 let parent = (&place.node, number);
-                let node = (child.at, child.header.size());
-                if self.rebuild(client, parent, node, (0, way)).await? == Rebuilt::Busy {
-                    self.wait_for(client, child.at, way.operation).await?;
-                }
+                self.rebuild(client, parent, (child.at, child.header), (0, way)).await?;
                 way.again(client).await?;
                 return Ok(false);
             }

@@ -62,6 +62,8 @@ pub struct Walk {
     pub height: u64,
     /// What was left half-way, and will be settled by who needs it.
     pub unsettled: u64,
+    /// Nodes among that which are closed: whoever wants room in one replaces it.
+    pub closed: u64,
     /// Hash tables.
     pub census: Census,
     /// Locks of clients that are gone: the next writer takes them over.
@@ -169,6 +171,7 @@ impl<G: Guide> Tree<G> {
                 walk.problem(at, format!("partial key {} has two slots", slot.partial()));
             }
         }
+        walk.closed += u64::from(closed > 0);
         walk.unsettled += u64::from(closed > 0);
         tasks.extend(node.children().into_iter().map(|(step, slot)| (Rc::clone(above), step, slot)));
     }

@@ -1,7 +1,9 @@
 //! Growth while in use: a full subtable is split in two, and before that the directory doubled where it cannot tell
 //! them apart (RACE §4.3, with a lock).
 //!
-//! Whoever changes a directory or a bucket's header has the lock of the table's word. A split, in this order:
+//! Whoever changes a directory has the lock of the table's word; whoever changes a bucket's header, that of the subtable
+//! that is being split. Both are taken for a split, and the table's is given back behind step 2: so many subtables are
+//! split at the same time. Nobody waits for a lock while it holds one. A split, in this order:
 //!
 //! 1. the new subtable is written: no entries, *moving*;
 //! 2. the directory's words of both are written by one WRITE, for they lie in a row: half of them lead to the new one;
@@ -14,11 +16,12 @@
 //! 5. the headers of the new subtable say that it is not *moving* any more; then those of the old one do.
 //!
 //! Who reads meanwhile finds an entry or not, and goes on without. Who wants to change something and finds a header
-//! that is moving, or behind the directory, takes the lock if it is free, else looks until the splitter is done, and
-//! waits for the lock only after long; with it, it ends what a dead one has begun: steps 3 and 4 can be done again
-//! from what lies there as long as no header of the new one is settled, and step 5 from there on. Before step 2
-//! nothing has happened but that a room is lost. The old one is the last to be settled, and the new one is not split
-//! again before it is; so while either is not settled, both are of one depth.
+//! that is moving, or behind the directory, takes the old subtable's lock if it is free, else looks until the splitter is
+//! done, and waits for the lock only after long; with it, it ends what a dead one has begun: steps 3 and 4 can be done
+//! again from what lies there as long as no header of the new one is settled, and step 5 from there on. Before step 2
+//! nothing has happened but that a room is lost. The old one is the last to be settled, and neither is split again
+//! before; so while it is not settled, both are of one depth, and who has its lock sees by its headers alone what is
+//! left to be done, however old a directory led there.
 //!
 //! From the first header that step 5 writes, others change entries of the new subtable. So no entry is written there
 //! any more but by a CAS: a WRITE of the whole would undo what they did.
@@ -33,7 +36,7 @@ use super::layout::{
 };
 use super::{Hands, HashTable, Leads, Standing, front, marks};
 use crate::error::IndexError;
-use crate::lock::Attempt;
+use crate::lock::{Attempt, Held};
 use crate::radix::heap::Kind;
 use crate::radix::inner;
 use crate::radix::tree::descend::damaged;
@@ -48,17 +51,10 @@ const VERBS_PER_POST: usize = 64;
 const LOOKS_MAX: usize = 250;
 /// Pause before each of them, nanoseconds.
 const LOOK_PAUSE: u64 = 20_000;
+/// What errors call it.
+const GROWTH: &str = "hash table growth";
 /// Rounds of moving entries, at most: each but the first is for what others changed meanwhile.
 const ROUNDS_MAX: u32 = 1_000;
-
-/// Why the lock is wanted.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wish {
-    /// A split is to come to its end.
-    Settle,
-    /// An entry is to find room.
-    Room,
-}
 
 /// Two subtables of which the second takes half of the entries of the first.
 struct Split {
@@ -70,6 +66,20 @@ struct Split {
     upper: u64,
 }
 
+/// What came of the wish for room.
+enum Begun<'a, F: Fabric> {
+    /// A split, whose old subtable is locked; by its own lock, unless that is the table's as well.
+    Split(Split, Option<Held<'a, F>>),
+    /// There is room already.
+    Room,
+    /// A split is to be ended first.
+    Unsettled,
+    /// There is none, and the table is as large as it gets.
+    Full,
+    /// The subtable's lock is taken.
+    Busy,
+}
+
 /// What becomes of an entry of the old subtable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Goes {
@@ -79,107 +89,172 @@ enum Goes {
 }
 
 impl HashTable {
-    /// Ends a split in the subtable of a spot, if one is under way. [as long as others have the lock; 3 RT; more where
-    /// it was cut off]
+    /// Ends a split in the subtable of a spot, if one is under way. [as long as it takes others; 5 RT; more where it was
+    /// cut off]
     pub(super) async fn settle<F: Fabric>(
         &self,
         hands: Hands<'_>,
         client: &Client<F>,
         spot: Spot,
     ) -> Result<(), IndexError> {
-        self.with_lock(hands, client, spot, Wish::Settle).await.map(drop)
+        let mut looks = 0..LOOKS_MAX;
+        loop {
+            let directory = self.refresh(client, spot.home).await?;
+            let Some(split) = halves(&directory, spot, directory.subtable(spot)?.depth) else {
+                return Ok(());
+            };
+            if let Attempt::Taken(held) = hands.locks.try_acquire(client, split.old, &[]).await? {
+                let done = self.resume(client, &split).await;
+                held.give_up().await?;
+                return done;
+            }
+            if looks.next().is_none() {
+                // Whoever has it may be dead.
+                return hands.locks.acquire(client, split.old, GROWTH).await?.give_up().await;
+            }
+            client.fabric().sleep(LOOK_PAUSE).await;
+            if self.look(client, spot).await?.standing() != Standing::Unsettled {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Ends a split whose old subtable is locked, if it is not at its end. [1 RT; as steps 3 to 5 where it was cut off]
+    async fn resume<F: Fabric>(&self, client: &Client<F>, split: &Split) -> Result<(), IndexError> {
+        let bytes = self.read_subtable(client, split.old).await?;
+        let is_older = headers(&bytes).any(|header| header.depth() > split.depth);
+        if is_older || self.is_settled(&bytes, split.depth, split.upper) {
+            return Ok(());
+        }
+        client.fabric().mark(marks::SPLIT_RESUMED);
+        self.move_entries(client, split).await
     }
 
     /// Makes room for an entry; yields whether there may be some. [for 1344 entries about 50 RT; while others split,
-    /// 2 RT each 20 us]
+    /// 1 RT each 20 us]
+    ///
+    /// All who find a subtable full want the same, and who has split it has done it for all. Who has waited for longer
+    /// than that takes waits for the locks themselves, whose holders may be dead.
     pub(super) async fn grow<F: Fabric>(
         &self,
         hands: Hands<'_>,
         client: &Client<F>,
         spot: Spot,
     ) -> Result<bool, IndexError> {
-        self.with_lock(hands, client, spot, Wish::Room).await
-    }
-
-    /// Under the lock, grants a wish that nobody else grants meanwhile: all who find a subtable full want the same, and
-    /// who has split it has done it for all. Who has waited for longer than that takes waits for the lock itself, whose
-    /// holder may be dead.
-    async fn with_lock<F: Fabric>(
-        &self,
-        hands: Hands<'_>,
-        client: &Client<F>,
-        spot: Spot,
-        wish: Wish,
-    ) -> Result<bool, IndexError> {
         let word = self.word_of(spot.home);
-        let mut held = None;
+        let mut is_full = true;
         for _ in 0..LOOKS_MAX {
-            if let Attempt::Taken(taken) = hands.locks.try_acquire(client, word, &[]).await? {
-                held = Some(taken);
-                break;
+            if is_full
+                && let Attempt::Taken(table) = hands.locks.try_acquire(client, word, &[]).await?
+                && let Some(has_room) = self.split(hands, client, spot, table).await?
+            {
+                return Ok(has_room);
             }
             client.fabric().sleep(LOOK_PAUSE).await;
-            if self.is_granted(client, spot, wish).await? {
+            let looked = self.look(client, spot).await?;
+            if looked.has_moved_on() {
                 return Ok(true);
             }
+            is_full = looked.is_settled();
         }
-        let held = match held {
-            Some(held) => held,
-            None => hands.locks.acquire(client, word, "hash table growth").await?,
-        };
-        let done = self.locked(hands, client, spot, wish).await;
-        held.give_up().await?;
-        done
+        let subtable = self.subtable(client, spot).await?;
+        hands.locks.acquire(client, word, GROWTH).await?.give_up().await?;
+        hands.locks.acquire(client, subtable.at, GROWTH).await?.give_up().await?;
+        Ok(true)
     }
 
-    /// Whether others have granted a wish. [as [`look`](Self::look)]
-    async fn is_granted<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        spot: Spot,
-        wish: Wish,
-    ) -> Result<bool, IndexError> {
-        let looked = self.look(client, spot).await?;
-        Ok(match wish {
-            Wish::Settle => looked.standing() != Standing::Unsettled,
-            Wish::Room => looked.has_moved_on(),
-        })
-    }
-
-    async fn locked<F: Fabric>(
+    /// Splits the subtable of a spot, if that is needed, for who has the table's lock; yields whether there may be room.
+    /// `None`: the subtable's lock is taken.
+    async fn split<F: Fabric>(
         &self,
         hands: Hands<'_>,
         client: &Client<F>,
         spot: Spot,
-        wish: Wish,
-    ) -> Result<bool, IndexError> {
-        let mut directory = Directory::clone(&*self.refresh(client, spot.home).await?);
-        let Deep { depth, at } = directory.subtable(spot)?;
-        let bytes = self.read_subtable(client, at).await?;
-        let halves = halves(&directory, spot, depth);
-        if !self.is_settled(&bytes, depth, spot.upper(depth)) {
-            client.fabric().mark(marks::SPLIT_RESUMED);
-            let Some(split) = halves else {
-                let what = format!("subtable {at} of depth {depth} is being split, and is no half");
-                return Err(damaged("hash table growth", self.word_of(spot.home), what));
-            };
-            return self.move_entries(client, &split).await.map(|()| true);
+        table: Held<'_, F>,
+    ) -> Result<Option<bool>, IndexError> {
+        let begun = self.begin(hands, client, spot, &table).await;
+        let (split, held) = match begun {
+            Ok(Begun::Split(split, Some(own))) => {
+                let released = table.give_up().await;
+                if released.is_err() {
+                    own.give_up().await?;
+                    return released.map(|()| None);
+                }
+                (split, own)
+            }
+            Ok(Begun::Split(split, None)) => (split, table),
+            other => {
+                table.give_up().await?;
+                return match other? {
+                    Begun::Busy => Ok(None),
+                    Begun::Full => Ok(Some(false)),
+                    Begun::Unsettled => self.settle(hands, client, spot).await.map(|()| Some(true)),
+                    Begun::Room | Begun::Split(..) => Ok(Some(true)),
+                };
+            }
+        };
+        let moved = self.move_entries(client, &split).await;
+        held.give_up().await?;
+        moved.map(|()| Some(true))
+    }
+
+    /// Takes the lock of a spot's subtable, and does steps 1 and 2 if it is full.
+    async fn begin<'a, F: Fabric>(
+        &self,
+        hands: Hands<'a>,
+        client: &'a Client<F>,
+        spot: Spot,
+        table: &Held<'a, F>,
+    ) -> Result<Begun<'a, F>, IndexError> {
+        let directory = self.refresh(client, spot.home).await?;
+        let subtable = directory.subtable(spot)?;
+        let own = match hands.locks.try_acquire(client, subtable.at, std::slice::from_ref(table)).await? {
+            Attempt::Taken(own) => Some(own),
+            Attempt::Mine => None,
+            Attempt::Busy => return Ok(Begun::Busy),
+        };
+        let begun = self.begin_locked(hands, client, (spot, subtable), Directory::clone(&directory)).await;
+        match (begun, own) {
+            (Ok(Begun::Split(split, _)), own) => Ok(Begun::Split(split, own)),
+            (begun, Some(own)) => {
+                own.give_up().await?;
+                begun
+            }
+            (begun, None) => begun,
         }
-        if wish == Wish::Settle || self.has_room(&bytes, spot) {
-            return Ok(true);
+    }
+
+    /// The part of [`begin`](Self::begin) under both locks.
+    async fn begin_locked<'a, F: Fabric>(
+        &self,
+        hands: Hands<'_>,
+        client: &'a Client<F>,
+        (spot, Deep { depth, at }): (Spot, Deep<RawSubtable>),
+        mut directory: Directory,
+    ) -> Result<Begun<'a, F>, IndexError> {
+        let bytes = self.read_subtable(client, at).await?;
+        if !self.is_settled(&bytes, depth, spot.upper(depth)) {
+            return Ok(Begun::Unsettled);
+        }
+        if self.has_room(&bytes, spot) {
+            return Ok(Begun::Room);
         }
         if depth >= self.depth_max {
             client.fabric().mark(marks::TABLE_FULL);
-            return Ok(false);
+            return Ok(Begun::Full);
         }
-        if let Some(split) = halves.filter(|split| split.new == at) {
-            self.settle_old(client, &split).await?;
+        if let Some(split) = halves(&directory, spot, depth).filter(|split| split.new == at) {
+            // Of a split that was cut off before the old half was settled nobody would know both later.
+            let old = self.read_subtable(client, split.old).await?;
+            if !self.is_settled(&old, split.depth, split.upper) {
+                return Ok(Begun::Unsettled);
+            }
         }
         if depth == directory.depth {
             directory = self.double(hands, client, spot.home, &directory).await?;
         }
         let split = self.begin_split(hands, client, &mut directory, (spot, at)).await?;
-        self.move_entries(client, &split).await.map(|()| true)
+        Ok(Begun::Split(split, None))
     }
 
     fn has_room(&self, bytes: &[u8], spot: Spot) -> bool {
@@ -236,17 +311,6 @@ impl HashTable {
         Ok(Split { home: spot.home, old, new: room.at, depth: depth + 1, upper: upper << 1 })
     }
 
-    /// Ends a split of which the new half is settled and about to be split again, if it was cut off before the old
-    /// half was settled: later nobody would know both. [1 RT; as step 5 where it was cut off]
-    async fn settle_old<F: Fabric>(&self, client: &Client<F>, split: &Split) -> Result<(), IndexError> {
-        let bytes = self.read_subtable(client, split.old).await?;
-        if self.is_settled(&bytes, split.depth, split.upper) {
-            return Ok(());
-        }
-        client.fabric().mark(marks::SPLIT_RESUMED);
-        self.move_entries(client, split).await
-    }
-
     /// Whether all headers of a subtable are as the directory has them.
     fn is_settled(&self, bytes: &[u8], depth: u8, upper: u64) -> bool {
         headers(bytes).all(|header| header == Header::new(self.number, depth, upper))
@@ -277,7 +341,7 @@ impl HashTable {
         split: &Split,
         mut image: Vec<u8>,
     ) -> Result<(), IndexError> {
-        let mut retry = Retry::new("hash table growth", ROUNDS_MAX);
+        let mut retry = Retry::new(GROWTH, ROUNDS_MAX);
         let (mut corrected, mut before) = (false, vec![0; image.len()]);
         loop {
             let bytes = self.read_subtable(client, split.old).await?;
@@ -321,11 +385,7 @@ impl HashTable {
         for entries in entries.chunks(VERBS_PER_POST) {
             let nodes: Vec<_> = entries.iter().filter_map(|(_, entry)| entry.node()).collect();
             if nodes.len() < entries.len() {
-                return Err(damaged(
-                    "hash table growth",
-                    split.old,
-                    "an entry leads to no memory".to_owned(),
-                ));
+                return Err(damaged(GROWTH, split.old, "an entry leads to no memory".to_owned()));
             }
             let fronts: Vec<_> =
                 client.post(all(nodes.iter().map(|(node, _)| front(*node)))).await?.collect();
@@ -384,7 +444,7 @@ impl HashTable {
         let bytes = subtable_bytes(self.groups_log2);
         match client.post(read_bytes(at.part::<RawBuckets>(0), bytes)).await?.check(&self.number) {
             Ok(copy) => Ok(copy.to_vec()),
-            Err(_) => Err(damaged("hash table growth", at, "it is no subtable of this index".to_owned())),
+            Err(_) => Err(damaged(GROWTH, at, "it is no subtable of this index".to_owned())),
         }
     }
 
