@@ -75,6 +75,9 @@ fn title(record: &Record) -> String {
     title
 }
 
+/// Keys from which on it is said what one takes.
+const KEYS_TO_SHARE: u64 = 1_000_000;
+
 /// What is not per operation, on a line of its own.
 fn notes(record: &Record) -> String {
     let mut notes = Vec::new();
@@ -86,7 +89,10 @@ fn notes(record: &Record) -> String {
         notes.push(format!("cache: {}, {:.2} % hits", bytes(cache.bytes), cache.hit_ratio * 100.0));
     }
     if let Some(used) = record.memory_node_bytes {
-        notes.push(format!("memory nodes: {}", bytes(used)));
+        // Chunks are of 8 MiB: of fewer keys it would say little.
+        let of_key = (record.keys >= KEYS_TO_SHARE).then(|| used as f64 / record.keys as f64);
+        let of_key = of_key.map(|share| format!(", {share:.1} B a key")).unwrap_or_default();
+        notes.push(format!("memory nodes: {}{of_key}", bytes(used)));
     }
     if let Some(verbs) = record.simulated_verbs_per_second {
         notes.push(format!("simulated: {} verbs per second", rate(verbs / 1e6)));
@@ -215,7 +221,7 @@ mod tests {
     #[test]
     fn a_table_is_aligned_and_complete() {
         let record = Record { peer: None, ..sample() };
-        let text = table(&[record]);
+        let text = table(std::slice::from_ref(&record));
         let lines: Vec<&str> = text.lines().collect();
         let title = "sherman on shm, ycsb-a, zipf 0.99, 274,937 keys of 32 B, values of 8 B, 2 memory nodes, \
                      4 processes, 4 clients";
@@ -228,6 +234,8 @@ mod tests {
         let notes = "retries: 0 torn, 0 lock, 0 moved; cache: 1.00 MiB, 100.00 % hits; memory nodes: 64.0 MiB; \
                      1.50 times the first peer";
         assert_eq!(lines[8], notes);
+        let large = table(&[Record { keys: 1 << 20, ..record }]);
+        assert!(large.contains("memory nodes: 64.0 MiB, 64.0 B a key; "), "{large}");
     }
 
     #[test]

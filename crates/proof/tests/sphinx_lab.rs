@@ -40,6 +40,10 @@ fn what_was_found_stays_mended() {
     for (seed, found) in [
         (311_084, "a node was closed for a replacement before it was known that its prefix is unclear"),
         (427_298, "an entry that came astray to a place from where one had moved took that one's new place"),
+        (
+            800_013,
+            "a node that was dead when it was locked was replaced though another lay in its room by then",
+        ),
     ] {
         if let Err(what) = outcome(&Case::of_sphinx(seed)) {
             panic!("seed {seed} ({found}): {what}");

@@ -177,7 +177,7 @@ fn radix_summary(url: &Url, walk: &radix::Walk, out: &mut dyn Write) -> io::Resu
     if walk.unsettled > 0 {
         writeln!(
             out,
-            "  {} changes were cut off: whoever comes by ends them, or takes them back",
+            "  {} changes were left half-way: whoever comes by ends them, or takes them back",
             walk.unsettled
         )?;
     }

@@ -278,8 +278,8 @@ impl<G: Guide> Tree<G> {
             && Slot::from_word(words[2]) == *slot)
     }
 
-    /// Steps 3 and 4, under the parent's lock as well, if the node is still linked where it was seen; yields what became
-    /// of it.
+    /// Steps 3 and 4, under the parent's lock as well, if the node is still linked where it was seen; yields what
+    /// became of it.
     async fn put_in_place<F: Fabric>(
         &self,
         client: &Client<F>,

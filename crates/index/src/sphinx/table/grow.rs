@@ -1,9 +1,9 @@
 //! Growth while in use: a full subtable is split in two, and before that the directory doubled where it cannot tell
 //! them apart (RACE §4.3, with a lock).
 //!
-//! Whoever changes a directory has the lock of the table's word; whoever changes a bucket's header, that of the subtable
-//! that is being split. Both are taken for a split, and the table's is given back behind step 2: so many subtables are
-//! split at the same time. Nobody waits for a lock while it holds one. A split, in this order:
+//! Whoever changes a directory has the lock of the table's word; whoever changes a bucket's header, that of the
+//! subtable that is being split. Both are taken for a split, and the table's is given back behind step 2: so many
+//! subtables are split at the same time. Nobody waits for a lock while it holds one. A split, in this order:
 //!
 //! 1. the new subtable is written: no entries, *moving*;
 //! 2. the directory's words of both are written by one WRITE, for they lie in a row: half of them lead to the new one;
@@ -16,12 +16,12 @@
 //! 5. the headers of the new subtable say that it is not *moving* any more; then those of the old one do.
 //!
 //! Who reads meanwhile finds an entry or not, and goes on without. Who wants to change something and finds a header
-//! that is moving, or behind the directory, takes the old subtable's lock if it is free, else looks until the splitter is
-//! done, and waits for the lock only after long; with it, it ends what a dead one has begun: steps 3 and 4 can be done
-//! again from what lies there as long as no header of the new one is settled, and step 5 from there on. Before step 2
-//! nothing has happened but that a room is lost. The old one is the last to be settled, and neither is split again
-//! before; so while it is not settled, both are of one depth, and who has its lock sees by its headers alone what is
-//! left to be done, however old a directory led there.
+//! that is moving, or behind the directory, takes the old subtable's lock if it is free, else looks until the splitter
+//! is done, and waits for the lock only after long; with it, it ends what a dead one has begun: steps 3 and 4 can be
+//! done again from what lies there as long as no header of the new one is settled, and step 5 from there on. Before
+//! step 2 nothing has happened but that a room is lost. The old one is the last to be settled, and neither is split
+//! again before; so while it is not settled, both are of one depth, and who has its lock sees by its headers alone what
+//! is left to be done, however old a directory led there.
 //!
 //! From the first header that step 5 writes, others change entries of the new subtable. So no entry is written there
 //! any more but by a CAS: a WRITE of the whole would undo what they did.
@@ -72,8 +72,8 @@ enum Begun<'a, F: Fabric> {
     Split(Split, Option<Held<'a, F>>),
     /// There is room already.
     Room,
-    /// A split is to be ended first.
-    Unsettled,
+    /// This split is to be ended first.
+    Unsettled(Split),
     /// There is none, and the table is as large as it gets.
     Full,
     /// The subtable's lock is taken.
@@ -89,8 +89,8 @@ enum Goes {
 }
 
 impl HashTable {
-    /// Ends a split in the subtable of a spot, if one is under way. [as long as it takes others; 5 RT; more where it was
-    /// cut off]
+    /// Ends a split in the subtable of a spot, if one is under way. [as long as it takes others; 5 RT; more where it
+    /// was cut off]
     pub(super) async fn settle<F: Fabric>(
         &self,
         hands: Hands<'_>,
@@ -163,8 +163,8 @@ impl HashTable {
         Ok(true)
     }
 
-    /// Splits the subtable of a spot, if that is needed, for who has the table's lock; yields whether there may be room.
-    /// `None`: the subtable's lock is taken.
+    /// Splits the subtable of a spot, if that is needed, for who has the table's lock; yields whether there may be
+    /// room. `None`: the subtable's lock is taken.
     async fn split<F: Fabric>(
         &self,
         hands: Hands<'_>,
@@ -188,7 +188,12 @@ impl HashTable {
                 return match other? {
                     Begun::Busy => Ok(None),
                     Begun::Full => Ok(Some(false)),
-                    Begun::Unsettled => self.settle(hands, client, spot).await.map(|()| Some(true)),
+                    Begun::Unsettled(split) => {
+                        let held = hands.locks.acquire(client, split.old, GROWTH).await?;
+                        let done = self.resume(client, &split).await;
+                        held.give_up().await?;
+                        done.map(|()| Some(true))
+                    }
                     Begun::Room | Begun::Split(..) => Ok(Some(true)),
                 };
             }
@@ -233,8 +238,17 @@ impl HashTable {
         mut directory: Directory,
     ) -> Result<Begun<'a, F>, IndexError> {
         let bytes = self.read_subtable(client, at).await?;
+        if let Some(split) = halves(&directory, spot, depth) {
+            // It may have been cut off before its old half was settled; later nobody would know both.
+            let other =
+                if split.old == at { None } else { Some(self.read_subtable(client, split.old).await?) };
+            if !self.is_settled(other.as_ref().unwrap_or(&bytes), split.depth, split.upper) {
+                return Ok(Begun::Unsettled(split));
+            }
+        }
         if !self.is_settled(&bytes, depth, spot.upper(depth)) {
-            return Ok(Begun::Unsettled);
+            let what = format!("a subtable of depth {depth} is being split, and is no half");
+            return Err(damaged(GROWTH, at, what));
         }
         if self.has_room(&bytes, spot) {
             return Ok(Begun::Room);
@@ -242,13 +256,6 @@ impl HashTable {
         if depth >= self.depth_max {
             client.fabric().mark(marks::TABLE_FULL);
             return Ok(Begun::Full);
-        }
-        if let Some(split) = halves(&directory, spot, depth).filter(|split| split.new == at) {
-            // Of a split that was cut off before the old half was settled nobody would know both later.
-            let old = self.read_subtable(client, split.old).await?;
-            if !self.is_settled(&old, split.depth, split.upper) {
-                return Ok(Begun::Unsettled);
-            }
         }
         if depth == directory.depth {
             directory = self.double(hands, client, spot.home, &directory).await?;
