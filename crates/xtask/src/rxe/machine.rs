@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// A guest that has not ended by then is stuck. Tests of a loaded machine take longer: `FARWOOD_RXE_SECONDS`.
-const SECONDS_MAX: u64 = 600;
+const SECONDS_MAX: u64 = 1_200;
 /// MiB: two memory nodes of 64, what uses them, and what is read of the host's files.
 const MEMORY: &str = "1024";
 /// A processor of everything, except that it does not announce that it copies strings of bytes fast: Linux would then
