@@ -13,8 +13,8 @@
 //! 4. the parent's slot is swapped, and the new node is known to be linked.
 //!
 //! Who is cut off in the middle leaves a node that is full for everybody (1 and 2), so that the next insert replaces
-//! it, or a dead one that is still linked (3), which is unclear to everybody, so that it is settled: replaced from
-//! step 1. Nothing is put into the new node before it is linked, and the old one answers for it until it is dead.
+//! it, or one of which some children name another (3), which are settled one by one, or a dead one that is still
+//! linked, which is unclear to everybody, so that it is settled: replaced from step 1. Nothing is put into the new node before it is linked, and the old one answers for it until it is dead.
 //!
 //! All nodes below one want its lock when they grow, and below the root these are many: so it is held for steps 3 and 4
 //! only. Who waited for it with the node's lock in hand would wait for ever where both have one word, or a circle of
@@ -273,7 +273,8 @@ impl<G: Guide> Tree<G> {
         let Leaving { parent, number, slot, .. } = leaving;
         let places = [HEADER, REVERSE, slot_offset(*number)].map(|offset| parent.at.part::<u64>(offset));
         let words = words(client, places.into_iter()).await?;
-        Ok(Header::from_word(words[0]) == parent.header
+        Ok(parent.header.state() == Some(State::Live)
+            && Header::from_word(words[0]) == parent.header
             && Reverse::from_word(words[1]).is_linked()
             && Slot::from_word(words[2]) == *slot)
     }
@@ -298,10 +299,13 @@ impl<G: Guide> Tree<G> {
             successor.slot.word(),
         );
         let swapped = client.post(swap).await?;
+        if swapped != Swapped::Won {
+            return Ok(None);
+        }
         if let Some(link) = successor.node.as_ref().and_then(Grown::link) {
             client.post_detached(link);
         }
-        Ok((swapped == Swapped::Won).then(|| self.replaced(leaving, &successor)))
+        Ok(Some(self.replaced(leaving, &successor)))
     }
 
     /// Notes that a node was replaced, and takes its room back; yields what became of it.

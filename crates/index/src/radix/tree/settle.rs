@@ -1,7 +1,8 @@
 //! What somebody left half-way, ended or taken back under the lock of the node that it is in.
 //!
 //! Whoever changes an occupied slot, or what it points to but for a leaf's value, has the node's lock. So with it in
-//! hand, a slot that is not as it should be was left by somebody who died, lost a memory node, or was cancelled.
+//! hand, a slot that is not as it should be was left by somebody who died, lost a memory node, or was cancelled; or what
+//! it points to is about to be known as linked, which may as well be done here.
 
 use super::descend::Way;
 use super::{Guide, Tree, marks};
@@ -24,7 +25,7 @@ struct Locked {
 }
 
 impl<G: Guide> Tree<G> {
-    /// Settles slot `number` of `node`. [4 to 6 RT]
+    /// Settles slot `number` of `node`. [4 to 6 RT; 11 more where a dead node is replaced]
     pub(super) async fn settle<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -34,7 +35,8 @@ impl<G: Guide> Tree<G> {
     ) -> Result<(), IndexError> {
         let (held, copy) = self.lock_inner(client, node.at, node.header.size(), operation).await?;
         let generation = node.header.generation();
-        if copy.header() != node.header || !copy.reverse().is_linked() {
+        let lives = node.header.state() == Some(NodeState::Live);
+        if !lives || copy.header() != node.header || !copy.reverse().is_linked() {
             self.cache.remove(node.at);
             return held.give_up().await;
         }

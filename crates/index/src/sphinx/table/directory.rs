@@ -45,10 +45,19 @@ impl Directory {
     }
 }
 
+/// Bytes that share a lock.
+const LOCK_STEP: u64 = 64;
+
 impl HashTable {
     /// The word of a memory node's table.
     pub(super) fn word_of(&self, home: NodeId) -> Remote<u64> {
         self.words.part(8 * u64::from(home.0))
+    }
+
+    /// What stands for a memory node's table where it is locked. The tables' words lie in one line, and so would have
+    /// one lock; nothing is read or written here.
+    pub(super) fn lock_of(&self, home: NodeId) -> Remote<u64> {
+        self.words.part(LOCK_STEP * u64::from(home.0))
     }
 
     /// Reads a directory again. [2 RT]

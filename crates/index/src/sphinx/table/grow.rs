@@ -1,7 +1,7 @@
 //! Growth while in use: a full subtable is split in two, and before that the directory doubled where it cannot tell
 //! them apart (RACE §4.3, with a lock).
 //!
-//! Whoever changes a directory has the lock of the table's word; whoever changes a bucket's header, that of the
+//! Whoever changes a directory has the table's lock; whoever changes a bucket's header, that of the
 //! subtable that is being split. Both are taken for a split, and the table's is given back behind step 2: so many
 //! subtables are split at the same time. Nobody waits for a lock while it holds one. A split, in this order:
 //!
@@ -57,6 +57,7 @@ const GROWTH: &str = "hash table growth";
 const ROUNDS_MAX: u32 = 1_000;
 
 /// Two subtables of which the second takes half of the entries of the first.
+#[derive(Clone, Copy)]
 struct Split {
     home: NodeId,
     old: Remote<RawSubtable>,
@@ -68,11 +69,11 @@ struct Split {
 
 /// What came of the wish for room.
 enum Begun<'a, F: Fabric> {
-    /// A split, whose old subtable is locked; by its own lock, unless that is the table's as well.
+    /// A split, or the rest of one, whose old subtable is locked; by its own lock, unless that is the table's as well.
     Split(Split, Option<Held<'a, F>>),
     /// There is room already.
     Room,
-    /// This split is to be ended first.
+    /// This split is to be ended first, of which the subtable is the new half.
     Unsettled(Split),
     /// There is none, and the table is as large as it gets.
     Full,
@@ -89,8 +90,8 @@ enum Goes {
 }
 
 impl HashTable {
-    /// Ends a split in the subtable of a spot, if one is under way. [as long as it takes others; 5 RT; more where it
-    /// was cut off]
+    /// Ends a split in the subtable of a spot, if one is under way. [as long as it takes others, 4 RT each 20 us;
+    /// 5 RT; more where it was cut off]
     pub(super) async fn settle<F: Fabric>(
         &self,
         hands: Hands<'_>,
@@ -131,7 +132,7 @@ impl HashTable {
     }
 
     /// Makes room for an entry; yields whether there may be some. [for 1344 entries about 50 RT; while others split,
-    /// 1 RT each 20 us]
+    /// 1 RT each 20 us; more while it is tried who splits]
     ///
     /// All who find a subtable full want the same, and who has split it has done it for all. Who has waited for longer
     /// than that takes waits for the locks themselves, whose holders may be dead.
@@ -141,11 +142,11 @@ impl HashTable {
         client: &Client<F>,
         spot: Spot,
     ) -> Result<bool, IndexError> {
-        let word = self.word_of(spot.home);
+        let table_lock = self.lock_of(spot.home);
         let mut is_full = true;
         for _ in 0..LOOKS_MAX {
             if is_full
-                && let Attempt::Taken(table) = hands.locks.try_acquire(client, word, &[]).await?
+                && let Attempt::Taken(table) = hands.locks.try_acquire(client, table_lock, &[]).await?
                 && let Some(has_room) = self.split(hands, client, spot, table).await?
             {
                 return Ok(has_room);
@@ -158,7 +159,7 @@ impl HashTable {
             is_full = looked.is_settled();
         }
         let subtable = self.subtable(client, spot).await?;
-        hands.locks.acquire(client, word, GROWTH).await?.give_up().await?;
+        hands.locks.acquire(client, table_lock, GROWTH).await?.give_up().await?;
         hands.locks.acquire(client, subtable.at, GROWTH).await?.give_up().await?;
         Ok(true)
     }
@@ -237,18 +238,23 @@ impl HashTable {
         (spot, Deep { depth, at }): (Spot, Deep<RawSubtable>),
         mut directory: Directory,
     ) -> Result<Begun<'a, F>, IndexError> {
-        let bytes = self.read_subtable(client, at).await?;
-        if let Some(split) = halves(&directory, spot, depth) {
+        let half = halves(&directory, spot, depth);
+        if let Some(split) = half.filter(|split| split.new == at) {
             // It may have been cut off before its old half was settled; later nobody would know both.
-            let other =
-                if split.old == at { None } else { Some(self.read_subtable(client, split.old).await?) };
-            if !self.is_settled(other.as_ref().unwrap_or(&bytes), split.depth, split.upper) {
+            let old = self.read_subtable(client, split.old).await?;
+            if !self.is_settled(&old, split.depth, split.upper) {
                 return Ok(Begun::Unsettled(split));
             }
         }
+        // Behind the other half: once that is settled, this one is.
+        let bytes = self.read_subtable(client, at).await?;
         if !self.is_settled(&bytes, depth, spot.upper(depth)) {
-            let what = format!("a subtable of depth {depth} is being split, and is no half");
-            return Err(damaged(GROWTH, at, what));
+            let Some(split) = half.filter(|split| split.old == at) else {
+                let what = format!("a subtable of depth {depth} is being split, and is no half");
+                return Err(damaged(GROWTH, at, what));
+            };
+            client.fabric().mark(marks::SPLIT_RESUMED);
+            return Ok(Begun::Split(split, None));
         }
         if self.has_room(&bytes, spot) {
             return Ok(Begun::Room);
