@@ -18,8 +18,8 @@
 //!
 //! All nodes below one want its lock when they grow, and below the root these are many: so it is held for steps 3 and 4
 //! only. Who waited for it with the node's lock in hand would wait for ever where both have one word, or a circle of
-//! nodes has two; so it is tried for a while, and then the node is let go, closed, before the parent's lock is waited
-//! for.
+//! nodes has two; so it is tried for a while, and then the node is let go, closed, the parent's lock waited for, and
+//! the node's tried.
 
 use super::descend::{Place, Way};
 use super::fetch::{InnerCopy, words};
@@ -57,8 +57,16 @@ enum Replaced {
     Gone,
     /// It is there, but not where it was seen, or what lies below it was unclear.
     Unclear,
-    /// Its parent's lock was taken all the time.
+    /// The other of the two locks was taken all the time.
     Busy,
+}
+
+/// The locks with which a node is replaced.
+enum Locks<'h, 'a, F: Fabric> {
+    /// Its own. The parent's is yet to be taken.
+    Own(&'h Held<'a, F>),
+    /// Its own and the parent's.
+    Both,
 }
 
 /// A node that is to be replaced, where it is linked, and what lies in it.
@@ -192,35 +200,71 @@ impl<G: Guide> Tree<G> {
     ) -> Result<bool, IndexError> {
         let (held, node) = self.lock_inner(client, at, header.size(), way.operation).await?;
         let leaving = Leaving { parent, number, slot: parent.slot(number), at, node };
-        let replaced = if leaving.node.header().with_state(State::Live) != header.with_state(State::Live) {
-            client.fabric().mark(marks::LOCKED_LATE);
-            Ok(Replaced::Gone)
-        } else if leaving.slot.child() == Child::Inner(at, header.size()) {
-            self.replace(client, (&leaving, &held), (spare, way)).await
-        } else {
-            Ok(Replaced::Unclear)
-        };
+        let replaced = self.replace(client, (&leaving, header, Locks::Own(&held)), (spare, way)).await;
         held.give_up().await?;
-        let replaced = replaced?;
+        let replaced = match replaced? {
+            Replaced::Busy => {
+                client.fabric().mark(marks::REBUILD_BUSY);
+                self.replace_below(client, (parent, number), (at, header), (spare, way)).await?
+            }
+            replaced => replaced,
+        };
         let is_settled = matches!(replaced, Replaced::Done(_) | Replaced::Gone);
         match replaced {
             Replaced::Done(event) => G::changed(self, client, event).await,
-            Replaced::Gone | Replaced::Unclear => self.cache.remove(parent.at),
-            Replaced::Busy => {
-                self.nodes.acquire(client, parent.at, way.operation).await?.give_up().await?;
-            }
+            Replaced::Gone | Replaced::Unclear | Replaced::Busy => self.cache.remove(parent.at),
         }
         Ok(is_settled)
+    }
+
+    /// As [`rebuild`](Self::rebuild), for who has found the parent's lock taken for long, and so waits for that first.
+    async fn replace_below<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        (parent, number): (&Arc<CachedNode>, usize),
+        (at, header): (Remote<RawInner>, Header),
+        (spare, way): (usize, &Way<'_>),
+    ) -> Result<Replaced, IndexError> {
+        let above = self.nodes.acquire(client, parent.at, way.operation).await?;
+        let own = match self.nodes.try_acquire(client, at, std::slice::from_ref(&above)).await {
+            Ok(Attempt::Taken(own)) => Some(own),
+            Ok(Attempt::Mine) => None,
+            busy_or_error => {
+                above.give_up().await?;
+                return busy_or_error.map(|_| Replaced::Busy);
+            }
+        };
+        let replaced = match self.read_inner(client, at, header.size(), way.operation).await {
+            Ok(node) => {
+                let leaving = Leaving { parent, number, slot: parent.slot(number), at, node };
+                self.replace(client, (&leaving, header, Locks::Both), (spare, way)).await
+            }
+            Err(error) => Err(error),
+        };
+        let released = match own {
+            Some(own) => own.give_up().await,
+            None => Ok(()),
+        };
+        above.give_up().await?;
+        released?;
+        replaced
     }
 
     /// The part of [`rebuild`](Self::rebuild) under the node's lock.
     async fn replace<F: Fabric>(
         &self,
         client: &Client<F>,
-        (leaving, held): (&Leaving<'_>, &Held<'_, F>),
+        (leaving, header, locks): (&Leaving<'_>, Header, Locks<'_, '_, F>),
         (spare, way): (usize, &Way<'_>),
     ) -> Result<Replaced, IndexError> {
         let Leaving { at, node, .. } = leaving;
+        if node.header().with_state(State::Live) != header.with_state(State::Live) {
+            client.fabric().mark(marks::LOCKED_LATE);
+            return Ok(Replaced::Gone);
+        }
+        if leaving.slot.child() != Child::Inner(*at, header.size()) {
+            return Ok(Replaced::Unclear);
+        }
         let is_dead = node.header().state() == Some(State::Dead);
         if is_dead {
             // Most that are dead have been replaced, and another node may lie there by now.
@@ -243,25 +287,35 @@ impl<G: Guide> Tree<G> {
             client.fabric().mark(CUT_OFF);
             return Ok(Replaced::Unclear);
         };
-        let mut tries = 0..TRIES_MAX;
-        let above = loop {
-            match self.nodes.try_acquire(client, leaving.parent.at, std::slice::from_ref(held)).await? {
-                Attempt::Taken(above) => break Some(above),
-                Attempt::Mine => break None,
-                Attempt::Busy if tries.next().is_none() => {
-                    client.fabric().mark(marks::REBUILD_BUSY);
-                    client.fabric().mark(marks::LEFT_CLOSED);
-                    self.take_back_inner(successor);
-                    return Ok(Replaced::Busy);
-                }
-                Attempt::Busy => client.fabric().sleep(PAUSE).await,
-            }
+        let Some(above) = self.lock_above(client, leaving, locks).await? else {
+            client.fabric().mark(marks::LEFT_CLOSED);
+            self.take_back_inner(successor);
+            return Ok(Replaced::Busy);
         };
         let event = self.put_in_place(client, leaving, (&children, successor)).await;
         if let Some(above) = above {
             above.give_up().await?;
         }
         Ok(event?.map_or(Replaced::Unclear, Replaced::Done))
+    }
+
+    /// Tries to take the parent's lock for a while; yields what is to be given up behind it, if it was not held
+    /// already. `None`: it was taken all the time.
+    async fn lock_above<'a, F: Fabric>(
+        &'a self,
+        client: &'a Client<F>,
+        leaving: &Leaving<'_>,
+        locks: Locks<'_, 'a, F>,
+    ) -> Result<Option<Option<Held<'a, F>>>, IndexError> {
+        let Locks::Own(held) = locks else { return Ok(Some(None)) };
+        for _ in 0..TRIES_MAX {
+            match self.nodes.try_acquire(client, leaving.parent.at, std::slice::from_ref(held)).await? {
+                Attempt::Taken(above) => return Ok(Some(Some(above))),
+                Attempt::Mine => return Ok(Some(None)),
+                Attempt::Busy => client.fabric().sleep(PAUSE).await,
+            }
+        }
+        Ok(None)
     }
 
     /// Whether a node is linked where it was seen. [1 RT]
