@@ -14,7 +14,8 @@
 //!
 //! Who is cut off in the middle leaves a node that is full for everybody (1 and 2), so that the next insert replaces
 //! it, or one of which some children name another (3), which are settled one by one, or a dead one that is still
-//! linked, which is unclear to everybody, so that it is settled: replaced from step 1. Nothing is put into the new node before it is linked, and the old one answers for it until it is dead.
+//! linked, which is unclear to everybody, so that it is settled: replaced from step 1. Nothing is put into the new
+//! node before it is linked, and the old one answers for it until it is dead.
 //!
 //! All nodes below one want its lock when they grow, and below the root these are many: so it is held for steps 3 and 4
 //! only. Who waited for it with the node's lock in hand would wait for ever where both have one word, or a circle of

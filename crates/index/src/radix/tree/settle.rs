@@ -1,8 +1,8 @@
 //! What somebody left half-way, ended or taken back under the lock of the node that it is in.
 //!
 //! Whoever changes an occupied slot, or what it points to but for a leaf's value, has the node's lock. So with it in
-//! hand, a slot that is not as it should be was left by somebody who died, lost a memory node, or was cancelled; or what
-//! it points to is about to be known as linked, which may as well be done here.
+//! hand, a slot that is not as it should be was left by somebody who died, lost a memory node, or was cancelled; or
+//! what it points to is about to be known as linked, which may as well be done here.
 
 use super::descend::Way;
 use super::{Guide, Tree, marks};
