@@ -60,6 +60,11 @@ fn what_was_found_stays_mended() {
         (222_485, "a detached post was lost before a freeze, and the check looked only behind it"),
         (232_173, "a node was closed for a replacement before it was known that its prefix is unclear"),
         (
+            932_236,
+            "a slot that an insert had lost was believed, and was another node's, whose client had died before it was \
+             linked",
+        ),
+        (
             264_470,
             "two compute nodes waited for locks that the other had in doubt, each with the local lock before its own",
         ),

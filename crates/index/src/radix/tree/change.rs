@@ -152,16 +152,13 @@ impl<G: Guide> Tree<G> {
                 }
                 Ok(true)
             }
-            Swapped::Lost(found) => {
+            // What was found there may be another node's, which lies in this one's room and is not linked, or never
+            // will be: a slot with a child does not say whose it is.
+            Swapped::Lost(_) => {
                 client.fabric().mark(marks::SLOT_LOST);
                 self.take_back_leaf(planted);
-                let found = Slot::from_word(found);
                 way.again(client).await?;
-                if found.is_occupied() {
-                    self.cache.learn(node.at, number, found);
-                } else {
-                    self.renew(client, node, way).await?;
-                }
+                self.renew(client, node, way).await?;
                 Ok(false)
             }
         }
