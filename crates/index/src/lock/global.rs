@@ -17,6 +17,8 @@ use farwood_fabric::{
     masked_cas, write,
 };
 
+/// Addresses in one line of so many bytes have one lock.
+pub(crate) const BYTES_PER_LOCK: u64 = 64;
 /// Bytes of a lock that lies in its node.
 pub const LOCK_BYTES: usize = 8;
 const LANE_BITS: u32 = 16;
@@ -63,7 +65,7 @@ impl GlobalLock {
     pub fn of<T: ?Sized>(options: LockOptions, count: u64, node: Remote<T>) -> Self {
         // Nodes are carved one after the other: a multiplicative hash of the address spreads them over the
         // table, and the high half of a product takes the place of the paper's remainder.
-        let hash = (node.address().offset() >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let hash = (node.address().offset() / BYTES_PER_LOCK).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let index = ((u128::from(hash) * u128::from(count)) >> 64) as u64;
         Self::at(options, node.node(), index)
     }

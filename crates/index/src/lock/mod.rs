@@ -13,6 +13,7 @@ mod global;
 mod local;
 mod table;
 
+pub(crate) use global::BYTES_PER_LOCK;
 pub use global::{GlobalLock, LOCK_BYTES, TryTake, Unlock};
 pub use local::LocalTables;
 pub(crate) use table::{sweep, words_held};

@@ -42,32 +42,23 @@ use std::sync::Arc;
 
 /// CASes of one doorbell, at most.
 const CAS_PER_POST: usize = 64;
-
 /// Attempts at the parent's lock while the node's is held.
 const TRIES_MAX: usize = 500;
+/// Pause behind each of them, nanoseconds.
+const PAUSE: u64 = 2_000;
 /// Attempts at a node that fits again what is left in it.
 const RELIEFS_MAX: usize = 8;
-/// Pause before each but the first, nanoseconds.
-const PAUSE: u64 = 2_000;
 
 /// What came of an attempt to replace a node.
 enum Replaced {
     /// It was.
     Done(Event),
-    /// It is not there any more.
+    /// It is not there any more; or it is dead, and not where it was seen.
     Gone,
     /// It is there, but not where it was seen, or what lies below it was unclear.
     Unclear,
     /// The other of the two locks was taken all the time.
     Busy,
-}
-
-/// The locks with which a node is replaced.
-enum Locks<'h, 'a, F: Fabric> {
-    /// Its own. The parent's is yet to be taken.
-    Own(&'h Held<'a, F>),
-    /// Its own and the parent's.
-    Both,
 }
 
 /// A node that is to be replaced, where it is linked, and what lies in it.
@@ -150,43 +141,29 @@ impl<G: Guide> Tree<G> {
         place: &Place,
         way: &mut Way<'_>,
     ) -> Result<bool, IndexError> {
-        let node = (place.node.at, place.node.header);
-        let mut parent = self.parent_of(client, place, way).await?;
+        let (at, header) = (place.node.at, place.node.header);
+        if header.depth() == 0 {
+            // The root stays as it is.
+            return Ok(true);
+        }
+        let mut parent = place.parent.clone();
         for _ in 0..RELIEFS_MAX {
-            let Some((above, number)) = parent else { return Ok(true) };
-            if self.rebuild(client, (&above, number), node, (0, way)).await? {
+            if parent.is_none() {
+                way.begin_above(header.depth());
+                let again = self.locate(client, way.key, way).await?;
+                if again.node.at != at {
+                    return Ok(true);
+                }
+                parent = again.parent;
+            }
+            // Where something on the way was unclear, the guide may have led past the parent again.
+            let Some((above, number)) = parent.take() else { continue };
+            if self.rebuild(client, (&above, number), (at, header), (0, way)).await? {
                 return Ok(true);
             }
             way.again(client).await?;
-            parent = self.searched_parent(client, place, way).await?;
         }
         Ok(false)
-    }
-
-    /// The node above a place's, and the slot in it; `None` for the root, and where it is not there any more.
-    /// [0 RT; where the guide led past it, those of a search]
-    async fn parent_of<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        place: &Place,
-        way: &mut Way<'_>,
-    ) -> Result<Option<(Arc<CachedNode>, usize)>, IndexError> {
-        if place.parent.is_some() || place.node.header.depth() == 0 {
-            return Ok(place.parent.clone());
-        }
-        self.searched_parent(client, place, way).await
-    }
-
-    /// As [`parent_of`](Self::parent_of), by a search.
-    async fn searched_parent<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        place: &Place,
-        way: &mut Way<'_>,
-    ) -> Result<Option<(Arc<CachedNode>, usize)>, IndexError> {
-        way.begin_above(place.node.header.depth());
-        let again = self.locate(client, way.key, way).await?;
-        Ok(again.parent.filter(|_| again.node.at == place.node.at))
     }
 
     /// Replaces the node at `at`, that slot `number` of `parent` points to, by one that fits its children and `spare`
@@ -201,7 +178,7 @@ impl<G: Guide> Tree<G> {
     ) -> Result<bool, IndexError> {
         let (held, node) = self.lock_inner(client, at, header.size(), way.operation).await?;
         let leaving = Leaving { parent, number, slot: parent.slot(number), at, node };
-        let replaced = self.replace(client, (&leaving, header, Locks::Own(&held)), (spare, way)).await;
+        let replaced = self.replace(client, (&leaving, header, Some(&held)), (spare, way)).await;
         held.give_up().await?;
         let replaced = match replaced? {
             Replaced::Busy => {
@@ -238,7 +215,7 @@ impl<G: Guide> Tree<G> {
         let replaced = match self.read_inner(client, at, header.size(), way.operation).await {
             Ok(node) => {
                 let leaving = Leaving { parent, number, slot: parent.slot(number), at, node };
-                self.replace(client, (&leaving, header, Locks::Both), (spare, way)).await
+                self.replace(client, (&leaving, header, None), (spare, way)).await
             }
             Err(error) => Err(error),
         };
@@ -251,11 +228,12 @@ impl<G: Guide> Tree<G> {
         replaced
     }
 
-    /// The part of [`rebuild`](Self::rebuild) under the node's lock.
+    /// The part of [`rebuild`](Self::rebuild) under the node's lock, which is `own`; `None`: under the parent's as
+    /// well.
     async fn replace<F: Fabric>(
         &self,
         client: &Client<F>,
-        (leaving, header, locks): (&Leaving<'_>, Header, Locks<'_, '_, F>),
+        (leaving, header, own): (&Leaving<'_>, Header, Option<&Held<'_, F>>),
         (spare, way): (usize, &Way<'_>),
     ) -> Result<Replaced, IndexError> {
         let Leaving { at, node, .. } = leaving;
@@ -288,35 +266,52 @@ impl<G: Guide> Tree<G> {
             client.fabric().mark(CUT_OFF);
             return Ok(Replaced::Unclear);
         };
-        let Some(above) = self.lock_above(client, leaving, locks).await? else {
-            client.fabric().mark(marks::LEFT_CLOSED);
-            self.take_back_inner(successor);
-            return Ok(Replaced::Busy);
+        let above = match self.lock_above(client, leaving, own).await {
+            Ok(Attempt::Taken(above)) => Some(above),
+            Ok(Attempt::Mine) => None,
+            busy_or_error => {
+                self.leave_closed(client, successor);
+                return busy_or_error.map(|_| Replaced::Busy);
+            }
         };
-        let event = self.put_in_place(client, leaving, (&children, successor)).await;
+        let event = match self.is_linked(client, leaving).await {
+            Ok(true) => self.put_in_place(client, leaving, (&children, &successor)).await,
+            elsewhere_or_error => {
+                self.leave_closed(client, successor);
+                elsewhere_or_error.map(|_| None)
+            }
+        };
         if let Some(above) = above {
             above.give_up().await?;
         }
         Ok(event?.map_or(Replaced::Unclear, Replaced::Done))
     }
 
-    /// Tries to take the parent's lock for a while; yields what is to be given up behind it, if it was not held
-    /// already. `None`: it was taken all the time.
+    /// Tries to take the parent's lock for a while, for who has the node's, `own`; `None`: and the parent's.
     async fn lock_above<'a, F: Fabric>(
         &'a self,
         client: &'a Client<F>,
         leaving: &Leaving<'_>,
-        locks: Locks<'_, 'a, F>,
-    ) -> Result<Option<Option<Held<'a, F>>>, IndexError> {
-        let Locks::Own(held) = locks else { return Ok(Some(None)) };
+        own: Option<&Held<'a, F>>,
+    ) -> Result<Attempt<'a, F>, IndexError> {
+        let Some(own) = own else { return Ok(Attempt::Mine) };
         for _ in 0..TRIES_MAX {
-            match self.nodes.try_acquire(client, leaving.parent.at, std::slice::from_ref(held)).await? {
-                Attempt::Taken(above) => return Ok(Some(Some(above))),
-                Attempt::Mine => return Ok(Some(None)),
-                Attempt::Busy => client.fabric().sleep(PAUSE).await,
+            let attempt =
+                self.nodes.try_acquire(client, leaving.parent.at, std::slice::from_ref(own)).await?;
+            if !matches!(attempt, Attempt::Busy) {
+                return Ok(attempt);
             }
+            client.fabric().sleep(PAUSE).await;
         }
-        Ok(None)
+        Ok(Attempt::Busy)
+    }
+
+    /// Gives the room back of a new node that nothing points to.
+    fn leave_closed<F: Fabric>(&self, client: &Client<F>, successor: Successor) {
+        client.fabric().mark(marks::LEFT_CLOSED);
+        if let Some(new) = successor.node {
+            self.heap.take_back(new.into_room());
+        }
     }
 
     /// Whether a node is linked where it was seen. [1 RT]
@@ -334,20 +329,14 @@ impl<G: Guide> Tree<G> {
             && Slot::from_word(words[2]) == *slot)
     }
 
-    /// Steps 3 and 4, under the parent's lock as well, if the node is still linked where it was seen; yields what
-    /// became of it.
+    /// Steps 3 and 4, under the parent's lock as well; yields what became of the node.
     async fn put_in_place<F: Fabric>(
         &self,
         client: &Client<F>,
         leaving: &Leaving<'_>,
-        (children, successor): (&[(Step, Slot)], Successor),
+        (children, successor): (&[(Step, Slot)], &Successor),
     ) -> Result<Option<Event>, IndexError> {
-        if !self.is_linked(client, leaving).await? {
-            client.fabric().mark(marks::LEFT_CLOSED);
-            self.take_back_inner(successor);
-            return Ok(None);
-        }
-        self.turn_children(client, leaving, children, &successor).await?;
+        self.turn_children(client, leaving, children, successor).await?;
         let swap = cas(
             leaving.parent.at.part(slot_offset(leaving.number)),
             leaving.slot.word(),
@@ -360,7 +349,7 @@ impl<G: Guide> Tree<G> {
         if let Some(link) = successor.node.as_ref().and_then(Grown::link) {
             client.post_detached(link);
         }
-        Ok(Some(self.replaced(leaving, &successor)))
+        Ok(Some(self.replaced(leaving, successor)))
     }
 
     /// Notes that a node was replaced, and takes its room back; yields what became of it.
@@ -379,13 +368,6 @@ impl<G: Guide> Tree<G> {
                 self.cache.put(new.room.at, &copy);
                 Event::Replaced(before, self.sign(new.room.at, &copy))
             }
-        }
-    }
-
-    /// Gives the room back of a new node that nothing points to.
-    fn take_back_inner(&self, successor: Successor) {
-        if let Some(new) = successor.node {
-            self.heap.take_back(new.into_room());
         }
     }
 

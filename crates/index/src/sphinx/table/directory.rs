@@ -3,6 +3,7 @@
 use super::HashTable;
 use super::layout::{self, Deep, Header, RawDirectory, RawSubtable, Spot, subtable_bytes};
 use crate::error::IndexError;
+use crate::lock::BYTES_PER_LOCK;
 use crate::radix::heap::{Heap, Kind};
 use crate::radix::tree::descend::damaged;
 use crate::reclaim::Room;
@@ -45,9 +46,6 @@ impl Directory {
     }
 }
 
-/// Bytes that share a lock.
-const LOCK_STEP: u64 = 64;
-
 impl HashTable {
     /// The word of a memory node's table.
     pub(super) fn word_of(&self, home: NodeId) -> Remote<u64> {
@@ -57,7 +55,7 @@ impl HashTable {
     /// What stands for a memory node's table where it is locked. The tables' words lie in one line, and so would have
     /// one lock; nothing is read or written here.
     pub(super) fn lock_of(&self, home: NodeId) -> Remote<u64> {
-        self.words.part(LOCK_STEP * u64::from(home.0))
+        self.words.part(BYTES_PER_LOCK * u64::from(home.0))
     }
 
     /// Reads a directory again. [2 RT]

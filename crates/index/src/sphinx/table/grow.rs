@@ -1,9 +1,9 @@
 //! Growth while in use: a full subtable is split in two, and before that the directory doubled where it cannot tell
 //! them apart (RACE §4.3, with a lock).
 //!
-//! Whoever changes a directory has the table's lock; whoever changes a bucket's header, that of the
-//! subtable that is being split. Both are taken for a split, and the table's is given back behind step 2: so many
-//! subtables are split at the same time. Nobody waits for a lock while it holds one. A split, in this order:
+//! Whoever changes a directory has the table's lock; whoever changes a bucket's header, that of the subtable that is
+//! being split. Both are taken for a split, and the table's is given back behind step 2: so many subtables are split at
+//! the same time. Nobody waits for a lock while it holds one. A split, in this order:
 //!
 //! 1. the new subtable is written: no entries, *moving*;
 //! 2. the directory's words of both are written by one WRITE, for they lie in a row: half of them lead to the new one;
@@ -173,30 +173,32 @@ impl HashTable {
         spot: Spot,
         table: Held<'_, F>,
     ) -> Result<Option<bool>, IndexError> {
-        let begun = self.begin(hands, client, spot, &table).await;
-        let (split, held) = match begun {
-            Ok(Begun::Split(split, Some(own))) => {
-                let released = table.give_up().await;
-                if released.is_err() {
-                    own.give_up().await?;
-                    return released.map(|()| None);
-                }
-                (split, own)
-            }
-            Ok(Begun::Split(split, None)) => (split, table),
+        let (split, own) = match self.begin(hands, client, spot, &table).await {
+            Ok(Begun::Split(split, own)) => (split, own),
             other => {
                 table.give_up().await?;
                 return match other? {
-                    Begun::Busy => Ok(None),
+                    Begun::Split(..) => unreachable!("that goes on below"),
+                    Begun::Room => Ok(Some(true)),
                     Begun::Full => Ok(Some(false)),
+                    Begun::Busy => Ok(None),
                     Begun::Unsettled(split) => {
                         let held = hands.locks.acquire(client, split.old, GROWTH).await?;
                         let done = self.resume(client, &split).await;
                         held.give_up().await?;
                         done.map(|()| Some(true))
                     }
-                    Begun::Room | Begun::Split(..) => Ok(Some(true)),
                 };
+            }
+        };
+        let held = match own {
+            None => table,
+            Some(own) => {
+                if let Err(error) = table.give_up().await {
+                    own.give_up().await?;
+                    return Err(error);
+                }
+                own
             }
         };
         let moved = self.move_entries(client, &split).await;
