@@ -101,7 +101,7 @@ pub trait Fabric {
     /// Makes `bytes` of host memory at `at` real, where the pool's memory is only promised until used.
     fn provision(&self, at: Address, bytes: u64) -> impl Future<Output = Result<(), FabricError>>;
 
-    /// Notes that a client came along the path `mark`, a rare one. The laboratory counts; other fabrics need not.
+    /// Notes that a client came along the path `mark`, a rare one. Fabrics for tests count; others need not.
     fn mark(&self, mark: &'static str) {
         let _ = mark;
     }

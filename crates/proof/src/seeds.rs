@@ -322,6 +322,20 @@ pub(crate) async fn settle<F: Fabric>(
     Ok(walk)
 }
 
+/// What a client marks that leaves a node closed: its parent was taken, or is another by now.
+const LEFT_CLOSED: &str = "radix: a node left closed";
+
+/// Whether nothing is left half-way but what who lives may leave: nodes that were closed, as often as was marked.
+fn left_by_the_living(walk: &smart::Walk, marked: u64) -> Result<(), String> {
+    if walk.unsettled > walk.closed || walk.closed > marked {
+        return Err(format!(
+            "{} slots or entries are unsettled, {} of them closed nodes, and none was cut off; {marked} were left closed",
+            walk.unsettled, walk.closed
+        ));
+    }
+    Ok(())
+}
+
 /// Time in which a key must be decided.
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -187,6 +187,8 @@ struct State {
     connections: u64,
     /// Words at which an atomic is between its load and its store.
     busy: BTreeSet<Address>,
+    /// How often each path was marked.
+    marks: BTreeMap<&'static str, u64>,
     chance: Chance,
 }
 
@@ -242,6 +244,7 @@ impl Loopback {
             posts: 0,
             connections: 0,
             busy: BTreeSet::new(),
+            marks: BTreeMap::new(),
             chance: Chance::new(settings.seed),
         };
         Self(Rc::new(World { settings, home: RefCell::default(), state: RefCell::new(state) }))
@@ -251,6 +254,11 @@ impl Loopback {
     /// expires it.
     pub fn kill(&self, client: ClientId) {
         self.0.state.borrow_mut().clients.remove(&client);
+    }
+
+    /// How often clients came along a path that they mark.
+    pub fn marked(&self, mark: &str) -> u64 {
+        self.0.state.borrow().marks.get(mark).copied().unwrap_or(0)
     }
 
     /// Lets posts that nobody waits for any more come to their ends.
@@ -466,6 +474,10 @@ impl Fabric for LoopbackFabric {
 
     async fn provision(&self, at: Address, bytes: u64) -> Result<(), FabricError> {
         self.world.range(at, bytes as usize).map(|_| ())
+    }
+
+    fn mark(&self, mark: &'static str) {
+        *self.world.state.borrow_mut().marks.entry(mark).or_default() += 1;
     }
 }
 

@@ -22,7 +22,10 @@
 mod faults;
 
 use super::loopback::{filter_bytes, smart_config, sphinx_config};
-use super::{Coverage, DEVICE_BYTES, Notes, Plan, SIZES, caught, fulfil, judge, settle};
+use super::{
+    Coverage, DEVICE_BYTES, LEFT_CLOSED, Notes, Plan, SIZES, caught, fulfil, judge, left_by_the_living,
+    settle,
+};
 use crate::sherman::{CHURNING, GROWING, MIXED, Wish, variant};
 use farwood_fabric::chunks::{self, InUse};
 use farwood_fabric::{Client, Costs, Fabric as _, FabricError, LockWord, NodeId, Words, read_bytes};
@@ -548,9 +551,8 @@ impl Running<'_> {
                 let rooms = if self.case.plan.config.values == Values::AnyLength { 3 } else { 1 };
                 sherman_rest(trees, walk, lost, rooms * lost)?;
             }
-            // A node may be left closed by who lives.
             Walk::Radix(walk) => {
-                self.radix_rest(trees, walk, (lost, marked("radix: a node left closed")))?;
+                self.radix_rest(trees, walk, (lost, marked(LEFT_CLOSED)))?;
             }
         }
         let gone = self.chunks_gone().map_err(|error| format!("looking at the chunks: {error}"))?;
@@ -568,11 +570,8 @@ impl Running<'_> {
         (lost, closed): (u64, u64),
     ) -> Result<(), String> {
         // A table that could not be told of a node is out of date until somebody misses the entry.
-        if (walk.unsettled > walk.closed || walk.closed > closed) && lost == 0 {
-            return Err(format!(
-                "{} slots or entries are unsettled, and no operation was cut off",
-                walk.unsettled
-            ));
+        if lost == 0 {
+            left_by_the_living(walk, closed)?;
         }
         let linked = (walk.node_bytes + walk.leaf_bytes + walk.value_bytes + walk.census.bytes).cast_signed();
         // The root, and the first subtables and directories, were allocated by whoever created the tree.

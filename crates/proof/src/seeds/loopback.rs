@@ -3,13 +3,16 @@
 //! Transfers are copied word by word, and between two words anybody may run, or be kept from running for long. So
 //! torn reads, lost races and stale caches are not rare here: they are most of what happens.
 
-use super::{Coverage, DEVICE_BYTES, Notes, Plan, SIZES, caught, fulfil, judge, settle};
+use super::{
+    Coverage, DEVICE_BYTES, LEFT_CLOSED, Notes, Plan, SIZES, caught, fulfil, judge, left_by_the_living,
+    settle,
+};
 use crate::sherman::{CHURNING, GROWING, MIXED, Mix, variant};
 use farwood_fabric::{Client, PoolShape};
 use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
-use farwood_index::ordered::Ordered;
+use farwood_index::ordered::{Ordered, Walk};
 use farwood_index::sabotage::Sabotage;
 use farwood_index::sherman::Config;
 use farwood_index::{smart, sphinx};
@@ -233,8 +236,15 @@ pub fn run(case: &Case) -> Result<Coverage, String> {
     if case.dropped_once_in.is_none() && coverage.locks_dropped > 0 {
         notes.fail(format!("{} locks were dropped", coverage.locks_dropped));
     }
-    if case.dropped_once_in.is_none() && walk.half_done() > 0 {
-        notes.fail(format!("{} nodes are half-linked", walk.half_done()));
+    if case.dropped_once_in.is_none() {
+        let rest = match &walk {
+            Walk::Sherman(walk) if walk.half_linked + walk.half_merged > 0 => {
+                Err(format!("{} nodes are half-linked", walk.half_linked + walk.half_merged))
+            }
+            Walk::Sherman(_) => Ok(()),
+            Walk::Radix(walk) => left_by_the_living(walk, loopback.marked(LEFT_CLOSED)),
+        };
+        rest.unwrap_or_else(|what| notes.fail(what));
     }
     notes.verdict()?;
     judge(&notes.history.into_inner()).map(|()| coverage)

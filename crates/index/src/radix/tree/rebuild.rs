@@ -46,8 +46,8 @@ const CAS_PER_POST: usize = 64;
 const TRIES_MAX: usize = 500;
 /// Pause behind each of them, nanoseconds.
 const PAUSE: u64 = 2_000;
-/// Attempts at a node that fits again what is left in it.
-const RELIEFS_MAX: usize = 8;
+/// Attempts at a node, which may be linked elsewhere behind each.
+const REBUILDS_MAX: usize = 8;
 
 /// What came of an attempt to replace a node.
 enum Replaced {
@@ -102,13 +102,11 @@ impl<G: Guide> Tree<G> {
         if !way.is_fresh(&place.node) {
             return self.renew(client, &place.node, way).await;
         }
-        let Some((parent, number)) = &place.parent else {
-            let depth = place.node.header.depth();
-            assert!(depth > 0, "the root has a slot for every partial key, and is never closed");
-            way.begin_above(depth);
-            return Ok(());
-        };
-        self.rebuild(client, (parent, *number), (place.node.at, place.node.header), (1, way)).await?;
+        assert!(
+            place.node.header.depth() > 0,
+            "the root has a slot for every partial key, and is never closed"
+        );
+        self.is_rebuilt(client, place, (1, way)).await?;
         way.again(client).await
     }
 
@@ -129,25 +127,23 @@ impl<G: Guide> Tree<G> {
             (_, Size::FortyEight) => 12,
             (_, Size::All) => 36,
         };
-        if left <= enough && !self.is_relieved(client, place, way).await.unwrap_or(false) {
+        let is_root = place.node.header.depth() == 0;
+        if left <= enough && !is_root && !self.is_rebuilt(client, place, (0, way)).await.unwrap_or(false) {
             client.fabric().mark(CUT_OFF);
         }
     }
 
-    /// Replaces a place's node by what fits its children; yields whether it is not there any more.
-    async fn is_relieved<F: Fabric>(
+    /// Replaces a place's node by what fits its children and `spare` more, wherever it is linked meanwhile; yields
+    /// whether it is not there any more.
+    async fn is_rebuilt<F: Fabric>(
         &self,
         client: &Client<F>,
         place: &Place,
-        way: &mut Way<'_>,
+        (spare, way): (usize, &mut Way<'_>),
     ) -> Result<bool, IndexError> {
         let (at, header) = (place.node.at, place.node.header);
-        if header.depth() == 0 {
-            // The root stays as it is.
-            return Ok(true);
-        }
         let mut parent = place.parent.clone();
-        for _ in 0..RELIEFS_MAX {
+        for _ in 0..REBUILDS_MAX {
             if parent.is_none() {
                 way.begin_above(header.depth());
                 let again = self.locate(client, way.key, way).await?;
@@ -158,7 +154,7 @@ impl<G: Guide> Tree<G> {
             }
             // Where something on the way was unclear, the guide may have led past the parent again.
             let Some((above, number)) = parent.take() else { continue };
-            if self.rebuild(client, (&above, number), (at, header), (0, way)).await? {
+            if self.rebuild(client, (&above, number), (at, header), (spare, way)).await? {
                 return Ok(true);
             }
             way.again(client).await?;
