@@ -12,9 +12,16 @@
 //! The published code lets a client join whoever is on its way, and so returns values from before it asked.
 //!
 //! The table has a fixed size. Keys that meet in one gate do not wait for each other: the later one goes without.
+//!
+//! Who finds nobody at a gate passes it with two atomic operations on one word, and meets no lock. The word has a
+//! hash of what is on its way, for who is on its way shares nothing with who comes later; the group that waits has the
+//! key itself.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use xxhash_rust::xxh3::xxh3_64;
@@ -31,10 +38,18 @@ pub enum Leader {
     Last,
 }
 
+/// In a gate's word: somebody is on its way. A word without is 0.
+const BUSY: u64 = 1;
+/// And somebody waits for that.
+const WAITED_FOR: u64 = 2;
+
 /// The gates of a compute node, for one kind of thing that yields a `T`.
 #[derive(Debug)]
 pub struct Gates<T> {
-    table: Box<[Mutex<Gate<T>>]>,
+    /// What is on its way through each: a [`sign`], and whether somebody waits for it.
+    ways: Box<[AtomicU64]>,
+    /// Who waits. Taken before a way says that it is waited for, and before one that does says anything else.
+    queues: Box<[Mutex<Queue<T>>]>,
     leader: Leader,
     /// How often one client's work was another's, too.
     shared: AtomicU64,
@@ -43,19 +58,20 @@ pub struct Gates<T> {
 }
 
 #[derive(Debug)]
-struct Gate<T> {
-    /// Whether somebody is on its way.
-    busy: bool,
-    /// The key, and what is wanted of it.
-    key: Vec<u8>,
-    tag: u8,
+struct Queue<T> {
+    /// Whom who comes late joins, where that is broken on purpose.
     running: Option<Arc<Group<T>>>,
     waiting: Option<Arc<Group<T>>>,
 }
 
 /// Clients that wait for the same.
 #[derive(Debug)]
-struct Group<T>(Mutex<State<T>>);
+struct Group<T> {
+    /// The key, and what is wanted of it.
+    key: Box<[u8]>,
+    tag: u8,
+    state: Mutex<State<T>>,
+}
 
 #[derive(Debug)]
 struct State<T> {
@@ -93,20 +109,27 @@ fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The word of a gate through which `tag` of `key` goes, and the gate's number.
+fn sign(key: &[u8], tag: u8) -> (u64, usize) {
+    let hash = xxh3_64(key);
+    ((hash ^ u64::from(tag) << 2) & !WAITED_FOR | BUSY, (hash >> 32) as usize % GATES)
+}
+
 impl<T> Group<T> {
-    fn new() -> Arc<Self> {
-        Arc::new(Self(Mutex::new(State { members: Vec::new(), outcome: Outcome::Waiting })))
+    fn new(key: &[u8], tag: u8) -> Arc<Self> {
+        let state = State { members: Vec::new(), outcome: Outcome::Waiting };
+        Arc::new(Self { key: key.into(), tag, state: Mutex::new(state) })
     }
 
     fn join(&self) -> usize {
-        let members = &mut guard(&self.0).members;
+        let members = &mut guard(&self.state).members;
         members.push(Some(Waker::noop().clone()));
         members.len() - 1
     }
 
     /// Closes the group and names its leader; `false`: nobody waits any more.
     fn appoint(&self, leader: Leader) -> bool {
-        let mut state = guard(&self.0);
+        let mut state = guard(&self.state);
         let mut waiting = (0..).zip(&state.members).filter(|(_, waker)| waker.is_some()).map(|(at, _)| at);
         let led = match leader {
             Leader::First => waiting.next(),
@@ -121,7 +144,7 @@ impl<T> Group<T> {
     }
 
     fn publish(&self, result: Option<T>) {
-        let mut state = guard(&self.0);
+        let mut state = guard(&self.state);
         state.outcome = Outcome::Done(result);
         state.members.iter().flatten().for_each(Waker::wake_by_ref);
     }
@@ -130,9 +153,10 @@ impl<T> Group<T> {
 impl<T: Clone> Gates<T> {
     /// Gates at which the `leader` of a group leads.
     pub fn new(leader: Leader) -> Self {
-        let gate = || Mutex::new(Gate { busy: false, key: Vec::new(), tag: 0, running: None, waiting: None });
-        let table = (0..GATES).map(|_| gate()).collect();
-        Self { table, leader, shared: AtomicU64::new(0), joins_late: false }
+        let queue = || Mutex::new(Queue { running: None, waiting: None });
+        let ways = (0..GATES).map(|_| AtomicU64::new(0)).collect();
+        let queues = (0..GATES).map(|_| queue()).collect();
+        Self { ways, queues, leader, shared: AtomicU64::new(0), joins_late: false }
     }
 
     /// How often one client's work was another's, too.
@@ -147,32 +171,67 @@ impl<T: Clone> Gates<T> {
 
     /// Waits until what `tag` stands for may be done to `key`, or another has done it.
     pub async fn enter(&self, key: &[u8], tag: u8) -> Turn<'_, T> {
-        let number = xxh3_64(key) as usize % GATES;
-        let (group, position) = {
-            let mut gate = guard(&self.table[number]);
-            if !gate.busy {
-                gate.busy = true;
-                gate.tag = tag;
-                gate.key.clear();
-                gate.key.extend_from_slice(key);
-                if self.joins_late {
-                    gate.running = Some(Group::new());
-                }
-                return Turn::Lead(Lead { gates: self, number, group: gate.running.clone(), position: 0 });
-            }
-            if gate.tag != tag || gate.key != key {
-                return Turn::Alone;
-            }
-            let group = match gate.running.clone() {
-                Some(running) if self.joins_late => running,
-                _ => Arc::clone(gate.waiting.get_or_insert_with(Group::new)),
-            };
-            let position = group.join();
-            (group, position)
+        let gate @ (sign, number) = sign(key, tag);
+        match self.ways[number].compare_exchange(0, sign, AcqRel, Relaxed) {
+            Ok(_) => Turn::Lead(self.set_out(gate, (key, tag))),
+            Err(found) if found & !WAITED_FOR == sign => self.meet(gate, (key, tag)).await,
+            Err(_) => Turn::Alone,
+        }
+    }
+
+    /// The turn of who has found its way free.
+    fn set_out(&self, gate: (u64, usize), (key, tag): (&[u8], u8)) -> Lead<'_, T> {
+        let mut group = None;
+        if self.joins_late {
+            group = Some(Group::new(key, tag));
+            guard(&self.queues[gate.1]).running = group.clone();
+        }
+        Lead { gates: self, gate, group, position: 0 }
+    }
+
+    /// The turn of who has met somebody on its way: it joins the group that waits.
+    #[cold]
+    async fn meet(&self, gate: (u64, usize), (key, tag): (&[u8], u8)) -> Turn<'_, T> {
+        match self.join(gate, (key, tag)) {
+            Ok(Some(place)) => self.wait(place).await,
+            Ok(None) => Turn::Lead(self.set_out(gate, (key, tag))),
+            Err(Other) => Turn::Alone,
+        }
+    }
+
+    /// A place in the group that waits; `None`: the way is free by now, and taken.
+    fn join(
+        &self,
+        gate @ (sign, number): (u64, usize),
+        (key, tag): (&[u8], u8),
+    ) -> Result<Option<Place<'_, T>>, Other> {
+        let mut queue = guard(&self.queues[number]);
+        let next = |found| match found {
+            0 => Some(sign),
+            found if found & !WAITED_FOR == sign => Some(sign | WAITED_FOR),
+            _ => None,
         };
-        let mut place = Place { gates: self, number, group, position, served: false };
+        match self.ways[number].fetch_update(AcqRel, Acquire, next) {
+            Ok(0) => return Ok(None),
+            Ok(_) => {}
+            Err(_) => return Err(Other),
+        }
+        let group = match &queue.running {
+            Some(running) => Arc::clone(running),
+            None => Arc::clone(queue.waiting.get_or_insert_with(|| Group::new(key, tag))),
+        };
+        if (&*group.key, group.tag) != (key, tag) {
+            return Err(Other);
+        }
+        let position = group.join();
+        Ok(Some(Place { gates: self, gate, group, position, served: false }))
+    }
+
+    /// Waits in a group for its turn, or for what comes of another's.
+    async fn wait(&self, mut place: Place<'_, T>) -> Turn<'_, T> {
+        let (gate, position) = (place.gate, place.position);
         let led = poll_fn(|context| {
-            let mut state = guard(&place.group.0);
+            let mut state = guard(&place.group.state);
             match &state.outcome {
                 Outcome::Waiting => {}
                 Outcome::Led(led) if *led != position => {}
@@ -190,7 +249,7 @@ impl<T: Clone> Gates<T> {
         match led {
             None => {
                 let group = Some(Arc::clone(&place.group));
-                Turn::Lead(Lead { gates: self, number, group, position })
+                Turn::Lead(Lead { gates: self, gate, group, position })
             }
             Some(Some(result)) => {
                 self.shared.fetch_add(1, Relaxed);
@@ -201,20 +260,28 @@ impl<T: Clone> Gates<T> {
     }
 
     /// The way is free for the group that waits, if there is one.
-    fn pass(&self, number: usize) {
-        let mut gate = guard(&self.table[number]);
-        gate.running = None;
-        match gate.waiting.take() {
-            Some(group) if group.appoint(self.leader) => {}
-            _ => gate.busy = false,
+    fn pass(&self, (sign, number): (u64, usize)) {
+        let way = &self.ways[number];
+        if !self.joins_late && way.compare_exchange(sign, 0, Release, Relaxed).is_ok() {
+            return;
         }
+        let mut queue = guard(&self.queues[number]);
+        queue.running = None;
+        let next = match queue.waiting.take() {
+            Some(group) if group.appoint(self.leader) => sign,
+            _ => 0,
+        };
+        way.store(next, Release);
     }
 }
+
+/// What goes through a gate is another thing.
+struct Other;
 
 /// A place in a group that waits. Dropped, it is given up.
 struct Place<'g, T: Clone> {
     gates: &'g Gates<T>,
-    number: usize,
+    gate: (u64, usize),
     group: Arc<Group<T>>,
     position: usize,
     served: bool,
@@ -225,13 +292,13 @@ impl<T: Clone> Drop for Place<'_, T> {
         if self.served {
             return;
         }
-        let mut state = guard(&self.group.0);
+        let mut state = guard(&self.group.state);
         state.members[self.position] = None;
         let leads = matches!(state.outcome, Outcome::Led(led) if led == self.position);
         drop(state);
         if leads {
             self.group.publish(None);
-            self.gates.pass(self.number);
+            self.gates.pass(self.gate);
         }
     }
 }
@@ -241,7 +308,7 @@ impl<T: Clone> Drop for Place<'_, T> {
 #[must_use = "others may wait for what comes of it"]
 pub struct Lead<'g, T: Clone> {
     gates: &'g Gates<T>,
-    number: usize,
+    gate: (u64, usize),
     group: Option<Arc<Group<T>>>,
     position: usize,
 }
@@ -265,7 +332,7 @@ impl<T: Clone> Drop for Lead<'_, T> {
         if let Some(group) = self.group.take() {
             group.publish(None);
         }
-        self.gates.pass(self.number);
+        self.gates.pass(self.gate);
     }
 }
 
@@ -274,7 +341,9 @@ mod tests {
     use super::*;
     use std::future::Future;
     use std::pin::{Pin, pin};
-    use std::task::Context;
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::task::{Context, Wake};
+    use std::thread::{self, Thread};
 
     fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
         future.poll(&mut Context::from_waker(Waker::noop()))
@@ -335,5 +404,59 @@ mod tests {
         let gates = Gates::<u32>::new(Leader::First);
         let Turn::Lead(_first) = ready(pin!(gates.enter(b"k", 0))) else { panic!("nobody is before it") };
         assert!(matches!(ready(pin!(gates.enter(b"k", 1))), Turn::Alone));
+    }
+
+    /// Wakes a thread.
+    struct Bell(Thread);
+
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    fn wait<F: Future>(future: F) -> F::Output {
+        let waker = Waker::from(Arc::new(Bell(thread::current())));
+        let mut future = pin!(future);
+        loop {
+            match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(output) => return output,
+                Poll::Pending => thread::park(),
+            }
+        }
+    }
+
+    /// Threads that want the same all come through, one at a time, and what they share is from after they came.
+    #[test]
+    fn threads_share_only_what_was_done_after_they_came() {
+        for leader in [Leader::First, Leader::Last] {
+            let gates = Gates::<u64>::new(leader);
+            let (clock, busy) = (AtomicU64::new(0), AtomicU64::new(0));
+            let visit = || {
+                for round in 0..20_000 {
+                    let came = clock.fetch_add(1, SeqCst);
+                    match wait(gates.enter(b"k", 0)) {
+                        Turn::Lead(lead) => {
+                            assert_eq!(busy.fetch_add(1, SeqCst), 0, "another is on its way");
+                            let done = clock.fetch_add(1, SeqCst);
+                            if round % 7 == 0 {
+                                thread::yield_now();
+                            }
+                            assert_eq!(busy.fetch_sub(1, SeqCst), 1);
+                            if round % 100 != 0 {
+                                lead.share(|| done);
+                            }
+                        }
+                        Turn::Done { result, .. } => {
+                            assert!(result > came, "it was done before it was asked for")
+                        }
+                        Turn::Alone => {}
+                    }
+                }
+            };
+            thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(visit))));
+            assert!(gates.shared() > 0, "nobody has met anybody");
+            assert!(gates.ways.iter().all(|way| way.load(SeqCst) == 0));
+        }
     }
 }

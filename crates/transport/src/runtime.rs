@@ -147,6 +147,22 @@ impl Idle {
     }
 }
 
+/// How long nothing has been left to do before somebody wakes this thread.
+#[derive(Default)]
+struct Quiet(u32);
+
+impl Quiet {
+    /// Waits a little, then until it is woken: what another client does for this one may take less than falling asleep.
+    fn wait(&mut self) {
+        if self.0 < SPINS {
+            self.0 += 1;
+            std::hint::spin_loop();
+        } else {
+            park();
+        }
+    }
+}
+
 /// Lets the other futures of the thread have their turn.
 pub async fn give_way() {
     let mut given = false;
@@ -176,12 +192,14 @@ fn wait_for<T>(mut future: Pin<&mut impl Future<Output = T>>) -> T {
     let bell = Arc::new(Bell { thread: thread::current(), rung: AtomicBool::new(true) });
     let waker = Waker::from(Arc::clone(&bell));
     let mut idle = Idle::default();
+    let mut quiet = Quiet::default();
     loop {
         fire_timers();
-        if bell.take()
-            && let Poll::Ready(output) = poll(future.as_mut(), &waker)
-        {
-            return output;
+        if bell.take() {
+            quiet = Quiet::default();
+            if let Poll::Ready(output) = poll(future.as_mut(), &waker) {
+                return output;
+            }
         }
         let turned = turn();
         if turned.answered {
@@ -189,7 +207,7 @@ fn wait_for<T>(mut future: Pin<&mut impl Future<Output = T>>) -> T {
         } else if turned.waited_for || bell.is_rung() {
             idle.wait();
         } else {
-            park();
+            quiet.wait();
         }
     }
 }
@@ -256,6 +274,7 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
         futures.into_iter().enumerate().map(|(at, future)| Some((future, call(at)))).collect();
     let mut polled: Box<[u64]> = woken.words.iter().map(|_| 0).collect();
     let mut fruitless = 0;
+    let mut quiet = Quiet::default();
     while left > 0 {
         let before = left;
         polled.fill(0);
@@ -277,11 +296,14 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
             }
         }
         let polled = polled.iter().any(|word| *word != 0);
+        if polled {
+            quiet = Quiet::default();
+        }
         let turned = turn();
         if left < before || turned.answered {
             fruitless = 0;
         } else if !polled && !turned.waited_for {
-            park();
+            quiet.wait();
         } else if fruitless < SPINS {
             fruitless += 1;
         } else {
