@@ -184,7 +184,7 @@ impl<T: Clone> Gates<T> {
         let mut group = None;
         if self.joins_late {
             group = Some(Group::new(key, tag));
-            guard(&self.queues[gate.1]).running = group.clone();
+            guard(&self.queues[gate.1]).running.clone_from(&group);
         }
         Lead { gates: self, gate, group, position: 0 }
     }
@@ -448,7 +448,7 @@ mod tests {
                             }
                         }
                         Turn::Done { result, .. } => {
-                            assert!(result > came, "it was done before it was asked for")
+                            assert!(result > came, "it was done before it was asked for");
                         }
                         Turn::Alone => {}
                     }

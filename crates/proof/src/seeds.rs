@@ -329,7 +329,7 @@ const LEFT_CLOSED: &str = "radix: a node left closed";
 fn left_by_the_living(walk: &smart::Walk, marked: u64) -> Result<(), String> {
     if walk.unsettled > walk.closed || walk.closed > marked {
         return Err(format!(
-            "{} slots or entries are unsettled, {} of them closed nodes, and none was cut off; {marked} were left closed",
+            "{} slots or entries are unsettled, {} closed nodes among them; nothing was cut off, {marked} left closed",
             walk.unsettled, walk.closed
         ));
     }
