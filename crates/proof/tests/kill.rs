@@ -7,6 +7,7 @@
 //!
 //! `FARWOOD_KILLS=N cargo test --release -p farwood-proof --test kill` kills so many instead of 60.
 
+use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::{Client, ClientId, Fabric as _, Remote, Revocation, client_table, read};
 use farwood_index::IndexError;
 use farwood_index::drop_index;
@@ -32,8 +33,10 @@ const KILLS: u32 = 60;
 /// Longer than any operation may take, with every retry that it has.
 const OPERATION_MAX: Duration = Duration::from_secs(10);
 const CACHE_BYTES: usize = 64 << 10;
-/// Host memory of a memory node, bytes, taken as it is needed. A radix tree's chunks die with who took them.
-const POOL_BYTES: u64 = 1 << 30;
+/// Chunks of a memory node besides those of the killed: of the superblock, and of those who live.
+const CHUNKS: u64 = 8;
+/// Processes that are killed for each further chunk. Each had one at least, which others must have taken over.
+const KILLS_PER_CHUNK: u64 = 8;
 
 fn key(child: u64, number: u64) -> [u8; 8] {
     // Neighbouring keys belong to different children: they meet in every leaf.
@@ -212,14 +215,14 @@ fn kill_writers(test: &str, config: ordered::Config) {
     if let Ok(spec) = std::env::var(CHILD) {
         return child(&spec);
     }
-    let shm = Shm::of_bytes(POOL_BYTES);
+    let kills =
+        std::env::var("FARWOOD_KILLS").map_or(KILLS, |kills| kills.parse().expect("a number of kills"));
+    let shm = Shm::of_bytes((CHUNKS + u64::from(kills) / KILLS_PER_CHUNK) * CHUNK_BYTES);
     let client = shm.pool().client();
     let tree = block_on(Ordered::create(&client, "kill", config, CACHE_BYTES)).expect("a tree is created");
     let survivor = Survivor { tree: &tree, client: &client };
     let mut children: Vec<_> = (0..CHILDREN).map(|me| spawn(test, me, shm.path())).collect();
     let mut acknowledged = 0;
-    let kills =
-        std::env::var("FARWOOD_KILLS").map_or(KILLS, |kills| kills.parse().expect("a number of kills"));
     for round in 0..kills {
         let me = u64::from(round) % CHILDREN;
         let after = Duration::from_micros(20_000 + u64::from(round) * 7919 % 30_000);
