@@ -190,7 +190,6 @@ impl<T: Clone> Gates<T> {
     }
 
     /// The turn of who has met somebody on its way: it joins the group that waits.
-    #[cold]
     async fn meet(&self, gate: (u64, usize), (key, tag): (&[u8], u8)) -> Turn<'_, T> {
         match self.join(gate, (key, tag)) {
             Ok(Some(place)) => self.wait(place).await,

@@ -4,7 +4,8 @@
 //! queue. So a future is polled on the spot, and only what stays pending costs a waker. A post over TCP waits for its
 //! thread's line to a pool, which goes on only while somebody turns it: these executors do, between polls, and
 //! poll a future only when its answer is there. They look again and again, giving way in between, and a single future's
-//! thread naps after milliseconds. Pauses have timers.
+//! thread naps after milliseconds. Pauses have timers. Where nothing is left to turn, a thread spins for microseconds,
+//! and then sleeps until it is woken.
 
 use crate::timers::{fire_timers, park};
 use std::cell::{Cell, RefCell};
@@ -152,7 +153,7 @@ impl Idle {
 struct Quiet(u32);
 
 impl Quiet {
-    /// Waits a little, then until it is woken: what another client does for this one may take less than falling asleep.
+    /// Waits a little, then until it is woken: what another does for this one may take less than falling asleep.
     fn wait(&mut self) {
         if self.0 < SPINS {
             self.0 += 1;

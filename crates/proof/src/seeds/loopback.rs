@@ -238,11 +238,11 @@ pub fn run(case: &Case) -> Result<Coverage, String> {
     }
     if case.dropped_once_in.is_none() {
         let rest = match &walk {
-            Walk::Sherman(walk) if walk.half_linked + walk.half_merged > 0 => {
-                Err(format!("{} nodes are half-linked", walk.half_linked + walk.half_merged))
+            Walk::Radix(walk) => left_by_the_living(walk, loopback.marked(LEFT_CLOSED)),
+            Walk::Sherman(_) if walk.half_done() > 0 => {
+                Err(format!("{} nodes are half-linked", walk.half_done()))
             }
             Walk::Sherman(_) => Ok(()),
-            Walk::Radix(walk) => left_by_the_living(walk, loopback.marked(LEFT_CLOSED)),
         };
         rest.unwrap_or_else(|what| notes.fail(what));
     }

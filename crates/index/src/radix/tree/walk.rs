@@ -5,7 +5,7 @@
 //! that links the object; every leaf is live and belongs where it is; every lock is free.
 //!
 //! What a client that died, or lost a memory node, leaves half-way is *unsettled*, not wrong: whoever needs it
-//! settles it.
+//! settles it. Who lives may leave a node *closed*, which is counted among that: it is full for everybody.
 
 use super::open::NODE_LOCKS;
 use super::{Guide, Sign, Tree};
