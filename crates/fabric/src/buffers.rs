@@ -30,15 +30,17 @@ impl Buffers {
         let class = words.next_power_of_two().trailing_zeros() as usize;
         let idle = self.0[class].borrow_mut().pop();
         let words = idle.unwrap_or_else(|| vec![0; 1 << class].into_boxed_slice());
-        Buffer { words, bytes, pool: self.clone() }
+        Buffer { words, bytes, pool: Some(self.clone()) }
     }
 }
 
-/// A local copy of far memory, 8-byte aligned; back to its pool when dropped.
+/// A local copy of far memory, 8-byte aligned; back to its pool when dropped. By default nothing, of no pool: what stays
+/// where a buffer was taken out.
+#[derive(Default)]
 pub struct Buffer {
     words: Box<[u64]>,
     bytes: usize,
-    pool: Buffers,
+    pool: Option<Buffers>,
 }
 
 impl Buffer {
@@ -67,8 +69,9 @@ impl DerefMut for Buffer {
 impl Drop for Buffer {
     #[inline]
     fn drop(&mut self) {
+        let Some(pool) = &self.pool else { return };
         let words = std::mem::take(&mut self.words);
-        let mut idle = self.pool.0[words.len().trailing_zeros() as usize].borrow_mut();
+        let mut idle = pool.0[words.len().trailing_zeros() as usize].borrow_mut();
         if idle.len() < IDLE_MAX.max(IDLE_BYTES / size_of_val(&*words).max(1)) {
             idle.push(words);
         }

@@ -62,8 +62,6 @@ pub enum Op {
         /// Answer: the word that was there.
         old: u64,
     },
-    /// A READ whose bytes were taken out; never seen by a fabric.
-    Answered,
 }
 
 /// A verb at an address, linked to the one before it.
@@ -122,8 +120,8 @@ impl Doorbell {
     /// Takes the copy that READ number `index` fetched.
     #[inline]
     pub(crate) fn take_read(&mut self, index: usize) -> Buffer {
-        match std::mem::replace(&mut self.requests[index].op, Op::Answered) {
-            Op::Read { into } => into,
+        match &mut self.requests[index].op {
+            Op::Read { into } => std::mem::take(into),
             _ => unreachable!("the ticket of a READ names a READ"),
         }
     }

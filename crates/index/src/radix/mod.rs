@@ -13,5 +13,6 @@ pub mod leaf;
 pub mod node_cache;
 pub mod prefix;
 pub mod reverse;
+mod shortcuts;
 pub mod slot;
 pub mod tree;

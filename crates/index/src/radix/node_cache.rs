@@ -8,6 +8,7 @@
 use super::cached::CachedNode;
 use super::inner::{Inner, RawInner};
 use super::lanes::Lanes;
+use super::shortcuts::Shortcuts;
 use super::slot::Slot;
 use farwood_fabric::Remote;
 use std::ops::Deref;
@@ -109,6 +110,7 @@ pub struct NodeCache {
     /// Buckets of a page.
     page_buckets: usize,
     lanes: Lanes,
+    shortcuts: Shortcuts,
     bytes: AtomicUsize,
     bytes_max: usize,
     /// Advances with each copy that is put there.
@@ -124,6 +126,7 @@ impl NodeCache {
             page_buckets: buckets.checked_div(pages).unwrap_or(0),
             pages: (0..pages).map(|_| OnceLock::new()).collect(),
             lanes: Lanes::new(bytes_max),
+            shortcuts: Shortcuts::new(bytes_max),
             bytes: AtomicUsize::new(0),
             bytes_max,
             tick: AtomicU32::new(1),
@@ -132,7 +135,7 @@ impl NodeCache {
 
     /// Bytes in use, and the budget.
     pub fn bytes(&self) -> (usize, usize) {
-        (self.bytes.load(Relaxed) + self.lanes.bytes(), self.bytes_max)
+        (self.bytes.load(Relaxed) + self.lanes.bytes() + self.shortcuts.bytes(), self.bytes_max)
     }
 
     #[inline]
@@ -175,6 +178,17 @@ impl NodeCache {
         let spot = self.spot(at);
         let page = self.page(spot.page)?;
         spot.buckets.iter().find_map(|bucket| page[*bucket].lock().copy(spot.tag, at, likely))
+    }
+
+    /// The node at which the way of `key` ended last, perhaps.
+    #[inline]
+    pub fn end_of(&self, key: &[u8]) -> Option<Remote<RawInner>> {
+        self.shortcuts.get(key)
+    }
+
+    /// The way of `key` ended at the node at `at`.
+    pub fn ended(&self, key: &[u8], at: Remote<RawInner>) {
+        self.shortcuts.put(key, at);
     }
 
     /// Takes what was read; a copy of the same node is brought up to date.
@@ -239,7 +253,7 @@ impl NodeCache {
     }
 
     /// Drops copies until the budget is kept: of some that are drawn, the one that was used longest ago. It comes to an
-    /// end, for pages and own copies take less than half of a budget, and the rest are copies that can be drawn.
+    /// end, for pages, own copies and shortcuts take less than half of a budget, and the rest are copies that can be drawn.
     fn shrink(&self) {
         let now = self.tick.load(Relaxed);
         let mut chance = Draws(u64::from(now).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);

@@ -3,7 +3,9 @@
 
 /// A READ was another client's, too.
 pub(super) const READ_SHARED: &str = "smart: a READ shared";
+/// A search began where the way of its key had ended before.
+pub(super) const SHORTCUT: &str = "smart: a search begun at a shortcut";
 /// A WRITE was another client's, too.
 pub(super) const WRITE_SHARED: &str = "smart: a WRITE shared";
 /// All of them, by the words under which a fabric counts them.
-pub const MARKS: &[&str] = &[READ_SHARED, WRITE_SHARED];
+pub const MARKS: &[&str] = &[SHORTCUT, READ_SHARED, WRITE_SHARED];

@@ -1,7 +1,7 @@
 //! SMART: an adaptive radix tree on far memory, written by its clients (SMART, OSDI'23), and ART on far memory.
 //!
 //! The tree, and the argument why its answers are right, is in [`radix::tree`](crate::radix::tree). What is SMART's
-//! own: a search begins at the root, through cached copies of inner nodes; new nodes lie beside the node that links
+//! own: a search begins where the way of its key ended before, or at the root, through cached copies of inner nodes; new nodes lie beside the node that links
 //! them; and clients of a compute node that want the same do it together ([`delegation`](crate::delegation)).
 //!
 //! # Departures from the paper
@@ -26,8 +26,10 @@ pub use options::{Options, Rooms, Variant};
 
 use crate::delegation::{Gates, Turn};
 use crate::error::IndexError;
+use crate::radix::cached::CachedNode;
 use crate::radix::key::check_key;
 use crate::radix::prefix::PrefixHash;
+use crate::radix::tree::descend::Way;
 use crate::radix::tree::{Guide, Tree};
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, NodeId, PoolShape};
@@ -64,6 +66,20 @@ impl Guide for Together {
         }
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         NodeId((turn % u64::from(shape.nodes)) as u16)
+    }
+
+    /// Where the way of the key ended before.
+    #[inline]
+    async fn begin<F: Fabric>(
+        tree: &Tree<Self>,
+        client: &Client<F>,
+        way: &mut Way<'_>,
+    ) -> Result<Option<Arc<CachedNode>>, IndexError> {
+        let node = tree.shortcut(client, way);
+        if node.is_some() {
+            client.fabric().mark(marks::SHORTCUT);
+        }
+        Ok(node)
     }
 
     fn sabotage(&mut self, sabotage: Sabotage) {

@@ -104,6 +104,6 @@ pub(super) fn answer(op: &mut Op, before: u64) -> Option<u64> {
             *old = before;
             Some(before.wrapping_add(*add))
         }
-        Op::Read { .. } | Op::Write { .. } | Op::Answered => unreachable!("an atomic"),
+        Op::Read { .. } | Op::Write { .. } => unreachable!("an atomic"),
     }
 }

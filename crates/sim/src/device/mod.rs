@@ -449,7 +449,6 @@ impl Device {
             Op::Cas { old, .. } => ("CAS", old.to_le_bytes().to_vec()),
             Op::MaskedCas { old, .. } => ("masked CAS", old.to_le_bytes().to_vec()),
             Op::Faa { old, .. } => ("FAA", old.to_le_bytes().to_vec()),
-            Op::Answered => ("answered", Vec::new()),
         };
         let event = crate::trace::TraceEvent {
             time: self.queue.now,

@@ -79,7 +79,6 @@ impl World {
                 return Err(FabricError::Missing(Capability::MaskedCas));
             }
             Op::Cas { .. } | Op::MaskedCas { .. } | Op::Faa { .. } => (8, true),
-            Op::Answered => unreachable!("never posted"),
         };
         let checked = self.settings.bug != Some(Bug::AlignmentUnchecked);
         if atomic && checked && !request.at.offset().is_multiple_of(8) {
@@ -311,6 +310,6 @@ fn answer(op: &mut Op, before: u64, bug: Option<Bug>) -> Option<u64> {
                 _ => before.wrapping_add(*add),
             })
         }
-        Op::Read { .. } | Op::Write { .. } | Op::Answered => unreachable!("an atomic"),
+        Op::Read { .. } | Op::Write { .. } => unreachable!("an atomic"),
     }
 }

@@ -391,7 +391,6 @@ fn stage(
                 Some(piece)
             }
             Op::Cas { .. } | Op::MaskedCas { .. } | Op::Faa { .. } => Some(arena.take(8)?),
-            Op::Answered => unreachable!("answers are taken out after the doorbell is done"),
         };
         pieces.push_back(piece);
     }
@@ -428,7 +427,6 @@ fn posted<'a>(
                 swap: (*swap, *swap_mask),
                 old: span(8),
             },
-            Op::Answered => unreachable!("answers are taken out after the doorbell is done"),
         };
         let signal = (number as u32 + 1 == list.requests).then_some(list.part as u64);
         let fenced = request.link == Order::Fenced;
@@ -453,7 +451,7 @@ fn answer(
             Op::Cas { old, .. } | Op::MaskedCas { old, .. } | Op::Faa { old, .. } => {
                 arena.copy_out(piece, std::slice::from_mut(old));
             }
-            Op::Write { .. } | Op::Answered => {}
+            Op::Write { .. } => {}
         }
         arena.give(piece);
     }

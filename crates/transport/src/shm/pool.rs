@@ -384,7 +384,6 @@ impl Nodes {
                 *old = mapping.fetch_add(offset, *add).map_err(fault(8))?;
                 Ok(())
             }
-            Op::Answered => unreachable!("answers are taken out after the doorbell is done"),
         }
     }
 

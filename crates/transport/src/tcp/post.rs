@@ -46,7 +46,6 @@ fn bytes_of(op: &Op) -> usize {
         Op::Read { into } => into.len(),
         Op::Write { data, .. } => data.len(),
         Op::Cas { .. } | Op::MaskedCas { .. } | Op::Faa { .. } => 8,
-        Op::Answered => unreachable!("answers are taken out after the doorbell is done"),
     }
 }
 
@@ -89,7 +88,6 @@ fn piece<'a>(request: &'a Request, payload: &'a [u8], at: Cursor) -> (WireVerb<'
             WireOp::MaskedCas { words: [*compare, *compare_mask, *swap, *swap_mask] }
         }
         Op::Faa { add, .. } => WireOp::Faa(*add),
-        Op::Answered => unreachable!("answers are taken out after the doorbell is done"),
     };
     let word = Remote::<u8>::at(request.at).word() + at.offset as u64;
     (WireVerb { at: word, op }, if last { at.after() } else { Cursor { offset: at.offset + bytes, ..at } })
@@ -202,6 +200,6 @@ fn take(op: &mut Op, offset: usize, answer: &[u8]) {
         Op::Cas { old, .. } | Op::MaskedCas { old, .. } | Op::Faa { old, .. } => {
             *old = u64::from_le_bytes(answer.try_into().expect("an atomic's answer is a word"));
         }
-        Op::Write { .. } | Op::Answered => {}
+        Op::Write { .. } => {}
     }
 }

@@ -21,6 +21,8 @@ use std::sync::Arc;
 const TRIES_MAX: u32 = 10_000;
 /// Tries at what is unclear before it is settled, and between two times that it is.
 const TRIES_PER_SETTLING: u32 = 6;
+/// Nodes that a shortcut leaves out, at least: for fewer its place would not be worth a look.
+const SHORTCUT_MIN: usize = 4;
 
 /// An operation on its way.
 pub struct Way<'k> {
@@ -190,7 +192,7 @@ impl<G: Guide> Tree<G> {
         key: &[u8],
         way: &mut Way<'_>,
     ) -> Result<Option<Place>, IndexError> {
-        let mut parent = None;
+        let (mut parent, mut passed) = (None, 0);
         let mut node = match G::begin(self, client, way).await? {
             Some(node) => node,
             None => self.root(client, way).await?,
@@ -206,6 +208,7 @@ impl<G: Guide> Tree<G> {
                         Entered::Node(child) => {
                             parent = Some((node, number));
                             node = child;
+                            passed += 1;
                         }
                         Entered::Gap { child, linked } => break Next::Gap { number, slot, child, linked },
                         Entered::Unclear => {
@@ -228,8 +231,13 @@ impl<G: Guide> Tree<G> {
             }
         };
         let place = self.arrived((client, way), node, parent, key, next);
-        match place {
-            Some(_) => G::arrived(self, client, way).await,
+        match &place {
+            Some(place) => {
+                if passed >= SHORTCUT_MIN {
+                    self.cache.ended(key, place.node.at);
+                }
+                G::arrived(self, client, way).await;
+            }
             None => way.again(client).await?,
         }
         Ok(place)
@@ -273,6 +281,15 @@ impl<G: Guide> Tree<G> {
         }
         let root = self.read_inner(client, self.root, Size::All, way.operation).await?;
         Ok(self.keep(self.root, &root, way))
+    }
+
+    /// The node at which the way of the way's key ended last, if it is known, for an operation's first try. [0 RT]
+    #[inline]
+    pub(crate) fn shortcut<F: Fabric>(&self, client: &Client<F>, way: &Way<'_>) -> Option<Arc<CachedNode>> {
+        if way.retry.tries() > 0 || way.below < usize::MAX {
+            return None;
+        }
+        self.known(client, self.cache.end_of(way.key)?, 0, way)
     }
 
     /// A copy of the node at `at`: what this operation read, or what is cached. It will look at slot `likely`, most

@@ -76,7 +76,7 @@ pub(super) async fn words<F: Fabric>(
 }
 
 /// Reads what lies at `at`. [1 RT, and 1 for each torn copy; 2 more where the fabric proves nothing of its size]
-async fn fetch<F: Fabric, T: Object>(
+pub(super) async fn fetch<F: Fabric, T: Object>(
     client: &Client<F>,
     (at, bytes): (Remote<T>, usize),
     format: &T::Format,

@@ -45,8 +45,8 @@ pub trait Guide: Sized {
     /// and is of that level.
     fn home(&self, shape: &PoolShape, parent: (NodeId, u8), prefix: PrefixHash) -> NodeId;
 
-    /// The node from which the way goes on: read on this way, linked, above the way's key, and not as deep as the way
-    /// says; `None`: the root. [0 RT, or what it says]
+    /// The node from which the way goes on, above the way's key and not as deep as the way says: read on this way, and
+    /// linked; or a cached copy, which may lead astray. `None`: the root. [0 RT, or what it says]
     async fn begin<F: Fabric>(
         tree: &Tree<Self>,
         client: &Client<F>,

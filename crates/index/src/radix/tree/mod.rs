@@ -39,6 +39,7 @@ mod bulk;
 mod change;
 mod course;
 pub(crate) mod descend;
+mod entrance;
 pub(crate) mod fetch;
 mod guide;
 mod marks;

@@ -13,14 +13,15 @@
 
 use super::course::{Course, Edges, Wanted, behind};
 use super::descend::Way;
+use super::entrance::Trust;
 use super::fetch::{front_of, fronts, proves};
-use super::options::{Rooms, Scans};
+use super::options::Scans;
 use super::split::KeyBelow;
 use super::{Direction, Guide, Range, Tree, marks};
 use crate::error::IndexError;
 use crate::extent::Link;
 use crate::radix::cached::CachedNode;
-use crate::radix::inner::{Found, Inner, InnerFormat, RawInner, Size, State as NodeState};
+use crate::radix::inner::{Header, Inner, InnerFormat, RawInner, Size, State as NodeState, covers};
 use crate::radix::key::{Step, check_key, step_at};
 use crate::radix::leaf::{Leaf, LeafFormat, RawLeaf, State};
 use crate::radix::reverse::Reverse;
@@ -33,7 +34,7 @@ use std::sync::Arc;
 /// Nodes and leaves that are read by one doorbell, at most.
 const BATCH_MAX: usize = 64;
 /// Keys that a node has ahead if a scan for many begins there: for fewer it begins above.
-const AHEAD_MAX: usize = 4 * BATCH_MAX;
+pub(super) const AHEAD_MAX: usize = 4 * BATCH_MAX;
 /// Tries that lead no further before what is unclear is settled.
 const TRIES_PER_SETTLING: u32 = 4;
 
@@ -92,18 +93,67 @@ impl Entries {
 }
 
 /// An inner node on the way of a scan.
-struct Above {
-    node: Arc<CachedNode>,
+pub(super) struct Above {
+    pub(super) at: Remote<RawInner>,
+    header: Header,
+    hash: u64,
+    source: Source,
     /// What all keys below begin with, where some of them may not be wanted.
     edge: Option<Vec<u8>>,
 }
 
+/// What is known of an inner node.
+enum Source {
+    /// It was read, live and linked where it belongs.
+    Read(Inner<Checked<RawChild>>),
+    /// A copy of some age, of which only children count that say themselves that they are its.
+    Cached(Arc<CachedNode>),
+}
+
 /// What a scan has before it, in the order of its keys.
-enum Item {
+pub(super) enum Item {
     /// A child that is to be read.
     Child(Below),
     /// The children of a node from that slot on, which are looked at when they are wanted.
     Rest(Rc<Above>, u16),
+}
+
+impl Above {
+    /// A node that was read.
+    pub(super) fn read(
+        at: Remote<RawInner>,
+        node: Inner<Checked<RawChild>>,
+        edge: Option<Vec<u8>>,
+    ) -> Rc<Self> {
+        let (header, hash) = (node.header(), node.hash());
+        Rc::new(Self { at, header, hash, source: Source::Read(node), edge })
+    }
+
+    /// A cached copy of a node all of whose keys begin with `prefix`.
+    pub(super) fn cached(node: Arc<CachedNode>, prefix: Vec<u8>) -> Rc<Self> {
+        let (at, header, hash) = (node.at, node.header, node.hash());
+        Rc::new(Self { at, header, hash, source: Source::Cached(node), edge: Some(prefix) })
+    }
+
+    #[inline]
+    fn slot(&self, number: usize) -> Slot {
+        match &self.source {
+            Source::Read(node) => node.slot(number),
+            Source::Cached(node) => node.slot(number),
+        }
+    }
+
+    #[inline]
+    fn covers(&self, key: &[u8], number: u32) -> bool {
+        covers(self.header, self.hash, key, number)
+    }
+
+    fn copy(&self) -> Arc<CachedNode> {
+        match &self.source {
+            Source::Read(node) => CachedNode::copy(self.at, node),
+            Source::Cached(node) => Arc::clone(node),
+        }
+    }
 }
 
 impl Item {
@@ -116,20 +166,19 @@ impl Item {
 }
 
 /// A child that is to be read.
-struct Below {
-    above: Rc<Above>,
-    number: u16,
-    step: Step,
-    slot: Slot,
+pub(super) struct Below {
+    pub(super) above: Rc<Above>,
+    pub(super) number: u16,
+    pub(super) slot: Slot,
     /// Some keys below it may not be wanted.
-    edge: bool,
+    pub(super) edge: bool,
 }
 
 /// What lies behind a slot: an inner node or a leaf.
-enum RawChild {}
+pub(super) enum RawChild {}
 
 /// Which of both.
-enum ChildFormat {
+pub(super) enum ChildFormat {
     Inner(InnerFormat),
     Leaf(LeafFormat),
 }
@@ -236,7 +285,8 @@ impl<G: Guide> Tree<G> {
         let mut way = Way::new(&self.notebooks, "scan", &[]);
         let (mut tries, mut left) = (0, course.left);
         while course.left > 0 {
-            let Some((node, number)) = self.scan_on(client, &mut course, &way).await? else { break };
+            let trust = Trust::of(tries);
+            let Some((node, number)) = self.scan_on(client, &mut course, (&way, trust)).await? else { break };
             client.fabric().mark(marks::SCAN_AGAIN);
             client.note(|costs| costs.moved += 1);
             if course.left < left {
@@ -257,10 +307,10 @@ impl<G: Guide> Tree<G> {
         &self,
         client: &Client<F>,
         course: &mut Course<'_>,
-        way: &Way<'_>,
+        (way, trust): (&Way<'_>, Trust),
     ) -> Result<Option<Unclear>, IndexError> {
         loop {
-            let (prefix, start) = self.scan_begin(client, course, way).await?;
+            let (prefix, start) = self.scan_begin(client, course, (way, trust)).await?;
             if let Some(unclear) = self.scan_below(client, course, start, way).await? {
                 return Ok(Some(unclear));
             }
@@ -268,77 +318,6 @@ impl<G: Guide> Tree<G> {
                 return Ok(None);
             }
         }
-    }
-
-    /// Reads the node below which a scan goes on: one that cached copies lead to, if it says that it is linked where
-    /// they say; else the root. Yields what keys below it begin with, and its children. [1 RT; 2 where a cached copy
-    /// led astray]
-    async fn scan_begin<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        course: &Course<'_>,
-        way: &Way<'_>,
-    ) -> Result<(Vec<u8>, Vec<Item>), IndexError> {
-        let mut items = Vec::new();
-        if let Some((node, right)) = self.scan_entrance(course, client.fabric().thread()) {
-            let copy = self.read_inner(client, node.at, node.header.size(), way.operation).await?;
-            if copy.header() == node.header && copy.reverse() == right {
-                let key = course.next().unwrap_or_default();
-                let prefix = key[..node.header.depth()].to_vec();
-                let above = Above { node: CachedNode::copy(node.at, &copy), edge: Some(prefix.clone()) };
-                items.push(Item::Rest(Rc::new(above), course.first_slot(copy.header().size())));
-                return Ok((prefix, items));
-            }
-            client.fabric().mark(marks::FORGOTTEN);
-            self.cache.remove(node.at);
-        }
-        let root = self.read_inner(client, self.root, Size::All, way.operation).await?;
-        self.cache.put(self.root, &root);
-        let above = Above { node: CachedNode::copy(self.root, &root), edge: Some(Vec::new()) };
-        items.push(Item::Rest(Rc::new(above), course.first_slot(Size::All)));
-        Ok((Vec::new(), items))
-    }
-
-    /// Keys that are behind a slot, at least, if nodes are no larger than what they hold: from this, how much of a tree
-    /// is to be read at once.
-    fn keys_behind(&self, slot: Slot) -> usize {
-        match slot.child() {
-            Child::Inner(_, size) if self.options.rooms == Rooms::Fitting => size.keys_min(),
-            Child::Inner(..) => Size::Four.keys_min(),
-            _ => 1,
-        }
-    }
-
-    /// The deepest cached node that the next key may be below and that has keys enough from there on, with what its
-    /// reverse pointer is, if it is still linked; `None`: the root will do. [0 RT]
-    fn scan_entrance(&self, course: &Course<'_>, thread: usize) -> Option<(Arc<CachedNode>, Reverse)> {
-        let key = course.next()?;
-        let wanted = course.left.min(AHEAD_MAX);
-        let (mut node, mut found) = (self.cache.get(self.root, thread, 0)?, None);
-        while let Found::Slot(_, slot) = node.find(key)
-            && let Child::Inner(at, _) = slot.child()
-            && let Some(child) = self.cache.get(at, thread, 0)
-        {
-            let depth = child.header.depth();
-            let above = match course.direction {
-                Direction::Forward => depth <= key.len(),
-                Direction::Backward => depth < key.len(),
-            };
-            if depth <= node.header.depth() || !above || !child.covers(key, self.number) {
-                break;
-            }
-            let step = step_at(key, depth);
-            let ahead = child.children().filter(|(other, _)| match course.direction {
-                Direction::Forward => *other >= step,
-                Direction::Backward => *other <= step,
-            });
-            if ahead.map(|(_, slot)| self.keys_behind(slot)).sum::<usize>() >= wanted {
-                let right = Reverse::of_inner(node.at, node.header.generation(), slot.partial());
-                found = Some((Arc::clone(&child), right));
-            }
-            node = child;
-        }
-        found
     }
 
     /// Visits what is below a node, until all is found or something is unclear.
@@ -350,6 +329,10 @@ impl<G: Guide> Tree<G> {
         way: &Way<'_>,
     ) -> Result<Option<Unclear>, IndexError> {
         let mut room = Room { items, ..Room::default() };
+        let ahead = course.left.min(AHEAD_MAX);
+        room.items.reserve(ahead);
+        room.found.reserve(ahead);
+        room.copies.reserve(ahead.min(BATCH_MAX));
         while course.left > 0 {
             let items = &mut room.items;
             while let Some(Item::Rest(above, from)) = items.pop_if(|item| item.child().is_none()) {
@@ -391,10 +374,11 @@ impl<G: Guide> Tree<G> {
         (course, wanted): (&Course<'_>, usize),
         found: &mut Vec<Item>,
     ) -> usize {
-        let (node, start) = (&above.node, found.len());
-        let is_sorted = node.header.size() == Size::All;
+        let start = found.len();
+        let size = above.header.size();
+        let is_sorted = size == Size::All;
         let (mut edges, mut keys) = (Edges::of(above.edge.as_deref(), course), 0);
-        let last = node.header.size().slots() as u16;
+        let last = size.slots() as u16;
         let mut numbers = match course.direction {
             Direction::Forward => from..=last,
             Direction::Backward => 0..=from,
@@ -408,20 +392,19 @@ impl<G: Guide> Tree<G> {
                 found.push(Item::Rest(Rc::clone(above), number));
                 break;
             }
-            let slot = node.slot(usize::from(number));
+            let slot = above.slot(usize::from(number));
             if !slot.is_occupied() {
                 continue;
             }
-            let step = if number == 0 { Step::End } else { Step::Byte(slot.partial()) };
-            let edge = match edges.wanted(step, course) {
+            let edge = match edges.wanted(step_of(number, slot), course) {
                 Wanted::None => continue,
                 wanted => wanted == Wanted::Some,
             };
             keys += self.keys_behind(slot);
-            found.push(Item::Child(Below { above: Rc::clone(above), number, step, slot, edge }));
+            found.push(Item::Child(Below { above: Rc::clone(above), number, slot, edge }));
         }
         if !is_sorted {
-            found[start..].sort_unstable_by_key(|item| item.child().map(|below| below.step));
+            found[start..].sort_unstable_by_key(|item| item.child().map(Below::step));
             if course.direction == Direction::Backward {
                 found[start..].reverse();
             }
@@ -525,7 +508,7 @@ impl<G: Guide> Tree<G> {
         (course, wanted): (&Course<'_>, usize),
         (found, way): (&mut Vec<Item>, &Way<'_>),
     ) -> Result<ControlFlow<Unclear, usize>, IndexError> {
-        let (parent, slot) = (&below.above.node, below.slot);
+        let (parent, slot) = (&below.above, below.slot);
         let Ok(copy) = copy.check(&ChildFormat::Inner(InnerFormat { number: self.number })) else {
             return Ok(ControlFlow::Break(below.unclear()));
         };
@@ -533,23 +516,23 @@ impl<G: Guide> Tree<G> {
         let node = Inner::new(copy);
         let header = node.header();
         let reverse = Reverse::of_inner(parent.at, parent.header.generation(), slot.partial());
-        let right = below.step != Step::End
+        let right = below.step() != Step::End
             && header.state() == Some(NodeState::Live)
             && header.size() == size
             && header.depth() > parent.header.depth()
-            && node.reverse() == reverse;
+            && node.reverse() == reverse
+            && below.is_of_path(&node, self.number);
         if !whole || !right {
             return Ok(ControlFlow::Break(below.unclear()));
         }
-        let node_copy = CachedNode::copy(at, &node);
-        let is_entered = below.edge && course.next().is_some_and(|next| node_copy.covers(next, self.number));
+        let is_entered = below.edge && course.next().is_some_and(|next| node.covers(next, self.number));
         if is_entered {
             // The next scan from there begins here.
             self.cache.put(at, &node);
         }
         let mut edge = below.path();
         if let Some(known) = edge.take_if(|known| known.len() < header.depth()) {
-            let key = match self.key_below(client, &node_copy, way.operation).await? {
+            let key = match self.key_below(client, &CachedNode::copy(at, &node), way.operation).await? {
                 KeyBelow::Key(key) => key,
                 // Nothing is missed.
                 KeyBelow::None => return Ok(ControlFlow::Continue(0)),
@@ -563,7 +546,7 @@ impl<G: Guide> Tree<G> {
                 Wanted::All => None,
             };
         }
-        let above = Rc::new(Above { node: node_copy, edge });
+        let above = Above::read(at, node, edge);
         Ok(ControlFlow::Continue(self.expand(&above, course.first_slot(size), (course, wanted), found)))
     }
 
@@ -576,14 +559,19 @@ impl<G: Guide> Tree<G> {
         fronts: Fronts,
     ) -> Option<Leaf<Checked<RawChild>>> {
         let leaf = Leaf::new(copy.check(&ChildFormat::Leaf(LeafFormat { number: self.number })).ok()?);
-        let parent = &below.above.node;
+        let parent = &below.above;
         let right = is_of_one(leaf.bytes(), fronts)
             && leaf.state() == State::Live
             && leaf.reverse() == Reverse::of_leaf(parent.at, parent.header.generation())
             && parent.covers(leaf.key(), self.number)
-            && step_at(leaf.key(), parent.header.depth()) == below.step;
+            && step_at(leaf.key(), parent.header.depth()) == below.step();
         right.then_some(leaf)
     }
+}
+
+/// How keys go on from a node through that slot of it, which has a child.
+pub(super) fn step_of(number: u16, slot: Slot) -> Step {
+    if number == 0 { Step::End } else { Step::Byte(slot.partial()) }
 }
 
 /// Whether copies of the children of a batch prove themselves to be of one object each.
@@ -611,7 +599,12 @@ fn is_of_one(copy: &[u8], fronts: Fronts) -> bool {
 impl Below {
     /// Where the scan cannot go on if it is unclear.
     fn unclear(&self) -> Unclear {
-        (Arc::clone(&self.above.node), usize::from(self.number))
+        (self.above.copy(), usize::from(self.number))
+    }
+
+    /// How its keys go on from its node.
+    fn step(&self) -> Step {
+        step_of(self.number, self.slot)
     }
 
     fn is_leaf(&self) -> bool {
@@ -637,10 +630,27 @@ impl Below {
 
     /// What all keys below it begin with, as far as its node tells, where some of them may not be wanted.
     fn path(&self) -> Option<Vec<u8>> {
-        let mut path = self.above.edge.clone().filter(|_| self.edge)?;
-        if let Step::Byte(byte) = self.step {
+        self.edge.then(|| self.path_known()).flatten()
+    }
+
+    /// What all keys below it begin with, as far as its node tells, where its node knows what its own begin with.
+    fn path_known(&self) -> Option<Vec<u8>> {
+        let mut path = self.above.edge.clone()?;
+        if let Step::Byte(byte) = self.step() {
             path.push(byte);
         }
         Some(path)
+    }
+
+    /// Whether an inner node that names its parent in its reverse pointer is its child for sure. A parent that was just
+    /// read is the one of its generation. Of a copy of any age a reverse pointer does not tell generations enough apart;
+    /// so the child's prefix must be known, and be the one that belongs there.
+    fn is_of_path(&self, node: &Inner<Checked<RawChild>>, number: u32) -> bool {
+        match &self.above.source {
+            Source::Read(_) => true,
+            Source::Cached(_) => self
+                .path_known()
+                .is_some_and(|path| node.header().depth() == path.len() && node.covers(&path, number)),
+        }
     }
 }
