@@ -1,7 +1,7 @@
 //! What is left of a scan: between which keys, how many, and which children of a node may have some of them.
 
 use crate::extent::Link;
-use crate::radix::inner::Size;
+use crate::radix::inner::{Size, slot_of_all};
 use crate::radix::key::{Step, step_at};
 use crate::radix::leaf::{Content, Leaf};
 use crate::range::Direction;
@@ -74,11 +74,14 @@ impl Course<'_> {
         self.left > 0 && self.from.as_deref().zip(self.to.as_deref()).is_none_or(|(from, to)| from < to)
     }
 
-    /// Takes an entry if it is wanted. Yields where its value is that has to be fetched first.
-    pub(super) fn take<B: Deref<Target = [u8]>>(&mut self, leaf: &Leaf<B>) -> Option<Link> {
-        if self.left == 0 || !self.contains(leaf.key()) {
+    /// Takes an entry if it is wanted, as it is for sure where it is at no edge. Yields where its value is that has to
+    /// be fetched first.
+    #[inline]
+    pub(super) fn take<B: Deref<Target = [u8]>>(&mut self, leaf: &Leaf<B>, edge: bool) -> Option<Link> {
+        if self.left == 0 || edge && !self.contains(leaf.key()) {
             return None;
         }
+        debug_assert!(self.contains(leaf.key()), "it is within the range");
         match leaf.content() {
             Content::Here(value) => self.found(leaf.key(), value),
             Content::Far(_) if !self.values => self.found(leaf.key(), &[]),
@@ -134,7 +137,18 @@ impl Edges {
         Self { ends, path: edge.map(<[u8]>::to_vec) }
     }
 
+    /// The first slot that may be wanted of a node with a slot for every byte.
+    pub(super) fn first_of_all(&self, direction: Direction) -> u16 {
+        let [low, high] = self.ends;
+        let slot = match direction {
+            Direction::Forward => low.map_or(0, slot_of_all),
+            Direction::Backward => high.map_or(Size::All.slots(), slot_of_all),
+        };
+        slot as u16
+    }
+
     /// Which keys are wanted that go on with that step.
+    #[inline]
     pub(super) fn wanted(&mut self, step: Step, course: &Course<'_>) -> Wanted {
         let [low, high] = self.ends;
         if low.is_some_and(|low| step < low) || high.is_some_and(|high| step > high) {

@@ -9,11 +9,12 @@ use super::scan::{AHEAD_MAX, Above, Below, ChildFormat, Item, RawChild, step_of}
 use super::{Direction, Guide, Tree, marks};
 use crate::error::IndexError;
 use crate::radix::cached::CachedNode;
-use crate::radix::inner::{Found, Inner, InnerFormat, RawInner, Size};
+use crate::radix::inner::{Found, Inner, InnerFormat, RawInner, Size, slot_of_all};
 use crate::radix::key::{Step, step_at};
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, Slot};
 use farwood_fabric::{Checked, Client, Fabric, Remote};
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -133,7 +134,11 @@ impl<G: Guide> Tree<G> {
     /// How many keys are below a cached node, at least: all of them, and those from that step on; or only that these are
     /// as many as are wanted.
     fn keys_below(&self, node: &CachedNode, from: Step, course: &Course<'_>) -> (usize, usize) {
-        let (wanted, mut all, mut ahead) = (course.left.min(AHEAD_MAX), 0, 0);
+        let wanted = course.left.min(AHEAD_MAX);
+        if node.header.size() == Size::All {
+            return self.keys_ahead(node, slot_of_all(from), (course.direction, wanted));
+        }
+        let (mut all, mut ahead) = (0, 0);
         for (step, slot) in node.children() {
             let keys = self.keys_behind(slot);
             let is_ahead = match course.direction {
@@ -141,10 +146,40 @@ impl<G: Guide> Tree<G> {
                 Direction::Backward => step <= from,
             };
             (all, ahead) = (all + keys, if is_ahead { ahead + keys } else { ahead });
+        }
+        (all, ahead)
+    }
+
+    /// The same of a node with a slot for every byte, from that one on: where these are many, the others have as many
+    /// for their share.
+    fn keys_ahead(
+        &self,
+        node: &CachedNode,
+        from: usize,
+        (direction, wanted): (Direction, usize),
+    ) -> (usize, usize) {
+        const MANY: usize = 64;
+        let keys_in = |slots: Range<usize>| {
+            let occupied = slots.map(|number| node.slot(number)).filter(|slot| slot.is_occupied());
+            occupied.map(|slot| self.keys_behind(slot))
+        };
+        let last = Size::All.slots();
+        let (slots, others) = match direction {
+            Direction::Forward => (from..last + 1, 0..from),
+            Direction::Backward => (0..from + 1, from + 1..last + 1),
+        };
+        let mut ahead = 0;
+        for keys in keys_in(slots.clone()) {
+            ahead += keys;
             if ahead >= wanted {
-                break;
+                return (ahead, ahead);
             }
         }
+        let all = if slots.len() >= MANY {
+            ahead * (last + 1) / slots.len()
+        } else {
+            ahead + keys_in(others).sum::<usize>()
+        };
         (all, ahead)
     }
 

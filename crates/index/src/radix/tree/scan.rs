@@ -23,10 +23,10 @@ use crate::extent::Link;
 use crate::radix::cached::CachedNode;
 use crate::radix::inner::{Header, Inner, InnerFormat, RawInner, Size, State as NodeState, covers};
 use crate::radix::key::{Step, check_key, step_at};
-use crate::radix::leaf::{Leaf, LeafFormat, RawLeaf, State};
+use crate::radix::leaf::{Leaf, LeafFormat, ROOM_BYTES_MAX, RawLeaf, State};
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, Slot};
-use farwood_fabric::{Checked, Client, Fabric, Fetched, Object, Remote, Torn, all, read_bytes};
+use farwood_fabric::{Capability, Checked, Client, Fabric, Fetched, Object, Remote, Torn, all, read_bytes};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -330,8 +330,9 @@ impl<G: Guide> Tree<G> {
     ) -> Result<Option<Unclear>, IndexError> {
         let mut room = Room { items, ..Room::default() };
         let ahead = course.left.min(AHEAD_MAX);
-        room.items.reserve(ahead);
-        room.found.reserve(ahead);
+        for items in [&mut room.items, &mut room.ahead, &mut room.found] {
+            items.reserve(ahead);
+        }
         room.copies.reserve(ahead.min(BATCH_MAX));
         while course.left > 0 {
             let items = &mut room.items;
@@ -379,9 +380,10 @@ impl<G: Guide> Tree<G> {
         let is_sorted = size == Size::All;
         let (mut edges, mut keys) = (Edges::of(above.edge.as_deref(), course), 0);
         let last = size.slots() as u16;
+        let first = if is_sorted { edges.first_of_all(course.direction) } else { from };
         let mut numbers = match course.direction {
-            Direction::Forward => from..=last,
-            Direction::Backward => 0..=from,
+            Direction::Forward => from.max(first)..=last,
+            Direction::Backward => 0..=from.min(first),
         };
         let mut next = || match course.direction {
             Direction::Forward => numbers.next(),
@@ -467,7 +469,7 @@ impl<G: Guide> Tree<G> {
             let Some(leaf) = self.take_leaf(&below, copy, fronts(place)) else {
                 return Ok(ControlFlow::Break(below.unclear()));
             };
-            if let Some(link) = course.take(&leaf) {
+            if let Some(link) = course.take(&leaf, below.edge) {
                 self.fetch_value(client, course, (leaf.key(), link)).await?;
             }
         }
@@ -577,10 +579,12 @@ pub(super) fn step_of(number: u16, slot: Slot) -> Step {
 /// Whether copies of the children of a batch prove themselves to be of one object each.
 fn is_proven<'b, F: Fabric>(client: &Client<F>, mut batch: impl Iterator<Item = &'b Below>) -> bool {
     let promised = client.fabric().capabilities();
-    batch.all(|below| {
-        let (at, bytes) = below.place();
-        proves(promised, at, bytes)
-    })
+    let all = Size::All.bytes().max(ROOM_BYTES_MAX);
+    promised.has(Capability::VersionPair(all))
+        || batch.all(|below| {
+            let (at, bytes) = below.place();
+            proves(promised, at, bytes)
+        })
 }
 
 /// The fronts of the children of a batch. [1 RT]
