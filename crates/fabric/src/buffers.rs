@@ -29,9 +29,16 @@ impl Buffers {
         let words = bytes.div_ceil(8);
         let class = words.next_power_of_two().trailing_zeros() as usize;
         let idle = self.0[class].borrow_mut().pop();
-        let words = idle.unwrap_or_else(|| vec![0; 1 << class].into_boxed_slice());
+        let words = idle.unwrap_or_else(|| made(class));
         Buffer { words, bytes, pool: Some(self.clone()) }
     }
+}
+
+/// A buffer more of a class.
+#[cold]
+#[inline(never)]
+fn made(class: usize) -> Box<[u64]> {
+    vec![0; 1 << class].into_boxed_slice()
 }
 
 /// A local copy of far memory, 8-byte aligned; back to its pool when dropped. By default nothing, of no pool: what stays

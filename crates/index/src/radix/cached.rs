@@ -67,11 +67,6 @@ impl CachedNode {
         PrefixHash::from_word(self.hash ^ self.header.salt(number))
     }
 
-    /// The hash that its node holds.
-    pub fn hash(&self) -> u64 {
-        self.hash
-    }
-
     /// Slot number `number`.
     #[inline]
     pub fn slot(&self, number: usize) -> Slot {

@@ -56,7 +56,7 @@ impl<G: Guide> Tree<G> {
             let key = course.next().unwrap_or_default();
             let prefix = key[..node.header.depth()].to_vec();
             if !children.is_empty() && trust == Trust::Children {
-                return Ok(begin_with(children, (node, prefix), course));
+                return Ok(begin_with(children, (node, prefix, self.number), course));
             }
             let copy = self.read_above(client, (node.at, node.header.size()), way).await?;
             if copy.header() == node.header && copy.reverse() == right {
@@ -64,7 +64,7 @@ impl<G: Guide> Tree<G> {
                     self.cache.put(node.at, &copy);
                 }
                 let first = course.first_slot(node.header.size());
-                let above = Above::read(node.at, copy, Some(prefix.clone()));
+                let above = Above::read(node.at, copy, (Some(prefix.clone()), self.number));
                 return Ok((prefix, vec![Item::Rest(above, first)]));
             }
             client.fabric().mark(marks::FORGOTTEN);
@@ -72,7 +72,7 @@ impl<G: Guide> Tree<G> {
         }
         let root = self.read_above(client, (self.root, Size::All), way).await?;
         self.cache.put(self.root, &root);
-        let above = Above::read(self.root, root, Some(Vec::new()));
+        let above = Above::read(self.root, root, (Some(Vec::new()), self.number));
         Ok((Vec::new(), vec![Item::Rest(above, course.first_slot(Size::All))]))
     }
 
@@ -224,12 +224,12 @@ fn size_behind(slot: Slot) -> Option<Size> {
 /// behind which the scan goes on.
 fn begin_with(
     children: Vec<(u16, Slot)>,
-    (node, prefix): (Arc<CachedNode>, Vec<u8>),
+    (node, prefix, number): (Arc<CachedNode>, Vec<u8>, u32),
     course: &Course<'_>,
 ) -> (Vec<u8>, Vec<Item>) {
     let (depth, mut last) = (prefix.len(), prefix.clone());
     let mut edges = Edges::of(Some(&prefix), course);
-    let above = Above::cached(node, prefix);
+    let above = Above::cached(node, prefix, number);
     let mut items = Vec::with_capacity(course.left.min(AHEAD_MAX));
     for (number, slot) in children {
         let step = step_of(number, slot);

@@ -21,9 +21,10 @@ use super::{Direction, Guide, Range, Tree, marks};
 use crate::error::IndexError;
 use crate::extent::Link;
 use crate::radix::cached::CachedNode;
-use crate::radix::inner::{Header, Inner, InnerFormat, RawInner, Size, State as NodeState, covers};
+use crate::radix::inner::{Header, Inner, InnerFormat, RawInner, Size, State as NodeState};
 use crate::radix::key::{Step, check_key, step_at};
 use crate::radix::leaf::{Leaf, LeafFormat, ROOM_BYTES_MAX, RawLeaf, State};
+use crate::radix::prefix::PrefixHash;
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, Slot};
 use farwood_fabric::{Capability, Checked, Client, Fabric, Fetched, Object, Remote, Torn, all, read_bytes};
@@ -96,7 +97,8 @@ impl Entries {
 pub(super) struct Above {
     pub(super) at: Remote<RawInner>,
     header: Header,
-    hash: u64,
+    /// Of what all keys below begin with.
+    prefix: PrefixHash,
     source: Source,
     /// What all keys below begin with, where some of them may not be wanted.
     edge: Option<Vec<u8>>,
@@ -123,16 +125,16 @@ impl Above {
     pub(super) fn read(
         at: Remote<RawInner>,
         node: Inner<Checked<RawChild>>,
-        edge: Option<Vec<u8>>,
+        (edge, number): (Option<Vec<u8>>, u32),
     ) -> Rc<Self> {
-        let (header, hash) = (node.header(), node.hash());
-        Rc::new(Self { at, header, hash, source: Source::Read(node), edge })
+        let (header, prefix) = (node.header(), node.prefix(number));
+        Rc::new(Self { at, header, prefix, source: Source::Read(node), edge })
     }
 
-    /// A cached copy of a node all of whose keys begin with `prefix`.
-    pub(super) fn cached(node: Arc<CachedNode>, prefix: Vec<u8>) -> Rc<Self> {
-        let (at, header, hash) = (node.at, node.header, node.hash());
-        Rc::new(Self { at, header, hash, source: Source::Cached(node), edge: Some(prefix) })
+    /// A cached copy of a node all of whose keys begin with `edge`.
+    pub(super) fn cached(node: Arc<CachedNode>, edge: Vec<u8>, number: u32) -> Rc<Self> {
+        let (at, header, prefix) = (node.at, node.header, node.prefix(number));
+        Rc::new(Self { at, header, prefix, source: Source::Cached(node), edge: Some(edge) })
     }
 
     #[inline]
@@ -144,8 +146,8 @@ impl Above {
     }
 
     #[inline]
-    fn covers(&self, key: &[u8], number: u32) -> bool {
-        covers(self.header, self.hash, key, number)
+    fn covers(&self, key: &[u8]) -> bool {
+        key.get(..self.header.depth()).is_some_and(|prefix| PrefixHash::of(prefix) == self.prefix)
     }
 
     fn copy(&self) -> Arc<CachedNode> {
@@ -199,8 +201,6 @@ impl Object for RawChild {
 struct Room {
     /// What comes next, the very next last.
     items: Vec<Item>,
-    /// What inner nodes that were read are among, the next first.
-    ahead: Vec<Item>,
     /// What a batch read.
     copies: Vec<Fetched<RawChild>>,
     /// What the nodes hold, and what lies between them, the next first.
@@ -330,9 +330,8 @@ impl<G: Guide> Tree<G> {
     ) -> Result<Option<Unclear>, IndexError> {
         let mut room = Room { items, ..Room::default() };
         let ahead = course.left.min(AHEAD_MAX);
-        for items in [&mut room.items, &mut room.ahead, &mut room.found] {
-            items.reserve(ahead);
-        }
+        room.items.reserve(ahead);
+        room.found.reserve(ahead);
         room.copies.reserve(ahead.min(BATCH_MAX));
         while course.left > 0 {
             let items = &mut room.items;
@@ -442,7 +441,7 @@ impl<G: Guide> Tree<G> {
         &self,
         client: &Client<F>,
         course: &mut Course<'_>,
-        Room { items, ahead, copies, found }: &mut Room,
+        Room { items, copies, found }: &mut Room,
         way: &Way<'_>,
     ) -> Result<ControlFlow<Unclear>, IndexError> {
         let span = match self.options.scans {
@@ -473,10 +472,10 @@ impl<G: Guide> Tree<G> {
                 self.fetch_value(client, course, (leaf.key(), link)).await?;
             }
         }
-        // The next one first.
-        ahead.extend(items.drain(mixed..).rev());
-        let (mut wanted, mut ahead) = (course.left, ahead.drain(..));
-        for item in ahead.by_ref() {
+        let mut wanted = course.left;
+        while items.len() > mixed
+            && let Some(item) = items.pop()
+        {
             let Some((at, size)) = item.child().and_then(Below::node) else {
                 found.push(item);
                 wanted = wanted.saturating_sub(1);
@@ -495,7 +494,6 @@ impl<G: Guide> Tree<G> {
                 }
             }
         }
-        found.extend(ahead);
         items.extend(found.drain(..).rev());
         Ok(ControlFlow::Continue(()))
     }
@@ -548,7 +546,7 @@ impl<G: Guide> Tree<G> {
                 Wanted::All => None,
             };
         }
-        let above = Above::read(at, node, edge);
+        let above = Above::read(at, node, (edge, self.number));
         Ok(ControlFlow::Continue(self.expand(&above, course.first_slot(size), (course, wanted), found)))
     }
 
@@ -565,7 +563,7 @@ impl<G: Guide> Tree<G> {
         let right = is_of_one(leaf.bytes(), fronts)
             && leaf.state() == State::Live
             && leaf.reverse() == Reverse::of_leaf(parent.at, parent.header.generation())
-            && parent.covers(leaf.key(), self.number)
+            && parent.covers(leaf.key())
             && step_at(leaf.key(), parent.header.depth()) == below.step();
         right.then_some(leaf)
     }
