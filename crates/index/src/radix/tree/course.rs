@@ -71,7 +71,12 @@ impl Course<'_> {
         };
         let Some(next) = next else { return false };
         *end = Some(next);
-        self.left > 0 && self.from.as_deref().zip(self.to.as_deref()).is_none_or(|(from, to)| from < to)
+        !self.is_over()
+    }
+
+    /// Whether nothing is left: no entries are wanted, or there is no key between the ends.
+    pub(super) fn is_over(&self) -> bool {
+        self.left == 0 || self.from.as_deref().zip(self.to.as_deref()).is_some_and(|(from, to)| from >= to)
     }
 
     /// Takes an entry if it is wanted, as it is for sure where it is at no edge. Yields where its value is that has to

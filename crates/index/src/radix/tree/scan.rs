@@ -284,7 +284,7 @@ impl<G: Guide> Tree<G> {
     async fn travel<F: Fabric>(&self, client: &Client<F>, mut course: Course<'_>) -> Result<(), IndexError> {
         let mut way = Way::new(&self.notebooks, "scan", &[]);
         let (mut tries, mut left) = (0, course.left);
-        while course.left > 0 {
+        while !course.is_over() {
             let trust = Trust::of(tries);
             let Some((node, number)) = self.scan_on(client, &mut course, (&way, trust)).await? else { break };
             client.fabric().mark(marks::SCAN_AGAIN);
