@@ -41,8 +41,8 @@ fn made(class: usize) -> Box<[u64]> {
     vec![0; 1 << class].into_boxed_slice()
 }
 
-/// A local copy of far memory, 8-byte aligned; back to its pool when dropped. By default nothing, of no pool: what stays
-/// where a buffer was taken out.
+/// A local copy of far memory, 8-byte aligned; back to its pool when dropped. By default nothing, of no pool: what
+/// stays where a buffer was taken out.
 #[derive(Default)]
 pub struct Buffer {
     words: Box<[u64]>,

@@ -252,8 +252,9 @@ impl NodeCache {
         }
     }
 
-    /// Drops copies until the budget is kept: of some that are drawn, the one that was used longest ago. It comes to an
-    /// end, for pages, own copies and shortcuts take less than half of a budget, and the rest are copies that can be drawn.
+    /// Drops copies until the budget is kept: of some that are drawn, the one that was used longest ago. It comes to
+    /// an end, for pages, own copies and shortcuts take less than half of a budget, and the rest are copies that can
+    /// be drawn.
     fn shrink(&self) {
         let now = self.tick.load(Relaxed);
         let mut chance = Draws(u64::from(now).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);

@@ -1,8 +1,9 @@
 //! SMART: an adaptive radix tree on far memory, written by its clients (SMART, OSDI'23), and ART on far memory.
 //!
 //! The tree, and the argument why its answers are right, is in [`radix::tree`](crate::radix::tree). What is SMART's
-//! own: a search begins where the way of its key ended before, or at the root, through cached copies of inner nodes; new nodes lie beside the node that links
-//! them; and clients of a compute node that want the same do it together ([`delegation`](crate::delegation)).
+//! own: a search begins where the way of its key ended before, or at the root, and goes through cached copies of inner
+//! nodes; new nodes lie beside the node that links them; and clients of a compute node that want the same do it
+//! together ([`delegation`](crate::delegation)).
 //!
 //! # Departures from the paper
 //!

@@ -1,5 +1,9 @@
-//! Where a scan begins: below the root, or further down, where cached copies lead
-//! (`docs/decisions/0038-where-a-scan-begins.md`).
+//! Where a scan begins: at the root, or further down where cached copies lead, at a node that is read live as all
+//! others are (`docs/decisions/0038-where-a-scan-begins.md`), or at some of its children
+//! (`docs/decisions/0054-shortcuts-and-children-of-copies.md`).
+//!
+//! A child proves itself that it is linked in the slot that a copy shows, however old the copy is. A slot without a
+//! child proves nothing: so only children without a gap between them are read by a copy.
 
 use super::course::{Course, Edges, Wanted};
 use super::descend::Way;
@@ -43,9 +47,9 @@ struct Entrance {
 }
 
 impl<G: Guide> Tree<G> {
-    /// Where a scan goes on: what the keys there begin with, and what is to be looked at. [0 RT where a copy tells which
-    /// children to read; else 1 for the node that copies lead to, if it says that it is linked where they say; 2 where
-    /// they led astray]
+    /// Where a scan goes on: what the keys there begin with, and what is to be looked at. [0 RT where a copy tells
+    /// which children to read; else 1 for the node that copies lead to, if it says that it is linked where they say; 2
+    /// where they led astray]
     pub(super) async fn scan_begin<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -131,8 +135,8 @@ impl<G: Guide> Tree<G> {
         found
     }
 
-    /// How many keys are below a cached node, at least: all of them, and those from that step on; or only that these are
-    /// as many as are wanted.
+    /// How many keys are below a cached node, at least: all of them, and those from that step on; or only that these
+    /// are as many as are wanted.
     fn keys_below(&self, node: &CachedNode, from: Step, course: &Course<'_>) -> (usize, usize) {
         let wanted = course.left.min(AHEAD_MAX);
         if node.header.size() == Size::All {

@@ -8,8 +8,7 @@
 //! Inner nodes are read first, and leaves when all that comes before them is known: so a leaf is handed over as it is
 //! read, and nothing is kept of it.
 //!
-//! A scan begins at the root, or, with a cache, at a node further down to which cached copies lead, read live as all
-//! others are (`docs/decisions/0038-where-a-scan-begins.md`).
+//! A scan begins at the root, or, with a cache, further down where cached copies lead ([`entrance`](super::entrance)).
 
 use super::course::{Course, Edges, Wanted, behind};
 use super::descend::Way;
@@ -224,11 +223,11 @@ type Fronts = Option<(u64, u64)>;
 type Unclear = (Arc<CachedNode>, usize);
 
 impl<G: Guide> Tree<G> {
-    /// Up to `limit` entries of `range`, in the order of `direction`, into `entries`.
-    /// [1 RT for the node at which it begins: the deepest that cached copies lead to and that has children enough, else
-    /// the root; 2 where a copy led astray. Then 1 for each 64 nodes or leaves, nodes first: 1 for each level of those
-    /// that are ahead, and 1 for each 64 leaves; and 1 for each value out of line. If more is wanted than lies below
-    /// that node, the same again for what lies behind]
+    /// Up to `limit` entries of `range`, in the order of `direction`, into `entries`. [1 RT for the node at which it
+    /// begins: the deepest that cached copies lead to and that has children enough, else the root; 0 where a copy of
+    /// it names these without a gap; 2 where a copy led astray. Then 1 for each 64 nodes or leaves, nodes first: 1 for
+    /// each level of those that are ahead, and 1 for each 64 leaves; and 1 for each value out of line. If more is
+    /// wanted than lies below that node, the same again for what lies behind]
     ///
     /// # Errors
     /// [`IndexError::BadSizes`]; the fabric's.
@@ -644,9 +643,9 @@ impl Below {
         Some(path)
     }
 
-    /// Whether an inner node that names its parent in its reverse pointer is its child for sure. A parent that was just
-    /// read is the one of its generation. Of a copy of any age a reverse pointer does not tell generations enough apart;
-    /// so the child's prefix must be known, and be the one that belongs there.
+    /// Whether an inner node that names its parent in its reverse pointer is its child for sure. A parent that was
+    /// just read is the one of its generation. Of a copy of any age a reverse pointer does not tell generations enough
+    /// apart; so the child's prefix must be known, and be the one that belongs there.
     fn is_of_path(&self, node: &Inner<Checked<RawChild>>, number: u32) -> bool {
         match &self.above.source {
             Source::Read(_) => true,
