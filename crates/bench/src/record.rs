@@ -44,6 +44,9 @@ pub struct Record {
     pub zipf_ranks: u64,
     /// Keys loaded before measuring.
     pub keys: u64,
+    /// In the laboratory, of a load: keys that were in before it counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up_keys: Option<u64>,
     /// Length of a key in bytes.
     pub key_bytes: u64,
     /// Length of a value in bytes.
@@ -100,7 +103,8 @@ pub struct Record {
     /// hash tables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index_bytes: Option<u64>,
-    /// Verbs that the laboratory simulated in a second of real time, while it measured.
+    /// Verbs that the laboratory simulated in a second of real time, while it measured; of a load with
+    /// `warm_up_keys`, in all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated_verbs_per_second: Option<f64>,
     /// The same by kind of operation.

@@ -86,7 +86,9 @@ fn notes(record: &Record) -> String {
         notes.push(format!("retries: {torn} torn, {lock} lock, {moved} moved"));
     }
     if let Some(cache) = &record.cache {
-        notes.push(format!("cache: {}, {:.2} % hits", bytes(cache.bytes), cache.hit_ratio * 100.0));
+        // None as well where it was never asked, as by scans.
+        let share = (cache.hit_ratio > 0.0).then(|| format!(", {:.2} % hits", cache.hit_ratio * 100.0));
+        notes.push(format!("cache: {}{}", bytes(cache.bytes), share.unwrap_or_default()));
     }
     if let Some(used) = record.memory_node_bytes {
         // Chunks are of 8 MiB: of fewer keys it would say little.

@@ -227,7 +227,8 @@ pub enum Unfit {
     },
     /// A text is longer than the index has room for.
     #[error(
-        "is a text of {found} bytes, and the index has room for {most}; shorten it, or create a wider index"
+        "is a text of {found} bytes, and the index has room for {most}; shorten it, or create an index with room for \
+         more, if there is one (`farwood create --help`)"
     )]
     TooLong {
         /// The index's length, bytes.

@@ -310,7 +310,7 @@ impl<K: Key, V: Value> Index<K, V> {
     ///
     /// # Errors
     /// [`Error::Index`]: the index is not empty, the keys are not sorted, the pool is full; [`Error::Unfit`]. The
-    /// index is then empty as before.
+    /// index is then empty as before, but keeps the memory that it took until it is dropped.
     pub fn bulk_load<A, B>(
         &self,
         entries: impl IntoIterator<Item = (A, B)>,

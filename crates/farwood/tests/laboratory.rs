@@ -74,6 +74,11 @@ fn every_workload_runs_and_ends() {
     }
     let load = record(folder.path(), "--workload load --keys 3000 --clients 3");
     assert_eq!(load["operations"], 3000, "without an end a load ends with its keys");
+    let late = record(folder.path(), "--workload load --keys 3000 --clients 3 --warmup-keys 1000");
+    let (counted, warm_up) = (late["operations"].as_u64().unwrap(), late["warm_up_keys"].as_u64().unwrap());
+    assert_eq!(warm_up, 1000);
+    assert!((1990..=2000).contains(&counted), "what had begun before does not count: {counted}");
+    assert!(late["seconds"].as_f64().unwrap() < load["seconds"].as_f64().unwrap());
     let cold = record(folder.path(), "--workload ycsb-c --keys 20k --operations 100 --warmup 0");
     assert!(cold["cache"]["hit_ratio"].as_f64().unwrap() < 0.9, "{cold}");
 }
@@ -105,6 +110,10 @@ fn what_only_another_fabric_has_is_refused() {
         ("--nic cx5-100g", "--fabric sim"),
         ("--colocate", "--fabric sim"),
         ("--fabric sim --peer lmdb", "--peer"),
+        ("--workload load --warmup-keys 5", "--fabric sim"),
+        ("--fabric sim --workload ycsb-a --warmup-keys 5", "--workload load"),
+        ("--fabric sim --workload load --keys 10 --warmup-keys 10", "less than --keys"),
+        ("--fabric sim --workload load --keys 3000 --warmup-keys 2900 --seconds 0.0001", "--warmup-keys"),
         ("--fabric sim --pool shm://mine", "--pool"),
     ] {
         let output = bench(folder.path(), arguments);

@@ -30,6 +30,8 @@ pub enum Sabotage {
     MissBelieved,
     /// A leaf is believed to be linked wherever a slot once pointed to it (SMART).
     NoReverseCheck,
+    /// A cached copy's slot without a child is believed to have none (SMART).
+    GapsPassed,
     /// Who wants what another client is just doing takes what comes of that (SMART as published).
     SharesLate,
     /// An entry of the hash table is believed to lead to the node that was looked for (Sphinx).

@@ -18,6 +18,11 @@ pub fn key(group: u8, leaf: u8) -> [u8; 8] {
     [group, leaf, 9, 9, 9, 9, 9, 9]
 }
 
+/// Key `leaf` below child `below` of one node of 256 slots.
+fn key_below(below: u8, leaf: u8) -> [u8; 8] {
+    [201, below, leaf, 9, 9, 9, 9, 9]
+}
+
 /// A tree of one variant with a warm cache.
 pub struct Bench<H: Harness> {
     world: H,
@@ -80,8 +85,8 @@ impl<H: Harness> Bench<H> {
         self.cost(async { tree.perform(&self.client, key, action).await.expect("it succeeds") })
     }
 
-    fn scan(&self, tree: &Ordered) -> Costs {
-        let (from, direction) = (Some(key(50, 0).to_vec()), Direction::Forward);
+    fn scan(&self, tree: &Ordered, from: [u8; 8]) -> Costs {
+        let (from, direction) = (Some(from.to_vec()), Direction::Forward);
         let span = Span { direction, from, to: None, limit: 100 };
         self.cost(async {
             let found = tree.scan_span(&self.client, &span).await.expect("a scan");
@@ -126,8 +131,15 @@ fn rows<H: Harness>(table: &mut Table, name: &str, bench: &Bench<H>) {
     row("remove", "key there", bench.perform(tree, &key(14, 3), &Action::Remove));
     let last = bench.perform(tree, &[9, 7, 1, 1, 1, 1, 1, 1], &Action::Remove);
     row("remove", "key there, its node gives way", last);
-    row("scan", "100 entries", bench.scan(tree));
-    row("scan", "100 entries, nothing cached", bench.scan(&bench.cold()));
+    row("scan", "100 entries", bench.scan(tree, key(50, 0)));
+    row("scan", "100 entries, nothing cached", bench.scan(&bench.cold(), key(50, 0)));
+    for below in 0..100 {
+        for leaf in 0..10 {
+            bench.put(&key_below(below, leaf), 8);
+        }
+        bench.get(tree, &key_below(below, 0));
+    }
+    row("scan", "100 entries, below children of a node of 256 slots", bench.scan(tree, key_below(50, 0)));
 }
 
 /// Compares the table of these variants with the golden one, the page of costs of that system in `docs`.

@@ -12,15 +12,17 @@ use crate::workload::Workload;
 pub(super) const FIGURE: Figure = Figure {
     name: "sphinx-fig4",
     title: "Sphinx, Figure 4: YCSB",
-    setting: "3 machines, each a memory node and a compute node on one card of 200 Gb/s; 192 workers, the most of the \
-              paper's Figure 5, on 28 threads of each machine: the paper says neither for this figure. Of its 60 \
-              million keys a 256th: the tree of integers is as full as the paper's at each level and one level lower. \
-              Caches are the same shares of the keys' bytes: 4.2 % (u64) and 1.8 % (e-mail), ten times that for \
-              SMART+C; popularity (zipf 0.99) is drawn over 60 million ranks. E-mail addresses are made up, with the \
-              paper's lengths. Values have 64 B. D updates what it reads, as the paper has it. SMART gives each inner \
-              node room for 256 children, as its artifact does; ART has no cache, and reads one node or leaf after \
-              the other where it scans, which is an assumption. The paper prints how far apart the systems are at \
-              least and at most, and no throughput.",
+    setting: "3 machines, each a memory node and a compute node on one card of 200 Gb/s; 192 workers, the most of \
+              the paper's Figure 5, on 28 threads of each machine: the paper says neither for this figure. Of its \
+              60 million keys a 256th: the tree of integers is as full as the paper's at each level and one level \
+              lower. Caches are the same shares of the keys' bytes: 4.2 % (u64) and 1.8 % (e-mail), ten times that \
+              for SMART+C; popularity (zipf 0.99) is drawn over 60 million ranks. E-mail addresses are made up, \
+              with the paper's lengths. Values have 64 B. LOAD counts the second half of the keys, for the first \
+              thousands meet at a few nodes. D updates what it reads, as the paper has it. SMART's nodes are as \
+              large as they need to be: its artifact gives each room for 256 children, and reads of it as many as \
+              its type says. ART has no cache, and reads one node or leaf after the other where it scans, which is \
+              an assumption. The paper prints how far apart the systems are at least and at most, and no \
+              throughput.",
     runs,
     compare,
 };

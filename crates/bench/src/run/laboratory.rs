@@ -50,11 +50,11 @@ pub fn simulate(spec: &RunSpec, progress: &mut dyn FnMut(Stage<'_>)) -> Result<R
     let (round, verbs_per_second) = measure(spec, &world, &nodes, &keys, &job)?;
     if round.measurement.operations() == 0 {
         let problem = "no operation began and ended in the time that is measured".to_owned();
-        return Err(Error::parameter(
-            "--seconds",
-            problem,
-            "give more virtual time, or fewer clients a thread",
-        ));
+        let (flag, remedy) = match spec.warm_up_keys {
+            0 => ("--seconds", "give more virtual time, or fewer clients a thread"),
+            _ => ("--warmup-keys", "give less of them, more --keys, or more virtual time"),
+        };
+        return Err(Error::parameter(flag, problem, remedy));
     }
     let record = Record {
         memory_node_bytes: Some(used_bytes(&world)?),
@@ -132,6 +132,7 @@ fn prepare(
         nic: Some(card_label(spec.nic.as_deref(), &world.spec().card)),
         colocate: Some(spec.colocate),
         memory_nodes: Some(u64::from(spec.memory_nodes)),
+        warm_up_keys: Some(spec.warm_up_keys).filter(|keys| *keys > 0),
         ..describe(spec, keys, workload, &index)?
     };
     let loaded = if workload.workload == Workload::Load { 0 } else { workload.keys };
@@ -165,7 +166,7 @@ fn measure(
         Amount::Operations(operations) => Amount::Operations(operations.div_ceil(spec.clients())),
         seconds @ Amount::Seconds(_) => seconds,
     };
-    let stopwatch = Stopwatch::new(world, warm_up, amount);
+    let stopwatch = Stopwatch::new(world, warm_up, amount).behind(spec.warm_up_keys);
     let mut crew = world.crew();
     for (compute_node, clients) in shares(spec).enumerate() {
         let job = ClientsJob { clients, ..job.clone() };

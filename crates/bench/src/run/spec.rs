@@ -176,6 +176,8 @@ pub struct RunSpec {
     /// Seconds of warm-up after a pass over the whole tree that fills the caches; 0: neither, caches are cold.
     /// `None`: 1 second, or 5 virtual milliseconds in the laboratory.
     pub warm_up_seconds: Option<f64>,
+    /// In the laboratory, of a load: so many keys are in before it counts.
+    pub warm_up_keys: u64,
     /// Seed of all clients' operations.
     pub seed: u64,
     /// An existing pool by its URL; `None`: a pool is made for the run.
@@ -211,6 +213,7 @@ impl Default for RunSpec {
             clients: None,
             amount: None,
             warm_up_seconds: None,
+            warm_up_keys: 0,
             seed: 1,
             pool: None,
             peers: Vec::new(),
@@ -383,6 +386,14 @@ impl RunSpec {
                 "cards are simulated in the laboratory only",
                 "add --fabric sim, or leave it out",
             ),
+            RunSpec { warm_up_keys: 1.., .. } if !is_sim || self.workload != Workload::Load => {
+                let problem = "only a load in the laboratory counts from a key on";
+                refuse("--warmup-keys", problem, "add --fabric sim --workload load, or leave it out")
+            }
+            RunSpec { warm_up_keys: warm_up @ 1.., keys: Some(keys), .. } if warm_up >= keys => {
+                let problem = format!("no key is left to count of {keys}");
+                refuse("--warmup-keys", &problem, "give less than --keys")
+            }
             RunSpec { colocate: true, .. } if !is_sim => {
                 let problem = "who shares a NIC can be chosen in the laboratory only";
                 refuse("--colocate", problem, "add --fabric sim, or leave it out")

@@ -134,6 +134,9 @@ pub(crate) struct Args {
     /// sim 0.005]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     warmup: Option<f64>,
+    /// Of load with --fabric sim: so many keys are in before it counts
+    #[arg(long, default_value_t = 0, value_name = "COUNT", value_parser = count)]
+    warmup_keys: u64,
     /// Seed of all operations
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -241,6 +244,7 @@ impl Args {
             clients: self.clients,
             amount,
             warm_up_seconds: self.warmup,
+            warm_up_keys: self.warmup_keys,
             seed: self.seed,
             pool: self.pool,
             peers: self.peer,

@@ -2,9 +2,11 @@
 
 use super::{Context, Failure, Format, Opened, Outcome, open_any};
 use farwood::spatial::Spatial;
-use farwood::{Problem, Url, Walk, radix, sherman};
+use farwood::{Pool, Problem, Url, Walk, radix, sherman};
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use std::time::Duration;
 
 /// Walk an index and verify every invariant
 ///
@@ -21,7 +23,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let walk = match open_any(&args.url, context)? {
         Opened::Spatial(index) => return check_spatial(&index, args, context),
-        Opened::Ordered(index) => index.check()?,
+        Opened::Ordered(index) => {
+            let progress = walking(context.progress);
+            let walk = index.check();
+            progress.finish_and_clear();
+            walk?
+        }
     };
     match context.format {
         Format::Json => context.json(&as_json(&args.url, &walk))?,
@@ -30,17 +37,38 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     concluded(args, walk.problems().is_empty(), context)
 }
 
+/// What people see meanwhile. A node that cannot be read is tried for a second or two, and there may be many.
+fn walking(shown: bool) -> ProgressBar {
+    if !shown {
+        return ProgressBar::hidden();
+    }
+    let progress =
+        ProgressBar::new_spinner().with_message("walking through the index; a damaged node takes a while");
+    progress.enable_steady_tick(Duration::from_millis(200));
+    progress
+}
+
 /// How it ended. What was changed meanwhile is no damage, and nobody can tell.
 fn concluded(args: &Args, whole: bool, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     if whole {
         return Ok(Outcome::Done);
     }
-    writeln!(
-        context.words,
-        "{}: changes during the check look like this, too: check once more while nobody changes it",
-        args.url
-    )?;
+    if others_have_it_open(&args.url) {
+        writeln!(
+            context.words,
+            "{}: changes during the check look like this, too: check once more while nobody changes it",
+            args.url
+        )?;
+    }
     Ok(Outcome::Negative)
+}
+
+/// Whether another process than this one has the index open; who cannot ask takes it to be so.
+fn others_have_it_open(url: &Url) -> bool {
+    let Ok(stats) = Pool::open(url.pool_url()).and_then(|pool| pool.stats()) else { return true };
+    let own = stats.clients.iter().find(|client| client.asking).map(|client| client.process);
+    let mut others = stats.clients.iter().filter(|client| client.alive && Some(client.process) != own);
+    others.any(|client| client.open.iter().any(|open| Some(open.as_str()) == url.index()))
 }
 
 fn as_json(url: &Url, walk: &Walk) -> Value {
@@ -73,7 +101,10 @@ fn as_json(url: &Url, walk: &Walk) -> Value {
 }
 
 fn check_spatial(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let walk = index.check()?;
+    let progress = walking(context.progress);
+    let walk = index.check();
+    progress.finish_and_clear();
+    let walk = walk?;
     let bounds = walk.bounds.map(|bounds| bounds.to_string());
     match context.format {
         Format::Json => {
@@ -170,6 +201,14 @@ fn radix_summary(url: &Url, walk: &radix::Walk, out: &mut dyn Write) -> io::Resu
     )?;
     for (nodes, slots) in walk.nodes.iter().zip([4, 16, 48, 256]) {
         writeln!(out, "  {nodes} inner nodes of {slots} slots")?;
+    }
+    let census = &walk.census;
+    if census.bytes > 0 {
+        writeln!(
+            out,
+            "  hash tables of {} bytes: {} of {} entries taken, in subtables: {}",
+            census.bytes, census.entries, census.entries_max, census.subtables
+        )?;
     }
     if walk.values_far > 0 {
         writeln!(out, "  {} values out of line", walk.values_far)?;

@@ -51,7 +51,8 @@ pub(crate) struct Args {
     /// catfish (spatial, of rectangles)
     #[arg(long, value_name = "KIND", value_enum, default_value_t = IndexKind::Sherman, help_heading = "Index")]
     index: IndexKind,
-    /// What keys are: u64, text or hex (byte strings)
+    /// What keys are: u64, text or hex (byte strings). Texts and byte strings have up to 4096 bytes in smart and
+    /// sphinx, and as many as --key-bytes says in sherman
     #[arg(long, value_name = "KIND", default_value = "u64", help_heading = "Index")]
     keys: Kind,
     /// What values are: u64, text or hex
@@ -127,17 +128,21 @@ const OF_INDEXES: [&str; 11] = [
     "consistency",
 ];
 
-/// Options that an index of a system does not have, and why.
-fn strangers(index: IndexKind) -> (&'static [&'static str], &'static str) {
-    const OF_SHERMAN: [&str; 7] =
-        ["key_bytes", "value_bytes", "any_length", "node_bytes", "lock_width", "consistency", "preallocate"];
+/// Options that an index of a system does not have, each time with why.
+fn strangers(index: IndexKind) -> &'static [(&'static [&'static str], &'static str)] {
+    const OF_SHERMAN: &[&str] =
+        &["key_bytes", "value_bytes", "any_length", "node_bytes", "lock_width", "consistency"];
+    const OF_KEYS: &[&str] = OF_INDEXES.split_at(1).1;
     const WHY: &str = "about a B-link tree; a radix tree has keys and values of any length, nodes as large as they \
                        need, 64-bit locks and checksums";
     match index {
-        IndexKind::Sherman => (&["preallocate"], "about the nodes of a radix tree; add --index smart"),
-        IndexKind::Smart => (&OF_SHERMAN[..6], WHY),
-        IndexKind::Sphinx => (&OF_SHERMAN, WHY),
-        IndexKind::Catfish => (&OF_INDEXES[1..], "about keys, and a spatial index has none"),
+        IndexKind::Sherman => &[(&["preallocate"], "about the nodes of a radix tree; add --index smart")],
+        IndexKind::Smart => &[(OF_SHERMAN, WHY)],
+        IndexKind::Sphinx => &[
+            (OF_SHERMAN, WHY),
+            (&["preallocate"], "about smart, whose artifact does so; sphinx has nodes as large as they need"),
+        ],
+        IndexKind::Catfish => &[(OF_KEYS, "about keys, and a spatial index has none")],
     }
 }
 
@@ -164,9 +169,10 @@ fn create_pool(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failur
 }
 
 fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    let (options, why) = strangers(args.index);
-    if let Some(option) = context.first_given(options) {
-        return Err(Failure::Usage(format!("create {}: {option} is {why}; leave it out", args.url)));
+    for (options, why) in strangers(args.index) {
+        if let Some(option) = context.first_given(options) {
+            return Err(Failure::Usage(format!("create {}: {option} is {why}; leave it out", args.url)));
+        }
     }
     let making = Making::of(args)?;
     let pool_url = args.url.pool_url();

@@ -39,7 +39,7 @@ pub(crate) struct PutArgs {
 
 /// Print the value of a key
 ///
-/// Exit code 1, and nothing on stdout, if the key is not there.
+/// Exit code 1 if the key is not there, and nothing on stdout; with --json the value is null.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  farwood get shm://demo/numbers 7\n  farwood get shm://demo/words zebra --json\n  \
@@ -128,11 +128,14 @@ pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, 
 pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let index = open(&args.url, context)?;
     let key = key_of(&index, &args.key, "get")?;
+    let [key_kind, value_kind] = index.kinds();
     let Some(value) = index.get(&key)? else {
+        if context.format == Format::Json {
+            context.json(&json!({ "key": show::json(key_kind, &key), "value": null }))?;
+        }
         writeln!(context.words, "get {}: the key {} is not there", args.url, args.key)?;
         return Ok(Outcome::Negative);
     };
-    let [key_kind, value_kind] = index.kinds();
     match context.format {
         _ if args.raw => context.out.write_all(&value)?,
         Format::Text => writeln!(context.out, "{}", value_kind.show(&value))?,

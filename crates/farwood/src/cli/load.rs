@@ -361,6 +361,15 @@ impl Load<'_> {
                 }
                 Ok(())
             }
+            Err(error) if error.exit_code() == 5 => Err(Failure::Other {
+                exit_code: 5,
+                text: format!(
+                    "{}; the index is empty as before, and keeps the memory that it took: `farwood drop {}` gives it \
+                     back",
+                    Failure::from(error).text(),
+                    self.args.url.to_shell_word()
+                ),
+            }),
             Err(error) => Err(error.into()),
         }
     }

@@ -28,7 +28,8 @@ pub(crate) struct Args {
     /// The end, itself not printed
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     to: Option<String>,
-    /// Only keys that begin with this: a text's beginning, or of byte strings so many hexadecimal digits
+    /// Only keys that begin with this: a text's beginning, or of byte strings so many hexadecimal digits. Instead of
+    /// --from and --to
     #[arg(long, value_name = "BEGINNING", conflicts_with_all = ["from", "to"], allow_hyphen_values = true)]
     prefix: Option<String>,
     /// At most so many entries
@@ -37,7 +38,7 @@ pub(crate) struct Args {
     /// From the end of the range backwards
     #[arg(long)]
     reverse: bool,
-    /// All entries as they were at one moment; for ranges of up to 32 leaves
+    /// Of sherman: all entries as they were at one moment; for ranges of up to 32 leaves
     #[arg(long)]
     snapshot: bool,
 }

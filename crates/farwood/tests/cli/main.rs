@@ -9,7 +9,7 @@ mod handbook;
 mod machine;
 mod pools;
 mod processes;
+mod radix;
 mod remedies;
 mod serve;
-mod smart;
 mod spatial;

@@ -129,6 +129,17 @@ impl Release {
     }
 }
 
+/// What an attempt brings with it after the first has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Again {
+    LockAlone,
+    WithObject,
+}
+
+/// No object for later attempts to bring.
+const NOTHING: Option<(Remote<u64>, usize)> = None;
+/// Bytes of an object that every attempt at its lock brings, at most.
+const SMALL_BYTES: usize = 256;
 /// Time between two looks at whether a lock's holder is gone, nanoseconds.
 const SUSPICION: u64 = 2_000_000;
 /// How long a client waits for a lock whose holder lives, nanoseconds.
@@ -221,7 +232,8 @@ impl NodeLocks {
             return Ok(held.armed());
         }
         let first = client.post(held.lock.try_take(client.fabric().identity())).await;
-        self.take(held, first.map(farwood_fabric::Either::value), operation).await
+        let (held, _) = self.take(held, first.map(farwood_fabric::Either::value), NOTHING, operation).await?;
+        Ok(held)
     }
 
     /// Takes the lock as [`acquire`](Self::acquire) does; the first attempt brings `bytes` bytes of the node with it,
@@ -247,11 +259,12 @@ impl NodeLocks {
             }
             return Ok((held, copy));
         }
-        self.take_and_read(held, read_bytes(node, bytes), operation).await
+        self.take_and_read(held, (node, bytes), Again::LockAlone, operation).await
     }
 
     /// Takes the lock that is the last word of the `room_bytes` bytes at `object`, as [`acquire`](Self::acquire) does;
-    /// the first attempt brings the object with it, if the fabric keeps an atomic and a READ after it in order.
+    /// the first attempt brings the object with it, if the fabric keeps an atomic and a READ after it in order, and so
+    /// do later ones if it is small: who waited for a lock that many want does not hold it for a READ as well.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -266,29 +279,32 @@ impl NodeLocks {
         let lock = GlobalLock::of(self.options, self.locks, object).in_node(word);
         let held = self.queue_up(client, lock).await?;
         if client.fabric().capabilities().atomic_then_read {
-            return self.take_and_read(held, read_bytes(object, room_bytes), operation).await;
+            let again = if room_bytes <= SMALL_BYTES { Again::WithObject } else { Again::LockAlone };
+            return self.take_and_read(held, (object, room_bytes), again, operation).await;
         }
         let first = client.post(held.lock.try_take(client.fabric().identity())).await;
-        Ok((self.take(held, first.map(farwood_fabric::Either::value), operation).await?, None))
+        self.take(held, first.map(farwood_fabric::Either::value), None, operation).await
     }
 
-    /// Takes the global lock for a client that has its turn, with a READ behind it in the same doorbell; its copy is
-    /// worth something only if the first attempt took the lock.
+    /// Takes the global lock for a client that has its turn, with a READ behind it in the same doorbell; a copy is
+    /// worth something only if the attempt that brought it took the lock.
     async fn take_and_read<'a, F: Fabric, T: Object + ?Sized>(
         &'a self,
         held: Held<'a, F>,
-        copy: farwood_fabric::Read<T>,
+        (at, bytes): (Remote<T>, usize),
+        again: Again,
         operation: &'static str,
     ) -> Result<(Held<'a, F>, Option<Fetched<T>>), IndexError> {
         let client = held.client;
         let lock = held.lock.try_take(client.fabric().identity());
-        match client.post(lock.then(copy)).await {
+        let again = (again == Again::WithObject).then_some((at, bytes));
+        match client.post(lock.then(read_bytes(at, bytes))).await {
             Ok((first, copy)) => {
                 let won = first.value() == Swapped::Won;
-                let held = self.take(held, Ok(first.value()), operation).await?;
-                Ok((held, won.then_some(copy)))
+                let (held, later) = self.take(held, Ok(first.value()), again, operation).await?;
+                Ok((held, if won { Some(copy) } else { later }))
             }
-            Err(error) => Ok((self.take(held, Err(error), operation).await?, None)),
+            Err(error) => self.take(held, Err(error), again, operation).await,
         }
     }
 
@@ -347,28 +363,30 @@ impl NodeLocks {
         Ok(Held { locks: self, client, lock, turn, armed: false })
     }
 
-    /// Takes the global lock after a first attempt, for a client that has its turn.
-    async fn take<'a, F: Fabric>(
+    /// Takes the global lock after a first attempt, for a client that has its turn. Later attempts bring what is at
+    /// `again`, and the one that took the lock yields it.
+    async fn take<'a, F: Fabric, T: Object + ?Sized>(
         &'a self,
         held: Held<'a, F>,
         first: Result<Swapped, FabricError>,
+        again: Option<(Remote<T>, usize)>,
         operation: &'static str,
-    ) -> Result<Held<'a, F>, IndexError> {
+    ) -> Result<(Held<'a, F>, Option<Fetched<T>>), IndexError> {
         let (client, lock) = (held.client, held.lock);
         let taken = match first {
-            Ok(first) => self.insist(client, lock, first, operation).await,
+            Ok(first) => self.insist(client, lock, (first, again), operation).await,
             Err(error) => Err(error.into()),
         };
         if let Err(IndexError::Fabric(_)) = taken {
             // The CAS may have been executed, and its answer lost.
             self.doubt(client, lock);
         }
-        taken?;
+        let copy = taken?;
         if self.doubts.count() > 0 {
             // Whoever has it, and the turn, will release it.
             self.doubts.settle(lock);
         }
-        Ok(held.armed())
+        Ok((held.armed(), copy))
     }
 
     /// The lock of the node at `node`.
@@ -426,17 +444,18 @@ impl NodeLocks {
         left_over
     }
 
-    /// Tries to take the global lock until it is taken, from a dead client if need be.
-    async fn insist<F: Fabric>(
+    /// Tries to take the global lock until it is taken, from a dead client if need be. Each attempt brings what is at
+    /// `again`; yields what the one that took the lock brought.
+    async fn insist<F: Fabric, T: Object + ?Sized>(
         &self,
         client: &Client<F>,
         lock: GlobalLock,
-        first: Swapped,
+        (first, again): (Swapped, Option<(Remote<T>, usize)>),
         operation: &'static str,
-    ) -> Result<(), IndexError> {
+    ) -> Result<Option<Fetched<T>>, IndexError> {
         match first {
-            Swapped::Won => return Ok(()),
-            Swapped::Lost(found) if self.is_left_over(client, lock, found) => return Ok(()),
+            Swapped::Won => return Ok(None),
+            Swapped::Lost(found) if self.is_left_over(client, lock, found) => return Ok(None),
             Swapped::Lost(_) => {}
         }
         let mut wait = Wait::new(client.fabric().now());
@@ -447,9 +466,12 @@ impl NodeLocks {
                 client.fabric().mark(marks::LOCK_STUCK);
             }
             client.fabric().sleep(pause).await;
-            let found = match client.post(lock.try_take(client.fabric().identity())).await?.value() {
-                Swapped::Won => return Ok(()),
-                Swapped::Lost(found) if self.is_left_over(client, lock, found) => return Ok(()),
+            let copy = again.map(|(at, bytes)| read_bytes(at, bytes));
+            let attempt = lock.try_take(client.fabric().identity()).then_maybe(copy);
+            let (attempt, copy) = client.post(attempt).await?;
+            let found = match attempt.value() {
+                Swapped::Won => return Ok(copy),
+                Swapped::Lost(found) if self.is_left_over(client, lock, found) => return Ok(None),
                 Swapped::Lost(found) => found,
             };
             if wait.is_suspicious(client.fabric()) {
@@ -458,7 +480,7 @@ impl NodeLocks {
                 if let Some(holder) = lock.holder(found)
                     && self.break_lock(client, lock, found, holder).await?
                 {
-                    return Ok(());
+                    return Ok(None);
                 }
             }
             if let Err(error) = wait.end(operation, lock.holder(found)) {

@@ -3,7 +3,7 @@
 //! A search goes from copy to copy, and stops where none leads on. Nothing that is cached makes an answer wrong: what
 //! it led to says itself what it is. A copy learns what others' changes it hears about, slot by slot.
 
-use super::inner::{Found, Header, Inner, RawInner, Size, covers, find};
+use super::inner::{Found, Header, Inner, RawInner, Size, covers, find, step_of};
 use super::key::{Step, step_at};
 use super::prefix::PrefixHash;
 use super::slot::Slot;
@@ -88,10 +88,8 @@ impl CachedNode {
     /// The children, in the order of their slots.
     pub fn children(&self) -> impl Iterator<Item = (Step, Slot)> {
         let slots = (0..self.slots.len()).map(|number| (number, self.slot(number)));
-        slots.filter(|(_, slot)| slot.is_occupied()).map(|(number, slot)| {
-            let step = if number == 0 { Step::End } else { Step::Byte(slot.partial()) };
-            (step, slot)
-        })
+        let occupied = slots.filter(|(_, slot)| slot.is_occupied());
+        occupied.map(|(number, slot)| (step_of(number, slot), slot))
     }
 
     /// Whether a key may be below this node.

@@ -219,6 +219,12 @@ pub fn slot_of_all(step: Step) -> usize {
     }
 }
 
+/// How keys go on from a node through that slot of it, which has a child.
+#[inline]
+pub fn step_of(number: usize, slot: Slot) -> Step {
+    if number == 0 { Step::End } else { Step::Byte(slot.partial()) }
+}
+
 /// Looks for a partial key in the slots of a node.
 #[inline]
 pub fn find(size: Size, step: Step, slot: impl Fn(usize) -> Slot) -> Found {
@@ -338,9 +344,8 @@ impl<B: Deref<Target = [u8]>> Inner<B> {
 
     /// The children, in the order of their keys.
     pub fn children(&self) -> Vec<(Step, Slot)> {
-        let step = |number, slot: Slot| if number == 0 { Step::End } else { Step::Byte(slot.partial()) };
         let slots = self.slots().enumerate().filter(|(_, slot)| slot.is_occupied());
-        let mut children: Vec<_> = slots.map(|(number, slot)| (step(number, slot), slot)).collect();
+        let mut children: Vec<_> = slots.map(|(number, slot)| (step_of(number, slot), slot)).collect();
         children.sort_unstable_by_key(|(step, _)| *step);
         children
     }

@@ -1,8 +1,8 @@
 //! Where the ways of keys ended: a search for one of them again begins there, and skips the copies above.
 //!
 //! In a tree of names a way leads through ten nodes and more, and a search waits for two lines of memory at each. There
-//! is one place for all keys of a hash, and the last of them has it. Nothing is believed of what it says: a search ends
-//! at a node whose prefix is the key's, or begins again at the root.
+//! is one place for all keys of a hash, and the last of them has it. Nothing is believed of what it says: a search
+//! begins at a node there only if its prefix is the key's, and what it finds is proven as everywhere.
 
 use super::inner::RawInner;
 use farwood_fabric::{Packed, Remote};
@@ -17,7 +17,7 @@ const PLACES_MIN: usize = 1 << 10;
 /// The bits of a place that say where the node lies; the others are of the key's hash.
 const AT: u64 = (1 << Packed::<RawInner>::BITS) - 1;
 
-/// Where the ways of keys ended last.
+/// Where the ways of keys ended.
 #[derive(Debug)]
 pub(super) struct Shortcuts {
     /// Made when the first of them is needed.

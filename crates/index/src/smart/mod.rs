@@ -15,6 +15,7 @@
 //! 4. Lock words have 64 bits and name their holder with an epoch.
 //! 5. Occupied slots are swapped under the node's lock (above).
 //! 6. The root is a node of 256 slots, and stays where it is.
+//! 7. Beside the cache lies a table of where ways ended before, and scans read the children that a cached copy names.
 
 mod marks;
 mod open;
@@ -28,18 +29,22 @@ pub use options::{Options, Rooms, Variant};
 use crate::delegation::{Gates, Turn};
 use crate::error::IndexError;
 use crate::radix::cached::CachedNode;
+use crate::radix::inner::RawInner;
 use crate::radix::key::check_key;
 use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::descend::Way;
 use crate::radix::tree::{Guide, Tree};
 use crate::sabotage::Sabotage;
-use farwood_fabric::{Client, Fabric, NodeId, PoolShape};
+use farwood_fabric::{Client, Fabric, NodeId, PoolShape, Remote};
 use options::{Reads, Writes};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A SMART tree, as a compute node sees it.
 pub type Smart = Tree<Together>;
+
+/// Nodes that a shortcut leaves out, at least: for fewer its place would not be worth a look.
+const SHORTCUT_MIN: usize = 4;
 
 /// What writers want of a key.
 const PUT: u8 = 0;
@@ -69,7 +74,7 @@ impl Guide for Together {
         NodeId((turn % u64::from(shape.nodes)) as u16)
     }
 
-    /// Where the way of the key ended before.
+    /// Where the way of the key ended before. [0 RT]
     #[inline]
     async fn begin<F: Fabric>(
         tree: &Tree<Self>,
@@ -81,6 +86,17 @@ impl Guide for Together {
             client.fabric().mark(marks::SHORTCUT);
         }
         Ok(node)
+    }
+
+    async fn arrived<F: Fabric>(
+        tree: &Tree<Self>,
+        _: &Client<F>,
+        way: &Way<'_>,
+        (node, passed): (Remote<RawInner>, usize),
+    ) {
+        if passed >= SHORTCUT_MIN {
+            tree.keep_shortcut(way.key, node);
+        }
     }
 
     fn sabotage(&mut self, sabotage: Sabotage) {

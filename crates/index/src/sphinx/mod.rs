@@ -42,12 +42,13 @@ pub use options::{Begins, Groups, Options, Variant};
 use crate::cache::filter::Filter;
 use crate::error::IndexError;
 use crate::radix::cached::CachedNode;
+use crate::radix::inner::RawInner;
 use crate::radix::key::check_key;
 use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::descend::Way;
-use crate::radix::tree::{Event, Guide, Sign, Tree};
+use crate::radix::tree::{Event, Guide, Sign, Tree, problem_of};
 use crate::sabotage::Sabotage;
-use farwood_fabric::{Client, Fabric, NodeId, PoolShape};
+use farwood_fabric::{Client, Fabric, NodeId, PoolShape, Remote};
 use std::sync::Arc;
 use table::{Hands, HashTable};
 
@@ -93,7 +94,12 @@ impl Guide for Signs {
         }
     }
 
-    async fn arrived<F: Fabric>(tree: &Sphinx, client: &Client<F>, way: &Way<'_>) {
+    async fn arrived<F: Fabric>(
+        tree: &Sphinx,
+        client: &Client<F>,
+        way: &Way<'_>,
+        _: (Remote<RawInner>, usize),
+    ) {
         if tree.guide.options.has_tables() {
             tree.remember(client, way).await;
         }
@@ -112,7 +118,10 @@ impl Guide for Signs {
         walk: &mut Walk,
     ) -> Result<(), IndexError> {
         if tree.guide.options.has_tables() {
-            walk.census = tree.guide.table.check(client, signs, walk).await?;
+            match tree.guide.table.check(client, signs, walk).await {
+                Ok(census) => walk.census = census,
+                Err(error) => walk.problem(tree.root, format!("its hash tables: {}", problem_of(error)?)),
+            }
         }
         Ok(())
     }

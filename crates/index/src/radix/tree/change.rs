@@ -55,7 +55,7 @@ impl<G: Guide> Tree<G> {
         let entry = Entry { key, content };
         let mut way = Way::new(&self.notebooks, operation, key);
         loop {
-            let place = self.locate(client, key, &mut way).await?;
+            let place = self.locate(client, &mut way).await?;
             let done = match (place.next_leaf(), change) {
                 (None, Change::Put(_) | Change::Insert(_)) => {
                     self.add(client, &place, entry, &mut way).await?

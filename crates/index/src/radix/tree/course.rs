@@ -70,6 +70,11 @@ impl Course<'_> {
             Direction::Backward => (&mut self.to, (!prefix.is_empty()).then(|| prefix.to_vec())),
         };
         let Some(next) = next else { return false };
+        let ahead = |end: &Vec<u8>| match self.direction {
+            Direction::Forward => next >= *end,
+            Direction::Backward => next <= *end,
+        };
+        debug_assert!(end.as_ref().is_none_or(ahead), "a scan does not go back");
         *end = Some(next);
         !self.is_over()
     }

@@ -21,8 +21,6 @@ use std::sync::Arc;
 const TRIES_MAX: u32 = 10_000;
 /// Tries at what is unclear before it is settled, and between two times that it is.
 const TRIES_PER_SETTLING: u32 = 6;
-/// Nodes that a shortcut leaves out, at least: for fewer its place would not be worth a look.
-const SHORTCUT_MIN: usize = 4;
 
 /// An operation on its way.
 pub struct Way<'k> {
@@ -171,15 +169,14 @@ enum Entered {
 }
 
 impl<G: Guide> Tree<G> {
-    /// Where `key` belongs. [0 RT as far as cached copies lead; else 1 per node]
+    /// Where the way's key belongs. [0 RT as far as cached copies lead; else 1 per node]
     pub(super) async fn locate<F: Fabric>(
         &self,
         client: &Client<F>,
-        key: &[u8],
         way: &mut Way<'_>,
     ) -> Result<Place, IndexError> {
         loop {
-            if let Some(place) = self.descend(client, key, way).await? {
+            if let Some(place) = self.descend(client, way).await? {
                 return Ok(place);
             }
         }
@@ -189,11 +186,12 @@ impl<G: Guide> Tree<G> {
     async fn descend<F: Fabric>(
         &self,
         client: &Client<F>,
-        key: &[u8],
         way: &mut Way<'_>,
     ) -> Result<Option<Place>, IndexError> {
-        let (mut parent, mut passed) = (None, 0);
-        let mut node = match G::begin(self, client, way).await? {
+        let (key, mut parent, mut passed) = (way.key, None, 0);
+        let guided = G::begin(self, client, way).await?;
+        let is_guided = guided.is_some();
+        let mut node = match guided {
             Some(node) => node,
             None => self.root(client, way).await?,
         };
@@ -221,8 +219,7 @@ impl<G: Guide> Tree<G> {
                 Child::Free | Child::Vacant => break Next::Open { number, slot },
                 Child::Closed => break Next::Full { number },
                 Child::Damaged if way.is_fresh(&node) => {
-                    let what = format!("slot {number} holds nothing known");
-                    return Err(damaged(way.operation, node.at, what));
+                    return Err(damaged_slot(way.operation, node.at, number));
                 }
                 Child::Damaged => {
                     self.clear_up(client, &node, number, way).await?;
@@ -230,29 +227,24 @@ impl<G: Guide> Tree<G> {
                 }
             }
         };
-        let place = self.arrived((client, way), node, parent, key, next);
+        let covers = is_guided && passed == 0 || node.covers(key, self.number);
+        let place = self.arrived((client, way), (node, covers), parent, next);
         match &place {
-            Some(place) => {
-                if passed >= SHORTCUT_MIN {
-                    self.cache.ended(key, place.node.at);
-                }
-                G::arrived(self, client, way).await;
-            }
+            Some(place) => G::arrived(self, client, way, (place.node.at, passed)).await,
             None => way.again(client).await?,
         }
         Ok(place)
     }
 
-    /// The end of a way, if the last node is of the key's prefix; if not, a stale copy led astray.
+    /// The end of a way, if the last node covers the key; if not, a stale copy led astray.
     fn arrived<F: Fabric>(
         &self,
         (client, way): (&Client<F>, &Way<'_>),
-        node: Arc<CachedNode>,
+        (node, covers): (Arc<CachedNode>, bool),
         parent: Option<(Arc<CachedNode>, usize)>,
-        key: &[u8],
         next: Next,
     ) -> Option<Place> {
-        if node.covers(key, self.number) {
+        if covers {
             client.note(|costs| {
                 if way.notes.fresh().len() == way.guided {
                     costs.cache_hits += 1;
@@ -283,13 +275,20 @@ impl<G: Guide> Tree<G> {
         Ok(self.keep(self.root, &root, way))
     }
 
-    /// The node at which the way of the way's key ended last, if it is known, for an operation's first try. [0 RT]
+    /// The node at which the way of the way's key ended before, if there is a copy of it and it covers the key, for an
+    /// operation's first try. [0 RT]
     #[inline]
     pub(crate) fn shortcut<F: Fabric>(&self, client: &Client<F>, way: &Way<'_>) -> Option<Arc<CachedNode>> {
         if way.retry.tries() > 0 || way.below < usize::MAX {
             return None;
         }
-        self.known(client, self.cache.end_of(way.key)?, 0, way)
+        let node = self.known(client, self.cache.end_of(way.key)?, 0, way)?;
+        node.covers(way.key, self.number).then_some(node)
+    }
+
+    /// The way of `key` ended at the node at `at`: a shortcut for the next search. [0 RT]
+    pub(crate) fn keep_shortcut(&self, key: &[u8], at: Remote<RawInner>) {
+        self.cache.ended(key, at);
     }
 
     /// A copy of the node at `at`: what this operation read, or what is cached. It will look at slot `likely`, most
@@ -430,6 +429,11 @@ impl<G: Guide> Tree<G> {
 /// The partial key with which `key` goes on behind `depth` bytes; 0 where it ends.
 pub(super) fn partial_at(key: &[u8], depth: usize) -> u8 {
     key.get(depth).copied().unwrap_or(0)
+}
+
+/// A slot with what no slot can hold.
+pub(super) fn damaged_slot(operation: &'static str, node: impl fmt::Display, number: usize) -> IndexError {
+    damaged(operation, node, format!("slot {number} holds nothing known"))
 }
 
 pub(crate) fn damaged(operation: &'static str, at: impl fmt::Display, what: String) -> IndexError {

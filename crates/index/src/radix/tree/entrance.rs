@@ -2,21 +2,23 @@
 //! others are (`docs/decisions/0038-where-a-scan-begins.md`), or at some of its children
 //! (`docs/decisions/0054-shortcuts-and-children-of-copies.md`).
 //!
-//! A child proves itself that it is linked in the slot that a copy shows, however old the copy is. A slot without a
-//! child proves nothing: so only children without a gap between them are read by a copy.
+//! A child proves itself that it is linked in the slot that a copy shows, however old the copy is: a node by its
+//! prefix, a leaf by its key and 15 bits of its parent's generation, as for a lookup. A slot without a child proves
+//! nothing: so only children without a gap between them are read by a copy.
 
 use super::course::{Course, Edges, Wanted};
 use super::descend::Way;
 use super::fetch::fetch;
 use super::options::{Rooms, Scans};
-use super::scan::{AHEAD_MAX, Above, Below, ChildFormat, Item, RawChild, step_of};
+use super::scan::{AHEAD_MAX, Above, Below, ChildFormat, Item, RawChild};
 use super::{Direction, Guide, Tree, marks};
 use crate::error::IndexError;
 use crate::radix::cached::CachedNode;
-use crate::radix::inner::{Found, Inner, InnerFormat, RawInner, Size, slot_of_all};
+use crate::radix::inner::{Found, Inner, InnerFormat, RawInner, Size, slot_of_all, step_of};
 use crate::radix::key::{Step, step_at};
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, Slot};
+use crate::sabotage::Sabotage;
 use farwood_fabric::{Checked, Client, Fabric, Remote};
 use std::ops::Range;
 use std::rc::Rc;
@@ -80,7 +82,7 @@ impl<G: Guide> Tree<G> {
         Ok((Vec::new(), vec![Item::Rest(above, course.first_slot(Size::All))]))
     }
 
-    /// Reads an inner node whose children a scan goes through. [1 RT]
+    /// Reads an inner node whose children a scan goes through. [as [`fetch`]]
     async fn read_above<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -92,12 +94,13 @@ impl<G: Guide> Tree<G> {
     }
 
     /// Keys that are behind a slot, at least, if nodes are no larger than what they hold: from this, how much of a tree
-    /// is to be read at once.
+    /// is to be read at once. None where there is no child to read.
     pub(super) fn keys_behind(&self, slot: Slot) -> usize {
         match slot.child() {
             Child::Inner(_, size) if self.options.rooms == Rooms::Fitting => size.keys_min(),
             Child::Inner(..) => Size::Four.keys_min(),
-            _ => 1,
+            Child::Leaf(..) => 1,
+            Child::Free | Child::Vacant | Child::Closed | Child::Damaged => 0,
         }
     }
 
@@ -124,7 +127,7 @@ impl<G: Guide> Tree<G> {
                 let right = Reverse::of_inner(node.at, node.header.generation(), slot.partial());
                 found = Some(Entrance { node: Arc::clone(&child), right, children: Vec::new() });
             } else if let Some(found) = &mut found
-                && found.node.at == node.at
+                && Arc::ptr_eq(&found.node, &node)
                 && depth == node.header.depth() + 1
             {
                 found.children =
@@ -187,9 +190,9 @@ impl<G: Guide> Tree<G> {
         (all, ahead)
     }
 
-    /// The children of a cached node, from one of them on, that have as many keys as are wanted, if there is no slot
-    /// without a child between them: of such a slot a copy proves nothing. Children as large as the first are taken to
-    /// have as many keys.
+    /// The children of a cached node, from one of them on, that have as many keys as are wanted, if these are not too
+    /// many for one of its siblings and there is no slot without a child between them: of such a slot a copy proves
+    /// nothing. Children as large as the first are taken to have as many keys.
     fn children_enough(
         &self,
         node: &CachedNode,
@@ -197,19 +200,27 @@ impl<G: Guide> Tree<G> {
         (all, ahead): (usize, usize),
         course: &Course<'_>,
     ) -> Option<Vec<(u16, Slot)>> {
-        if node.header.size() != Size::All || self.options.scans != Scans::Batched {
+        let fits = node.header.size() == Size::All && course.left <= AHEAD_MAX;
+        if !fits || self.options.scans != Scans::Batched || slot_of_all(step_of(first, slot)) != first {
             return None;
         }
-        let (wanted, alike) = (course.left.min(AHEAD_MAX), size_behind(slot));
+        let (alike, last) = (size_behind(slot), Size::All.slots());
         let (mut keys, mut children) = (ahead, vec![(first as u16, slot)]);
-        while keys < wanted {
-            let number = match course.direction {
-                Direction::Forward => first + children.len(),
-                Direction::Backward => first.checked_sub(children.len()).filter(|number| *number > 0)?,
+        let (mut above, mut below) = (first + 1..=last, (1..first).rev());
+        let mut next = || match course.direction {
+            Direction::Forward => above.next(),
+            Direction::Backward => below.next(),
+        };
+        while keys < course.left {
+            let number = next()?;
+            let slot = node.slot(number);
+            keys += match self.keys_behind(slot) {
+                0 if self.sabotage == Some(Sabotage::GapsPassed) => continue,
+                0 => return None,
+                _ if slot_of_all(step_of(number, slot)) != number => return None,
+                _ if size_behind(slot) == alike => all,
+                least => least,
             };
-            let slot =
-                (number <= Size::All.slots()).then(|| node.slot(number)).filter(|slot| slot.is_occupied())?;
-            keys += if size_behind(slot) == alike { all } else { self.keys_behind(slot) };
             children.push((number as u16, slot));
         }
         Some(children)
@@ -236,7 +247,7 @@ fn begin_with(
     let above = Above::cached(node, prefix, number);
     let mut items = Vec::with_capacity(course.left.min(AHEAD_MAX));
     for (number, slot) in children {
-        let step = step_of(number, slot);
+        let step = step_of(usize::from(number), slot);
         last.truncate(depth);
         if let Step::Byte(byte) = step {
             last.push(byte);

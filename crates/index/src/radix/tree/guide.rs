@@ -45,8 +45,8 @@ pub trait Guide: Sized {
     /// and is of that level.
     fn home(&self, shape: &PoolShape, parent: (NodeId, u8), prefix: PrefixHash) -> NodeId;
 
-    /// The node from which the way goes on, above the way's key and not as deep as the way says: read on this way, and
-    /// linked; or a cached copy, which may lead astray. `None`: the root. [0 RT, or what it says]
+    /// The node from which the way goes on, which covers the way's key and is not as deep as the way says: read on this
+    /// way, and linked; or a cached copy, which may lead astray. `None`: the root. [0 RT, or what it says]
     async fn begin<F: Fabric>(
         tree: &Tree<Self>,
         client: &Client<F>,
@@ -56,9 +56,15 @@ pub trait Guide: Sized {
         Ok(None)
     }
 
-    /// Hears of the nodes on a way that came to its end. [0 RT, or what it says]
-    async fn arrived<F: Fabric>(tree: &Tree<Self>, client: &Client<F>, way: &Way<'_>) {
-        let _ = (tree, client, way);
+    /// Hears of a way that came to its end, at that node, so many nodes behind the one that it began at.
+    /// [0 RT, or what it says]
+    async fn arrived<F: Fabric>(
+        tree: &Tree<Self>,
+        client: &Client<F>,
+        way: &Way<'_>,
+        end: (Remote<RawInner>, usize),
+    ) {
+        let _ = (tree, client, way, end);
     }
 
     /// Hears of a change. What becomes of it, the change is done. [0 RT, or what it says]

@@ -60,6 +60,7 @@ pub use marks::MARKS;
 pub use open::CONSISTENCY;
 pub use options::Options;
 pub use scan::Entries;
+pub(crate) use walk::problem_of;
 pub use walk::{Census, Problem, Walk};
 
 use crate::error::IndexError;
@@ -180,7 +181,7 @@ impl<G: Guide> Tree<G> {
     ) -> Result<Option<Value>, IndexError> {
         let mut way = Way::new(&self.notebooks, "get", key);
         loop {
-            let place = self.locate(client, key, &mut way).await?;
+            let place = self.locate(client, &mut way).await?;
             match place.next {
                 Next::Leaf { number, at, class } => {
                     let leaf = self.read_leaf(client, at, class, "get").await?;

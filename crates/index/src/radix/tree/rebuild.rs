@@ -22,7 +22,7 @@
 //! nodes has two; so it is tried for a while, and then the node is let go, closed, the parent's lock waited for, and
 //! the node's tried.
 
-use super::descend::{Place, Way};
+use super::descend::{Place, Way, damaged_slot};
 use super::fetch::{InnerCopy, words};
 use super::options::Rooms;
 use super::split::{Grown, KeyBelow};
@@ -31,7 +31,7 @@ use crate::error::IndexError;
 use crate::lock::{Attempt, Held};
 use crate::radix::cached::CachedNode;
 use crate::radix::heap::Kind;
-use crate::radix::inner::{HEADER, Header, Inner, REVERSE, RawInner, Size, State, slot_offset};
+use crate::radix::inner::{HEADER, Header, Inner, REVERSE, RawInner, Size, State, slot_offset, step_of};
 use crate::radix::key::Step;
 use crate::radix::leaf;
 use crate::radix::reverse::Reverse;
@@ -146,7 +146,7 @@ impl<G: Guide> Tree<G> {
         for _ in 0..REBUILDS_MAX {
             if parent.is_none() {
                 way.begin_above(header.depth());
-                let again = self.locate(client, way.key, way).await?;
+                let again = self.locate(client, way).await?;
                 if again.node.at != at {
                     return Ok(true);
                 }
@@ -392,11 +392,13 @@ impl<G: Guide> Tree<G> {
                 }
             }
         }
-        let step = |number, slot: Slot| if number == 0 { Step::End } else { Step::Byte(slot.partial()) };
+        if let Some(number) = slots.iter().position(|slot| slot.child() == Child::Damaged) {
+            return Err(damaged_slot("rebuild", at, number));
+        }
         let mut children: Vec<_> = (0..)
             .zip(slots)
             .filter(|(_, slot)| slot.is_occupied())
-            .map(|(number, slot)| (step(number, slot), slot))
+            .map(|(number, slot)| (step_of(number, slot), slot))
             .collect();
         children.sort_unstable_by_key(|(step, _)| *step);
         Ok(children)

@@ -8,10 +8,11 @@
 //! Inner nodes are read first, and leaves when all that comes before them is known: so a leaf is handed over as it is
 //! read, and nothing is kept of it.
 //!
-//! A scan begins at the root, or, with a cache, further down where cached copies lead ([`entrance`](super::entrance)).
+//! A scan begins at the root, or, with a cache, further down where cached copies lead ([`entrance`](super::entrance)):
+//! at a node, or at children of a copy, each of which proves as much by itself.
 
 use super::course::{Course, Edges, Wanted, behind};
-use super::descend::Way;
+use super::descend::{Way, damaged_slot};
 use super::entrance::Trust;
 use super::fetch::{front_of, fronts, proves};
 use super::options::Scans;
@@ -20,7 +21,9 @@ use super::{Direction, Guide, Range, Tree, marks};
 use crate::error::IndexError;
 use crate::extent::Link;
 use crate::radix::cached::CachedNode;
-use crate::radix::inner::{Header, Inner, InnerFormat, RawInner, Size, State as NodeState};
+use crate::radix::inner::{
+    Header, Inner, InnerFormat, RawInner, Size, State as NodeState, slot_of_all, step_of,
+};
 use crate::radix::key::{Step, check_key, step_at};
 use crate::radix::leaf::{Leaf, LeafFormat, ROOM_BYTES_MAX, RawLeaf, State};
 use crate::radix::prefix::PrefixHash;
@@ -225,9 +228,10 @@ type Unclear = (Arc<CachedNode>, usize);
 impl<G: Guide> Tree<G> {
     /// Up to `limit` entries of `range`, in the order of `direction`, into `entries`. [1 RT for the node at which it
     /// begins: the deepest that cached copies lead to and that has children enough, else the root; 0 where a copy of
-    /// it names these without a gap; 2 where a copy led astray. Then 1 for each 64 nodes or leaves, nodes first: 1 for
-    /// each level of those that are ahead, and 1 for each 64 leaves; and 1 for each value out of line. If more is
-    /// wanted than lies below that node, the same again for what lies behind]
+    /// it names these without a gap, for up to 256 entries; 2 where a copy led astray, 3 where its children did. Then 1
+    /// for each 64 nodes or leaves, nodes first: 1 for each level of those that are ahead, and 1 for each 64 leaves;
+    /// and 1 for each value out of line. If more is wanted than lies below that node, or those children, the same
+    /// again for what lies behind]
     ///
     /// # Errors
     /// [`IndexError::BadSizes`]; the fabric's.
@@ -335,7 +339,7 @@ impl<G: Guide> Tree<G> {
         while course.left > 0 {
             let items = &mut room.items;
             while let Some(Item::Rest(above, from)) = items.pop_if(|item| item.child().is_none()) {
-                self.expand(&above, from, (course, course.left), &mut room.found);
+                self.expand(&above, from, (course, course.left), &mut room.found)?;
                 items.extend(room.found.drain(..).rev());
             }
             if items.is_empty() {
@@ -366,13 +370,16 @@ impl<G: Guide> Tree<G> {
 
     /// Puts the children of a node from slot `from` on behind `found`, the next one first: those that may be wanted,
     /// until they have `wanted` keys. What is behind them then stays one item. Yields how many keys they have at least.
+    ///
+    /// # Errors
+    /// [`IndexError::Damaged`] where a slot holds nothing known.
     fn expand(
         &self,
         above: &Rc<Above>,
         from: u16,
         (course, wanted): (&Course<'_>, usize),
         found: &mut Vec<Item>,
-    ) -> usize {
+    ) -> Result<usize, IndexError> {
         let start = found.len();
         let size = above.header.size();
         let is_sorted = size == Size::All;
@@ -396,11 +403,15 @@ impl<G: Guide> Tree<G> {
             if !slot.is_occupied() {
                 continue;
             }
-            let edge = match edges.wanted(step_of(number, slot), course) {
+            let (keys_here, step) = (self.keys_behind(slot), step_of(usize::from(number), slot));
+            if keys_here == 0 || is_sorted && slot_of_all(step) != usize::from(number) {
+                return Err(damaged_slot("scan", above.at, usize::from(number)));
+            }
+            let edge = match edges.wanted(step, course) {
                 Wanted::None => continue,
                 wanted => wanted == Wanted::Some,
             };
-            keys += self.keys_behind(slot);
+            keys += keys_here;
             found.push(Item::Child(Below { above: Rc::clone(above), number, slot, edge }));
         }
         if !is_sorted {
@@ -409,7 +420,7 @@ impl<G: Guide> Tree<G> {
                 found[start..].reverse();
             }
         }
-        keys
+        Ok(keys)
     }
 
     /// Of what comes next, as much as has `wanted` keys, and no more to read than one doorbell takes.
@@ -546,7 +557,8 @@ impl<G: Guide> Tree<G> {
             };
         }
         let above = Above::read(at, node, (edge, self.number));
-        Ok(ControlFlow::Continue(self.expand(&above, course.first_slot(size), (course, wanted), found)))
+        let keys = self.expand(&above, course.first_slot(size), (course, wanted), found)?;
+        Ok(ControlFlow::Continue(keys))
     }
 
     /// The leaf in a copy, if it is linked where its slot was seen, and belongs there.
@@ -566,11 +578,6 @@ impl<G: Guide> Tree<G> {
             && step_at(leaf.key(), parent.header.depth()) == below.step();
         right.then_some(leaf)
     }
-}
-
-/// How keys go on from a node through that slot of it, which has a child.
-pub(super) fn step_of(number: u16, slot: Slot) -> Step {
-    if number == 0 { Step::End } else { Step::Byte(slot.partial()) }
 }
 
 /// Whether copies of the children of a batch prove themselves to be of one object each.
@@ -605,7 +612,7 @@ impl Below {
 
     /// How its keys go on from its node.
     fn step(&self) -> Step {
-        step_of(self.number, self.slot)
+        step_of(usize::from(self.number), self.slot)
     }
 
     fn is_leaf(&self) -> bool {
@@ -625,18 +632,13 @@ impl Below {
         match self.slot.child() {
             Child::Inner(at, size) => (at.part(0), size.bytes()),
             Child::Leaf(at, class) => (at.part(0), class.bytes()),
-            _ => unreachable!("only occupied slots are followed"),
+            _ => unreachable!("only slots with a child are followed"),
         }
     }
 
     /// What all keys below it begin with, as far as its node tells, where some of them may not be wanted.
     fn path(&self) -> Option<Vec<u8>> {
-        self.edge.then(|| self.path_known()).flatten()
-    }
-
-    /// What all keys below it begin with, as far as its node tells, where its node knows what its own begin with.
-    fn path_known(&self) -> Option<Vec<u8>> {
-        let mut path = self.above.edge.clone()?;
+        let mut path = self.above.edge.clone().filter(|_| self.edge)?;
         if let Step::Byte(byte) = self.step() {
             path.push(byte);
         }
@@ -645,13 +647,15 @@ impl Below {
 
     /// Whether an inner node that names its parent in its reverse pointer is its child for sure. A parent that was
     /// just read is the one of its generation. Of a copy of any age a reverse pointer does not tell generations enough
-    /// apart; so the child's prefix must be known, and be the one that belongs there.
+    /// apart; so the child's prefix must be the one that belongs there, with no bytes more.
     fn is_of_path(&self, node: &Inner<Checked<RawChild>>, number: u32) -> bool {
-        match &self.above.source {
-            Source::Read(_) => true,
-            Source::Cached(_) => self
-                .path_known()
-                .is_some_and(|path| node.header().depth() == path.len() && node.covers(&path, number)),
+        let Above { header, prefix, source, .. } = &*self.above;
+        match (source, self.step()) {
+            (Source::Read(_), _) => true,
+            (Source::Cached(_), Step::End) => false,
+            (Source::Cached(_), Step::Byte(byte)) => {
+                node.header().depth() == header.depth() + 1 && node.prefix(number) == prefix.then(byte)
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! New nodes between others: leaf split, prefix split, and leaves that move.
 
 use super::change::Left;
-use super::descend::{Place, Way, damaged, partial_at};
+use super::descend::{Place, Way, damaged, damaged_slot, partial_at};
 use super::options::Rooms;
 use super::{Event, Guide, Sign, Tree, marks};
 use crate::error::IndexError;
@@ -340,7 +340,8 @@ impl<G: Guide> Tree<G> {
                     }
                     ahead.extend(slots_of(&CachedNode::copy(at, &copy)));
                 }
-                _ => {}
+                Child::Damaged => return Err(damaged_slot(operation, above.at, number)),
+                Child::Free | Child::Vacant | Child::Closed => {}
             }
         }
         Ok(KeyBelow::Unclear(Arc::clone(node), 0))

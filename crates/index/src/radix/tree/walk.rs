@@ -92,6 +92,17 @@ struct Above {
 /// A child that is to be looked at.
 type Task = (Rc<Above>, Step, Slot);
 
+/// What is wrong with what was read, where that is what the error says.
+pub(crate) fn problem_of(error: IndexError) -> Result<String, IndexError> {
+    match error {
+        IndexError::Damaged { what, .. } => Ok(what),
+        IndexError::Fabric(FabricError::OutOfRange { .. } | FabricError::Misaligned { .. }) => {
+            Ok("what leads there leads out of the pool's memory".to_owned())
+        }
+        error => Err(error),
+    }
+}
+
 impl<G: Guide> Tree<G> {
     /// Walks the tree, which nobody changes meanwhile, and reports every violated invariant. [1 RT per node and leaf,
     /// and per KiB of lock table]
@@ -103,7 +114,13 @@ impl<G: Guide> Tree<G> {
         let mut walk = Walk::default();
         let (mut seen, mut extents) = (BTreeSet::new(), BTreeSet::new());
         let mut tasks: Vec<Task> = Vec::new();
-        let root = self.read_inner(client, self.root, Size::All, "check").await?;
+        let root = match self.read_inner(client, self.root, Size::All, "check").await {
+            Ok(root) => root,
+            Err(error) => {
+                walk.problem(self.root, problem_of(error)?);
+                return Ok(walk);
+            }
+        };
         if !root.covers(&[], self.number) {
             walk.problem(self.root, "the root is not of the empty prefix");
         }
@@ -186,11 +203,10 @@ impl<G: Guide> Tree<G> {
     ) -> Result<Option<Sign>, IndexError> {
         let node = match self.read_inner(client, at, size, "check").await {
             Ok(node) => node,
-            Err(IndexError::Damaged { what, .. }) => {
-                walk.problem(at, what);
+            Err(error) => {
+                walk.problem(at, problem_of(error)?);
                 return Ok(None);
             }
-            Err(error) => return Err(error),
         };
         let parent = &above.node;
         if step == Step::End || node.header().depth() <= parent.header.depth() {
@@ -215,11 +231,10 @@ impl<G: Guide> Tree<G> {
     ) -> Result<(), IndexError> {
         let leaf = match self.read_leaf(client, at, class, "check").await {
             Ok(leaf) => leaf,
-            Err(IndexError::Damaged { what, .. }) => {
-                walk.problem(at, what);
+            Err(error) => {
+                walk.problem(at, problem_of(error)?);
                 return Ok(());
             }
-            Err(error) => return Err(error),
         };
         let parent = &above.node;
         let right = Reverse::of_leaf(parent.at, parent.header.generation());

@@ -1,0 +1,101 @@
+//! Radix trees on the command line: keys of any length, prefixes, and what does not fit.
+
+use crate::machine::{Machine, lines};
+
+const SYSTEMS: [&str; 2] = ["smart", "sphinx"];
+
+fn with_packages(system: &str) -> Machine {
+    let machine = Machine::new();
+    machine.ok(&["create", "shm://p/n", "--memory", "64MiB", "--index", system, "--keys", "text"]);
+    let names = ["left", "left-pad", "left-pads", "leftpad", "right", "@scope/a", "@scope/b"];
+    machine.ok(&["load", "shm://p/n", &machine.file("names.txt", lines(names))]);
+    machine
+}
+
+#[test]
+fn keys_have_any_length() {
+    for system in SYSTEMS {
+        let machine = with_packages(system);
+        assert_eq!(machine.ok(&["get", "shm://p/n", "left-pad"]), "2\n");
+        let long = "k".repeat(4096);
+        machine.ok(&["put", "shm://p/n", &long, "9"]);
+        assert_eq!(machine.ok(&["get", "shm://p/n", &long]), "9\n");
+        machine.refused(2, &["put", "shm://p/n", &"k".repeat(4097), "9"], &["room for 4096"]);
+        machine.ok(&["del", "shm://p/n", "left"]);
+        machine.refused(1, &["get", "shm://p/n", "left"], &["left is not there"]);
+        assert_eq!(machine.ok(&["get", "shm://p/n", "leftpad"]), "4\n");
+    }
+}
+
+#[test]
+fn scans_are_of_ranges_and_prefixes() {
+    for system in SYSTEMS {
+        let machine = with_packages(system);
+        assert_eq!(machine.ok(&["scan", "shm://p/n", "--prefix", "left-"]), "left-pad\t2\nleft-pads\t3\n");
+        assert_eq!(
+            machine.ok(&["scan", "shm://p/n", "--prefix", "@scope/", "--reverse", "--limit", "1"]),
+            "@scope/b\t7\n"
+        );
+        assert_eq!(
+            machine.ok(&["scan", "shm://p/n", "--from", "leftp", "--to", "s"]),
+            "leftpad\t4\nright\t5\n"
+        );
+        machine.refused(2, &["scan", "shm://p/n", "--snapshot"], &["radix tree"]);
+        machine.refused(2, &["scan", "shm://p/n", "--prefix", "a", "--from", "b"], &["cannot be used"]);
+        machine.ok(&["create", "shm://p/i"]);
+        machine.refused(2, &["scan", "shm://p/i", "--prefix", "1"], &["--from and --to"]);
+    }
+}
+
+#[test]
+fn what_it_is_can_be_seen() {
+    for system in SYSTEMS {
+        let machine = with_packages(system);
+        let stat = machine.json(&["stat", "shm://p/n", "--count"]);
+        assert_eq!(
+            (&stat[0]["system"], &stat[0]["variant"], &stat[0]["entries"], &stat[0]["node_bytes"]),
+            (&system.into(), &system.into(), &7.into(), &serde_json::Value::Null)
+        );
+        assert!(machine.ok(&["stat", "shm://p/n"]).contains("text of any length"));
+        let check = machine.json(&["check", "shm://p/n"]);
+        assert_eq!((&check[0]["entries"], &check[0]["unsettled"]), (&7.into(), &0.into()));
+        let words = machine.ok(&["check", "shm://p/n"]);
+        let tables = (check[0]["table_bytes"] != 0, words.contains("hash tables of "));
+        assert_eq!(tables, (system == "sphinx", system == "sphinx"), "{words}");
+        assert!(words.contains("every invariant holds"));
+    }
+}
+
+#[test]
+fn variants_have_names_and_what_does_not_fit_is_refused() {
+    let machine = Machine::with_pool();
+    for (number, variant) in
+        ["art", "+lock-free", "+in-place", "+rear-lock", "+read-delegation", "+write-combining"]
+            .iter()
+            .enumerate()
+    {
+        let url = format!("shm://p/v{number}");
+        machine.ok(&["create", &url, "--index", "smart", "--variant", variant, "--preallocate"]);
+        machine.ok(&["put", &url, "1", "2"]);
+        assert_eq!(machine.ok(&["get", &url, "1"]), "2\n");
+    }
+    for (options, words) in [
+        (&["--index", "smart", "--key-bytes", "8"][..], "any length"),
+        (&["--index", "smart", "--lock-width", "16"], "64-bit locks"),
+        (&["--index", "smart", "--variant", "fg+"], "+rear-lock"),
+        (&["--variant", "art"], "+hierarchical"),
+        (&["--preallocate"], "--index smart"),
+        (&["--index", "sphinx", "--preallocate"], "about smart"),
+        (&["--index", "catfish", "--preallocate"], "spatial"),
+    ] {
+        let command = [&["create", "shm://p/x"], options].concat();
+        machine.refused(2, &command, &["create shm://p/x", words]);
+    }
+    machine.refused(
+        2,
+        &["bench", "--index", "smart", "--node-bytes", "512"],
+        &["--node-bytes", "radix tree"],
+    );
+    machine.refused(2, &["bench", "--batched-scans", "off"], &["--batched-scans", "radix tree only"]);
+    machine.refused(2, &["bench", "--index", "art"], &["no ordered index 'art'"]);
+}
