@@ -44,6 +44,7 @@ fn walking(shown: bool) -> ProgressBar {
     }
     let progress =
         ProgressBar::new_spinner().with_message("walking through the index; a damaged node takes a while");
+    progress.tick();
     progress.enable_steady_tick(Duration::from_millis(200));
     progress
 }

@@ -216,7 +216,8 @@ pub(crate) fn read(
 /// Runs the command that `arguments` say.
 pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let mut out = BufWriter::new(io::stdout().lock());
-    let mut words = io::stderr().lock();
+    // Not locked: a progress bar has a thread of its own that writes there, and so has whoever panics.
+    let mut words = io::stderr();
     let done = run(arguments.collect(), &mut out, &mut words);
     let flushed = out.flush();
     let code = match done.and_then(|outcome| flushed.map(|()| outcome).map_err(Failure::Output)) {

@@ -13,3 +13,4 @@ mod radix;
 mod remedies;
 mod serve;
 mod spatial;
+mod terminal;

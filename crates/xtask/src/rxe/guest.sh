@@ -66,12 +66,15 @@ run_tests() {
     wait $watch 2>/dev/null
 }
 
+# Seconds after which a step of the demo is stuck. A few seconds are usual.
+readonly step_stuck_after=120
+
 # step WHAT COMMAND...: one step of the demo.
 step() {
     local what=$1
     shift
     echo "\$ farwood $what"
-    "$FARWOOD" "$@" || failed+=("demo: $what")
+    timeout --foreground --kill-after 5 $step_stuck_after "$FARWOOD" "$@" || failed+=("demo: $what, exit $?")
 }
 
 # Two processes with two addresses and two devices: a memory node, and who uses it. One of those who use it is killed.

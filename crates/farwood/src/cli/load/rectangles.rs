@@ -7,6 +7,7 @@ use super::{Args, Layout, extension, flatgeobuf, geojson, open_file};
 use crate::cli::{Context, Failure, Format, Outcome, size};
 use farwood::spatial::{Item, Rectangle, Spatial};
 use farwood::{Error, IndexError};
+use indicatif::ProgressBar;
 use serde_json::json;
 use std::io::BufRead;
 use std::time::Instant;
@@ -30,13 +31,15 @@ pub(super) fn run(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Re
             args.url
         )));
     }
-    let (reader, _) = open_file(&args.file, false)?;
+    let (reader, progress) = open_file(&args.file, context.progress)?;
     let found = read(args, reader)?;
+    progress.set_message("writing");
     // A server that is talked to by rings takes items one by one.
     let bulk = index.takes_bulk()? && load_at_once(index, args, &found.items)?;
     if !bulk {
-        insert_each(index, &found.items)?;
+        insert_each(index, &found.items, &progress)?;
     }
+    progress.finish_and_clear();
     report(args, &found, bulk, start, context)?;
     let nothing_good = found.items.is_empty() && found.skipped > 0;
     Ok(if nothing_good { Outcome::Negative } else { Outcome::Done })
@@ -52,10 +55,18 @@ fn load_at_once(index: &Spatial, args: &Args, items: &[Item]) -> Result<bool, Fa
 }
 
 /// Inserts one after the other, and says how far it came.
-fn insert_each(index: &Spatial, items: &[Item]) -> Result<(), Failure> {
+fn insert_each(index: &Spatial, items: &[Item], progress: &ProgressBar) -> Result<(), Failure> {
     let mut inserted = 0;
-    let done =
-        index.change(|editor| items.iter().try_for_each(|item| editor.insert(item).map(|()| inserted += 1)));
+    let done = index.change(|editor| {
+        items.iter().try_for_each(|item| {
+            editor.insert(item)?;
+            inserted += 1;
+            if inserted % 1024 == 0 {
+                progress.set_message(format!("{inserted} inserted"));
+            }
+            Ok(())
+        })
+    });
     done.map_err(|error| {
         let failure = Failure::from(error);
         if inserted == 0 {
