@@ -75,7 +75,8 @@ fn load_and_check_show_that_they_are_at_work() {
 #[test]
 fn bench_shows_what_it_does() {
     let machine = Machine::new();
-    let bench = ["bench", "--fabric", "shm", "--keys", "1k", "--operations", "1k", "--clients", "1", "--warmup", "0"];
+    let bench =
+        ["bench", "--fabric", "shm", "--keys", "1k", "--operations", "1k", "--clients", "1", "--warmup", "0"];
     for size in SIZES {
         let told = on_terminal(machine.command(&bench), size);
         assert!(told.contains("loading"), "{size:?}: {told:?}");
