@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Far more than any command here needs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Columns and rows of the terminals: a usual one, and a serial console, which does not know.
 const SIZES: [(u16, u16); 2] = [(80, 24), (0, 0)];
