@@ -32,11 +32,11 @@ Examples:
   farwood bench --index catfish --variant local --scale 0.00001 --peer rstar     (needs the feature `peers`)
   farwood bench --index catfish --fabric sim --workload mixed --scale power-law --compute-nodes 8 --clients 256
 
-Workloads: load, ycsb-a to ycsb-f, ycsb-d-update (updates of the latest keys), write-only, write-intensive,
-read-intensive, range-only, range-write; of catfish search and mixed (a tenth of it inserts), on so many --keys, which
+Workloads: load, ycsb-a to ycsb-f, ycsb-d-update (updates of the latest keys), write-only, write-intensive, \
+read-intensive, range-only, range-write; of catfish search and mixed (a tenth of it inserts), on so many --keys, which \
 are rectangles.
 Without --pool the run makes, fills and removes a pool of its own.
-With --fabric sim, --seconds, --warmup and all latencies are virtual, a warm-up is the workload itself before it
+With --fabric sim, --seconds, --warmup and all latencies are virtual, a warm-up is the workload itself before it \
 counts, and the record is the same for the same seed but for simulated_verbs_per_second.";
 
 /// Measure an index: one workload, one record

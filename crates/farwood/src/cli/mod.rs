@@ -58,10 +58,10 @@ Exit codes:
    9  busy: in use, or a lock is held
   10  another error of the operating system
 
-Pools are URLs: shm://NAME in this machine's shared memory, tcp://HOST:PORT,HOST:PORT where `farwood serve` runs;
-indexes have /INDEX behind it. Options can also be set by FARWOOD_<COMMAND>_<OPTION> in the environment and by
-`farwood.toml`, in this folder or in ~/.config/farwood, whose table [pools] may give pools a short name:
-pool://NAME. What memory nodes over TCP ask for is named in their URL (?token-file=FILE&tls-ca=FILE&tls-cert=FILE
+Pools are URLs: shm://NAME in this machine's shared memory, tcp://HOST:PORT,HOST:PORT where `farwood serve` runs; \
+indexes have /INDEX behind it. Options can also be set by FARWOOD_<COMMAND>_<OPTION> in the environment and by \
+`farwood.toml`, in this folder or in ~/.config/farwood, whose table [pools] may give pools a short name: \
+pool://NAME. What memory nodes over TCP ask for is named in their URL (?token-file=FILE&tls-ca=FILE&tls-cert=FILE\
 &tls-key=FILE&tls-name=NAME) or in the environment: FARWOOD_TOKEN_FILE, FARWOOD_TLS_CA and so on.";
 
 /// Tree indexes for far memory.

@@ -15,7 +15,7 @@ Examples:
   farwood reproduce all --quick --out /tmp/figures
   farwood reproduce sherman-fig16 --json
 
-Each figure gets a folder of its own: records.jsonl, figure.svg, figure.png, and report.md with the paper's values
+Each figure gets a folder of its own: records.jsonl, figure.svg, figure.png, and report.md with the paper's values \
 beside ours, which of them calibrated the model, and which are predictions.";
 
 /// Make the papers' figures again, in the laboratory

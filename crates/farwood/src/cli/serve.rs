@@ -30,7 +30,7 @@ Examples:
   farwood serve --listen tcp://10.0.0.5:7470 --token-file token --etcd etcd://10.0.0.2:2379/words --node 0 --nodes 2
   farwood create tcp://127.0.0.1:7470,127.0.0.1:7471/words --keys text --key-bytes 64
 
-Memory nodes know of no pool. Whoever creates the first index in one or several of them makes them one: from then
+Memory nodes know of no pool. Whoever creates the first index in one or several of them makes them one: from then \
 on they are named together, in that order. What they hold is gone when they end, unless it is in a file (--file).";
 
 /// How often a memory node that only waits for its signal looks at itself.
