@@ -1,30 +1,26 @@
 //! Tree indexes for far memory, generic over the fabric.
 #![forbid(unsafe_code)]
 
-pub mod alloc;
 pub mod cache;
 pub mod catfish;
 pub mod consistency;
 pub mod delegation;
 mod error;
-pub mod extent;
-pub mod inherit;
 mod key;
 mod lifecycle;
 pub mod lock;
 mod marks;
+pub mod memory;
 #[expect(dead_code, reason = "the systems are converted to it one by one")]
 mod op;
 pub mod ordered;
 pub mod radix;
 mod range;
-pub mod reclaim;
 pub mod retry;
 #[doc(hidden)]
 pub mod sabotage;
 pub mod sherman;
 pub mod smart;
-pub mod spare;
 pub mod sphinx;
 mod variant;
 

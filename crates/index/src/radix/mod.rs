@@ -5,7 +5,6 @@
 //! for every inner node has a slot for the key that ends at it.
 
 pub mod cached;
-pub mod heap;
 pub mod inner;
 pub mod key;
 mod lanes;

@@ -7,9 +7,9 @@ use super::node::RawNode;
 use super::options::{LockRead, WriteBack};
 use super::{Sherman, Way};
 use crate::error::IndexError;
-use crate::extent::Link;
 use crate::lock::{Held, LocalRelease};
 use crate::marks;
+use crate::memory::overflow::Link;
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Chain, Client, Fabric, FabricError, Fetched, Remote, write};
 

@@ -13,7 +13,7 @@ use super::options::WriteBack;
 use crate::error::IndexError;
 use crate::lock::{Attempt, Held};
 use crate::marks;
-use crate::reclaim::Room;
+use crate::memory::slot::Room;
 use crate::retry::Retry;
 use farwood_fabric::{Chain, Client, Fabric, Remote, Swapped, cas, write};
 

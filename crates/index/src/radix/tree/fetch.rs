@@ -9,7 +9,7 @@
 //! - where equal versions in front and behind prove that no WRITE overlapped the READ
 //!   ([`Capability::VersionPair`]): the front is one of the pair, what is salted with it the other;
 //! - where lines are whole and the three words are in one line, as they are in all rooms that are larger than what
-//!   such a pair proves ([`Heap`](crate::radix::heap::Heap)). What is behind proves itself: by the checksum; in a node
+//!   such a pair proves ([`Heap`](crate::memory::heap::Heap)). What is behind proves itself: by the checksum; in a node
 //!   by the generation in each slot without a child, and by what each child says of itself;
 //! - elsewhere, where the front is read once more before and after.
 

@@ -64,9 +64,9 @@ pub(crate) use walk::problem_of;
 pub use walk::{Census, Problem, Walk};
 
 use crate::error::IndexError;
-use crate::extent::Far;
 use crate::lock::NodeLocks;
-use crate::radix::heap::Heap;
+use crate::memory::heap::Heap;
+use crate::memory::overflow::Far;
 use crate::radix::inner::RawInner;
 use crate::radix::leaf::Content;
 use crate::radix::node_cache::NodeCache;

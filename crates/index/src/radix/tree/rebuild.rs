@@ -29,14 +29,14 @@ use super::split::{Grown, KeyBelow};
 use super::{Event, Guide, Tree, marks};
 use crate::error::IndexError;
 use crate::lock::{Attempt, Held};
+use crate::memory::heap::Kind;
+use crate::memory::slot::Room;
 use crate::radix::cached::CachedNode;
-use crate::radix::heap::Kind;
 use crate::radix::inner::{HEADER, Header, Inner, REVERSE, RawInner, Size, State, slot_offset, step_of};
 use crate::radix::key::Step;
 use crate::radix::leaf;
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, Slot};
-use crate::reclaim::Room;
 use farwood_fabric::{Client, Fabric, Remote, Swapped, all, cas, write};
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@ use super::options::Scans;
 use super::split::KeyBelow;
 use super::{Direction, Guide, Range, Tree, marks};
 use crate::error::IndexError;
-use crate::extent::Link;
+use crate::memory::overflow::Link;
 use crate::radix::cached::CachedNode;
 use crate::radix::inner::{
     Header, Inner, InnerFormat, RawInner, Size, State as NodeState, slot_of_all, step_of,

@@ -37,10 +37,10 @@ use super::layout::{
 use super::{Hands, HashTable, Leads, Standing, front, marks};
 use crate::error::IndexError;
 use crate::lock::{Attempt, Held};
-use crate::radix::heap::Kind;
+use crate::memory::heap::Kind;
+use crate::memory::slot::Room;
 use crate::radix::inner;
 use crate::radix::tree::descend::damaged;
-use crate::reclaim::Room;
 use crate::retry::Retry;
 use farwood_fabric::{Capability, Client, Fabric, NodeId, Remote, Swapped, all, cas, read_bytes, write};
 
