@@ -6,7 +6,7 @@ use crate::error::IndexError;
 use crate::lock::BYTES_PER_LOCK;
 use crate::memory::heap::{Heap, Kind};
 use crate::memory::slot::Room;
-use crate::radix::tree::descend::damaged;
+use crate::radix::tree::find::damaged;
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{Client, Fabric, NodeId, Remote, Words, read, read_bytes, write};
 use std::sync::Arc;

@@ -40,7 +40,7 @@ use crate::lock::{Attempt, Held};
 use crate::memory::heap::Kind;
 use crate::memory::slot::Room;
 use crate::radix::inner;
-use crate::radix::tree::descend::damaged;
+use crate::radix::tree::find::damaged;
 use crate::retry::Retry;
 use farwood_fabric::{Capability, Client, Fabric, NodeId, Remote, Swapped, all, cas, read_bytes, write};
 

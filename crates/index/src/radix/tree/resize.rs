@@ -22,8 +22,8 @@
 //! nodes has two; so it is tried for a while, and then the node is let go, closed, the parent's lock waited for, and
 //! the node's tried.
 
-use super::descend::{Place, Way, damaged_slot};
 use super::fetch::{InnerCopy, words};
+use super::find::{Place, Way, damaged_slot};
 use super::options::Rooms;
 use super::split::{Grown, KeyBelow};
 use super::{Event, Guide, Tree, marks};
@@ -31,7 +31,7 @@ use crate::error::IndexError;
 use crate::lock::{Attempt, Held};
 use crate::memory::heap::Kind;
 use crate::memory::slot::Room;
-use crate::radix::cached::CachedNode;
+use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::inner::{HEADER, Header, Inner, REVERSE, RawInner, Size, State, slot_offset, step_of};
 use crate::radix::key::Step;
 use crate::radix::leaf;
