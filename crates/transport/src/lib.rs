@@ -24,7 +24,7 @@ pub mod shm;
 #[cfg(feature = "tcp")]
 #[cfg_attr(
     not(feature = "rdma"),
-    allow(dead_code, reason = "RDMA uses more of the shared half than TCP does")
+    allow(dead_code, unused_imports, reason = "RDMA uses more of the shared half than TCP does")
 )]
 pub mod tcp;
 mod timers;
