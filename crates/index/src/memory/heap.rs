@@ -1,6 +1,6 @@
 //! Memory for objects of several sizes: rooms of 64 to 8192 bytes, carved from chunks of 8 MiB one after the other.
 //!
-//! A room serves objects of one kind and size for as long as its index exists ([`reclaim`](crate::memory::slot)). What was
+//! A room serves objects of one kind and size for as long as its index exists ([`slot`](super::slot)). What was
 //! emptied is filled first. Rooms are wanted near others, on the same memory node, so that what is written into them
 //! and the CAS that links it are one chain; there is a chunk for each memory node, taken when it is needed.
 //!
