@@ -4,8 +4,10 @@
 pub mod alloc;
 pub mod cache;
 pub mod catfish;
+pub mod combine;
+#[cfg(test)]
+mod combine_tests;
 pub mod consistency;
-pub mod delegation;
 mod error;
 pub mod extent;
 pub mod inherit;
@@ -14,6 +16,7 @@ mod lifecycle;
 pub mod lock;
 mod marks;
 pub mod ordered;
+mod queue;
 pub mod radix;
 mod range;
 pub mod reclaim;
@@ -24,6 +27,7 @@ pub mod sherman;
 pub mod smart;
 pub mod spare;
 pub mod sphinx;
+mod sync;
 mod variant;
 
 pub use error::IndexError;
