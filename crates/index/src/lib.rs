@@ -3,8 +3,10 @@
 
 pub mod cache;
 pub mod catfish;
+pub mod combine;
+#[cfg(test)]
+mod combine_tests;
 pub mod consistency;
-pub mod delegation;
 mod error;
 mod key;
 mod lifecycle;
@@ -14,6 +16,7 @@ pub mod memory;
 #[expect(dead_code, reason = "the systems are converted to it one by one")]
 mod op;
 pub mod ordered;
+mod queue;
 pub mod radix;
 mod range;
 pub mod retry;
@@ -22,6 +25,7 @@ pub mod sabotage;
 pub mod sherman;
 pub mod smart;
 pub mod sphinx;
+mod sync;
 mod variant;
 
 pub use error::IndexError;
