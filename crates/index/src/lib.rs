@@ -16,6 +16,7 @@ pub mod memory;
 #[expect(dead_code, reason = "the systems are converted to it one by one")]
 mod op;
 pub mod ordered;
+mod outcome;
 mod queue;
 pub mod radix;
 mod range;
@@ -32,3 +33,4 @@ pub use error::IndexError;
 pub use key::successor;
 pub use lifecycle::drop_index;
 pub use marks::MARKS;
+pub use outcome::{InsertOutcome, PutOutcome, RemoveOutcome, UpdateOutcome};

@@ -239,7 +239,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     pub(crate) async fn try_acquire<T: ?Sized>(
         self,
         node: Remote<T>,
-        holding: &[Held<'a, F>],
+        holding: &[Held<'_, F>],
     ) -> Result<Attempt<'a, F>, IndexError> {
         let lock = self.index.lock_of(node);
         if holding.iter().any(|held| held.lock == lock) {

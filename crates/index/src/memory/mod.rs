@@ -5,4 +5,5 @@ pub mod chunks;
 pub mod free_list;
 pub mod heap;
 pub mod overflow;
+pub(crate) mod overflow_store;
 pub mod slot;

@@ -1,33 +1,34 @@
 //! Bulk loading: a tree built from sorted entries, level by level, at a fill factor.
 //!
-//! The old root, an empty leaf, becomes the leftmost leaf, because its address may be cached anywhere. It is
-//! written when all else is, under its lock, as in a split: until then nobody sees the new nodes, and from then on
-//! everybody does, through the sibling pointers if not yet through the new root.
+//! The old root, an empty leaf, becomes the leftmost leaf, because any compute node may have cached its address. The
+//! loader writes it after all other nodes, under its lock, as in a split: until then no client sees the new nodes, and
+//! from then on every client does, through the sibling pointers or through the new root.
 
 use super::Sherman;
-use super::change::Locked;
-use super::descend::Source;
 use super::layout::Values;
+use super::lock_node::LockedNode;
 use super::node::{Fences, Node, RawNode};
-use super::split::Orphan;
+use super::position::{LeafPointer, Source};
+use super::split::UnlinkedSibling;
 use crate::error::IndexError;
 use crate::key::compare;
 use crate::lock::Held;
 use crate::memory::chunks::Allocator;
 use crate::memory::overflow::{self, RawExtent};
 use crate::memory::slot::{Room, RoomKind};
+use crate::op::Op;
 use farwood_fabric::{Client, Fabric, Remote, Swapped, all, cas, write};
 use std::cmp::Ordering;
 
-/// Nodes, or values out of line, that are written by one doorbell, at most.
+/// Nodes, or overflow objects, that one doorbell writes, at most.
 const NODES_PER_POST: usize = 64;
-/// Bytes of values out of line from which on they are written.
+/// Bytes of buffered overflow objects at which the loader writes them.
 const VALUE_BYTES_PER_POST: usize = 1 << 20;
 
-/// The nodes of one level, left to right.
+/// The nodes of one level, from left to right.
 #[derive(Default)]
 struct Level {
-    /// Lower fences, one after the other.
+    /// Their lower fences, one after the other.
     lowers: Vec<u8>,
     nodes: Vec<Remote<RawNode>>,
 }
@@ -44,38 +45,38 @@ impl Level {
     }
 }
 
-/// Nodes on their way to far memory, many to a doorbell.
+/// Buffers nodes and overflow objects, and writes many of them by one doorbell.
 struct Writer<'c, F: Fabric> {
     client: &'c Client<F>,
     allocator: &'c Allocator,
     kind: RoomKind,
     nodes: Vec<(Remote<RawNode>, Vec<u8>)>,
-    /// All rooms that were taken.
-    rooms: Vec<Room<RawNode>>,
-    /// Values out of line, on their way.
+    /// All slots that the loader has allocated for nodes.
+    slots: Vec<Room<RawNode>>,
+    /// Overflow objects that are not written yet.
     values: Vec<overflow::Image>,
-    value_rooms: Vec<Room<RawExtent>>,
+    value_slots: Vec<Room<RawExtent>>,
 }
 
 impl<F: Fabric> Writer<'_, F> {
-    /// Takes the next room; yields where it is.
+    /// Allocates the slot of the next node; returns its address.
     async fn allocate(&mut self) -> Result<Remote<RawNode>, IndexError> {
-        let room = self.allocator.allocate_new(self.client, self.kind).await?;
-        let at = room.at;
-        self.rooms.push(room);
+        let slot = self.allocator.allocate_new(self.client, self.kind).await?;
+        let at = slot.at;
+        self.slots.push(slot);
         Ok(at)
     }
 
-    /// Writes a node into the room at `at`, which is one of the last that were taken.
+    /// Writes a node into the slot at `at`, one of the last that were allocated.
     async fn write(&mut self, at: Remote<RawNode>, mut node: Node<'_, Vec<u8>>) -> Result<(), IndexError> {
-        let Some(room) = self.rooms.iter().rev().find(|room| room.at == at) else {
-            unreachable!("the loader writes into rooms that it took")
+        let Some(slot) = self.slots.iter().rev().find(|slot| slot.at == at) else {
+            unreachable!("the loader writes into slots that it allocated")
         };
-        self.nodes.push((at, node.seal_in(room).into_owned()));
+        self.nodes.push((at, node.seal_in(slot).into_owned()));
         if self.nodes.len() == NODES_PER_POST { self.flush().await } else { Ok(()) }
     }
 
-    /// Writes values out of line.
+    /// Writes overflow objects.
     async fn write_values(&mut self, images: Vec<overflow::Image>) -> Result<(), IndexError> {
         self.values.extend(images);
         let bytes: usize = self.values.iter().map(|(_, bytes)| bytes.len()).sum();
@@ -106,13 +107,13 @@ impl<F: Fabric> Writer<'_, F> {
 }
 
 impl Sherman {
-    /// Loads `entries`, whose keys are strictly increasing, into the empty tree, with nodes filled to the share
-    /// `fill` (0 to 1). `progress` is called with the number of entries loaded so far, now and then. Yields how many
-    /// entries were loaded. [1 RT per 64 nodes]
+    /// Loads `entries`, whose keys are strictly increasing, into the empty tree, and fills each node to the fraction
+    /// `fill` (0 to 1). Calls `progress` with the number of entries loaded so far after each leaf. Returns the number of
+    /// loaded entries. [1 RT per 64 nodes]
     ///
     /// # Errors
     /// [`IndexError::NotEmpty`]; [`IndexError::NotSorted`]; [`IndexError::WrongLength`]; a full pool. The tree then
-    /// is as it was; memory that was taken for it is used by later inserts.
+    /// is unchanged; later inserts use the memory that was allocated for it.
     pub async fn bulk_load<F, K, V>(
         &self,
         client: &Client<F>,
@@ -125,13 +126,14 @@ impl Sherman {
         K: AsRef<[u8]>,
         V: AsRef<[u8]>,
     {
-        let root = self.root_word(client).await?;
+        let op = Op::new(self, client, "bulk load");
+        let root = op.root_word().await?;
         let lowest = vec![0; self.layout.key_bytes];
-        if self.read_node(client, root, "bulk load").await?.level() != 0 {
+        if op.read_node(root).await?.level() != 0 {
             return Err(IndexError::NotEmpty);
         }
-        let Locked { held, at, node: old, .. } =
-            self.lock_leaf(client, (root, Source::Cache), &lowest, "bulk load").await?;
+        let leftmost = LeafPointer { at: root, source: Source::Cache };
+        let LockedNode { held, at, node: old, .. } = op.lock_leaf(leftmost, &lowest).await?;
         let mut slots = Vec::new();
         let empty = old.sorted_slots(&mut slots).is_ok() && slots.is_empty();
         if at != root || old.upper().is_some() || !empty {
@@ -141,23 +143,25 @@ impl Sherman {
         let mut writer = Writer {
             client,
             allocator: &self.allocator,
-            kind: self.layout.room_kind(),
+            kind: self.layout.node_slots(),
             nodes: Vec::new(),
-            rooms: Vec::new(),
+            slots: Vec::new(),
             values: Vec::new(),
-            value_rooms: Vec::new(),
+            value_slots: Vec::new(),
         };
         let built = self.build(&mut writer, root, entries.into_iter(), fill, &mut progress).await;
         match built {
-            Ok(built) => self.link(client, held, root, built, old.version()).await,
+            Ok(built) => op.link_loaded(held, root, built, old.version()).await,
             Err(error) => {
                 if !error.may_be_written() {
-                    for room in std::mem::take(&mut writer.rooms) {
-                        self.allocator.take_back(room);
+                    for slot in std::mem::take(&mut writer.slots) {
+                        self.allocator.take_back(slot);
                     }
-                    // A room that says what lies in it has been written.
+                    // Only a slot whose object was written may be reused under its version.
                     if writer.flush_values().await.is_ok() {
-                        self.give_back(writer.value_rooms);
+                        for slot in writer.value_slots {
+                            self.allocator.take_back(slot);
+                        }
                     }
                 }
                 held.give_up().await?;
@@ -240,9 +244,10 @@ impl Sherman {
             match self.layout.values {
                 Values::Fixed => leaf.push_entry(used, key, value),
                 Values::AnyLength => {
-                    let (slot, images) = self.slot_of(writer.client, value, &mut writer.value_rooms).await?;
+                    let (field, images) =
+                        self.bulk_value_field(writer.client, value, &mut writer.value_slots).await?;
                     writer.write_values(images).await?;
-                    leaf.push_entry(used, key, slot.bytes());
+                    leaf.push_entry(used, key, field.bytes());
                 }
             }
             (used, count) = (used + 1, count + 1);
@@ -256,7 +261,7 @@ impl Sherman {
         Ok((leftmost, count))
     }
 
-    /// Writes a finished leaf, or keeps it if it is the leftmost.
+    /// Writes a complete leaf, or keeps it if it is the leftmost.
     async fn put_leaf<'t, F: Fabric>(
         &self,
         writer: &mut Writer<'_, F>,
@@ -302,10 +307,12 @@ impl Sherman {
         Ok(())
     }
 
-    /// Writes the leftmost leaf, which links all others, and makes the top the root.
-    async fn link<F: Fabric>(
-        &self,
-        client: &Client<F>,
+}
+
+impl<F: Fabric> Op<'_, F, Sherman> {
+    /// Writes the leftmost leaf, which links all others, and swaps the root pointer to the top node.
+    async fn link_loaded(
+        self,
         held: Held<'_, F>,
         root: Remote<RawNode>,
         mut built: Built<'_>,
@@ -313,37 +320,36 @@ impl Sherman {
     ) -> Result<u64, IndexError> {
         built.leftmost.set_version(version);
         built.leftmost.seal();
-        let linked = self.link_locked(client, root, &built).await;
+        let linked = self.link_locked(root, &built).await;
         held.give_up().await?;
         let grown = linked?;
         if grown != Swapped::Won {
-            // Another client has split a new leaf and grown the tree meanwhile: the leaves go in one by one.
+            // Another client has split a new leaf and added a root meanwhile: link the leaves one by one.
             for leaf in 1..built.leaves.nodes.len() {
-                let orphan =
-                    Orphan { lower: built.leaves.lower(leaf).to_vec(), at: built.leaves.nodes[leaf] };
-                self.adopt(client, orphan, 1).await?;
+                let (lower, at) = (built.leaves.lower(leaf).to_vec(), built.leaves.nodes[leaf]);
+                self.link_in_parent(UnlinkedSibling { lower, at }, 1).await?;
             }
         }
         Ok(built.count)
     }
 
-    /// The two steps of it that need the root's lock; yields whether the tree has grown.
-    async fn link_locked<F: Fabric>(
-        &self,
-        client: &Client<F>,
+    /// Writes the leftmost leaf and swaps the root pointer, under the old root's lock; returns the outcome of the swap.
+    async fn link_locked(
+        self,
         root: Remote<RawNode>,
         built: &Built<'_>,
     ) -> Result<Swapped, IndexError> {
-        client.post(write(root, built.leftmost.bytes())).await?;
-        self.top.store(None);
+        self.client.post(write(root, built.leftmost.bytes())).await?;
+        self.index.top.store(None);
         if built.top == root {
             return Ok(Swapped::Won);
         }
-        Ok(client.post(cas(self.entry.root(), root.word(), built.top.word())).await?)
+        let swap = cas(self.index.entry.root(), root.word(), built.top.word());
+        Ok(self.client.post(swap).await?)
     }
 }
 
-/// A tree that is written but for its leftmost leaf, and not yet linked.
+/// A loaded tree, of which all nodes but the leftmost leaf are written, and none is linked.
 struct Built<'l> {
     leftmost: Node<'l, Vec<u8>>,
     leaves: Level,

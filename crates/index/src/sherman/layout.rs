@@ -206,8 +206,8 @@ impl Layout {
         Ok(Self { values, ..self })
     }
 
-    /// The kind of rooms that hold nodes.
-    pub(super) fn room_kind(&self) -> RoomKind {
+    /// The kind of slots that hold nodes.
+    pub(super) fn node_slots(&self) -> RoomKind {
         RoomKind { bytes: self.room_bytes as u32, of: 0 }
     }
 

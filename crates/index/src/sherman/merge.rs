@@ -1,55 +1,56 @@
-//! Merges: what a node has left goes to its left neighbour, and the node is taken out of the tree.
+//! Merges: the entries of a node move to its left neighbour, and the node leaves the tree.
 //!
-//! The paper only says that a node is marked before its memory is used again. This is how it is done here. A node `R`
-//! and its left neighbour `L` under the same parent `P` are merged by a client that has the locks of all three: it
-//! waits for the lock of `P` alone, and takes the others only if they are free, for any two nodes may share a lock.
-//! Then it writes, each after the answer to the one before:
+//! The paper only says that a node is marked before its memory is reused. The protocol here: a client merges a node `R`
+//! into its left neighbour `L` under the same parent `P` while it holds the locks of all three. It waits for the lock of
+//! `P` alone, and acquires the others only if they are free, because any two nodes may share a lock. Then it writes,
+//! each after the answer to the WRITE before:
 //!
 //! ```text
-//!            P    L    R        what the tree is if the client dies behind this
-//! 1. P       -R   L -> R        valid: no parent names R, which is found through L, as after a split
-//! 2. R       -R   L -> (R)      R is marked as freed, and still has all it had
+//!            P    L    R        state of the tree if the client crashes after this step
+//! 1. P       -R   L -> R        valid: no parent names R, which the sibling pointer of L links, as after a split
+//! 2. R       -R   L -> (R)      R is marked as freed, and still has all its entries
 //! 3. L       -R   L+R           valid: R is out of the tree
 //! ```
 //!
-//! *Readers* that come to a node marked as freed start over from the root, as they do with any stale pointer; no
-//! parent names such a node. *After step 2 alone* `L` still ends where `R` begins. Whoever comes from such an `L` to
-//! such an `R` takes the lock of `L`, for which it waits while the merging client lives, and that of `R`, if it is
-//! free; if `L` then still leads to `R`, it takes the mark away again ([`revive`](Sherman::revive)). Both locks are
-//! needed: that of `L` comes free behind the WRITE of step 3 even where the merge was dropped in the middle of it, for
-//! they go to one memory node; that of `R` comes free behind the WRITE that takes the mark away. Nobody else changes a
-//! marked node that is linked, so it has all it had.
+//! *Readers* that reach a node marked as freed start over from the root, as after any stale pointer; no parent names
+//! such a node. *After step 2 alone* `L` still ends where `R` begins. A client that follows the sibling pointer of such
+//! an `L` to such an `R` acquires the lock of `L`, for which it waits while the merging client is alive, and that of
+//! `R`, if it is free. If `L` then still links `R`, the client removes the mark ([`undo_merge`](Op::undo_merge)). Both
+//! locks are necessary. The lock of `L` is freed behind the WRITE of step 3 even if the merge was cancelled in the
+//! middle of that WRITE, because both verbs go to one memory node; the lock of `R` is freed behind the WRITE that
+//! removes the mark. No other client changes a marked node that is linked, so it has all its entries.
 //!
-//! A *new* node in a used room, to which old pointers may lead, is marked in the same way until it is linked
+//! A *new* node in a reused slot, to which stale pointers may lead, is marked in the same manner until it is linked
 //! ([`split`](super::split)).
 //!
-//! *Who enters a split-off node in its parent* looks, under the parent's lock, whether that node is still there: it
-//! may have been entered by another and merged meanwhile. A merge needs that lock, too.
+//! A client that *links a sibling in its parent* checks, under the parent's lock, that the sibling still exists:
+//! another client may have linked and merged it meanwhile. A merge needs that lock, too.
 //!
-//! *The root* gives way to its only child: it is marked as freed, then the root pointer swings. Both are done under
-//! the root's lock, and so is every other change of the root pointer; who finds a marked root swings the pointer. No
-//! room is a root's twice, so a CAS that lands late finds another root.
+//! *The root* is replaced by its only child: it is marked as freed, then the root pointer is swapped. Both happen under
+//! the root's lock, and so does every other change of the root pointer; a client that reads a marked root swaps the
+//! pointer. No slot holds a root twice, so a CAS that is executed late finds another root.
 //!
-//! A merge is tried when a removal leaves a leaf at most half full, at every tenth of its entries: it then has at most
-//! nine tenths in one leaf. A tree with as many insertions as removals settles at two thirds full.
+//! A removal that leaves a leaf at most half full tries a merge, at every tenth of the leaf's entries; the merged leaf
+//! is at most nine tenths full. A tree with as many insertions as removals stays two thirds full.
 
 use super::Sherman;
-use super::change::Locked;
-use super::descend::{Copy, HALF_WRITTEN, Source, damaged};
+use super::lock_node::{LockedNode, ToLock};
 use super::node::{Freed, Node, RawNode};
+use super::position::{Source, Target};
+use super::read::{HALF_WRITTEN, NodeCopy};
 use crate::error::IndexError;
 use crate::lock::{Attempt, Held};
 use crate::marks;
 use crate::op::Op;
 use crate::sabotage::Sabotage;
-use farwood_fabric::{Client, Fabric, Remote, Swapped, Torn, all, cas, read_bytes, write};
+use farwood_fabric::{Fabric, Remote, Swapped, Torn, all, cas, read_bytes, write};
 use std::ops::Deref;
 
-/// The parts of a full node in which its entries are counted here.
+/// The unit in which the load of a node is measured here: this fraction of a full node.
 const PARTS: usize = 10;
-/// Parts in use, at most, of a node that looks for a neighbour to merge with.
+/// Largest load of a node that looks for a neighbour to merge with.
 const PARTS_UNDERFULL: usize = 5;
-/// Parts in use, at most, of two nodes together that are merged.
+/// Largest load of two nodes together that are merged.
 const PARTS_MERGED: usize = 9;
 
 /// Two neighbours under one parent.
@@ -59,25 +60,40 @@ struct Pair {
     right: Remote<RawNode>,
 }
 
+/// The children of a parent: their number, and the address of each.
+struct Children<C: Fn(usize) -> Remote<RawNode>> {
+    count: usize,
+    child: C,
+}
+
+/// The outcome of [`Op::undo_merge`] under the locks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Undone {
+    /// The mark is removed, or the merge is not interrupted.
+    Settled,
+    /// Another client holds the node's lock.
+    Busy,
+}
+
 impl<B: Deref<Target = [u8]>> Node<'_, B> {
-    /// How much of the node is in use: entries, or children.
+    /// The load of the node: its entries, or children.
     fn load(&self) -> Result<usize, Torn> {
         if self.level() == 0 { self.used() } else { Ok(self.count() + 1) }
     }
 
-    /// How much may be in use.
+    /// The largest load.
     fn load_max(&self) -> usize {
         if self.level() == 0 { self.capacity() } else { self.capacity() + 1 }
     }
 
-    /// Whether the node, which has just lost something, should look for a neighbour to merge with.
+    /// Whether the node, from which an entry was just removed, should look for a neighbour to merge with.
     pub(super) fn looks_for_neighbour(&self) -> bool {
         let part = (self.load_max() / PARTS).max(1);
         self.load()
             .is_ok_and(|load| load * PARTS <= self.load_max() * PARTS_UNDERFULL && load.is_multiple_of(part))
     }
 
-    /// What the node and its right sibling `right`, at `at`, would have together; `None` where they cannot be merged.
+    /// The load of the node together with its right sibling `right`, at `at`; `None` where the two cannot be merged.
     fn load_with<R: Deref<Target = [u8]>>(&self, right: &Node<'_, R>, at: Remote<RawNode>) -> Option<usize> {
         let siblings = !self.freed()
             && !right.freed()
@@ -89,75 +105,71 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
     }
 }
 
-impl Sherman {
-    /// Merges the leaf that covers `key`, and has just lost an entry, with a neighbour, and so on upwards, where there
-    /// is reason to. Only room is at stake: what fails is left as it is.
-    /// [1 RT to look at the neighbours; to merge, 9 more and 1 to 3 for the unlocks]
-    pub(super) async fn relieve<F: Fabric>(&self, client: &Client<F>, key: &[u8]) {
+impl<'a, F: Fabric> Op<'a, F, Sherman> {
+    /// Tries to merge the leaf that covers `key`, from which an entry was just removed, with a neighbour, and so on
+    /// upwards. Failure only costs memory, so errors are ignored.
+    /// [1 RT to read the neighbours; to merge, 9 more and 1 to 3 for the unlocks]
+    pub(super) async fn try_merge(self, key: &[u8]) {
+        let op = self.named("merge");
         let mut level = 0;
         loop {
-            match self.merge_at(client, key, level).await {
+            match op.merge_at(Target { level, key }).await {
                 Ok(true) => level += 1,
                 Ok(false) => return,
-                Err(_) => return client.fabric().mark(marks::MERGE_CUT),
+                Err(_) => return op.hit(marks::MERGE_CUT),
             }
         }
     }
 
-    /// Merges the node of `level` that covers `key`; yields whether its parent should now be merged as well.
-    async fn merge_at<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        key: &[u8],
-        level: u8,
-    ) -> Result<bool, IndexError> {
-        let Some(parent) = self.parent_at(client, key, level + 1).await? else { return Ok(false) };
-        if level == 0 && self.pair_by_cache(client, key).await?.is_none() {
+    /// Merges the node that covers `target`; returns whether its parent should now be merged as well.
+    async fn merge_at(self, target: Target<'_>) -> Result<bool, IndexError> {
+        let Target { level, key } = target;
+        let above = Target { level: level + 1, key };
+        let Some(parent) = self.inner_for(above).await? else { return Ok(false) };
+        if level == 0 && self.pair_by_cache(key).await?.is_none() {
             return Ok(false);
         }
-        let way = (parent, Source::Cache);
-        let locked = self.lock_covering(client, way, (level + 1, key), None, "merge").await?;
-        let Some(Locked { held, at, node, .. }) = locked else { return Ok(false) };
+        let parent = ToLock { at: parent, source: Source::Cache, beside: None };
+        let locked = self.lock_covering(parent, above).await?;
+        let Some(LockedNode { held, at, node, .. }) = locked else { return Ok(false) };
         let mut locks = vec![held];
-        let merged = self.merge_under(client, &mut locks, (at, node), key).await;
-        let mut freed = Ok(());
+        let merged = self.merge_under(&mut locks, at, node, key).await;
+        let mut released = Ok(());
         for held in locks {
-            freed = freed.and(held.give_up().await);
+            released = released.and(held.give_up().await);
         }
-        freed?;
+        released?;
         let merged = merged?;
-        self.share_rooms(client).await?;
+        self.share_free_slots().await?;
         Ok(merged)
     }
 
-    /// The neighbours of the leaf that covers `key`, if its cached parent knows of some that can be merged.
-    async fn pair_by_cache<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        key: &[u8],
-    ) -> Result<Option<Pair>, IndexError> {
-        let Some(parent) = self.parent_for(client, key).await? else { return Ok(None) };
-        self.pair(client, parent.children(), parent.child_covering(key), |child| parent.child(child)).await
+    /// Returns two neighbours, one of them the leaf that covers `key`, if its cached parent names a pair that can be
+    /// merged.
+    async fn pair_by_cache(self, key: &[u8]) -> Result<Option<Pair>, IndexError> {
+        let Some(parent) = self.parent_for(key).await? else { return Ok(None) };
+        let children = Children { count: parent.children(), child: |child| parent.child(child) };
+        self.pair(children, parent.child_covering(key)).await
     }
 
-    /// The best pair of neighbours, one of them child `at` of `children`, that can be merged as far as unlocked copies
-    /// tell. [1 RT]
-    async fn pair<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        children: usize,
-        at: usize,
-        child: impl Fn(usize) -> Remote<RawNode>,
+    /// Returns the pair of neighbours with the least load, one of them child `number`, that can be merged according to
+    /// unlocked copies. [1 RT]
+    async fn pair(
+        self,
+        children: Children<impl Fn(usize) -> Remote<RawNode>>,
+        number: usize,
     ) -> Result<Option<Pair>, IndexError> {
-        let near = at.saturating_sub(1)..children.min(at + 2);
-        let reads = near.clone().map(|number| read_bytes(child(number), self.layout.node_bytes));
-        let copies = client.post(all(reads)).await?;
-        let mut before: Option<(Remote<RawNode>, Copy<'_>)> = None;
+        let Children { count, child } = children;
+        let layout = &self.index.layout;
+        let near = number.saturating_sub(1)..count.min(number + 2);
+        let reads = near.clone().map(|number| read_bytes(child(number), layout.node_bytes));
+        let copies = self.client.post(all(reads)).await?;
+        let mut before: Option<(Remote<RawNode>, NodeCopy<'_>)> = None;
         let mut best = None;
         for (number, copy) in near.zip(copies) {
             let at = child(number);
-            let Some(copy) = copy.check(&self.layout).ok() else { return Ok(None) };
-            let node = self.decode(at, copy, "merge")?;
+            let Some(copy) = copy.check(layout).ok() else { return Ok(None) };
+            let node = self.decode(at, copy)?;
             if let Some((left, left_node)) = &before
                 && let Some(load) = left_node.load_with(&node, at)
                 && best.is_none_or(|(_, least)| load < least)
@@ -170,205 +182,179 @@ impl Sherman {
     }
 
     /// Merges two children of the parent at `at`, whose lock is the first of `locks`.
-    async fn merge_under<'a, F: Fabric>(
-        &'a self,
-        client: &'a Client<F>,
+    async fn merge_under(
+        self,
         locks: &mut Vec<Held<'a, F>>,
-        (at, mut parent): (Remote<RawNode>, Copy<'_>),
+        at: Remote<RawNode>,
+        mut parent: NodeCopy<'_>,
         key: &[u8],
     ) -> Result<bool, IndexError> {
-        let covering = parent.child_covering(key);
-        let pair = self.pair(client, parent.count() + 1, covering, |child| parent.child(child)).await?;
-        let Some(pair) = pair else { return Ok(false) };
+        let children = Children { count: parent.count() + 1, child: |child| parent.child(child) };
+        let Some(pair) = self.pair(children, parent.child_covering(key)).await? else { return Ok(false) };
         for child in [pair.left, pair.right] {
-            match Op::new(&self.locks, client, "merge").try_acquire(child, locks).await? {
+            match self.on(&self.index.locks).try_acquire(child, locks).await? {
                 Attempt::Taken(held) => locks.push(held),
                 Attempt::Mine => {}
                 Attempt::Busy => {
-                    client.fabric().mark(marks::MERGE_BUSY);
+                    self.hit(marks::MERGE_BUSY);
                     return Ok(false);
                 }
             }
         }
-        let (mut left, mut right) = self.read_both(client, pair.left, pair.right, "merge").await?;
+        let (mut left, mut right) = self.read_both(pair.left, pair.right).await?;
         if left.level() + 1 != parent.level() || left.load_with(&right, pair.right).is_none() {
-            client.fabric().mark(marks::MERGE_LATE);
+            self.hit(marks::MERGE_LATE);
             return Ok(false);
         }
         let Some(child) = (1..=parent.count()).find(|&child| parent.child(child) == pair.right) else {
             unreachable!("the pair are children of this copy of the parent");
         };
-        client.fabric().mark(marks::MERGE_BEGUN);
+        self.hit(marks::MERGE_BEGUN);
         parent.remove_child(child);
-        self.rewrite(client, at, &mut parent).await?;
-        self.remember(at, &parent);
-        if self.layout.sabotage != Some(Sabotage::MergeUnmarked) {
+        self.rewrite(at, &mut parent).await?;
+        self.index.cache_inner(at, &parent);
+        if self.index.layout.sabotage != Some(Sabotage::MergeUnmarked) {
             right.set_freed(Freed::Yes);
         }
-        self.rewrite(client, pair.right, &mut right).await?;
-        absorb(pair.left, &mut left, &right)?;
-        self.rewrite(client, pair.left, &mut left).await?;
-        self.merged(client, pair, &left, &right);
+        self.rewrite(pair.right, &mut right).await?;
+        self.absorb(pair.left, &mut left, &right)?;
+        self.rewrite(pair.left, &mut left).await?;
+        self.finish_merge(pair, &left, &right);
         if parent.count() > 0 {
             return Ok(parent.looks_for_neighbour());
         }
-        Ok(!self.shrink(client, at, &mut parent).await?)
+        Ok(!self.shrink(at, &mut parent).await?)
     }
 
-    /// Writes a node whole, whose lock is held. [1 RT]
-    async fn rewrite<F: Fabric>(
-        &self,
-        client: &Client<F>,
+    /// Moves all entries of the right sibling `right` to the copy of the node at `at`.
+    fn absorb(
+        self,
         at: Remote<RawNode>,
-        node: &mut Copy<'_>,
+        left: &mut NodeCopy<'_>,
+        right: &NodeCopy<'_>,
     ) -> Result<(), IndexError> {
-        node.seal();
-        Ok(client.post(write(at, node.bytes())).await?)
+        if left.level() > 0 {
+            left.absorb_inner(right);
+            return Ok(());
+        }
+        left.absorb_leaf(right).map_err(|Torn| self.damaged(at, HALF_WRITTEN.to_owned()))
     }
 
-    /// The right node of the pair is out of the tree.
-    fn merged<F: Fabric>(&self, client: &Client<F>, pair: Pair, left: &Copy<'_>, right: &Copy<'_>) {
-        client.fabric().mark(if left.level() == 0 { marks::MERGED } else { marks::MERGED_INNER });
+    /// Writes a whole node, whose lock is held. [1 RT]
+    async fn rewrite(self, at: Remote<RawNode>, node: &mut NodeCopy<'_>) -> Result<(), IndexError> {
+        node.seal();
+        Ok(self.client.post(write(at, node.bytes())).await?)
+    }
+
+    /// Frees the right node of the pair, which is out of the tree, and updates the cache.
+    fn finish_merge(self, pair: Pair, left: &NodeCopy<'_>, right: &NodeCopy<'_>) {
+        let tree = self.index;
+        self.hit(if left.level() == 0 { marks::MERGED } else { marks::MERGED_INNER });
         if left.level() == 1 {
-            let stale = self.cached_parent(right.lower()).filter(|cached| cached.at == pair.right);
+            let stale = tree.cached_parent(right.lower()).filter(|cached| cached.at == pair.right);
             if let Some(stale) = stale {
-                self.cache.remove(&stale);
+                tree.cache.remove(&stale);
             }
         }
         if left.level() > 0 {
-            self.remember(pair.left, left);
+            tree.cache_inner(pair.left, left);
         }
-        self.allocator.take_back(self.emptied(pair.right, right.version()));
+        tree.allocator.take_back(tree.freed_slot(pair.right, right.version()));
     }
 
-    /// Takes out the node at `at`, which has one child left and whose lock is held, if it is the root; yields whether
+    /// Removes the node at `at`, which has one child left and whose lock is held, if it is the root; returns whether
     /// it was. [1 RT; 3 if it is the root]
-    async fn shrink<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        at: Remote<RawNode>,
-        root: &mut Copy<'_>,
-    ) -> Result<bool, IndexError> {
-        if root.upper().is_some() || self.root_word(client).await? != at {
+    async fn shrink(self, at: Remote<RawNode>, root: &mut NodeCopy<'_>) -> Result<bool, IndexError> {
+        if root.upper().is_some() || self.root_word().await? != at {
             return Ok(false);
         }
-        client.fabric().mark(marks::ROOT_SHRINKS);
+        self.hit(marks::ROOT_SHRINKS);
         root.set_freed(Freed::Yes);
-        self.rewrite(client, at, root).await?;
-        self.swing(client, at, root).await?;
-        client.fabric().mark(marks::ROOT_SHRUNK);
+        self.rewrite(at, root).await?;
+        self.swap_root(at, root).await?;
+        self.hit(marks::ROOT_SHRUNK);
         Ok(true)
     }
 
-    /// Swings the root pointer from a root that is marked as freed, and whose lock is held, to its only child. [1 RT]
-    async fn swing<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        at: Remote<RawNode>,
-        root: &Copy<'_>,
-    ) -> Result<(), IndexError> {
-        self.top.store(None);
-        if client.post(cas(self.entry.root(), at.word(), root.child(0).word())).await? == Swapped::Won {
-            self.allocator.take_back(self.emptied(at, root.version()));
+    /// Swaps the root pointer from a root that is marked as freed, and whose lock is held, to its only child. [1 RT]
+    async fn swap_root(self, at: Remote<RawNode>, root: &NodeCopy<'_>) -> Result<(), IndexError> {
+        let tree = self.index;
+        tree.top.store(None);
+        if self.client.post(cas(tree.entry.root(), at.word(), root.child(0).word())).await? == Swapped::Won {
+            tree.allocator.take_back(tree.freed_slot(at, root.version()));
         }
         Ok(())
     }
 
-    /// Ends the shrinking of a tree whose root, at `at`, was found to be marked as freed. [3 RT, 1 more if its client
-    /// has died]
-    pub(super) async fn replace_root<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        at: Remote<RawNode>,
-    ) -> Result<(), IndexError> {
-        let held = self.locks.acquire(client, at, "descend").await?;
-        let replaced = self.replace_locked_root(client, at).await;
+    /// Completes the removal of the root at `at`, which was read with the mark of a freed node. [3 RT, 1 more if the
+    /// client that marked it has crashed]
+    pub(super) async fn replace_freed_root(self, at: Remote<RawNode>) -> Result<(), IndexError> {
+        let held = self.on(&self.index.locks).acquire(at).await?;
+        let replaced = self.replace_locked_root(at).await;
         held.give_up().await?;
         replaced
     }
 
-    async fn replace_locked_root<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        at: Remote<RawNode>,
-    ) -> Result<(), IndexError> {
-        if self.root_word(client).await? != at {
+    async fn replace_locked_root(self, at: Remote<RawNode>) -> Result<(), IndexError> {
+        if self.root_word().await? != at {
             return Ok(());
         }
-        // It is the root, and stays it as long as its lock is held.
-        let root = self.read_locked(client, at, "descend").await?;
+        // The node is the root, and remains it while its lock is held.
+        let root = self.read_locked(at).await?;
         if root.freed() && root.level() > 0 {
-            client.fabric().mark(marks::ROOT_SWUNG);
-            self.swing(client, at, &root).await?;
+            self.hit(marks::ROOT_SWUNG);
+            self.swap_root(at, &root).await?;
         }
         Ok(())
     }
 
-    /// Takes the mark away from the node at `right`, should nobody be about to do so, or to merge it: the node at
-    /// `left` leads to it. Where its lock is taken, this waits for it, and leaves the rest to the next who comes. [5
-    /// RT; 1 more to take it away]
-    pub(super) async fn revive<F: Fabric>(
-        &self,
-        client: &Client<F>,
+    /// Removes the mark from the node at `right`, which the node at `left` links, unless a live client is about to
+    /// remove it or to complete the merge. Where another client holds the lock of `right`, this one only waits for it,
+    /// and the next client that reaches the node removes the mark. [5 RT; 1 more to remove it]
+    pub(super) async fn undo_merge(
+        self,
         left: Remote<RawNode>,
         right: Remote<RawNode>,
     ) -> Result<(), IndexError> {
-        let mut locks = vec![self.locks.acquire(client, left, "merge").await?];
-        let revived = self.revive_under(client, &mut locks, left, right).await;
-        let mut freed = Ok(());
+        let op = self.named("merge");
+        let node_locks = op.on(&op.index.locks);
+        let mut locks = vec![node_locks.acquire(left).await?];
+        let undone = op.undo_merge_under(&mut locks, left, right).await;
+        let mut released = Ok(());
         for held in locks.into_iter().rev() {
-            freed = freed.and(held.give_up().await);
+            released = released.and(held.give_up().await);
         }
-        freed?;
-        if revived? == Revived::Busy {
-            // Its holder may be dead, and nobody else waits for the lock of a marked node.
-            self.locks.acquire(client, right, "merge").await?.give_up().await?;
+        released?;
+        if undone? == Undone::Busy {
+            // Its holder may have crashed, and no other client waits for the lock of a marked node.
+            node_locks.acquire(right).await?.give_up().await?;
         }
         Ok(())
     }
 
-    async fn revive_under<'a, F: Fabric>(
-        &'a self,
-        client: &'a Client<F>,
+    async fn undo_merge_under(
+        self,
         locks: &mut Vec<Held<'a, F>>,
         left: Remote<RawNode>,
         at: Remote<RawNode>,
-    ) -> Result<Revived, IndexError> {
-        match Op::new(&self.locks, client, "merge").try_acquire(at, locks).await? {
+    ) -> Result<Undone, IndexError> {
+        match self.on(&self.index.locks).try_acquire(at, locks).await? {
             Attempt::Taken(held) => locks.push(held),
             Attempt::Mine => {}
-            Attempt::Busy => return Ok(Revived::Busy),
+            Attempt::Busy => return Ok(Undone::Busy),
         }
-        // A node that is linked stays where it is as long as its left neighbour's lock is held.
-        let (left, mut right) = self.read_both(client, left, at, "merge").await?;
+        // A linked node stays in its slot while the lock of its left neighbour is held.
+        let (left, mut right) = self.read_both(left, at).await?;
         let half_merged = right.freed()
             && !left.freed()
             && left.level() == right.level()
             && left.sibling() == Some(at)
             && left.upper() == Some(right.lower());
         if half_merged {
-            client.fabric().mark(marks::MERGE_REVIVED);
+            self.hit(marks::MERGE_REVIVED);
             right.set_freed(Freed::No);
-            self.rewrite(client, at, &mut right).await?;
+            self.rewrite(at, &mut right).await?;
         }
-        Ok(Revived::Settled)
+        Ok(Undone::Settled)
     }
-}
-
-/// What came of an attempt to take a merge back.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Revived {
-    /// The mark is gone, or was not to be taken away.
-    Settled,
-    /// The node's lock is taken.
-    Busy,
-}
-
-/// Lets the node at `at` take over all that its right sibling has.
-fn absorb(at: Remote<RawNode>, left: &mut Copy<'_>, right: &Copy<'_>) -> Result<(), IndexError> {
-    if left.level() > 0 {
-        left.absorb_inner(right);
-        return Ok(());
-    }
-    left.absorb_leaf(right).map_err(|Torn| damaged("merge", at, HALF_WRITTEN.to_owned()))
 }

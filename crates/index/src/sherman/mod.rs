@@ -2,46 +2,46 @@
 //!
 //! The operations read like the paper's Figures 7 and 9. Departures from the paper:
 //!
-//! 1. Lock words have 64 bits and name their holder with an epoch, so that a dead holder's lock can be taken.
+//! 1. Lock words have 64 bits and name their holder and its epoch, so that a client can take over the lock of a crashed
+//!    one.
 //! 2. Versions have 32 bits instead of 4, and there is no 8 µs rule (see [`versions`](crate::consistency::versions)).
-//! 3. The local lock is passed on when the write-back has been answered, not before it is posted: the next client
-//!    may be on another queue pair.
-//! 4. A miss is believed only when every entry of the leaf was whole; the paper's Figure 9 checks the entry that
+//! 3. The local lock passes on after the answer to the write-back, not before its post: the next client may use
+//!    another queue pair.
+//! 4. A lookup reports a miss only when every entry of the leaf was whole; the paper's Figure 9 checks the entry that
 //!    it found, and a torn entry is not found.
-//! 5. There are no sentinel keys; an entry in use is told by a bit of its version.
-//! 6. Chunks of memory are taken one-sidedly.
-//! 7. Where a node is larger than the fabric proves versions for, hashes take their place.
-//! 8. Merges and the reuse of memory have a protocol of their own ([`reclaim`](crate::memory::slot), `merge.rs`).
+//! 5. There are no sentinel keys; a bit of its version marks an entry that is in use.
+//! 6. Clients take chunks of memory one-sidedly.
+//! 7. Hashes replace versions where a node is larger than the fabric proves versions for.
+//! 8. Merges and the reuse of memory have their own protocol ([`slot`](crate::memory::slot), `merge.rs`).
 
 mod bulk;
 mod cached;
 mod change;
 mod descend;
-mod entries;
+mod free_slots;
 pub mod inner;
 pub mod layout;
 pub mod leaf;
+mod lock_node;
 mod merge;
 pub mod node;
 mod open;
 pub mod options;
-mod rooms;
+mod position;
+mod read;
 mod scan;
-mod scan_values;
-mod snapshot;
 mod split;
 #[cfg(test)]
 mod tests;
 mod values;
-mod walk;
+mod verify;
 
 pub use crate::range::{Direction, Range};
-pub use entries::Entries;
 pub use leaf::Change;
 pub use open::{Config, Description, KIND, describe};
 pub use options::{Options, Variant};
-pub use snapshot::SNAPSHOT_LEAVES_MAX;
-pub use walk::{Problem, Walk};
+pub use scan::{Entries, SNAPSHOT_LEAVES_MAX};
+pub use verify::{Problem, Walk};
 
 use crate::cache::OrderedCache;
 use crate::error::IndexError;
@@ -49,23 +49,21 @@ use crate::lock::NodeLocks;
 use crate::marks;
 use crate::memory::chunks::Allocator;
 use crate::memory::overflow::{Far, VALUE_BYTES_MAX};
+use crate::op::Op;
 use crate::retry::Retry;
 use arc_swap::ArcSwapOption;
 use cached::{CachedInner, Top};
-use descend::{
-    RESTARTS_MAX, STEPS_RIGHT_MAX, Source, TORN_TRIES_MAX, Whereabouts, believed, torn, whereabouts,
-};
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{Checked, Client, Fabric, Remote, Torn};
 use layout::{Layout, Values};
 use node::RawNode;
-use split::Orphan;
+use position::{KeyPosition, Traversal, locate, trust_fences};
+use read::{NO_LINK, NodeCopy, TORN_TRIES_MAX};
 use std::fmt;
 use std::ops::{Deref, Range as Span};
-use values::Stored;
+use values::StoredValue;
 
-/// One tree, as a compute node sees it: what its clients share. Every operation takes the client that performs
-/// it.
+/// One tree as a compute node has it open, shared by its clients. Every operation takes the client that performs it.
 pub struct Sherman {
     layout: Layout,
     options: Options,
@@ -76,12 +74,12 @@ pub struct Sherman {
     allocator: Allocator,
 }
 
-/// A value: in the copy of the leaf that it was found in, or in that of its extent.
-pub struct Value(Place);
+/// A value, in the copy of its leaf or in a copy of its own.
+pub struct Value(ValueBytes);
 
-enum Place {
+enum ValueBytes {
     Leaf { leaf: Checked<RawNode>, at: Span<usize> },
-    Far(Far),
+    Overflow(Far),
 }
 
 impl Deref for Value {
@@ -89,8 +87,8 @@ impl Deref for Value {
     #[inline]
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Place::Leaf { leaf, at } => &leaf[at.clone()],
-            Place::Far(far) => far,
+            ValueBytes::Leaf { leaf, at } => &leaf[at.clone()],
+            ValueBytes::Overflow(value) => value,
         }
     }
 }
@@ -122,24 +120,24 @@ impl Sherman {
         (self.cache.bytes(), self.cache.bytes_max())
     }
 
-    /// How many locks were dropped instead of released: 0, unless operations were cancelled.
+    /// The number of locks that were dropped instead of released: 0, unless operations were cancelled.
     pub fn locks_dropped(&self) -> u64 {
         self.locks.dropped()
     }
 
-    /// How many locks this compute node may have left held when a memory node was lost: the next that changes the tree
-    /// gives them back.
+    /// The number of locks that this compute node may still hold since a memory node was lost: its next change of the
+    /// tree frees them.
     pub fn locks_in_doubt(&self) -> usize {
         self.locks.in_doubt()
     }
 
-    /// Nodes that this compute node has allocated for the tree, less those that it took out of it, its own or others'.
-    /// Over all compute nodes: those that are linked, and those that operations were cut off with.
+    /// Nodes that this compute node has allocated for the tree, less those that it removed, its own or others'. Over
+    /// all compute nodes: the linked nodes, and those that interrupted operations lost.
     pub fn nodes_allocated(&self) -> i64 {
         self.allocator.allocated()
     }
 
-    /// Breaks the tree, as this compute node sees it: for tests that want to notice.
+    /// Turns the tree, as this compute node has it open, into a mutant. For tests that must detect it.
     #[doc(hidden)]
     pub fn sabotage(&mut self, sabotage: crate::sabotage::Sabotage) {
         self.layout.sabotage = Some(sabotage);
@@ -164,135 +162,67 @@ impl Sherman {
         }
     }
 
-    /// The value of `key`, if it has one (Sherman Figure 9).
-    /// [1 RT when the cache knows the leaf; 1 more for each torn copy and each step to the right, and for a value out
-    /// of line, 2 for one above 2 MiB]
+    /// Returns the value of `key`, if it has one (Sherman Figure 9).
+    /// [1 RT when the cache knows the leaf; 1 more for each torn copy and each step to the right, and for an overflow
+    /// value, 2 for one above 2 MiB]
     ///
     /// # Errors
     /// [`IndexError::WrongLength`]; [`IndexError::Damaged`] where the leaf stays torn; the fabric's errors.
     #[inline]
     pub async fn get<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<Option<Value>, IndexError> {
         self.check_key(key)?;
-        let (mut retry, mut moved) = (Retry::new("get", TORN_TRIES_MAX), Retry::new("get", TORN_TRIES_MAX));
-        let (mut at, source) = self.leaf_for(client, key).await?;
-        let mut way = Way::new("get", source);
+        let op = Op::new(self, client, "get");
+        let (mut torn, mut moved) = (Retry::new("get", TORN_TRIES_MAX), Retry::new("get", TORN_TRIES_MAX));
+        let first = op.leaf_for(key).await?;
+        let mut at = first.at;
+        let mut traversal = Traversal::new("get", first.source);
         loop {
-            let leaf = self.read_node(client, at, "get").await?;
-            match believed(whereabouts(&leaf, 0, key), &leaf, source) {
-                Whereabouts::Here => match leaf.find(key) {
+            let leaf = op.read_node(at).await?;
+            match trust_fences(locate(&leaf, 0, key), &leaf, first.source) {
+                KeyPosition::Here => match leaf.find(key) {
                     Ok(None) => return Ok(None),
                     Ok(Some(slot)) => {
-                        if let Some(value) = self.value_at(client, at, leaf, slot).await? {
+                        if let Some(value) = op.value_at(at, leaf, slot).await? {
                             return Ok(Some(value));
                         }
                         moved.again(client).await?;
                     }
                     Err(Torn) => {
                         client.fabric().mark(marks::TORN_ENTRY);
-                        torn(client, &mut retry, at).await?;
+                        op.wait_for_writer(&mut torn, at).await?;
                     }
                 },
-                elsewhere => at = self.next_leaf(client, (at, &leaf), elsewhere, key, &mut way).await?,
+                elsewhere => at = op.next_leaf(at, &leaf, elsewhere, key, &mut traversal).await?,
             }
         }
     }
+}
 
-    /// The value of entry `slot` of the leaf at `at`; `None` where it has another by now. [0 RT; as
-    /// [`far_value`](Self::far_value)]
+impl<F: Fabric> Op<'_, F, Sherman> {
+    /// Returns the value of entry `slot` of the leaf at `at`; `None` where the entry has another value now. [0 RT; as
+    /// [`read_overflow`](Self::read_overflow)]
     #[inline]
-    async fn value_at<F: Fabric>(
-        &self,
-        client: &Client<F>,
+    async fn value_at(
+        self,
         at: Remote<RawNode>,
-        leaf: descend::Copy<'_>,
+        leaf: NodeCopy<'_>,
         slot: usize,
     ) -> Result<Option<Value>, IndexError> {
-        let bytes = self.layout.entry_value(slot);
-        match self.layout.stored(&leaf.bytes[bytes.clone()]) {
-            Stored::Here(value) => {
-                let bytes = match self.layout.values {
+        let layout = &self.index.layout;
+        let bytes = layout.entry_value(slot);
+        match layout.stored(&leaf.bytes[bytes.clone()]) {
+            StoredValue::Inline(value) => {
+                let bytes = match layout.values {
                     Values::Fixed => bytes,
-                    Values::AnyLength => self.layout.inline_value(slot, value.len()),
+                    Values::AnyLength => layout.inline_value(slot, value.len()),
                 };
-                Ok(Some(Value(Place::Leaf { leaf: leaf.bytes, at: bytes })))
+                Ok(Some(Value(ValueBytes::Leaf { leaf: leaf.bytes, at: bytes })))
             }
-            Stored::Far(link) => Ok(self.far_value(client, link).await?.map(|far| Value(Place::Far(far)))),
-            Stored::Nowhere => Err(descend::damaged("get", at, descend::NO_LINK.to_owned())),
-        }
-    }
-
-    /// Where to look for the leaf of `key` after `leaf`, which was not it: to the right (Lehman and Yao), or from
-    /// the root again. A sibling of a leaf that the parent has just led to is in no parent: whoever split it off
-    /// died, or was stopped, or is on its way there, and it is entered now.
-    async fn next_leaf<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        (at, leaf): (Remote<RawNode>, &descend::Copy<'_>),
-        whereabouts: Whereabouts,
-        key: &[u8],
-        way: &mut Way,
-    ) -> Result<Remote<RawNode>, IndexError> {
-        if let Whereabouts::Right(sibling) = whereabouts
-            && way.may_step_right_from(at)
-        {
-            client.fabric().mark(marks::STEPPED_RIGHT);
-            if let Some(lower) = leaf.upper().filter(|_| way.source == Source::Parent) {
-                client.fabric().mark(marks::ORPHAN_ADOPTED);
-                let orphan = Orphan { lower: lower.to_vec(), at: sibling };
-                // Only a shorter way is at stake: the search goes on whatever becomes of it.
-                Box::pin(self.try_adopt(client, orphan, 1)).await;
+            StoredValue::Overflow(link) => {
+                Ok(self.read_overflow(link).await?.map(|value| Value(ValueBytes::Overflow(value))))
             }
-            self.misled(client, key);
-            return Ok(sibling);
+            StoredValue::Invalid => Err(self.damaged(at, NO_LINK.to_owned())),
         }
-        client.fabric().mark(marks::RESTARTED);
-        self.forget(client, key);
-        if let Some(left) = way.left.take().filter(|_| leaf.freed()) {
-            self.revive(client, left, at).await?;
-        }
-        way.restart(client).await?;
-        let (at, source) = self.leaf_for(client, key).await?;
-        way.source = source;
-        Ok(at)
-    }
-}
-
-/// An operation's detours on its way to a node.
-struct Way {
-    /// Steps to the right since the last start from the root.
-    steps: u32,
-    /// Steps to the right before the next one.
-    steps_max: u32,
-    /// Where the last step to the right came from.
-    left: Option<Remote<RawNode>>,
-    /// Who said where the way to the leaf begins.
-    source: Source,
-    restarts: Retry,
-}
-
-impl Way {
-    fn new(operation: &'static str, source: Source) -> Self {
-        Self {
-            steps: 0,
-            steps_max: STEPS_RIGHT_MAX,
-            left: None,
-            source,
-            restarts: Retry::new(operation, RESTARTS_MAX),
-        }
-    }
-
-    /// Whether to go on to the right of the node at `at`.
-    fn may_step_right_from(&mut self, at: Remote<RawNode>) -> bool {
-        self.steps += 1;
-        self.left = Some(at);
-        self.steps <= self.steps_max
-    }
-
-    /// From the root again, with more patience for steps to the right.
-    async fn restart<F: Fabric>(&mut self, client: &Client<F>) -> Result<(), IndexError> {
-        (self.steps, self.left) = (0, None);
-        self.steps_max = self.steps_max.saturating_mul(2);
-        self.restarts.again(client).await
     }
 }
 

@@ -26,6 +26,7 @@ use crate::memory::chunks::{Allocator, RoomOf, Units};
 use crate::memory::free_list::Give;
 use crate::memory::overflow;
 use crate::memory::slot::Room;
+use crate::op::Op;
 use arc_swap::ArcSwapOption;
 use farwood_fabric::directory::{Entry, NewEntry, PARAMETER_BYTES};
 use farwood_fabric::{Capability, Client, Fabric, write};
@@ -130,7 +131,7 @@ impl Sherman {
     /// # Errors
     /// The fabric's.
     pub async fn leave<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
-        self.give_rooms(client, Give::All).await?;
+        Op::new(self, client, "leave").give_slots(Give::All).await?;
         self.allocator.leave(client).await
     }
 }
@@ -150,7 +151,7 @@ async fn plant<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<u64, Inde
     let allocator = allocator_of(entry, &layout);
     let lowest = vec![0; layout.key_bytes];
     let mut root = Node::empty(&layout, 0, Fences { lower: &lowest, upper: None }, None);
-    let room: Room<RawNode> = allocator.allocate(client, layout.room_kind()).await?;
+    let room: Room<RawNode> = allocator.allocate(client, layout.node_slots()).await?;
     client.post(write(room.at, &root.seal_in(&room))).await?;
     allocator.leave(client).await?;
     Ok(room.at.word())

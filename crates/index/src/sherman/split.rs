@@ -1,312 +1,311 @@
 //! Splits: a new right sibling, then its separator in the parent, and at the top a new root (Sherman §4.5,
 //! Figure 7 lines 18-38; Lehman and Yao).
 //!
-//! Between the write of the split node and that of its parent the tree is as valid as ever: what moved is found
-//! through the sibling pointer. No lock is held across levels.
+//! ```text
+//! split(node):                                     the lock of node is held
+//!     sibling = a new node with the upper half of node
+//!     write(sibling); write(node); unlock(node)    in order; from here on the sibling pointer leads to the upper half
+//!     lock(parent); add the separator; write(parent); unlock(parent)
+//!     if the parent is full: split(parent)
+//! ```
+//!
+//! Between the WRITE of the split node and that of its parent the tree is valid. No lock is held across levels.
 
 use super::Sherman;
-use super::change::Locked;
-use super::descend::{Copy, RESTARTS_MAX, Source};
+use super::change::Entry;
 use super::inner::Added;
+use super::lock_node::{LockedNode, ToLock, Write};
 use super::node::{Fences, Freed, LEVELS_MAX, Node, RawNode};
 use super::options::WriteBack;
+use super::position::{RESTARTS_MAX, Source, Target};
+use super::read::NodeCopy;
 use crate::error::IndexError;
 use crate::lock::{Attempt, Held};
 use crate::marks;
 use crate::memory::slot::Room;
 use crate::op::Op;
 use crate::retry::Retry;
-use farwood_fabric::{Chain, Client, Fabric, Remote, Swapped, cas, write};
+use farwood_fabric::{Chain, Fabric, Remote, Swapped, cas, write};
 
-/// A node that was just split off, and is yet to be made known to the level above.
-pub(super) struct Orphan {
+/// A sibling that a split has created and that its parent does not name yet.
+pub(super) struct UnlinkedSibling {
     pub(super) lower: Vec<u8>,
     pub(super) at: Remote<RawNode>,
 }
 
-impl Orphan {
-    /// Whether `node`, which lies where the orphan was, still is the orphan: it may have been entered in its parent
-    /// and merged since, and its room used again.
-    fn is(&self, node: &Copy<'_>, parent_level: u8) -> bool {
+impl UnlinkedSibling {
+    /// Whether `node`, read at the sibling's address, still is the sibling: another client may have linked and merged
+    /// it, and reused its slot.
+    fn is_still(&self, node: &NodeCopy<'_>, parent_level: u8) -> bool {
         !node.freed() && node.level() + 1 == parent_level && node.lower() == self.lower
     }
 }
 
-impl Sherman {
-    /// Splits the full leaf at `at`, whose lock is held, places `entry`, and tells the parents.
+/// The slot for a new sibling.
+struct SiblingSlot<'a, F: Fabric> {
+    slot: Room<RawNode>,
+    /// Its lock, where stale pointers may lead to the slot and its lock is not that of the split node.
+    lock: Option<Held<'a, F>>,
+}
+
+/// A split node in its new form; its lock is held.
+struct SplitNode<'a, 'n, F: Fabric> {
+    held: Held<'a, F>,
+    at: Remote<RawNode>,
+    bytes: &'n [u8],
+}
+
+impl<'a, F: Fabric> Op<'a, F, Sherman> {
+    /// Splits the full leaf at `at`, whose lock is held, places `entry`, and links the sibling in the parents.
     /// [after lock and read: 1 RT, 2 where the sibling lies on another memory node; then 3 per level]
-    pub(super) async fn split_leaf<F: Fabric>(
-        &self,
-        client: &Client<F>,
+    pub(super) async fn split_leaf(
+        self,
         held: Held<'_, F>,
         at: Remote<RawNode>,
-        mut leaf: Copy<'_>,
-        (key, value): (&[u8], &[u8]),
+        mut leaf: NodeCopy<'_>,
+        entry: Entry<'_>,
     ) -> Result<(), IndexError> {
-        let (sibling, room_lock) = match self.room_beside(client, &held).await {
+        let sibling = match self.sibling_slot(&held).await {
             Ok(sibling) => sibling,
             Err(error) => {
                 held.give_up().await?;
                 return Err(error);
             }
         };
-        let Ok(mut right) = leaf.split_leaf(sibling.at, key, value) else {
+        let Ok(mut right) = leaf.split_leaf(sibling.slot.at, entry.key, entry.value) else {
             unreachable!("every entry was whole when the leaf was found to be full")
         };
-        let orphan = Orphan { lower: right.lower().to_vec(), at: sibling.at };
+        let unlinked = UnlinkedSibling { lower: right.lower().to_vec(), at: sibling.slot.at };
         leaf.seal();
-        self.write_split(client, (held, room_lock), (at, leaf.bytes()), (&sibling, &mut right)).await?;
-        // The entry is stored, and the sibling is found through its left neighbour: a parent that could not be
-        // told, for want of memory or of its lock, costs later searches a step to the right until one tells it.
-        self.try_adopt(client, orphan, 1).await;
+        self.write_split(SplitNode { held, at, bytes: leaf.bytes() }, sibling, &mut right).await?;
+        // The entry is stored, and its left neighbour links the sibling. If the parent cannot be updated, for lack of
+        // memory or of its lock, searches take an extra step to the right until one of them links the sibling.
+        self.try_link_in_parent(unlinked, 1).await;
         Ok(())
     }
 
-    /// A room for a new sibling of the node whose lock is `held`, and the room's lock, where old pointers may lead to
-    /// it and it has another. [0 RT; 1 for the lock; else as [`allocate`](Self::allocate)]
-    async fn room_beside<'a, F: Fabric>(
-        &'a self,
-        client: &'a Client<F>,
-        held: &Held<'a, F>,
-    ) -> Result<(Room<RawNode>, Option<Held<'a, F>>), IndexError> {
-        let room = self.node_room(client).await?;
-        if room.version.is_none() {
-            return Ok((room, None));
+    /// Allocates a slot for a new sibling of the node whose lock is `held`. [0 RT; 1 for the lock of a reused slot;
+    /// otherwise as [`allocate`](Self::allocate)]
+    async fn sibling_slot(self, held: &Held<'_, F>) -> Result<SiblingSlot<'a, F>, IndexError> {
+        let allocator = &self.index.allocator;
+        let slot = self.node_slot().await?;
+        if slot.version.is_none() {
+            return Ok(SiblingSlot { slot, lock: None });
         }
-        match Op::new(&self.locks, client, "split").try_acquire(room.at, std::slice::from_ref(held)).await {
-            Ok(Attempt::Taken(lock)) => return Ok((room, Some(lock))),
-            Ok(Attempt::Mine) => return Ok((room, None)),
-            Ok(Attempt::Busy) => self.allocator.put_aside(room),
+        let locks = self.named("split").on(&self.index.locks);
+        match locks.try_acquire(slot.at, std::slice::from_ref(held)).await {
+            Ok(Attempt::Taken(lock)) => return Ok(SiblingSlot { slot, lock: Some(lock) }),
+            Ok(Attempt::Mine) => return Ok(SiblingSlot { slot, lock: None }),
+            Ok(Attempt::Busy) => allocator.put_aside(slot),
             Err(error) => {
-                self.allocator.take_back(room);
+                allocator.take_back(slot);
                 return Err(error);
             }
         }
-        Ok((self.new_node_room(client).await?, None))
+        Ok(SiblingSlot { slot: self.new_node_slot().await?, lock: None })
     }
 
-    /// Writes a new sibling, then the node that it was split from, then releases the lock, in this order.
-    async fn write_split<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        (held, room_lock): (Held<'_, F>, Option<Held<'_, F>>),
-        (at, node): (Remote<RawNode>, &[u8]),
-        (room, right): (&Room<RawNode>, &mut Node<'_, Vec<u8>>),
+    /// Writes a new sibling, then the node that was split, then releases the lock, in this order.
+    async fn write_split(
+        self,
+        node: SplitNode<'_, '_, F>,
+        sibling: SiblingSlot<'_, F>,
+        right: &mut Node<'_, Vec<u8>>,
     ) -> Result<(), IndexError> {
-        if room.version.is_some() {
-            let written = self.write_in_used_room(client, (at, node), (room, right)).await;
-            let mut freed = Ok(());
-            for held in room_lock.into_iter().chain([held]) {
-                freed = freed.and(held.give_up().await);
+        let SplitNode { held, at, bytes } = node;
+        let SiblingSlot { slot, lock } = sibling;
+        let part = Write { to: at.part(0), bytes };
+        if slot.version.is_some() {
+            let written = self.write_in_reused_slot(part, &slot, right).await;
+            let mut released = Ok(());
+            for held in lock.into_iter().chain([held]) {
+                released = released.and(held.give_up().await);
             }
-            return written.and(freed);
+            return written.and(released);
         }
-        let (sibling, right) = (room.at, &*right.seal_in(room));
-        if at.node() != sibling.node() || self.options.write_back == WriteBack::Alone {
-            if let Err(error) = client.post(write(sibling, right)).await {
+        let right = &*right.seal_in(&slot);
+        if at.node() != slot.at.node() || self.index.options.write_back == WriteBack::Alone {
+            if let Err(error) = self.client.post(write(slot.at, right)).await {
                 held.give_up().await?;
                 return Err(error.into());
             }
-            return self.write_back(client, held, (at.part(0), node), None).await;
+            return self.write_back(held, part, None).await;
         }
         let (unlock, local) = held.release();
-        let written = client.post(write(sibling, right).then(write(at, node)).then_maybe(unlock)).await;
-        self.released(local, written.map(drop), None).await
+        let both = write(slot.at, right).then(write(part.to, bytes)).then_maybe(unlock);
+        let written = self.client.post(both).await;
+        self.finish_release(local, written.map(drop), None).await
     }
 
-    /// The same into a room that old pointers may lead to, whose lock is held as well: the sibling is marked as freed
-    /// until it is linked, so that nobody takes it for a part of the tree before. Should the client die in between,
-    /// whoever comes from the one to the other takes the mark away, as after a merge that was cut off. [3 RT]
-    async fn write_in_used_room<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        (at, node): (Remote<RawNode>, &[u8]),
-        (room, right): (&Room<RawNode>, &mut Node<'_, Vec<u8>>),
+    /// Writes both nodes where the sibling goes into a slot to which stale pointers may lead, and whose lock is held as
+    /// well. The sibling is marked as freed until it is linked, so that no client takes it for a part of the tree
+    /// before. If this client crashes in between, a client that follows the sibling pointer removes the mark, as after
+    /// an interrupted merge. [3 RT]
+    async fn write_in_reused_slot(
+        self,
+        node: Write<'_>,
+        slot: &Room<RawNode>,
+        right: &mut Node<'_, Vec<u8>>,
     ) -> Result<(), IndexError> {
         right.set_freed(Freed::Yes);
-        client.post(write(room.at, &right.seal_in(room))).await?;
-        client.post(write(at, node)).await?;
-        client.fabric().mark(marks::LINKED_MARKED);
+        self.client.post(write(slot.at, &right.seal_in(slot))).await?;
+        self.client.post(write(node.to, node.bytes)).await?;
+        self.hit(marks::LINKED_MARKED);
         right.set_freed(Freed::No);
         right.seal();
-        Ok(client.post(write(room.at, right.bytes())).await?)
+        Ok(self.client.post(write(slot.at, right.bytes())).await?)
     }
 
-    /// Enters a split-off node in its parent at `level`, if that can be done: only a shorter way is at stake.
-    pub(super) async fn try_adopt<F: Fabric>(&self, client: &Client<F>, orphan: Orphan, level: u8) {
-        if self.adopt(client, orphan, level).await.is_err() {
-            client.fabric().mark(marks::NOT_ADOPTED);
+    /// Links a sibling in its parent at `level`; failure only costs later searches extra steps to the right.
+    pub(super) async fn try_link_in_parent(self, sibling: UnlinkedSibling, level: u8) {
+        if self.link_in_parent(sibling, level).await.is_err() {
+            self.hit(marks::NOT_ADOPTED);
         }
     }
 
-    /// Enters a split-off node in its parent at `level`, splitting upwards as far as need be.
-    pub(super) async fn adopt<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        orphan: Orphan,
-        level: u8,
-    ) -> Result<(), IndexError> {
-        let mut next = Some((orphan, level));
-        while let Some((orphan, level)) = next {
+    /// Links a sibling in its parent at `level`, and splits parents as far up as necessary.
+    pub(super) async fn link_in_parent(self, sibling: UnlinkedSibling, level: u8) -> Result<(), IndexError> {
+        let op = self.named("split");
+        let mut next = Some((sibling, level));
+        while let Some((sibling, level)) = next {
             assert!(level < LEVELS_MAX, "a tree of {LEVELS_MAX} levels does not fit any pool");
-            next = self.adopt_at(client, orphan, level).await?.map(|orphan| (orphan, level + 1));
+            next = op.link_at_level(sibling, level).await?.map(|sibling| (sibling, level + 1));
         }
         Ok(())
     }
 
-    /// The same at one level; yields the parent's own new sibling where the parent had to be split.
-    async fn adopt_at<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        orphan: Orphan,
+    /// Links a sibling in its parent at `level`; returns the parent's new sibling where the parent was split.
+    async fn link_at_level(
+        self,
+        sibling: UnlinkedSibling,
         level: u8,
-    ) -> Result<Option<Orphan>, IndexError> {
-        let Some(Locked { held, at, mut node, beside }) = self.lock_parent(client, &orphan, level).await?
-        else {
+    ) -> Result<Option<UnlinkedSibling>, IndexError> {
+        let Some(LockedNode { held, at, mut node, beside }) = self.lock_parent(&sibling, level).await? else {
             return Ok(None);
         };
-        if !beside.is_some_and(|child| orphan.is(&child, level)) {
-            client.fabric().mark(marks::ORPHAN_GONE);
+        if !beside.is_some_and(|child| sibling.is_still(&child, level)) {
+            self.hit(marks::ORPHAN_GONE);
             held.give_up().await?;
             return Ok(None);
         }
-        match node.add_child(&orphan.lower, orphan.at) {
+        match node.add_child(&sibling.lower, sibling.at) {
             Added::Yes => {
                 node.seal();
-                self.write_back(client, held, (at.part(0), node.bytes()), None).await?;
-                self.remember(at, &node);
+                self.write_back(held, Write { to: at.part(0), bytes: node.bytes() }, None).await?;
+                self.index.cache_inner(at, &node);
                 Ok(None)
             }
             Added::Already => {
-                client.fabric().mark(marks::ADOPTED_BEFORE);
+                self.hit(marks::ADOPTED_BEFORE);
                 held.give_up().await?;
                 Ok(None)
             }
-            Added::Full => self.split_inner(client, held, at, node, &orphan).await.map(Some),
+            Added::Full => self.split_inner(held, at, node, &sibling).await.map(Some),
         }
     }
 
-    /// Locks the node of `level` that is to name an orphan, and reads both, or grows the tree over it (`None`).
+    /// Locks the node of `level` that should name a sibling and reads both, or adds a root above it (`None`).
     /// [2 RT where the parent is cached; as [`grow`](Self::grow)]
-    async fn lock_parent<'a, F: Fabric>(
-        &'a self,
-        client: &'a Client<F>,
-        orphan: &Orphan,
+    async fn lock_parent(
+        self,
+        sibling: &UnlinkedSibling,
         level: u8,
-    ) -> Result<Option<Locked<'a, F>>, IndexError> {
-        let mut growths = Retry::new("split", RESTARTS_MAX);
+    ) -> Result<Option<LockedNode<'a, F>>, IndexError> {
+        let target = Target { level, key: &sibling.lower };
+        let mut growths = Retry::new(self.name, RESTARTS_MAX);
         loop {
-            if let Some(parent) = self.parent_at(client, &orphan.lower, level).await? {
-                let way = (parent, Source::Cache);
-                let key = (level, &*orphan.lower);
-                let locked = self.lock_covering(client, way, key, Some(orphan.at), "split").await?;
+            if let Some(parent) = self.inner_for(target).await? {
+                let parent = ToLock { at: parent, source: Source::Cache, beside: Some(sibling.at) };
+                let locked = self.lock_covering(parent, target).await?;
                 if locked.is_some() {
                     return Ok(locked);
                 }
-            } else if self.grow(client, orphan, level).await? {
+            } else if self.grow(sibling, level).await? {
                 return Ok(None);
             }
-            growths.again(client).await?;
+            growths.again(self.client).await?;
         }
     }
 
-    /// Where the node of `level` that covers `key` is: from the cache, if it is of level 1 and cached.
-    pub(super) async fn parent_at<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        key: &[u8],
-        level: u8,
-    ) -> Result<Option<Remote<RawNode>>, IndexError> {
-        match self.cached_parent(key).filter(|_| level == 1) {
-            Some(parent) => Ok(Some(parent.at)),
-            None => self.descend(client, key, level).await,
-        }
-    }
-
-    async fn split_inner<F: Fabric>(
-        &self,
-        client: &Client<F>,
+    /// Splits a full inner node and adds `child`; returns the new sibling.
+    async fn split_inner(
+        self,
         held: Held<'_, F>,
         at: Remote<RawNode>,
-        mut node: Copy<'_>,
-        orphan: &Orphan,
-    ) -> Result<Orphan, IndexError> {
-        let (sibling, room_lock) = match self.room_beside(client, &held).await {
+        mut node: NodeCopy<'_>,
+        child: &UnlinkedSibling,
+    ) -> Result<UnlinkedSibling, IndexError> {
+        let sibling = match self.sibling_slot(&held).await {
             Ok(sibling) => sibling,
             Err(error) => {
                 held.give_up().await?;
                 return Err(error);
             }
         };
-        let mut right = node.split_inner(sibling.at);
-        let added = if right.is_right_of(&orphan.lower) {
-            node.add_child(&orphan.lower, orphan.at)
+        let right_at = sibling.slot.at;
+        let mut right = node.split_inner(right_at);
+        let added = if right.is_right_of(&child.lower) {
+            node.add_child(&child.lower, child.at)
         } else {
-            right.add_child(&orphan.lower, orphan.at)
+            right.add_child(&child.lower, child.at)
         };
-        assert_eq!(added, Added::Yes, "half a node has room");
+        assert_eq!(added, Added::Yes, "half a node has free entries");
         node.seal();
-        self.write_split(client, (held, room_lock), (at, node.bytes()), (&sibling, &mut right)).await?;
-        self.remember(at, &node);
-        self.remember(sibling.at, &right);
-        Ok(Orphan { lower: right.lower().to_vec(), at: sibling.at })
+        self.write_split(SplitNode { held, at, bytes: node.bytes() }, sibling, &mut right).await?;
+        self.index.cache_inner(at, &node);
+        self.index.cache_inner(right_at, &right);
+        Ok(UnlinkedSibling { lower: right.lower().to_vec(), at: right_at })
     }
 
-    /// Gives the tree a new root at `level` over the old one and `orphan`, where that is still needed; `false`: the
-    /// tree is that high already.
+    /// Adds a root at `level` above the old root and `sibling`, where that is still needed; returns `false` where the
+    /// tree has that level already.
     ///
-    /// Two clients that split at the old root's level may both come here; the old root's lock lets one of them be
-    /// first, and the other finds a parent. Whatever the new root does not name is reached through sibling pointers:
-    /// the root, old or new, is always the leftmost node of its level. [1 RT to find the old root, 3 to lock it and
-    /// look, 2 to grow, 1 to unlock]
-    async fn grow<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        orphan: &Orphan,
-        level: u8,
-    ) -> Result<bool, IndexError> {
-        self.top.store(None);
-        let old = self.root_word(client).await?;
-        let held = self.locks.acquire(client, old, "split").await?;
-        let grown = self.grow_over(client, old, orphan, level).await;
+    /// Two clients that split nodes of the old root's level may both call this. The lock of the old root admits one of
+    /// them first, and the other finds a parent. Nodes that the new root does not name are reached through sibling
+    /// pointers: the root, old or new, is always the leftmost node of its level. [1 RT to find the old root, 3 to lock
+    /// and read it, 2 to add the new one, 1 to unlock]
+    async fn grow(self, sibling: &UnlinkedSibling, level: u8) -> Result<bool, IndexError> {
+        self.index.top.store(None);
+        let old = self.root_word().await?;
+        let held = self.on(&self.index.locks).acquire(old).await?;
+        let grown = self.grow_above(old, sibling, level).await;
         held.give_up().await?;
         grown
     }
 
-    /// The same over the node at `old`, which was the root, and whose lock is held. Without that lock nobody changes
-    /// the root pointer.
-    async fn grow_over<F: Fabric>(
-        &self,
-        client: &Client<F>,
+    /// Adds a root above the node at `old`, which was the root, and whose lock is held. Without that lock no client
+    /// changes the root pointer.
+    async fn grow_above(
+        self,
         old: Remote<RawNode>,
-        orphan: &Orphan,
+        sibling: &UnlinkedSibling,
         level: u8,
     ) -> Result<bool, IndexError> {
-        if self.root_word(client).await? != old {
-            client.fabric().mark(marks::ROOT_LOST);
+        if self.root_word().await? != old {
+            self.hit(marks::ROOT_LOST);
             return Ok(false);
         }
-        let (node, child) = self.read_both(client, old, orphan.at, "split").await?;
+        let (node, child) = self.read_both(old, sibling.at).await?;
         if node.level() >= level || node.freed() {
-            client.fabric().mark(marks::ROOT_THERE);
+            self.hit(marks::ROOT_THERE);
             return Ok(false);
         }
-        if node.level() + 1 < level || !orphan.is(&child, level) {
-            client.fabric().mark(marks::ORPHAN_GONE);
+        if node.level() + 1 < level || !sibling.is_still(&child, level) {
+            self.hit(marks::ORPHAN_GONE);
             return Ok(true);
         }
-        let lowest = vec![0; self.layout.key_bytes];
-        let mut root = Node::empty(&self.layout, level, Fences { lower: &lowest, upper: None }, None);
+        let lowest = vec![0; self.index.layout.key_bytes];
+        let mut root = Node::empty(&self.index.layout, level, Fences { lower: &lowest, upper: None }, None);
         root.set_leftmost(old);
-        root.push_child(&orphan.lower, orphan.at);
-        // A room is a root's once at most, so that the root pointer never has an old value again.
-        let room = self.new_node_room(client).await?;
-        client.post(write(room.at, &root.seal_in(&room))).await?;
-        let swap = client.post(cas(self.entry.root(), old.word(), room.at.word())).await?;
+        root.push_child(&sibling.lower, sibling.at);
+        // A slot holds a root at most once, so the root pointer never has an old value again.
+        let slot = self.new_node_slot().await?;
+        self.client.post(write(slot.at, &root.seal_in(&slot))).await?;
+        let swap = self.client.post(cas(self.index.entry.root(), old.word(), slot.at.word())).await?;
         if swap != Swapped::Won {
-            // The CAS of an operation that was dropped may land when its lock is free already.
-            client.fabric().mark(marks::ROOT_LOST);
-            self.allocator.take_back(room);
+            // The CAS of a cancelled operation may be executed after its lock was freed.
+            self.hit(marks::ROOT_LOST);
+            self.index.allocator.take_back(slot);
         }
         Ok(swap == Swapped::Won)
     }

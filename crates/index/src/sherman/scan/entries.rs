@@ -1,57 +1,65 @@
-//! What a scan found.
+//! The entries that a scan found.
 
-use super::layout::{Layout, Values};
-use super::snapshot::Seen;
 use crate::error::IndexError;
+use crate::sherman::layout::{Layout, Values};
+use crate::sherman::node::RawNode;
+use farwood_fabric::Remote;
 use std::ops::Range as Span;
 
-/// What a scan found, and room to find it in. Used again, it allocates nothing.
+/// The entries that a scan found, and its buffers. A scan that reuses them allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Entries {
     key_bytes: usize,
     value_bytes: usize,
     bytes: Vec<u8>,
     count: usize,
-    /// Room to sort a leaf's slots in.
+    /// Buffer to sort the entries of a leaf in.
     pub(super) slots: Vec<u16>,
-    /// Room for the key that a scan has come to.
+    /// Buffer for the key that a scan has reached.
     pub(super) cursor: Vec<u8>,
-    /// Where values of any length are; `None`: they have one length, and lie behind their keys.
-    pub(super) far: Option<FarValues>,
-    /// The leaves that were visited, where they are to be compared.
-    pub(super) seen: Option<Vec<Seen>>,
+    /// Positions of values of any length; `None`: values have one length and lie behind their keys.
+    pub(super) values: Option<ScannedValues>,
+    /// The leaves that a snapshot scan visited.
+    pub(super) visited: Option<Vec<LeafImage>>,
+}
+
+/// A leaf as a snapshot scan first read it.
+#[derive(Clone, Debug)]
+pub(super) struct LeafImage {
+    pub(super) at: Remote<RawNode>,
+    pub(super) bytes: Vec<u8>,
 }
 
 /// Values of any length that a scan found.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FarValues {
-    /// Values that lay out of line.
+pub(super) struct ScannedValues {
+    /// The overflow values.
     bytes: Vec<u8>,
-    /// Where the value of each entry is.
-    pub(super) places: Vec<Place>,
+    /// The position of each entry's value.
+    pub(super) spans: Vec<ValueSpan>,
 }
 
-/// Where a value of any length is: from here to there,
+/// The position of a value of any length.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
-    /// in the entries' bytes;
-    Near(Span<usize>),
-    /// in the values that lay out of line.
-    Far(Span<usize>),
+pub(super) enum ValueSpan {
+    /// In the bytes of the entries.
+    Inline(Span<usize>),
+    /// In the bytes of the overflow values.
+    Overflow(Span<usize>),
 }
 
 impl Entries {
-    /// No entries.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
+    /// Whether the scan found no entry.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -65,16 +73,16 @@ impl Entries {
     #[inline]
     fn entry(&self, at: usize) -> (&[u8], &[u8]) {
         let (key, slot) = self.slot(at);
-        match &self.far {
+        match &self.values {
             None => (key, slot),
-            Some(far) => match &far.places[at] {
-                Place::Near(span) => (key, &self.bytes[span.clone()]),
-                Place::Far(span) => (key, &far.bytes[span.clone()]),
+            Some(values) => match &values.spans[at] {
+                ValueSpan::Inline(span) => (key, &self.bytes[span.clone()]),
+                ValueSpan::Overflow(span) => (key, &values.bytes[span.clone()]),
             },
         }
     }
 
-    /// The key of entry `at` and what its leaf had for its value.
+    /// The key of entry `at` and the value field of its leaf entry.
     #[inline]
     pub(super) fn slot(&self, at: usize) -> (&[u8], &[u8]) {
         let step = self.key_bytes + self.value_bytes;
@@ -86,23 +94,24 @@ impl Entries {
         (0..self.count).map(|at| self.entry(at))
     }
 
+    /// Removes all entries, for a scan of a tree of this layout.
     pub(super) fn begin(&mut self, layout: &Layout) {
         (self.key_bytes, self.value_bytes, self.count) = (layout.key_bytes, layout.value_bytes, 0);
         self.bytes.clear();
-        self.far = match layout.values {
+        self.values = match layout.values {
             Values::Fixed => None,
-            Values::AnyLength => Some(FarValues::default()),
+            Values::AnyLength => Some(ScannedValues::default()),
         };
-        self.seen = None;
+        self.visited = None;
     }
 
-    /// Begins a scan whose leaves are written down.
+    /// As [`begin`](Self::begin), for a scan that records the leaves it visits.
     pub(super) fn begin_snapshot(&mut self, layout: &Layout) {
         self.begin(layout);
-        self.seen = Some(Vec::new());
+        self.visited = Some(Vec::new());
     }
 
-    /// What was found, if the scan came to its end; else nothing.
+    /// Keeps the entries if the scan succeeded, and removes them otherwise.
     pub(super) fn only_if(&mut self, done: Result<(), IndexError>) -> Result<(), IndexError> {
         if done.is_err() {
             self.truncate(0);
@@ -112,7 +121,7 @@ impl Entries {
 
     /// Bytes of all keys and values.
     pub fn bytes(&self) -> usize {
-        self.bytes.len() + self.far.as_ref().map_or(0, |far| far.bytes.len())
+        self.bytes.len() + self.values.as_ref().map_or(0, |values| values.bytes.len())
     }
 
     /// Keeps only the first `count` entries.
@@ -121,7 +130,7 @@ impl Entries {
         self.bytes.truncate(count * (self.key_bytes + self.value_bytes));
     }
 
-    /// Copies the key and the slot of entry `from` over those of entry `to`.
+    /// Copies the key and the value field of entry `from` over those of entry `to`.
     pub(super) fn shift(&mut self, from: usize, to: usize) {
         let step = self.key_bytes + self.value_bytes;
         self.bytes.copy_within(from * step..(from + 1) * step, to * step);
@@ -131,25 +140,26 @@ impl Entries {
     #[inline]
     pub(super) fn push(&mut self, entry: &[u8]) {
         match <&[u8; 16]>::try_from(entry) {
-            // Numbers under numbers, copied without a call.
+            // An 8-byte key with an 8-byte value, copied without a call.
             Ok(entry) => self.bytes.extend_from_slice(entry),
             Err(_) => self.bytes.extend_from_slice(entry),
         }
         self.count += 1;
     }
 
-    /// Where a value is that entry `at` has in itself: `length` bytes, in the last `room` of it.
-    pub(super) fn near(&self, at: usize, room: usize, length: usize) -> Place {
-        let start = (at + 1) * (self.key_bytes + self.value_bytes) - room;
-        Place::Near(start..start + length)
+    /// The position of the inline value of entry `at`: `length` bytes, in the last `field_bytes` of the entry.
+    pub(super) fn inline_span(&self, at: usize, field_bytes: usize, length: usize) -> ValueSpan {
+        debug_assert!(length <= field_bytes && field_bytes <= self.value_bytes);
+        let start = (at + 1) * (self.key_bytes + self.value_bytes) - field_bytes;
+        ValueSpan::Inline(start..start + length)
     }
 }
 
-impl FarValues {
-    /// Appends a value; yields where it is.
-    pub(super) fn append(&mut self, value: &[u8]) -> Place {
+impl ScannedValues {
+    /// Appends an overflow value; returns its position.
+    pub(super) fn append(&mut self, value: &[u8]) -> ValueSpan {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        Place::Far(start..self.bytes.len())
+        ValueSpan::Overflow(start..self.bytes.len())
     }
 }

@@ -1,0 +1,185 @@
+//! Free slots that compute nodes share: lists in the pool, each stored in a free slot.
+//!
+//! ```text
+//! a list is an inner node that is marked as freed, so that a stale pointer to it is harmless
+//! sibling          the next list; the directory entry points to the first
+//! leftmost child   the list itself
+//! child            a slot; its separator: its version (4 bytes), its size (3 bytes), its kind (1 byte), and zeros
+//! ```
+//!
+//! A client prepends a list to the others by CAS. A client takes all of them at once, by a CAS that leaves 0: it then
+//! owns them, and no list that is pointed at ever changes. Therefore it does not matter whether the pointer had another
+//! value in between.
+
+use super::Sherman;
+use super::node::{Fences, Freed, Node, RawNode};
+use crate::error::IndexError;
+use crate::marks;
+use crate::memory::free_list::Give;
+use crate::memory::slot::{Room, RoomKind};
+use crate::op::Op;
+use farwood_fabric::{Fabric, Remote, Swapped, cas, read, write};
+use std::ops::Deref;
+
+/// Lists that a client takes over at once, at most.
+const LISTS_MAX: u32 = 1 << 20;
+/// Attempts to prepend a list to the others.
+const TRIES_MAX: u32 = 1000;
+
+impl Sherman {
+    /// The slot of a node that was removed from the tree.
+    pub(super) fn freed_slot(&self, at: Remote<RawNode>, version: u32) -> Room<RawNode> {
+        Room { at, version: Some(version), kind: self.layout.node_slots() }
+    }
+
+    /// Builds the node that lists `slots` and is stored in `place`.
+    fn list(
+        &self,
+        place: &Room<RawNode>,
+        slots: &[Room<()>],
+        next: Option<Remote<RawNode>>,
+    ) -> Node<'_, Vec<u8>> {
+        let lowest = vec![0; self.layout.key_bytes];
+        let mut list = Node::empty(&self.layout, 1, Fences { lower: &lowest, upper: None }, next);
+        list.set_leftmost(place.at);
+        for slot in slots {
+            let mut separator = lowest.clone();
+            let version = slot.version.expect("only slots that held an object are shared");
+            separator[..4].copy_from_slice(&version.to_le_bytes());
+            separator[4..7].copy_from_slice(&slot.kind.bytes.to_le_bytes()[..3]);
+            separator[7] = slot.kind.of;
+            list.push_child(&separator, slot.at.part(0));
+        }
+        list.set_freed(Freed::Yes);
+        list
+    }
+}
+
+impl<F: Fabric> Op<'_, F, Sherman> {
+    /// Allocates a slot of that kind. [0 RT; before it takes a chunk, 1 to look for shared slots, and as in
+    /// [`Allocator::allocate`](crate::memory::chunks::Allocator::allocate)]
+    pub(super) async fn allocate(self, kind: RoomKind) -> Result<Room<()>, IndexError> {
+        let allocator = &self.index.allocator;
+        if !allocator.is_dry(kind) || !self.receive_slots().await? {
+            return allocator.allocate(self.client, kind).await;
+        }
+        // The slots that were received serve this allocation first, and only then those of other compute nodes.
+        let slot = allocator.allocate(self.client, kind).await?;
+        if let Err(error) = self.share_free_slots().await {
+            allocator.take_back(slot);
+            return Err(error);
+        }
+        Ok(slot)
+    }
+
+    /// Allocates a slot for a new node. [as [`allocate`](Self::allocate)]
+    pub(super) async fn node_slot(self) -> Result<Room<RawNode>, IndexError> {
+        Ok(self.allocate(self.index.layout.node_slots()).await?.cast())
+    }
+
+    /// Allocates a slot for a new node that never held a linked object. [0 RT; as
+    /// [`Allocator::allocate`](crate::memory::chunks::Allocator::allocate)]
+    pub(super) async fn new_node_slot(self) -> Result<Room<RawNode>, IndexError> {
+        self.index.allocator.allocate_new(self.client, self.index.layout.node_slots()).await
+    }
+
+    /// Shares the surplus of this compute node's free slots. [3 RT for each list]
+    pub(super) async fn share_free_slots(self) -> Result<(), IndexError> {
+        self.give_slots(Give::Surplus).await
+    }
+
+    /// Shares free slots with the other compute nodes. [3 RT for each list]
+    pub(super) async fn give_slots(self, give: Give) -> Result<(), IndexError> {
+        let tree = self.index;
+        loop {
+            let mut slots = tree.allocator.give(give, tree.layout.inner_capacity);
+            if slots.is_empty() {
+                return Ok(());
+            }
+            // A list is stored in a slot for nodes.
+            let of_nodes = tree.layout.node_slots();
+            let place = match slots.iter().rposition(|slot| slot.kind == of_nodes) {
+                Some(place) => slots.swap_remove(place),
+                None => match tree.allocator.allocate(self.client, of_nodes).await {
+                    Ok(place) => {
+                        tree.allocator.give_away();
+                        place
+                    }
+                    Err(error) => {
+                        tree.allocator.receive(slots);
+                        return Err(error);
+                    }
+                },
+            };
+            self.give_list(place.cast(), &slots).await?;
+        }
+    }
+
+    /// Stores the list of `slots` in `place` and prepends it to the others. [3 RT]
+    async fn give_list(self, place: Room<RawNode>, slots: &[Room<()>]) -> Result<(), IndexError> {
+        self.hit(marks::ROOMS_GIVEN);
+        let mut place = place;
+        for _ in 0..TRIES_MAX {
+            let first = self.first_list().await?;
+            let mut list = self.index.list(&place, slots, Remote::from_word(first));
+            self.client.post(write(place.at, &list.seal_in(&place))).await?;
+            let prepend = cas(self.index.entry.rooms(), first, place.at.word());
+            if self.client.post(prepend).await? == Swapped::Won {
+                return Ok(());
+            }
+            place.version = Some(list.version());
+        }
+        Err(IndexError::Exhausted { operation: "leave", tries: TRIES_MAX })
+    }
+
+    /// Takes all slots that other compute nodes have shared; returns whether there were any. [1 RT; 1 more and 1 for
+    /// each list]
+    async fn receive_slots(self) -> Result<bool, IndexError> {
+        let (tree, op) = (self.index, self.named("split"));
+        let first = self.first_list().await?;
+        if first == 0 || self.client.post(cas(tree.entry.rooms(), first, 0)).await? != Swapped::Won {
+            return Ok(false);
+        }
+        self.hit(marks::ROOMS_RECEIVED);
+        let mut next = Remote::from_word(first);
+        for _ in 0..LISTS_MAX {
+            let Some(at) = next else { return Ok(true) };
+            let list = op.read_node(at).await?;
+            tree.allocator.receive(listed(&list));
+            tree.allocator.receive([tree.freed_slot(at, list.version()).cast()]);
+            next = list.sibling();
+        }
+        Err(IndexError::Exhausted { operation: op.name, tries: LISTS_MAX })
+    }
+
+    /// Counts the shared free slots, those of the lists included. [1 RT, and 1 for each list]
+    pub(super) async fn count_shared_slots(self) -> Result<u64, IndexError> {
+        let mut next = Remote::from_word(self.first_list().await?);
+        let mut slots = 0;
+        for _ in 0..LISTS_MAX {
+            let Some(at) = next else { return Ok(slots) };
+            let list = self.read_node(at).await?;
+            slots += 1 + list.count() as u64;
+            next = list.sibling();
+        }
+        Err(IndexError::Exhausted { operation: self.name, tries: LISTS_MAX })
+    }
+
+    /// Returns the word of the pointer to the first list; 0: there is none. [1 RT]
+    async fn first_list(self) -> Result<u64, IndexError> {
+        let Ok(first) = self.client.post(read(self.index.entry.rooms())).await?.check(&()) else {
+            unreachable!("words are whole")
+        };
+        Ok(first.word())
+    }
+}
+
+/// Returns the slots of a list.
+fn listed<B: Deref<Target = [u8]>>(list: &Node<'_, B>) -> impl Iterator<Item = Room<()>> {
+    (0..list.count()).map(|number| {
+        let separator = list.separator(number);
+        let number_at = |at: usize| u32::from_le_bytes(separator[at..at + 4].try_into().expect("four bytes"));
+        let kind = RoomKind { bytes: number_at(4) & 0xFF_FFFF, of: separator[7] };
+        Room { at: list.child(number + 1).part(0), version: Some(number_at(0)), kind }
+    })
+}

@@ -1,0 +1,125 @@
+//! Reading nodes: a torn copy is read again until it is one version of the node.
+
+use super::Sherman;
+use super::layout::LEVEL;
+use super::node::{Node, RawNode};
+use crate::error::IndexError;
+use crate::marks;
+use crate::op::Op;
+use crate::retry::{Retry, bury_the_dead};
+use farwood_fabric::{Checked, Fabric, Parallel as _, Remote, read, read_bytes};
+
+/// Reads of a node that stays torn, with pauses: some two seconds, longer than any WRITE takes whose writer is alive
+/// and running.
+pub(super) const TORN_TRIES_MAX: u32 = 2_000;
+/// Reads of a torn node whose lock this client holds, when no other client writes it.
+const TORN_TRIES_LOCKED: u32 = 64;
+/// Torn reads before the liveness of the writer is checked, and between two checks.
+const TRIES_PER_LIVENESS_CHECK: u32 = 40;
+
+/// Damage of a leaf with a torn entry that no client is writing.
+pub(super) const HALF_WRITTEN: &str = "an entry stays half-written, and nobody is writing it";
+/// Damage of an entry without a valid link to its value.
+pub(super) const NO_LINK: &str = "an entry links no value";
+
+/// A copy of a node as it was read.
+pub(super) type NodeCopy<'l> = Node<'l, Checked<RawNode>>;
+
+impl<'a, F: Fabric> Op<'a, F, Sherman> {
+    /// Reads the node at `at`. [1 RT, and 1 for each torn copy]
+    pub(super) async fn read_node(self, at: Remote<RawNode>) -> Result<NodeCopy<'a>, IndexError> {
+        self.read_until_whole(at, Retry::new(self.name, TORN_TRIES_MAX)).await
+    }
+
+    /// Reads the node at `at`, whose lock this client holds. [1 RT]
+    pub(super) async fn read_locked(self, at: Remote<RawNode>) -> Result<NodeCopy<'a>, IndexError> {
+        self.read_until_whole(at, Retry::new(self.name, TORN_TRIES_LOCKED)).await
+    }
+
+    /// Reads the nodes at `at` and `other` in one doorbell. [1 RT, and 1 for each torn copy]
+    pub(super) async fn read_both(
+        self,
+        at: Remote<RawNode>,
+        other: Remote<RawNode>,
+    ) -> Result<(NodeCopy<'a>, NodeCopy<'a>), IndexError> {
+        let layout = &self.index.layout;
+        let mut retry = Retry::new(self.name, TORN_TRIES_MAX);
+        let bytes = layout.node_bytes;
+        loop {
+            let reads = read_bytes(at, bytes).and(read_bytes(other, bytes));
+            let (node, other_node) = self.client.post(reads).await?;
+            match (node.check(layout), other_node.check(layout)) {
+                (Ok(node), Ok(other_node)) => {
+                    return Ok((self.decode(at, node)?, self.decode(other, other_node)?));
+                }
+                (Err(_), _) => self.wait_for_writer(&mut retry, at).await?,
+                (Ok(_), Err(_)) => self.wait_for_writer(&mut retry, other).await?,
+            }
+        }
+    }
+
+    async fn read_until_whole(
+        self,
+        at: Remote<RawNode>,
+        mut retry: Retry,
+    ) -> Result<NodeCopy<'a>, IndexError> {
+        let layout = &self.index.layout;
+        loop {
+            let copy = self.client.post(read_bytes(at, layout.node_bytes)).await?;
+            if let Ok(copy) = copy.check(layout) {
+                return self.decode(at, copy);
+            }
+            self.hit(marks::TORN_NODE);
+            self.wait_for_writer(&mut retry, at).await?;
+        }
+    }
+
+    /// Decodes a copy that is one version of the node at `at`.
+    #[inline]
+    pub(super) fn decode(
+        self,
+        at: Remote<RawNode>,
+        copy: Checked<RawNode>,
+    ) -> Result<NodeCopy<'a>, IndexError> {
+        Node::decode(&self.index.layout, copy).map_err(|what| self.damaged(at, what))
+    }
+
+    /// Reads the root pointer. [1 RT]
+    pub(super) async fn root_word(self) -> Result<Remote<RawNode>, IndexError> {
+        let root = self.index.entry.root();
+        let word = self.client.post(read(root)).await?;
+        let Ok(word) = word.check(&()) else { unreachable!("words are whole") };
+        Remote::from_word(word.word()).ok_or_else(|| {
+            self.named("descend").damaged(root.part(0), "the root pointer is null".to_owned())
+        })
+    }
+
+    /// Counts a torn copy of the node at `at` and waits for its writer; revokes the identity of a crashed writer.
+    pub(super) async fn wait_for_writer(
+        self,
+        retry: &mut Retry,
+        at: Remote<RawNode>,
+    ) -> Result<(), IndexError> {
+        self.client.note(|costs| costs.torn += 1);
+        if retry.tries() > 0 && retry.tries().is_multiple_of(TRIES_PER_LIVENESS_CHECK) {
+            bury_the_dead(self.client).await?;
+        }
+        let operation = retry.operation();
+        retry.again(self.client).await.map_err(|error| match error {
+            IndexError::Exhausted { tries, .. } => self.named(operation).damaged(
+                at,
+                format!(
+                    "it stays half-written ({tries} reads): its writer died, or is stopped, in the middle of a WRITE"
+                ),
+            ),
+            other => other,
+        })
+    }
+
+    /// The error for a damaged node at `at`.
+    pub(super) fn damaged(self, at: Remote<RawNode>, what: String) -> IndexError {
+        IndexError::Damaged { operation: self.name, at: at.to_string(), what }
+    }
+}
+
+const _: () = assert!(LEVEL == 8, "the check of a copy reads the level before the node is decoded");

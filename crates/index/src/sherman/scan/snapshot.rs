@@ -1,0 +1,102 @@
+//! Snapshot scans: the leaves of a range are read twice, and the scan succeeds only if nothing has changed in between
+//! (double collect).
+//!
+//! The second reading begins when the first has ended. A leaf whose copies are equal in every byte, versions included,
+//! was not written between them: each WRITE of an entry raises the entry's version, each WRITE of a whole leaf that of
+//! the leaf. So at the moment between the two readings each leaf held the entries that were found. As each leaf begins
+//! where the previous one ends, these are all entries that the range had at that moment. An entry determines its
+//! overflow value by the link (`values.rs`), and the entry had that link at that moment.
+//!
+//! Entries under a hash have no version: an entry that changes and changes back would stay undetected. Trees of that
+//! kind refuse snapshots.
+
+use super::cursor::{SNAPSHOT_LEAVES_MAX, ScanRequest};
+use super::entries::{Entries, LeafImage};
+use super::values::IfGone;
+use crate::consistency::Consistency;
+use crate::error::IndexError;
+use crate::marks;
+use crate::op::Op;
+use crate::range::{Direction, Range};
+use crate::retry::Retry;
+use crate::sherman::Sherman;
+use crate::sherman::layout::Values;
+use crate::sherman::node::RawNode;
+use crate::sherman::options::Leaves;
+use farwood_fabric::{Client, Fabric, Fetched, all, read_bytes};
+
+/// Attempts at a snapshot while other clients change the leaves.
+const ATTEMPTS_MAX: u32 = 1_000;
+
+impl Sherman {
+    /// Whether the versions of the tree's entries reveal every change, as [`scan_snapshot`](Self::scan_snapshot)
+    /// requires.
+    pub fn can_snapshot(&self) -> bool {
+        self.layout.leaves == Leaves::Sorted || self.layout.consistency == Consistency::Versions
+    }
+
+    /// As [`scan`](Self::scan), all entries as they were at one moment between the call and its answer; for ranges in at
+    /// most 32 leaves. [2 RT where the leaves' parent is cached; 1 more for overflow values; all of it again each time
+    /// that another client changes one of the leaves meanwhile]
+    ///
+    /// # Errors
+    /// [`IndexError::NoSnapshot`] where the range has more leaves, or the tree's entries have no versions;
+    /// [`IndexError::Exhausted`] where the leaves change all the time; those of [`scan`](Self::scan).
+    pub async fn scan_snapshot<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        range: Range<'_>,
+        direction: Direction,
+        limit: usize,
+        found: &mut Entries,
+    ) -> Result<(), IndexError> {
+        if !self.can_snapshot() {
+            return Err(IndexError::NoSnapshot("its entries are guarded by hashes, not by versions"));
+        }
+        let request = ScanRequest { range, direction, limit };
+        let done = Op::new(self, client, "scan").try_snapshots(request, found).await;
+        found.only_if(done)
+    }
+}
+
+impl<F: Fabric> Op<'_, F, Sherman> {
+    async fn try_snapshots(self, request: ScanRequest<'_>, found: &mut Entries) -> Result<(), IndexError> {
+        let mut retry = Retry::new("snapshot", ATTEMPTS_MAX);
+        loop {
+            found.begin_snapshot(&self.index.layout);
+            self.collect(request, found).await?;
+            let visited = found.visited.take().unwrap_or_default();
+            if visited.len() > SNAPSHOT_LEAVES_MAX {
+                return Err(IndexError::NoSnapshot("the range has more than 32 leaves: scan parts of it"));
+            }
+            if self.is_unchanged(&visited).await? && self.linked_values(found).await? {
+                return Ok(());
+            }
+            self.hit(marks::SNAPSHOT_LATE);
+            retry.again(self.client).await?;
+        }
+    }
+
+    /// Whether all leaves are equal to their images. [1 RT]
+    async fn is_unchanged(self, visited: &[LeafImage]) -> Result<bool, IndexError> {
+        if visited.is_empty() {
+            return Ok(true);
+        }
+        let layout = &self.index.layout;
+        let reads = visited.iter().map(|leaf| read_bytes(leaf.at, layout.node_bytes));
+        let copies = self.client.post(all(reads)).await?;
+        let is_same = |leaf: &LeafImage, copy: Fetched<RawNode>| {
+            copy.check(layout).is_ok_and(|copy| *copy == *leaf.bytes)
+        };
+        let same = visited.iter().zip(copies).all(|(leaf, copy)| is_same(leaf, copy));
+        Ok(same)
+    }
+
+    /// Fetches the values of the entries in `found`; returns `false` where one is gone.
+    async fn linked_values(self, found: &mut Entries) -> Result<bool, IndexError> {
+        match self.index.layout.values {
+            Values::Fixed => Ok(true),
+            Values::AnyLength => self.fetch_values(found, 0, IfGone::GiveUp).await,
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Values of any length in a scan: short ones are in their entries; overflow values are read, many to a doorbell.
+
+use super::cursor::ScanRequest;
+use super::entries::{Entries, ScannedValues, ValueSpan};
+use crate::error::IndexError;
+use crate::key::successor;
+use crate::memory::overflow::{self, Link};
+use crate::op::Op;
+use crate::range::{Direction, Range};
+use crate::retry::Retry;
+use crate::sherman::Sherman;
+use crate::sherman::position::RESTARTS_MAX;
+use crate::sherman::read::NO_LINK;
+use crate::sherman::values::StoredValue;
+use farwood_fabric::Fabric;
+use std::ops::Range as Span;
+
+/// Overflow values fetched by one doorbell, at most.
+const VALUES_PER_POST: usize = 64;
+/// Longest of them, bytes: longer values are read one by one.
+const SHORT_BYTES_MAX: u32 = 64 << 10;
+
+/// What to do with an entry whose overflow value is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IfGone {
+    /// Look its key up again, and leave it out if the key is absent now.
+    LookUp,
+    /// Discard all entries.
+    GiveUp,
+}
+
+impl<F: Fabric> Op<'_, F, Sherman> {
+    /// Scans values of any length. The scan leaves out an entry whose value was removed after its leaf was read, and
+    /// continues behind the last entry for as many entries as it left out. [1 RT more for up to 64 overflow values,
+    /// 1 for each that is longer than 64 KiB, 1 or 2 for each that was replaced meanwhile]
+    pub(super) async fn scan_any_length(
+        self,
+        request: ScanRequest<'_>,
+        found: &mut Entries,
+    ) -> Result<(), IndexError> {
+        let ScanRequest { range, direction, limit } = request;
+        let mut retry = Retry::new("scan", RESTARTS_MAX);
+        let (mut from, mut to) = (range.from.map(<[u8]>::to_vec), range.to.map(<[u8]>::to_vec));
+        loop {
+            let first = found.len();
+            let range = Range { from: from.as_deref(), to: to.as_deref() };
+            self.collect(ScanRequest { range, direction, limit: limit - first }, found).await?;
+            let Some(last) = found.len().checked_sub(1) else { return Ok(()) };
+            let all = found.len() < limit;
+            let last = found.slot(last).0.to_vec();
+            self.fetch_values(found, first, IfGone::LookUp).await?;
+            if all || found.len() == limit {
+                return Ok(());
+            }
+            match direction {
+                Direction::Forward => match successor(last) {
+                    None => return Ok(()),
+                    next => from = next,
+                },
+                Direction::Backward => to = Some(last),
+            }
+            retry.again(self.client).await?;
+        }
+    }
+
+    /// Fetches the values of the entries from `first` on; returns `false` where one is gone and `if_gone` says to give
+    /// up.
+    pub(super) async fn fetch_values(
+        self,
+        found: &mut Entries,
+        first: usize,
+        if_gone: IfGone,
+    ) -> Result<bool, IndexError> {
+        let layout = &self.index.layout;
+        let mut values = found.values.take().unwrap_or_default();
+        let mut kept = first;
+        for start in (first..found.len()).step_by(VALUES_PER_POST) {
+            let batch = start..found.len().min(start + VALUES_PER_POST);
+            let mut linked = self.fetch_linked(found, batch.clone(), &mut values).await?.into_iter();
+            for at in batch {
+                let (key, field) = found.slot(at);
+                let span = match layout.stored(field) {
+                    StoredValue::Inline(value) => {
+                        Some(found.inline_span(kept, layout.inline_bytes_max(), value.len()))
+                    }
+                    StoredValue::Overflow(_) => match (linked.next().flatten(), if_gone) {
+                        (None, IfGone::GiveUp) => return Ok(false),
+                        (None, IfGone::LookUp) => {
+                            self.index.get(self.client, key).await?.map(|value| values.append(&value))
+                        }
+                        (span, _) => span,
+                    },
+                    StoredValue::Invalid => return Err(unlinked(key)),
+                };
+                if let Some(span) = span {
+                    values.spans.push(span);
+                    found.shift(at, kept);
+                    kept += 1;
+                }
+            }
+        }
+        found.truncate(kept);
+        found.values = Some(values);
+        Ok(true)
+    }
+
+    /// Reads the overflow values of `batch`, the short ones in one doorbell. Returns the position of each, in their
+    /// order; `None` for a value that is gone.
+    async fn fetch_linked(
+        self,
+        found: &Entries,
+        batch: Span<usize>,
+        values: &mut ScannedValues,
+    ) -> Result<Vec<Option<ValueSpan>>, IndexError> {
+        let layout = &self.index.layout;
+        let links: Vec<Link> = batch.filter_map(|at| layout.link(found.slot(at).1)).collect();
+        let short: Vec<Link> = links.iter().copied().filter(is_short).collect();
+        let mut spans = Vec::with_capacity(short.len());
+        if !short.is_empty() {
+            let take = |_, value: Option<&[u8]>| spans.push(value.map(|value| values.append(value)));
+            overflow::follow_all(self.client, layout.index, &short, take).await?;
+        }
+        let mut spans = spans.into_iter();
+        let mut all = Vec::with_capacity(links.len());
+        for link in &links {
+            all.push(if is_short(link) {
+                spans.next().flatten()
+            } else {
+                self.read_overflow(*link).await?.map(|value| values.append(&value))
+            });
+        }
+        Ok(all)
+    }
+}
+
+fn is_short(link: &Link) -> bool {
+    link.length <= SHORT_BYTES_MAX
+}
+
+fn unlinked(key: &[u8]) -> IndexError {
+    IndexError::Damaged { operation: "scan", at: format!("key {key:02x?}"), what: NO_LINK.to_owned() }
+}
