@@ -204,7 +204,7 @@ pub fn table<H: ServerHarness>(world: H) -> Table {
     let of = "a tree of 900 rectangles in nodes\nof 7 entries, four levels high, and rings of 4 KiB, as the client \
               pays for it. A WRITE with an immediate is a\nWRITE; what the server does in place takes none, and \
               each segment of a response is one WRITE of the server";
-    let mut table = Table::new("Costs of Catfish", of, "catfish_costs.rs");
+    let mut table = Table::new("Costs of Catfish", of, "catfish/costs.rs");
     let bench = Bench::on(world);
     rows_of_reads(&mut table, &bench);
     rows_of_server(&mut table, &bench);

@@ -5,6 +5,7 @@
 
 pub mod casualties;
 pub mod catfish_costs;
+pub mod children;
 pub mod crash_points;
 pub mod golden;
 pub mod lab;

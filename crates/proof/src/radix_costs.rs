@@ -169,6 +169,6 @@ fn empty(title: &str, system: &str) -> Table {
         &format!("Costs of {title}"),
         "keys and values of 8 bytes, two memory nodes, the\n\
          cache warm unless said otherwise",
-        &format!("{system}_costs.rs"),
+        &format!("{system}/costs.rs"),
     )
 }

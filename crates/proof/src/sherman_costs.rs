@@ -216,6 +216,6 @@ pub fn empty() -> Table {
         "Costs",
         "keys and values of 8 bytes, nodes of 1 KiB, the\n\
          caches warm unless said otherwise; a split goes up one level",
-        "costs.rs",
+        "sherman/costs.rs",
     )
 }

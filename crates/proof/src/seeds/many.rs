@@ -1,5 +1,6 @@
 //! Many seeds, on all processors, until one fails.
 
+use crate::children::test_name;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -44,13 +45,13 @@ pub fn range(text: &str) -> Option<Range<u64>> {
     }
 }
 
-/// Runs the seeds that were asked for, or the first `count`, of `test` in the file `target`; tells what they add up to.
+/// Runs the seeds that were asked for, or the first `count`, of `test` in the module `module` (its `module_path!()`); tells what they add up to.
 ///
 /// # Panics
 /// With the first seed that fails, and the command that runs it again.
 #[expect(clippy::print_stdout, reason = "what was covered is for people who run more seeds")]
 pub fn all_right<C: Debug, S: Sum + Debug>(
-    (target, test): (&str, &str),
+    (module, test): (&str, &str),
     count: u64,
     case: impl Fn(u64) -> C + Sync,
     outcome: impl Fn(&C) -> Result<S, String> + Sync,
@@ -59,10 +60,10 @@ pub fn all_right<C: Debug, S: Sum + Debug>(
     println!("{test}: {sum:#?}");
     if let Some((seed, what)) = failed {
         panic!(
-            "seed {seed}: {what}\n{:?}\nagain: FARWOOD_SEEDS={seed}..{} cargo test -p farwood-proof --test {target} \
-             {test}",
+            "seed {seed}: {what}\n{:?}\nagain: FARWOOD_SEEDS={seed}..{} cargo test -p farwood-proof --test all {}",
             case(seed),
-            seed + 1
+            seed + 1,
+            test_name(module, test)
         );
     }
     sum

@@ -5,7 +5,7 @@
 //! After its death each of its items must be where it was said to be, or, for the one that was under way, at its next
 //! place; and whatever died, everybody else goes on, a new server takes the office, and the tree is whole.
 //!
-//! `FARWOOD_KILLS=N cargo test --release -p farwood-proof --test catfish_kill` kills so many instead of 12.
+//! `FARWOOD_KILLS=N cargo test --release -p farwood-proof --test all catfish::killed` kills so many instead of 12.
 
 use farwood_fabric::{Client, NodeId, Server as _};
 use farwood_index::IndexError;
@@ -13,6 +13,7 @@ use farwood_index::catfish::{
     Catfish, Config, Inbox, Issue, Item, Messenger, Notice, Query, Reader, Rectangle, ServerSettings,
     Service, ServiceSettings, Talk as _,
 };
+use farwood_proof::children::rerun;
 use farwood_proof::shm::{Shm, attach};
 use farwood_testkit::Harness as _;
 use farwood_testkit::harness::{Chance, ServerHarness as _};
@@ -22,7 +23,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::pin::Pin;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -142,8 +143,7 @@ struct Said {
 
 impl Process {
     fn start(what: &str, path: &Path) -> Self {
-        let mut child = Command::new(std::env::current_exe().expect("this test"))
-            .args(["--exact", "whoever_is_killed_the_others_go_on", "--nocapture"])
+        let mut child = rerun(module_path!(), "clients_and_servers_survive_the_death_of_others")
             .env(CHILD, format!("{what}:{}", path.display()))
             .stdout(Stdio::piped())
             .spawn()
@@ -216,7 +216,7 @@ fn judge(index: &Catfish, client: &Client<ShmFabric>, me: u64, said: &BTreeMap<u
 }
 
 #[test]
-fn whoever_is_killed_the_others_go_on() {
+fn clients_and_servers_survive_the_death_of_others() {
     if let Ok(spec) = std::env::var(CHILD) {
         let (what, path) = spec.split_once(':').expect("what it is to be, and where");
         let pool = attach(Path::new(path));

@@ -7,7 +7,6 @@ use farwood_index::catfish::{
     Catfish, Config, Count, Inbox, Issue, Item, Messenger, Notice, Query, Reader, Rectangle, Relation,
     ServerSettings, Service, ServiceSettings, Talk as _,
 };
-use farwood_proof::served::rdma_or_skip;
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness;
 use farwood_testkit::ServerHarness;
@@ -67,13 +66,6 @@ async fn compare<F: Fabric>(
 #[test]
 fn it_finds_what_a_list_and_rstar_find() {
     finds_what_a_list_and_rstar_find(&Shm::default(), &[(1, 0), (2, 700), (6, 5_000)]);
-}
-
-#[test]
-fn it_finds_over_rdma_what_a_list_and_rstar_find() {
-    if let Some(rdma) = rdma_or_skip() {
-        finds_what_a_list_and_rstar_find(&rdma, &[(1, 0), (2, 300)]);
-    }
 }
 
 fn finds_what_a_list_and_rstar_find<H: ServerHarness>(harness: &H, cases: &[(usize, u64)]) {
@@ -179,15 +171,6 @@ fn a_server_answers_messages_on_another_thread_by_polling_and_by_events() {
     }
 }
 
-#[test]
-fn a_server_answers_messages_over_rdma_by_polling_and_by_events() {
-    for notice in [Notice::Polling, Notice::Event] {
-        if let Some(rdma) = rdma_or_skip() {
-            a_server_answers(&rdma, notice, 100);
-        }
-    }
-}
-
 fn a_server_answers<H: ServerHarness + Sync>(harness: &H, notice: Notice, count: u64) {
     let maker = harness.client();
     let config = Config { ring_bytes: 4096, ..Config::default() };
@@ -253,4 +236,27 @@ fn serve_until<H: ServerHarness>(harness: &H, notice: Notice, ready: &AtomicBool
         })
         .await;
     });
+}
+
+/// A guest of `cargo xtask rxe` runs this module.
+mod over_rdma {
+    use super::{a_server_answers, finds_what_a_list_and_rstar_find};
+    use farwood_index::catfish::Notice;
+    use farwood_proof::served::rdma_or_skip;
+
+    #[test]
+    fn searches_find_what_a_list_and_rstar_find() {
+        if let Some(rdma) = rdma_or_skip() {
+            finds_what_a_list_and_rstar_find(&rdma, &[(1, 0), (2, 300)]);
+        }
+    }
+
+    #[test]
+    fn a_server_answers_messages_by_polling_and_by_events() {
+        for notice in [Notice::Polling, Notice::Event] {
+            if let Some(rdma) = rdma_or_skip() {
+                a_server_answers(&rdma, notice, 100);
+            }
+        }
+    }
 }

@@ -1,5 +1,5 @@
 //! Golden costs of Catfish: round trips, verbs and bytes of every operation, as `docs/costs-catfish.md` has them.
-//! `FARWOOD_BLESS=1 cargo test -p farwood-proof --test catfish_costs` writes the table anew.
+//! `FARWOOD_BLESS=1 cargo test -p farwood-proof --test all catfish::costs` writes the table anew.
 
 use farwood_proof::catfish_costs::table;
 use farwood_testkit::loopback::Loopback;

@@ -7,7 +7,8 @@
 use farwood_fabric::{Client, Fabric};
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Config, Sherman, Variant};
-use farwood_proof::served::{Rdma, Tcp, is_rdma_there};
+use farwood_proof::children::rerun;
+use farwood_proof::served::Tcp;
 use farwood_proof::sherman::{CHURNING, Lengths, MIXED, Span, Wish, Wishes, bounds, perform, scan};
 use farwood_proof::shm::Shm;
 use farwood_proof::site::{Attached as _, Site};
@@ -17,7 +18,7 @@ use farwood_transport::runtime::block_on;
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::{Ordering::SeqCst, fence};
 use std::time::{Duration, Instant};
 
@@ -152,8 +153,8 @@ impl<S: Site> Run<S> {
         let end = if end == End::Killed { "killed" } else { "natural" };
         let (folder, place) = (self.site.folder().display(), self.site.place());
         let spec = format!("{}:{}:{start}:{end}:{folder}:{place}", self.started, self.seed);
-        let mut command = Command::new(std::env::current_exe().expect("this is a program"));
-        command.args(["--exact", self.test, "--nocapture"]).env(CHILD, spec).stdout(Stdio::null());
+        let mut command = rerun(module_path!(), self.test);
+        command.env(CHILD, spec).stdout(Stdio::null());
         command.spawn().expect("a process can be started")
     }
 
@@ -267,13 +268,13 @@ fn killed_processes<S: Site>(test: &'static str, variants: &[Variant], kills: u6
 }
 
 #[test]
-fn processes_that_are_killed_leave_a_history_that_can_be() {
-    killed_processes::<Shm>("processes_that_are_killed_leave_a_history_that_can_be", &KILLED, KILLS);
+fn killed_processes_leave_an_explained_history() {
+    killed_processes::<Shm>("killed_processes_leave_an_explained_history", &KILLED, KILLS);
 }
 
 #[test]
-fn processes_that_are_killed_leave_a_history_that_can_be_over_tcp() {
-    killed_processes::<Tcp>("processes_that_are_killed_leave_a_history_that_can_be_over_tcp", &KILLED, KILLS);
+fn killed_processes_leave_an_explained_history_over_tcp() {
+    killed_processes::<Tcp>("killed_processes_leave_an_explained_history_over_tcp", &KILLED, KILLS);
 }
 
 fn end(mut child: Child) {
@@ -282,23 +283,27 @@ fn end(mut child: Child) {
     assert_eq!(status.code(), None, "a child failed before it was killed");
 }
 
-#[test]
-fn processes_on_hot_keys_agree_over_rdma() {
-    if is_rdma_there() {
-        processes_agree::<Rdma>(
-            "processes_on_hot_keys_agree_over_rdma",
-            &[(Variant::Sherman, Variant::Sherman.name())],
-        );
-    }
-}
+/// The guests of `cargo xtask rxe` run this module.
+mod over_rdma {
+    use super::{KILLED, killed_processes, processes_agree};
+    use farwood_index::sherman::Variant;
+    use farwood_proof::served::{Rdma, is_rdma_there};
 
-#[test]
-fn processes_that_are_killed_leave_a_history_that_can_be_over_rdma() {
-    if is_rdma_there() {
-        killed_processes::<Rdma>(
-            "processes_that_are_killed_leave_a_history_that_can_be_over_rdma",
-            &KILLED[..1],
-            4,
-        );
+    #[test]
+    fn processes_on_hot_keys_agree() {
+        if is_rdma_there() {
+            processes_agree::<Rdma>(
+                "over_rdma::processes_on_hot_keys_agree",
+                &[(Variant::Sherman, Variant::Sherman.name())],
+            );
+        }
+    }
+
+    #[test]
+    fn killed_processes_leave_an_explained_history() {
+        if is_rdma_there() {
+            let test = "over_rdma::killed_processes_leave_an_explained_history";
+            killed_processes::<Rdma>(test, &KILLED[..1], 4);
+        }
     }
 }

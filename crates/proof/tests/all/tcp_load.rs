@@ -1,9 +1,9 @@
 //! A little of the load that `cargo run --release -p farwood-proof --example load` puts on memory nodes for minutes.
 
 use farwood_index::ordered::System;
+use farwood_proof::children::rerun;
 use farwood_proof::load::{Load, play};
 use std::io::Write as _;
-use std::process::Command;
 
 /// `name` is the test's: a process that it starts comes to the same place.
 fn nothing_is_wrong_lost_or_left(name: &str, system: System) {
@@ -12,11 +12,7 @@ fn nothing_is_wrong_lost_or_left(name: &str, system: System) {
     }
     let folder = std::env::temp_dir().join(format!("farwood-load-test-{system}-{}", std::process::id()));
     std::fs::create_dir(&folder).unwrap();
-    let program = || {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", name, "--nocapture"]);
-        command
-    };
+    let program = || rerun(module_path!(), name);
     let report = Load { system, seconds: 8, processes: 3, clients: 3, seed: 1 }.run(&program, &folder);
     let _ = writeln!(std::io::stderr(), "{report}");
     report.expect_flat();

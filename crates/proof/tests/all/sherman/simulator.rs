@@ -12,7 +12,7 @@ const SEEDS: u64 = 100;
 
 /// Runs the seeds that were asked for.
 fn all_right(test: &str, count: u64, case: impl Fn(u64) -> Case + Sync) -> Report {
-    many::all_right(("sherman_lab", test), count, case, outcome)
+    many::all_right((module_path!(), test), count, case, outcome)
 }
 
 #[test]

@@ -1,25 +1,15 @@
 //! The hot path of radix trees allocates nothing: gets and updates, once warm, with cached nodes and without.
 
+use super::blocks;
 use farwood_index::ordered::{Config, Ordered};
 use farwood_index::{smart, sphinx};
 use farwood_proof::shm::Shm;
 use farwood_transport::runtime::block_on;
 
-#[global_allocator]
-static ALLOCATOR: dhat::Alloc = dhat::Alloc;
-
 const KEYS: u64 = 20_000;
 
 fn key(number: u64) -> [u8; 8] {
     (4 * number).to_be_bytes()
-}
-
-/// Blocks allocated by `work` per round, in the second of two rounds.
-fn blocks(mut work: impl FnMut()) -> u64 {
-    work();
-    let before = dhat::HeapStats::get().total_blocks;
-    work();
-    dhat::HeapStats::get().total_blocks - before
 }
 
 /// Systems with what they keep to find their way: SMART with all nodes and with none, and Sphinx with a filter so large
@@ -32,9 +22,7 @@ fn cases() -> [(&'static str, Config, usize); 3] {
     ]
 }
 
-#[test]
-fn warm_operations_allocate_nothing() {
-    let _profiler = dhat::Profiler::builder().testing().build();
+pub(crate) fn warm_operations_allocate_nothing() {
     let shm = Shm::new();
     let client = shm.pool().client();
     for (name, config, cache_bytes) in cases() {

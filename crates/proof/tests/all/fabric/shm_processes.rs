@@ -3,6 +3,7 @@
 //! A child is this very test program, told by the environment to be one: it runs [`child`] only.
 
 use farwood_fabric::{Client, ClientId, Fabric as _, Remote, Revocation, write};
+use farwood_proof::children::rerun;
 use farwood_proof::shm::{Shm, attach};
 use farwood_testkit::harness::{Chance, Harness as _, Place, Scratch, peek, peek_word, poke_word};
 use farwood_testkit::history::{Action, Answer, History, Recorder, tick};
@@ -12,7 +13,7 @@ use farwood_transport::shm::ShmFabric;
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// Tells a child where the pool is.
@@ -35,8 +36,8 @@ struct Process(Child);
 
 impl Process {
     fn start(shm: &Shm, ground: Place, number: u64) -> Self {
-        let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
-        command.args(["--exact", "child"]).env(POOL, shm.path());
+        let mut command = rerun(module_path!(), "child");
+        command.env(POOL, shm.path());
         command.env(NUMBER, number.to_string()).env(GROUND, ground.word().to_string());
         Self(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("a process can be started"))
     }

@@ -1,11 +1,9 @@
 //! The hot path allocates nothing: gets, updates, inserts without a split and scans, once warm.
 
+use super::blocks;
 use farwood_index::sherman::{Config, Direction, Entries, Range, Sherman, Variant};
 use farwood_proof::shm::Shm;
 use farwood_transport::runtime::block_on;
-
-#[global_allocator]
-static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
 const KEYS: u64 = 20_000;
 
@@ -13,17 +11,7 @@ fn key(number: u64) -> [u8; 8] {
     (4 * number).to_be_bytes()
 }
 
-/// Blocks allocated by `work` per round, in the second of two rounds.
-fn blocks(mut work: impl FnMut()) -> u64 {
-    work();
-    let before = dhat::HeapStats::get().total_blocks;
-    work();
-    dhat::HeapStats::get().total_blocks - before
-}
-
-#[test]
-fn warm_operations_allocate_nothing() {
-    let _profiler = dhat::Profiler::builder().testing().build();
+pub(crate) fn warm_operations_allocate_nothing() {
     let shm = Shm::new();
     let client = shm.pool().client();
     for (variant, name) in Variant::ALL {

@@ -1,5 +1,5 @@
-//! Golden costs of SMART, as `docs/costs-smart.md` has them. `FARWOOD_BLESS=1 cargo test -p farwood-proof --test
-//! smart_costs` writes the table anew.
+//! Golden costs of SMART, as `docs/costs-smart.md` has them. `FARWOOD_BLESS=1 cargo test -p farwood-proof --test all
+//! smart::costs` writes the table anew.
 
 use farwood_index::ordered;
 use farwood_index::smart::{Config, Smart, Variant};

@@ -12,7 +12,7 @@ const SEEDS: u64 = 240;
 
 /// Runs the seeds that were asked for.
 fn run_seeds(test: &str, count: u64, case: impl Fn(u64) -> Case + Sync) -> Coverage {
-    many::all_right(("sphinx_seeds", test), count, case, outcome)
+    many::all_right((module_path!(), test), count, case, outcome)
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! acknowledged. After its death a key must hold the last version that was acknowledged, or the one under way; and a
 //! WRITE that its writer's death cut in two is whole by then.
 //!
-//! `FARWOOD_KILLS=N cargo test --release -p farwood-proof --test kill` kills so many instead of 60.
+//! `FARWOOD_KILLS=N cargo test --release -p farwood-proof --test all killed_writers` kills so many instead of 60.
 
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::{Client, ClientId, Fabric as _, Remote, Revocation, client_table, read};
@@ -16,6 +16,7 @@ use farwood_index::ordered::{self, Entries, Ordered};
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Config, Direction, Range, Sherman, Variant};
 use farwood_index::smart;
+use farwood_proof::children::rerun;
 use farwood_proof::shm::{Shm, attach};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::ShmFabric;
@@ -97,8 +98,7 @@ async fn highest(tree: &Ordered, client: &Client<ShmFabric>, me: u64) -> u64 {
 
 /// A child of the test that is named.
 fn spawn(test: &str, me: u64, path: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
+    rerun(module_path!(), test)
         .env(CHILD, format!("{me}:{}", path.display()))
         .stdout(Stdio::piped())
         .spawn()
@@ -257,9 +257,8 @@ fn hold(path: &Path) {
 
 /// Such a child, of the test that is named, which holds the lock by now.
 fn holder(test: &str, path: &Path) -> Child {
-    let mut program = Command::new(std::env::current_exe().unwrap());
-    let program = program.args(["--exact", test, "--nocapture"]).env(CHILD, path);
-    let mut holder = program.stdout(Stdio::piped()).spawn().unwrap();
+    let mut program = rerun(module_path!(), test);
+    let mut holder = program.env(CHILD, path).stdout(Stdio::piped()).spawn().unwrap();
     let out = BufReader::new(holder.stdout.take().unwrap());
     assert!(out.lines().map_while(Result::ok).any(|line| line.contains("held")), "the lock is held");
     holder

@@ -1,5 +1,5 @@
-//! Golden costs of Sphinx, as `docs/costs-sphinx.md` has them. `FARWOOD_BLESS=1 cargo test -p farwood-proof --test
-//! sphinx_costs` writes the table anew.
+//! Golden costs of Sphinx, as `docs/costs-sphinx.md` has them. `FARWOOD_BLESS=1 cargo test -p farwood-proof --test all
+//! sphinx::costs` writes the table anew.
 
 use farwood_index::ordered;
 use farwood_index::sphinx::{Config, Sphinx, Variant};

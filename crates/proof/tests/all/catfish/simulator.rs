@@ -16,7 +16,7 @@ const SEEDS: u64 = 60;
 
 /// Runs the seeds that were asked for.
 fn all_right(test: &str, case: impl Fn(u64) -> Case + Sync) -> Report {
-    many::all_right(("catfish_lab", test), SEEDS, case, outcome)
+    many::all_right((module_path!(), test), SEEDS, case, outcome)
 }
 
 #[test]

@@ -12,7 +12,7 @@ const SEEDS: u64 = 100;
 
 /// Runs the seeds that were asked for.
 fn all_right(test: &str, case: impl Fn(u64) -> Case + Sync) -> Report {
-    many::all_right(("sphinx_lab", test), SEEDS, case, outcome)
+    many::all_right((module_path!(), test), SEEDS, case, outcome)
 }
 
 #[test]
