@@ -5,7 +5,7 @@
 //! one from before or from after, and from the first look on always the same; every change must be possible; the
 //! walker must find nothing; and what one operation has in its hands may be lost for each that died.
 
-use crate::casualties::{Cluster, HEIR, POINTS, SURVIVOR, VICTIM};
+use crate::crash_cluster::{CRASH_POINTS, CrashCluster, FIRST_CRASH, SECOND_CRASH, SURVIVOR};
 use farwood_fabric::Client;
 use farwood_index::ordered::{Config, Entries, Length, Ordered, Walk};
 use farwood_index::radix::inner::Size;
@@ -58,7 +58,7 @@ pub const KEY_STEP: u64 = 10;
 
 /// A world with the tree of a scene, open on all compute nodes.
 struct Stage {
-    cluster: Cluster<Ordered>,
+    cluster: CrashCluster<Ordered>,
     before: Model,
 }
 
@@ -89,15 +89,15 @@ impl Scene {
             World::new(WorldSpec { host_bytes: 32 << 20, ..WorldSpec::small(card) }).expect("a world");
         let trees: Vec<_> = (0..3).map(|node| open(&world, node, self.config)).collect();
         let mut before: Model = (0..self.keys).map(|number| (number * KEY_STEP, number)).collect();
-        let client = world.at_once(VICTIM);
-        let stage = Stage { cluster: Cluster { world, trees }, before: Model::new() };
+        let client = world.at_once(FIRST_CRASH);
+        let stage = Stage { cluster: CrashCluster { world, trees }, before: Model::new() };
         let (world, trees) = (&stage.cluster.world, &stage.cluster.trees);
         let entries = before.iter().map(|(&key, &value)| (bytes(key), stage.value(value)));
-        let loaded = trees[VICTIM].bulk_load(&client, entries, self.fill, |_| {});
+        let loaded = trees[FIRST_CRASH].bulk_load(&client, entries, self.fill, |_| {});
         at_once(loaded).expect("it is loaded");
         for number in self.gone.0..self.gone.1 {
             before.remove(&(number * KEY_STEP));
-            let removed = at_once(trees[VICTIM].remove(&client, &bytes(number * KEY_STEP)));
+            let removed = at_once(trees[FIRST_CRASH].remove(&client, &bytes(number * KEY_STEP)));
             assert!(removed.expect("a removal"), "{}: {number}", self.name);
         }
         // All know the tree as it is now.
@@ -122,7 +122,7 @@ fn open(world: &World, node: usize, config: Config) -> Ordered {
 
 impl Stage {
     fn change(&self, scene: &Scene) -> u64 {
-        self.cluster.perform(VICTIM, &async |tree, client| match scene.change {
+        self.cluster.perform(FIRST_CRASH, &async |tree, client| match scene.change {
             Change::Put(key) => tree.put(client, &bytes(key), &self.value(7_777)).await.map(drop),
             Change::PutLong(key, length) => {
                 let mut value = self.value(7_777);
@@ -227,11 +227,11 @@ pub fn one_dies(scenes: &[Scene]) -> u64 {
             assert!(marks.contains_key(mark), "{}: no {mark}: {marks:?}", scene.name);
         }
         whole.check(scene, 0);
-        for (verb, point) in (1..=verbs).flat_map(|verb| POINTS.map(|point| (verb, point))) {
+        for (verb, point) in (1..=verbs).flat_map(|verb| CRASH_POINTS.map(|point| (verb, point))) {
             let stage = scene.stage();
-            stage.cluster.dies_at(VICTIM, verb, point);
+            stage.cluster.crash_at(FIRST_CRASH, verb, point);
             stage.change(scene);
-            assert!(stage.cluster.world.crashed(VICTIM), "{scene:?}, verb {verb}, {point:?}");
+            assert!(stage.cluster.world.crashed(FIRST_CRASH), "{scene:?}, verb {verb}, {point:?}");
             stage.check(scene, 1);
             points += 1;
         }
@@ -246,22 +246,26 @@ pub fn two_die(scenes: &[Scene], heirs_max: usize) -> u64 {
     for scene in scenes {
         let verbs = scene.stage().change(scene);
         for verb in 1..=verbs {
-            let point = POINTS[(verb % 3) as usize];
+            let point = CRASH_POINTS[(verb % 3) as usize];
             let left = || {
                 let stage = scene.stage();
-                stage.cluster.dies_at(VICTIM, verb, point);
+                stage.cluster.crash_at(FIRST_CRASH, verb, point);
                 stage.change(scene);
                 stage
             };
             let keys: BTreeSet<u64> = left().before.keys().copied().collect();
             let whole = left();
-            let heirs = whole.go_on(HEIR, &keys);
+            let heirs = whole.go_on(SECOND_CRASH, &keys);
             whole.check(scene, 1);
             for heir_verb in (1..=heirs).step_by(1 + heirs as usize / heirs_max) {
                 let stage = left();
-                stage.cluster.dies_at(HEIR, heir_verb, POINTS[(heir_verb % 3) as usize]);
-                stage.go_on(HEIR, &keys);
-                assert!(stage.cluster.world.crashed(HEIR), "{}, verbs {verb} and {heir_verb}", scene.name);
+                stage.cluster.crash_at(SECOND_CRASH, heir_verb, CRASH_POINTS[(heir_verb % 3) as usize]);
+                stage.go_on(SECOND_CRASH, &keys);
+                assert!(
+                    stage.cluster.world.crashed(SECOND_CRASH),
+                    "{}, verbs {verb} and {heir_verb}",
+                    scene.name
+                );
                 stage.check(scene, 2);
                 pairs += 1;
             }

@@ -5,12 +5,12 @@
 //! |---|---|
 //! | `load.rs` | the parent: starts everybody, kills, watches the memory nodes, and judges |
 //! | `load/client.rs` | a process of clients, each with keys that only it writes |
-//! | `load/ledger.rs` | what such a process has asked for and what was acknowledged, where its death cannot reach it |
+//! | `load/progress_file.rs` | what such a process has asked for and what was acknowledged, where its death cannot reach it |
 //!
 //! All processes are the same program, told by [`ROLE`] what they are.
 
 mod client;
-mod ledger;
+mod progress_file;
 
 use crate::served::{OverTcp, attach};
 use client::{KEYS_PER_CLIENT, key, value};

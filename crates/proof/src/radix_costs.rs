@@ -2,8 +2,8 @@
 //! `docs` have them.
 
 use crate::golden::Table;
-use crate::sherman::Span;
 use crate::tree::Tree as _;
+use crate::workload::ScanSpan;
 use farwood_fabric::{Client, Costs};
 use farwood_index::ordered::{self, Ordered};
 use farwood_testkit::Harness;
@@ -87,7 +87,7 @@ impl<H: Harness> Bench<H> {
 
     fn scan(&self, tree: &Ordered, from: [u8; 8]) -> Costs {
         let (from, direction) = (Some(from.to_vec()), Direction::Forward);
-        let span = Span { direction, from, to: None, limit: 100 };
+        let span = ScanSpan { direction, from, to: None, limit: 100 };
         self.cost(async {
             let found = tree.scan_span(&self.client, &span).await.expect("a scan");
             assert_eq!(found.len(), 100);

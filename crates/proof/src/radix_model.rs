@@ -1,7 +1,8 @@
 //! Radix trees and a `BTreeMap` run the same programs over keys that are hard on radix trees: every answer is the same.
 
-use crate::sherman::{Driven, Span, perform, scan};
+use crate::blocking_index::BlockingIndex;
 use crate::shm::Shm;
+use crate::workload::{ScanSpan, perform, scan};
 use farwood_index::drop_index;
 use farwood_index::ordered::{self, Ordered};
 use farwood_testkit::Harness;
@@ -29,19 +30,23 @@ fn drawn<S: Strategy>(cases: u32, inputs: &S, test: impl Fn(S::Value) -> Result<
 }
 
 /// A new tree that holds `loaded`.
-fn tree<'h, H: Harness>(harness: &'h H, config: ordered::Config, loaded: &Model) -> Driven<'h, H, Ordered> {
+fn tree<'h, H: Harness>(
+    harness: &'h H,
+    config: ordered::Config,
+    loaded: &Model,
+) -> BlockingIndex<'h, H, Ordered> {
     let client = harness.client();
     let tree = harness.block_on(Ordered::create(&client, NAME, config, CACHE_BYTES)).expect("a new tree");
     if !loaded.is_empty() {
         let count = harness.block_on(tree.bulk_load(&client, loaded, 1.0, |_| {})).expect("it loads");
         assert_eq!(count, loaded.len() as u64);
     }
-    Driven { harness, tree, client }
+    BlockingIndex { harness, tree, client }
 }
 
 /// Walks what is left, and drops it.
-fn end<H: Harness>(driven: Driven<'_, H, Ordered>, model: &Model) -> Result<(), TestCaseError> {
-    let Driven { harness, tree, client } = driven;
+fn end<H: Harness>(driven: BlockingIndex<'_, H, Ordered>, model: &Model) -> Result<(), TestCaseError> {
+    let BlockingIndex { harness, tree, client } = driven;
     let walk = harness.block_on(tree.walk(&client)).expect("it can be walked");
     let dropped = tree.locks_dropped();
     drop(tree);
@@ -116,7 +121,7 @@ fn paths(chance: &mut Chance, count: usize) -> Vec<Bytes> {
 
 /// A random program over keys of all lengths, values of many.
 fn wander<H: Harness>(
-    driven: &Driven<'_, H, Ordered>,
+    driven: &BlockingIndex<'_, H, Ordered>,
     model: &mut Model,
     keys: &[Bytes],
     chance: &mut Chance,
@@ -152,7 +157,7 @@ fn wander<H: Harness>(
 
 /// A scan between two keys, either way.
 fn look<H: Harness>(
-    driven: &Driven<'_, H, Ordered>,
+    driven: &BlockingIndex<'_, H, Ordered>,
     model: &Model,
     ends: (Bytes, Bytes),
     chance: &mut Chance,
@@ -169,7 +174,7 @@ fn look<H: Harness>(
     } else {
         (Direction::Backward, within.rev().take(limit).collect())
     };
-    let span = Span { direction, from: from.clone(), to: to.clone(), limit };
+    let span = ScanSpan { direction, from: from.clone(), to: to.clone(), limit };
     let found = driven.harness.block_on(scan(&driven.tree, &driven.client, &span)).expect("it succeeds");
     assert_eq!(found, right, "{direction:?} from {from:02x?} to {to:02x?}, {limit}");
 }

@@ -1,6 +1,6 @@
 //! Sherman and a `BTreeMap` run the same programs over keys that are hard on trees, on any fabric.
 
-use crate::sherman::Driven;
+use crate::blocking_index::BlockingIndex;
 use farwood_index::consistency::Consistency;
 use farwood_index::drop_index;
 use farwood_index::sherman::layout::Sizes;
@@ -56,12 +56,12 @@ pub fn agree<H: Harness>(
         let count = harness.block_on(tree.bulk_load(&client, loaded, fill, |_| {})).expect("it loads");
         prop_assert_eq!(count, loaded.len() as u64);
     }
-    let mut driven = Driven { harness, tree, client };
+    let mut driven = BlockingIndex { harness, tree, client };
     let mut model = loaded.clone();
     let ran = run(program, &mut driven, &mut model);
     let walk = harness.block_on(driven.tree.walk(&driven.client)).expect("it can be walked");
     let dropped = driven.tree.locks_dropped();
-    let Driven { tree, client, .. } = driven;
+    let BlockingIndex { tree, client, .. } = driven;
     drop(tree);
     harness.block_on(drop_index(&client, NAME)).expect("nobody else has it open");
     ran.map_err(|wrong| TestCaseError::fail(wrong.to_string()))?;

@@ -1,6 +1,6 @@
 //! Trees of every kind as the testkit's checks see them.
 
-use crate::sherman::Span;
+use crate::workload::ScanSpan;
 use farwood_fabric::{Client, Fabric};
 use farwood_index::IndexError;
 use farwood_index::ordered::{self, Ordered};
@@ -24,7 +24,7 @@ pub trait Tree {
     async fn scan_span<F: Fabric>(
         &self,
         client: &Client<F>,
-        span: &Span,
+        span: &ScanSpan,
     ) -> Result<Vec<(Bytes, Bytes)>, IndexError>;
 
     /// How many keys there are.
@@ -55,7 +55,7 @@ macro_rules! tree {
             async fn scan_span<F: Fabric>(
                 &self,
                 client: &Client<F>,
-                span: &Span,
+                span: &ScanSpan,
             ) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
                 let mut entries = $entries;
                 self.scan(client, span.range(), span.tree_direction(), span.limit, &mut entries).await?;
@@ -85,7 +85,7 @@ tree!(Ordered, ordered::Entries::new());
 pub async fn snapshot_span<F: Fabric>(
     tree: &Ordered,
     client: &Client<F>,
-    span: &Span,
+    span: &ScanSpan,
 ) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
     let mut entries = ordered::Entries::new();
     let (range, direction) = (span.range(), span.tree_direction());

@@ -1,7 +1,7 @@
 //! A process of clients. Each has keys that only it writes, with ever higher steps, so it knows what it must read
 //! there; what it reads of others must be whole, must belong to its key, and must never go back.
 
-use super::ledger::{Ledger, Steps};
+use super::progress_file::{ProgressFile, Steps};
 use super::{CACHE_BYTES, NAME, Stage};
 use crate::served::{OverTcp, attach};
 use farwood_fabric::Client;
@@ -65,7 +65,7 @@ fn may_be(found: Option<u64>, done: u64, asked: u64) -> bool {
 struct Worker<'a> {
     tree: &'a Ordered,
     client: Client<TcpFabric>,
-    ledger: &'a Ledger,
+    progress: &'a ProgressFile,
     random: Chance,
     processes: u64,
     process: u64,
@@ -84,7 +84,7 @@ pub(super) fn work(process: u64, spec: &str) {
     let (processes, clients, seed, start) = (number(), number(), number(), number());
     let pool = attach::<OverTcp>(word());
     let folder = word();
-    let ledger = Ledger::open(Path::new(folder), process, clients * KEYS_PER_CLIENT);
+    let progress = ProgressFile::open(Path::new(folder), process, clients * KEYS_PER_CLIENT);
     let tree = block_on(Ordered::open(&pool.client(), NAME, CACHE_BYTES)).expect("there is a tree");
     let over = follow_parent();
     let operations = Cell::new(0);
@@ -92,7 +92,7 @@ pub(super) fn work(process: u64, spec: &str) {
         let mut worker = Worker {
             tree: &tree,
             client: pool.client(),
-            ledger: &ledger,
+            progress: &progress,
             random: Chance::new(seed ^ (start << 20) ^ (process << 10) ^ number),
             processes,
             process,
@@ -137,7 +137,7 @@ impl Worker<'_> {
     /// Makes definite what the one before it had asked for when it died: it may have been done, or not, or be done yet.
     async fn settle(&mut self) {
         for number in self.number * KEYS_PER_CLIENT..(self.number + 1) * KEYS_PER_CLIENT {
-            let Steps { asked, done } = self.ledger.steps(number);
+            let Steps { asked, done } = self.progress.steps(number);
             let found = self.find(number).await;
             let right = may_be(found, done, asked);
             assert!(
@@ -155,11 +155,11 @@ impl Worker<'_> {
         let number = self.own();
         match self.random.below(20) {
             0..9 => {
-                let step = self.ledger.steps(number).done + 1;
+                let step = self.progress.steps(number).done + 1;
                 self.write(number, step).await;
             }
             9..15 => {
-                let expected = left_by(self.ledger.steps(number).done);
+                let expected = left_by(self.progress.steps(number).done);
                 let found = self.find(number).await;
                 assert_eq!(found, expected, "key {number} of process {}", self.process);
             }
@@ -170,7 +170,7 @@ impl Worker<'_> {
 
     async fn write(&mut self, number: u64, step: u64) {
         let key = self.key(number);
-        self.ledger.ask(number, step);
+        self.progress.ask(number, step);
         let since = self.now();
         if removes(step) {
             self.tree.remove(&self.client, &key).await.expect("it can be removed");
@@ -178,7 +178,7 @@ impl Worker<'_> {
             self.tree.put(&self.client, &key, &value(key, step)).await.expect("it can be written");
         }
         self.in_time(since);
-        self.ledger.done(number, step);
+        self.progress.done(number, step);
     }
 
     async fn find(&mut self, number: u64) -> Option<u64> {
@@ -228,13 +228,14 @@ impl Worker<'_> {
     }
 }
 
-/// Holds what is there against a process's ledger when the process is gone; yields the steps that were done.
+/// Holds what is there against a process's progress when the process is gone; yields the steps that were done.
 pub(super) fn judge(stage: &Stage<'_>, process: u64) -> u64 {
     let keys = stage.load.clients * KEYS_PER_CLIENT;
-    let ledger = Ledger::open(stage.folder, process, keys);
+    let progress = ProgressFile::open(stage.folder, process, keys);
     let mut steps = 0;
     for number in 0..keys {
-        let (Steps { asked, done }, key) = (ledger.steps(number), key(stage.load.processes, process, number));
+        let (Steps { asked, done }, key) =
+            (progress.steps(number), key(stage.load.processes, process, number));
         let found = block_on(stage.tree.get(&stage.client, &key)).expect("it can be read");
         let found = found.map(|value| step_of(&key, &value));
         let right = may_be(found, done, asked);

@@ -18,6 +18,7 @@ mod fabric {
     mod tcp;
 }
 mod killed_writers;
+mod radix;
 mod rdma;
 mod sherman {
     mod adverse_schedules;

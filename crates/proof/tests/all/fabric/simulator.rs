@@ -1,7 +1,7 @@
 //! The laboratory keeps the contract and its promises; and a promise that it breaks, told or not, is noticed.
 
 use farwood_fabric::{Capabilities, Client, Memory, NodeId, write};
-use farwood_proof::lab::Lab;
+use farwood_proof::simulator::Simulator;
 use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
 use farwood_sim::{Card, World, WorldSpec};
 use farwood_testkit::contract::Contract;
@@ -18,15 +18,16 @@ fn tell(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-fn lab(card: &str) -> Lab {
-    Lab::new(WorldSpec::small(Card::named(card).unwrap()))
+fn lab(card: &str) -> Simulator {
+    Simulator::new(WorldSpec::small(Card::named(card).unwrap()))
 }
 
 #[test]
 fn it_keeps_the_contract_on_every_card() {
     for card in Card::names() {
         let lab = lab(card);
-        for (name, check) in Contract::<Lab>::CHECKS.iter().chain(Contract::<Lab>::SERVER_CHECKS) {
+        for (name, check) in Contract::<Simulator>::CHECKS.iter().chain(Contract::<Simulator>::SERVER_CHECKS)
+        {
             tell(&format!("{card} {name}"));
             check(&lab);
         }
@@ -38,7 +39,7 @@ fn it_keeps_its_promises_on_every_card() {
     for card in Card::names() {
         let lab = lab(card);
         let mut reports: Vec<Report> =
-            Litmus::<Lab>::PROGRAMS.iter().map(|(_, program)| program(&lab, ITERATIONS)).collect();
+            Litmus::<Simulator>::PROGRAMS.iter().map(|(_, program)| program(&lab, ITERATIONS)).collect();
         reports.extend([server_litmus(&lab, ITERATIONS), server_upward(&lab, ITERATIONS)]);
         reports.extend(server_stores(&lab, ITERATIONS));
         for report in &reports {
@@ -85,8 +86,9 @@ fn lying(withdraw: impl Fn(&mut Capabilities)) -> WorldSpec {
 
 /// What the programs of these names see there.
 fn seen(spec: &WorldSpec, names: &[&str]) -> Vec<Report> {
-    let programs = Litmus::<Lab>::PROGRAMS.iter().filter(|(name, _)| names.contains(name));
-    let reports: Vec<_> = programs.map(|(_, program)| program(&Lab::new(spec.clone()), ITERATIONS)).collect();
+    let programs = Litmus::<Simulator>::PROGRAMS.iter().filter(|(name, _)| names.contains(name));
+    let reports: Vec<_> =
+        programs.map(|(_, program)| program(&Simulator::new(spec.clone()), ITERATIONS)).collect();
     assert_eq!(reports.len(), names.len(), "programs of these names: {names:?}");
     for report in &reports {
         tell(&report.to_string());
@@ -122,14 +124,14 @@ fn lines_that_are_not_whole_are_noticed() {
 fn lines_of_a_server_that_are_read_in_halves_are_noticed() {
     let mut spec = lying(|kept| kept.whole_bytes = 8);
     spec.card.pcie.bytes_per_ns = 0.2;
-    let [lines, _] = server_stores(&Lab::new(spec), ITERATIONS);
+    let [lines, _] = server_stores(&Simulator::new(spec), ITERATIONS);
     assert!(lines.failed() && lines.met > 0, "{lines}");
 }
 
 #[test]
 fn writes_that_are_not_placed_upward_are_noticed() {
     let spec = lying(|kept| kept.write_upward = false);
-    let report = server_upward(&Lab::new(spec.clone()), ITERATIONS);
+    let report = server_upward(&Simulator::new(spec.clone()), ITERATIONS);
     assert!(report.failed(), "{report}");
     noticed(&spec, &[], &["whole 64", "write then write"]);
 }
@@ -174,7 +176,7 @@ fn writes_that_a_failed_cas_undoes_are_noticed() {
 fn a_processor_that_does_not_see_writes_is_noticed() {
     let mut spec = lying(|_| {});
     spec.promised.cpu_sees_write = true;
-    let report = server_litmus(&Lab::new(spec.clone()), ITERATIONS);
+    let report = server_litmus(&Simulator::new(spec.clone()), ITERATIONS);
     assert!(report.failed(), "{report}");
     noticed(&spec, &[], &["arrival sees write, crossed", "write then write"]);
 }

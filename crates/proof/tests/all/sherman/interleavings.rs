@@ -1,25 +1,33 @@
-//! Sherman on the loopback fabric, seed by seed: every variant on fabrics that copy as shared memory does, as NICs
-//! do, and in no useful order at all. Every answer must be explained.
+//! Sherman on the loopback fabric, seed by seed: every variant on fabrics that copy as shared memory does, as NICs do, and
+//! without any order. Every answer must be explained.
 //!
-//! `FARWOOD_SEEDS=5000` runs more seeds, `FARWOOD_SEEDS=17..18` that one; a failure names the command.
+//! `FARWOOD_SEEDS=5000` runs more seeds, `FARWOOD_SEEDS=17..18` one; a failure prints the command that repeats it.
 
+use farwood_index::ordered::System;
 use farwood_index::sherman::options::LockRead;
-use farwood_proof::seeds::loopback::{Case, outcome};
-use farwood_proof::seeds::{Coverage, many};
+use farwood_proof::seeds::loopback::{LoopbackCase, outcome};
+use farwood_proof::seeds::{RunTotals, runner};
+use farwood_testkit::campaign::size;
 
-/// Seeds of the normal run.
-const SEEDS: u64 = 240;
+fn every_fabric(seed: u64) -> LoopbackCase {
+    LoopbackCase::new(System::Sherman, seed)
+}
 
-/// Runs the seeds that were asked for.
-fn run_seeds(test: &str, count: u64, case: impl Fn(u64) -> Case + Sync) -> Coverage {
-    many::all_right((module_path!(), test), count, case, outcome)
+fn with_drops(seed: u64) -> LoopbackCase {
+    LoopbackCase::with_drops(System::Sherman, seed)
+}
+
+/// Runs the requested seeds, or the first `count`.
+fn expect_success(test: &str, count: u64, case: impl Fn(u64) -> LoopbackCase + Sync) -> RunTotals {
+    runner::expect_success((module_path!(), test), count, case, outcome)
 }
 
 #[test]
 fn every_answer_is_explained() {
-    let coverage = run_seeds("every_answer_is_explained", SEEDS, Case::of);
-    if coverage.runs >= SEEDS {
-        let costs = coverage.costs;
+    let seeds = size(60, 240);
+    let totals = expect_success("every_answer_is_explained", seeds, every_fabric);
+    if totals.runs >= seeds {
+        let costs = totals.costs;
         for (what, count) in [
             ("torn copies", costs.torn),
             ("steps right and restarts", costs.moved),
@@ -27,51 +35,54 @@ fn every_answer_is_explained() {
             ("hand-overs", costs.handed_over),
             ("cache hits", costs.cache_hits),
             ("cache misses", costs.cache_misses),
-            ("trees of three levels", coverage.levels[3]),
-            ("trees of four levels", coverage.levels[4]),
+            ("trees of three levels", totals.levels[3]),
+            ("trees of four levels", totals.levels[4]),
         ] {
-            assert!(count > 0, "no {what}: {coverage:?}");
+            assert!(count > 0, "no {what}: {totals:?}");
         }
     }
 }
 
 /// Lock and READ share a doorbell, in every variant.
 #[test]
-fn a_lock_brings_its_node() {
+fn a_lock_returns_its_node() {
     let case = |seed| {
-        let mut case = Case::of(seed);
-        case.plan.config.options.lock_read = LockRead::Together;
+        let mut case = every_fabric(seed);
+        case.plan.sherman().options.lock_read = LockRead::Together;
         case
     };
-    let coverage = run_seeds("a_lock_brings_its_node", SEEDS, case);
-    assert!(coverage.costs.lock > 0 || coverage.runs < SEEDS, "{coverage:?}");
+    let seeds = size(60, 240);
+    let totals = expect_success("a_lock_returns_its_node", seeds, case);
+    assert!(totals.costs.lock > 0 || totals.runs < seeds, "{totals:?}");
 }
 
-/// Trees grow from nothing while clients that are to make the next root are kept from running.
+/// Trees grow from empty while clients that create the next root are stalled.
 #[test]
 fn growing_trees_lose_no_root() {
-    let coverage = run_seeds("growing_trees_lose_no_root", SEEDS * 2, Case::growing);
-    // The root pointer changes under the root's lock, so that every lost CAS is a lock that was taken.
-    assert_eq!(coverage.costs.cas_failures, coverage.costs.lock, "{coverage:?}");
-    let grown: u64 = coverage.levels[3..].iter().sum();
-    assert!(grown > 0 || coverage.runs < SEEDS * 2, "no tree grew twice: {coverage:?}");
+    let seeds = size(120, 480);
+    let totals = expect_success("growing_trees_lose_no_root", seeds, LoopbackCase::growing);
+    // The root pointer changes under the root's lock, so every failed CAS is one on a lock.
+    assert_eq!(totals.costs.cas_failures, totals.costs.lock, "{totals:?}");
+    let grown: u64 = totals.levels[3..].iter().sum();
+    assert!(grown > 0 || totals.runs < seeds, "no tree grew by two levels: {totals:?}");
 }
 
-/// Operations that are dropped anywhere leave no lock and no wrong answer behind; whether they took effect, nobody
-/// knows.
+/// Operations that are dropped anywhere leave no lock held, and all answers stay right. A dropped operation may have
+/// taken effect or not.
 #[test]
-fn dropped_operations_harm_nobody() {
-    let coverage = run_seeds("dropped_operations_harm_nobody", SEEDS / 2, Case::with_drops);
-    if coverage.runs >= SEEDS / 2 {
-        assert!(coverage.dropped > 100 && coverage.locks_dropped > 10, "{coverage:?}");
+fn dropped_operations_leave_no_lock() {
+    let seeds = size(60, 120);
+    let totals = expect_success("dropped_operations_leave_no_lock", seeds, with_drops);
+    if totals.runs >= seeds {
+        assert!(totals.dropped > 50 && totals.locks_dropped > 5, "{totals:?}");
     }
 }
 
-/// A client that was dropped between the split of an inner root and the next root left keys that no way from the old
-/// root led to.
+/// An operation that was dropped after the split of an inner root and before the next root left keys that were not
+/// reachable from the old root.
 #[test]
-fn a_split_root_without_a_parent_is_grown_over() {
-    if let Err(what) = outcome(&Case::with_drops(1156)) {
+fn a_split_root_without_a_parent_gets_one() {
+    if let Err(what) = outcome(&with_drops(1156)) {
         panic!("{what}");
     }
 }

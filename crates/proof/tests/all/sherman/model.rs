@@ -6,8 +6,8 @@ use farwood_index::IndexError;
 use farwood_index::extent::{PART_BYTES_MAX, VALUE_BYTES_MAX};
 use farwood_index::sherman::layout::{Sizes, Values};
 use farwood_index::sherman::{Config, Sherman, Variant};
+use farwood_proof::blocking_index::BlockingIndex;
 use farwood_proof::served::Tcp;
-use farwood_proof::sherman::Driven;
 use farwood_proof::sherman_model::{
     CACHE_BYTES, Model, NAME, SIZES, agree, config, drawn, from_empty, shape,
 };
@@ -119,7 +119,7 @@ fn scans_begin_and_end_where_they_should() {
     let sizes = SIZES[0];
     let config = config(sizes, Variant::Sherman, None);
     let tree = loopback.block_on(Sherman::create(&client, NAME, config, CACHE_BYTES)).expect("a new tree");
-    let (mut index, mut model) = (Driven { harness: &loopback, tree, client }, Model::new());
+    let (mut index, mut model) = (BlockingIndex { harness: &loopback, tree, client }, Model::new());
     let keys: Vec<Bytes> = (0..24).map(|number| Family::Extreme.key(number, sizes.key_bytes)).collect();
     for key in &keys {
         index.put(key, key);

@@ -1,113 +1,125 @@
-//! Trees that are broken on purpose, in the laboratory: its checks must notice each within a bounded number of seeds,
-//! and find nothing where the same seed is run with an intact tree. A canary that lives shows that the laboratory is
-//! blind to its kind of fault.
+//! Sherman trees that are broken deliberately, in the simulator: its checks must notice each mutant within a bounded
+//! number of seeds, and must accept the intact tree on the same seed.
 
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
+use farwood_index::ordered::System;
 use farwood_index::sabotage::Sabotage;
 use farwood_index::sherman::Variant;
-use farwood_proof::seeds::canary;
-use farwood_proof::seeds::laboratory::{Case, outcome};
-use farwood_proof::sherman::{CHURNING, MIXED};
+use farwood_proof::seeds::mutants;
+use farwood_proof::seeds::simulator::{SimulatorCase, outcome};
+use farwood_proof::workload::{CHURNING, MIXED};
 
-/// Seeds within which every fault must be noticed.
+/// Seeds within which every mutant must be noticed.
 const SEEDS: u64 = 400;
-/// Virtual time after which a run is stuck, nanoseconds, many times what it takes: a broken tree may run in circles.
+/// Virtual time after which a run counts as stuck, nanoseconds, many times the usual time: a mutant may loop.
 const NANOSECONDS_MAX: u64 = 200_000_000;
 
-fn caught(name: &str, broken: impl Fn(&mut Case)) {
-    canary::caught(name, SEEDS, outcome, plain, broken);
+fn noticed(name: &str, mutate: impl Fn(&mut SimulatorCase)) {
+    mutants::expect_noticed(name, SEEDS, outcome, plain, mutate);
 }
 
-/// A run without faults, with 64-bit locks and version pairs, where transfers overtake each other.
-fn plain(seed: u64) -> Case {
-    let mut case = Case::calm(seed);
-    case.plan.config.options = Variant::Sherman.options();
-    case.plan.config.options.lock.width = LockWidth::Word;
-    case.plan.config.consistency = Some(Consistency::Versions);
+/// A run without faults, with 64-bit locks and version pairs, whose transfers overtake each other.
+fn plain(seed: u64) -> SimulatorCase {
+    let mut case = SimulatorCase::new(System::Sherman, seed);
+    case.plan.sherman().options = Variant::Sherman.options();
+    case.plan.sherman().options.lock.width = LockWidth::Word;
+    case.plan.sherman().consistency = Some(Consistency::Versions);
     case.spec.stretch = 8;
     case.spec.card.pcie.bytes_per_ns = 0.2;
     case.nanoseconds_max = NANOSECONDS_MAX;
     case
 }
 
-fn broken(sabotage: Sabotage) -> impl Fn(&mut Case) {
-    move |case| case.sabotage = Some(sabotage)
+fn mutate(mutant: Sabotage) -> impl Fn(&mut SimulatorCase) {
+    move |case| case.mutant = Some(mutant)
 }
 
 #[test]
-fn an_unlock_before_the_write_back() {
-    caught("unlock first", broken(Sabotage::UnlockFirst));
+fn an_unlock_before_the_write_back_is_noticed() {
+    noticed("unlock first", mutate(Sabotage::UnlockFirst));
 }
 
 #[test]
-fn no_rear_version() {
-    caught("no rear version", broken(Sabotage::NoRearVersion));
+fn ignoring_the_rear_version_is_noticed() {
+    noticed("no rear version", mutate(Sabotage::NoRearVersion));
 }
 
 #[test]
-fn no_fence_check() {
-    caught("no fence check", broken(Sabotage::NoFenceCheck));
+fn leaving_out_the_fence_check_is_noticed() {
+    noticed("no fence check", mutate(Sabotage::NoFenceCheck));
 }
 
 #[test]
-fn a_stale_cache_believed() {
+fn believing_a_stale_cache_is_noticed() {
     let large_cache = |seed| {
         let mut case = plain(seed);
         case.plan.cache_bytes = 1 << 20;
         case
     };
-    canary::caught("the cache believed", SEEDS, outcome, large_cache, broken(Sabotage::CacheBelieved));
+    mutants::expect_noticed(
+        "the cache believed",
+        SEEDS,
+        outcome,
+        large_cache,
+        mutate(Sabotage::CacheBelieved),
+    );
 }
 
 #[test]
-fn a_miss_among_torn_entries() {
-    caught("torn is absent", broken(Sabotage::TornIsAbsent));
+fn a_miss_among_torn_entries_is_noticed() {
+    noticed("torn is absent", mutate(Sabotage::TornIsAbsent));
 }
 
 #[test]
-fn a_scan_that_does_not_look_where_leaves_begin() {
-    caught("scan blind", broken(Sabotage::ScanBlind));
+fn a_scan_that_ignores_lower_fences_is_noticed() {
+    noticed("scan blind", mutate(Sabotage::ScanBlind));
 }
 
 #[test]
-fn version_pairs_where_reads_overtake() {
-    caught("reads overtake", |case| case.spec.kept.version_pair_bytes_max = 0);
+fn version_pairs_are_noticed_if_reads_overtake() {
+    noticed("reads overtake", |case| case.spec.kept.version_pair_bytes_max = 0);
 }
 
 #[test]
-fn write_backs_that_the_next_holder_does_not_see() {
-    caught("arrivals miss writes", |case| case.spec.kept.arrival_sees_write = false);
+fn a_write_back_that_the_next_holder_misses_is_noticed() {
+    noticed("arrivals miss writes", |case| case.spec.kept.arrival_sees_write = false);
 }
 
-/// A tree whose leaves come and go, in the caches of everybody.
-fn churning(seed: u64) -> Case {
+/// A run with as many removals as insertions, and with large caches.
+fn churning(seed: u64) -> SimulatorCase {
     let mut case = plain(seed);
     (case.plan.keys, case.plan.mix, case.plan.cache_bytes) = (90, CHURNING, 1 << 20);
     case
 }
 
 #[test]
-fn a_merge_that_does_not_mark_the_node_that_goes() {
-    canary::caught("merge unmarked", SEEDS, outcome, churning, broken(Sabotage::MergeUnmarked));
+fn a_merge_that_does_not_mark_the_unlinked_node_is_noticed() {
+    mutants::expect_noticed("merge unmarked", SEEDS, outcome, churning, mutate(Sabotage::MergeUnmarked));
 }
 
 #[test]
-fn a_value_believed_without_looking_what_it_is() {
+fn believing_an_overflow_value_unchecked_is_noticed() {
     let faulty = |seed| {
         let mut case = plain(seed).with_any_length();
         (case.plan.keys, case.plan.mix) = (12, MIXED);
         case
     };
-    canary::caught("extent believed", SEEDS, outcome, faulty, broken(Sabotage::ExtentBelieved));
+    mutants::expect_noticed(
+        "overflow value believed",
+        SEEDS,
+        outcome,
+        faulty,
+        mutate(Sabotage::ExtentBelieved),
+    );
 }
 
 #[test]
-fn a_lease_that_expires_under_a_frozen_client() {
+fn a_lease_that_expires_under_a_frozen_client_is_noticed() {
     let faulty = |seed| {
-        let mut case = Case::of(seed);
-        case.plan.config.options = Variant::Sherman.options();
+        let mut case = SimulatorCase::with_faults(System::Sherman, seed);
+        case.plan.sherman().options = Variant::Sherman.options();
         case
     };
-    canary::caught("the lease expires", SEEDS, outcome, faulty, broken(Sabotage::LeaseExpires));
+    mutants::expect_noticed("the lease expires", SEEDS, outcome, faulty, mutate(Sabotage::LeaseExpires));
 }

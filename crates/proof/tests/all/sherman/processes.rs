@@ -9,9 +9,11 @@ use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Config, Sherman, Variant};
 use farwood_proof::children::rerun;
 use farwood_proof::served::Tcp;
-use farwood_proof::sherman::{CHURNING, Lengths, MIXED, Span, Wish, Wishes, bounds, perform, scan};
+use farwood_proof::shared_pool::{Attachment as _, SharedPool};
 use farwood_proof::shm::Shm;
-use farwood_proof::site::{Attached as _, Site};
+use farwood_proof::workload::{
+    CHURNING, MIXED, ScanSpan, TreeRequest, ValueLengths, Workload, bounds, perform, scan,
+};
 use farwood_proof::yielding::Yielding;
 use farwood_testkit::history::{Action, Bytes, Direction, History, Recorder, Scan};
 use farwood_transport::runtime::block_on;
@@ -58,14 +60,14 @@ impl<F: Fabric, W: Write> Player<'_, F, W> {
     }
 
     /// Does what is wished for.
-    fn fulfil(&mut self, wish: Wish) {
+    fn fulfil(&mut self, wish: TreeRequest) {
         match wish {
-            Wish::One(key, action) => self.one(&key, &action),
-            Wish::Scan(span) | Wish::Snapshot(span) => self.scan(&span),
-            Wish::Count => {
+            TreeRequest::Operation(key, action) => self.one(&key, &action),
+            TreeRequest::Scan(span) | TreeRequest::Snapshot(span) => self.scan(&span),
+            TreeRequest::Count => {
                 block_on(self.tree.count(&self.client)).expect("it succeeds");
             }
-            Wish::Leave => block_on(self.tree.leave(&self.client)).expect("it succeeds"),
+            TreeRequest::Leave => block_on(self.tree.leave(&self.client)).expect("it succeeds"),
         }
     }
 
@@ -77,7 +79,7 @@ impl<F: Fabric, W: Write> Player<'_, F, W> {
         self.journal.answer(pending, end, &answer).expect("the journal is written");
     }
 
-    fn scan(&mut self, span: &Span) {
+    fn scan(&mut self, span: &ScanSpan) {
         let call = self.call_time();
         let entries = block_on(scan(self.tree, &self.client, span)).expect("it succeeds");
         let (end, client, (from, to)) = (self.end_time(), self.number, bounds(span));
@@ -95,7 +97,7 @@ enum End {
 }
 
 /// A child process: `NUMBER:SEED:START:END:FOLDER:PLACE`.
-fn child<S: Site>(spec: &str) {
+fn child<S: SharedPool>(spec: &str) {
     let mut words = spec.splitn(6, ':');
     let mut word = || words.next().expect("six words");
     let mut number = || word().parse::<u64>().expect("a number");
@@ -112,11 +114,24 @@ fn child<S: Site>(spec: &str) {
     });
 }
 
-fn play<S: Site>(pool: &S::Pool, tree: &Sherman, me: u64, seed: u64, start: u64, end: End, path: &Path) {
+fn play<S: SharedPool>(
+    pool: &S::Pool,
+    tree: &Sherman,
+    me: u64,
+    seed: u64,
+    start: u64,
+    end: End,
+    path: &Path,
+) {
     let (seat, keys) = (pool.client(), keys());
     let client = Client::new(Yielding::new(seat.fabric(), seed ^ me));
-    let wishes =
-        Wishes::new(&keys, Lengths::One(SIZES.value_bytes), [MIXED, CHURNING][me as usize % 2], me, seed);
+    let wishes = Workload::new(
+        &keys,
+        ValueLengths::One(SIZES.value_bytes),
+        [MIXED, CHURNING][me as usize % 2],
+        me,
+        seed,
+    );
     let mut file = File::create(path.join(format!("{me}.journal"))).expect("a journal can be made");
     while client.fabric().now() < start {
         std::thread::yield_now();
@@ -133,25 +148,25 @@ fn play<S: Site>(pool: &S::Pool, tree: &Sherman, me: u64, seed: u64, start: u64,
 
 /// The parent's side of one run.
 struct Run<S> {
-    site: S,
+    shared: S,
     test: &'static str,
     seed: u64,
     started: u64,
 }
 
-impl<S: Site> Run<S> {
+impl<S: SharedPool> Run<S> {
     fn new(test: &'static str, variant: Variant, seed: u64) -> (Self, Sherman) {
-        let site = S::default();
+        let shared = S::default();
         let config = Config { sizes: SIZES, options: variant.options(), ..Config::default() };
-        let tree = block_on(Sherman::create(&site.pool().client(), "history", config, CACHE_BYTES));
-        (Self { site, test, seed, started: 0 }, tree.expect("a tree is created"))
+        let tree = block_on(Sherman::create(&shared.pool().client(), "history", config, CACHE_BYTES));
+        (Self { shared, test, seed, started: 0 }, tree.expect("a tree is created"))
     }
 
     /// Starts a child that begins at `start`.
     fn start(&mut self, start: u64, end: End) -> Child {
         self.started += 1;
         let end = if end == End::Killed { "killed" } else { "natural" };
-        let (folder, place) = (self.site.folder().display(), self.site.place());
+        let (folder, place) = (self.shared.folder().display(), self.shared.address());
         let spec = format!("{}:{}:{start}:{end}:{folder}:{place}", self.started, self.seed);
         let mut command = rerun(module_path!(), self.test);
         command.env(CHILD, spec).stdout(Stdio::null());
@@ -160,7 +175,7 @@ impl<S: Site> Run<S> {
 
     /// Waits until child `number` has written so much.
     fn wait(&self, number: u64, bytes: u64) {
-        let journal = |thread| self.site.folder().join(format!("{}.journal", number * THREADS + thread));
+        let journal = |thread| self.shared.folder().join(format!("{}.journal", number * THREADS + thread));
         let length = |thread| std::fs::metadata(journal(thread)).map_or(0, |journal| journal.len());
         let since = Instant::now();
         while (0..THREADS).map(length).sum::<u64>() < bytes {
@@ -173,7 +188,7 @@ impl<S: Site> Run<S> {
     fn history(&self) -> History {
         let mut history = History::default();
         for number in THREADS..(self.started + 1) * THREADS {
-            let path = self.site.folder().join(format!("{number}.journal"));
+            let path = self.shared.folder().join(format!("{number}.journal"));
             // A child that was killed at once has none.
             let Ok(journal) = File::open(path) else { continue };
             history.merge(History::read(BufReader::new(journal)).expect("a journal"));
@@ -183,7 +198,7 @@ impl<S: Site> Run<S> {
 
     /// Looks at all that is left, and checks everything.
     fn judge(&self, tree: &Sherman) -> usize {
-        let seat = self.site.pool().client();
+        let seat = self.shared.pool().client();
         let client = Client::new(Yielding::new(seat.fabric(), self.seed));
         let mut last = Player { tree, client, number: 0, journal: Recorder::new(0, Vec::new()) };
         for key in keys() {
@@ -191,8 +206,8 @@ impl<S: Site> Run<S> {
             // Whoever held the lock of its leaf is gone.
             last.one(&key, &Action::Remove);
         }
-        last.scan(&Span::all(Direction::Forward));
-        last.scan(&Span::all(Direction::Backward));
+        last.scan(&ScanSpan::all(Direction::Forward));
+        last.scan(&ScanSpan::all(Direction::Backward));
         let mut history = self.history();
         history.merge(History::read(&last.journal.into_inner()[..]).expect("a journal"));
         let verdict = history.check(PATIENCE);
@@ -213,20 +228,20 @@ fn meetings(history: &History) -> usize {
     operations.windows(2).filter(|pair| pair[0].0 == pair[1].0 && pair[1].1 < pair[0].2).count()
 }
 
-fn processes_agree<S: Site>(test: &'static str, variants: &[(Variant, &str)]) {
+fn processes_agree<S: SharedPool>(test: &'static str, variants: &[(Variant, &str)]) {
     if let Ok(spec) = std::env::var(CHILD) {
         return child::<S>(&spec);
     }
     for (seed, &(variant, name)) in (0..).zip(variants) {
         let (mut run, tree) = Run::<S>::new(test, variant, seed);
-        let start = run.site.pool().client().fabric().now() + 60_000_000;
+        let start = run.shared.pool().client().fabric().now() + 60_000_000;
         let children: Vec<_> = (0..CHILDREN).map(|_| run.start(start, End::Natural)).collect();
         for mut child in children {
             assert!(child.wait().expect("it ends").success(), "{name}: a child failed");
         }
         let operations = run.judge(&tree);
         assert!(operations > (CHILDREN * THREADS) as usize * STEPS * 8 / 10, "{name}: {operations}");
-        let walk = block_on(tree.walk(&run.site.pool().client())).expect("a walk");
+        let walk = block_on(tree.walk(&run.shared.pool().client())).expect("a walk");
         assert_eq!((walk.problems, walk.entries, walk.half_linked), (vec![], 0, 0), "{name}");
     }
 }
@@ -248,7 +263,7 @@ const KILLS: u64 = 12;
 /// Bytes that a child has written before it is killed: some 1000 operations.
 const JOURNAL_BYTES: u64 = 120_000;
 
-fn killed_processes<S: Site>(test: &'static str, variants: &[Variant], kills: u64) {
+fn killed_processes<S: SharedPool>(test: &'static str, variants: &[Variant], kills: u64) {
     if let Ok(spec) = std::env::var(CHILD) {
         return child::<S>(&spec);
     }

@@ -1,73 +1,60 @@
-//! SMART trees that are broken on purpose: the checks must notice each within a bounded number of seeds, and find
-//! nothing where the same seed is run with an intact tree. A canary that lives shows that the checks are blind to its
-//! kind of fault.
+//! SMART trees that are broken deliberately: the checks must notice each mutant within a bounded number of seeds, and
+//! must accept the intact tree on the same seed.
 
+use crate::radix::{POLLS_MAX, expired_lease_is_noticed, noticed};
+use farwood_index::ordered::System;
 use farwood_index::sabotage::Sabotage;
 use farwood_index::smart::{Config, Variant};
-use farwood_proof::seeds::{canary, laboratory, loopback};
-use farwood_proof::sherman::{CHURNING, MIXED};
+use farwood_proof::seeds::loopback::LoopbackCase;
+use farwood_proof::seeds::simulator::SimulatorCase;
+use farwood_proof::workload::{CHURNING, MIXED};
 
-/// Seeds within which every fault must be noticed.
-const SEEDS: u64 = 400;
-/// Virtual time after which a run is stuck, nanoseconds, many times what it takes: a broken tree may run in circles.
-const NANOSECONDS_MAX: u64 = 200_000_000;
-/// The same in polls.
-const POLLS_MAX: u64 = 3_000_000;
-
-/// A run on the loopback whose entries come and go, in the caches of everybody.
-fn churning(seed: u64) -> loopback::Case {
-    let mut case = loopback::Case::of(seed).of_smart();
-    case.plan.smart = Some(Config { options: Variant::RearLock.options(), ..Config::default() });
+/// A run on the loopback fabric with as many removals as insertions, and with large caches.
+fn churning(seed: u64) -> LoopbackCase {
+    let mut case = LoopbackCase::new(System::Smart, seed);
+    case.plan.use_smart(Config { options: Variant::RearLock.options(), ..Config::default() });
     (case.plan.keys, case.plan.mix, case.plan.cache_bytes) = (40, CHURNING, 1 << 20);
     case.steps = 120;
     case.polls_max = POLLS_MAX;
     case
 }
 
-fn caught(name: &str, sabotage: Sabotage) {
-    let broken = |case: &mut loopback::Case| case.sabotage = Some(sabotage);
-    canary::caught(name, SEEDS, loopback::outcome, churning, broken);
-}
-
-#[test]
-fn an_unlock_before_the_write_back() {
-    caught("unlock first", Sabotage::UnlockFirst);
-}
-
-#[test]
-fn a_miss_that_is_believed_whatever_its_age() {
-    caught("miss believed", Sabotage::MissBelieved);
-}
-
-#[test]
-fn a_reverse_check_left_out() {
-    caught("no reverse check", Sabotage::NoReverseCheck);
-}
-
-/// A hot key, whose readers and writers meet.
-fn hot(seed: u64) -> loopback::Case {
+/// A run with a few hot keys, which clients read and write at the same time.
+fn hot(seed: u64) -> LoopbackCase {
     let mut case = churning(seed);
-    case.plan.smart = Some(Config { options: Variant::WriteCombining.options(), ..Config::default() });
+    case.plan.use_smart(Config { options: Variant::WriteCombining.options(), ..Config::default() });
     (case.plan.keys, case.plan.mix) = (3, MIXED);
     (case.compute_nodes, case.clients) = (2, 8);
     case
 }
 
-/// Read delegation and write combining as published.
 #[test]
-fn a_share_in_what_was_posted_before() {
-    let broken = |case: &mut loopback::Case| case.sabotage = Some(Sabotage::SharesLate);
-    canary::caught("shares late", SEEDS, loopback::outcome, hot, broken);
+fn an_unlock_before_the_write_back_is_noticed() {
+    noticed("unlock first", churning, Sabotage::UnlockFirst);
 }
 
 #[test]
-fn a_lease_that_expires_under_a_frozen_client() {
-    let faulty = |seed| {
-        let mut case = laboratory::Case::of_smart(seed);
-        case.plan.smart = Some(Config { options: Variant::RearLock.options(), ..Config::default() });
-        case.nanoseconds_max = case.nanoseconds_max.max(NANOSECONDS_MAX);
+fn believing_a_miss_of_any_age_is_noticed() {
+    noticed("miss believed", churning, Sabotage::MissBelieved);
+}
+
+#[test]
+fn leaving_out_the_reverse_check_is_noticed() {
+    noticed("no reverse check", churning, Sabotage::NoReverseCheck);
+}
+
+/// Read delegation and write combining as published: a client may share the result of a request that was posted before
+/// its own call.
+#[test]
+fn sharing_the_result_of_an_earlier_post_is_noticed() {
+    noticed("shares late", hot, Sabotage::SharesLate);
+}
+
+#[test]
+fn a_lease_that_expires_under_a_frozen_client_is_noticed() {
+    expired_lease_is_noticed(|seed| {
+        let mut case = SimulatorCase::with_faults(System::Smart, seed);
+        case.plan.use_smart(Config { options: Variant::RearLock.options(), ..Config::default() });
         case
-    };
-    let broken = |case: &mut laboratory::Case| case.sabotage = Some(Sabotage::LeaseExpires);
-    canary::caught("the lease expires", SEEDS, laboratory::outcome, faulty, broken);
+    });
 }

@@ -6,7 +6,7 @@
 
 use farwood_fabric::{Client, PoolShape};
 use farwood_index::smart::{Config, Smart, Variant};
-use farwood_proof::seeds::loopback::{Fabric, settings};
+use farwood_proof::seeds::loopback::{Copies, settings};
 use farwood_testkit::Harness;
 use farwood_testkit::loopback::{Loopback, LoopbackFabric, SMALL, Settings};
 use std::future::Future;
@@ -111,21 +111,21 @@ fn found_too_early(fabric: impl Fn(u64) -> Settings) -> Option<String> {
     None
 }
 
-fn of(fabric: Fabric) -> impl Fn(u64) -> Settings {
-    move |seed| Settings { shape: SHAPE, ..settings(fabric, seed) }
+fn of(copies: Copies) -> impl Fn(u64) -> Settings {
+    move |seed| Settings { shape: SHAPE, ..settings(copies, seed) }
 }
 
 #[test]
 fn reads_that_go_upward() {
-    assert_eq!(found_too_early(of(Fabric::Nic)), None);
+    assert_eq!(found_too_early(of(Copies::Nic)), None);
 }
 
 #[test]
 fn reads_that_go_downward() {
-    assert_eq!(found_too_early(of(Fabric::SharedMemory)), None);
+    assert_eq!(found_too_early(of(Copies::SharedMemory)), None);
 }
 
 #[test]
 fn reads_that_overtake() {
-    assert_eq!(found_too_early(of(Fabric::Overtaking)), None);
+    assert_eq!(found_too_early(of(Copies::Overtaking)), None);
 }

@@ -11,7 +11,9 @@ use farwood_index::IndexError;
 use farwood_index::radix::prefix::PrefixHash;
 use farwood_index::sphinx::table::layout::Spot;
 use farwood_index::sphinx::{Config, Groups, Options, Sphinx, Variant};
-use farwood_proof::casualties::{Cluster, HEIR, POINTS, SURVIVOR, TIME_MAX, VICTIM};
+use farwood_proof::crash_cluster::{
+    CRASH_POINTS, CrashCluster, FIRST_CRASH, SECOND_CRASH, SURVIVOR, TIME_MAX,
+};
 use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
 use farwood_sim::{Card, SimFabric, World, WorldSpec, at_once};
 use std::collections::BTreeMap;
@@ -41,7 +43,7 @@ struct Scene {
 
 /// A world with the tree of a scene, open on all compute nodes.
 struct Stage {
-    cluster: Cluster<Sphinx>,
+    cluster: CrashCluster<Sphinx>,
     before: Model,
 }
 
@@ -59,7 +61,7 @@ impl Scene {
         let spec = WorldSpec { host_bytes: 64 << 20, memory_nodes: 1, ..WorldSpec::small(card) };
         let world = World::new(spec).expect("a world");
         let trees: Vec<_> = (0..3).map(|node| open(&world, node)).collect();
-        let (client, mut before) = (world.at_once(VICTIM), Model::new());
+        let (client, mut before) = (world.at_once(FIRST_CRASH), Model::new());
         for node in 0..=self.nodes {
             before.insert(first(node), 1);
             if node < self.nodes {
@@ -69,7 +71,7 @@ impl Scene {
         // Node 0 is full.
         before.extend([([0, 3, 0], 1), ([0, 4, 0], 1)]);
         for (key, value) in &before {
-            at_once(trees[VICTIM].put(&client, key, &[*value])).expect("a put");
+            at_once(trees[FIRST_CRASH].put(&client, key, &[*value])).expect("a put");
         }
         for (node, tree) in trees.iter().enumerate() {
             let client = world.at_once(node);
@@ -77,7 +79,7 @@ impl Scene {
                 at_once(tree.get(&client, key)).expect("a get");
             }
         }
-        Stage { cluster: Cluster { world, trees }, before }
+        Stage { cluster: CrashCluster { world, trees }, before }
     }
 
     /// The scene with the fewest nodes in which the victim's node comes along `mark`, and not along `not`.
@@ -108,7 +110,7 @@ fn open(world: &World, node: usize) -> Sphinx {
 
 impl Stage {
     fn change(&self, scene: &Scene) -> u64 {
-        self.cluster.perform(VICTIM, &async |tree, client| match scene.change {
+        self.cluster.perform(FIRST_CRASH, &async |tree, client| match scene.change {
             Change::Put(key) => tree.put(client, &key, &[7]).await.map(drop),
             Change::Remove(key) => tree.remove(client, &key).await.map(drop),
         })
@@ -179,11 +181,11 @@ fn a_compute_node_dies_at_every_verb_of_every_change() {
             whole.cluster.world.marks()
         );
         whole.check(&scene, 0);
-        for (verb, point) in (1..=verbs).flat_map(|verb| POINTS.map(|point| (verb, point))) {
+        for (verb, point) in (1..=verbs).flat_map(|verb| CRASH_POINTS.map(|point| (verb, point))) {
             let stage = scene.stage();
-            stage.cluster.dies_at(VICTIM, verb, point);
+            stage.cluster.crash_at(FIRST_CRASH, verb, point);
             stage.change(&scene);
-            assert!(stage.cluster.world.crashed(VICTIM), "{scene:?}, verb {verb}, {point:?}");
+            assert!(stage.cluster.world.crashed(FIRST_CRASH), "{scene:?}, verb {verb}, {point:?}");
             stage.check(&scene, 1);
             points += 1;
         }
@@ -200,16 +202,16 @@ fn whoever_comes_across_a_split_that_was_cut_off_dies_as_well() {
         for verb in (1..=verbs).step_by(3) {
             let left = || {
                 let stage = scene.stage();
-                stage.cluster.dies_at(VICTIM, verb, POINTS[(verb % 3) as usize]);
+                stage.cluster.crash_at(FIRST_CRASH, verb, CRASH_POINTS[(verb % 3) as usize]);
                 stage.change(scene);
                 stage
             };
-            let heirs = left().go_on(HEIR);
+            let heirs = left().go_on(SECOND_CRASH);
             for heir_verb in (1..=heirs).step_by(1 + heirs as usize / 12) {
                 let stage = left();
-                stage.cluster.dies_at(HEIR, heir_verb, POINTS[(heir_verb % 3) as usize]);
-                stage.go_on(HEIR);
-                assert!(stage.cluster.world.crashed(HEIR), "{scene:?}, verbs {verb} and {heir_verb}");
+                stage.cluster.crash_at(SECOND_CRASH, heir_verb, CRASH_POINTS[(heir_verb % 3) as usize]);
+                stage.go_on(SECOND_CRASH);
+                assert!(stage.cluster.world.crashed(SECOND_CRASH), "{scene:?}, verbs {verb} and {heir_verb}");
                 stage.check(scene, 2);
                 pairs += 1;
             }
@@ -223,11 +225,11 @@ fn half_settled() -> Stage {
     let scene = Scene::with("sphinx: a directory doubled", None);
     let stage = scene.stage();
     // A subtable of one group has three headers.
-    let when = When::Mark { compute_node: VICTIM, mark: "sphinx: entries that have moved", number: 4 };
-    let fault = Fault::Crash { compute_node: VICTIM, point: CrashPoint::Before };
+    let when = When::Mark { compute_node: FIRST_CRASH, mark: "sphinx: entries that have moved", number: 4 };
+    let fault = Fault::Crash { compute_node: FIRST_CRASH, point: CrashPoint::Before };
     stage.cluster.world.add_rule(Rule { when, fault });
     stage.change(&scene);
-    assert!(stage.cluster.world.crashed(VICTIM));
+    assert!(stage.cluster.world.crashed(FIRST_CRASH));
     stage
 }
 
@@ -271,13 +273,13 @@ fn a_new_half_is_split_again_only_when_the_old_half_is_settled() {
 fn who_ends_a_split_undoes_no_entries_of_others() {
     for step in 0..40 {
         let stage = half_settled();
-        let clients = [HEIR, SURVIVOR].map(|node| stage.cluster.world.client(node));
+        let clients = [SECOND_CRASH, SURVIVOR].map(|node| stage.cluster.world.client(node));
         let mut crew = stage.cluster.world.crew();
         let (trees, [heir, survivor]) = (&stage.cluster.trees, &clients);
         crew.spawn(heir, async {
             heir.fabric().sleep(500 * step).await;
             let byte = of_half(0).next().expect("there are some");
-            make_node(&trees[HEIR], heir, byte).await.expect("nobody dies any more");
+            make_node(&trees[SECOND_CRASH], heir, byte).await.expect("nobody dies any more");
         });
         crew.spawn(survivor, async {
             for byte in of_half(1).take(8) {

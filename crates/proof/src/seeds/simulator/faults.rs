@@ -1,14 +1,14 @@
-//! The faults of a run, drawn by its seed.
+//! The faults of a run, drawn from its seed.
 
-use super::{CLOCK, Case, FAULTS};
-use crate::sherman::CHURNING;
+use super::draw::{CLOCK, FAULTS, SimulatorCase};
+use crate::workload::CHURNING;
 use farwood_fabric::NodeId;
-use farwood_index::lock::LocalLocks;
+use farwood_index::ordered::Config;
 use farwood_sim::fault::{CrashPoint, Fault, RETRY_NS, Rule, When};
 use farwood_testkit::harness::Chance;
 
-/// The faults of a run: more than a counted seed must have met.
-pub(super) fn drawn(case: &Case) -> Vec<Rule> {
+/// Draws the faults of a run: more than a counted seed must meet.
+pub(super) fn draw(case: &SimulatorCase) -> Vec<Rule> {
     let mut draw = Draw { chance: Chance::new(case.plan.seed ^ 0x6661_756C), case, crashes: Vec::new() };
     let count = FAULTS + 2 + draw.chance.below(4);
     (0..count).map(|_| draw.rule()).collect()
@@ -17,7 +17,7 @@ pub(super) fn drawn(case: &Case) -> Vec<Rule> {
 /// Draws faults.
 struct Draw<'c> {
     chance: Chance,
-    case: &'c Case,
+    case: &'c SimulatorCase,
     crashes: Vec<usize>,
 }
 
@@ -25,7 +25,7 @@ impl Draw<'_> {
     fn rule(&mut self) -> Rule {
         let nodes = self.case.spec.compute_nodes;
         let compute_node = self.chance.below(nodes as u64) as usize;
-        // Every compute node sends some thousand verbs for its share of the operations, and some have fewer.
+        // Most compute nodes send some thousand verbs for their share of the operations; some send fewer.
         let number = 1 + self.chance.below(600);
         let own = When::Verb { compute_node, number };
         let clock = When::Verb { compute_node: CLOCK, number };
@@ -33,8 +33,8 @@ impl Draw<'_> {
         match self.chance.below(7) {
             0 | 1 if self.may_crash(compute_node) => {
                 self.crashes.push(compute_node);
-                // Where leaves are merged, every other crash comes in the middle of it: three nodes are then half-way.
-                let own = if self.case.plan.sphinx.is_some() && self.chance.once_in(2) {
+                // In runs that merge leaves, every other crash interrupts a merge, which changes three nodes.
+                let own = if matches!(self.case.plan.index, Config::Sphinx(_)) && self.chance.once_in(2) {
                     self.in_growth(compute_node)
                 } else if self.case.plan.mix == CHURNING && self.chance.once_in(2) {
                     self.in_merge(compute_node)
@@ -62,14 +62,14 @@ impl Draw<'_> {
         }
     }
 
-    /// Within the next verbs of a merge.
+    /// One of the next verbs of a merge.
     fn in_merge(&mut self, compute_node: usize) -> When {
         let marks = [("a merge begun", 8), ("a root that is to give way", 2), ("a marked node linked", 2)];
         let (mark, verbs) = marks[self.chance.below(3) as usize];
         When::Mark { compute_node, mark, number: 1 + self.chance.below(verbs) }
     }
 
-    /// Within the next verbs of a table's growth, or of a change of the tree of which the table is about to hear.
+    /// One of the next verbs of a table's growth, or of a change of the tree that is about to be entered in the table.
     fn in_growth(&mut self, compute_node: usize) -> When {
         let marks = [
             ("sphinx: a split begun", 12),
@@ -83,16 +83,18 @@ impl Draw<'_> {
         When::Mark { compute_node, mark, number: 1 + self.chance.below(verbs) }
     }
 
-    /// Two compute nodes stay, and a lock that cannot be told to be a dead client's lets nobody go on.
+    /// Two compute nodes must stay. A crash needs locks that name their holders: others would stay held.
     fn may_crash(&self, compute_node: usize) -> bool {
         let left = self.case.spec.compute_nodes - self.crashes.len();
-        self.case.locks_tell() && compute_node != CLOCK && left > 2 && !self.crashes.contains(&compute_node)
+        self.case.locks_name_holders()
+            && compute_node != CLOCK
+            && left > 2
+            && !self.crashes.contains(&compute_node)
     }
 
     fn freeze(&mut self, compute_node: usize) -> Fault {
-        // Rarely for longer than others wait for a lock; who waits by spinning would do nothing else all the time.
-        let spins = self.case.plan.config.options.lock.local == LocalLocks::Spinning;
-        let long = compute_node != CLOCK && !spins && self.chance.once_in(24);
+        // A few freezes last longer than clients wait for a lock, except in runs that would spin all that time.
+        let long = compute_node != CLOCK && !self.case.waits_by_spinning() && self.chance.once_in(24);
         let nanoseconds = if long {
             21_000_000_000
         } else {
@@ -102,9 +104,9 @@ impl Draw<'_> {
         Fault::Freeze { compute_node, nanoseconds }
     }
 
-    /// Longer than the card's retries only where a lost release can be mended.
+    /// Outages are longer than the NIC's retries only if a compute node can repeat a lost release.
     fn outage(&mut self) -> u64 {
-        let lengths: &[u64] = if self.case.locks_are_certain() {
+        let lengths: &[u64] = if self.case.lost_releases_are_known() {
             &[100_000, RETRY_NS, 12_000_000, 12_000_000]
         } else {
             &[100_000, RETRY_NS]

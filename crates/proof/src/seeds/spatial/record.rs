@@ -1,4 +1,4 @@
-//! What everybody of a run writes down: every commit in its order, and whether an answer is that of one tree.
+//! What a run records: every commit in order. An answer is right if the tree of one commit gives it.
 
 use farwood_index::catfish::{Item, Near, Query, Rectangle, Request, TreeServer};
 use std::cell::{Cell, RefCell};
@@ -24,25 +24,27 @@ impl From<Request> for Change {
     }
 }
 
-/// Items by their numbers, which are given once.
+/// Items by their numbers, which are unique.
 pub(super) type Items = BTreeMap<u64, Rectangle>;
 
 impl Change {
     pub(super) fn apply(&self, items: &mut Items) {
         match self {
-            Self::In(item) => assert_eq!(items.insert(item.id, item.bounds), None, "numbers are given once"),
-            Self::Out(item) => assert_eq!(items.remove(&item.id), Some(item.bounds), "what goes was there"),
+            Self::In(item) => assert_eq!(items.insert(item.id, item.bounds), None, "numbers are unique"),
+            Self::Out(item) => {
+                assert_eq!(items.remove(&item.id), Some(item.bounds), "a removed item was present")
+            }
             Self::Moved(from, to) => {
-                assert_eq!(items.insert(to.id, to.bounds), Some(from.bounds), "what is moved was there");
+                assert_eq!(items.insert(to.id, to.bounds), Some(from.bounds), "a moved item was present");
             }
         }
     }
 }
 
-/// What everybody of a run writes down.
-pub(super) struct Notes {
+/// The record that server and clients of a run share.
+pub(super) struct SearchRecord {
     pub(super) log: RefCell<Vec<Change>>,
-    /// The tree whose server has the office: what it commits belongs in the log.
+    /// The tree of the current server: its commits belong in the log.
     pub(super) tree: RefCell<Option<Rc<TreeServer>>>,
     /// The tree after the last commit.
     pub(super) now: RefCell<Items>,
@@ -51,12 +53,12 @@ pub(super) struct Notes {
     pub(super) raced: Cell<u64>,
     pub(super) found: Cell<u64>,
     pub(super) successors: Cell<u64>,
-    pub(super) excused: Cell<u64>,
+    pub(super) explained_errors: Cell<u64>,
     pub(super) searching: Cell<usize>,
     pub(super) failure: RefCell<Option<String>>,
 }
 
-impl Notes {
+impl SearchRecord {
     pub(super) fn new(first: Items, searching: usize) -> Self {
         Self {
             next_id: Cell::new(first.len() as u64),
@@ -67,7 +69,7 @@ impl Notes {
             raced: Cell::new(0),
             found: Cell::new(0),
             successors: Cell::new(0),
-            excused: Cell::new(0),
+            explained_errors: Cell::new(0),
             searching: Cell::new(searching),
             failure: RefCell::default(),
         }
@@ -77,7 +79,7 @@ impl Notes {
         self.failure.borrow_mut().get_or_insert(what);
     }
 
-    /// How many commits there were.
+    /// Appends the new commits to the log; yields the number of all commits.
     pub(super) fn commits(&self) -> usize {
         let committed = self.tree.borrow().as_ref().map(|tree| tree.take_journal()).unwrap_or_default();
         for change in committed.into_iter().map(Change::from) {
@@ -87,7 +89,7 @@ impl Notes {
         self.log.borrow().len()
     }
 
-    /// The tree of another server.
+    /// Sets the tree of the current server.
     pub(super) fn serve(&self, tree: TreeServer) -> Rc<TreeServer> {
         self.commits();
         let tree = Rc::new(tree.with_journal());
@@ -99,15 +101,15 @@ impl Notes {
         self.next_id.replace(self.next_id.get() + 1)
     }
 
-    /// The tree as it is when a search begins.
-    pub(super) fn begin(&self) -> Begun {
-        Begun { commits: self.commits(), items: self.now.borrow().clone() }
+    /// The state when a search begins.
+    pub(super) fn begin(&self) -> SearchStart {
+        SearchStart { commits: self.commits(), items: self.now.borrow().clone() }
     }
 
-    /// Whether the tree of one of the commits since a search began passes.
-    pub(super) fn some_tree(&self, begun: Begun, passes: impl Fn(&Items) -> bool) -> bool {
-        let Begun { commits, mut items } = begun;
-        // What was committed meanwhile belongs in the log first.
+    /// Whether the tree of a commit since a search began passes.
+    pub(super) fn some_tree(&self, begun: SearchStart, passes: impl Fn(&Items) -> bool) -> bool {
+        let SearchStart { commits, mut items } = begun;
+        // First append the commits made during the search.
         self.commits();
         if passes(&items) {
             return true;
@@ -119,18 +121,18 @@ impl Notes {
     }
 }
 
-/// What a search may find.
-pub(super) struct Begun {
+/// The state when a search began.
+pub(super) struct SearchStart {
     pub(super) commits: usize,
     pub(super) items: Items,
 }
 
-/// A change that the server says is done is one of the commits since it was asked for.
-pub(super) fn told_to_be(change: Change, begun: &Begun, notes: &Notes) {
-    let commits = notes.commits();
-    let log = notes.log.borrow();
+/// Checks that a change that the server acknowledged is among the commits since it was requested.
+pub(super) fn check_committed(change: Change, begun: &SearchStart, record: &SearchRecord) {
+    let commits = record.commits();
+    let log = record.log.borrow();
     if !log[begun.commits..commits].iter().any(|done| format!("{done:?}") == format!("{change:?}")) {
-        notes.fail(format!("{change:?} was said to be done, and is not"));
+        record.fail(format!("{change:?} was acknowledged and is not committed"));
     }
 }
 
@@ -140,19 +142,19 @@ fn order(one: &Item, other: &Item) -> std::cmp::Ordering {
     key(one).cmp(&key(other))
 }
 
-/// The answer must be what the tree of one commit has.
-pub(super) fn judge(query: &Query, begun: Begun, mut found: Vec<Item>, notes: &Notes) {
-    let (from, to) = (begun.commits, notes.commits());
+/// Checks that the tree of one commit gives the answer to a search.
+pub(super) fn check_search(query: &Query, begun: SearchStart, mut found: Vec<Item>, record: &SearchRecord) {
+    let (from, to) = (begun.commits, record.commits());
     found.sort_by(order);
-    notes.found.set(notes.found.get() + found.len() as u64);
-    notes.raced.set(notes.raced.get() + u64::from(to > from));
-    let explained = notes.some_tree(begun, |items| {
+    record.found.set(record.found.get() + found.len() as u64);
+    record.raced.set(record.raced.get() + u64::from(to > from));
+    let explained = record.some_tree(begun, |items| {
         let matching = items.iter().filter(|(_, bounds)| query.matches(bounds));
         matching.map(|(&id, &bounds)| Item { bounds, id }).eq(found.iter().copied())
     });
     if !explained {
         let twice = found.windows(2).find(|pair| pair[0].id == pair[1].id);
-        notes.fail(match twice {
+        record.fail(match twice {
             Some(pair) => format!("{query:?} reports {} twice", pair[0].id),
             None => {
                 format!("{query:?} finds {} items: no tree of commits {from} to {to} has these", found.len())
@@ -161,9 +163,16 @@ pub(super) fn judge(query: &Query, begun: Begun, mut found: Vec<Item>, notes: &N
     }
 }
 
-pub(super) fn judge_near(point: [f64; 2], count: usize, begun: Begun, near: &[Near], notes: &Notes) {
-    let (from, to) = (begun.commits, notes.commits());
-    let explained = notes.some_tree(begun, |items| {
+/// Checks that the tree of one commit gives the answer to a search for the nearest items.
+pub(super) fn check_nearest(
+    point: [f64; 2],
+    count: usize,
+    begun: SearchStart,
+    near: &[Near],
+    record: &SearchRecord,
+) {
+    let (from, to) = (begun.commits, record.commits());
+    let explained = record.some_tree(begun, |items| {
         let mut distances: Vec<_> = items.values().map(|bounds| bounds.distance_squared(point)).collect();
         distances.sort_by(f64::total_cmp);
         let there = near.iter().all(|near| items.get(&near.item.id) == Some(&near.item.bounds));
@@ -175,6 +184,6 @@ pub(super) fn judge_near(point: [f64; 2], count: usize, begun: Begun, near: &[Ne
             && distances.iter().take(count).eq(near.iter().map(|near| &near.distance_squared))
     });
     if !explained {
-        notes.fail(format!("the {count} nearest to {point:?}: no tree of commits {from} to {to} has these"));
+        record.fail(format!("the {count} nearest to {point:?}: no tree of commits {from} to {to} has these"));
     }
 }

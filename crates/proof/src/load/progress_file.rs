@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 /// The steps of a process's keys: for each, the last that was asked for and the last that was acknowledged.
-pub(super) struct Ledger(File);
+pub(super) struct ProgressFile(File);
 
 /// How far a key has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,16 +17,16 @@ pub(super) struct Steps {
 
 /// The file of process `number`.
 fn path(folder: &Path, number: u64) -> PathBuf {
-    folder.join(format!("{number}.ledger"))
+    folder.join(format!("{number}.progress"))
 }
 
-impl Ledger {
+impl ProgressFile {
     /// That of process `number`, with room for `keys` keys.
     pub(super) fn open(folder: &Path, number: u64, keys: u64) -> Self {
         let file =
             File::options().read(true).write(true).create(true).truncate(false).open(path(folder, number));
-        let file = file.expect("a ledger can be made");
-        file.set_len(16 * keys + 8).expect("a ledger has room");
+        let file = file.expect("a progress can be made");
+        file.set_len(16 * keys + 8).expect("a progress has room");
         Self(file)
     }
 
@@ -44,11 +44,11 @@ impl Ledger {
 
     fn word(&self, at: u64) -> u64 {
         let mut word = [0; 8];
-        self.0.read_exact_at(&mut word, at).expect("a ledger can be read");
+        self.0.read_exact_at(&mut word, at).expect("a progress can be read");
         u64::from_le_bytes(word)
     }
 
     fn note(&self, at: u64, word: u64) {
-        self.0.write_all_at(&word.to_le_bytes(), at).expect("a ledger can be written");
+        self.0.write_all_at(&word.to_le_bytes(), at).expect("a progress can be written");
     }
 }

@@ -8,9 +8,9 @@ use std::future::Future;
 
 /// A world under test.
 #[derive(Debug)]
-pub struct Lab(World);
+pub struct Simulator(World);
 
-impl Lab {
+impl Simulator {
     /// A world.
     ///
     /// # Panics
@@ -29,7 +29,7 @@ impl Lab {
     }
 }
 
-impl Harness for Lab {
+impl Harness for Simulator {
     type Fabric = SimFabric;
 
     fn client(&self) -> Client<SimFabric> {
@@ -66,7 +66,7 @@ impl Harness for Lab {
     }
 }
 
-impl ServerHarness for Lab {
+impl ServerHarness for Simulator {
     type Server = SimServer;
 
     fn server(&self, node: NodeId) -> SimServer {

@@ -6,25 +6,25 @@ use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
 use farwood_sim::{SimFabric, World};
 
 /// Who dies first.
-pub const VICTIM: usize = 1;
+pub const FIRST_CRASH: usize = 1;
 /// Who dies while it goes on.
-pub const HEIR: usize = 2;
+pub const SECOND_CRASH: usize = 2;
 /// Who is left.
 pub const SURVIVOR: usize = 0;
 /// Where a verb can be when its compute node dies.
-pub const POINTS: [CrashPoint; 3] = [CrashPoint::Before, CrashPoint::At, CrashPoint::After];
+pub const CRASH_POINTS: [CrashPoint; 3] = [CrashPoint::Before, CrashPoint::At, CrashPoint::After];
 /// Virtual time in which an operation is done or its compute node dead, nanoseconds.
 pub const TIME_MAX: u64 = 1_000_000_000;
 
 /// Three compute nodes, and the tree as each of them sees it.
-pub struct Cluster<T> {
+pub struct CrashCluster<T> {
     /// The world that they are in.
     pub world: World,
     /// A tree for each compute node.
     pub trees: Vec<T>,
 }
 
-impl<T> Cluster<T> {
+impl<T> CrashCluster<T> {
     /// Does something on a compute node until it is done, or the compute node dead. Yields how many verbs it took.
     pub fn perform(
         &self,
@@ -43,7 +43,7 @@ impl<T> Cluster<T> {
     }
 
     /// A compute node is to die at a verb that it sends, counted from the next.
-    pub fn dies_at(&self, node: usize, verb: u64, point: CrashPoint) {
+    pub fn crash_at(&self, node: usize, verb: u64, point: CrashPoint) {
         let when = When::Verb { compute_node: node, number: self.world.sent(node) + verb };
         self.world.add_rule(Rule { when, fault: Fault::Crash { compute_node: node, point } });
     }

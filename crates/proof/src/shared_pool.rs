@@ -1,4 +1,4 @@
-//! Pools that other processes of this machine attach to: what tests of killed processes need to know of a fabric.
+//! Pools that several processes of this machine attach to, for tests that kill processes.
 
 use crate::served::{self, Kind, Served};
 use crate::shm::{self, Shm};
@@ -8,49 +8,49 @@ use farwood_transport::shm::{ShmFabric, ShmPool};
 use farwood_transport::tcp::{ServedFabric, ServedPool, Way};
 use std::path::Path;
 
-/// A pool under test, where other processes find it, and a folder for what they write.
-pub trait Site: Harness + Default {
-    /// A process's attachment to it.
-    type Pool: Attached<Fabric = Self::Fabric>;
+/// A pool under test, its address for other processes, and a folder for their files.
+pub trait SharedPool: Harness + Default {
+    /// The type of a process's attachment.
+    type Pool: Attachment<Fabric = Self::Fabric>;
 
     /// This process's attachment.
     fn pool(&self) -> &Self::Pool;
 
-    /// Where another process finds the pool, with [`attach`](Self::attach).
-    fn place(&self) -> String;
+    /// The address that another process passes to [`attach`](Self::attach).
+    fn address(&self) -> String;
 
-    /// Attaches once more, perhaps in another process.
-    fn attach(place: &str) -> Self::Pool;
+    /// Attaches to the pool, perhaps in another process.
+    fn attach(address: &str) -> Self::Pool;
 
-    /// A folder of the test's own.
+    /// The test's folder.
     fn folder(&self) -> &Path;
 }
 
-/// An attachment of a process: a compute node.
-pub trait Attached: Send + Sync {
+/// A process's attachment to a pool: a compute node.
+pub trait Attachment: Send + Sync {
     /// The fabric.
     type Fabric: Fabric;
 
     /// A client, for the calling thread.
     fn client(&self) -> Client<Self::Fabric>;
 
-    /// Who it is.
+    /// The identity of the compute node.
     fn identity(&self) -> ClientId;
 }
 
-impl Site for Shm {
+impl SharedPool for Shm {
     type Pool = ShmPool;
 
     fn pool(&self) -> &ShmPool {
         Shm::pool(self)
     }
 
-    fn place(&self) -> String {
+    fn address(&self) -> String {
         self.path().display().to_string()
     }
 
-    fn attach(place: &str) -> ShmPool {
-        shm::attach(Path::new(place))
+    fn attach(address: &str) -> ShmPool {
+        shm::attach(Path::new(address))
     }
 
     fn folder(&self) -> &Path {
@@ -58,7 +58,7 @@ impl Site for Shm {
     }
 }
 
-impl Attached for ShmPool {
+impl Attachment for ShmPool {
     type Fabric = ShmFabric;
 
     fn client(&self) -> Client<ShmFabric> {
@@ -70,19 +70,19 @@ impl Attached for ShmPool {
     }
 }
 
-impl<K: Kind> Site for Served<K> {
+impl<K: Kind> SharedPool for Served<K> {
     type Pool = ServedPool<K::Way>;
 
     fn pool(&self) -> &Self::Pool {
         Served::pool(self)
     }
 
-    fn place(&self) -> String {
+    fn address(&self) -> String {
         self.address()
     }
 
-    fn attach(place: &str) -> Self::Pool {
-        served::attach::<K>(place)
+    fn attach(address: &str) -> Self::Pool {
+        served::attach::<K>(address)
     }
 
     fn folder(&self) -> &Path {
@@ -90,7 +90,7 @@ impl<K: Kind> Site for Served<K> {
     }
 }
 
-impl<W: Way> Attached for ServedPool<W> {
+impl<W: Way> Attachment for ServedPool<W> {
     type Fabric = ServedFabric<W>;
 
     fn client(&self) -> Client<ServedFabric<W>> {
