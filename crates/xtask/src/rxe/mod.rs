@@ -123,7 +123,7 @@ fn on_path(path: &str) -> bool {
 fn build(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["build", "--locked", "--profile", "guest", "--message-format=json"]);
-    command.args(["--package", "farwood", "--bin", COMMAND, "--package", "farwood-proof"]);
+    command.args(["--package", "farwood-cli", "--bin", COMMAND, "--package", "farwood-proof"]);
     command.args(["--test", PROGRAM]);
     command.current_dir(root).stderr(Stdio::inherit());
     let output = command.output().map_err(|error| format!("cargo: {error}"))?;

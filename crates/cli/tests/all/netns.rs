@@ -179,7 +179,7 @@ fn lost(line: &str) -> (Duration, &str) {
 
 #[test]
 fn a_cut_link_is_told_in_time_and_a_mended_one_is_used_again() {
-    const TEST: &str = "a_cut_link_is_told_in_time_and_a_mended_one_is_used_again";
+    const TEST: &str = "netns::a_cut_link_is_told_in_time_and_a_mended_one_is_used_again";
     if std::env::var(ROLE).is_ok() {
         let index = create();
         say("READY");
@@ -210,7 +210,7 @@ fn a_cut_link_is_told_in_time_and_a_mended_one_is_used_again() {
 
 #[test]
 fn a_slow_link_is_slow_and_nothing_else() {
-    const TEST: &str = "a_slow_link_is_slow_and_nothing_else";
+    const TEST: &str = "netns::a_slow_link_is_slow_and_nothing_else";
     const RATE_BITS: u64 = 2_000_000;
     const KEYS: u64 = 300;
     if std::env::var(ROLE).is_ok() {
@@ -243,7 +243,7 @@ fn a_slow_link_is_slow_and_nothing_else() {
 
 #[test]
 fn a_compute_node_whose_machine_vanishes_counts_as_gone_in_time() {
-    const TEST: &str = "a_compute_node_whose_machine_vanishes_counts_as_gone_in_time";
+    const TEST: &str = "netns::a_compute_node_whose_machine_vanishes_counts_as_gone_in_time";
     if std::env::var(ROLE).is_ok() {
         let index = create();
         index.put(&1, &2).unwrap();
@@ -273,7 +273,7 @@ fn a_compute_node_whose_machine_vanishes_counts_as_gone_in_time() {
 
 #[test]
 fn a_memory_node_that_vanishes_and_comes_back_with_fresh_memory_is_not_used() {
-    const TEST: &str = "a_memory_node_that_vanishes_and_comes_back_with_fresh_memory_is_not_used";
+    const TEST: &str = "netns::a_memory_node_that_vanishes_and_comes_back_with_fresh_memory_is_not_used";
     if std::env::var(ROLE).is_ok() {
         let index = create();
         say("READY");
