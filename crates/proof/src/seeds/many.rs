@@ -45,7 +45,8 @@ pub fn range(text: &str) -> Option<Range<u64>> {
     }
 }
 
-/// Runs the seeds that were asked for, or the first `count`, of `test` in the module `module` (its `module_path!()`); tells what they add up to.
+/// Runs the requested seeds, or the first `count`, of `test` in the module `module` (its `module_path!()`); yields the
+/// sum of their reports.
 ///
 /// # Panics
 /// With the first seed that fails, and the command that runs it again.
