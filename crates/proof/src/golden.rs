@@ -19,8 +19,8 @@ impl Table {
         let page = format!(
             "# {title}\n\n\
              Round trips, verbs and payload bytes of one operation: {of}. Written by\n\
-             `crates/proof/tests/all/{test}`, which fails when an operation costs anything else. Atomics carry 8 bytes\n\
-             each way, which are not counted.\n\n\
+             `crates/proof/tests/all/{test}`, which fails when an operation costs anything else. Atomics carry 8\n\
+             bytes each way, which are not counted.\n\n\
              | variant | operation | case | round trips | READ | WRITE | atomics | bytes read | bytes written |\n\
              |---|---|---|---:|---:|---:|---:|---:|---:|\n"
         );

@@ -1,8 +1,8 @@
 //! Golden costs: round trips, verbs and bytes of every operation of every variant, as `docs/costs.md` has them.
 //!
 //! The table is measured on the loopback fabric, where nothing depends on time; costs are counted above the fabric
-//! and are the same on every one. `FARWOOD_BLESS=1 cargo test -p farwood-proof --test all sherman::costs` writes the table anew:
-//! a change of cost is a diff.
+//! and are the same on every one. A change of cost is a diff:
+//! `FARWOOD_BLESS=1 cargo test -p farwood-proof --test all sherman::costs` writes the table.
 
 use farwood_fabric::Costs;
 use farwood_index::lock::LockWidth;
