@@ -1,6 +1,6 @@
 //! What Catfish's operations cost, on any fabric with servers: the rows of `docs/costs-catfish.md`.
 
-use crate::golden::Table;
+use crate::golden::CostTable;
 use farwood_fabric::{Client, Costs, NodeId, Server as _};
 use farwood_index::catfish::{
     Catfish, Config, Count, Inbox, Issue, Item, Messenger, Notice, Query, Reader, Rectangle, ServerSettings,
@@ -26,7 +26,7 @@ fn window(min: [f64; 2], edge: f64) -> Query {
 }
 
 /// A loaded tree.
-struct Bench<H: ServerHarness> {
+struct CostFixture<H: ServerHarness> {
     world: H,
     client: Client<H::Fabric>,
     server: H::Server,
@@ -34,7 +34,7 @@ struct Bench<H: ServerHarness> {
     tree: TreeServer,
 }
 
-impl<H: ServerHarness> Bench<H> {
+impl<H: ServerHarness> CostFixture<H> {
     fn on(world: H) -> Self {
         let (client, server) = (world.client(), world.server(NodeId(0)));
         let items: Vec<_> = (0..SIDE * SIDE).map(item).collect();
@@ -58,7 +58,7 @@ impl<H: ServerHarness> Bench<H> {
 }
 
 /// Searches by READs.
-fn rows_of_reads<H: ServerHarness>(table: &mut Table, bench: &Bench<H>) {
+fn rows_of_reads<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>) {
     let client = bench.world.client();
     for (issue, way) in [(Issue::One, "offloading"), (Issue::Many, "+multi-issue")] {
         let mut reader = Reader::new(&bench.index, &client, issue);
@@ -76,7 +76,7 @@ fn rows_of_reads<H: ServerHarness>(table: &mut Table, bench: &Bench<H>) {
         row("search", "1 result", costs);
         let (costs, found) = search(window([-5.0, -5.0], 1.0));
         assert_eq!(found, 0);
-        row("search", "nothing there", costs);
+        row("search", "no result", costs);
         let (costs, found) = search(window([10.0, 10.0], 9.2));
         assert_eq!(found, 100);
         row("search", "100 results", costs);
@@ -101,7 +101,7 @@ fn rows_of_reads<H: ServerHarness>(table: &mut Table, bench: &Bench<H>) {
 }
 
 /// The server's own work.
-fn rows_of_server<H: ServerHarness>(table: &mut Table, bench: &Bench<H>) {
+fn rows_of_server<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>) {
     let worker = bench.tree.worker(&bench.client, &bench.server);
     let mut row = |operation: &str, case: &str, costs: Costs| table.row("in place", operation, case, costs);
     let (query, new) = (window([10.0, 10.0], 9.2), item(SIDE * SIDE + 7));
@@ -127,7 +127,11 @@ fn rows_of_server<H: ServerHarness>(table: &mut Table, bench: &Bench<H>) {
 }
 
 /// Runs `work` while the server answers on connections of its own.
-fn beside_server<H: ServerHarness, T>(bench: &Bench<H>, notice: Notice, work: impl Future<Output = T>) -> T {
+fn beside_server<H: ServerHarness, T>(
+    bench: &CostFixture<H>,
+    notice: Notice,
+    work: impl Future<Output = T>,
+) -> T {
     let settings = ServiceSettings { notice, ..ServiceSettings::default() };
     let service = Service::new(&bench.tree, settings);
     let clients: Vec<_> = (0..4).map(|_| bench.world.client()).collect();
@@ -154,7 +158,7 @@ fn beside_server<H: ServerHarness, T>(bench: &Bench<H>, notice: Notice, work: im
 }
 
 /// Requests by message, as the client pays for them.
-fn rows_of_messages<H: ServerHarness>(table: &mut Table, bench: &Bench<H>) {
+fn rows_of_messages<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>) {
     for (notice, way) in [(Notice::Polling, "fast messaging"), (Notice::Event, "+event")] {
         let client = bench.world.client();
         let memory = bench.world.server(NodeId(0));
@@ -200,12 +204,12 @@ fn rows_of_messages<H: ServerHarness>(table: &mut Table, bench: &Bench<H>) {
 ///
 /// # Panics
 /// Where something fails.
-pub fn table<H: ServerHarness>(world: H) -> Table {
+pub fn table<H: ServerHarness>(world: H) -> CostTable {
     let of = "a tree of 900 rectangles in nodes\nof 7 entries, four levels high, and rings of 4 KiB, as the client \
               pays for it. A WRITE with an immediate is a\nWRITE; what the server does in place takes none, and \
               each segment of a response is one WRITE of the server";
-    let mut table = Table::new("Costs of Catfish", of, "catfish/costs.rs");
-    let bench = Bench::on(world);
+    let mut table = CostTable::new("Costs of Catfish", of, "catfish/costs.rs");
+    let bench = CostFixture::on(world);
     rows_of_reads(&mut table, &bench);
     rows_of_server(&mut table, &bench);
     rows_of_messages(&mut table, &bench);

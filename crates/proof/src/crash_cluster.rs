@@ -1,31 +1,31 @@
-//! A world whose compute nodes die while they work on trees.
+//! A simulated world whose compute nodes crash while they work on trees.
 
 use farwood_fabric::Client;
 use farwood_index::IndexError;
 use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
 use farwood_sim::{SimFabric, World};
 
-/// Who dies first.
+/// The compute node that crashes first.
 pub const FIRST_CRASH: usize = 1;
-/// Who dies while it goes on.
+/// The compute node that crashes second.
 pub const SECOND_CRASH: usize = 2;
-/// Who is left.
+/// The compute node that never crashes.
 pub const SURVIVOR: usize = 0;
-/// Where a verb can be when its compute node dies.
+/// The moments of a verb at which its compute node can crash.
 pub const CRASH_POINTS: [CrashPoint; 3] = [CrashPoint::Before, CrashPoint::At, CrashPoint::After];
-/// Virtual time in which an operation is done or its compute node dead, nanoseconds.
+/// Virtual time in which an operation ends or its compute node crashes, nanoseconds.
 pub const TIME_MAX: u64 = 1_000_000_000;
 
 /// Three compute nodes, and the tree as each of them sees it.
 pub struct CrashCluster<T> {
-    /// The world that they are in.
+    /// The simulated world.
     pub world: World,
-    /// A tree for each compute node.
+    /// The tree of each compute node.
     pub trees: Vec<T>,
 }
 
 impl<T> CrashCluster<T> {
-    /// Does something on a compute node until it is done, or the compute node dead. Yields how many verbs it took.
+    /// Runs `work` on a compute node until it ends or the compute node crashes. Yields the number of verbs sent.
     pub fn perform(
         &self,
         node: usize,
@@ -35,14 +35,16 @@ impl<T> CrashCluster<T> {
         let client = self.world.client(node);
         let mut crew = self.world.crew();
         crew.spawn(&client, async {
-            work(&self.trees[node], &client).await.expect("only its death ends it");
+            work(&self.trees[node], &client)
+                .await
+                .expect("the operation succeeds unless its compute node crashes");
         });
         crew.run_until(self.world.now() + TIME_MAX);
         drop(crew);
         self.world.sent(node) - before
     }
 
-    /// A compute node is to die at a verb that it sends, counted from the next.
+    /// Lets a compute node crash at one of its next verbs: 1 is the next.
     pub fn crash_at(&self, node: usize, verb: u64, point: CrashPoint) {
         let when = When::Verb { compute_node: node, number: self.world.sent(node) + verb };
         self.world.add_rule(Rule { when, fault: Fault::Crash { compute_node: node, point } });

@@ -1,7 +1,7 @@
 //! Golden costs of radix trees: round trips, verbs and bytes of every operation of every variant, as the tables in
 //! `docs` have them.
 
-use crate::golden::Table;
+use crate::golden::CostTable;
 use crate::tree::Tree as _;
 use crate::workload::ScanSpan;
 use farwood_fabric::{Client, Costs};
@@ -24,14 +24,14 @@ fn key_below(below: u8, leaf: u8) -> [u8; 8] {
 }
 
 /// A tree of one variant with a warm cache.
-pub struct Bench<H: Harness> {
+pub struct CostFixture<H: Harness> {
     world: H,
     /// The tree.
     pub tree: Ordered,
     client: Client<H::Fabric>,
 }
 
-impl Bench<Loopback> {
+impl CostFixture<Loopback> {
     /// The tree of that configuration, on the loopback.
     ///
     /// # Panics
@@ -41,7 +41,7 @@ impl Bench<Loopback> {
     }
 }
 
-impl<H: Harness> Bench<H> {
+impl<H: Harness> CostFixture<H> {
     /// The same on any fabric.
     ///
     /// # Panics
@@ -103,19 +103,19 @@ impl<H: Harness> Bench<H> {
     }
 }
 
-fn rows<H: Harness>(table: &mut Table, name: &str, bench: &Bench<H>) {
+fn rows<H: Harness>(table: &mut CostTable, name: &str, bench: &CostFixture<H>) {
     let mut row = |operation: &str, case: &str, costs: Costs| table.row(name, operation, case, costs);
     let tree = &bench.tree;
     let there = key(7, 7);
     let other = [7, 7, 1, 1, 1, 1, 1, 1];
-    row("get", "key there", bench.get(tree, &there));
+    row("get", "key present", bench.get(tree, &there));
     row("get", "key absent, another in its slot", bench.get(tree, &other));
     row("get", "key absent, its slot empty", bench.get(tree, &key(7, 77)));
     row("get", "key absent, a node of another prefix", bench.get(tree, &[200, 1, 1, 9, 9]));
     let cold = bench.cold();
     row("get", "nothing cached, 2 nodes", bench.get(&cold, &there));
     row("put", "update", bench.put(&there, 8));
-    row("put", "new key, a slot of its own", bench.put(&key(8, 100), 8));
+    row("put", "new key in an empty slot", bench.put(&key(8, 100), 8));
     row("put", "leaf split", bench.put(&[9, 7, 1, 1, 1, 1, 1, 1], 8));
     row("put", "prefix split", bench.put(&[200, 1, 1, 9, 9, 9, 9, 9], 8));
     for leaf in 10..16 {
@@ -123,14 +123,14 @@ fn rows<H: Harness>(table: &mut Table, name: &str, bench: &Bench<H>) {
     }
     row("put", "new key, its node grows from 16 slots to 48", bench.put(&key(11, 16), 8));
     row("put", "value outgrows its leaf", bench.put(&key(12, 1), 100));
-    row("insert", "key there", bench.perform(tree, &there, &Action::Insert(vec![2; 8])));
+    row("insert", "key present", bench.perform(tree, &there, &Action::Insert(vec![2; 8])));
     let new = Action::Insert(vec![2; 8]);
     row("insert", "leaf split", bench.perform(tree, &[13, 7, 1, 1, 1, 1, 1, 1], &new));
     let update = Action::Update(vec![2; 8]);
     row("update", "key absent, another in its slot", bench.perform(tree, &other, &update));
-    row("remove", "key there", bench.perform(tree, &key(14, 3), &Action::Remove));
+    row("remove", "key present", bench.perform(tree, &key(14, 3), &Action::Remove));
     let last = bench.perform(tree, &[9, 7, 1, 1, 1, 1, 1, 1], &Action::Remove);
-    row("remove", "key there, its node gives way", last);
+    row("remove", "key present, its node is removed", last);
     row("scan", "100 entries", bench.scan(tree, key(50, 0)));
     row("scan", "100 entries, nothing cached", bench.scan(&bench.cold(), key(50, 0)));
     for below in 0..100 {
@@ -149,7 +149,7 @@ fn rows<H: Harness>(table: &mut Table, name: &str, bench: &Bench<H>) {
 pub fn compare(title: &str, system: &str, variants: &[(&str, ordered::Config)]) {
     let mut table = empty(title, system);
     for (name, config) in variants {
-        rows(&mut table, name, &Bench::new(*config));
+        rows(&mut table, name, &CostFixture::new(*config));
     }
     table.agree_with(&format!("costs-{system}.md"));
 }
@@ -160,12 +160,12 @@ pub fn compare(title: &str, system: &str, variants: &[(&str, ordered::Config)]) 
 /// Where they are others.
 pub fn compare_on<H: Harness>(world: H, system: &str, (name, config): (&str, ordered::Config)) {
     let mut table = empty(system, system);
-    rows(&mut table, name, &Bench::on(world, config));
+    rows(&mut table, name, &CostFixture::on(world, config));
     assert!(table.agree_in_counts_with(&format!("costs-{system}.md")) > 10, "all cases are there");
 }
 
-fn empty(title: &str, system: &str) -> Table {
-    Table::new(
+fn empty(title: &str, system: &str) -> CostTable {
+    CostTable::new(
         &format!("Costs of {title}"),
         "keys and values of 8 bytes, two memory nodes, the\n\
          cache warm unless said otherwise",

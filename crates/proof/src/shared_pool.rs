@@ -1,6 +1,6 @@
 //! Pools that several processes of this machine attach to, for tests that kill processes.
 
-use crate::served::{self, Kind, Served};
+use crate::served::{self, Served, Transport};
 use crate::shm::{self, Shm};
 use farwood_fabric::{Client, ClientId, Fabric};
 use farwood_testkit::Harness;
@@ -70,7 +70,7 @@ impl Attachment for ShmPool {
     }
 }
 
-impl<K: Kind> SharedPool for Served<K> {
+impl<K: Transport> SharedPool for Served<K> {
     type Pool = ServedPool<K::Way>;
 
     fn pool(&self) -> &Self::Pool {

@@ -1,6 +1,6 @@
 //! What Sherman's operations cost, on any fabric: the rows of `docs/costs.md`.
 
-use crate::golden::Table;
+use crate::golden::CostTable;
 use farwood_fabric::{Client, Costs};
 use farwood_index::consistency::Consistency;
 use farwood_index::sherman::layout::Sizes;
@@ -15,7 +15,7 @@ const KEYS: u64 = 40_000;
 const CACHE_BYTES: usize = 16 << 20;
 
 /// A tree of one variant, and two compute nodes that have it open.
-pub struct Bench<H: Harness> {
+pub struct CostFixture<H: Harness> {
     world: H,
     /// The tree.
     pub tree: Sherman,
@@ -30,7 +30,7 @@ pub fn key(number: u64) -> [u8; 8] {
     (2 * number).to_be_bytes()
 }
 
-impl Bench<Loopback> {
+impl CostFixture<Loopback> {
     /// The tree of that configuration, on the loopback.
     ///
     /// # Panics
@@ -40,7 +40,7 @@ impl Bench<Loopback> {
     }
 }
 
-impl<H: Harness> Bench<H> {
+impl<H: Harness> CostFixture<H> {
     /// The same on any fabric.
     ///
     /// # Panics
@@ -171,11 +171,11 @@ impl<H: Harness> Bench<H> {
 ///
 /// # Panics
 /// Where an operation fails.
-pub fn rows<H: Harness>(table: &mut Table, name: &str, bench: &Bench<H>) {
+pub fn rows<H: Harness>(table: &mut CostTable, name: &str, bench: &CostFixture<H>) {
     let mut row = |operation: &str, case: &str, costs: Costs| table.row(name, operation, case, costs);
     let (tree, client) = (&bench.tree, &bench.client);
     let (there, absent) = (key(777), 1555u64.to_be_bytes());
-    row("get", "key there", bench.cost(tree.get(client, &there)));
+    row("get", "key present", bench.cost(tree.get(client, &there)));
     row("get", "key absent", bench.cost(tree.get(client, &absent)));
     let cold = bench.cold();
     row("get", "nothing cached, 3 levels", bench.cost(cold.get(client, &there)));
@@ -183,16 +183,16 @@ pub fn rows<H: Harness>(table: &mut Table, name: &str, bench: &Bench<H>) {
     if let Some(costs) = bench.handed_over() {
         row("put", "update, lock handed over", costs);
     }
-    row("put", "new key, room in the leaf", bench.put(3000, 1));
+    row("put", "new key, space in the leaf", bench.put(3000, 1));
     row("put", "split, sibling on the same memory node", bench.split_by((tree, client), 6000));
     let other = (&bench.other_tree, &bench.other_client);
     row("put", "split, sibling on another memory node", bench.split_by(other, 9000));
-    row("insert", "key there", bench.cost(tree.insert(client, &there, &[2; 8])));
+    row("insert", "key present", bench.cost(tree.insert(client, &there, &[2; 8])));
     row("update", "key absent", bench.cost(tree.update(client, &absent, &[2; 8])));
-    row("remove", "key there", bench.cost(tree.remove(client, &key(12_000))));
+    row("remove", "key present", bench.cost(tree.remove(client, &key(12_000))));
     row("remove", "key absent", bench.cost(tree.remove(client, &absent)));
     let (look, merge) = bench.merge(15_000);
-    row("remove", "leaf half empty: its neighbours are looked at", look);
+    row("remove", "leaf half empty: its neighbours are read", look);
     row("remove", "leaf merged with a neighbour", merge);
     row("scan", "100 entries", bench.scan(tree));
     if tree.can_snapshot() {
@@ -211,8 +211,8 @@ pub fn checksums() -> Config {
 }
 
 /// The table, without rows.
-pub fn empty() -> Table {
-    Table::new(
+pub fn empty() -> CostTable {
+    CostTable::new(
         "Costs",
         "keys and values of 8 bytes, nodes of 1 KiB, the\n\
          caches warm unless said otherwise; a split goes up one level",

@@ -1,4 +1,4 @@
-//! The laboratory as a [`Harness`]: a world of its own for each test.
+//! The simulator as a [`Harness`]: each test has its own world.
 
 use farwood_fabric::{Client, Fabric, NodeId, PoolShape};
 use farwood_sim::{SimFabric, SimServer, World, WorldSpec};
@@ -6,17 +6,17 @@ use farwood_testkit::{Harness, ServerHarness};
 use std::cell::RefCell;
 use std::future::Future;
 
-/// A world under test.
+/// A simulated world under test.
 #[derive(Debug)]
 pub struct Simulator(World);
 
 impl Simulator {
-    /// A world.
+    /// Creates a world.
     ///
     /// # Panics
-    /// Where there is no such world.
+    /// If the specification is invalid.
     pub fn new(spec: WorldSpec) -> Self {
-        Self(World::new(spec).expect("the world can be"))
+        Self(World::new(spec).expect("a valid world"))
     }
 
     /// The world.
@@ -56,7 +56,7 @@ impl Harness for Simulator {
             let (seat, work) = (client.fabric().seat(), &work);
             crew.spawn_at(seat, async move { *done.borrow_mut() = Some(work(number, client).await) });
         }
-        crew.run().expect("the clients' work comes to its end");
+        crew.run().expect("the clients end");
         drop(crew);
         done.into_iter().filter_map(RefCell::into_inner).collect()
     }
@@ -83,10 +83,10 @@ impl ServerHarness for Simulator {
         let (us, them) = (self.0.server(NodeId(0)), self.0.client(0));
         crew.spawn_server(async { *served.borrow_mut() = Some(server(us).await) });
         crew.spawn_at(them.fabric().seat(), async { *asked.borrow_mut() = Some(client(them).await) });
-        crew.run().expect("both come to their ends");
+        crew.run().expect("server and client end");
         drop(crew);
         let (Some(served), Some(asked)) = (served.into_inner(), asked.into_inner()) else {
-            unreachable!("both ran to their ends")
+            unreachable!("server and client ended")
         };
         (served, asked)
     }

@@ -1,4 +1,4 @@
-//! Trees of every kind as the testkit's checks see them.
+//! The operations of every ordered index, in the terms of the testkit.
 
 use crate::workload::ScanSpan;
 use farwood_fabric::{Client, Fabric};
@@ -9,7 +9,7 @@ use farwood_index::smart::{self, Smart};
 use farwood_index::sphinx::{self, Sphinx};
 use farwood_testkit::history::{Action, Answer, Bytes};
 
-/// What every tree does.
+/// The operations of every ordered index.
 #[expect(async_fn_in_trait, reason = "clients belong to one thread")]
 pub trait Tree {
     /// Performs one operation.
@@ -27,10 +27,10 @@ pub trait Tree {
         span: &ScanSpan,
     ) -> Result<Vec<(Bytes, Bytes)>, IndexError>;
 
-    /// How many keys there are.
+    /// Counts the keys.
     async fn count_all<F: Fabric>(&self, client: &Client<F>) -> Result<u64, IndexError>;
 
-    /// Gives back the memory that the compute node does not use.
+    /// Returns the memory that the compute node does not use.
     async fn leave_all<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError>;
 }
 
@@ -78,7 +78,7 @@ tree!(Smart, smart::Entries::new());
 tree!(Sphinx, sphinx::Entries::new());
 tree!(Ordered, ordered::Entries::new());
 
-/// Scans a span at one moment, where the tree can.
+/// Scans a snapshot of a span, or the span itself if the tree has no snapshots.
 ///
 /// # Errors
 /// The index's.

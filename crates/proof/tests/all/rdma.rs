@@ -114,7 +114,7 @@ fn sherman_costs_the_same() {
         Consistency::Checksum => (sherman_costs::CHECKSUMS, sherman_costs::checksums()),
     };
     let mut table = sherman_costs::empty();
-    let bench = sherman_costs::Bench::on(rdma, config);
+    let bench = sherman_costs::CostFixture::on(rdma, config);
     sherman_costs::rows(&mut table, name, &bench);
     assert!(table.agree_in_counts_with("costs.md") > 10, "all cases are there");
 }

@@ -302,11 +302,11 @@ fn end(mut child: Child) {
 mod over_rdma {
     use super::{KILLED, killed_processes, processes_agree};
     use farwood_index::sherman::Variant;
-    use farwood_proof::served::{Rdma, is_rdma_there};
+    use farwood_proof::served::{Rdma, has_rdma};
 
     #[test]
     fn processes_on_hot_keys_agree() {
-        if is_rdma_there() {
+        if has_rdma() {
             processes_agree::<Rdma>(
                 "over_rdma::processes_on_hot_keys_agree",
                 &[(Variant::Sherman, Variant::Sherman.name())],
@@ -316,7 +316,7 @@ mod over_rdma {
 
     #[test]
     fn killed_processes_leave_an_explained_history() {
-        if is_rdma_there() {
+        if has_rdma() {
             let test = "over_rdma::killed_processes_leave_an_explained_history";
             killed_processes::<Rdma>(test, &KILLED[..1], 4);
         }

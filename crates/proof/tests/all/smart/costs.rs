@@ -3,7 +3,7 @@
 
 use farwood_index::ordered;
 use farwood_index::smart::{Config, Smart, Variant};
-use farwood_proof::radix_costs::{Bench, CACHE_BYTES, compare, key};
+use farwood_proof::radix_costs::{CACHE_BYTES, CostFixture, compare, key};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::Chance;
 use farwood_testkit::loopback::Loopback;
@@ -17,7 +17,7 @@ fn every_operation_costs_what_the_table_says() {
 
 #[test]
 fn the_costs_that_are_asked_for() {
-    let bench = Bench::new(ordered::Config::Smart(Config::default()));
+    let bench = CostFixture::new(ordered::Config::Smart(Config::default()));
     let get = bench.get(&bench.tree, &key(5, 5));
     assert!(get.round_trips == 1 && get.bytes_read <= 64, "{get:?}");
     let update = bench.put(&key(5, 5), 8);

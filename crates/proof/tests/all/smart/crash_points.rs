@@ -5,51 +5,51 @@
 use farwood_index::ordered::Config;
 use farwood_index::radix::tree::MARKS;
 use farwood_index::smart::{self, Variant};
-use farwood_proof::crash_points::{Change, Scene, one_dies, two_die};
+use farwood_proof::crash_points::{Change, CrashCase, paired_crashes, single_crashes};
 
 fn config(variant: Variant, inline_bytes: usize) -> Config {
     Config::Smart(smart::Config { options: variant.options(), inline_bytes, ..smart::Config::default() })
 }
 
-fn scenes(variant: Variant) -> Vec<Scene> {
-    let scene = |name, keys, change, mark: &str| {
+fn cases(variant: Variant) -> Vec<CrashCase> {
+    let case = |name, keys, change, mark: &str| {
         let mark = MARKS.iter().copied().find(|known| *known == mark);
         let config = config(variant, smart::Config::default().inline_bytes);
-        Scene { name, config, keys, fill: 1.0, gone: (0, 0), change, mark }
+        CrashCase { name, config, keys, fill: 1.0, removed: (0, 0), change, mark }
     };
-    // Each value is longer than its leaf may have it.
-    let far = |scene: Scene| Scene { config: config(variant, 12), ..scene };
+    // Each value is an overflow value.
+    let overflow = |case: CrashCase| CrashCase { config: config(variant, 12), ..case };
     vec![
-        scene("an update", 30, Change::Put(70), ""),
-        scene("a new key", 30, Change::Put(75), ""),
-        scene("a leaf splits", 27, Change::Put(265), "radix: a leaf split"),
-        scene("a prefix splits", 30, Change::Put(1 << 32), "radix: a prefix split"),
-        scene("a node grows", 16, Change::Put(75), "radix: a node replaced by a larger"),
-        scene("a leaf moves", 30, Change::PutLong(70, 100), "radix: a leaf that moved"),
-        scene("a removal", 30, Change::Remove(70), ""),
-        scene("a node gives way", 28, Change::Remove(270), "radix: a node that gave way"),
-        scene("it leaves", 30, Change::Leave, ""),
-        far(scene("a value out of line is replaced", 30, Change::Put(70), "")),
-        far(scene("a value out of line comes", 30, Change::Put(75), "")),
-        far(scene("a value out of line goes", 30, Change::Remove(70), "")),
+        case("an update", 30, Change::Put(70), ""),
+        case("a new key", 30, Change::Put(75), ""),
+        case("a leaf splits", 27, Change::Put(265), "radix: a leaf split"),
+        case("a prefix splits", 30, Change::Put(1 << 32), "radix: a prefix split"),
+        case("a node grows", 16, Change::Put(75), "radix: a node replaced by a larger"),
+        case("a leaf moves", 30, Change::PutLong(70, 100), "radix: a leaf that moved"),
+        case("a removal", 30, Change::Remove(70), ""),
+        case("a node is removed", 28, Change::Remove(270), "radix: a node that gave way"),
+        case("a compute node leaves", 30, Change::Leave, ""),
+        overflow(case("an overflow value is replaced", 30, Change::Put(70), "")),
+        overflow(case("an overflow value is inserted", 30, Change::Put(75), "")),
+        overflow(case("an overflow value is removed", 30, Change::Remove(70), "")),
     ]
 }
 
 #[test]
-fn the_scenes_show_what_they_say() {
-    let marked = scenes(Variant::WriteCombining).iter().filter(|scene| scene.mark.is_some()).count();
-    assert_eq!(marked, 5, "a mark has another name");
+fn every_named_coverage_mark_exists() {
+    let marked = cases(Variant::WriteCombining).iter().filter(|case| case.mark.is_some()).count();
+    assert_eq!(marked, 5, "each mark is one of the tree");
 }
 
 #[test]
-fn a_compute_node_dies_at_every_verb_of_every_operation() {
+fn a_crash_at_any_verb_loses_no_key() {
     let variants = [Variant::Art, Variant::InPlace, Variant::WriteCombining];
-    let points: u64 = variants.map(|variant| one_dies(&scenes(variant))).iter().sum();
+    let points: u64 = variants.map(|variant| single_crashes(&cases(variant))).iter().sum();
     assert!(points > 300, "{points} crash points");
 }
 
 #[test]
-fn whoever_comes_across_what_was_left_dies_as_well() {
-    let pairs = two_die(&scenes(Variant::WriteCombining), 12);
+fn a_second_crash_at_any_verb_loses_no_key() {
+    let pairs = paired_crashes(&cases(Variant::WriteCombining), 12);
     assert!(pairs > 300, "{pairs} pairs");
 }

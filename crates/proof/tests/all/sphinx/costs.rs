@@ -3,7 +3,7 @@
 
 use farwood_index::ordered;
 use farwood_index::sphinx::{Config, Sphinx, Variant};
-use farwood_proof::radix_costs::{Bench, compare, key};
+use farwood_proof::radix_costs::{CostFixture, compare, key};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::Chance;
 use farwood_testkit::loopback::Loopback;
@@ -19,7 +19,7 @@ fn every_operation_costs_what_the_table_says() {
 /// Entry, node and leaf; an update locks and reads the leaf, and writes it back with the unlock.
 #[test]
 fn the_costs_that_are_asked_for() {
-    let bench = Bench::new(ordered::Config::Sphinx(Config::default()));
+    let bench = CostFixture::new(ordered::Config::Sphinx(Config::default()));
     let get = bench.get(&bench.tree, &key(5, 5));
     assert_eq!((get.round_trips, get.reads), (3, 4), "{get:?}");
     let update = bench.put(&key(5, 5), 8);
