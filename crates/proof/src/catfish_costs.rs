@@ -1,4 +1,4 @@
-//! What Catfish's operations cost, on any fabric with servers: the rows of `docs/costs-catfish.md`.
+//! The costs of Catfish's operations on any fabric with servers: the rows of `docs/costs-catfish.md`.
 
 use crate::golden::CostTable;
 use farwood_fabric::{Client, Costs, NodeId, Server as _};
@@ -42,14 +42,14 @@ impl<H: ServerHarness> CostFixture<H> {
             let config = Config { blocks: 1, ring_bytes: 4096, ..Config::default() };
             let index = Catfish::create(&client, "costs", config).await.expect("a pool");
             let settings = ServerSettings { rest_ns: 0, ..ServerSettings::default() };
-            let tree = index.serve(&client, &server, settings).await.expect("nobody serves it");
-            tree.worker(&client, &server).bulk_load(&items, 1.0).await.expect("there is room");
+            let tree = index.serve(&client, &server, settings).await.expect("no other server");
+            tree.worker(&client, &server).bulk_load(&items, 1.0).await.expect("memory is free");
             (index, tree)
         });
         Self { world, client, server, index, tree }
     }
 
-    /// The costs of `work`, which `client` does.
+    /// The costs of `work` of `client`.
     fn cost<T>(&self, client: &Client<H::Fabric>, work: impl Future<Output = T>) -> Costs {
         client.take_costs();
         self.world.block_on(work);
@@ -57,19 +57,19 @@ impl<H: ServerHarness> CostFixture<H> {
     }
 }
 
-/// Searches by READs.
-fn rows_of_reads<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>) {
+/// Adds the rows of searches by READs.
+fn add_reads<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>) {
     let client = bench.world.client();
-    for (issue, way) in [(Issue::One, "offloading"), (Issue::Many, "+multi-issue")] {
+    for (issue, variant) in [(Issue::One, "offloading"), (Issue::Many, "+multi-issue")] {
         let mut reader = Reader::new(&bench.index, &client, issue);
-        let mut row = |operation: &str, case: &str, costs: Costs| table.row(way, operation, case, costs);
+        let mut row = |operation: &str, case: &str, costs: Costs| table.row(variant, operation, case, costs);
         let mut search = |query: Query| {
             let mut found = Count::default();
             let costs =
                 bench.cost(&client, async { reader.search(&query, &mut found).await.expect("a search") });
             (costs, found.0)
         };
-        // The first search learns where the root is.
+        // The first search caches the root's address.
         search(window([3.1, 3.1], 0.1));
         let (costs, found) = search(window([3.1, 3.1], 0.1));
         assert_eq!(found, 1);
@@ -100,8 +100,8 @@ fn rows_of_reads<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>
     }
 }
 
-/// The server's own work.
-fn rows_of_server<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>) {
+/// Adds the rows of the server's local operations.
+fn add_server<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>) {
     let worker = bench.tree.worker(&bench.client, &bench.server);
     let mut row = |operation: &str, case: &str, costs: Costs| table.row("in place", operation, case, costs);
     let (query, new) = (window([10.0, 10.0], 9.2), item(SIDE * SIDE + 7));
@@ -126,8 +126,8 @@ fn rows_of_server<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H
     row("remove", "", cost(Box::pin(async { assert!(worker.remove(&moved).await.expect("a removal")) })));
 }
 
-/// Runs `work` while the server answers on connections of its own.
-fn beside_server<H: ServerHarness, T>(
+/// Runs `work` while the server answers requests.
+fn with_server<H: ServerHarness, T>(
     bench: &CostFixture<H>,
     notice: Notice,
     work: impl Future<Output = T>,
@@ -157,13 +157,13 @@ fn beside_server<H: ServerHarness, T>(
     })
 }
 
-/// Requests by message, as the client pays for them.
-fn rows_of_messages<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>) {
-    for (notice, way) in [(Notice::Polling, "fast messaging"), (Notice::Event, "+event")] {
+/// Adds the rows of requests by message, as the client pays for them.
+fn add_messages<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>) {
+    for (notice, variant) in [(Notice::Polling, "fast messaging"), (Notice::Event, "+event")] {
         let client = bench.world.client();
         let memory = bench.world.server(NodeId(0));
         let mut costs: Vec<(&str, &str, Costs)> = Vec::new();
-        beside_server(bench, notice, async {
+        with_server(bench, notice, async {
             let inbox = Inbox { local: memory.local(), at: None };
             let connected = Messenger::connect(&bench.index, &client, inbox, notice).await;
             let mut connection = connected.expect("the server answers");
@@ -195,23 +195,23 @@ fn rows_of_messages<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture
             note("close", "");
         });
         for (operation, case, costs) in costs {
-            table.row(way, operation, case, costs);
+            table.row(variant, operation, case, costs);
         }
     }
 }
 
-/// The table of all of it.
+/// The table of all rows.
 ///
 /// # Panics
-/// Where something fails.
+/// If an operation fails.
 pub fn table<H: ServerHarness>(world: H) -> CostTable {
     let of = "a tree of 900 rectangles in nodes\nof 7 entries, four levels high, and rings of 4 KiB, as the client \
               pays for it. A WRITE with an immediate is a\nWRITE; what the server does in place takes none, and \
               each segment of a response is one WRITE of the server";
     let mut table = CostTable::new("Costs of Catfish", of, "catfish/costs.rs");
     let bench = CostFixture::on(world);
-    rows_of_reads(&mut table, &bench);
-    rows_of_server(&mut table, &bench);
-    rows_of_messages(&mut table, &bench);
+    add_reads(&mut table, &bench);
+    add_server(&mut table, &bench);
+    add_messages(&mut table, &bench);
     table
 }

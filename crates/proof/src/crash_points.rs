@@ -1,10 +1,10 @@
-//! Every crash point of every operation: a compute node crashes before, at and after each verb that it sends. And pairs
-//! of crashes: a second compute node meets the remains of the first, and crashes at each verb as well, while a third
-//! continues.
+//! Every crash point of every operation: a compute node crashes before, at and after each verb that it sends. And
+//! pairs of crashes: a second compute node meets the remains of the first, and crashes at each verb as well, while a
+//! third continues.
 //!
-//! After each crash, every key must have the acknowledged value. The key of the interrupted operation may have the value
-//! from before or from after, and all reads must return the same one. Every key must be changeable, and the walk must
-//! find no problem. For each crash, the memory that one operation has allocated or unlinked may be lost.
+//! After each crash, every key must have the acknowledged value. The key of the interrupted operation may have the
+//! value from before or from after, and all reads must return the same one. Every key must be changeable, and the walk
+//! must find no problem. For each crash, the memory that one operation has allocated or unlinked may be lost.
 
 use crate::crash_cluster::{CRASH_POINTS, CrashCluster, FIRST_CRASH, SECOND_CRASH, SURVIVOR};
 use farwood_fabric::Client;

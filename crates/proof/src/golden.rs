@@ -1,8 +1,8 @@
 //! Tables of golden costs: the costs of every operation of every variant of an index, compared with a page of `docs`.
 //!
-//! Costs are counted above the fabric and are the same on every fabric. They are measured on the loopback fabric, where
-//! nothing depends on time. `FARWOOD_BLESS=1` with the test that measures a table rewrites its page: a change of cost is
-//! a diff.
+//! Costs are counted above the fabric and are the same on every fabric. They are measured on the loopback fabric,
+//! where nothing depends on time. `FARWOOD_BLESS=1` with the test that measures a table rewrites its page: a change of
+//! cost is a diff.
 
 use farwood_fabric::Costs;
 use std::fmt::Write as _;
@@ -42,8 +42,8 @@ impl CostTable {
         .expect("writing to a string succeeds");
     }
 
-    /// Compares the rows with those of the same variant, operation and case in `docs/NAME`, except the bytes, which depend
-    /// on how a fabric's copies are checked. Yields the number of rows.
+    /// Compares the rows with those of the same variant, operation and case in `docs/NAME`, except the bytes, which
+    /// depend on how a fabric's copies are checked. Yields the number of rows.
     ///
     /// # Panics
     /// If a row differs or is missing.

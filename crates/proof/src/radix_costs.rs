@@ -1,5 +1,5 @@
-//! Golden costs of radix trees: round trips, verbs and bytes of every operation of every variant, as the tables in
-//! `docs` have them.
+//! Golden costs of radix trees: round trips, verbs and bytes of every operation of every variant, compared with the
+//! tables in `docs`.
 
 use crate::golden::CostTable;
 use crate::tree::Tree as _;
@@ -13,7 +13,7 @@ use farwood_testkit::loopback::Loopback;
 /// Bytes of the node cache: all inner nodes.
 pub const CACHE_BYTES: usize = 64 << 20;
 
-/// Key `leaf` of group `group`; the groups' nodes have 16 slots, of which ten are taken.
+/// Key `leaf` of group `group`. The node of a group has 16 slots, of which ten are used.
 pub fn key(group: u8, leaf: u8) -> [u8; 8] {
     [group, leaf, 9, 9, 9, 9, 9, 9]
 }
@@ -32,10 +32,10 @@ pub struct CostFixture<H: Harness> {
 }
 
 impl CostFixture<Loopback> {
-    /// The tree of that configuration, on the loopback.
+    /// A tree of that configuration on the loopback fabric.
     ///
     /// # Panics
-    /// Where there can be none.
+    /// If it cannot be created.
     pub fn new(config: ordered::Config) -> Self {
         Self::on(Loopback::default(), config)
     }
@@ -45,7 +45,7 @@ impl<H: Harness> CostFixture<H> {
     /// The same on any fabric.
     ///
     /// # Panics
-    /// Where there can be none.
+    /// If it cannot be created.
     pub fn on(world: H, config: ordered::Config) -> Self {
         let client = world.client();
         let tree = world.block_on(Ordered::create(&client, "costs", config, CACHE_BYTES)).expect("a tree");
@@ -55,7 +55,7 @@ impl<H: Harness> CostFixture<H> {
                 bench.put(&key(group, leaf), 8);
             }
         }
-        // Keys with much in common, so that there is a prefix to be split.
+        // Keys with a common prefix that can be split.
         bench.put(&[200, 1, 1, 1, 1, 1, 1, 1], 8);
         bench.put(&[200, 1, 1, 1, 1, 1, 1, 2], 8);
         for group in 0..100 {
@@ -76,13 +76,13 @@ impl<H: Harness> CostFixture<H> {
         self.perform(&self.tree, key, &Action::Put(vec![1; value_bytes]))
     }
 
-    /// The costs of a lookup in this tree, or in one that was opened once more.
+    /// The costs of a lookup in this tree, or in another one that is open.
     pub fn get(&self, tree: &Ordered, key: &[u8]) -> Costs {
         self.perform(tree, key, &Action::Get)
     }
 
     fn perform(&self, tree: &Ordered, key: &[u8], action: &Action) -> Costs {
-        self.cost(async { tree.perform(&self.client, key, action).await.expect("it succeeds") })
+        self.cost(async { tree.perform(&self.client, key, action).await.expect("the operation succeeds") })
     }
 
     fn scan(&self, tree: &Ordered, from: [u8; 8]) -> Costs {
@@ -94,10 +94,10 @@ impl<H: Harness> CostFixture<H> {
         })
     }
 
-    /// The tree as a compute node sees it that has just come.
+    /// The tree opened again, with an empty cache.
     ///
     /// # Panics
-    /// Where it cannot be opened.
+    /// If it cannot be opened.
     pub fn cold(&self) -> Ordered {
         self.world.block_on(Ordered::open(&self.client, "costs", CACHE_BYTES)).expect("the tree is opened")
     }
@@ -142,10 +142,10 @@ fn rows<H: Harness>(table: &mut CostTable, name: &str, bench: &CostFixture<H>) {
     row("scan", "100 entries, below children of a node of 256 slots", bench.scan(tree, key_below(50, 0)));
 }
 
-/// Compares the table of these variants with the golden one, the page of costs of that system in `docs`.
+/// Compares the costs of these variants with the golden table of the system in `docs`.
 ///
 /// # Panics
-/// Where a cost is another.
+/// If a cost differs.
 pub fn compare(title: &str, system: &str, variants: &[(&str, ordered::Config)]) {
     let mut table = empty(title, system);
     for (name, config) in variants {
@@ -154,14 +154,14 @@ pub fn compare(title: &str, system: &str, variants: &[(&str, ordered::Config)]) 
     table.agree_with(&format!("costs-{system}.md"));
 }
 
-/// Compares round trips and verbs on another fabric with the golden ones: nothing is added below the index.
+/// Compares round trips and verbs on another fabric with the golden ones: fabrics add none.
 ///
 /// # Panics
-/// Where they are others.
+/// If they differ.
 pub fn compare_on<H: Harness>(world: H, system: &str, (name, config): (&str, ordered::Config)) {
     let mut table = empty(system, system);
     rows(&mut table, name, &CostFixture::on(world, config));
-    assert!(table.agree_in_counts_with(&format!("costs-{system}.md")) > 10, "all cases are there");
+    assert!(table.agree_in_counts_with(&format!("costs-{system}.md")) > 10, "all cases are compared");
 }
 
 fn empty(title: &str, system: &str) -> CostTable {

@@ -1,5 +1,5 @@
-//! Pools of memory nodes as a [`Harness`]: each test starts its own memory nodes in this process, over TCP, or over RDMA
-//! if the machine has an RDMA device.
+//! Pools of memory nodes as a [`Harness`]: each test starts its own memory nodes in this process, over TCP, or over
+//! RDMA if the machine has an RDMA device.
 
 use farwood_fabric::{Client, NodeId, PoolShape};
 use farwood_testkit::harness::{on_threads, serve_on_threads};

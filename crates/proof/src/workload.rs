@@ -150,7 +150,8 @@ impl<'k> Workload<'k> {
         word.iter().copied().cycle().take(length).collect()
     }
 
-    /// Short values that lie in their entries, long ones that share the sizes of their objects, and some of any length.
+    /// Short values that lie in their entries, long ones that share the sizes of their objects, and some of any
+    /// length.
     fn any_length(&mut self) -> usize {
         match self.chance.below(8) {
             0 | 1 => self.chance.below(13) as usize,
@@ -233,8 +234,8 @@ pub fn bounds(span: &ScanSpan) -> (Bound<Bytes>, Bound<Bytes>) {
     (from, span.to.clone().map_or(Bound::Unbounded, Bound::Excluded))
 }
 
-/// The paper's variant number `number`, all in turn. Options beyond the paper are drawn separately, so that the seeds of
-/// the paper's variants stay the same.
+/// The paper's variant number `number`, all in turn. Options beyond the paper are drawn separately, so that the seeds
+/// of the paper's variants stay the same.
 pub fn variant(number: u64) -> Variant {
     const PAPERS: u64 = Variant::Sherman as u64 + 1;
     Variant::ALL[(number % PAPERS) as usize].0

@@ -1,5 +1,5 @@
-//! A fabric that yields to other threads and processes after some posts. On a machine with few processors, clients that
-//! are never interrupted rarely overlap.
+//! A fabric that yields to other threads and processes after some posts. On a machine with few processors, clients
+//! that are never interrupted rarely overlap.
 
 use farwood_fabric::{Address, Capabilities, ClientId, Doorbell, Fabric, FabricError, PoolShape, Revocation};
 use farwood_testkit::harness::Chance;

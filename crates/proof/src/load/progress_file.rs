@@ -1,14 +1,14 @@
-//! What a process of clients has asked for and what was acknowledged: a file, which outlives the process that is killed
-//! in the middle of everything but a word.
+//! The steps that a process of clients has requested and completed, in a file that survives the kill of the process.
+//! Words are written atomically.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// The steps of a process's keys: for each, the last that was asked for and the last that was acknowledged.
+/// For each key of a process, the last step that was requested and the last that was acknowledged.
 pub(super) struct ProgressFile(File);
 
-/// How far a key has come.
+/// The steps of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Steps {
     pub(super) asked: u64,
@@ -21,12 +21,12 @@ fn path(folder: &Path, number: u64) -> PathBuf {
 }
 
 impl ProgressFile {
-    /// That of process `number`, with room for `keys` keys.
+    /// Opens or creates the file of process `number`, for `keys` keys.
     pub(super) fn open(folder: &Path, number: u64, keys: u64) -> Self {
         let file =
             File::options().read(true).write(true).create(true).truncate(false).open(path(folder, number));
-        let file = file.expect("a progress can be made");
-        file.set_len(16 * keys + 8).expect("a progress has room");
+        let file = file.expect("the file is opened");
+        file.set_len(16 * keys + 8).expect("the file grows");
         Self(file)
     }
 
@@ -44,11 +44,11 @@ impl ProgressFile {
 
     fn word(&self, at: u64) -> u64 {
         let mut word = [0; 8];
-        self.0.read_exact_at(&mut word, at).expect("a progress can be read");
+        self.0.read_exact_at(&mut word, at).expect("the file is read");
         u64::from_le_bytes(word)
     }
 
     fn note(&self, at: u64, word: u64) {
-        self.0.write_all_at(&word.to_le_bytes(), at).expect("a progress can be written");
+        self.0.write_all_at(&word.to_le_bytes(), at).expect("the file is written");
     }
 }

@@ -1,7 +1,7 @@
 //! Runs on the loopback fabric: the seed draws which client is polled next.
 //!
-//! Transfers are copied word by word. Between two words any client may run, and a client may be stalled for many polls.
-//! So torn reads, lost races and stale caches are frequent.
+//! Transfers are copied word by word. Between two words any client may run, and a client may be stalled for many
+//! polls. So torn reads, lost races and stale caches are frequent.
 
 use super::RunTotals;
 use super::check::{LEFT_CLOSED, caught, check_contents, check_history, check_unsettled, perform_request};
@@ -64,8 +64,8 @@ impl LoopbackCase {
         Self::on(system, seed, copies)
     }
 
-    /// A short run in which a Sherman tree grows from empty: often two clients replace the root at the same time, one of
-    /// them stalled.
+    /// A short run in which a Sherman tree grows from empty: often two clients replace the root at the same time, one
+    /// of them stalled.
     pub fn growing(seed: u64) -> Self {
         let mut case = Self::on(System::Sherman, seed, Copies::SharedMemory);
         case.plan.sherman().sizes = SIZES[1];

@@ -1,10 +1,10 @@
-//! Mutation tests: the checks must notice a mutant (an index or fabric that is broken deliberately), and must accept the
-//! intact version on the same seed.
+//! Mutation tests: the checks must notice a mutant (an index or fabric that is broken deliberately), and must accept
+//! the intact version on the same seed.
 
 use std::fmt::Debug;
 
-/// Runs seeds of the mutant that `mutate` makes of the intact case, until one fails; then the intact case of that seed,
-/// which must succeed.
+/// Runs seeds of the mutant that `mutate` makes of the intact case, until one fails; then the intact case of that
+/// seed, which must succeed.
 ///
 /// # Panics
 /// If none of `seeds` seeds fails, because the checks do not notice this kind of fault, and if the intact case fails,

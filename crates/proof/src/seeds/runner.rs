@@ -70,8 +70,8 @@ pub fn expect_success<C: Debug, S: Sum + Debug>(
     sum
 }
 
-/// Runs seeds on all processors, within `time`; stops at the first that fails. Yields the sum of the reports, the least
-/// seed that did not run, and the seed that failed.
+/// Runs seeds on all processors, within `time`; stops at the first that fails. Yields the sum of the reports, the
+/// least seed that did not run, and the seed that failed.
 pub fn run<S: Sum>(
     seeds: Range<u64>,
     time: Duration,

@@ -7,9 +7,9 @@
 //!
 //! An operation may end with an error only in these cases:
 //!
-//! - `NodeLost`: one outage that is longer than the NIC's retries ([`RETRY_NS`](farwood_sim::fault::RETRY_NS)) took the
-//!   memory node down or cut it off from this client's compute node while the operation ran, or shortly before, so that
-//!   the operation still waited for the retries. Time in which the compute node was frozen does not count, because the
+//! - `NodeLost`: one outage that is longer than the NIC's retries ([`RETRY_NS`](farwood_sim::fault::RETRY_NS)) took
+//!   the memory node down or cut it off from this client's compute node while the operation ran, or shortly before, so
+//!   that the operation still waited for the retries. Time in which the compute node was frozen does not count, because the
 //!   loss of a detached post shows at the next post.
 //! - `LockHeld`: a compute node was frozen for about as long as the index waits for a lock (20 s) while the operation
 //!   ran.
@@ -18,9 +18,9 @@
 //!
 //! An operation that lost its node may have taken effect, or may take effect later; so may an operation whose compute
 //! node crashed. An operation that gave up waiting for a lock had no effect. A compute node that crashes may leave
-//! behind for each of its clients one lock, which another client takes when it needs it, one node that no parent names,
-//! one node that nothing links, and one incomplete merge. Each operation that lost its node may leave the same, except
-//! the lock.
+//! behind for each of its clients one lock, which another client takes when it needs it, one node that no parent
+//! names, one node that nothing links, and one incomplete merge. Each operation that lost its node may leave the same,
+//! except the lock.
 
 mod check;
 mod draw;

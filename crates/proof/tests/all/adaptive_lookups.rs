@@ -1,5 +1,5 @@
-//! The example of the switch between messages and READs: Sherman's lookups go by message while the server has time, and
-//! by READs, some of them, when it has none.
+//! The example of the switch between messages and READs: Sherman's lookups go by message while the server has time,
+//! and by READs, some of them, when it has none.
 
 #[path = "../../examples/adaptive_lookups.rs"]
 mod adaptive_lookups;

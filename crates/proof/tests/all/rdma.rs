@@ -1,6 +1,6 @@
 //! RDMA keeps the contract, and the promises that it makes, and indexes work over it as they do elsewhere: on whatever
-//! card the machine has, or Soft-RoCE (`cargo xtask rxe`). What the card lacks is skipped by capability, and the output
-//! says so.
+//! card the machine has, or Soft-RoCE (`cargo xtask rxe`). What the card lacks is skipped by capability, and the
+//! output says so.
 //!
 //! All of it is in one program, and nothing of other fabrics: it is built before it can run, and indexes are generic.
 

@@ -1,13 +1,14 @@
-//! A little of the load that `cargo run --release -p farwood-proof --example load` puts on memory nodes for minutes.
+//! A short form of the load that `cargo run --release -p farwood-proof --example load` puts on memory nodes for
+//! minutes.
 
 use farwood_index::ordered::System;
 use farwood_proof::children::rerun;
-use farwood_proof::load::{Load, play};
+use farwood_proof::load::{Load, run_child};
 use std::io::Write as _;
 
-/// `name` is the test's: a process that it starts comes to the same place.
-fn nothing_is_wrong_lost_or_left(name: &str, system: System) {
-    if play() {
+/// Runs the load of the test `name`, whose child processes call this function, too.
+fn run_load(name: &str, system: System) {
+    if run_child() {
         return;
     }
     let folder = std::env::temp_dir().join(format!("farwood-load-test-{system}-{}", std::process::id()));
@@ -15,22 +16,22 @@ fn nothing_is_wrong_lost_or_left(name: &str, system: System) {
     let program = || rerun(module_path!(), name);
     let report = Load { system, seconds: 8, processes: 3, clients: 3, seed: 1 }.run(&program, &folder);
     let _ = writeln!(std::io::stderr(), "{report}");
-    report.expect_flat();
+    report.expect_no_leak();
     assert!(report.kills > 5 && report.operations > 2_000, "{report}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
-fn sherman_under_load_with_clients_killed() {
-    nothing_is_wrong_lost_or_left("sherman_under_load_with_clients_killed", System::Sherman);
+fn sherman_survives_killed_clients_under_load() {
+    run_load("sherman_survives_killed_clients_under_load", System::Sherman);
 }
 
 #[test]
-fn smart_under_load_with_clients_killed() {
-    nothing_is_wrong_lost_or_left("smart_under_load_with_clients_killed", System::Smart);
+fn smart_survives_killed_clients_under_load() {
+    run_load("smart_survives_killed_clients_under_load", System::Smart);
 }
 
 #[test]
-fn sphinx_under_load_with_clients_killed() {
-    nothing_is_wrong_lost_or_left("sphinx_under_load_with_clients_killed", System::Sphinx);
+fn sphinx_survives_killed_clients_under_load() {
+    run_load("sphinx_survives_killed_clients_under_load", System::Sphinx);
 }

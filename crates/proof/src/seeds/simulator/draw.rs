@@ -118,8 +118,8 @@ impl SimulatorCase {
         }
     }
 
-    /// The run of a counted seed. Of eight seeds of Sphinx, one has tables that soon cannot grow, and two delay clients
-    /// where tables are split.
+    /// The run of a counted seed. Of eight seeds of Sphinx, one has tables that soon cannot grow, and two delay
+    /// clients where tables are split.
     pub fn with_faults(system: System, seed: u64) -> Self {
         let case = Self::new(system, seed);
         match (system, seed % 8) {

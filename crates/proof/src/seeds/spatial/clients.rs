@@ -140,7 +140,8 @@ pub(super) async fn send_requests<L: LocalMemory>(
             }
             4 => check_count(&mut connection, &query(chance), begun, record).await?,
             5 => {
-                // The answer comes after the future is dropped, and must not be taken for the answer to the next request.
+                // The answer comes after the future is dropped, and must not be taken for the answer to the next
+                // request.
                 let (query, polls) = (query(chance), chance.below(8));
                 found.clear();
                 dropped_after(polls, connection.search(&query, &mut found)).await?;

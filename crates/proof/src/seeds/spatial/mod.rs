@@ -1,8 +1,8 @@
 //! Runs of spatial indexes in the simulator: a server changes its tree word by word while clients search it by READs.
 //!
-//! Every change is a commit, and commits have an order. The answer to a search must be exactly the answer that the tree
-//! of *one* commit gives, a commit between the beginning and the end of the search. This excludes, among much else,
-//! missing an item that was present throughout, and reporting an item twice.
+//! Every change is a commit, and commits have an order. The answer to a search must be exactly the answer that the
+//! tree of *one* commit gives, a commit between the beginning and the end of the search. This excludes, among much
+//! else, missing an item that was present throughout, and reporting an item twice.
 //!
 //! A *counted* seed has 8 clients on 3 compute nodes, 1,000 answered searches, 100 commits and 3 faults.
 

@@ -1,5 +1,5 @@
-//! Catfish in the simulator, seed by seed: a server changes its tree while clients search it by READs, with and without
-//! faults. The tree of one commit must give each answer.
+//! Catfish in the simulator, seed by seed: a server changes its tree while clients search it by READs, with and
+//! without faults. The tree of one commit must give each answer.
 //!
 //! `FARWOOD_SEEDS=1000` runs more seeds, `FARWOOD_SEEDS=17..18` one; a failure prints the command that repeats it.
 
@@ -138,8 +138,8 @@ fn ignoring_the_generation_of_a_reference_is_noticed() {
     );
 }
 
-/// Stores and a READ each proceed at a constant speed, so one rarely overtakes the other twice: seed 292 is the first that
-/// notices.
+/// Stores and a READ each proceed at a constant speed, so one rarely overtakes the other twice: seed 292 is the first
+/// that notices.
 #[test]
 fn reading_a_version_pair_in_the_direction_of_writing_is_noticed() {
     const FIRST: u64 = 280;

@@ -198,8 +198,8 @@ fn packed_locks_of_one_word_are_independent() {
     assert!(report.counts.masked_cas > 10_000, "{:?}", report.counts);
 }
 
-/// A client freezes for longer than the lease, is revoked, loses its locks, and wakes up. Its verbs have no effect, and
-/// its operations fail with `Revoked`.
+/// A client freezes for longer than the lease, is revoked, loses its locks, and wakes up. Its verbs have no effect,
+/// and its operations fail with `Revoked`.
 #[test]
 fn a_frozen_client_that_was_revoked_does_no_harm() {
     let report = run_all(60, |seed| {

@@ -1,5 +1,5 @@
-//! Fabrics that break their promises, under a Sherman that relies on them: the checks must notice each fault within a few
-//! seeds, and must accept the intact fabric on the same seed.
+//! Fabrics that break their promises, under a Sherman that relies on them: the checks must notice each fault within a
+//! few seeds, and must accept the intact fabric on the same seed.
 
 use farwood_fabric::Capabilities;
 use farwood_index::consistency::Consistency;

@@ -1,5 +1,5 @@
-//! Sherman on the loopback fabric, seed by seed: every variant on fabrics that copy as shared memory does, as NICs do, and
-//! without any order. Every answer must be explained.
+//! Sherman on the loopback fabric, seed by seed: every variant on fabrics that copy as shared memory does, as NICs do,
+//! and without any order. Every answer must be explained.
 //!
 //! `FARWOOD_SEEDS=5000` runs more seeds, `FARWOOD_SEEDS=17..18` one; a failure prints the command that repeats it.
 

@@ -1,5 +1,5 @@
-//! Scans of one moment, beside a writer that changes keys of different leaves one after the other: at every moment each
-//! key is as far as the one before it, or one step behind. Splits and merges move the keys meanwhile.
+//! Scans of one moment, beside a writer that changes keys of different leaves one after the other: at every moment
+//! each key is as far as the one before it, or one step behind. Splits and merges move the keys meanwhile.
 
 use farwood_fabric::Client;
 use farwood_index::sherman::layout::{Sizes, Values};

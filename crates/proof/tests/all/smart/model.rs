@@ -1,5 +1,5 @@
-//! SMART and a `BTreeMap` run the same programs: from the empty tree and from bulk-loaded ones, in all variants, on the
-//! loopback, shared memory and TCP.
+//! SMART and a `BTreeMap` run the same programs: from the empty tree and from bulk-loaded ones, in all variants, on
+//! the loopback, shared memory and TCP.
 
 use farwood_fabric::Capabilities;
 use farwood_index::ordered::{self, Ordered};
@@ -82,8 +82,11 @@ fn keys_of_all_lengths() {
 }
 
 #[test]
-fn memory_comes_back() {
+fn removed_keys_free_their_memory() {
     for inline_bytes in [Config::default().inline_bytes, 12] {
-        radix_model::memory_comes_back(ordered::Config::Smart(Config { inline_bytes, ..Config::default() }));
+        radix_model::removed_keys_free_their_memory(ordered::Config::Smart(Config {
+            inline_bytes,
+            ..Config::default()
+        }));
     }
 }

@@ -62,8 +62,8 @@ fn node(pool: &Loopback, first: bool, cache_bytes: usize) -> Node {
     Node { tree: tree.expect("it opens"), client }
 }
 
-/// What a reader with an old pointer finds, and what somebody who begins afterwards finds, where the reader rests after
-/// `reader` polls until the writer has had `writer`. `None`: one of them waits for the writer.
+/// What a reader with an old pointer finds, and what somebody who begins afterwards finds, where the reader rests
+/// after `reader` polls until the writer has had `writer`. `None`: one of them waits for the writer.
 fn two_answers(fabric: Settings, reader: usize, writer: usize) -> Option<[Option<Vec<u8>>; 2]> {
     let pool = Loopback::new(fabric);
     let answers = answers_on(&pool, reader, writer);

@@ -33,8 +33,7 @@ fn seeds_that_failed_once_succeed() {
             ),
             (
                 92,
-                "no client waited for the lock of a node that was to be replaced, so no client took it from its crashed \
-                 holder",
+                "no client waited for the lock of a node being replaced, so no client took it from its crashed holder",
             ),
             (2932, "the simulator's pool was too small for chunks that were lost with the memory node"),
             (

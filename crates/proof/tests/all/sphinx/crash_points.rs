@@ -3,8 +3,8 @@
 //! them: who comes across what was left dies as well, and a third goes on.
 //!
 //! After each, every key must have the value that was acknowledged, or, of the key that the operation was about, be
-//! there or not; every change must be possible; the walker must find nothing wrong; and once everybody's keys have been
-//! looked for and new nodes entered beside the old, no more is unsettled than one entry for each that died.
+//! there or not; every change must be possible; the walker must find nothing wrong; and once everybody's keys have
+//! been looked for and new nodes entered beside the old, no more is unsettled than one entry for each that died.
 
 use farwood_fabric::{Client, Fabric as _};
 use farwood_index::IndexError;

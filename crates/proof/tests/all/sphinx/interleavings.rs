@@ -1,5 +1,5 @@
-//! Sphinx on the loopback fabric, seed by seed: every variant, on fabrics that copy as shared memory does, as NICs do, and
-//! without any order; keys of all lengths, some of them prefixes of others; values that outgrow their leaves.
+//! Sphinx on the loopback fabric, seed by seed: every variant, on fabrics that copy as shared memory does, as NICs do,
+//! and without any order; keys of all lengths, some of them prefixes of others; values that outgrow their leaves.
 //!
 //! `FARWOOD_SEEDS=5000` runs more seeds, `FARWOOD_SEEDS=17..18` one; a failure prints the command that repeats it.
 

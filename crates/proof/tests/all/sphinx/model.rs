@@ -51,6 +51,6 @@ fn keys_of_all_lengths() {
 }
 
 #[test]
-fn memory_comes_back() {
-    radix_model::memory_comes_back(of(Options::default()));
+fn removed_keys_free_their_memory() {
+    radix_model::removed_keys_free_their_memory(of(Options::default()));
 }

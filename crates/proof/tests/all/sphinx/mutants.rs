@@ -56,8 +56,8 @@ fn a_lease_that_expires_under_a_frozen_client_is_noticed() {
     });
 }
 
-/// Not a mutant that must be noticed: if all entries have one of two fingerprints, every bucket is full of other nodes'
-/// entries, and every answer is still right.
+/// Not a mutant that must be noticed: if all entries have one of two fingerprints, every bucket is full of other
+/// nodes' entries, and every answer is still right.
 #[test]
 fn colliding_fingerprints_cost_round_trips_and_no_answer() {
     let case = |seed| {
