@@ -9,8 +9,8 @@
 //!
 //! - `NodeLost`: one outage that is longer than the NIC's retries ([`RETRY_NS`](farwood_sim::fault::RETRY_NS)) took
 //!   the memory node down or cut it off from this client's compute node while the operation ran, or shortly before, so
-//!   that the operation still waited for the retries. Time in which the compute node was frozen does not count, because the
-//!   loss of a detached post shows at the next post.
+//!   that the operation still waited for the retries. Time in which the compute node was frozen does not count, because
+//!   the loss of a detached post shows at the next post.
 //! - `LockHeld`: a compute node was frozen for about as long as the index waits for a lock (20 s) while the operation
 //!   ran.
 //! - `Revoked`: the compute node was frozen for longer than the lease, in runs with a lease.
