@@ -23,7 +23,7 @@ fn check(tree: &Tree) -> Vec<Violation> {
 }
 
 fn is_format(file: &File) -> bool {
-    let in_src = file.room().is_some() && file.path.split('/').nth(2) == Some("src");
+    let in_src = file.krate().is_some() && file.path.split('/').nth(2) == Some("src");
     in_src
         && (FORMAT_FILES.iter().any(|name| file.name().ends_with(name))
             || file.lines().any(|(_, line)| line.trim_end() == MARKER))
