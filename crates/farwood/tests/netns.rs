@@ -1,10 +1,11 @@
 //! Links that are cut, slow, or lost with the machine behind them: memory node and compute node in network namespaces
 //! of their own, joined by a veth pair.
 //!
-//! It needs root, or CAP_NET_ADMIN and CAP_SYS_ADMIN, and `ip` and `tc` of iproute2. Where they are missing the tests
-//! say so and pass; with `FARWOOD_NETNS=required` they fail.
+//! The tests need root, or CAP_NET_ADMIN and CAP_SYS_ADMIN, and `ip` and `tc` of iproute2
+//! (`farwood_testkit::need`).
 
 use farwood::{Error, Index, Pool};
+use farwood_testkit::need;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -35,20 +36,12 @@ fn run(words: &[&str]) -> Result<(), String> {
 }
 
 impl Link {
-    /// A link, or a visible word that there can be none here.
+    /// Creates a link, if the machine permits network namespaces.
     fn make() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("fw{}x{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let link = Self { server: format!("{name}s"), client: format!("{name}c") };
-        match link.set_up() {
-            Ok(()) => Some(link),
-            Err(why) => {
-                let required = std::env::var("FARWOOD_NETNS").is_ok_and(|value| value == "required");
-                assert!(!required, "network namespaces are required here: {why}");
-                let _ = writeln!(std::io::stderr(), "SKIPPED: no network namespaces here: {why}");
-                None
-            }
-        }
+        need::met(need::NETNS, link.set_up()).map(|()| link)
     }
 
     fn set_up(&self) -> Result<(), String> {

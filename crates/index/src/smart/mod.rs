@@ -17,22 +17,24 @@
 //! 6. The root is a node of 256 slots, and stays where it is.
 //! 7. Beside the cache lies a table of where ways ended before, and scans read the children that a cached copy names.
 
-mod marks;
-mod open;
+mod coverage;
+mod create;
 pub mod options;
+pub(crate) mod shortcuts;
+use coverage as marks;
 
 pub use crate::radix::tree::{Change, Direction, Entries, Problem, Range, Value, Walk};
-pub use marks::MARKS;
-pub use open::{Config, Description, KIND, describe};
+pub use coverage::MARKS;
+pub use create::{Config, Description, KIND, describe};
 pub use options::{Options, Rooms, Variant};
 
 use crate::delegation::{Gates, Turn};
 use crate::error::IndexError;
-use crate::radix::cached::CachedNode;
+use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::inner::RawInner;
 use crate::radix::key::check_key;
 use crate::radix::prefix::PrefixHash;
-use crate::radix::tree::descend::Way;
+use crate::radix::tree::find::Way;
 use crate::radix::tree::{Guide, Tree};
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, NodeId, PoolShape, Remote};

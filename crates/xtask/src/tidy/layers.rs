@@ -38,7 +38,8 @@ const LAYERS: &[(&str, &[&str])] = &[
 const TEST_LAYERS: &[(&str, &[&str])] = &[
     (INDEX, &[TESTKIT]),
     (SIM, &[TESTKIT]),
-    (TRANSPORT, &[TESTKIT]),
+    // Itself: its own tests run with all of its features.
+    (TRANSPORT, &[TESTKIT, TRANSPORT]),
     (TESTKIT, &[INDEX, SIM, TRANSPORT]),
     (BENCH, &[TESTKIT]),
 ];

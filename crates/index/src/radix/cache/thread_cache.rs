@@ -5,7 +5,7 @@
 //! own of what it met twice in a short time. One is good as long as the shared copy is unchanged: its version says so,
 //! which is only read.
 
-use super::cached::{CachedNode, DROPPED};
+use super::cached_node::{CachedNode, DROPPED};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 

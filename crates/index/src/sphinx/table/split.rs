@@ -39,7 +39,7 @@ use crate::error::IndexError;
 use crate::lock::{Attempt, Held};
 use crate::radix::heap::Kind;
 use crate::radix::inner;
-use crate::radix::tree::descend::damaged;
+use crate::radix::tree::find::damaged;
 use crate::reclaim::Room;
 use crate::retry::Retry;
 use farwood_fabric::{Capability, Client, Fabric, NodeId, Remote, Swapped, all, cas, read_bytes, write};

@@ -1,15 +1,15 @@
 //! What comes with every radix tree when it is created and opened: its root, its locks, its heap.
 
-use super::descend::damaged;
-use super::notes::Notebooks;
+use super::find::damaged;
+use super::scratch::Notebooks;
 use super::{Guide, Options, Tree};
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, NodeLocks, Release};
+use crate::radix::cache::node_cache::NodeCache;
 use crate::radix::heap::{Heap, Kind};
 use crate::radix::inner::{self, Header, RawInner, Size, State};
 use crate::radix::leaf::FRONT_BYTES;
-use crate::radix::node_cache::NodeCache;
 use crate::radix::reverse::Reverse;
 use crate::reclaim::Room;
 use farwood_fabric::directory::Entry;

@@ -21,7 +21,7 @@ use crate::delegation::{Gates, Leader};
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::radix::leaf::ENTRY_BYTES_MAX;
-use crate::radix::tree::open;
+use crate::radix::tree::create as open;
 use farwood_fabric::directory::{Entry, NewEntry, PARAMETER_BYTES};
 use farwood_fabric::{Client, Fabric};
 use std::sync::atomic::AtomicU64;

@@ -5,7 +5,7 @@
 //! another client is just taking one, it makes its own rather than wait.
 
 use super::fetch::InnerCopy;
-use crate::radix::cached::CachedNode;
+use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::inner::RawInner;
 use crate::radix::prefix::PrefixHash;
 use farwood_fabric::Remote;
@@ -26,9 +26,9 @@ pub(crate) struct Notebook {
     /// The nodes that the operation has read: copies of its own, which nobody else brings out of date.
     fresh: Vec<Arc<CachedNode>>,
     /// Depths at which the guide thought that there is a node, and found none.
-    pub(super) missed: Vec<usize>,
+    pub(crate) missed: Vec<usize>,
     /// Of the beginnings of the key.
-    pub(super) hashes: Vec<PrefixHash>,
+    pub(crate) hashes: Vec<PrefixHash>,
     /// Copies of which nobody needs the contents any more.
     spare: Vec<Arc<CachedNode>>,
 }
@@ -42,13 +42,13 @@ pub(crate) struct Lent<'t> {
 impl Notebooks {
     /// A notebook, once there is something to note.
     #[inline]
-    pub(super) fn lend(&self) -> Lent<'_> {
+    pub(crate) fn lend(&self) -> Lent<'_> {
         Lent { from: self, book: None }
     }
 }
 
 impl Lent<'_> {
-    pub(super) fn book(&mut self) -> &mut Notebook {
+    pub(crate) fn book(&mut self) -> &mut Notebook {
         let from = self.from;
         self.book.get_or_insert_with(|| {
             let kept = from.0.try_lock().ok().and_then(|mut books| books.pop());
@@ -58,18 +58,18 @@ impl Lent<'_> {
 
     /// The nodes that were read, in that order.
     #[inline]
-    pub(super) fn fresh(&self) -> &[Arc<CachedNode>] {
+    pub(crate) fn fresh(&self) -> &[Arc<CachedNode>] {
         self.book.as_ref().map_or(&[], |book| &book.fresh)
     }
 
     /// The depths that were missed.
     #[inline]
-    pub(super) fn missed(&self) -> &[usize] {
+    pub(crate) fn missed(&self) -> &[usize] {
         self.book.as_ref().map_or(&[], |book| &book.missed)
     }
 
     /// Notes a node that was just read.
-    pub(super) fn note(&mut self, at: Remote<RawInner>, node: &InnerCopy) -> Arc<CachedNode> {
+    pub(crate) fn note(&mut self, at: Remote<RawInner>, node: &InnerCopy) -> Arc<CachedNode> {
         let book = self.book();
         let fits = book
             .spare
@@ -84,14 +84,14 @@ impl Lent<'_> {
     }
 
     /// Strikes out what was read at `at`.
-    pub(super) fn strike(&mut self, at: Remote<RawInner>) {
+    pub(crate) fn strike(&mut self, at: Remote<RawInner>) {
         if let Some(book) = &mut self.book {
             book.fresh.retain(|fresh| fresh.at != at);
         }
     }
 
     /// Strikes out everything.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         if let Some(book) = &mut self.book {
             book.clear();
         }

@@ -1,10 +1,10 @@
 //! From a key to where it belongs: through cached copies as far as they lead, then through the nodes.
 
 use super::fetch::{InnerCopy, LeafCopy};
-use super::notes::{Lent, Notebooks};
+use super::scratch::{Lent, Notebooks};
 use super::{Guide, Tree, marks};
 use crate::error::IndexError;
-use crate::radix::cached::CachedNode;
+use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::inner::{Found, RawInner, Size, State, slot_of_all};
 use crate::radix::key::{common_prefix, step_at};
 use crate::radix::leaf::{self, Class, RawLeaf};
@@ -85,40 +85,40 @@ impl<'k> Way<'k> {
     }
 
     /// What is to come begins above nodes of that depth: the node above one is wanted.
-    pub(super) fn begin_above(&mut self, depth: usize) {
+    pub(crate) fn begin_above(&mut self, depth: usize) {
         self.below = depth;
     }
 
     /// Whether a copy was read by this operation, and not before.
     #[inline]
-    pub(super) fn is_fresh(&self, node: &Arc<CachedNode>) -> bool {
+    pub(crate) fn is_fresh(&self, node: &Arc<CachedNode>) -> bool {
         self.notes.fresh().iter().any(|fresh| Arc::ptr_eq(fresh, node))
     }
 
     /// What was read is out of date.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.notes.forget();
         (self.guided, self.below) = (0, usize::MAX);
     }
 
     /// Before another try.
-    pub(super) async fn again<F: Fabric>(&mut self, client: &Client<F>) -> Result<(), IndexError> {
+    pub(crate) async fn again<F: Fabric>(&mut self, client: &Client<F>) -> Result<(), IndexError> {
         self.forget();
         self.retry.again(client).await
     }
 }
 
 /// Where a key belongs: the last node on its way, and what is in its slot there.
-pub(super) struct Place {
-    pub(super) node: Arc<CachedNode>,
+pub(crate) struct Place {
+    pub(crate) node: Arc<CachedNode>,
     /// The node above, and the slot in it.
-    pub(super) parent: Option<(Arc<CachedNode>, usize)>,
-    pub(super) next: Next,
+    pub(crate) parent: Option<(Arc<CachedNode>, usize)>,
+    pub(crate) next: Next,
 }
 
 /// What is in a key's slot.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(crate) enum Next {
     /// A leaf, of this key or another.
     Leaf { number: usize, at: Remote<RawLeaf>, class: Class },
     /// No child, and a leaf may be put there.
@@ -132,7 +132,7 @@ pub(super) enum Next {
 impl Place {
     /// The leaf in the slot, if there is one.
     #[inline]
-    pub(super) fn next_leaf(&self) -> Option<(usize, Remote<RawLeaf>, Class)> {
+    pub(crate) fn next_leaf(&self) -> Option<(usize, Remote<RawLeaf>, Class)> {
         match self.next {
             Next::Leaf { number, at, class } => Some((number, at, class)),
             _ => None,
@@ -140,7 +140,7 @@ impl Place {
     }
 
     /// The slot's number; 0 where the key has none.
-    pub(super) fn number(&self) -> usize {
+    pub(crate) fn number(&self) -> usize {
         match self.next {
             Next::Leaf { number, .. }
             | Next::Open { number, .. }
@@ -152,7 +152,7 @@ impl Place {
 
 /// What a leaf says about a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Judged {
+pub(crate) enum Judged {
     /// It is the key's leaf.
     Mine,
     /// The key is not there.
@@ -170,7 +170,7 @@ enum Entered {
 
 impl<G: Guide> Tree<G> {
     /// Where the way's key belongs. [0 RT as far as cached copies lead; else 1 per node]
-    pub(super) async fn locate<F: Fabric>(
+    pub(crate) async fn locate<F: Fabric>(
         &self,
         client: &Client<F>,
         way: &mut Way<'_>,
@@ -345,7 +345,7 @@ impl<G: Guide> Tree<G> {
     }
 
     /// Whether a place says, beyond doubt, that its key is not there.
-    pub(super) fn misses(&self, place: &Place, way: &Way<'_>) -> bool {
+    pub(crate) fn misses(&self, place: &Place, way: &Way<'_>) -> bool {
         if self.sabotage == Some(Sabotage::MissBelieved) {
             return true;
         }
@@ -358,7 +358,7 @@ impl<G: Guide> Tree<G> {
 
     /// What a leaf that was read through `place` says about `key`.
     #[inline]
-    pub(super) fn judge(&self, leaf: &LeafCopy, place: &Place, key: &[u8], way: &Way<'_>) -> Judged {
+    pub(crate) fn judge(&self, leaf: &LeafCopy, place: &Place, key: &[u8], way: &Way<'_>) -> Judged {
         let mine = leaf.key() == key;
         let (node, reverse) = (&place.node, leaf.reverse());
         let trusted = self.sabotage == Some(Sabotage::NoReverseCheck);
@@ -376,7 +376,7 @@ impl<G: Guide> Tree<G> {
 
     /// Goes about what is unclear at slot `number` of `node`: reads the node again if its copy is an old one; else
     /// lets others go on; and settles the slot if that does not help. [1 RT; when it is settled, more]
-    pub(super) async fn clear_up<F: Fabric>(
+    pub(crate) async fn clear_up<F: Fabric>(
         &self,
         client: &Client<F>,
         node: &Arc<CachedNode>,
@@ -391,7 +391,7 @@ impl<G: Guide> Tree<G> {
     }
 
     /// Before another try at what was unclear though it was just read: now and then it is settled.
-    pub(super) async fn try_again<F: Fabric>(
+    pub(crate) async fn try_again<F: Fabric>(
         &self,
         client: &Client<F>,
         node: &Arc<CachedNode>,
@@ -407,7 +407,7 @@ impl<G: Guide> Tree<G> {
     }
 
     /// Reads a cached node again, and forgets it if it is gone. [1 RT]
-    pub(super) async fn renew<F: Fabric>(
+    pub(crate) async fn renew<F: Fabric>(
         &self,
         client: &Client<F>,
         node: &Arc<CachedNode>,
@@ -427,12 +427,12 @@ impl<G: Guide> Tree<G> {
 }
 
 /// The partial key with which `key` goes on behind `depth` bytes; 0 where it ends.
-pub(super) fn partial_at(key: &[u8], depth: usize) -> u8 {
+pub(crate) fn partial_at(key: &[u8], depth: usize) -> u8 {
     key.get(depth).copied().unwrap_or(0)
 }
 
 /// A slot with what no slot can hold.
-pub(super) fn damaged_slot(operation: &'static str, node: impl fmt::Display, number: usize) -> IndexError {
+pub(crate) fn damaged_slot(operation: &'static str, node: impl fmt::Display, number: usize) -> IndexError {
     damaged(operation, node, format!("slot {number} holds nothing known"))
 }
 

@@ -5,11 +5,11 @@
 //! two buckets. Where both are full, the copy goes that was used longest ago; where the budget is used up, one of a few
 //! that are drawn.
 
-use super::cached::CachedNode;
-use super::inner::{Inner, RawInner};
-use super::lanes::Lanes;
-use super::shortcuts::Shortcuts;
-use super::slot::Slot;
+use super::cached_node::CachedNode;
+use super::thread_cache::Lanes;
+use crate::radix::inner::{Inner, RawInner};
+use crate::radix::slot::Slot;
+use crate::smart::shortcuts::Shortcuts;
 use farwood_fabric::Remote;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
@@ -298,9 +298,9 @@ impl Draws {
 
 #[cfg(test)]
 mod tests {
-    use super::super::inner::{Header, Size, State, image};
-    use super::super::reverse::Reverse;
     use super::*;
+    use crate::radix::inner::{Header, Size, State, image};
+    use crate::radix::reverse::Reverse;
     use farwood_fabric::{Memory, NodeId};
 
     fn at(number: u64) -> Remote<RawInner> {

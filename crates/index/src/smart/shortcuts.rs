@@ -4,7 +4,7 @@
 //! is one place for all keys of a hash, and the last of them has it. Nothing is believed of what it says: a search
 //! begins at a node there only if its prefix is the key's, and what it finds is proven as everywhere.
 
-use super::inner::RawInner;
+use crate::radix::inner::RawInner;
 use farwood_fabric::{Packed, Remote};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,7 +19,7 @@ const AT: u64 = (1 << Packed::<RawInner>::BITS) - 1;
 
 /// Where the ways of keys ended.
 #[derive(Debug)]
-pub(super) struct Shortcuts {
+pub(crate) struct Shortcuts {
     /// Made when the first of them is needed.
     places: OnceLock<Box<[AtomicU64]>>,
     /// How many places there are, once they are made; 0: there will be none.
@@ -28,20 +28,20 @@ pub(super) struct Shortcuts {
 
 impl Shortcuts {
     /// Shortcuts for a cache of that budget.
-    pub(super) fn new(bytes_max: usize) -> Self {
+    pub(crate) fn new(bytes_max: usize) -> Self {
         let fit = bytes_max / SHARE / size_of::<AtomicU64>();
         let count = if fit >= PLACES_MIN { 1 << fit.ilog2() } else { 0 };
         Self { places: OnceLock::new(), count }
     }
 
     /// Bytes that the places take.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.places.get().map_or(0, |places| size_of_val(&**places))
     }
 
     /// Where the way of `key` ended, or that of another key with most of its hash.
     #[inline]
-    pub(super) fn get(&self, key: &[u8]) -> Option<Remote<RawInner>> {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<Remote<RawInner>> {
         let places = self.places.get()?;
         let hash = xxh3_64(key);
         let word = places[hash as usize & (places.len() - 1)].load(Relaxed);
@@ -52,7 +52,7 @@ impl Shortcuts {
     }
 
     /// The way of `key` ended at the node at `at`.
-    pub(super) fn put(&self, key: &[u8], at: Remote<RawInner>) {
+    pub(crate) fn put(&self, key: &[u8], at: Remote<RawInner>) {
         if self.count == 0 {
             return;
         }

@@ -22,14 +22,14 @@
 //! nodes has two; so it is tried for a while, and then the node is let go, closed, the parent's lock waited for, and
 //! the node's tried.
 
-use super::descend::{Place, Way, damaged_slot};
 use super::fetch::{InnerCopy, words};
+use super::find::{Place, Way, damaged_slot};
 use super::options::Rooms;
 use super::split::{Grown, KeyBelow};
 use super::{Event, Guide, Tree, marks};
 use crate::error::IndexError;
 use crate::lock::{Attempt, Held};
-use crate::radix::cached::CachedNode;
+use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::heap::Kind;
 use crate::radix::inner::{HEADER, Header, Inner, REVERSE, RawInner, Size, State, slot_offset, step_of};
 use crate::radix::key::Step;

@@ -3,10 +3,10 @@
 //! A search goes from copy to copy, and stops where none leads on. Nothing that is cached makes an answer wrong: what
 //! it led to says itself what it is. A copy learns what others' changes it hears about, slot by slot.
 
-use super::inner::{Found, Header, Inner, RawInner, Size, covers, find, step_of};
-use super::key::{Step, step_at};
-use super::prefix::PrefixHash;
-use super::slot::Slot;
+use crate::radix::inner::{Found, Header, Inner, RawInner, Size, covers, find, step_of};
+use crate::radix::key::{Step, step_at};
+use crate::radix::prefix::PrefixHash;
+use crate::radix::slot::Slot;
 use farwood_fabric::Remote;
 use std::ops::Deref;
 use std::sync::Arc;

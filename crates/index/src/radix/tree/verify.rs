@@ -7,12 +7,12 @@
 //! What a client that died, or lost a memory node, leaves half-way is *unsettled*, not wrong: whoever needs it
 //! settles it. Who lives may leave a node *closed*, which is counted among that: it is full for everybody.
 
-use super::open::NODE_LOCKS;
+use super::create::NODE_LOCKS;
 use super::{Guide, Sign, Tree};
 use crate::error::IndexError;
 use crate::extent::{self, Link};
 use crate::lock::{comes_free, sweep, words_held};
-use crate::radix::cached::CachedNode;
+use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::inner::{Inner, RawInner, Size, State as NodeState};
 use crate::radix::key::{Step, step_at};
 use crate::radix::leaf::{Class, RawLeaf, State};

@@ -8,22 +8,22 @@ use crate::range::Direction;
 use std::ops::Deref;
 
 /// A scan under way.
-pub(super) struct Course<'s> {
-    pub(super) direction: Direction,
+pub(crate) struct Course<'s> {
+    pub(crate) direction: Direction,
     /// The first key of what is left, itself in it.
-    pub(super) from: Option<Vec<u8>>,
+    pub(crate) from: Option<Vec<u8>>,
     /// The key behind what is left.
-    pub(super) to: Option<Vec<u8>>,
+    pub(crate) to: Option<Vec<u8>>,
     /// Entries still wanted.
-    pub(super) left: usize,
+    pub(crate) left: usize,
     /// Whether values are wanted, so that those out of line are fetched.
-    pub(super) values: bool,
-    pub(super) sink: &'s mut dyn FnMut(&[u8], &[u8]),
+    pub(crate) values: bool,
+    pub(crate) sink: &'s mut dyn FnMut(&[u8], &[u8]),
 }
 
 impl Course<'_> {
     /// The slot of a node at which it begins.
-    pub(super) fn first_slot(&self, size: Size) -> u16 {
+    pub(crate) fn first_slot(&self, size: Size) -> u16 {
         match self.direction {
             Direction::Forward => 0,
             Direction::Backward => size.slots() as u16,
@@ -35,7 +35,7 @@ impl Course<'_> {
     }
 
     /// Whether the keys that begin with `path` are wanted.
-    pub(super) fn wants(&self, path: &[u8]) -> Wanted {
+    pub(crate) fn wants(&self, path: &[u8]) -> Wanted {
         let from = self.from.as_deref().filter(|from| path < *from);
         let to = self.to.as_deref().filter(|to| path >= *to || to.starts_with(path));
         let outside = from.is_some_and(|from| !from.starts_with(path)) || to.is_some_and(|to| path >= to);
@@ -56,7 +56,7 @@ impl Course<'_> {
     }
 
     /// The end at which the scan goes on.
-    pub(super) fn next(&self) -> Option<&[u8]> {
+    pub(crate) fn next(&self) -> Option<&[u8]> {
         match self.direction {
             Direction::Forward => self.from.as_deref(),
             Direction::Backward => self.to.as_deref(),
@@ -64,7 +64,7 @@ impl Course<'_> {
     }
 
     /// What begins with `prefix` is found: the scan goes on behind it. `false`: nothing is left.
-    pub(super) fn leave(&mut self, prefix: &[u8]) -> bool {
+    pub(crate) fn leave(&mut self, prefix: &[u8]) -> bool {
         let (end, next) = match self.direction {
             Direction::Forward => (&mut self.from, behind(prefix)),
             Direction::Backward => (&mut self.to, (!prefix.is_empty()).then(|| prefix.to_vec())),
@@ -80,14 +80,14 @@ impl Course<'_> {
     }
 
     /// Whether nothing is left: no entries are wanted, or there is no key between the ends.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.left == 0 || self.from.as_deref().zip(self.to.as_deref()).is_some_and(|(from, to)| from >= to)
     }
 
     /// Takes an entry if it is wanted, as it is for sure where it is at no edge. Yields where its value is that has to
     /// be fetched first.
     #[inline]
-    pub(super) fn take<B: Deref<Target = [u8]>>(&mut self, leaf: &Leaf<B>, edge: bool) -> Option<Link> {
+    pub(crate) fn take<B: Deref<Target = [u8]>>(&mut self, leaf: &Leaf<B>, edge: bool) -> Option<Link> {
         if self.left == 0 || edge && !self.contains(leaf.key()) {
             return None;
         }
@@ -101,7 +101,7 @@ impl Course<'_> {
     }
 
     /// Hands over an entry, and goes on behind it.
-    pub(super) fn found(&mut self, key: &[u8], value: &[u8]) {
+    pub(crate) fn found(&mut self, key: &[u8], value: &[u8]) {
         (self.sink)(key, value);
         self.left -= 1;
         let end = match self.direction {
@@ -119,14 +119,14 @@ impl Course<'_> {
 
 /// Which keys of some that begin alike are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     None,
     Some,
     All,
 }
 
 /// The first key behind all that begin with `prefix`; `None`: there is none.
-pub(super) fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
     let mut behind = prefix[..=last].to_vec();
     behind[last] += 1;
@@ -134,7 +134,7 @@ pub(super) fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// What is known of a node's children before a scan looks at them.
-pub(super) struct Edges {
+pub(crate) struct Edges {
     /// The steps at the two ends of what is left, where these lead below the node.
     ends: [Option<Step>; 2],
     /// What all keys below the node begin with, where some of them may not be wanted.
@@ -142,13 +142,13 @@ pub(super) struct Edges {
 }
 
 impl Edges {
-    pub(super) fn of(edge: Option<&[u8]>, course: &Course<'_>) -> Self {
+    pub(crate) fn of(edge: Option<&[u8]>, course: &Course<'_>) -> Self {
         let ends = edge.map_or([None; 2], |prefix| course.steps(prefix));
         Self { ends, path: edge.map(<[u8]>::to_vec) }
     }
 
     /// The first slot that may be wanted of a node with a slot for every byte.
-    pub(super) fn first_of_all(&self, direction: Direction) -> u16 {
+    pub(crate) fn first_of_all(&self, direction: Direction) -> u16 {
         let [low, high] = self.ends;
         let slot = match direction {
             Direction::Forward => low.map_or(0, slot_of_all),
@@ -159,7 +159,7 @@ impl Edges {
 
     /// Which keys are wanted that go on with that step.
     #[inline]
-    pub(super) fn wanted(&mut self, step: Step, course: &Course<'_>) -> Wanted {
+    pub(crate) fn wanted(&mut self, step: Step, course: &Course<'_>) -> Wanted {
         let [low, high] = self.ends;
         if low.is_some_and(|low| step < low) || high.is_some_and(|high| step > high) {
             return Wanted::None;

@@ -1,10 +1,10 @@
 //! What differs between the systems: where a search begins, where new nodes go, and who hears of what changed.
 
 use super::Tree;
-use super::descend::Way;
-use super::walk::Walk;
+use super::find::Way;
+use super::verify::Walk;
 use crate::error::IndexError;
-use crate::radix::cached::CachedNode;
+use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::inner::{RawInner, Size};
 use crate::radix::prefix::PrefixHash;
 use crate::sabotage::Sabotage;

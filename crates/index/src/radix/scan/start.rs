@@ -6,18 +6,19 @@
 //! prefix, a leaf by its key and 15 bits of its parent's generation, as for a lookup. A slot without a child proves
 //! nothing: so only children without a gap between them are read by a copy.
 
-use super::course::{Course, Edges, Wanted};
-use super::descend::Way;
-use super::fetch::fetch;
-use super::options::{Rooms, Scans};
-use super::scan::{AHEAD_MAX, Above, Below, ChildFormat, Item, RawChild};
-use super::{Direction, Guide, Tree, marks};
+use super::batch::{AHEAD_MAX, Above, Below, ChildFormat, Item, RawChild};
+use super::cursor::{Course, Edges, Wanted};
 use crate::error::IndexError;
-use crate::radix::cached::CachedNode;
+use crate::radix::cache::cached_node::CachedNode;
+use crate::radix::coverage as marks;
 use crate::radix::inner::{Found, Inner, InnerFormat, RawInner, Size, slot_of_all, step_of};
 use crate::radix::key::{Step, step_at};
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, Slot};
+use crate::radix::tree::fetch::fetch;
+use crate::radix::tree::find::Way;
+use crate::radix::tree::options::{Rooms, Scans};
+use crate::radix::tree::{Direction, Guide, Tree};
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Checked, Client, Fabric, Remote};
 use std::ops::Range;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 
 /// Whether a scan may begin with children of a node that it has not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trust {
+pub(crate) enum Trust {
     Children,
     /// It led astray before.
     Nothing,
@@ -34,7 +35,7 @@ pub(super) enum Trust {
 
 impl Trust {
     /// What is trusted after so many tries.
-    pub(super) fn of(tries: u32) -> Self {
+    pub(crate) fn of(tries: u32) -> Self {
         if tries == 0 { Self::Children } else { Self::Nothing }
     }
 }
@@ -52,7 +53,7 @@ impl<G: Guide> Tree<G> {
     /// Where a scan goes on: what the keys there begin with, and what is to be looked at. [0 RT where a copy tells
     /// which children to read; else 1 for the node that copies lead to, if it says that it is linked where they say; 2
     /// where they led astray]
-    pub(super) async fn scan_begin<F: Fabric>(
+    pub(crate) async fn scan_begin<F: Fabric>(
         &self,
         client: &Client<F>,
         course: &Course<'_>,
@@ -95,7 +96,7 @@ impl<G: Guide> Tree<G> {
 
     /// Keys that are behind a slot, at least, if nodes are no larger than what they hold: from this, how much of a tree
     /// is to be read at once. None where there is no child to read.
-    pub(super) fn keys_behind(&self, slot: Slot) -> usize {
+    pub(crate) fn keys_behind(&self, slot: Slot) -> usize {
         match slot.child() {
             Child::Inner(_, size) if self.options.rooms == Rooms::Fitting => size.keys_min(),
             Child::Inner(..) => Size::Four.keys_min(),

@@ -8,19 +8,15 @@
 //! Inner nodes are read first, and leaves when all that comes before them is known: so a leaf is handed over as it is
 //! read, and nothing is kept of it.
 //!
-//! A scan begins at the root, or, with a cache, further down where cached copies lead ([`entrance`](super::entrance)):
+//! A scan begins at the root, or, with a cache, further down where cached copies lead ([`entrance`](super::start)):
 //! at a node, or at children of a copy, each of which proves as much by itself.
 
-use super::course::{Course, Edges, Wanted, behind};
-use super::descend::{Way, damaged_slot};
-use super::entrance::Trust;
-use super::fetch::{front_of, fronts, proves};
-use super::options::Scans;
-use super::split::KeyBelow;
-use super::{Direction, Guide, Range, Tree, marks};
+use super::cursor::{Course, Edges, Wanted, behind};
+use super::start::Trust;
 use crate::error::IndexError;
 use crate::extent::Link;
-use crate::radix::cached::CachedNode;
+use crate::radix::cache::cached_node::CachedNode;
+use crate::radix::coverage as marks;
 use crate::radix::inner::{
     Header, Inner, InnerFormat, RawInner, Size, State as NodeState, slot_of_all, step_of,
 };
@@ -29,6 +25,11 @@ use crate::radix::leaf::{Leaf, LeafFormat, ROOM_BYTES_MAX, RawLeaf, State};
 use crate::radix::prefix::PrefixHash;
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, Slot};
+use crate::radix::tree::fetch::{front_of, fronts, proves};
+use crate::radix::tree::find::{Way, damaged_slot};
+use crate::radix::tree::options::Scans;
+use crate::radix::tree::split::KeyBelow;
+use crate::radix::tree::{Direction, Guide, Range, Tree};
 use farwood_fabric::{Capability, Checked, Client, Fabric, Fetched, Object, Remote, Torn, all, read_bytes};
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -37,7 +38,7 @@ use std::sync::Arc;
 /// Nodes and leaves that are read by one doorbell, at most.
 const BATCH_MAX: usize = 64;
 /// Keys that a node has ahead if a scan for many begins there: for fewer it begins above.
-pub(super) const AHEAD_MAX: usize = 4 * BATCH_MAX;
+pub(crate) const AHEAD_MAX: usize = 4 * BATCH_MAX;
 /// Tries that lead no further before what is unclear is settled.
 const TRIES_PER_SETTLING: u32 = 4;
 
@@ -96,8 +97,8 @@ impl Entries {
 }
 
 /// An inner node on the way of a scan.
-pub(super) struct Above {
-    pub(super) at: Remote<RawInner>,
+pub(crate) struct Above {
+    pub(crate) at: Remote<RawInner>,
     header: Header,
     /// Of what all keys below begin with.
     prefix: PrefixHash,
@@ -115,7 +116,7 @@ enum Source {
 }
 
 /// What a scan has before it, in the order of its keys.
-pub(super) enum Item {
+pub(crate) enum Item {
     /// A child that is to be read.
     Child(Below),
     /// The children of a node from that slot on, which are looked at when they are wanted.
@@ -124,7 +125,7 @@ pub(super) enum Item {
 
 impl Above {
     /// A node that was read.
-    pub(super) fn read(
+    pub(crate) fn read(
         at: Remote<RawInner>,
         node: Inner<Checked<RawChild>>,
         (edge, number): (Option<Vec<u8>>, u32),
@@ -134,7 +135,7 @@ impl Above {
     }
 
     /// A cached copy of a node all of whose keys begin with `edge`.
-    pub(super) fn cached(node: Arc<CachedNode>, edge: Vec<u8>, number: u32) -> Rc<Self> {
+    pub(crate) fn cached(node: Arc<CachedNode>, edge: Vec<u8>, number: u32) -> Rc<Self> {
         let (at, header, prefix) = (node.at, node.header, node.prefix(number));
         Rc::new(Self { at, header, prefix, source: Source::Cached(node), edge: Some(edge) })
     }
@@ -170,19 +171,19 @@ impl Item {
 }
 
 /// A child that is to be read.
-pub(super) struct Below {
-    pub(super) above: Rc<Above>,
-    pub(super) number: u16,
-    pub(super) slot: Slot,
+pub(crate) struct Below {
+    pub(crate) above: Rc<Above>,
+    pub(crate) number: u16,
+    pub(crate) slot: Slot,
     /// Some keys below it may not be wanted.
-    pub(super) edge: bool,
+    pub(crate) edge: bool,
 }
 
 /// What lies behind a slot: an inner node or a leaf.
-pub(super) enum RawChild {}
+pub(crate) enum RawChild {}
 
 /// Which of both.
-pub(super) enum ChildFormat {
+pub(crate) enum ChildFormat {
     Inner(InnerFormat),
     Leaf(LeafFormat),
 }

@@ -19,7 +19,7 @@ use crate::cache::filter::Filter;
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::radix::inner::Size;
-use crate::radix::tree::open;
+use crate::radix::tree::create as open;
 use farwood_fabric::directory::{Entry, NewEntry, PARAMETER_BYTES};
 use farwood_fabric::{Client, Fabric};
 

@@ -3,13 +3,13 @@
 
 use super::table::Looked;
 use super::table::layout::{Entry, Spot};
-use super::{Begins, Sphinx, marks};
+use super::{Begins, Sphinx, coverage as marks};
 use crate::error::IndexError;
-use crate::radix::cached::CachedNode;
+use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::inner::{RawInner, State};
 use crate::radix::prefix::PrefixHash;
-use crate::radix::tree::descend::Way;
 use crate::radix::tree::fetch::InnerCopy;
+use crate::radix::tree::find::Way;
 use crate::radix::tree::{Event, Sign};
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, Remote};

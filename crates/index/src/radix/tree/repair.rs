@@ -4,12 +4,12 @@
 //! hand, a slot that is not as it should be was left by somebody who died, lost a memory node, or was cancelled; or
 //! what it points to is about to be known as linked, which may as well be done here.
 
-use super::descend::{Way, damaged};
 use super::fetch::InnerCopy;
+use super::find::{Way, damaged};
 use super::split::KeyBelow;
 use super::{Guide, Tree, marks};
 use crate::error::IndexError;
-use crate::radix::cached::CachedNode;
+use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::inner::{Header, REVERSE, RawInner, Size, State as NodeState, slot_offset, step_of};
 use crate::radix::key::{Step, step_at};
 use crate::radix::leaf::{self, Class, RawLeaf, State};
@@ -53,7 +53,7 @@ impl<G: Guide> Tree<G> {
     ///
     /// # Errors
     /// [`IndexError::Damaged`] where the slot leads to what belongs elsewhere.
-    pub(super) async fn settle<F: Fabric>(
+    pub(crate) async fn settle<F: Fabric>(
         &self,
         client: &Client<F>,
         node: &Arc<CachedNode>,
