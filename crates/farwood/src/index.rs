@@ -206,6 +206,7 @@ impl<K: Key, V: Value> Index<K, V> {
         let (key, value) = (tree.key::<K>("put", key)?, tree.value::<V>("put", value)?);
         let client = seats::client(&tree.pool);
         block_on(tree.ordered.put(&client, key.as_ref(), value.as_ref()))
+            .map(farwood_index::PutOutcome::replaced)
             .map_err(|error| tree.failed("put", error))
     }
 
@@ -216,6 +217,7 @@ impl<K: Key, V: Value> Index<K, V> {
         let (key, value) = (tree.key::<K>("insert", key)?, tree.value::<V>("insert", value)?);
         let client = seats::client(&tree.pool);
         block_on(tree.ordered.insert(&client, key.as_ref(), value.as_ref()))
+            .map(farwood_index::InsertOutcome::inserted)
             .map_err(|error| tree.failed("insert", error))
     }
 
@@ -226,6 +228,7 @@ impl<K: Key, V: Value> Index<K, V> {
         let (key, value) = (tree.key::<K>("update", key)?, tree.value::<V>("update", value)?);
         let client = seats::client(&tree.pool);
         block_on(tree.ordered.update(&client, key.as_ref(), value.as_ref()))
+            .map(farwood_index::UpdateOutcome::updated)
             .map_err(|error| tree.failed("update", error))
     }
 
@@ -234,7 +237,9 @@ impl<K: Key, V: Value> Index<K, V> {
         let tree = &*self.tree;
         let key = tree.key::<K>("remove", key)?;
         let client = seats::client(&tree.pool);
-        block_on(tree.ordered.remove(&client, key.as_ref())).map_err(|error| tree.failed("remove", error))
+        block_on(tree.ordered.remove(&client, key.as_ref()))
+            .map(farwood_index::RemoveOutcome::removed)
+            .map_err(|error| tree.failed("remove", error))
     }
 
     /// The entries whose keys lie in `range`, by increasing key, or by decreasing key after

@@ -83,7 +83,7 @@ impl<K: Key, V: Value> Session<K, V> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("put", key)?, tree.value::<V>("put", value)?);
         let done = tree.ordered().put(&self.client, key.as_ref(), value.as_ref()).await;
-        done.map_err(|error| tree.failed("put", error))
+        done.map(farwood_index::PutOutcome::replaced).map_err(|error| tree.failed("put", error))
     }
 
     /// As [`Index::insert`](crate::Index::insert).
@@ -91,7 +91,7 @@ impl<K: Key, V: Value> Session<K, V> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("insert", key)?, tree.value::<V>("insert", value)?);
         let done = tree.ordered().insert(&self.client, key.as_ref(), value.as_ref()).await;
-        done.map_err(|error| tree.failed("insert", error))
+        done.map(farwood_index::InsertOutcome::inserted).map_err(|error| tree.failed("insert", error))
     }
 
     /// As [`Index::update`](crate::Index::update).
@@ -99,7 +99,7 @@ impl<K: Key, V: Value> Session<K, V> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("update", key)?, tree.value::<V>("update", value)?);
         let done = tree.ordered().update(&self.client, key.as_ref(), value.as_ref()).await;
-        done.map_err(|error| tree.failed("update", error))
+        done.map(farwood_index::UpdateOutcome::updated).map_err(|error| tree.failed("update", error))
     }
 
     /// As [`Index::remove`](crate::Index::remove).
@@ -107,7 +107,7 @@ impl<K: Key, V: Value> Session<K, V> {
         let tree = &*self.tree;
         let key = tree.key::<K>("remove", key)?;
         let done = tree.ordered().remove(&self.client, key.as_ref()).await;
-        done.map_err(|error| tree.failed("remove", error))
+        done.map(farwood_index::RemoveOutcome::removed).map_err(|error| tree.failed("remove", error))
     }
 
     /// Up to `limit` entries of `range`, in `direction`, as [`Index::scan`](crate::Index::scan) finds them.

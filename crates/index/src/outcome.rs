@@ -78,3 +78,31 @@ impl From<KeyBefore> for RemoveOutcome {
         }
     }
 }
+
+impl PutOutcome {
+    /// Whether the key was present before.
+    pub const fn replaced(self) -> bool {
+        matches!(self, Self::Replaced)
+    }
+}
+
+impl InsertOutcome {
+    /// Whether the value is stored.
+    pub const fn inserted(self) -> bool {
+        matches!(self, Self::Inserted)
+    }
+}
+
+impl UpdateOutcome {
+    /// Whether the value is replaced.
+    pub const fn updated(self) -> bool {
+        matches!(self, Self::Updated)
+    }
+}
+
+impl RemoveOutcome {
+    /// Whether the key was present before.
+    pub const fn removed(self) -> bool {
+        matches!(self, Self::Removed)
+    }
+}

@@ -99,7 +99,7 @@ impl CrashCase {
         for number in self.removed.0..self.removed.1 {
             before.remove(&(number * KEY_STEP));
             let removed = at_once(trees[FIRST_CRASH].remove(&client, &bytes(number * KEY_STEP)));
-            assert!(removed.expect("a removal"), "{}: {number}", self.name);
+            assert!(removed.expect("a removal").removed(), "{}: {number}", self.name);
         }
         // Fill the caches of all compute nodes.
         for (node, tree) in trees.iter().enumerate() {
@@ -168,7 +168,7 @@ impl Fixture {
                 tree.put(&client, &bytes(key + 1), &self.value(1)).await.expect("a put");
             }
             for &key in &keys {
-                assert!(tree.remove(&client, &bytes(key + 1)).await.expect("a removal"));
+                assert!(tree.remove(&client, &bytes(key + 1)).await.expect("a removal").removed());
             }
         });
         let all: Model = keys.iter().map(|&key| (key, key)).collect();

@@ -44,10 +44,12 @@ macro_rules! tree {
                 action: &Action,
             ) -> Result<Answer, IndexError> {
                 Ok(match action {
-                    Action::Put(value) => Answer::Stored { existed: self.put(client, key, value).await? },
-                    Action::Insert(value) => Answer::Done(self.insert(client, key, value).await?),
-                    Action::Update(value) => Answer::Done(self.update(client, key, value).await?),
-                    Action::Remove => Answer::Done(self.remove(client, key).await?),
+                    Action::Put(value) => {
+                        Answer::Stored { existed: self.put(client, key, value).await?.replaced() }
+                    }
+                    Action::Insert(value) => Answer::Done(self.insert(client, key, value).await?.inserted()),
+                    Action::Update(value) => Answer::Done(self.update(client, key, value).await?.updated()),
+                    Action::Remove => Answer::Done(self.remove(client, key).await?.removed()),
                     Action::Get => Answer::Found(self.get(client, key).await?.map(|value| value.to_vec())),
                 })
             }

@@ -156,7 +156,7 @@ impl<'a, F: Fabric> Seat<'a, F> {
             }
             Operation::Insert { version, .. } => {
                 fill_value(value, rank, version);
-                let inserted = self.index.insert(&self.client, key, value).await?;
+                let inserted = self.index.insert(&self.client, key, value).await?.inserted();
                 if inserted { Ok(()) } else { Err(present(rank)) }
             }
             Operation::Remove { .. } => {

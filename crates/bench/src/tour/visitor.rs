@@ -173,13 +173,15 @@ impl<'a, F: Fabric> Visitor<'a, F> {
         // Whether it said that the key was there, and what is there now.
         let (was_there, now) = match (kind, permanent) {
             (OperationKind::Insert, _) => {
-                let inserted = index.insert(client, key, &value).await?;
+                let inserted = index.insert(client, key, &value).await?.inserted();
                 (!inserted, if inserted { Change::Wrote } else { Change::None })
             }
-            (OperationKind::Remove, false) => (index.remove(client, key).await?, Change::Removed),
-            _ if version.is_multiple_of(5) => (index.put(client, key, &value).await?, Change::Wrote),
+            (OperationKind::Remove, false) => (index.remove(client, key).await?.removed(), Change::Removed),
+            _ if version.is_multiple_of(5) => {
+                (index.put(client, key, &value).await?.replaced(), Change::Wrote)
+            }
             _ => {
-                let updated = index.update(client, key, &value).await?;
+                let updated = index.update(client, key, &value).await?.updated();
                 (updated, if updated { Change::Wrote } else { Change::None })
             }
         };

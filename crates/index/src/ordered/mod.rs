@@ -14,6 +14,7 @@ pub use walk::Walk;
 use crate::error::IndexError;
 use crate::lock::{LockMemory, LockWidth};
 use crate::memory::overflow::VALUE_BYTES_MAX;
+use crate::outcome::{InsertOutcome, PutOutcome, RemoveOutcome, UpdateOutcome};
 use crate::radix::key::KEY_BYTES_MAX;
 use crate::radix::tree;
 use crate::radix::tree::create::NODE_LOCKS;
@@ -268,7 +269,7 @@ impl Ordered {
         })
     }
 
-    /// Stores `value` under `key`; yields whether the key was there before.
+    /// Stores `value` under `key`.
     ///
     /// # Errors
     /// The system's.
@@ -278,11 +279,11 @@ impl Ordered {
         client: &Client<F>,
         key: &[u8],
         value: &[u8],
-    ) -> Result<bool, IndexError> {
+    ) -> Result<PutOutcome, IndexError> {
         each!(self, index => index.put(client, key, value).await)
     }
 
-    /// Stores `value` if `key` is absent; yields whether it was.
+    /// Stores `value` under `key` if the key is absent.
     ///
     /// # Errors
     /// The system's.
@@ -292,11 +293,11 @@ impl Ordered {
         client: &Client<F>,
         key: &[u8],
         value: &[u8],
-    ) -> Result<bool, IndexError> {
+    ) -> Result<InsertOutcome, IndexError> {
         each!(self, index => index.insert(client, key, value).await)
     }
 
-    /// Stores `value` if `key` is present; yields whether it was.
+    /// Stores `value` under `key` if the key is present.
     ///
     /// # Errors
     /// The system's.
@@ -306,16 +307,20 @@ impl Ordered {
         client: &Client<F>,
         key: &[u8],
         value: &[u8],
-    ) -> Result<bool, IndexError> {
+    ) -> Result<UpdateOutcome, IndexError> {
         each!(self, index => index.update(client, key, value).await)
     }
 
-    /// Takes `key` out; yields whether it was there.
+    /// Removes `key`.
     ///
     /// # Errors
     /// The system's.
     #[inline]
-    pub async fn remove<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<bool, IndexError> {
+    pub async fn remove<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+    ) -> Result<RemoveOutcome, IndexError> {
         each!(self, index => index.remove(client, key).await)
     }
 

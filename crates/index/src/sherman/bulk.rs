@@ -306,7 +306,6 @@ impl Sherman {
         }
         Ok(())
     }
-
 }
 
 impl<F: Fabric> Op<'_, F, Sherman> {
@@ -334,11 +333,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     }
 
     /// Writes the leftmost leaf and swaps the root pointer, under the old root's lock; returns the outcome of the swap.
-    async fn link_locked(
-        self,
-        root: Remote<RawNode>,
-        built: &Built<'_>,
-    ) -> Result<Swapped, IndexError> {
+    async fn link_locked(self, root: Remote<RawNode>, built: &Built<'_>) -> Result<Swapped, IndexError> {
         self.client.post(write(root, built.leftmost.bytes())).await?;
         self.index.top.store(None);
         if built.top == root {

@@ -25,7 +25,9 @@ use crate::key::compare;
 use crate::lock::{LOCK_BYTES, LockMemory, LockWidth, comes_free, sweep, words_held};
 use crate::memory::overflow;
 use crate::op::Op;
-use farwood_fabric::{Client, Fabric, FabricError, LockWord, NodeId, Remote, Revocation, Torn, read, read_bytes};
+use farwood_fabric::{
+    Client, Fabric, FabricError, LockWord, NodeId, Remote, Revocation, Torn, read, read_bytes,
+};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

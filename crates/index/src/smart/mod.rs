@@ -30,6 +30,7 @@ pub use options::{Options, Rooms, Variant};
 
 use crate::combine::{Combiner, Role};
 use crate::error::IndexError;
+use crate::outcome::{PutOutcome, UpdateOutcome};
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::inner::RawInner;
 use crate::radix::key::check_key;
@@ -155,20 +156,21 @@ impl Smart {
         client: &Client<F>,
         key: &[u8],
         value: &[u8],
-    ) -> Result<bool, IndexError> {
-        match self.combine(key, PUT).await {
+    ) -> Result<PutOutcome, IndexError> {
+        let existed = match self.combine(key, PUT).await {
             Role::Done { result, position } => {
                 client.fabric().mark(marks::WRITE_SHARED);
-                Ok(result || position > 0)
+                result || position > 0
             }
-            Role::Alone => self.change(client, key, Change::Put(value), "put").await,
+            Role::Alone => self.change(client, key, Change::Put(value), "put").await?,
             Role::Lead(lead) => {
                 let existed = self.change(client, key, Change::Put(value), "put").await?;
                 let position = lead.position();
                 lead.share(|| existed);
-                Ok(existed || position > 0)
+                existed || position > 0
             }
-        }
+        };
+        Ok(if existed { PutOutcome::Replaced } else { PutOutcome::Inserted })
     }
 
     /// Stores `value` if `key` is present; yields whether it was. [as [`put`](Self::put)]
@@ -180,19 +182,20 @@ impl Smart {
         client: &Client<F>,
         key: &[u8],
         value: &[u8],
-    ) -> Result<bool, IndexError> {
-        match self.combine(key, UPDATE).await {
+    ) -> Result<UpdateOutcome, IndexError> {
+        let existed = match self.combine(key, UPDATE).await {
             Role::Done { result, .. } => {
                 client.fabric().mark(marks::WRITE_SHARED);
-                Ok(result)
+                result
             }
-            Role::Alone => self.change(client, key, Change::Update(value), "update").await,
+            Role::Alone => self.change(client, key, Change::Update(value), "update").await?,
             Role::Lead(lead) => {
                 let existed = self.change(client, key, Change::Update(value), "update").await?;
                 lead.share(|| existed);
-                Ok(existed)
+                existed
             }
-        }
+        };
+        Ok(if existed { UpdateOutcome::Updated } else { UpdateOutcome::Absent })
     }
 
     /// A writer's turn at a key: those that want the same of it at the same time are written for by the last of them.

@@ -41,6 +41,7 @@ pub use options::{Begins, Groups, Options, Variant};
 
 use crate::cache::filter::Filter;
 use crate::error::IndexError;
+use crate::outcome::{PutOutcome, UpdateOutcome};
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::inner::RawInner;
 use crate::radix::key::check_key;
@@ -171,8 +172,9 @@ impl Sphinx {
         client: &Client<F>,
         key: &[u8],
         value: &[u8],
-    ) -> Result<bool, IndexError> {
-        self.change(client, key, Change::Put(value), "put").await
+    ) -> Result<PutOutcome, IndexError> {
+        let existed = self.change(client, key, Change::Put(value), "put").await?;
+        Ok(if existed { PutOutcome::Replaced } else { PutOutcome::Inserted })
     }
 
     /// Stores `value` if `key` is present; yields whether it was. [as [`put`](Self::put)]
@@ -184,7 +186,8 @@ impl Sphinx {
         client: &Client<F>,
         key: &[u8],
         value: &[u8],
-    ) -> Result<bool, IndexError> {
-        self.change(client, key, Change::Update(value), "update").await
+    ) -> Result<UpdateOutcome, IndexError> {
+        let existed = self.change(client, key, Change::Update(value), "update").await?;
+        Ok(if existed { UpdateOutcome::Updated } else { UpdateOutcome::Absent })
     }
 }

@@ -74,9 +74,9 @@ fn child(spec: &str) {
         let number = number_of(step);
         let key = key(me, number);
         let done = if removes(step) {
-            block_on(tree.remove(&client, &key))
+            block_on(tree.remove(&client, &key)).map(drop)
         } else {
-            block_on(tree.put(&client, &key, &value(step)))
+            block_on(tree.put(&client, &key, &value(step))).map(drop)
         };
         match done {
             Ok(_) => writeln!(out, "{number} {step}").and_then(|()| out.flush()).unwrap(),

@@ -37,7 +37,7 @@ pub(crate) fn warm_operations_allocate_nothing() {
         });
         let updates = blocks(|| {
             for n in numbers() {
-                assert!(block_on(tree.put(&client, &key(n), &[1; 8])).expect("a put"));
+                assert!(block_on(tree.put(&client, &key(n), &[1; 8])).expect("a put").replaced());
             }
         });
         assert_eq!((gets, updates), (0, 0), "{name}");

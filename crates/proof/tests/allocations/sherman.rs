@@ -28,7 +28,7 @@ pub(crate) fn warm_operations_allocate_nothing() {
         });
         let updates = blocks(|| {
             for n in numbers() {
-                assert!(block_on(tree.put(&client, &key(n), &[1; 8])).expect("a put"));
+                assert!(block_on(tree.put(&client, &key(n), &[1; 8])).expect("a put").replaced());
             }
         });
         let mut round = 0;
@@ -36,7 +36,7 @@ pub(crate) fn warm_operations_allocate_nothing() {
             round += 1;
             for n in (0..KEYS).step_by(97) {
                 let key = (4 * n + round).to_be_bytes();
-                assert!(block_on(tree.insert(&client, &key, &[1; 8])).expect("an insert"));
+                assert!(block_on(tree.insert(&client, &key, &[1; 8])).expect("an insert").inserted());
             }
         });
         let mut found = Entries::new();

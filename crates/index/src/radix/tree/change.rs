@@ -8,6 +8,7 @@ use super::{Change, Guide, Tree, marks};
 use crate::error::IndexError;
 use crate::lock::Held;
 use crate::memory::overflow::Link;
+use crate::outcome::{InsertOutcome, RemoveOutcome};
 use crate::radix::inner::slot_offset;
 use crate::radix::leaf::{Class, Content, Entry, RawLeaf, State, WRITE_BACK};
 use crate::radix::slot::{Child, Slot};
@@ -31,8 +32,9 @@ impl<G: Guide> Tree<G> {
         client: &Client<F>,
         key: &[u8],
         value: &[u8],
-    ) -> Result<bool, IndexError> {
-        Ok(!self.change(client, key, Change::Insert(value), "insert").await?)
+    ) -> Result<InsertOutcome, IndexError> {
+        let existed = self.change(client, key, Change::Insert(value), "insert").await?;
+        Ok(if existed { InsertOutcome::Exists } else { InsertOutcome::Inserted })
     }
 
     /// Takes `key` out; yields whether it was there. [3 RT with a warm cache and one memory node; more where its node
@@ -40,8 +42,13 @@ impl<G: Guide> Tree<G> {
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] where key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.
-    pub async fn remove<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<bool, IndexError> {
-        self.change(client, key, Change::Remove, "remove").await
+    pub async fn remove<F: Fabric>(
+        &self,
+        client: &Client<F>,
+        key: &[u8],
+    ) -> Result<RemoveOutcome, IndexError> {
+        let existed = self.change(client, key, Change::Remove, "remove").await?;
+        Ok(if existed { RemoveOutcome::Removed } else { RemoveOutcome::Absent })
     }
 
     /// Performs a change that is to leave `content` in the key's leaf; yields whether the key was there before.

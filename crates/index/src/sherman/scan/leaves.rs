@@ -74,8 +74,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     /// Counts the entries of the tree.
     pub(super) async fn count_entries(self) -> Result<u64, IndexError> {
         let mut count = 0;
-        let all =
-            ScanRequest { range: Range::default(), direction: Direction::Forward, limit: usize::MAX };
+        let all = ScanRequest { range: Range::default(), direction: Direction::Forward, limit: usize::MAX };
         if let Some(mut cursor) = self.index.cursor(all, Vec::new())? {
             self.visit_range(&mut cursor, &mut Vec::new(), |_, _| count += 1).await?;
         }

@@ -31,13 +31,13 @@ impl Churned {
     fn insert(&self, key: u64) {
         let bytes = key.to_be_bytes();
         let inserted = self.tree.insert(&self.client, &bytes, &bytes);
-        assert!(self.loopback.block_on(inserted).expect("an insert"), "{key} is new");
+        assert!(self.loopback.block_on(inserted).expect("an insert").inserted(), "{key} is new");
     }
 
     fn remove(&self, key: u64) {
         let bytes = key.to_be_bytes();
         let removed = self.tree.remove(&self.client, &bytes);
-        assert!(self.loopback.block_on(removed).expect("a removal"), "{key} was there");
+        assert!(self.loopback.block_on(removed).expect("a removal").removed(), "{key} was there");
     }
 
     /// Nodes of the tree, when every invariant holds and no other node is in use.

@@ -39,7 +39,7 @@ fn splits_cost_a_quarter_of_a_round_trip_at_most() {
         let key = chance.next_u64();
         if keys.insert(key) {
             let existed = block_on(tree.put(&client, &key.to_be_bytes(), &key.to_le_bytes()));
-            assert_eq!(existed, Ok(false));
+            assert_eq!(existed, Ok(farwood_index::PutOutcome::Inserted));
             added += 1;
         }
     }

@@ -9,6 +9,7 @@
 use farwood_index::consistency::Consistency;
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Config, Direction, Entries, Range, Sherman, Variant};
+use farwood_index::{PutOutcome, RemoveOutcome, UpdateOutcome};
 use farwood_proof::shm::{Shm, attach};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::ShmPool;
@@ -91,10 +92,20 @@ impl Worker<'_> {
         let there = self.model.contains_key(&number);
         let kind = self.draw(4);
         let (did, now) = match kind {
-            0 if number >= PERMANENT => (block_on(self.tree.remove(&self.client, &key)), None),
-            1 => (block_on(self.tree.insert(&self.client, &key, &value)).map(|new| !new), Some(version)),
-            2 => (block_on(self.tree.update(&self.client, &key, &value)), Some(version)),
-            _ => (block_on(self.tree.put(&self.client, &key, &value)), Some(version)),
+            0 if number >= PERMANENT => {
+                (block_on(self.tree.remove(&self.client, &key)).map(RemoveOutcome::removed), None)
+            }
+            1 => (
+                block_on(self.tree.insert(&self.client, &key, &value)).map(|stored| !stored.inserted()),
+                Some(version),
+            ),
+            2 => (
+                block_on(self.tree.update(&self.client, &key, &value)).map(UpdateOutcome::updated),
+                Some(version),
+            ),
+            _ => {
+                (block_on(self.tree.put(&self.client, &key, &value)).map(PutOutcome::replaced), Some(version))
+            }
         };
         assert_eq!(did.expect("the operation succeeds"), there, "key {number}, change {kind}");
         match (kind, there, now) {

@@ -56,7 +56,9 @@ fn leaves_that_no_parent_names_are_found_and_entered() {
     for number in (0..LEAVES).rev() {
         let found = world.block_on(tree.get(&client, &key(number))).expect("a get");
         assert_eq!(found.as_deref(), Some(&number.to_le_bytes()[..]), "key {number}");
-        assert!(world.block_on(tree.put(&client, &key(number), &number.to_le_bytes())).expect("a put"));
+        assert!(
+            world.block_on(tree.put(&client, &key(number), &number.to_le_bytes())).expect("a put").replaced()
+        );
     }
     let mut found = Entries::new();
     let scan = tree.scan(&client, Range::default(), Direction::Backward, usize::MAX, &mut found);

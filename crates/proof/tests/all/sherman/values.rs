@@ -2,6 +2,7 @@
 
 use farwood_fabric::{Client, Fabric as _, FabricError, NodeId, chunks};
 use farwood_index::IndexError;
+use farwood_index::PutOutcome;
 use farwood_index::sherman::layout::{Sizes, Values};
 use farwood_index::sherman::{Config, Direction, Entries, Range, Sherman, Variant};
 use farwood_sim::{Card, Ended, World, WorldSpec, at_once};
@@ -45,7 +46,7 @@ impl Stage {
         key: u64,
         value: &[u8],
     ) -> Result<bool, IndexError> {
-        self.pool.block_on(tree.put(client, &key.to_be_bytes(), value))
+        self.pool.block_on(tree.put(client, &key.to_be_bytes(), value)).map(PutOutcome::replaced)
     }
 
     fn put_home(&self, key: u64, value: &[u8]) -> Result<bool, IndexError> {

@@ -46,7 +46,7 @@ fn a_long_leaf_is_not_changed_in_place() {
             let tree = Ordered::create(&client, "t", of(Options::default()), 1 << 20).await.unwrap();
             tree.put(&client, b"key", &[1; 600]).await.unwrap();
             client.take_costs();
-            assert!(tree.update(&client, b"key", &[2; 600]).await.unwrap());
+            assert!(tree.update(&client, b"key", &[2; 600]).await.unwrap().updated());
             let cas = client.take_costs().cas;
             assert_eq!(*tree.get(&client, b"key").await.unwrap().unwrap(), [2; 600]);
             cas
