@@ -213,7 +213,9 @@ fn work(me: u64, pool: &ShmPool, tree: &Sherman, seed: u64, barrier: &Barrier) -
     barrier.wait();
     for number in (0..PERMANENT).filter(|number| number % THREADS == me) {
         let (key, value) = (worker.key(number), worker.value(number, 1));
-        assert!(!block_on(tree.put(&worker.client, &key, &value)).expect("the operation succeeds"));
+        assert!(
+            !block_on(tree.put(&worker.client, &key, &value)).expect("the operation succeeds").replaced()
+        );
         worker.model.insert(number, 1);
     }
     barrier.wait();

@@ -75,9 +75,9 @@ fn answers_on(pool: &Loopback, reader: usize, writer: usize) -> Option<[Option<V
     let (writes, reads, looks) =
         (node(pool, true, 1 << 20), node(pool, false, 1 << 20), node(pool, false, 0));
     let existed = pool.block_on(writes.tree.put(&writes.client, KEY, &FIRST)).expect("it is stored");
-    assert!(!existed);
+    assert!(!existed.replaced());
     assert_eq!(pool.block_on(reads.get()).as_deref(), Some(&FIRST[..]));
-    assert!(pool.block_on(writes.tree.remove(&writes.client, KEY)).expect("it is removed"));
+    assert!(pool.block_on(writes.tree.remove(&writes.client, KEY)).expect("it is removed").removed());
     let mut reading = pin!(reads.get());
     let mut writing = pin!(writes.tree.put(&writes.client, KEY, &OTHER));
     let early = poll_times(&mut reading, reader);

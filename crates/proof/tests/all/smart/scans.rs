@@ -120,11 +120,11 @@ fn scans_of_what_changes(variant: Variant, sabotage: Option<Sabotage>, seed: u64
                 if remove {
                     let gone =
                         pool.block_on(writer.tree.remove(&writer.client, &key)).expect("it is removed");
-                    assert_eq!(gone, model.remove(&key).is_some());
+                    assert_eq!(gone.removed(), model.remove(&key).is_some());
                 } else {
                     let there =
                         pool.block_on(writer.tree.put(&writer.client, &key, &[1])).expect("it is put");
-                    assert_eq!(there, model.insert(key, vec![1]).is_some());
+                    assert_eq!(there.replaced(), model.insert(key, vec![1]).is_some());
                 }
             }
         }
