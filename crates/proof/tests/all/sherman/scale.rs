@@ -1,4 +1,4 @@
-//! What an insertion costs in a large tree: a million uniform keys loaded at 80 %, then a hundred thousand new ones.
+//! The cost of insertions in a large tree: a million uniform keys loaded at 80 %, then a hundred thousand new ones.
 
 use farwood_index::sherman::{Config, Sherman};
 use farwood_proof::shm::Shm;
@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 const LOADED: usize = 1_000_000;
 const ADDED: usize = 100_000;
 const FILL: f64 = 0.8;
-/// Lock, read, write back: 3. The rest is splits.
+/// Lock, read and write back take 3; splits take the rest.
 const ROUND_TRIPS_MAX: f64 = 3.25;
 const CACHE_BYTES: usize = 64 << 20;
 
-#[expect(clippy::print_stdout, reason = "the figure is for people")]
+#[expect(clippy::print_stdout, reason = "people read the figure")]
 fn report(round_trips: f64, written: f64) {
     println!("{ADDED} new keys: {round_trips:.4} round trips and {written:.1} bytes written each");
 }
@@ -30,8 +30,8 @@ fn splits_cost_a_quarter_of_a_round_trip_at_most() {
         keys.insert(chance.next_u64());
     }
     let entries = keys.iter().map(|key| (key.to_be_bytes(), key.to_le_bytes()));
-    block_on(tree.bulk_load(&client, entries, FILL, |_| {})).expect("it loads");
-    // A scan warms the cache.
+    block_on(tree.bulk_load(&client, entries, FILL, |_| {})).expect("a bulk load");
+    // A scan fills the cache.
     assert_eq!(block_on(tree.count(&client)), Ok(LOADED as u64));
     client.take_costs();
     let mut added = 0;
