@@ -11,7 +11,7 @@ use farwood_proof::served::{Rdma, rdma_or_skip};
 use farwood_proof::{catfish_costs, radix_model, sherman_costs, sherman_model};
 use farwood_testkit::Harness as _;
 use farwood_testkit::contract::Contract;
-use farwood_testkit::litmus::{Litmus, Report, expect_kept, server_litmus};
+use farwood_testkit::litmus::{Litmus, LitmusReport, expect_kept, server_litmus};
 use std::io::Write as _;
 
 /// Tries of each litmus program, unless FARWOOD_LITMUS says how many.
@@ -65,7 +65,7 @@ fn rdma_keeps_its_promises() {
     let Some(rdma) = rdma_or_skip() else { return };
     let asked = std::env::var("FARWOOD_LITMUS").ok().and_then(|count| count.parse().ok());
     let iterations = asked.unwrap_or(ITERATIONS);
-    let mut reports: Vec<Report> = Vec::new();
+    let mut reports: Vec<LitmusReport> = Vec::new();
     for (_, program) in Litmus::<Rdma>::PROGRAMS {
         let report = program(&rdma, iterations);
         print(&report.to_string());

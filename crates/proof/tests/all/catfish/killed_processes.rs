@@ -16,7 +16,7 @@ use farwood_index::catfish::{
 use farwood_proof::children::rerun;
 use farwood_proof::shm::{Shm, attach};
 use farwood_testkit::Harness as _;
-use farwood_testkit::harness::{Chance, ServerHarness as _};
+use farwood_testkit::harness::{ServerHarness as _, TestRng};
 use farwood_transport::runtime::{block_on, run_all};
 use farwood_transport::shm::{ShmFabric, ShmPool};
 use std::collections::BTreeMap;
@@ -237,18 +237,18 @@ fn clients_and_servers_survive_the_death_of_others() {
     let mut server = Process::start("server", path);
     server.wait(1);
     let mut clients: Vec<_> = (0..CLIENTS).map(|me| Process::start(&me.to_string(), path)).collect();
-    let mut chance = Chance::new(11);
+    let mut random = TestRng::new(11);
     for kill in 0..kills {
         for client in &mut clients {
             client.wait(3);
         }
-        std::thread::sleep(Duration::from_micros(chance.below(20_000)));
+        std::thread::sleep(Duration::from_micros(random.below(20_000)));
         if kill % 3 == 2 {
             server.kill();
             server = Process::start("server", path);
             server.wait(1);
         } else {
-            let me = chance.below(CLIENTS) as usize;
+            let me = random.below(CLIENTS) as usize;
             let said = clients.remove(me).kill();
             // The server may still complete the move in progress.
             std::thread::sleep(Duration::from_millis(5));

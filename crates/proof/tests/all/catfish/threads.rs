@@ -10,16 +10,16 @@ use farwood_index::catfish::{
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness;
 use farwood_testkit::ServerHarness;
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 use rstar::primitives::{GeomWithData, Rectangle as Peer};
 use rstar::{AABB, RTree};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 type Peers = RTree<GeomWithData<Peer<[f64; 2]>, u64>>;
 
-fn draw_bounds(chance: &mut Chance) -> Rectangle {
-    let corner = [0, 1].map(|_| chance.below(1_000_000) as f64 / 1e6);
-    let edge = [0, 1].map(|_| chance.below(10_000) as f64 / 1e6);
+fn draw_bounds(random: &mut TestRng) -> Rectangle {
+    let corner = [0, 1].map(|_| random.below(1_000_000) as f64 / 1e6);
+    let edge = [0, 1].map(|_| random.below(10_000) as f64 / 1e6);
     Rectangle::new(corner, [corner[0] + edge[0], corner[1] + edge[1]]).unwrap()
 }
 
@@ -37,12 +37,12 @@ fn ids(found: impl IntoIterator<Item = u64>) -> Vec<u64> {
 async fn compare<F: Fabric>(
     index: &Catfish,
     client: &Client<F>,
-    chance: &mut Chance,
+    random: &mut TestRng,
     (items, peers): (&[Item], &Peers),
 ) -> Result<(), IndexError> {
     let mut reader = Reader::new(index, client, Issue::Many);
     for relation in [Relation::Intersects, Relation::Within, Relation::Contains] {
-        let query = Query { window: draw_bounds(chance), relation };
+        let query = Query { window: draw_bounds(random), relation };
         let mut found = Vec::new();
         reader.search(&query, &mut found).await?;
         let matching = items.iter().filter(|item| query.matches(&item.bounds));
@@ -53,7 +53,7 @@ async fn compare<F: Fabric>(
             assert_eq!(ids(found.iter().map(|item| item.id)), ids(theirs.map(|peer| peer.data)), "{query:?}");
         }
     }
-    let point = draw_bounds(chance).min();
+    let point = draw_bounds(random).min();
     let near = reader.nearest(point, 7).await?;
     let theirs = peers.nearest_neighbor_iter_with_distance_2(&point).take(7);
     for (ours, (_, theirs)) in near.iter().zip(theirs) {
@@ -72,28 +72,28 @@ fn finds_what_a_list_and_rstar_find<H: ServerHarness>(harness: &H, cases: &[(usi
     let (client, server) = (harness.client(), harness.server(NodeId(0)));
     harness.block_on(async {
         for &(blocks, loaded) in cases {
-            let mut chance = Chance::new(blocks as u64);
+            let mut random = TestRng::new(blocks as u64);
             let name = format!("model-{blocks}");
             let config = Config { blocks, ..Config::default() };
             let index = Catfish::create(&client, &name, config).await.unwrap();
             let tree = index.serve(&client, &server, ServerSettings::default()).await.unwrap();
             let worker = tree.worker(&client, &server);
             let mut items: Vec<_> =
-                (0..loaded).map(|id| Item { bounds: draw_bounds(&mut chance), id }).collect();
+                (0..loaded).map(|id| Item { bounds: draw_bounds(&mut random), id }).collect();
             worker.bulk_load(&items, 0.9).await.unwrap();
             let mut peers: Peers = RTree::bulk_load(items.iter().map(peer).collect());
             for step in 0..1_500_u64 {
-                if chance.once_in(3) && !items.is_empty() {
-                    let item = items.swap_remove(chance.below(items.len() as u64) as usize);
+                if random.once_in(3) && !items.is_empty() {
+                    let item = items.swap_remove(random.below(items.len() as u64) as usize);
                     assert!(worker.remove(&item).await.unwrap() && peers.remove(&peer(&item)).is_some());
                 } else {
-                    let item = Item { bounds: draw_bounds(&mut chance), id: loaded + step };
+                    let item = Item { bounds: draw_bounds(&mut random), id: loaded + step };
                     worker.insert(&item).await.unwrap();
                     peers.insert(peer(&item));
                     items.push(item);
                 }
                 if step.is_multiple_of(20) {
-                    compare(&index, &client, &mut chance, (&items, &peers)).await.unwrap();
+                    compare(&index, &client, &mut random, (&items, &peers)).await.unwrap();
                 }
             }
             let walk = index.walk(&client).await.unwrap();
@@ -120,14 +120,14 @@ fn readers_on_other_threads_see_each_moving_item_once() {
                 let settings = ServerSettings { rest_ns: 0, ..ServerSettings::default() };
                 let tree = index.serve(&client, &server, settings).await.unwrap();
                 let worker = tree.worker(&client, &server);
-                let mut chance = Chance::new(5);
+                let mut random = TestRng::new(5);
                 let mut items: Vec<_> =
-                    (0..ITEMS).map(|id| Item { bounds: draw_bounds(&mut chance), id }).collect();
+                    (0..ITEMS).map(|id| Item { bounds: draw_bounds(&mut random), id }).collect();
                 worker.bulk_load(&items, 0.8).await.unwrap();
                 let mut moves = 0_u64;
                 while !done.load(Ordering::Relaxed) {
-                    let at = chance.below(ITEMS) as usize;
-                    let bounds = draw_bounds(&mut chance);
+                    let at = random.below(ITEMS) as usize;
+                    let bounds = draw_bounds(&mut random);
                     assert!(worker.update(&items[at], bounds).await.unwrap());
                     items[at].bounds = bounds;
                     moves += 1;
@@ -139,7 +139,7 @@ fn readers_on_other_threads_see_each_moving_item_once() {
                 moves
             })
         });
-        let client = harness.stranger();
+        let client = harness.separate_client();
         harness.block_on(async {
             let index = Catfish::open(&client, "moving").await.unwrap();
             let everything = Query::intersecting(Rectangle::new([-1.0, -1.0], [3.0, 3.0]).unwrap());
@@ -183,13 +183,13 @@ fn a_server_answers<H: ServerHarness + Sync>(harness: &H, notice: Notice, count:
         while !ready.load(Ordering::Acquire) {
             std::thread::yield_now();
         }
-        let (client, memory) = (harness.stranger(), harness.server(NodeId(0)));
+        let (client, memory) = (harness.separate_client(), harness.server(NodeId(0)));
         harness.block_on(async {
             let index = Catfish::open(&client, "messages").await.unwrap();
             let inbox = Inbox { local: memory.local(), at: None };
             let mut connection = Messenger::connect(&index, &client, inbox, notice).await.unwrap();
-            let mut chance = Chance::new(9);
-            let items: Vec<_> = (0..count).map(|id| Item { bounds: draw_bounds(&mut chance), id }).collect();
+            let mut random = TestRng::new(9);
+            let items: Vec<_> = (0..count).map(|id| Item { bounds: draw_bounds(&mut random), id }).collect();
             for item in &items {
                 connection.insert(item).await.unwrap();
             }

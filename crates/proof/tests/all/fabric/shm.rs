@@ -2,7 +2,9 @@
 
 use farwood_proof::shm::Shm;
 use farwood_testkit::contract::Contract;
-use farwood_testkit::litmus::{Litmus, Report, expect_kept, server_litmus, server_stores, server_upward};
+use farwood_testkit::litmus::{
+    Litmus, LitmusReport, expect_kept, server_litmus, server_stores, server_upward,
+};
 use std::io::Write as _;
 
 /// Tries of each litmus program: a second or less.
@@ -25,7 +27,7 @@ fn the_contract_holds() {
 #[test]
 fn promises_hold() {
     let shm = Shm::new();
-    let mut reports: Vec<Report> = Vec::new();
+    let mut reports: Vec<LitmusReport> = Vec::new();
     for (_, program) in Litmus::<Shm>::PROGRAMS {
         let report = program(&shm, ITERATIONS);
         print(&report.to_string());

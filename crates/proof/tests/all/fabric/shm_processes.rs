@@ -5,7 +5,7 @@
 use farwood_fabric::{Client, ClientId, Fabric as _, Remote, Revocation, write};
 use farwood_proof::children::rerun;
 use farwood_proof::shm::{Shm, attach};
-use farwood_testkit::harness::{Chance, Harness as _, Place, Scratch, peek, peek_word, poke_word};
+use farwood_testkit::harness::{Harness as _, RawAddress, Scratch, TestRng, read_raw, read_word, write_word};
 use farwood_testkit::history::{Action, Answer, History, Recorder, tick};
 use farwood_testkit::litmus::is_whole;
 use farwood_transport::runtime::block_on;
@@ -35,7 +35,7 @@ const REGION: u64 = 4096;
 struct Process(Child);
 
 impl Process {
-    fn start(shm: &Shm, base: Place, number: u64) -> Self {
+    fn start(shm: &Shm, base: RawAddress, number: u64) -> Self {
         let mut command = rerun(module_path!(), "child");
         command.env(POOL, shm.path());
         command.env(NUMBER, number.to_string()).env(BASE, base.word().to_string());
@@ -62,7 +62,7 @@ fn child() {
     let Ok(path) = std::env::var(POOL) else { return };
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let (number, base) = (number(NUMBER).expect("a number"), number(BASE).expect("a word"));
-    let base: Place = Remote::from_word(base).expect("a pointer");
+    let base: RawAddress = Remote::from_word(base).expect("a pointer");
     let client = attach(Path::new(&path)).client();
     let journal = File::create(Path::new(&path).join(format!("journal.{number}"))).expect("a file");
     block_on(work(&client, base, number, Recorder::new(number, journal))).expect("a journal can be written");
@@ -70,25 +70,25 @@ fn child() {
 
 async fn work(
     client: &Client<ShmFabric>,
-    base: Place,
+    base: RawAddress,
     number: u64,
     mut journal: Recorder<File>,
 ) -> io::Result<()> {
     let (clock, register) = (base.part(CLOCK), base.part::<u64>(REGISTER));
     let ClientId { slot, epoch } = client.fabric().identity();
     let identity = u64::from(epoch) << 32 | u64::from(slot) << 8 | 1;
-    poke_word(client, base.part(IDENTITIES + 8 * number), identity).await.expect("a WRITE");
-    let mut chance = Chance::new(number);
+    write_word(client, base.part(IDENTITIES + 8 * number), identity).await.expect("a WRITE");
+    let mut random = TestRng::new(number);
     for round in 1.. {
         let word = number << 32 | round;
-        let action = if chance.once_in(2) { Action::Get } else { Action::Put(word.to_be_bytes().to_vec()) };
+        let action = if random.once_in(2) { Action::Get } else { Action::Put(word.to_be_bytes().to_vec()) };
         let begun = tick(client, clock).await.expect("an FAA");
         let pending = journal.call(begun, b"register", &action)?;
         let answer = if action == Action::Get {
-            let found = peek_word(client, register).await.expect("a READ");
+            let found = read_word(client, register).await.expect("a READ");
             Answer::Found((found != 0).then(|| found.to_be_bytes().to_vec()))
         } else {
-            poke_word(client, register, word).await.expect("a WRITE");
+            write_word(client, register, word).await.expect("a WRITE");
             Answer::Done(true)
         };
         journal.answer(pending, tick(client, clock).await.expect("an FAA"), &answer)?;
@@ -101,10 +101,10 @@ async fn work(
 }
 
 /// Waits for the identity of a child.
-async fn identity(client: &Client<ShmFabric>, base: Place, number: u64) -> ClientId {
+async fn identity(client: &Client<ShmFabric>, base: RawAddress, number: u64) -> ClientId {
     let end = Instant::now() + Duration::from_secs(20);
     while Instant::now() < end {
-        let word = peek_word(client, base.part(IDENTITIES + 8 * number)).await.expect("a READ");
+        let word = read_word(client, base.part(IDENTITIES + 8 * number)).await.expect("a READ");
         if word != 0 {
             return ClientId { slot: (word >> 8) as u16, epoch: (word >> 32) as u32 };
         }
@@ -114,7 +114,7 @@ async fn identity(client: &Client<ShmFabric>, base: Place, number: u64) -> Clien
 }
 
 /// A pool with memory for the children.
-fn pool() -> (Shm, Client<ShmFabric>, Place) {
+fn pool() -> (Shm, Client<ShmFabric>, RawAddress) {
     let shm = Shm::new();
     let client = shm.client();
     let base = shm.block_on(async {
@@ -138,11 +138,11 @@ fn journals(shm: &Shm) -> History {
 fn killed_processes_leave_an_explained_history_and_are_revoked() {
     let (shm, client, base) = pool();
     let mut children: Vec<_> = (0..CHILDREN).map(|number| Process::start(&shm, base, number)).collect();
-    let mut chance = Chance::new(7);
+    let mut random = TestRng::new(7);
     for (number, child) in (0..).zip(&mut children) {
         let id = block_on(identity(&client, base, number));
         assert_eq!(block_on(client.fabric().revoke(id)), Ok(Revocation::Alive), "child {number} is alive");
-        std::thread::sleep(Duration::from_millis(50 + chance.below(50)));
+        std::thread::sleep(Duration::from_millis(50 + random.below(50)));
         child.kill();
         assert_eq!(block_on(client.fabric().revoke(id)), Ok(Revocation::Gone), "child {number} is gone");
     }
@@ -164,10 +164,10 @@ fn the_write_of_a_killed_process_is_whole_once_it_is_revoked() {
         let id = block_on(identity(&client, base, 0));
         std::thread::sleep(Duration::from_millis(20 + round));
         child.kill();
-        let region = block_on(peek(&client, base.part(REGION), REGION_BYTES)).expect("a READ");
+        let region = block_on(read_raw(&client, base.part(REGION), REGION_BYTES)).expect("a READ");
         torn += usize::from(!is_whole(&region));
         assert_eq!(block_on(client.fabric().revoke(id)), Ok(Revocation::Gone));
-        let region = block_on(peek(&client, base.part(REGION), REGION_BYTES)).expect("a READ");
+        let region = block_on(read_raw(&client, base.part(REGION), REGION_BYTES)).expect("a READ");
         assert!(is_whole(&region), "a WRITE survives its writer whole or not at all");
     }
     let text = format!(

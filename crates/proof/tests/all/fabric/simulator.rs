@@ -6,9 +6,11 @@ use farwood_proof::simulator::Simulator;
 use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
 use farwood_sim::{Card, World, WorldSpec};
 use farwood_testkit::contract::Contract;
-use farwood_testkit::harness::{peek, place};
+use farwood_testkit::harness::{raw_address, read_raw};
 use farwood_testkit::litmus::is_whole;
-use farwood_testkit::litmus::{Litmus, Report, expect_kept, server_litmus, server_stores, server_upward};
+use farwood_testkit::litmus::{
+    Litmus, LitmusReport, expect_kept, server_litmus, server_stores, server_upward,
+};
 use std::io::Write as _;
 
 /// Tries of each litmus program.
@@ -39,7 +41,7 @@ fn the_contract_holds_on_every_nic() {
 fn promises_hold_on_every_nic() {
     for card in Card::names() {
         let simulator = simulator(card);
-        let mut reports: Vec<Report> = Litmus::<Simulator>::PROGRAMS
+        let mut reports: Vec<LitmusReport> = Litmus::<Simulator>::PROGRAMS
             .iter()
             .map(|(_, program)| program(&simulator, ITERATIONS))
             .collect();
@@ -88,7 +90,7 @@ fn breaking(withdraw: impl Fn(&mut Capabilities)) -> WorldSpec {
 }
 
 /// Runs the programs of these names; yields their reports.
-fn reports_of(spec: &WorldSpec, names: &[&str]) -> Vec<Report> {
+fn reports_of(spec: &WorldSpec, names: &[&str]) -> Vec<LitmusReport> {
     let programs = Litmus::<Simulator>::PROGRAMS.iter().filter(|(name, _)| names.contains(name));
     let reports: Vec<_> =
         programs.map(|(_, program)| program(&Simulator::new(spec.clone()), ITERATIONS)).collect();
@@ -195,7 +197,7 @@ fn torn_by_crashes(spec: &WorldSpec) -> u64 {
         let rules = vec![Rule { when: When::Time(time), fault: crash }];
         let world =
             World::new(WorldSpec { rules, host_bytes: 16 << 20, memory_nodes: 1, ..spec.clone() }).unwrap();
-        let at = place(NodeId(0), Memory::Host, 8 << 20);
+        let at = raw_address(NodeId(0), Memory::Host, 8 << 20);
         let clients = [world.client(0), world.client(1)];
         let mut crew = world.crew();
         let fill = async |client: &Client<_>| client.post(write(at, &[7; BYTES])).await.map(drop);
@@ -204,7 +206,7 @@ fn torn_by_crashes(spec: &WorldSpec) -> u64 {
         drop(crew);
         let left = world.block_on(async {
             farwood_fabric::Fabric::sleep(clients[1].fabric(), 100_000).await;
-            peek(&clients[1], at, BYTES).await.unwrap()
+            read_raw(&clients[1], at, BYTES).await.unwrap()
         });
         !is_whole(&left)
     });

@@ -2,7 +2,7 @@
 
 use farwood_proof::served::Tcp;
 use farwood_testkit::contract::Contract;
-use farwood_testkit::litmus::{Litmus, Report, expect_kept, server_litmus, server_stores};
+use farwood_testkit::litmus::{Litmus, LitmusReport, expect_kept, server_litmus, server_stores};
 use std::io::Write as _;
 
 /// Tries of each litmus program: a second or so.
@@ -27,7 +27,7 @@ fn the_contract_holds() {
 #[test]
 fn promises_hold() {
     let tcp = Tcp::new();
-    let mut reports: Vec<Report> = Vec::new();
+    let mut reports: Vec<LitmusReport> = Vec::new();
     for (_, program) in Litmus::<Tcp>::PROGRAMS {
         let report = program(&tcp, ITERATIONS);
         print(&report.to_string());

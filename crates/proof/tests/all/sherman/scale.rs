@@ -3,7 +3,7 @@
 use farwood_index::sherman::{Config, Sherman};
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness as _;
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 use farwood_transport::runtime::block_on;
 use std::collections::BTreeSet;
 
@@ -24,10 +24,10 @@ fn splits_cost_a_quarter_of_a_round_trip_at_most() {
     let shm = Shm::new();
     let client = shm.client();
     let tree = block_on(Sherman::create(&client, "scale", Config::default(), CACHE_BYTES)).expect("a tree");
-    let mut chance = Chance::new(1);
+    let mut random = TestRng::new(1);
     let mut keys = BTreeSet::new();
     while keys.len() < LOADED {
-        keys.insert(chance.next_u64());
+        keys.insert(random.next_u64());
     }
     let entries = keys.iter().map(|key| (key.to_be_bytes(), key.to_le_bytes()));
     block_on(tree.bulk_load(&client, entries, FILL, |_| {})).expect("a bulk load");
@@ -36,7 +36,7 @@ fn splits_cost_a_quarter_of_a_round_trip_at_most() {
     client.take_costs();
     let mut added = 0;
     while added < ADDED {
-        let key = chance.next_u64();
+        let key = random.next_u64();
         if keys.insert(key) {
             let existed = block_on(tree.put(&client, &key.to_be_bytes(), &key.to_le_bytes()));
             assert_eq!(existed, Ok(false));

@@ -34,7 +34,7 @@ impl Setup {
 
     /// A further compute node.
     fn other_node(&self) -> (Client<LoopbackFabric>, Sherman) {
-        let client = self.pool.stranger();
+        let client = self.pool.separate_client();
         let tree =
             self.pool.block_on(Sherman::open(&client, "values", CACHE_BYTES)).expect("the key is present");
         (client, tree)
