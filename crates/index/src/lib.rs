@@ -18,6 +18,7 @@ mod marks;
 #[expect(dead_code, reason = "the systems are converted to it one by one")]
 mod op;
 pub mod ordered;
+mod params;
 mod queue;
 pub mod radix;
 mod range;
