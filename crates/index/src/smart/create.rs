@@ -23,7 +23,7 @@ use crate::lifecycle;
 use crate::params::{self, Codec, Parameters};
 use crate::radix::leaf::ENTRY_BYTES_MAX;
 use crate::radix::tree::create as open;
-use farwood_fabric::directory::Entry;
+use farwood_fabric::directory::{Entry, PARAMETER_BYTES};
 use farwood_fabric::{Client, Fabric};
 use std::sync::atomic::AtomicU64;
 
@@ -130,6 +130,8 @@ impl Parameters for SmartConfig {
         codec.kinds(&mut self.kinds);
     }
 }
+
+const _: () = assert!(22 <= PARAMETER_BYTES && ENTRY_BYTES_MAX <= u16::MAX as usize);
 
 #[cfg(test)]
 mod tests {

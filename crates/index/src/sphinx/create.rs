@@ -22,7 +22,7 @@ use crate::lifecycle;
 use crate::params::{self, Codec, Parameters};
 use crate::radix::inner::Size;
 use crate::radix::tree::create as open;
-use farwood_fabric::directory::Entry;
+use farwood_fabric::directory::{Entry, PARAMETER_BYTES};
 use farwood_fabric::{Client, Fabric};
 
 /// The number by which the directory knows Sphinx trees.
@@ -119,6 +119,8 @@ impl Parameters for SphinxConfig {
         codec.kinds(&mut self.kinds);
     }
 }
+
+const _: () = assert!(22 <= PARAMETER_BYTES);
 
 #[cfg(test)]
 mod tests {
