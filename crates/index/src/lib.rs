@@ -16,6 +16,7 @@ pub mod memory;
 mod op;
 pub mod ordered;
 mod outcome;
+mod params;
 mod queue;
 pub mod radix;
 mod range;

@@ -108,8 +108,8 @@ impl<F: Fabric> Writer<'_, F> {
 
 impl Sherman {
     /// Loads `entries`, whose keys are strictly increasing, into the empty tree, and fills each node to the fraction
-    /// `fill` (0 to 1). Calls `progress` with the number of entries loaded so far after each leaf. Returns the number of
-    /// loaded entries. [1 RT per 64 nodes]
+    /// `fill` (0 to 1). Calls `progress` with the number of entries loaded so far after each leaf. Returns the number
+    /// of loaded entries. [1 RT per 64 nodes]
     ///
     /// # Errors
     /// [`IndexError::NotEmpty`]; [`IndexError::NotSorted`]; [`IndexError::WrongLength`]; a full pool. The tree then

@@ -78,8 +78,8 @@ impl Sherman {
         Op::new(self, client, "update").change(key, Change::Update(value)).await.map(UpdateOutcome::from)
     }
 
-    /// Removes `key`. Costs and errors as [`put`](Self::put), without splits. A leaf that is at most half full is merged
-    /// with a neighbour if a tenth of one leaf stays free.
+    /// Removes `key`. Costs and errors as [`put`](Self::put), without splits. A leaf that is at most half full is
+    /// merged with a neighbour if a tenth of one leaf stays free.
     /// [at every tenth of its entries such a leaf reads its neighbours: 1 RT more; a merge is 10 to 12 more]
     pub async fn remove<F: Fabric>(
         &self,

@@ -1,8 +1,8 @@
 //! Merges: the entries of a node move to its left neighbour, and the node leaves the tree.
 //!
 //! The paper only says that a node is marked before its memory is reused. The protocol here: a client merges a node `R`
-//! into its left neighbour `L` under the same parent `P` while it holds the locks of all three. It waits for the lock of
-//! `P` alone, and acquires the others only if they are free, because any two nodes may share a lock. Then it writes,
+//! into its left neighbour `L` under the same parent `P` while it holds the locks of all three. It waits for the lock
+//! of `P` alone, and acquires the others only if they are free, because any two nodes may share a lock. Then it writes,
 //! each after the answer to the WRITE before:
 //!
 //! ```text

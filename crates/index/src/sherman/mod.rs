@@ -38,7 +38,10 @@ mod verify;
 
 pub use crate::range::{Direction, Range};
 pub use leaf::Change;
-pub use open::{Config, Description, KIND, describe};
+pub use open::{
+    KIND, ShermanConfig, ShermanConfig as Config, ShermanDescription, ShermanDescription as Description,
+    describe,
+};
 pub use options::{Options, Variant};
 pub use scan::{Entries, SNAPSHOT_LEAVES_MAX};
 pub use verify::{Problem, Walk};

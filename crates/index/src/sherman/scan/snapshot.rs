@@ -35,9 +35,9 @@ impl Sherman {
         self.layout.leaves == Leaves::Sorted || self.layout.consistency == Consistency::Versions
     }
 
-    /// As [`scan`](Self::scan), all entries as they were at one moment between the call and its answer; for ranges in at
-    /// most 32 leaves. [2 RT where the leaves' parent is cached; 1 more for overflow values; all of it again each time
-    /// that another client changes one of the leaves meanwhile]
+    /// As [`scan`](Self::scan), all entries as they were at one moment between the call and its answer; for ranges
+    /// in at most 32 leaves. [2 RT where the leaves' parent is cached; 1 more for overflow values; all of it again each
+    /// time that another client changes one of the leaves meanwhile]
     ///
     /// # Errors
     /// [`IndexError::NoSnapshot`] where the range has more leaves, or the tree's entries have no versions;
