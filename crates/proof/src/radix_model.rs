@@ -10,7 +10,7 @@ use farwood_testkit::Harness;
 use farwood_testkit::harness::TestRng;
 use farwood_testkit::history::{Action, Answer, Direction};
 use farwood_testkit::loopback::Loopback;
-use farwood_testkit::model::{Bytes, Family, Program, Shape, programs, run};
+use farwood_testkit::model::{Bytes, Family, Program, ProgramShape, programs, run};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -66,7 +66,8 @@ const SIZES: [(usize, usize); 4] = [(8, 8), (16, 0), (40, 100), (1024, 8)];
 /// Runs programs on empty trees of all configurations.
 pub fn from_empty<H: Harness>(harness: &H, configs: &[ordered::Config], steps_max: usize, cases: u32) {
     for (key_bytes, value_bytes) in SIZES {
-        let shape = Shape { key_bytes, value_bytes, value_bytes_max: value_bytes, keys_max: 200, steps_max };
+        let shape =
+            ProgramShape { key_bytes, value_bytes, value_bytes_max: value_bytes, keys_max: 200, steps_max };
         for &config in configs {
             drawn(cases, &programs(shape), |program| agree(harness, config, &Model::new(), &program));
         }
@@ -78,8 +79,13 @@ pub fn from_bulk_loaded(config: ordered::Config) {
     let (shm, loopback) = (Shm::new(), Loopback::default());
     let family = prop::sample::select(&Family::ALL[..]);
     for (key_bytes, value_bytes) in SIZES {
-        let shape =
-            Shape { key_bytes, value_bytes, value_bytes_max: value_bytes, keys_max: 200, steps_max: 200 };
+        let shape = ProgramShape {
+            key_bytes,
+            value_bytes,
+            value_bytes_max: value_bytes,
+            keys_max: 200,
+            steps_max: 200,
+        };
         let inputs = (family.clone(), 1..600_u16, programs(shape));
         drawn(12, &inputs, |(family, count, program)| {
             let keys = (0..count).map(|number| family.key(number, key_bytes));

@@ -6,7 +6,7 @@ use farwood_index::drop_index;
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Config, Sherman, Variant};
 use farwood_testkit::Harness;
-use farwood_testkit::model::{Bytes, Program, Shape, programs, run};
+use farwood_testkit::model::{Bytes, Program, ProgramShape, programs, run};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Runs, RngAlgorithm, TestRng, TestRunner};
 use std::collections::BTreeMap;
@@ -71,9 +71,9 @@ pub fn agree<H: Harness>(
 }
 
 /// The shape of programs for trees of those sizes.
-pub fn shape(sizes: Sizes, keys_max: usize, steps_max: usize) -> Shape {
+pub fn shape(sizes: Sizes, keys_max: usize, steps_max: usize) -> ProgramShape {
     let Sizes { key_bytes, value_bytes, .. } = sizes;
-    Shape { key_bytes, value_bytes, value_bytes_max: value_bytes, keys_max, steps_max }
+    ProgramShape { key_bytes, value_bytes, value_bytes_max: value_bytes, keys_max, steps_max }
 }
 
 /// Runs programs on empty trees of all variants, with versions and with checksums.

@@ -67,7 +67,7 @@ fn node(pool: &Loopback, first: bool, cache_bytes: usize) -> Node {
 fn two_answers(fabric: Settings, reader: usize, writer: usize) -> Option<[Option<Vec<u8>>; 2]> {
     let pool = Loopback::new(fabric);
     let answers = answers_on(&pool, reader, writer);
-    pool.forget_orphans();
+    pool.drop_detached();
     answers
 }
 
