@@ -7,6 +7,7 @@ use crate::workload::{ScanSpan, perform, scan};
 use farwood_index::drop_index;
 use farwood_index::ordered::{self, Ordered};
 use farwood_testkit::Harness;
+use farwood_testkit::campaign::size;
 use farwood_testkit::harness::TestRng;
 use farwood_testkit::history::{Action, Answer, Direction};
 use farwood_testkit::loopback::Loopback;
@@ -179,7 +180,7 @@ fn compare_scan<H: Harness>(
 /// Runs random programs over keys of all lengths, with values that outgrow their leaves.
 pub fn keys_of_all_lengths(config: impl Fn(u64) -> ordered::Config) {
     let loopback = Loopback::default();
-    for seed in 0..40 {
+    for seed in 0..size(12, 40) {
         let mut random = TestRng::new(seed);
         let keys = draw_keys(&mut random, [20, 200, 1500][seed as usize % 3]);
         let mut model = Model::new();

@@ -6,6 +6,7 @@ use farwood_index::drop_index;
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Config, Sherman, Variant};
 use farwood_testkit::Harness;
+use farwood_testkit::campaign::size;
 use farwood_testkit::model::{Bytes, Program, ProgramShape, programs, run};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Runs, RngAlgorithm, TestRng, TestRunner};
@@ -19,12 +20,14 @@ pub const NAME: &str = "model";
 /// The contents of a tree.
 pub type Model = BTreeMap<Bytes, Bytes>;
 
-/// Runs `test` on the first `cases` of a fixed sequence of inputs, or on as many as `FARWOOD_SEEDS` says.
+/// Runs `test` on the first `cases` of a fixed sequence of inputs (a third of them outside campaigns), or on as many
+/// as `FARWOOD_SEEDS` says.
 ///
 /// # Panics
 /// If the test fails.
 pub fn drawn<S: Strategy>(cases: u32, inputs: &S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     let requested = std::env::var("FARWOOD_SEEDS").ok().and_then(|count| count.parse().ok());
+    let cases = size(cases.div_ceil(3).into(), cases.into()) as u32;
     let runs = Runs { cases: requested.unwrap_or(cases), failure_persistence: None, ..Runs::default() };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     if let Err(failure) = TestRunner::new_with_rng(runs, rng).run(inputs, test) {
