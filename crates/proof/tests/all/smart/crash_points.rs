@@ -6,6 +6,7 @@ use farwood_index::ordered::Config;
 use farwood_index::radix::tree::MARKS;
 use farwood_index::smart::{self, Variant};
 use farwood_proof::crash_points::{Change, CrashCase, paired_crashes, single_crashes};
+use farwood_testkit::campaign::size;
 
 fn config(variant: Variant, inline_bytes: usize) -> Config {
     Config::Smart(smart::Config { options: variant.options(), inline_bytes, ..smart::Config::default() })
@@ -43,9 +44,10 @@ fn every_named_coverage_mark_exists() {
 
 #[test]
 fn a_crash_at_any_verb_loses_no_key() {
-    let variants = [Variant::Art, Variant::InPlace, Variant::WriteCombining];
-    let points: u64 = variants.map(|variant| single_crashes(&cases(variant))).iter().sum();
-    assert!(points > 300, "{points} crash points");
+    let variants = [Variant::WriteCombining, Variant::InPlace, Variant::Art];
+    let count = size(1, 3) as usize;
+    let points: u64 = variants[..count].iter().map(|&variant| single_crashes(&cases(variant))).sum();
+    assert!(points > 100 * count as u64, "{points} crash points");
 }
 
 #[test]
