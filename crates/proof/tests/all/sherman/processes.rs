@@ -238,7 +238,7 @@ fn check_processes<S: SharedPool>(test: &'static str, variants: &[(Variant, &str
         let start = run.shared.pool().client().fabric().now() + 60_000_000;
         let children: Vec<_> = (0..CHILDREN).map(|_| run.start(start, End::Natural)).collect();
         for mut child in children {
-            assert!(child.wait().expect("it ends").success(), "{name}: a child failed");
+            assert!(child.wait().expect("the process ends").success(), "{name}: a child failed");
         }
         let operations = run.check(&tree);
         assert!(operations > (CHILDREN * THREADS) as usize * STEPS * 8 / 10, "{name}: {operations}");
@@ -294,8 +294,8 @@ fn killed_processes_leave_an_explained_history_over_tcp() {
 }
 
 fn kill_child(mut child: Child) {
-    child.kill().expect("it runs");
-    let status = child.wait().expect("it ends");
+    child.kill().expect("the process runs");
+    let status = child.wait().expect("the process ends");
     assert_eq!(status.code(), None, "a child failed before it was killed");
 }
 
