@@ -196,7 +196,9 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
                     return Ok(ControlFlow::Break(AmbiguousSlot { node, number }));
                 }
             };
-            debug_assert!(key.starts_with(&known), "the node is below its parent");
+            if !key.starts_with(&known) {
+                return Ok(ControlFlow::Break(child.ambiguous_slot()));
+            }
             let prefix = &key[..header.depth()];
             partial_prefix = match cursor.overlap(prefix) {
                 Overlap::None => return Ok(ControlFlow::Continue(0)),
