@@ -3,7 +3,7 @@
 //! TCP.
 
 use farwood_index::IndexError;
-use farwood_index::extent::{PART_BYTES_MAX, VALUE_BYTES_MAX};
+use farwood_index::memory::overflow::{PART_BYTES_MAX, VALUE_BYTES_MAX};
 use farwood_index::sherman::layout::{Sizes, Values};
 use farwood_index::sherman::{Config, Sherman, Variant};
 use farwood_proof::served::Tcp;

@@ -118,12 +118,12 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
     /// Acquires the lock of an inner node, and reads the node under it.
     /// [1 RT; 2 without [`Capability::AtomicThenRead`]]
     pub(super) async fn lock_inner(self, node: InnerRef) -> Result<(Held<'a, F>, InnerCopy), IndexError> {
-        let (client, locks, promised) = (self.client, &self.index.nodes, self.fabric().capabilities());
+        let (locks, promised) = (self.on(&self.index.nodes), self.fabric().capabilities());
         let bytes = node.size.bytes();
         let (held, copy) = if promised.atomic_then_read {
-            locks.acquire_and_read(client, node.at, bytes, self.name).await?
+            locks.acquire_and_read(node.at, bytes).await?
         } else {
-            (locks.acquire(client, node.at, self.name).await?, None)
+            (locks.acquire(node.at).await?, None)
         };
         let copy = copy.filter(|_| proves(promised, node.at, bytes));
         if let Some(Ok(copy)) = copy.map(|copy| copy.check(&InnerFormat { number: self.index.number })) {
@@ -141,7 +141,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
     /// Acquires the lock of a leaf, and reads the leaf under it. [1 RT; 2 without [`Capability::AtomicThenRead`]]
     pub(super) async fn lock_leaf(self, leaf: LeafRef) -> Result<(Held<'a, F>, LeafCopy), IndexError> {
         let bytes = leaf.class.bytes();
-        let (held, copy) = self.index.leaves.acquire_rear(self.client, leaf.at, bytes, self.name).await?;
+        let (held, copy) = self.on(&self.index.leaves).acquire_rear(leaf.at, bytes).await?;
         let copy = copy.filter(|_| proves(self.fabric().capabilities(), leaf.at, bytes));
         if let Some(Ok(copy)) = copy.map(|copy| copy.check(&LeafFormat { number: self.index.number })) {
             return Ok((held, Leaf::new(copy)));

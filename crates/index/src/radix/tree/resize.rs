@@ -251,9 +251,9 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
         old: KnownNode,
         resize: Resize<'_>,
     ) -> Result<ResizeOutcome, IndexError> {
-        let locks = &self.index.nodes;
-        let parent_lock = locks.acquire(self.client, parent.at, self.name).await?;
-        let own = match locks.try_acquire(self.client, old.at, std::slice::from_ref(&parent_lock)).await {
+        let locks = self.on(&self.index.nodes);
+        let parent_lock = locks.acquire(parent.at).await?;
+        let own = match locks.try_acquire(old.at, std::slice::from_ref(&parent_lock)).await {
             Ok(Attempt::Taken(own)) => Some(own),
             Ok(Attempt::Mine) => None,
             busy_or_error => {
@@ -351,7 +351,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
         let Some(own) = own else { return Ok(Attempt::Mine) };
         for _ in 0..PARENT_LOCK_TRIES {
             let held = std::slice::from_ref(own);
-            let attempt = self.index.nodes.try_acquire(self.client, old.parent.at, held).await?;
+            let attempt = self.on(&self.index.nodes).try_acquire(old.parent.at, held).await?;
             if !matches!(attempt, Attempt::Busy) {
                 return Ok(attempt);
             }

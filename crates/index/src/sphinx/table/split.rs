@@ -37,9 +37,10 @@ use super::layout::{
 };
 use super::{Entered, EntryTarget, EntryWord, HashTable, SplitProgress, TableOp, coverage, read_front};
 use crate::error::IndexError;
-use crate::lock::{Attempt, Held};
+use crate::lock::{Attempt, Held, NodeLocks};
 use crate::memory::heap::Kind;
 use crate::memory::slot::Room;
+use crate::op::Op;
 use crate::radix::inner::NodeHeader;
 use crate::radix::tree::damage::damaged;
 use crate::retry::Retry;
@@ -100,6 +101,11 @@ enum Destination {
 }
 
 impl<'a, F: Fabric> TableOp<'a, F> {
+    /// The locks of tables and subtables.
+    fn locks(self) -> Op<'a, F, NodeLocks> {
+        Op::new(self.locks, self.client, GROWTH)
+    }
+
     /// Waits for the end of a split of a position's subtable, or completes the split.
     /// [as long as another client takes, 4 RT each 20 us; 5 RT; more if it was interrupted]
     pub(super) async fn finish_split(self, position: TablePosition) -> Result<(), IndexError> {
@@ -109,14 +115,14 @@ impl<'a, F: Fabric> TableOp<'a, F> {
             let directory = self.read_directory(position.home).await?;
             let depth = directory.subtable(position)?.depth;
             let Some(split) = split_of(&directory, position, depth) else { return Ok(()) };
-            if let Attempt::Taken(held) = self.locks.try_acquire(client, split.old, &[]).await? {
+            if let Attempt::Taken(held) = self.locks().try_acquire(split.old, &[]).await? {
                 let done = self.resume(&split).await;
                 held.give_up().await?;
                 return done;
             }
             if polls.next().is_none() {
                 // The holder may have crashed.
-                return self.locks.acquire(client, split.old, GROWTH).await?.give_up().await;
+                return self.locks().acquire(split.old).await?.give_up().await;
             }
             client.fabric().sleep(POLL_PAUSE_NS).await;
             if self.read_buckets(position).await?.split_progress() != SplitProgress::Unfinished {
@@ -147,7 +153,7 @@ impl<'a, F: Fabric> TableOp<'a, F> {
         let mut is_full = true;
         for _ in 0..POLLS_MAX {
             if is_full
-                && let Attempt::Taken(table) = self.locks.try_acquire(client, table_lock, &[]).await?
+                && let Attempt::Taken(table) = self.locks().try_acquire(table_lock, &[]).await?
                 && let Some(result) = self.split(position, table).await?
             {
                 return Ok(result);
@@ -160,8 +166,8 @@ impl<'a, F: Fabric> TableOp<'a, F> {
             is_full = buckets.is_settled();
         }
         let subtable = self.subtable(position).await?;
-        self.locks.acquire(client, table_lock, GROWTH).await?.give_up().await?;
-        self.locks.acquire(client, subtable.at, GROWTH).await?.give_up().await?;
+        self.locks().acquire(table_lock).await?.give_up().await?;
+        self.locks().acquire(subtable.at).await?.give_up().await?;
         Ok(Entered::Here)
     }
 
@@ -182,7 +188,7 @@ impl<'a, F: Fabric> TableOp<'a, F> {
                     SplitStart::TableFull => Ok(Some(Entered::TableFull)),
                     SplitStart::Busy => Ok(None),
                     SplitStart::Unfinished(split) => {
-                        let held = self.locks.acquire(self.client, split.old, GROWTH).await?;
+                        let held = self.locks().acquire(split.old).await?;
                         let done = self.resume(&split).await;
                         held.give_up().await?;
                         done.map(|()| Some(Entered::Here))
@@ -214,7 +220,7 @@ impl<'a, F: Fabric> TableOp<'a, F> {
         let directory = self.read_directory(position.home).await?;
         let subtable = directory.subtable(position)?;
         let held = std::slice::from_ref(table);
-        let own = match self.locks.try_acquire(self.client, subtable.at, held).await? {
+        let own = match self.locks().try_acquire(subtable.at, held).await? {
             Attempt::Taken(own) => Some(own),
             Attempt::Mine => None,
             Attempt::Busy => return Ok(SplitStart::Busy),

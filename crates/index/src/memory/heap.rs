@@ -1,21 +1,21 @@
 //! Memory for objects of several sizes: rooms of 64 to 8192 bytes, carved from chunks of 8 MiB one after the other.
 //!
-//! A room serves objects of one kind and size for as long as its index exists ([`reclaim`](crate::reclaim)). What was
+//! A room serves objects of one kind and size for as long as its index exists ([`slot`](super::slot)). What was
 //! emptied is filled first. Rooms are wanted near others, on the same memory node, so that what is written into them
 //! and the CAS that links it are one chain; there is a chunk for each memory node, taken when it is needed.
 //!
 //! What a compute node leaves of its chunks goes to the next one, and so does what one that died had of them
-//! ([`inherit`](crate::inherit)). The rooms that it emptied and kept do not yet; they come back when the index is
+//! ([`inherit`](crate::memory::adopt)). The rooms that it emptied and kept do not yet; they come back when the index is
 //! dropped.
 
-use crate::alloc::{Turn, wait_for_another};
 use crate::error::IndexError;
-use crate::extent::{self, OF_EXTENTS};
-use crate::inherit::{Objects, ROOM_BYTES_MAX, inherit};
 use crate::marks;
+use crate::memory::adopt::{Objects, ROOM_BYTES_MAX, inherit};
+use crate::memory::chunks::{Turn, wait_for_another};
+use crate::memory::free_list::{Spare, Which};
+use crate::memory::overflow::{self, OF_EXTENTS};
+use crate::memory::slot::{Room, RoomKind};
 use crate::radix::leaf;
-use crate::reclaim::{Room, RoomKind};
-use crate::spare::{Spare, Which};
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{Client, Fabric, FabricError, NodeId};
@@ -212,11 +212,11 @@ impl Objects for RadixObjects {
             }
             end = end.max(at + BUCKET_BYTES);
             if word as u32 == self.index as u32 {
-                end = end.max(at + leaf::ROOM_BYTES_MAX);
+                end = end.max(at + leaf::LEAF_BYTES_MAX);
             }
-            if word == self.index && at >= extent::INDEX {
-                let begin = at - extent::INDEX;
-                let room = extent::room_of(&chunk[begin..]).unwrap_or(0) as usize;
+            if word == self.index && at >= overflow::INDEX {
+                let begin = at - overflow::INDEX;
+                let room = overflow::room_of(&chunk[begin..]).unwrap_or(0) as usize;
                 end = end.max(begin + room.min(ROOM_BYTES_MAX));
             }
         }
@@ -227,7 +227,7 @@ impl Objects for RadixObjects {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::radix::leaf::{Class, Content, Entry, Grain, image};
+    use crate::radix::leaf::{Class, Grain, LeafEntry, LeafId, LeafValue, image};
     use crate::radix::reverse::Reverse;
 
     #[test]
@@ -247,8 +247,8 @@ mod tests {
         let mut chunk = vec![0; 1 << 20];
         assert_eq!(objects.end(&chunk), 0);
         let class = Class::for_entry(Grain::Words, 8, 4000).expect("it fits");
-        let entry = Entry { key: &[0; 8], content: Content::Here(&[0; 4000]) };
-        let leaf = image(class, Reverse::unlinked(1), (77, 1), entry);
+        let entry = LeafEntry { key: &[0; 8], value: LeafValue::Inline(&[0; 4000]) };
+        let leaf = image(class, Reverse::unlinked(1), LeafId { number: 77, version: 1 }, entry);
         chunk[4096 + 56..][..class.bytes()].copy_from_slice(leaf.bytes());
         let end = objects.end(&chunk);
         assert!(end >= (4096 + 56 + class.bytes()) as u64 && end <= 4096 + 56 + 8192, "{end}");

@@ -6,7 +6,7 @@
 //!
 //! 1. **The memory keeps its type.** A room serves objects of one kind, size and index for as long as the index
 //!    exists, so that whatever lies there can be read as such an object. Values out of line
-//!    ([`extent`](crate::extent)) are such objects, too: what they are is told by the version that links them.
+//!    ([`overflow`](super::overflow)) are such objects, too: what they are is told by the version that links them.
 //! 2. **An object says what it is.** Its level and its fences tell whether it is the one that covers a key; no two
 //!    objects that are linked cover the same key at the same level. An object that was taken out says so, and so does
 //!    one that is not linked yet, in a room to which old pointers may lead: it is marked as freed until it is linked.

@@ -1,6 +1,6 @@
 //! Rooms that a compute node has and does not use, by kind.
 
-use crate::reclaim::{Room, RoomKind};
+use crate::memory::slot::{Room, RoomKind};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes of emptied rooms of one kind that a compute node keeps; those above it are for all.

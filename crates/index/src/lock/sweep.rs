@@ -1,16 +1,22 @@
-//! A global lock table as it lies in far memory: what is held in it, and freeing what the gone have left.
+//! Global lock tables as a whole: the locks that are held in one, and freeing those of crashed clients.
 //!
-//! A lock word names its holder under an epoch. Once that identity has been revoked, nothing of it lands any more and
-//! what it was writing is whole, so its lock guards nothing: whoever takes it over goes on as with a free one. So it
-//! may as well be freed when nobody needs it, by a CAS that expects exactly the word that was found.
+//! A lock word names its holder and the holder's epoch. Once that identity has been revoked, no verb of it takes
+//! effect any more and its last WRITE is whole, so its lock guards nothing: a client that takes it over continues as
+//! with a free one. The sweep frees such a lock earlier, by a CAS that expects exactly the word that it read.
 
 use super::{GlobalLock, LockMemory, LockOptions, LockWidth};
 use crate::error::IndexError;
 use crate::retry::bury_the_dead;
-use farwood_fabric::{Client, Fabric, LockWord, NodeId, Remote, Revocation, Swapped, Words, cas, read_bytes};
+use farwood_fabric::{
+    Client, Fabric, LockWord, NodeId, Remote, Revocation, Swapped, Words, cas, read, read_bytes,
+};
 
-/// Bytes of a lock table that are read at a time.
+/// Bytes of a lock table that one READ fetches.
 const TABLE_BYTES_PER_READ: usize = 1024;
+/// READs of a held lock before it counts as abandoned.
+const READS_MAX: usize = 100;
+/// Pause between two of them, nanoseconds.
+const READ_PAUSE_NS: u64 = 100_000;
 
 /// A word of a lock table that was not free.
 #[derive(Clone, Copy, Debug)]
@@ -18,11 +24,11 @@ pub(crate) struct HeldWord {
     /// Its number in the table.
     pub(crate) number: usize,
     pub(crate) at: Remote<u64>,
-    /// What it held.
+    /// Its content.
     pub(crate) word: u64,
 }
 
-/// The words of the table of memory node `node` that were not free at one look. [1 RT per KiB]
+/// Reads the table of memory node `node` once; returns the words that were not free. [1 RT per KiB]
 pub(crate) async fn words_held<F: Fabric>(
     client: &Client<F>,
     options: LockOptions,
@@ -45,9 +51,21 @@ pub(crate) async fn words_held<F: Fabric>(
     Ok(held)
 }
 
-/// Frees all locks in the tables of a pool's memory nodes whose holders are gone; yields how many there were. Locks of
-/// the living stay, and so do packed ones, which do not say under which epoch they are held. Locks that lie in nodes
-/// are in no table. [1 RT per KiB of table; 1 and a revocation for each lock that is held]
+/// Reads a lock word until it is free, [`READS_MAX`] times; returns whether it was free once. [1 RT per READ]
+pub(crate) async fn comes_free<F: Fabric>(client: &Client<F>, word: Remote<u64>) -> Result<bool, IndexError> {
+    for _ in 0..READS_MAX {
+        let Ok(found) = client.post(read(word)).await?.check(&()) else { unreachable!("words are whole") };
+        if found.word() == 0 {
+            return Ok(true);
+        }
+        client.fabric().sleep(READ_PAUSE_NS).await;
+    }
+    Ok(false)
+}
+
+/// Frees all locks of crashed clients in the lock tables of the pool; returns their number. Locks of live clients stay
+/// held. So do packed locks, which do not name the epoch of their holder, and locks inside nodes, which are in no
+/// table. [1 RT per KiB of table; 1 and a revocation for each held lock]
 ///
 /// # Errors
 /// The fabric's.

@@ -20,15 +20,15 @@
 //! A [`Link`] says where an extent is, its version and its length. Whoever follows it, however late, believes what it
 //! finds only if the extent has that version, length and index, and the hash of its bytes: then these are the bytes
 //! that were linked. If not, the value was replaced or removed since the link was read, and is looked up anew. So rooms
-//! are used again at once, under the rules of [`reclaim`](crate::reclaim): a room keeps its size and its kind, and its
+//! are used again at once, under the rules of [`slot`](super::slot): a room keeps its size and its kind, and its
 //! versions go on. A 32-bit version comes again when one room has been filled 2^32 times while somebody slept, and then
 //! the length and the hash must agree as well.
 //!
 //! Writers: an extent is written whole, and answered, before an entry links it; so what is linked is whole on any
 //! fabric, whenever its writer dies. It is given back when the WRITE that unlinks it was answered.
 
-use crate::inherit::ROOM_BYTES_MAX;
-use crate::reclaim::{Room, RoomKind};
+use crate::memory::adopt::ROOM_BYTES_MAX;
+use crate::memory::slot::{Room, RoomKind};
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::{Checked, Client, Fabric, FabricError, Object, Remote, Torn, all, read_bytes, write};
 use std::fmt;

@@ -4,13 +4,13 @@
 //! Shared by the clients of a compute node. What a compute node leaves of its chunk is given back when it
 //! leaves, and taken up by the next that allocates for the same index; a chunk of one that died is taken over, from
 //! behind the last object that was written to it. Objects that were taken out of the index are
-//! used again first ([`reclaim`](crate::reclaim) says why that is safe).
+//! used again first ([`reclaim`](crate::memory::slot) says why that is safe).
 
 use crate::error::IndexError;
-use crate::inherit::{Objects, inherit};
 use crate::marks;
-use crate::reclaim::{Room, RoomKind};
-use crate::spare::{Give, Spare, Which};
+use crate::memory::adopt::{Objects, inherit};
+use crate::memory::free_list::{Give, Spare, Which};
+use crate::memory::slot::{Room, RoomKind};
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
 use farwood_fabric::{Client, Fabric, FabricError, NodeId};
 use std::sync::atomic::{AtomicBool, Ordering};
