@@ -34,7 +34,7 @@ use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::key::check_key;
 use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::traversal::Traversal;
-use crate::radix::tree::{ParentPosition, Policy, Tree, TraversalEnd};
+use crate::radix::tree::{ParentPosition, Policy, TraversalEnd, Tree};
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, NodeId, PoolShape};
 use options::{Reads, Writes};

@@ -57,7 +57,8 @@ impl Shortcuts {
             (0..self.count).map(|_| AtomicU64::new(0)).collect()
         });
         let hash = xxh3_64(key);
-        entries[hash as usize & (entries.len() - 1)].store(hash & !ADDRESS | Packed::pack(at).bits(), Relaxed);
+        entries[hash as usize & (entries.len() - 1)]
+            .store(hash & !ADDRESS | Packed::pack(at).bits(), Relaxed);
     }
 }
 

@@ -1,8 +1,8 @@
 //! From a key to its deepest node through filter and hash table (Sphinx §IV, "Search"), and what a traversal records about
 //! the nodes that it met.
 
-use super::table::{BucketsRead, Entered};
 use super::table::layout::{TableEntry, TablePosition};
+use super::table::{BucketsRead, Entered};
 use super::{Begins, Sphinx, SphinxRoute, SphinxState, coverage};
 use crate::error::IndexError;
 use crate::op::Op;
@@ -137,8 +137,7 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
         if !self.is_entry_of(entry, &copy) {
             return Ok(EntryNode::Gone);
         }
-        let is_same_prefix =
-            copy.header().depth() == prefix.len() && copy.covers(prefix, self.index.number);
+        let is_same_prefix = copy.header().depth() == prefix.len() && copy.covers(prefix, self.index.number);
         let found = is_same_prefix && copy.reverse().is_linked();
         Ok(if found { EntryNode::Match(node.at, copy) } else { EntryNode::Other })
     }
@@ -146,8 +145,7 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
     /// Whether `entry` is the entry of `node`, and the node is live.
     fn is_entry_of(self, entry: TableEntry, node: &InnerCopy) -> bool {
         let prefix = node.prefix(self.index.number);
-        let same_fingerprint =
-            self.index.policy.table.position(prefix).fingerprint() == entry.fingerprint();
+        let same_fingerprint = self.index.policy.table.position(prefix).fingerprint() == entry.fingerprint();
         node.header().state() == Some(NodeState::Live) && same_fingerprint && entry.is_of(node.header())
     }
 

@@ -47,7 +47,7 @@ use crate::radix::key::check_key;
 use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::traversal::Traversal;
 use crate::radix::tree::{
-    NodeChange, NodeHandle, ParentPosition, Policy, Route, Tree, TraversalEnd, problem_of,
+    NodeChange, NodeHandle, ParentPosition, Policy, Route, TraversalEnd, Tree, problem_of,
 };
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, NodeId, PoolShape};

@@ -172,7 +172,7 @@ const _: () = assert!(CLASSES <= 1 << (u64::BITS - CLASS_SHIFT));
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farwood_fabric::{Memory, NodeId};
+    use farwood_fabric::{Memory, NodeId, Remote};
 
     #[test]
     fn a_slot_round_trips_through_its_word() {

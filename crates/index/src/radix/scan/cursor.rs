@@ -53,8 +53,7 @@ impl ScanCursor<'_> {
     pub(super) fn overlap(&self, prefix: &[u8]) -> Overlap {
         let from = self.from.as_deref().filter(|from| prefix < *from);
         let to = self.to.as_deref().filter(|to| prefix >= *to || to.starts_with(prefix));
-        let outside =
-            from.is_some_and(|from| !from.starts_with(prefix)) || to.is_some_and(|to| prefix >= to);
+        let outside = from.is_some_and(|from| !from.starts_with(prefix)) || to.is_some_and(|to| prefix >= to);
         match (from, to) {
             _ if outside => Overlap::None,
             (None, None) => Overlap::Full,
@@ -103,7 +102,11 @@ impl ScanCursor<'_> {
     /// Yields the entry of a leaf if it is in the remaining range; `overlap` is that of its slot. Returns the link if the
     /// value must be read first.
     #[inline]
-    pub(super) fn visit<B: Deref<Target = [u8]>>(&mut self, leaf: &Leaf<B>, overlap: Overlap) -> Option<Link> {
+    pub(super) fn visit<B: Deref<Target = [u8]>>(
+        &mut self,
+        leaf: &Leaf<B>,
+        overlap: Overlap,
+    ) -> Option<Link> {
         if self.left == 0 || overlap == Overlap::Partial && !self.contains(leaf.key()) {
             return None;
         }

@@ -46,8 +46,7 @@ impl<P: Policy> Tree<P> {
         range.to.map_or(Ok(()), check_key)?;
         let (from, to) = (range.from.map(<[u8]>::to_vec), range.to.map(<[u8]>::to_vec));
         let mut sink = |key: &[u8], value: &[u8]| entries.push(key, value);
-        let cursor =
-            ScanCursor { direction, from, to, left: limit, values: Values::Read, sink: &mut sink };
+        let cursor = ScanCursor { direction, from, to, left: limit, values: Values::Read, sink: &mut sink };
         Op::new(self, client, "scan").run_scan(cursor).await
     }
 

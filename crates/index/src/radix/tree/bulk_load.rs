@@ -1,10 +1,10 @@
 //! Bulk loading: builds subtrees from sorted entries, each node of the size that it needs, and links them at the end.
 
+use super::Tree;
 use super::damage::damaged_slot;
 use super::find::partial_at;
 use super::policy::{NodeChange, NodeHandle, ParentPosition, Policy};
 use super::values::check_value;
-use super::Tree;
 use crate::error::IndexError;
 use crate::memory::heap::Kind;
 use crate::memory::overflow::Link;

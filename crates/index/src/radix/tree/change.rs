@@ -1,7 +1,7 @@
 //! Changes of one key: put, insert, update, remove.
 
-use super::find::{LeafAt, LeafVerdict, Location, SlotAt, Target, partial_at};
 use super::fetch::{InnerCopy, LeafCopy};
+use super::find::{LeafAt, LeafVerdict, Location, SlotAt, Target, partial_at};
 use super::new_node::LinkingNode;
 use super::options::{Inserts, LeafLock, Updates};
 use super::traversal::Traversal;
@@ -234,9 +234,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
         }
         held.give_up().await?;
         match verdict {
-            LeafVerdict::Match => {
-                Ok(self.move_leaf(location, at, entry, traversal).await?.then_some(true))
-            }
+            LeafVerdict::Match => Ok(self.move_leaf(location, at, entry, traversal).await?.then_some(true)),
             LeafVerdict::Absent if matches!(change, Change::Update(_)) => Ok(Some(false)),
             LeafVerdict::Absent => {
                 Ok(self.split_leaf(location, at, entry, traversal).await?.then_some(false))

@@ -168,9 +168,11 @@ async fn wait_for_writer<F: Fabric, T>(
         bury_the_dead(client).await?;
     }
     match retry.again(client).await {
-        Err(IndexError::Exhausted { operation, .. }) => {
-            Err(damaged(operation, at, "its copies stay torn: a writer left it unfinished, or it is no object of this index".to_owned()))
-        }
+        Err(IndexError::Exhausted { operation, .. }) => Err(damaged(
+            operation,
+            at,
+            "its copies stay torn: a writer left it unfinished, or it is no object of this index".to_owned(),
+        )),
         other => other,
     }
 }

@@ -1,10 +1,10 @@
 //! From a key to its location: through cached copies as far as they lead, then through nodes that are read.
 
+use super::Tree;
 use super::damage::damaged_slot;
 use super::fetch::{InnerCopy, LeafCopy};
 use super::policy::{Policy, TraversalEnd};
 use super::traversal::Traversal;
-use super::Tree;
 use crate::error::IndexError;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
@@ -244,7 +244,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
             return Ok(Followed::Node(self.keep(child.at, &copy, traversal)));
         }
         self.index.cache.put(child.at, &copy);
-        let linked = copy.reverse() == Reverse::of_inner(parent.at, parent.header.generation(), slot.partial());
+        let linked =
+            copy.reverse() == Reverse::of_inner(parent.at, parent.header.generation(), slot.partial());
         Ok(Followed::OtherPrefix { child: CachedNode::copy(child.at, &copy), linked })
     }
 

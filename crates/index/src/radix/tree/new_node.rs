@@ -206,7 +206,11 @@ impl<P: Policy> Tree<P> {
     }
 
     /// The identity of the inner node at `at`.
-    pub(super) fn handle_of<B: Deref<Target = [u8]>>(&self, at: Remote<RawInner>, node: &Inner<B>) -> NodeHandle {
+    pub(super) fn handle_of<B: Deref<Target = [u8]>>(
+        &self,
+        at: Remote<RawInner>,
+        node: &Inner<B>,
+    ) -> NodeHandle {
         let header = node.header();
         NodeHandle {
             prefix: node.prefix(self.number),

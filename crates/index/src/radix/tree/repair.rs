@@ -48,7 +48,11 @@ impl LockedSlot<'_> {
 
     /// The error for an object that belongs elsewhere. Setting its reverse pointer to this node would unlink it there.
     fn leads_elsewhere(&self, operation: &'static str) -> IndexError {
-        damaged(operation, self.node, format!("slot {} points to an object that belongs elsewhere", self.number))
+        damaged(
+            operation,
+            self.node,
+            format!("slot {} points to an object that belongs elsewhere", self.number),
+        )
     }
 }
 
@@ -160,12 +164,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
     }
 
     /// Sets a reverse pointer that is wrong. [0 RT; 1 if it is wrong]
-    async fn repair_reverse(
-        self,
-        at: Remote<u64>,
-        found: Reverse,
-        right: Reverse,
-    ) -> Result<(), IndexError> {
+    async fn repair_reverse(self, at: Remote<u64>, found: Reverse, right: Reverse) -> Result<(), IndexError> {
         if found != right {
             self.hit(coverage::REVERSE_REPAIRED);
             let _ = self.client.post(cas(at, found.word(), right.word())).await?;

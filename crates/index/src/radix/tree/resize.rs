@@ -299,8 +299,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
         if is_dead {
             // Most dead nodes have been replaced, and their memory may have been reused.
             let linked = self.is_linked(old).await?;
-            if !linked
-                || words(self.client, [at.part(HEADER)].into_iter()).await?[0] != node.header().word()
+            if !linked || words(self.client, [at.part(HEADER)].into_iter()).await?[0] != node.header().word()
             {
                 return Ok(ResizeOutcome::Gone);
             }

@@ -1,5 +1,6 @@
 //! Leaf split, prefix split, and moves of a value to another leaf.
 
+use super::Tree;
 use super::change::UnlinkedLeaf;
 use super::damage::damaged;
 use super::find::{LeafAt, Location, ParentLink, SlotAt, partial_at};
@@ -8,7 +9,6 @@ use super::policy::{NodeChange, Policy};
 use super::resize::{KnownNode, Resize};
 use super::sample_key::SampleKey;
 use super::traversal::Traversal;
-use super::Tree;
 use crate::error::IndexError;
 use crate::lock::Held;
 use crate::op::Op;
@@ -170,10 +170,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
             return Ok(None);
         }
         let partial = below[depth];
-        let old = MovedChild {
-            step: Step::Byte(partial),
-            slot: NodeSlot::inner(partial, child.inner_ref()),
-        };
+        let old = MovedChild { step: Step::Byte(partial), slot: NodeSlot::inner(partial, child.inner_ref()) };
         let (node, new) = self.new_node_of_two(parent, depth, old, entry).await?;
         let LinkingNode { at, generation } = node.as_linking_node();
         let child = ReverseChange {

@@ -8,9 +8,9 @@
 //! client that needs the object repairs it. A live client may leave a node *closed*, which counts as unsettled: the node is
 //! full for all clients.
 
+use super::Tree;
 use super::create::NODE_LOCKS;
 use super::policy::{NodeHandle, Policy};
-use super::Tree;
 use crate::error::IndexError;
 use crate::lock::{comes_free, sweep, words_held};
 use crate::memory::overflow::{self, Link};
@@ -332,12 +332,7 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
     }
 
     /// Reports a lock that was not released.
-    async fn report_lock(
-        self,
-        lock: Remote<u64>,
-        name: String,
-        report: &mut Walk,
-    ) -> Result<(), IndexError> {
+    async fn report_lock(self, lock: Remote<u64>, name: String, report: &mut Walk) -> Result<(), IndexError> {
         let read = self.client.post(read(lock)).await?;
         let Ok(word) = read.check(&()) else { unreachable!("words are whole") };
         let Some(holder) = LockWord::from_word(word.word()).holder() else {

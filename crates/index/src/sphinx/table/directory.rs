@@ -1,6 +1,8 @@
 //! Directories: from a hash to its subtable. A compute node caches a copy of each directory, perhaps out of date.
 
-use super::layout::{self, BucketHeader, DepthPointer, RawDirectory, RawSubtable, TablePosition, subtable_bytes};
+use super::layout::{
+    self, BucketHeader, DepthPointer, RawDirectory, RawSubtable, TablePosition, subtable_bytes,
+};
 use super::{HashTable, TableOp};
 use crate::error::IndexError;
 use crate::lock::BYTES_PER_LOCK;
@@ -30,10 +32,7 @@ impl Directory {
 
     /// The subtable into which the entry of a position belongs.
     #[inline]
-    pub(super) fn subtable(
-        &self,
-        position: TablePosition,
-    ) -> Result<DepthPointer<RawSubtable>, IndexError> {
+    pub(super) fn subtable(&self, position: TablePosition) -> Result<DepthPointer<RawSubtable>, IndexError> {
         let word = self.words[position.upper(self.depth) as usize];
         match DepthPointer::from_word(word) {
             Some(subtable) if subtable.depth <= self.depth => Ok(subtable),
@@ -78,9 +77,7 @@ impl<F: Fabric> TableOp<'_, F> {
     pub(super) async fn read_directory(self, home: NodeId) -> Result<Arc<Directory>, IndexError> {
         let (table, client) = (self.table, self.client);
         let pointer = table.pointer_to_directory(home);
-        let Ok(word) = client.post(read(pointer)).await?.check(&()) else {
-            unreachable!("words are whole")
-        };
+        let Ok(word) = client.post(read(pointer)).await?.check(&()) else { unreachable!("words are whole") };
         let Some(DepthPointer { depth, at }) = DepthPointer::<RawDirectory>::from_word(word.word()) else {
             let what = format!("the table of memory node {home} is at {:#x}", word.word());
             return Err(damaged(LOOKUP, pointer, what));

@@ -360,7 +360,9 @@ impl BucketPairs {
     }
 }
 
-const _: () = assert!(Packed::<RawInner>::BITS == FINGERPRINT_SHIFT && FINGERPRINT_SHIFT + FINGERPRINT_BITS == SIZE_SHIFT);
+const _: () = assert!(
+    Packed::<RawInner>::BITS == FINGERPRINT_SHIFT && FINGERPRINT_SHIFT + FINGERPRINT_BITS == SIZE_SHIFT
+);
 const _: () = assert!(DEPTH_MAX as u32 + 3 * FINGERPRINT_BITS <= u64::BITS && DEPTH_MAX <= 24);
 const _: () = assert!((GROUPS_LOG2_MAX as u32) < FINGERPRINT_BITS);
 
@@ -422,7 +424,8 @@ mod tests {
 
     #[test]
     fn narrowed_positions_have_two_fingerprints() {
-        let fingerprints = (0..1000).map(|number| TablePosition::of(PrefixHash::from_word(number), 1).narrowed().fingerprint());
+        let fingerprints = (0..1000)
+            .map(|number| TablePosition::of(PrefixHash::from_word(number), 1).narrowed().fingerprint());
         assert_eq!(fingerprints.collect::<std::collections::BTreeSet<_>>().len(), 2);
     }
 }

@@ -198,11 +198,7 @@ impl HashTable {
     }
 
     /// The READs of the buckets of a position.
-    fn read_pairs(
-        &self,
-        subtable: Remote<RawSubtable>,
-        position: TablePosition,
-    ) -> [Read<RawBuckets>; 2] {
+    fn read_pairs(&self, subtable: Remote<RawSubtable>, position: TablePosition) -> [Read<RawBuckets>; 2] {
         self.pairs_at(subtable, position).map(|at| read_bytes(at, PAIR_BYTES))
     }
 
@@ -442,7 +438,8 @@ impl<F: Fabric> TableOp<'_, F> {
     #[inline]
     async fn subtable(self, position: TablePosition) -> Result<DepthPointer<RawSubtable>, IndexError> {
         let directories = &self.table.directories;
-        let cached = directories[usize::from(position.home.0)].load().as_ref().map(|it| it.subtable(position));
+        let cached =
+            directories[usize::from(position.home.0)].load().as_ref().map(|it| it.subtable(position));
         match cached {
             Some(subtable) => subtable,
             None => self.read_directory(position.home).await?.subtable(position),
@@ -477,7 +474,11 @@ impl HashTable {
             && position.fingerprint() == entry.fingerprint()
             && position.reaches(self.groups_log2, number);
         let is_live = header.state() == Some(NodeState::Live);
-        if is_here && is_live && entry.is_of(header) { EntryTarget::Node(prefix) } else { EntryTarget::Nothing }
+        if is_here && is_live && entry.is_of(header) {
+            EntryTarget::Node(prefix)
+        } else {
+            EntryTarget::Nothing
+        }
     }
 }
 

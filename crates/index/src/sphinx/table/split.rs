@@ -173,11 +173,7 @@ impl<'a, F: Fabric> TableOp<'a, F> {
 
     /// Splits the subtable of a position if necessary. The client holds the lock of the table, which is released. `None`:
     /// another client holds the lock of the subtable.
-    async fn split(
-        self,
-        position: TablePosition,
-        table: Held<'_, F>,
-    ) -> Result<Option<Entered>, IndexError> {
+    async fn split(self, position: TablePosition, table: Held<'_, F>) -> Result<Option<Entered>, IndexError> {
         let (split, own) = match self.begin(position, &table).await {
             Ok(SplitStart::Split(split, own)) => (split, own),
             other => {
