@@ -15,6 +15,7 @@ mod marks;
 pub mod memory;
 mod op;
 pub mod ordered;
+mod params;
 mod queue;
 pub mod radix;
 mod range;

@@ -8,6 +8,7 @@ use crate::lifecycle;
 use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, NodeLocks, Release};
 use crate::memory::heap::{Heap, Kind};
 use crate::memory::slot::Room;
+use crate::params;
 use crate::radix::cache::node_cache::NodeCache;
 use crate::radix::inner::{self, NodeHeader, NodeState, RawInner, Size};
 use crate::radix::leaf::FRONT_BYTES;
@@ -60,7 +61,7 @@ impl<P: Policy> Tree<P> {
 
     /// Types of keys and values, as the creator of the tree numbered them.
     pub fn kinds(&self) -> [u8; 2] {
-        [self.entry.parameters[20], self.entry.parameters[21]]
+        params::kinds(&self.entry)
     }
 
     /// Marks the tree as closed by this compute node, so that another one may drop it. No client of this compute node may
