@@ -5,19 +5,19 @@ pub(crate) const TORN: &str = "radix: a torn copy";
 /// A cached node was read again.
 pub(crate) const READ_AGAIN: &str = "radix: a cached node read again";
 /// A cached copy of a node that is gone was dropped.
-pub(crate) const STALE_COPY_DROPPED: &str = "radix: a stale copy dropped";
+pub(crate) const STALE_COPY_DROPPED: &str = "radix: a cached node that is gone";
 /// A slot was ambiguous although its node had just been read.
-pub(crate) const AMBIGUOUS: &str = "radix: ambiguous, though just read";
+pub(crate) const AMBIGUOUS: &str = "radix: unclear, though just read";
 /// A slot was repaired under the lock of its node.
-pub(crate) const REPAIRED: &str = "radix: a slot repaired";
+pub(crate) const REPAIRED: &str = "radix: a slot settled";
 /// A reverse pointer was set by a client that needed it.
-pub(crate) const REVERSE_REPAIRED: &str = "radix: a reverse pointer repaired";
+pub(crate) const REVERSE_REPAIRED: &str = "radix: a reverse pointer settled";
 /// A removal was completed by another client.
-pub(crate) const REMOVAL_COMPLETED: &str = "radix: a removal completed by another client";
+pub(crate) const REMOVAL_COMPLETED: &str = "radix: a removal ended by another";
 /// A move was undone.
-pub(crate) const MOVE_UNDONE: &str = "radix: a move undone";
+pub(crate) const MOVE_UNDONE: &str = "radix: a move taken back";
 /// The CAS of a slot failed because another client changed it.
-pub(crate) const SLOT_LOST: &str = "radix: a slot lost to another client";
+pub(crate) const SLOT_LOST: &str = "radix: a slot lost to another";
 /// A node changed before it was locked.
 pub(crate) const CHANGED_BEFORE_LOCK: &str = "radix: a node that changed before it was locked";
 /// A leaf was split.
@@ -31,15 +31,15 @@ pub(crate) const NODE_SHRANK: &str = "radix: a node replaced by a smaller";
 /// A node was replaced by its only child, or removed.
 pub(crate) const NODE_REMOVED: &str = "radix: a node that gave way";
 /// The lock of the parent of a node that was to be replaced stayed busy.
-pub(crate) const PARENT_LOCK_BUSY: &str = "radix: a busy lock of a parent";
+pub(crate) const PARENT_LOCK_BUSY: &str = "radix: a replacement that would have to wait";
 /// A node was closed and not replaced; the next client that inserts there replaces it.
 pub(crate) const LEFT_CLOSED: &str = "radix: a node left closed";
 /// A replacement was completed by another client.
-pub(crate) const RESIZE_RESUMED: &str = "radix: a replacement completed by another client";
+pub(crate) const RESIZE_RESUMED: &str = "radix: a replacement ended by another";
 /// A value moved to another leaf.
-pub(crate) const LEAF_MOVED: &str = "radix: a leaf moved";
+pub(crate) const LEAF_MOVED: &str = "radix: a leaf that moved";
 /// A scan restarted after the entries that it had found.
-pub(crate) const SCAN_RESTARTED: &str = "radix: a scan restarted";
+pub(crate) const SCAN_RESTARTED: &str = "radix: a scan begun again";
 
 /// All marks, by the text under which a fabric counts them.
 pub const MARKS: &[&str] = &[

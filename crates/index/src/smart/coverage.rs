@@ -4,7 +4,7 @@
 /// A client shared a READ of another client.
 pub(super) const READ_SHARED: &str = "smart: a READ shared";
 /// A traversal started at a shortcut.
-pub(super) const SHORTCUT: &str = "smart: a traversal started at a shortcut";
+pub(super) const SHORTCUT: &str = "smart: a search begun at a shortcut";
 /// A client shared a WRITE of another client.
 pub(super) const WRITE_SHARED: &str = "smart: a WRITE shared";
 /// All marks, by the text under which a fabric counts them.

@@ -2,7 +2,7 @@
 //! that all indexes share).
 
 /// The filter knows a prefix that has no node.
-pub(super) const FILTER_FALSE_POSITIVE: &str = "sphinx: a false positive of the filter";
+pub(super) const FILTER_FALSE_POSITIVE: &str = "sphinx: the filter misled";
 /// An entry led to a node of another prefix with the same fingerprint.
 pub(super) const FINGERPRINT_COLLISION: &str = "sphinx: an entry of another prefix";
 /// An entry led to a node that is gone.
