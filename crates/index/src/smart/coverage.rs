@@ -1,5 +1,5 @@
-//! Coverage marks of SMART ([`radix::MARKS`](crate::radix::MARKS) has the marks of the tree, and [`crate::MARKS`] those that
-//! all indexes share).
+//! Coverage marks of SMART ([`radix::MARKS`](crate::radix::MARKS) has the marks of the tree, and [`crate::MARKS`] those
+//! that all indexes share).
 
 /// A client shared a READ of another client.
 pub(super) const READ_SHARED: &str = "smart: a READ shared";

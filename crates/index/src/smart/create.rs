@@ -40,7 +40,8 @@ pub struct SmartConfig {
     pub options: Options,
     /// Most bytes of key and value together in a leaf; a longer value is an overflow value.
     pub inline_bytes: usize,
-    /// Types of keys and values, as the caller numbers them. They are stored with the tree; [`Smart::kinds`] yields them.
+    /// Types of keys and values, as the caller numbers them. They are stored with the tree; [`Smart::kinds`] yields
+    /// them.
     pub kinds: [u8; 2],
 }
 

@@ -1,14 +1,14 @@
 //! SMART: an adaptive radix tree on remote memory, written by its clients (SMART, OSDI'23), and ART on remote memory.
 //!
-//! [`radix::tree`](crate::radix::tree) has the tree, and the argument why its answers are correct. SMART adds three things.
-//! A traversal starts at the node where an earlier traversal for the same key ended, or at the root, and uses cached copies
-//! of inner nodes. New nodes are placed on the memory node of the node that links them. Clients of a compute node combine
-//! requests for the same key ([`combine`](crate::combine)).
+//! [`radix::tree`](crate::radix::tree) has the tree, and the argument why its answers are correct. SMART adds three
+//! things. A traversal starts at the node where an earlier traversal for the same key ended, or at the root, and uses
+//! cached copies of inner nodes. New nodes are placed on the memory node of the node that links them. Clients of a
+//! compute node combine requests for the same key ([`combine`](crate::combine)).
 //!
 //! # Departures from the paper
 //!
-//! 1. Inner nodes have the size that they need (72 to 2,088 bytes) and are replaced when they grow; the artifact reserves
-//!    256 slots for each ([`Rooms::Preallocated`]).
+//! 1. Inner nodes have the size that they need (72 to 2,088 bytes) and are replaced when they grow; the artifact
+//!    reserves 256 slots for each ([`Rooms::Preallocated`]).
 //! 2. Headers hold the depth and a hash of the whole prefix, so a prefix split changes only the slot of the parent.
 //! 3. Each node has a slot for the key that ends at it; keys need no terminator.
 //! 4. Lock words have 64 bits and name their holder with an epoch.
@@ -133,8 +133,8 @@ impl Smart {
         (self.policy.reads.shared(), self.policy.writes.shared())
     }
 
-    /// Looks up `key`. [1 RT if the path is cached, whether or not the key exists; 3 if a node of another prefix is in the
-    /// slot of the key; 1 more for an overflow value, 2 above 2 MiB]
+    /// Looks up `key`. [1 RT if the path is cached, whether or not the key exists; 3 if a node of another prefix is in
+    /// the slot of the key; 1 more for an overflow value, 2 above 2 MiB]
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] if the key is too long; [`IndexError::Damaged`]; the fabric's errors.
@@ -158,9 +158,9 @@ impl Smart {
         }
     }
 
-    /// Stores `value` under `key`; yields whether the key existed.
-    /// [2 RT for an existing key; 1 for a new key whose slot is empty; 4 for a leaf split; with a warm cache and one memory
-    /// node; more if other clients interfere or a node grows]
+    /// Stores `value` under `key`; yields whether the key existed. [2 RT for an existing key; 1 for a new key whose
+    /// slot is empty; 4 for a leaf split; with a warm cache and one memory node; more if other clients interfere or a
+    /// node grows]
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] if key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.

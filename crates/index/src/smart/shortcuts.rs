@@ -1,4 +1,5 @@
-//! Shortcuts: the nodes where traversals ended. A traversal for the same key starts there again, and skips the copies above.
+//! Shortcuts: the nodes where traversals ended. A traversal for the same key starts there again, and skips the copies
+//! above.
 //!
 //! In a tree of names, a path has ten nodes and more, and a search waits for two cache lines at each. The table has one
 //! entry for all keys of a hash, and the last of them owns it. An entry is a hint: a traversal uses the node only if it
@@ -46,8 +47,8 @@ impl Shortcuts {
         Packed::unpack(word)
     }
 
-    /// Records that a traversal for `key` ended at the node at `at`. Calls `allocated` with the bytes of the table when it
-    /// is allocated.
+    /// Records that a traversal for `key` ended at the node at `at`. Calls `allocated` with the bytes of the table when
+    /// it is allocated.
     pub(super) fn put(&self, key: &[u8], at: Remote<RawInner>, allocated: impl FnOnce(usize)) {
         if self.count == 0 {
             return;

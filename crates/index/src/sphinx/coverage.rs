@@ -1,5 +1,5 @@
-//! Coverage marks of Sphinx ([`radix::MARKS`](crate::radix::MARKS) has the marks of the tree, and [`crate::MARKS`] those
-//! that all indexes share).
+//! Coverage marks of Sphinx ([`radix::MARKS`](crate::radix::MARKS) has the marks of the tree, and [`crate::MARKS`]
+//! those that all indexes share).
 
 /// The filter knows a prefix that has no node.
 pub(super) const FILTER_FALSE_POSITIVE: &str = "sphinx: the filter misled";

@@ -35,7 +35,8 @@ const FORMAT: u32 = 2;
 pub struct SphinxConfig {
     /// Options.
     pub options: Options,
-    /// Types of keys and values, as the caller numbers them. They are stored with the tree; [`Sphinx::kinds`] yields them.
+    /// Types of keys and values, as the caller numbers them. They are stored with the tree; [`Sphinx::kinds`] yields
+    /// them.
     pub kinds: [u8; 2],
 }
 

@@ -1,5 +1,5 @@
-//! From a key to its deepest node through filter and hash table (Sphinx §IV, "Search"), and what a traversal records about
-//! the nodes that it met.
+//! From a key to its deepest node through filter and hash table (Sphinx §IV, "Search"), and what a traversal records
+//! about the nodes that it met.
 
 use super::table::layout::{TableEntry, TablePosition};
 use super::table::{BucketsRead, Entered};
@@ -39,8 +39,8 @@ enum EntryNode {
 }
 
 impl<F: Fabric> Op<'_, F, Sphinx> {
-    /// Finds the deepest node above the traversal's key through the table. [2 RT; 1 more for each batch of prefixes without
-    /// a node; 0 if the filter knows none of the prefixes]
+    /// Finds the deepest node above the traversal's key through the table. [2 RT; 1 more for each batch of prefixes
+    /// without a node; 0 if the filter knows none of the prefixes]
     pub(super) async fn deepest_node(
         self,
         traversal: &mut Traversal<'_, SphinxRoute>,
@@ -96,7 +96,8 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
         may_exist.then(|| Candidate { depth, hash, position: state.table.position(hash) })
     }
 
-    /// Reads the nodes of the entries with the prefix's fingerprint until one is the node of the prefix. [1 RT for each]
+    /// Reads the nodes of the entries with the prefix's fingerprint until one is the node of the prefix. [1 RT for
+    /// each]
     async fn follow_entries(
         self,
         &Candidate { depth, hash, position }: &Candidate,
@@ -149,8 +150,8 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
         node.header().state() == Some(NodeState::Live) && same_fingerprint && entry.is_of(node.header())
     }
 
-    /// Records in the filter the nodes that a traversal met below its start. Nodes that the table should have led to are
-    /// entered. [0 RT; as [`TableOp::enter`](super::table::TableOp::enter) for each missing entry]
+    /// Records in the filter the nodes that a traversal met below its start. Nodes that the table should have led to
+    /// are entered. [0 RT; as [`TableOp::enter`](super::table::TableOp::enter) for each missing entry]
     pub(super) async fn record_nodes_met(self, traversal: &Traversal<'_, SphinxRoute>) {
         let Some(route) = traversal.route() else { return };
         for node in traversal.nodes_read().iter().skip(route.nodes_read) {
@@ -187,8 +188,8 @@ impl<F: Fabric> Op<'_, F, Sphinx> {
         self.note_failure(&recorded);
     }
 
-    /// Marks that a change was not recorded. The change of the tree is complete, so this is no error of the operation: the
-    /// next client that misses the entry enters it.
+    /// Marks that a change was not recorded. The change of the tree is complete, so this is no error of the operation:
+    /// the next client that misses the entry enters it.
     fn note_failure(self, recorded: &Result<Entered, IndexError>) {
         if !matches!(recorded, Ok(Entered::Here)) {
             self.hit(coverage::NOT_ENTERED);

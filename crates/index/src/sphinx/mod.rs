@@ -1,32 +1,34 @@
 //! Sphinx: a radix tree on remote memory whose nodes are found through a hash table and a succinct filter (Sphinx,
 //! DATE'25), and ART on remote memory.
 //!
-//! [`radix::tree`](crate::radix::tree) has the tree, and the argument why its answers are correct. Sphinx adds three things.
-//! Every inner node has an entry in a hash table of the memory node that its prefix hashes to ([`table`]). The compute node
-//! records in a filter which prefixes have nodes ([`cache::filter`](crate::cache::filter)). A traversal starts at the
-//! deepest node that filter and table lead to (`lookup.rs`).
+//! [`radix::tree`](crate::radix::tree) has the tree, and the argument why its answers are correct. Sphinx adds three
+//! things. Every inner node has an entry in a hash table of the memory node that its prefix hashes to ([`table`]). The
+//! compute node records in a filter which prefixes have nodes ([`cache::filter`](crate::cache::filter)). A traversal
+//! starts at the deepest node that filter and table lead to (`lookup.rs`).
 //!
 //! # Why answers are correct
 //!
-//! Answers do not rely on the filter or the tables. These lead to a node, which is read, and whose content shows that it is
-//! live, linked and of the requested prefix. Then it is the node of that prefix, whatever led to it, because a prefix never
-//! has two nodes (rule 1 of the tree's argument). From there the traversal descends as from the root. So an error in a
-//! filter or a table, such as an entry of a crashed client, a missing prefix or a hash that two prefixes share, costs round
-//! trips and never makes an answer wrong: the client tries the next shorter prefix, and finally the root.
+//! Answers do not rely on the filter or the tables. These lead to a node, which is read, and whose content shows that
+//! it is live, linked and of the requested prefix. Then it is the node of that prefix, whatever led to it, because a
+//! prefix never has two nodes (rule 1 of the tree's argument). From there the traversal descends as from the root. So
+//! an error in a filter or a table, such as an entry of a crashed client, a missing prefix or a hash that two prefixes
+//! share, costs round trips and never makes an answer wrong: the client tries the next shorter prefix, and finally the
+//! root.
 //!
 //! # Departures from the paper
 //!
-//! 1. A new key in a free slot takes one CAS and no lock, as in SMART. For the replacement of a child, the lock is a word in
-//!    a table that names its holder. The paper uses a status in the header, which cannot be taken from a crashed client.
-//! 2. The header says *live* or *dead* (the paper's *invalid*). Next to it are a hash of the full prefix with 64 bits (the
-//!    paper has 42), and a reverse pointer, by which a client proves that a key is absent.
+//! 1. A new key in a free slot takes one CAS and no lock, as in SMART. For the replacement of a child, the lock is a
+//!    word in a table that names its holder. The paper uses a status in the header, which cannot be taken from a
+//!    crashed client.
+//! 2. The header says *live* or *dead* (the paper's *invalid*). Next to it are a hash of the full prefix with 64 bits
+//!    (the paper has 42), and a reverse pointer, by which a client proves that a key is absent.
 //! 3. Leaves are on the memory node of the inner node that links them, so that a leaf and the CAS that links it are one
 //!    round trip; only inner nodes are distributed by their prefixes.
 //! 4. A client that follows an entry to a node that is gone does not retry, but tries a shorter prefix and removes the
 //!    entry. A descent that finds a node without an entry enters it. So no client waits for a crashed client.
 //! 5. After the first false positive of the filter, the client tries several prefixes at once.
-//! 6. An update locks and reads its leaf with one doorbell, if the fabric keeps both in order: 4 round trips instead of the
-//!    paper's 5.
+//! 6. An update locks and reads its leaf with one doorbell, if the fabric keeps both in order: 4 round trips instead of
+//!    the paper's 5.
 
 mod coverage;
 mod create;
@@ -178,8 +180,8 @@ impl Sphinx {
         Kept { filter_bytes, prefixes, directory_bytes: table.directory_bytes() }
     }
 
-    /// Looks up `key`. [3 RT if the filter knows the deepest node of the key, whether or not the key exists: entry, node,
-    /// leaf; 2 for a missing key whose slot is empty]
+    /// Looks up `key`. [3 RT if the filter knows the deepest node of the key, whether or not the key exists: entry,
+    /// node, leaf; 2 for a missing key whose slot is empty]
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] if the key is too long; [`IndexError::Damaged`]; the fabric's errors.
@@ -188,8 +190,8 @@ impl Sphinx {
         Op::new(self, client, "get").get(key).await
     }
 
-    /// Stores `value` under `key`; yields whether the key existed. [4 RT for an existing key: entry, node, lock with leaf,
-    /// write-back with unlock; 3 for a new key whose slot is empty; 12 if a leaf is split and its node entered]
+    /// Stores `value` under `key`; yields whether the key existed. [4 RT for an existing key: entry, node, lock with
+    /// leaf, write-back with unlock; 3 for a new key whose slot is empty; 12 if a leaf is split and its node entered]
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] if key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.

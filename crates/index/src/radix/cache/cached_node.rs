@@ -1,7 +1,8 @@
 //! Copies of inner nodes, perhaps out of date.
 //!
-//! A traversal follows copies until a node is not cached. A stale copy never makes an answer wrong, because every object
-//! that a traversal reads identifies itself. The client updates single slots of a copy when it learns of a change.
+//! A traversal follows copies until a node is not cached. A stale copy never makes an answer wrong, because every
+//! object that a traversal reads identifies itself. The client updates single slots of a copy when it learns of a
+//! change.
 
 use crate::radix::inner::{Inner, InnerRef, NodeHeader, RawInner, Size, SlotSearch, covers, find, step_of};
 use crate::radix::key::{Step, step_at};

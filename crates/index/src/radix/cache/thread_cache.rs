@@ -1,9 +1,9 @@
 //! Per-thread copies of hot cached nodes.
 //!
-//! Every search passes the root and a few nodes below it. If all threads read one shared copy of such a node, each search
-//! changes the reference counter of the copy, and its cache line moves between cores. So each thread keeps its own
-//! duplicates of the nodes that it used twice in a short time. A duplicate is valid while the version of the shared copy
-//! is unchanged; checking that only reads the shared copy.
+//! Every search passes the root and a few nodes below it. If all threads read one shared copy of such a node, each
+//! search changes the reference counter of the copy, and its cache line moves between cores. So each thread keeps its
+//! own duplicates of the nodes that it used twice in a short time. A duplicate is valid while the version of the shared
+//! copy is unchanged; checking that only reads the shared copy.
 
 use super::cached_node::{CachedNode, EVICTED};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -68,8 +68,8 @@ impl ThreadCache {
         Some(entry.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The thread's duplicate of the node at `at`, or the shared copy that `shared` finds. Calls `touch` with the shared
-    /// copy in both cases.
+    /// The thread's duplicate of the node at `at`, or the shared copy that `shared` finds. Calls `touch` with the
+    /// shared copy in both cases.
     #[inline]
     pub(super) fn get(
         &self,

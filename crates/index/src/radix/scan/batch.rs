@@ -80,8 +80,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
         Ok(None)
     }
 
-    /// Yields an entry with an overflow value, unless it was removed in the meantime. [1 RT; more for a value of several
-    /// parts, or one that was replaced]
+    /// Yields an entry with an overflow value, unless it was removed in the meantime. [1 RT; more for a value of
+    /// several parts, or one that was replaced]
     async fn visit_overflow(
         self,
         cursor: &mut ScanCursor<'_>,
@@ -96,9 +96,9 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
         Ok(())
     }
 
-    /// Reads the next items, as many as one doorbell covers: leaves up to the first inner node, and inner nodes; replaces
-    /// the inner nodes by their children. [1 RT; 2 more if the fabric proves nothing about objects of their size; more if
-    /// a node at a bound of the range is several bytes deeper than its parent]
+    /// Reads the next items, as many as one doorbell covers: leaves up to the first inner node, and inner nodes;
+    /// replaces the inner nodes by their children. [1 RT; 2 more if the fabric proves nothing about objects of their
+    /// size; more if a node at a bound of the range is several bytes deeper than its parent]
     async fn scan_batch(
         self,
         cursor: &mut ScanCursor<'_>,
@@ -160,8 +160,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Appends the children of an inner node that was read to `found`, in the order of the scan, until they have `wanted`
-    /// keys. Yields the fewest keys that they have, or an ambiguous slot.
+    /// Appends the children of an inner node that was read to `found`, in the order of the scan, until they have
+    /// `wanted` keys. Yields the fewest keys that they have, or an ambiguous slot.
     async fn expand_read(
         self,
         child: &PendingChild,

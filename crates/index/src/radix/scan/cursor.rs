@@ -99,8 +99,8 @@ impl ScanCursor<'_> {
         self.left == 0 || self.from.as_deref().zip(self.to.as_deref()).is_some_and(|(from, to)| from >= to)
     }
 
-    /// Yields the entry of a leaf if it is in the remaining range; `overlap` is that of its slot. Returns the link if the
-    /// value must be read first.
+    /// Yields the entry of a leaf if it is in the remaining range; `overlap` is that of its slot. Returns the link if
+    /// the value must be read first.
     #[inline]
     pub(super) fn visit<B: Deref<Target = [u8]>>(
         &mut self,

@@ -1,5 +1,5 @@
-//! Where a scan starts: at the root, or further down where cached copies lead, at a node that is read live as all others
-//! are (`docs/decisions/0038-scan-start.md`), or at some of its children
+//! Where a scan starts: at the root, or further down where cached copies lead, at a node that is read live as all
+//! others are (`docs/decisions/0038-scan-start.md`), or at some of its children
 //! (`docs/decisions/0054-shortcuts-and-scan-starts.md`).
 //!
 //! A child proves itself that it is linked in the slot that a copy shows, however old the copy is: an inner node by its
@@ -25,7 +25,8 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Keys after which a scan is not planned ahead: a scan of more keys starts at a node that has this many after the start.
+/// Keys after which a scan is not planned ahead: a scan of more keys starts at a node that has this many after the
+/// start.
 pub(super) const KEYS_AHEAD_MAX: usize = 256;
 
 /// Whether a scan may start at children of a node that it has not read.
@@ -166,8 +167,8 @@ impl<P: Policy> Tree<P> {
         counts
     }
 
-    /// As [`count_keys`](Self::count_keys), for a node with a slot for every byte, from slot `from` on. If many slots are
-    /// ahead, the count of the others is extrapolated.
+    /// As [`count_keys`](Self::count_keys), for a node with a slot for every byte, from slot `from` on. If many slots
+    /// are ahead, the count of the others is extrapolated.
     fn count_keys_of_all(
         &self,
         node: &CachedNode,
@@ -200,9 +201,9 @@ impl<P: Policy> Tree<P> {
         KeyCounts { all, ahead }
     }
 
-    /// The children of a cached node from `first` on that have as many keys as the scan needs, unless these are more than
-    /// one node can have, or a slot without a child is between them: a copy proves nothing about such a slot. Children of
-    /// the size of the first are assumed to have as many keys, which are `counts`.
+    /// The children of a cached node from `first` on that have as many keys as the scan needs, unless these are more
+    /// than one node can have, or a slot without a child is between them: a copy proves nothing about such a slot.
+    /// Children of the size of the first are assumed to have as many keys, which are `counts`.
     fn enough_children(
         &self,
         node: &CachedNode,

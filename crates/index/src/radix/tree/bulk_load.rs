@@ -170,8 +170,8 @@ impl<F: Fabric, P: Policy> BulkWriter<'_, F, P> {
     }
 }
 
-/// Right edge of the tree that is being built: nodes that may get more children, each deeper than the one before, and the
-/// last child, which is complete.
+/// Right edge of the tree that is being built: nodes that may get more children, each deeper than the one before, and
+/// the last child, which is complete.
 #[derive(Default)]
 struct RightEdge {
     open: Vec<(usize, Vec<Subtree>)>,

@@ -64,8 +64,8 @@ impl<P: Policy> Tree<P> {
         params::kinds(&self.entry)
     }
 
-    /// Marks the tree as closed by this compute node, so that another one may drop it. No client of this compute node may
-    /// use the tree afterwards. [at most 2 RT]
+    /// Marks the tree as closed by this compute node, so that another one may drop it. No client of this compute node
+    /// may use the tree afterwards. [at most 2 RT]
     ///
     /// # Errors
     /// The fabric's errors.

@@ -1,42 +1,44 @@
 //! The radix tree that SMART and Sphinx share: inner nodes and leaves that clients read and change, without locks if no
-//! child is replaced (SMART, OSDI'23). A [`Policy`] says where a traversal starts, where new nodes are placed, and what a
-//! system records about them.
+//! child is replaced (SMART, OSDI'23). A [`Policy`] says where a traversal starts, where new nodes are placed, and what
+//! a system records about them.
 //!
 //! # Who may change what
 //!
 //! - Any client may put a leaf into a slot **without a child**, by one CAS and without a lock.
-//! - A slot **with a child** also changes by one CAS, but only the holder of the lock of its node may change it. The locks
-//!   of inner nodes are in a table, by address. Leaf split, prefix split, replacement of a child and removal need it.
+//! - A slot **with a child** also changes by one CAS, but only the holder of the lock of its node may change it. The
+//!   locks of inner nodes are in a table, by address. Leaf split, prefix split, replacement of a child and removal need
+//!   it.
 //! - A **reverse pointer** changes under the lock of the node that links the object, before the slot changes.
 //! - A **leaf** changes in place under its own lock.
 //!
-//! The paper's clients swap occupied slots without locks and never reuse memory. Farwood reuses memory at once, so a CAS
-//! that was meant for an earlier object must fail. A slot without a child carries the generation of its node. A slot with
-//! a child has no bits left for a generation, but the lock of its node keeps the child linked.
+//! The paper's clients swap occupied slots without locks and never reuse memory. Farwood reuses memory at once, so a
+//! CAS that was meant for an earlier object must fail. A slot without a child carries the generation of its node. A
+//! slot with a child has no bits left for a generation, but the lock of its node keeps the child linked.
 //!
 //! # Why answers are correct
 //!
-//! 1. At any time at most one live inner node is linked for a prefix. Its header, its generation and the hash of the whole
-//!    prefix never change. So a node that a client reads live, linked and covering the key is that node, whichever
-//!    pointer led to it.
+//! 1. At any time at most one live inner node is linked for a prefix. Its header, its generation and the hash of the
+//!    whole prefix never change. So a node that a client reads live, linked and covering the key is that node,
+//!    whichever pointer led to it.
 //! 2. *Found*: the client reads a leaf that is live, linked and has the key. A leaf is written before it is linked, and
-//!    marked under its lock before it is unlinked. In reused memory its reverse pointer confirms it as linked only after
-//!    its slot points to it.
-//! 3. *Absent*: the client sees a slot without a child in a node that this operation read live; or a leaf of another key,
-//!    or an inner node of another prefix, whose reverse pointer names the node and the generation of the slot. A reverse
-//!    pointer changes before the slot does, so at that moment such a child is linked there, and nothing else is below
-//!    that slot.
+//!    marked under its lock before it is unlinked. In reused memory its reverse pointer confirms it as linked only
+//!    after its slot points to it.
+//! 3. *Absent*: the client sees a slot without a child in a node that this operation read live; or a leaf of another
+//!    key, or an inner node of another prefix, whose reverse pointer names the node and the generation of the slot. A
+//!    reverse pointer changes before the slot does, so at that moment such a child is linked there, and nothing else is
+//!    below that slot.
 //! 4. Partial keys keep their slots for as long as a node lives, and free slots are allocated in order. A client that
 //!    takes slot *j* for *p* has seen that all slots before it belong to other partial keys, and they still do. So no
 //!    partial key has two slots.
-//! 5. A node is replaced under its own lock and its parent's, in this order: its slots without children are closed, each
-//!    by a CAS, which decides every concurrent insert; the new node is written; the reverse pointers of the children are
-//!    set to it; the old header becomes *dead*; the slot of the parent is swapped. Every prefix of this sequence is a legal
-//!    tree, or any client can complete it from the state in memory under the same locks (`resize.rs`, `repair.rs`). A
-//!    closed slot of a live node proves absence, because the new node gets no other keys before the old one is dead.
+//! 5. A node is replaced under its own lock and its parent's, in this order: its slots without children are closed,
+//!    each by a CAS, which decides every concurrent insert; the new node is written; the reverse pointers of the
+//!    children are set to it; the old header becomes *dead*; the slot of the parent is swapped. Every prefix of this
+//!    sequence is a legal tree, or any client can complete it from the state in memory under the same locks
+//!    (`resize.rs`, `repair.rs`). A closed slot of a live node proves absence, because the new node gets no other keys
+//!    before the old one is dead.
 //!
-//! A state that none of these rules covers is *ambiguous*: the client reads the node again, then waits, then repairs the
-//! slot under the lock of its node.
+//! A state that none of these rules covers is *ambiguous*: the client reads the node again, then waits, then repairs
+//! the slot under the lock of its node.
 
 mod bulk_load;
 mod change;

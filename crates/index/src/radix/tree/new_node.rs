@@ -126,14 +126,15 @@ impl NewInner {
     }
 }
 
-/// The CAS that confirms an object in reused memory as linked. In unused memory, no old pointer leads to the object, and
-/// it is confirmed from the start.
+/// The CAS that confirms an object in reused memory as linked. In unused memory, no old pointer leads to the object,
+/// and it is confirmed from the start.
 fn confirm<T>(memory: &Room<T>, offset: u64, linked: Reverse) -> Option<Cas> {
     let before = Reverse::unlinked(memory.next_version());
     memory.is_used().then(|| cas(memory.at.part(offset), before.word(), linked.word()))
 }
 
-/// Memory after an object that was written and never linked. If no object used the memory before, no pointer leads there.
+/// Memory after an object that was written and never linked. If no object used the memory before, no pointer leads
+/// there.
 fn after_unlinked_object<T>(Room { at, version, kind }: Room<T>) -> Room<T> {
     Room { at, version: version.map(|version| version.wrapping_add(1)), kind }
 }

@@ -1,8 +1,8 @@
 //! Repair of slots that another client left unfinished: under the lock of the node, the change is completed or undone.
 //!
 //! A client that changes an occupied slot, or the object that it points to except for a leaf's value, holds the lock of
-//! the node. So a client that holds the lock and finds a slot in an intermediate state knows that its writer crashed, lost
-//! a memory node or was cancelled; or that the object is about to be confirmed as linked, which any client may do.
+//! the node. So a client that holds the lock and finds a slot in an intermediate state knows that its writer crashed,
+//! lost a memory node or was cancelled; or that the object is about to be confirmed as linked, which any client may do.
 
 use super::Tree;
 use super::damage::damaged;
@@ -57,9 +57,9 @@ impl LockedSlot<'_> {
 }
 
 impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
-    /// Repairs slot `number` of `node`. If `key` is below the slot, it shows the bytes of a prefix.
-    /// [4 to 6 RT; 1 more for each node or leaf down to the next key, if the child is a node that is several bytes deeper;
-    /// 11 more if a dead node is replaced]
+    /// Repairs slot `number` of `node`. If `key` is below the slot, it shows the bytes of a prefix. [4 to 6 RT; 1 more
+    /// for each node or leaf down to the next key, if the child is a node that is several bytes deeper; 11 more if a
+    /// dead node is replaced]
     ///
     /// # Errors
     /// [`IndexError::Damaged`] if the slot points to an object that belongs elsewhere.
@@ -123,8 +123,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
         Ok(())
     }
 
-    /// Repairs the reverse pointer of an inner node in a slot of a locked node. Yields the node if it is dead and must be
-    /// replaced.
+    /// Repairs the reverse pointer of an inner node in a slot of a locked node. Yields the node if it is dead and must
+    /// be replaced.
     async fn repair_inner(
         self,
         locked: LockedSlot<'_>,
@@ -140,9 +140,9 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
         Ok((header.state() == Some(NodeState::Dead)).then_some(KnownNode { at: child.at, header }))
     }
 
-    /// Whether all keys below a node belong below a slot, as far as the client can determine: by the hash of the node if
-    /// the node is one byte deeper than its parent, otherwise by one of the keys.
-    /// [0 or 1 RT, and more; as [`sample_key`](Self::sample_key)]
+    /// Whether all keys below a node belong below a slot, as far as the client can determine: by the hash of the node
+    /// if the node is one byte deeper than its parent, otherwise by one of the keys. [0 or 1 RT, and more; as
+    /// [`sample_key`](Self::sample_key)]
     async fn belongs(
         self,
         locked: LockedSlot<'_>,

@@ -3,26 +3,26 @@
 //!
 //! Under the node's lock, in this order:
 //!
-//! 1. every slot without a child is *closed*, by a CAS each. If another client put a leaf into the slot first, that leaf is
-//!    a child like the others. From now on nothing in the node changes, because a change of an occupied slot needs the
-//!    lock;
+//! 1. every slot without a child is *closed*, by a CAS each. If another client put a leaf into the slot first, that
+//!    leaf is a child like the others. From now on nothing in the node changes, because a change of an occupied slot
+//!    needs the lock;
 //! 2. the new node is written;
 //!
 //! and under the parent's lock as well, for which the client does not wait while it holds the node's lock:
 //!
-//! 3. the reverse pointers of the children are set to the new node, which includes a pointer that its inserter is about to
-//!    set by its own CAS; that CAS then fails. The old header becomes *dead*;
+//! 3. the reverse pointers of the children are set to the new node, which includes a pointer that its inserter is about
+//!    to set by its own CAS; that CAS then fails. The old header becomes *dead*;
 //! 4. the slot of the parent is swapped, and the new node is confirmed as linked.
 //!
 //! A client that crashes in between leaves a node that is full for all clients (after 1 and 2), so that the next insert
-//! replaces it; or a node of which some children name another node (3), and these children are repaired one by one; or a
-//! dead node that is still linked, which is ambiguous for all clients, so that it is repaired: replaced, beginning with
-//! step 1. No key is put into the new node before it is linked, and the old one is valid until it is dead.
+//! replaces it; or a node of which some children name another node (3), and these children are repaired one by one; or
+//! a dead node that is still linked, which is ambiguous for all clients, so that it is repaired: replaced, beginning
+//! with step 1. No key is put into the new node before it is linked, and the old one is valid until it is dead.
 //!
 //! All nodes below one parent need its lock when they grow, and below the root these are many. So the parent's lock is
-//! held for steps 3 and 4 only. A client that waits for it while it holds the node's lock would deadlock if both locks are
-//! one word, or if a cycle of nodes shares two words. So it tries the parent's lock for a while; then it releases the node,
-//! which stays closed, waits for the parent's lock, and tries the node's lock.
+//! held for steps 3 and 4 only. A client that waits for it while it holds the node's lock would deadlock if both locks
+//! are one word, or if a cycle of nodes shares two words. So it tries the parent's lock for a while; then it releases
+//! the node, which stays closed, waits for the parent's lock, and tries the node's lock.
 
 use super::Tree;
 use super::damage::damaged_slot;
@@ -155,8 +155,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
         traversal.retry(self.client).await
     }
 
-    /// Replaces a location's node by a smaller one, by its only child or by nothing, if a removal left few children. The
-    /// removal is complete whatever the result.
+    /// Replaces a location's node by a smaller one, by its only child or by nothing, if a removal left few children.
+    /// The removal is complete whatever the result.
     pub(super) async fn shrink_if_sparse(
         self,
         location: &Location,
@@ -278,8 +278,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
         outcome
     }
 
-    /// The part of [`resize`](Self::resize) under the node's lock, which is `own`. `None`: the client holds the parent's
-    /// lock as well.
+    /// The part of [`resize`](Self::resize) under the node's lock, which is `own`. `None`: the client holds the
+    /// parent's lock as well.
     async fn resize_locked(
         self,
         old: &OldNode<'_>,

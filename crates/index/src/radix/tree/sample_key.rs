@@ -18,8 +18,8 @@ pub(crate) enum SampleKey {
     Key(Vec<u8>),
     /// There are no keys.
     None,
-    /// No key was found, and slot `number` of `node` led to an object that is not linked there, or no longer: the copies
-    /// are out of date, or a client crashed before it completed a change.
+    /// No key was found, and slot `number` of `node` led to an object that is not linked there, or no longer: the
+    /// copies are out of date, or a client crashed before it completed a change.
     Ambiguous { node: Arc<CachedNode>, number: usize },
 }
 

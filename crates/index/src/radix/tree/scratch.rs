@@ -1,8 +1,8 @@
 //! Pooled memory for what an operation reads. Without it, an operation whose nodes are not cached allocates for each
 //! of them.
 //!
-//! An operation takes a scratch from the pool of its tree when it first needs one, and returns it at its end. If another
-//! client is using the pool at that moment, the operation allocates a new scratch instead of waiting.
+//! An operation takes a scratch from the pool of its tree when it first needs one, and returns it at its end. If
+//! another client is using the pool at that moment, the operation allocates a new scratch instead of waiting.
 
 use super::fetch::InnerCopy;
 use super::policy::Route;

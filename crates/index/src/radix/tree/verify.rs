@@ -1,12 +1,12 @@
 //! The verifier: checks every invariant of a tree that no client changes.
 //!
-//! Every linked node is live, of the size that its slot says, deeper than its parent, and has the prefix of all keys below
-//! it; no two slots of a node have the same partial key, and none is closed; every reverse pointer names the node that
-//! links the object; every leaf is live and in the right slot; every lock is free.
+//! Every linked node is live, of the size that its slot says, deeper than its parent, and has the prefix of all keys
+//! below it; no two slots of a node have the same partial key, and none is closed; every reverse pointer names the node
+//! that links the object; every leaf is live and in the right slot; every lock is free.
 //!
-//! A change that a client left unfinished when it crashed or lost a memory node is *unsettled* and not a problem: the next
-//! client that needs the object repairs it. A live client may leave a node *closed*, which counts as unsettled: the node is
-//! full for all clients.
+//! A change that a client left unfinished when it crashed or lost a memory node is *unsettled* and not a problem: the
+//! next client that needs the object repairs it. A live client may leave a node *closed*, which counts as unsettled:
+//! the node is full for all clients.
 
 use super::Tree;
 use super::create::NODE_LOCKS;
@@ -318,7 +318,8 @@ impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
         Ok(())
     }
 
-    /// Checks that every lock of the lock tables is free, or is released soon: the tables serve all indexes of the pool.
+    /// Checks that every lock of the lock tables is free, or is released soon: the tables serve all indexes of the
+    /// pool.
     async fn verify_locks(self, report: &mut Walk) -> Result<(), IndexError> {
         for node in 0..self.fabric().shape().nodes {
             for held in words_held(self.client, NODE_LOCKS, NodeId(node)).await? {

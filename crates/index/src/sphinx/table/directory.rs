@@ -58,8 +58,8 @@ impl HashTable {
         self.words.part(8 * u64::from(home.0))
     }
 
-    /// Address that identifies the lock of a memory node's table. The words of all tables are in one line, and would share
-    /// one lock; nothing is read or written at this address.
+    /// Address that identifies the lock of a memory node's table. The words of all tables are in one line, and would
+    /// share one lock; nothing is read or written at this address.
     pub(super) fn lock_of(&self, home: NodeId) -> Remote<u64> {
         self.words.part(BYTES_PER_LOCK * u64::from(home.0))
     }

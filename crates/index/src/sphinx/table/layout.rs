@@ -35,9 +35,9 @@
 //! +---------+------+------------+----------------------------------------+
 //! ```
 //!
-//! The hash of a prefix determines its fingerprint, two main buckets and a word of the directory. An entry is a hint: the
-//! node that it leads to identifies its own prefix. Entries carry the low bits of the node's generation only so that the
-//! entries of two consecutive nodes at one address differ.
+//! The hash of a prefix determines its fingerprint, two main buckets and a word of the directory. An entry is a hint:
+//! the node that it leads to identifies its own prefix. Entries carry the low bits of the node's generation only so
+//! that the entries of two consecutive nodes at one address differ.
 
 use crate::radix::inner::{InnerRef, NodeHeader, RawInner, Size};
 use crate::radix::prefix::{PrefixHash, mixed};
@@ -74,8 +74,8 @@ pub struct TablePosition {
     hash: u64,
 }
 
-/// Mixed into the hash from which tables take bits, so that these differ from the bits that the filter and the choice of
-/// the memory node use.
+/// Mixed into the hash from which tables take bits, so that these differ from the bits that the filter and the choice
+/// of the memory node use.
 const TABLE: u64 = 0xA076_1D64_78BD_642F;
 
 impl TablePosition {
@@ -264,7 +264,8 @@ pub enum RawSubtable {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RawDirectory {}
 
-/// Type of whole buckets of a subtable in remote memory. Each word changes on its own; the headers identify the subtable.
+/// Type of whole buckets of a subtable in remote memory. Each word changes on its own; the headers identify the
+/// subtable.
 #[derive(Debug)]
 pub enum RawBuckets {}
 
@@ -317,7 +318,8 @@ impl BucketPairs {
         self.copies.iter().flat_map(headers).map(BucketHeader::from_word)
     }
 
-    /// Addresses and contents of the words that can hold entries. The words of a shared overflow bucket are included once.
+    /// Addresses and contents of the words that can hold entries. The words of a shared overflow bucket are included
+    /// once.
     fn words(&self) -> impl Iterator<Item = (Remote<u64>, u64)> {
         let end = self.at[0].word() + PAIR_BYTES as u64;
         let shared = self.at[0].word()..end;

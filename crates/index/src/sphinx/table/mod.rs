@@ -1,19 +1,19 @@
-//! The inner-node hash tables: one for each memory node, with the inner nodes whose prefixes hash to it (Sphinx §III-A), as
-//! one-sided extendible hashing (RACE, ATC'21).
+//! The inner-node hash tables: one for each memory node, with the inner nodes whose prefixes hash to it (Sphinx
+//! §III-A), as one-sided extendible hashing (RACE, ATC'21).
 //!
-//! A lookup is one round trip: one doorbell reads two main buckets, each with its overflow bucket. One CAS enters, replaces
-//! or removes an entry. Only splits take locks (`split.rs`).
+//! A lookup is one round trip: one doorbell reads two main buckets, each with its overflow bucket. One CAS enters,
+//! replaces or removes an entry. Only splits take locks (`split.rs`).
 //!
 //! # Invariants
 //!
-//! - *Entries are hints.* A client that follows one checks that the node is live, linked and of the prefix. A missing entry
-//!   costs round trips until a client that misses it enters it again; a stale entry costs round trips until a client that
-//!   follows it removes it.
-//! - *Without crashes, no entry is lost.* A client that has entered one reads its buckets again. If their headers show that
-//!   the subtable was split, the entry may have come too late to be moved, and the client enters it again.
+//! - *Entries are hints.* A client that follows one checks that the node is live, linked and of the prefix. A missing
+//!   entry costs round trips until a client that misses it enters it again; a stale entry costs round trips until a
+//!   client that follows it removes it.
+//! - *Without crashes, no entry is lost.* A client that has entered one reads its buckets again. If their headers show
+//!   that the subtable was split, the entry may have come too late to be moved, and the client enters it again.
 //! - *No entry exists twice.* Of two equal entries, all clients keep the one with the lower address.
-//! - *Without crashes, no entry outlives its node.* A node is dead before its entry is removed or replaced. So a client that
-//!   enters a node checks afterwards that the node is still live, and removes the entry otherwise.
+//! - *Without crashes, no entry outlives its node.* A node is dead before its entry is removed or replaced. So a client
+//!   that enters a node checks afterwards that the node is still live, and removes the entry otherwise.
 //! - *A stale directory is recognised*: every bucket says which hashes belong into it.
 
 mod directory;
@@ -164,8 +164,8 @@ impl BucketsRead {
 }
 
 impl HashTable {
-    /// The tables of the index with number `number` in a pool of `nodes` memory nodes. The words at `words` point to their
-    /// directories.
+    /// The tables of the index with number `number` in a pool of `nodes` memory nodes. The words at `words` point to
+    /// their directories.
     pub(super) fn new(number: u32, groups_log2: u8, words: Remote<u64>, nodes: u16) -> Self {
         let directories = (0..nodes).map(|_| ArcSwapOption::empty()).collect();
         let depth_max = layout::DEPTH_MAX;
@@ -284,9 +284,9 @@ impl<F: Fabric> TableOp<'_, F> {
         }
     }
 
-    /// Enters a linked node, unless its entry exists.
-    /// [2 RT; more without [`Capability::AtomicThenRead`](farwood_fabric::Capability::AtomicThenRead), if the node is on
-    /// another memory node, or if the subtable is split]
+    /// Enters a linked node, unless its entry exists. [2 RT; more without
+    /// [`Capability::AtomicThenRead`](farwood_fabric::Capability::AtomicThenRead), if the node is on another memory
+    /// node, or if the subtable is split]
     pub(super) async fn enter(self, node: &NodeHandle) -> Result<Entered, IndexError> {
         let client = self.client;
         let position = self.table.position(node.prefix);

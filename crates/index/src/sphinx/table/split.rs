@@ -1,34 +1,36 @@
-//! Splits of subtables while the table is in use. A full subtable is split in two; before that, the directory is doubled if
-//! it does not distinguish the halves (RACE §4.3, with a lock).
+//! Splits of subtables while the table is in use. A full subtable is split in two; before that, the directory is
+//! doubled if it does not distinguish the halves (RACE §4.3, with a lock).
 //!
-//! A client that changes a directory holds the lock of the table; a client that changes the headers of buckets holds the
-//! lock of the subtable that is being split. A split takes both, and releases the lock of the table after step 2, so that
-//! several subtables are split at the same time. No client waits for a lock while it holds one. A split has these steps:
+//! A client that changes a directory holds the lock of the table; a client that changes the headers of buckets holds
+//! the lock of the subtable that is being split. A split takes both, and releases the lock of the table after step 2,
+//! so that several subtables are split at the same time. No client waits for a lock while it holds one. A split has
+//! these steps:
 //!
 //! 1. The client writes the new subtable: no entries, *moving*.
 //! 2. One WRITE changes the directory words of both subtables, which are consecutive: half of them lead to the new one.
 //! 3. The headers of the old subtable change to the greater depth, and to *moving*. A client that from now on enters an
 //!    entry of the new half in the old subtable removes it itself, because it reads the buckets again.
-//! 4. Entries that belong to the new subtable are written there, all at once, each at the same offset as before, and then
-//!    removed from the old one by a CAS each. If the CAS fails, another client has removed or replaced the entry, and the
-//!    new subtable is corrected. Stale entries are dropped, and so are entries that a client put at an offset from where an
-//!    entry has moved before; that client enters them again. The step repeats until nothing is left to move.
+//! 4. Entries that belong to the new subtable are written there, all at once, each at the same offset as before, and
+//!    then removed from the old one by a CAS each. If the CAS fails, another client has removed or replaced the entry,
+//!    and the new subtable is corrected. Stale entries are dropped, and so are entries that a client put at an offset
+//!    from where an entry has moved before; that client enters them again. The step repeats until nothing is left to
+//!    move.
 //! 5. The headers of the new subtable change to not *moving*; then those of the old one.
 //!
-//! A reader that searches in the meantime finds an entry or not, and proceeds without it. A client that wants to change an
-//! entry and finds a header that is *moving*, or newer than the directory, takes the lock of the old subtable if it is free.
-//! Otherwise it looks until the splitter has finished, and waits for the lock only after a long time. With the lock, it
-//! completes the split of a crashed client. Steps 3 and 4 can be repeated from the state in memory as long as no header of
-//! the new subtable is settled, and step 5 from there on. Before step 2 nothing has happened except that memory is lost.
-//! The old subtable is the last to be settled, and neither is split again before that. So while it is not settled, both have
-//! the same depth, and the holder of its lock sees by its headers alone what is left to do, however old the directory is
-//! that led there.
+//! A reader that searches in the meantime finds an entry or not, and proceeds without it. A client that wants to change
+//! an entry and finds a header that is *moving*, or newer than the directory, takes the lock of the old subtable if it
+//! is free. Otherwise it looks until the splitter has finished, and waits for the lock only after a long time. With the
+//! lock, it completes the split of a crashed client. Steps 3 and 4 can be repeated from the state in memory as long as
+//! no header of the new subtable is settled, and step 5 from there on. Before step 2 nothing has happened except that
+//! memory is lost. The old subtable is the last to be settled, and neither is split again before that. So while it is
+//! not settled, both have the same depth, and the holder of its lock sees by its headers alone what is left to do,
+//! however old the directory is that led there.
 //!
-//! After step 5 has written the first header, other clients change entries of the new subtable. So from then on its entries
-//! are changed by CAS only: a WRITE of the whole subtable would undo the changes of others.
+//! After step 5 has written the first header, other clients change entries of the new subtable. So from then on its
+//! entries are changed by CAS only: a WRITE of the whole subtable would undo the changes of others.
 //!
-//! A directory is doubled in new memory, and one WRITE of the word that points to it replaces the old one. The old memory is
-//! not reused, because clients may be reading it: all old directories together are smaller than the new one.
+//! A directory is doubled in new memory, and one WRITE of the word that points to it replaces the old one. The old
+//! memory is not reused, because clients may be reading it: all old directories together are smaller than the new one.
 
 use super::directory::Directory;
 use super::layout::{
@@ -71,7 +73,8 @@ struct Split {
 
 /// Result of the attempt to begin a split.
 enum SplitStart<'a, F: Fabric> {
-    /// A split, or the rest of one. The old subtable is locked: by this lock, or by the lock of the table, if both are one.
+    /// A split, or the rest of one. The old subtable is locked: by this lock, or by the lock of the table, if both are
+    /// one.
     Split(Split, Option<Held<'a, F>>),
     /// The subtable has space.
     HasSpace,
@@ -131,7 +134,8 @@ impl<'a, F: Fabric> TableOp<'a, F> {
         }
     }
 
-    /// Completes a split whose old subtable is locked, unless it is complete. [1 RT; as steps 3 to 5 if it was interrupted]
+    /// Completes a split whose old subtable is locked, unless it is complete. [1 RT; as steps 3 to 5 if it was
+    /// interrupted]
     async fn resume(self, split: &Split) -> Result<(), IndexError> {
         let bytes = self.read_subtable(split.old).await?;
         let is_older = headers(&bytes).any(|header| header.depth() > split.depth);
@@ -142,11 +146,11 @@ impl<'a, F: Fabric> TableOp<'a, F> {
         self.move_entries(split).await
     }
 
-    /// Makes space for the entry of a position. [for 1344 entries about 50 RT; while another client splits, 1 RT each 20 us;
-    /// more while the clients decide who splits]
+    /// Makes space for the entry of a position. [for 1344 entries about 50 RT; while another client splits, 1 RT each
+    /// 20 us; more while the clients decide who splits]
     ///
-    /// All clients that find a subtable full want the same split, and one of them does it for all. A client that has polled
-    /// for longer than a split takes waits for the locks themselves, whose holders may have crashed.
+    /// All clients that find a subtable full want the same split, and one of them does it for all. A client that has
+    /// polled for longer than a split takes waits for the locks themselves, whose holders may have crashed.
     pub(super) async fn make_space(self, position: TablePosition) -> Result<Entered, IndexError> {
         let client = self.client;
         let table_lock = self.table.lock_of(position.home);
@@ -171,8 +175,8 @@ impl<'a, F: Fabric> TableOp<'a, F> {
         Ok(Entered::Here)
     }
 
-    /// Splits the subtable of a position if necessary. The client holds the lock of the table, which is released. `None`:
-    /// another client holds the lock of the subtable.
+    /// Splits the subtable of a position if necessary. The client holds the lock of the table, which is released.
+    /// `None`: another client holds the lock of the subtable.
     async fn split(self, position: TablePosition, table: Held<'_, F>) -> Result<Option<Entered>, IndexError> {
         let (split, own) = match self.begin(position, &table).await {
             Ok(SplitStart::Split(split, own)) => (split, own),
@@ -242,8 +246,8 @@ impl<'a, F: Fabric> TableOp<'a, F> {
         let table = self.table;
         let last = split_of(&directory, position, depth);
         if let Some(split) = last.filter(|split| split.new == at) {
-            // The last split may have been interrupted before its old half was settled. After another split, no directory
-            // names both halves.
+            // The last split may have been interrupted before its old half was settled. After another split, no
+            // directory names both halves.
             let old = self.read_subtable(split.old).await?;
             if !table.is_settled(&old, split.depth, split.upper) {
                 return Ok(SplitStart::Unfinished(split));
@@ -335,8 +339,8 @@ impl<'a, F: Fabric> TableOp<'a, F> {
         Ok(())
     }
 
-    /// Step 4. `image` is the new subtable, which no other client changes. [5 RT, 1 for each 64 entries and 1 for each 64
-    /// that move; more if other clients change entries that move]
+    /// Step 4. `image` is the new subtable, which no other client changes. [5 RT, 1 for each 64 entries and 1 for each
+    /// 64 that move; more if other clients change entries that move]
     async fn move_until_done(self, split: &Split, mut image: Vec<u8>) -> Result<(), IndexError> {
         let mut retry = Retry::new(GROWTH, ROUNDS_MAX);
         let (mut corrected, mut before) = (false, vec![0; image.len()]);
@@ -404,8 +408,8 @@ impl<'a, F: Fabric> TableOp<'a, F> {
         Ok(leaving)
     }
 
-    /// Removes entries from the old subtable. If another client has just removed or replaced one, it is removed from the
-    /// image of the new subtable as well. Yields whether one was. [1 RT for each 64 entries]
+    /// Removes entries from the old subtable. If another client has just removed or replaced one, it is removed from
+    /// the image of the new subtable as well. Yields whether one was. [1 RT for each 64 entries]
     async fn remove_from_old(
         self,
         split: &Split,
@@ -479,8 +483,8 @@ impl Split {
     }
 }
 
-/// Checks that a crash of the writer does not cut a WRITE of directory words, because a directory of which half a range was
-/// changed leads to wrong subtables. Hashes are so even that a range is a few words.
+/// Checks that a crash of the writer does not cut a WRITE of directory words, because a directory of which half a range
+/// was changed leads to wrong subtables. Hashes are so even that a range is a few words.
 fn check_write_survives<F: Fabric>(client: &Client<F>, bytes: usize) -> Result<(), IndexError> {
     match client.fabric().capabilities().missing(&[Capability::WriteSurvivesWriter(bytes)]) {
         None => Ok(()),

@@ -29,9 +29,9 @@ struct ListedSubtable {
 }
 
 impl<F: Fabric> TableOp<'_, F> {
-    /// Checks every entry of every table: each node of the tree has one at its position, and there are no others. Missing
-    /// and stale entries are unsettled; an entry of a live node that is not in the tree is a problem.
-    /// [3 RT for each memory node, 1 for each subtable and for each unexpected entry]
+    /// Checks every entry of every table: each node of the tree has one at its position, and there are no others.
+    /// Missing and stale entries are unsettled; an entry of a live node that is not in the tree is a problem. [3 RT for
+    /// each memory node, 1 for each subtable and for each unexpected entry]
     pub(in crate::sphinx) async fn verify(
         self,
         nodes: &[NodeHandle],
