@@ -1,0 +1,171 @@
+//! A word of an index holds anything: every operation ends, with an answer or with an error; none panics. Radix trees
+//! prove their leaves by checksums, so what they answer is a value of that key, or nothing.
+
+use farwood_fabric::{Memory, NodeId, Remote};
+use farwood_index::IndexError;
+use farwood_index::ordered::{Config, Entries, Ordered};
+use farwood_index::sherman::{self, Direction, Range};
+use farwood_index::{smart, sphinx};
+use farwood_testkit::Harness as _;
+use farwood_testkit::harness::{TestRng, raw_address, read_raw, read_word, words, write_word};
+use farwood_testkit::loopback::{Loopback, SMALL, Settings};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+const CACHE_BYTES: usize = 64 << 10;
+const NAME: &str = "damaged";
+const CHUNK_BYTES: u64 = 8 << 20;
+/// Bytes of a chunk that so small an index fills.
+const FILLED_BYTES: usize = 128 << 10;
+
+type Model = BTreeMap<[u8; 8], [u8; 8]>;
+
+/// Keys that make nodes of all sizes, some far below each other.
+fn keys() -> Model {
+    let dense = (0..300u64).map(|key| key * 7);
+    let sparse = (0..40u64).map(|key| key << 40 | 0x1234);
+    let deep = (0..20u64).map(|key| 0xAA00_0000_0000_0000 | key);
+    // More children than 48 slots hold, at a node below the root.
+    let wide = (0..60u64).map(|key| 0xBB00_0000_0000_0000 | key << 10);
+    dense.chain(sparse).chain(deep).chain(wide).map(|key| (key.to_be_bytes(), (!key).to_be_bytes())).collect()
+}
+
+/// A pool with the index; the same every time.
+fn pool(config: Config, model: &Model) -> Loopback {
+    let pool = Loopback::new(Settings::default());
+    let client = pool.client();
+    pool.block_on(async {
+        let index = Ordered::create(&client, NAME, config, CACHE_BYTES).await.expect("a new index");
+        for (key, value) in model {
+            index.put(&client, key, value).await.expect("it is put");
+        }
+        index.close(&client).await.expect("it is closed");
+    });
+    pool
+}
+
+/// The words in chunks that are not zero.
+fn filled(pool: &Loopback) -> Vec<Remote<u64>> {
+    let client = pool.separate_client();
+    let chunks = 1..SMALL.host_bytes / CHUNK_BYTES;
+    let starts =
+        (0..SMALL.nodes).flat_map(|node| chunks.clone().map(move |chunk| (node, chunk * CHUNK_BYTES)));
+    let mut filled = Vec::new();
+    for (node, start) in starts {
+        let from = raw_address(NodeId(node), Memory::Host, start);
+        let bytes = pool.block_on(read_raw(&client, from, FILLED_BYTES)).expect("it is read");
+        let full = (0..).step_by(8).zip(words(&bytes)).filter(|(_, word)| *word != 0);
+        filled.extend(full.map(|(offset, _)| from.part::<u64>(offset)));
+    }
+    filled
+}
+
+/// Another word: some bits of it, or any.
+fn other(word: u64, random: &mut TestRng) -> u64 {
+    let mut any = || random.below(u64::MAX);
+    let (one, kind) = (any(), any() % 4);
+    match kind {
+        0 => word ^ 1 << (one % 64),
+        1 => word ^ 0xFF << (one % 57),
+        2 => word & !(0xFFFF << (one % 49)),
+        _ => one,
+    }
+}
+
+/// How many operations had errors. Each has tried for long before it had one, so a few are enough.
+#[derive(Default)]
+struct Errors(Cell<u32>);
+
+impl Errors {
+    fn count<T>(&self, answer: Result<T, IndexError>) -> Result<(), IndexError> {
+        const ENOUGH: u32 = 25;
+        self.0.set(self.0.get() + u32::from(answer.is_err()));
+        if self.0.get() < ENOUGH { Ok(()) } else { answer.map(drop) }
+    }
+}
+
+/// Uses the index in all ways.
+async fn use_all(pool: &Loopback, model: &Model, proven: bool, errors: &Errors) -> Result<(), IndexError> {
+    let client = pool.separate_client();
+    let index = Ordered::open(&client, NAME, CACHE_BYTES).await?;
+    // The second time with what the cache has from the first.
+    for _ in 0..2 {
+        for (key, value) in model.iter().step_by(3) {
+            match index.get(&client, key).await {
+                Ok(Some(found)) => assert!(!proven || found[..] == value[..], "{key:?} has {found:?}"),
+                found => errors.count(found)?,
+            }
+        }
+        for (from, direction) in [
+            (None, Direction::Forward),
+            (None, Direction::Backward),
+            (Some([0, 0, 0, 0, 0, 0, 1, 0]), Direction::Forward),
+        ] {
+            let range = Range { from: from.as_ref().map(|from| &from[..]), to: None };
+            let mut entries = Entries::new();
+            errors.count(index.scan(&client, range, direction, 100, &mut entries).await)?;
+            let right = |(key, value): (&[u8], &[u8])| model.get(key).is_some_and(|right| value == right);
+            assert!(!proven || entries.iter().all(right), "a scan invents entries");
+        }
+    }
+    errors.count(index.count(&client).await)?;
+    let walk = index.walk(&client).await;
+    assert!(!proven || walk.is_ok(), "a walk of a radix tree reports what it finds: {walk:?}");
+    errors.count(walk)?;
+    for (key, value) in model.iter().step_by(5) {
+        errors.count(index.put(&client, key, value).await)?;
+        let mut new = *key;
+        new[6] ^= 0x55;
+        errors.count(index.put(&client, &new, value).await)?;
+    }
+    for key in model.keys() {
+        errors.count(index.remove(&client, key).await)?;
+    }
+    errors.count(index.close(&client).await)?;
+    Ok(())
+}
+
+/// Changes a word, and uses the index; many times.
+fn survives(config: Config, proven: bool, seeds: u64) {
+    let model = keys();
+    let filled = filled(&pool(config, &model));
+    assert!(filled.len() > 500, "{} words", filled.len());
+    let seeds = std::env::var("FARWOOD_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(seeds);
+    let mut noticed = 0;
+    for seed in 0..seeds {
+        let pool = pool(config, &model);
+        let client = pool.separate_client();
+        let mut random = TestRng::new(seed);
+        let at = filled[random.below(filled.len() as u64) as usize];
+        let errors = Errors::default();
+        let before = pool.block_on(read_word(&client, at)).expect("it is read");
+        let after = other(before, &mut random);
+        pool.block_on(write_word(&client, at, after)).expect("it is written");
+        let used = catch_unwind(AssertUnwindSafe(|| pool.block_on(use_all(&pool, &model, proven, &errors))));
+        let Ok(used) = used else { panic!("seed {seed}: {before:#018x} at {at} became {after:#018x}") };
+        noticed += u64::from(used.is_err() || errors.0.get() > 0);
+    }
+    assert!(noticed > seeds / 10, "only {noticed} of {seeds} were noticed");
+}
+
+#[test]
+fn smart_survives_damage() {
+    survives(Config::Smart(smart::Config::default()), true, 300);
+}
+
+#[test]
+fn art_survives_damage() {
+    let options = smart::Variant::Art.options();
+    survives(Config::Smart(smart::Config { options, ..smart::Config::default() }), true, 200);
+}
+
+#[test]
+fn sphinx_survives_damage() {
+    survives(Config::Sphinx(sphinx::Config::default()), true, 300);
+}
+
+#[test]
+fn sherman_survives_damage() {
+    survives(Config::Sherman(sherman::Config::default()), false, 200);
+}

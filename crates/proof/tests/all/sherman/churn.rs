@@ -1,0 +1,125 @@
+//! As many removals as insertions, many times the size of the tree: its memory does not grow.
+
+use farwood_fabric::{Client, NodeId, chunks};
+use farwood_index::sherman::layout::Sizes;
+use farwood_index::sherman::{Config, Sherman, Variant};
+use farwood_testkit::Harness as _;
+use farwood_testkit::harness::TestRng;
+use farwood_testkit::loopback::{Loopback, LoopbackFabric};
+
+const KEYS: u64 = 10_000;
+/// Changes of each kind, per key of the tree.
+const TIMES: u64 = 10;
+const CACHE_BYTES: usize = 1 << 20;
+const SIZES: Sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 512 };
+
+struct Churned {
+    loopback: Loopback,
+    client: Client<LoopbackFabric>,
+    tree: Sherman,
+}
+
+impl Churned {
+    fn new(variant: Variant) -> Self {
+        let loopback = Loopback::default();
+        let client = loopback.client();
+        let config = Config { sizes: SIZES, options: variant.options(), ..Config::default() };
+        let tree = loopback.block_on(Sherman::create(&client, "churn", config, CACHE_BYTES));
+        Self { tree: tree.expect("a tree is created"), loopback, client }
+    }
+
+    fn insert(&self, key: u64) {
+        let bytes = key.to_be_bytes();
+        let inserted = self.tree.insert(&self.client, &bytes, &bytes);
+        assert!(self.loopback.block_on(inserted).expect("an insert"), "{key} is new");
+    }
+
+    fn remove(&self, key: u64) {
+        let bytes = key.to_be_bytes();
+        let removed = self.tree.remove(&self.client, &bytes);
+        assert!(self.loopback.block_on(removed).expect("a removal"), "{key} was there");
+    }
+
+    /// Nodes of the tree, when every invariant holds and no other node is in use.
+    fn nodes(&self, keys: u64) -> u64 {
+        let walk = self.loopback.block_on(self.tree.walk(&self.client)).expect("a walk");
+        assert_eq!((walk.problems, walk.entries, walk.half_linked, walk.half_merged), (vec![], keys, 0, 0));
+        let nodes: u64 = walk.nodes.iter().sum();
+        assert_eq!(self.tree.nodes_allocated() + 1, nodes.cast_signed(), "the root was there before");
+        nodes
+    }
+
+    /// Chunks that were ever taken.
+    fn chunks(&self) -> u64 {
+        let nodes = 0..self.loopback.shape().nodes;
+        let taken = nodes.map(|node| self.loopback.block_on(chunks::taken(&self.client, NodeId(node))));
+        taken.map(|taken| taken.expect("a READ")).sum()
+    }
+}
+
+/// A key that comes out of a number: spread over everything, no two the same.
+fn spread(number: u64) -> u64 {
+    number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+#[test]
+fn random_keys_come_and_go_in_the_same_memory() {
+    for variant in [Variant::Sherman, Variant::Combine] {
+        let churned = Churned::new(variant);
+        let mut keys: Vec<u64> = (0..KEYS).map(spread).collect();
+        for &key in &keys {
+            churned.insert(key);
+        }
+        let (nodes, chunks) = (churned.nodes(KEYS), churned.chunks());
+        let mut random = TestRng::new(7);
+        for number in KEYS..KEYS + TIMES * KEYS {
+            let gone = random.below(KEYS) as usize;
+            churned.remove(keys[gone]);
+            keys[gone] = spread(number);
+            churned.insert(keys[gone]);
+        }
+        let after = churned.nodes(KEYS);
+        assert!(after * 10 <= nodes * 11, "{variant}: {nodes} nodes became {after}");
+        assert_eq!(churned.chunks(), chunks, "{variant}");
+    }
+}
+
+/// What comes in at one end goes out at the other: every leaf is emptied at last.
+#[test]
+fn a_window_that_slides_over_all_keys_stays_in_the_same_memory() {
+    let churned = Churned::new(Variant::Sherman);
+    for key in 0..KEYS {
+        churned.insert(key);
+    }
+    let (nodes, chunks) = (churned.nodes(KEYS), churned.chunks());
+    for key in KEYS..KEYS + TIMES * KEYS {
+        churned.insert(key);
+        churned.remove(key - KEYS);
+    }
+    let after = churned.nodes(KEYS);
+    assert!(after * 10 <= nodes * 11, "{nodes} nodes became {after}");
+    assert_eq!(churned.chunks(), chunks);
+}
+
+/// A tree that is emptied is one leaf again, and what it was made of is there for other compute nodes.
+#[test]
+fn an_emptied_tree_leaves_its_memory_to_others() {
+    let churned = Churned::new(Variant::Sherman);
+    for key in 0..KEYS {
+        churned.insert(spread(key));
+    }
+    let (nodes, chunks) = (churned.nodes(KEYS), churned.chunks());
+    for key in 0..KEYS {
+        churned.remove(spread(key));
+    }
+    let left = churned.nodes(0);
+    assert!(left <= 3, "{nodes} nodes became {left}");
+    churned.loopback.block_on(churned.tree.leave(&churned.client)).expect("it gives back what it has");
+    let client = churned.loopback.separate_client();
+    let tree = churned.loopback.block_on(Sherman::open(&client, "churn", CACHE_BYTES)).expect("it is there");
+    for key in (0..KEYS).map(|key| spread(key).to_be_bytes()) {
+        churned.loopback.block_on(tree.put(&client, &key, &key)).expect("a put");
+    }
+    // It takes one chunk of its own: no room is a root's twice.
+    assert_eq!(churned.chunks(), chunks + 1, "the other compute node fills what was emptied");
+}

@@ -1,0 +1,401 @@
+//! The history checks accept what is right and find what is wrong.
+
+use farwood_testkit::harness::TestRng;
+use farwood_testkit::history::{
+    Action, Answer, Bytes, Direction, History, Operation, Recorder, Scan, Verdict,
+};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn bytes(text: &str) -> Bytes {
+    text.as_bytes().to_vec()
+}
+
+fn put(value: &str) -> Action {
+    Action::Put(bytes(value))
+}
+
+fn insert(value: &str) -> Action {
+    Action::Insert(bytes(value))
+}
+
+fn update(value: &str) -> Action {
+    Action::Update(bytes(value))
+}
+
+fn found(value: &str) -> Answer {
+    Answer::Found(Some(bytes(value)))
+}
+
+const YES: Answer = Answer::Done(true);
+const NO: Answer = Answer::Done(false);
+const NONE: Answer = Answer::Found(None);
+
+/// An operation on key "k" from `call` to `end`.
+fn operation(call: u64, end: u64, action: Action, answer: Answer) -> Operation {
+    Operation { client: call, key: bytes("k"), action, call, answer: Some((end, answer)) }
+}
+
+/// An operation on key "k" that was never answered.
+fn killed(call: u64, action: Action) -> Operation {
+    Operation { client: call, key: bytes("k"), action, call, answer: None }
+}
+
+fn history(operations: &[Operation]) -> History {
+    History { operations: operations.to_vec(), ..History::default() }
+}
+
+fn check(history: &History) -> Verdict {
+    let verdict = history.check(PATIENCE);
+    assert!(verdict.undecided.is_empty(), "{verdict:?}");
+    // What is written and read back is the same history.
+    let (mut lines, back) = journal(history);
+    assert_eq!(back.check(PATIENCE).violations.len(), verdict.violations.len());
+    lines.truncate(lines.len().saturating_sub(1));
+    History::read(lines.as_slice()).expect("a journal may be cut off");
+    verdict
+}
+
+/// Writes a history as journals of its clients, and reads it back.
+fn journal(history: &History) -> (Vec<u8>, History) {
+    let mut journals: BTreeMap<u64, Recorder<Vec<u8>>> = BTreeMap::new();
+    for (key, value) in &history.initial {
+        journals.entry(0).or_insert_with(|| Recorder::new(0, Vec::new())).initial(key, value).unwrap();
+    }
+    for operation in &history.operations {
+        let client = operation.client;
+        let journal = journals.entry(client).or_insert_with(|| Recorder::new(client, Vec::new()));
+        let pending = journal.call(operation.call, &operation.key, &operation.action).unwrap();
+        if let Some((end, answer)) = &operation.answer {
+            journal.answer(pending, *end, answer).unwrap();
+        }
+    }
+    for scan in &history.scans {
+        let client = scan.client;
+        let journal = journals.entry(client).or_insert_with(|| Recorder::new(client, Vec::new()));
+        journal.scan(scan).unwrap();
+    }
+    let mut lines = Vec::new();
+    let mut merged = History::default();
+    for journal in journals.into_values() {
+        let written = journal.into_inner();
+        merged.merge(History::read(written.as_slice()).expect("what was written can be read"));
+        lines.extend(written);
+    }
+    assert_eq!(merged.initial, history.initial);
+    let sorted = |history: &History| {
+        let mut operations = history.operations.clone();
+        operations.sort_by_key(|operation| (operation.client, operation.call));
+        operations
+    };
+    assert_eq!(sorted(&merged), sorted(history));
+    (lines, merged)
+}
+
+fn right(operations: &[Operation]) {
+    check(&history(operations)).expect_right();
+}
+
+fn wrong(operations: &[Operation]) {
+    let verdict = check(&history(operations));
+    assert_eq!(verdict.violations.len(), 1, "{verdict:?}");
+    assert_eq!(verdict.violations[0].key, bytes("k"));
+}
+
+#[test]
+fn one_after_the_other() {
+    right(&[
+        operation(1, 2, Action::Get, NONE),
+        operation(3, 4, update("a"), NO),
+        operation(5, 6, insert("a"), YES),
+        operation(7, 8, insert("b"), NO),
+        operation(9, 10, Action::Get, found("a")),
+        operation(11, 12, update("b"), YES),
+        operation(13, 14, put("c"), YES),
+        operation(15, 16, Action::Get, found("c")),
+        operation(17, 18, Action::Remove, YES),
+        operation(19, 20, Action::Remove, NO),
+        operation(21, 22, Action::Get, NONE),
+    ]);
+    for (action, answer) in [
+        (update("b"), NO),
+        (insert("b"), YES),
+        (Action::Remove, NO),
+        (Action::Get, NONE),
+        (Action::Get, found("b")),
+    ] {
+        wrong(&[operation(1, 2, insert("a"), YES), operation(3, 4, action, answer)]);
+    }
+}
+
+#[test]
+fn overlapping_operations_may_be_ordered_either_way() {
+    for value in ["a", "b"] {
+        right(&[
+            operation(1, 10, put("a"), YES),
+            operation(2, 9, put("b"), YES),
+            operation(11, 12, Action::Get, found(value)),
+        ]);
+    }
+    // The two readers disagree on the order.
+    wrong(&[
+        operation(1, 10, put("a"), YES),
+        operation(2, 9, put("b"), YES),
+        operation(11, 12, Action::Get, found("a")),
+        operation(13, 14, Action::Get, found("b")),
+    ]);
+}
+
+#[test]
+fn a_put_that_says_what_it_found_is_held_to_it() {
+    let stored = |existed| Answer::Stored { existed };
+    right(&[operation(1, 2, put("a"), stored(false)), operation(3, 4, put("b"), stored(true))]);
+    wrong(&[operation(1, 2, put("a"), stored(true))]);
+    wrong(&[operation(1, 2, put("a"), stored(false)), operation(3, 4, put("b"), stored(false))]);
+}
+
+#[test]
+fn times_that_touch_overlap() {
+    for value in ["a", "b"] {
+        let get = operation(20, 21, Action::Get, found(value));
+        right(&[operation(1, 5, put("a"), YES), operation(5, 9, put("b"), YES), get]);
+    }
+    wrong(&[
+        operation(1, 5, put("a"), YES),
+        operation(6, 9, put("b"), YES),
+        operation(20, 21, Action::Get, found("a")),
+    ]);
+}
+
+#[test]
+fn a_stale_read_is_found() {
+    // The second READ goes back behind the first.
+    wrong(&[
+        operation(1, 2, put("a"), YES),
+        operation(3, 20, put("b"), YES),
+        operation(4, 5, Action::Get, found("b")),
+        operation(6, 7, Action::Get, found("a")),
+    ]);
+    wrong(&[
+        operation(1, 2, put("a"), YES),
+        operation(3, 4, put("b"), YES),
+        operation(5, 9, Action::Get, found("a")),
+    ]);
+}
+
+#[test]
+fn a_lost_update_is_found() {
+    wrong(&[
+        operation(1, 2, insert("a"), YES),
+        operation(3, 8, update("b"), YES),
+        operation(4, 9, update("c"), YES),
+        operation(10, 11, Action::Get, found("a")),
+    ]);
+    // Two removals of one insertion.
+    wrong(&[
+        operation(1, 2, insert("a"), YES),
+        operation(3, 8, Action::Remove, YES),
+        operation(4, 9, Action::Remove, YES),
+    ]);
+    // Two insertions, nothing removed.
+    wrong(&[operation(1, 8, insert("a"), YES), operation(2, 9, insert("b"), YES)]);
+}
+
+#[test]
+fn a_phantom_is_found() {
+    wrong(&[operation(1, 2, put("a"), YES), operation(1, 9, Action::Get, found("never written"))]);
+    // Read before it was written.
+    wrong(&[operation(1, 2, Action::Get, found("a")), operation(3, 4, put("a"), YES)]);
+}
+
+#[test]
+fn an_unknown_outcome_is_either() {
+    let put_a = operation(1, 2, put("a"), YES);
+    for value in ["a", "b"] {
+        let get = operation(10, 11, Action::Get, found(value));
+        right(&[put_a.clone(), killed(3, put("b")), get]);
+    }
+    // It may take effect late, but only once, and not before it began.
+    right(&[
+        put_a.clone(),
+        killed(3, put("b")),
+        operation(10, 11, Action::Get, found("a")),
+        operation(12, 13, Action::Get, found("b")),
+    ]);
+    wrong(&[
+        put_a.clone(),
+        killed(3, put("b")),
+        operation(10, 11, Action::Get, found("b")),
+        operation(12, 13, Action::Get, found("a")),
+    ]);
+    wrong(&[put_a.clone(), operation(3, 4, Action::Get, found("b")), killed(5, put("b"))]);
+    right(&[put_a.clone(), killed(3, Action::Remove), operation(10, 11, insert("b"), YES)]);
+    right(&[put_a.clone(), killed(3, Action::Get), killed(4, Action::Get)]);
+    wrong(&[put_a, killed(3, insert("b")), operation(10, 11, Action::Get, NONE)]);
+}
+
+#[test]
+fn what_was_there_before_counts() {
+    let initial: BTreeMap<Bytes, Bytes> = [(bytes("k"), bytes("old"))].into();
+    let with = |operations: &[Operation]| History { initial: initial.clone(), ..history(operations) };
+    check(&with(&[operation(0, 1, Action::Get, found("old"))])).expect_right();
+    let verdict = check(&with(&[operation(0, 1, Action::Get, NONE)]));
+    assert_eq!(verdict.violations.len(), 1);
+}
+
+#[test]
+fn a_violation_shows_the_operations_that_led_to_it() {
+    let mut operations: Vec<Operation> =
+        (0..100).map(|time| operation(10 * time, 10 * time + 15, put("a"), YES)).collect();
+    operations.push(operation(2000, 2001, Action::Get, NONE));
+    operations.extend((0..50).map(|time| operation(3000 + 2 * time, 3001 + 2 * time, put("b"), YES)));
+    let verdict = check(&history(&operations));
+    let violation = &verdict.violations[0];
+    assert!(violation.what.contains("at 2001"), "{violation}");
+    let last = violation.operations.last().expect("some are shown");
+    assert_eq!((last.call, violation.operations.len() <= 16), (2000, true), "{violation}");
+}
+
+#[test]
+fn nonsense_is_no_journal() {
+    for line in ["<  1 2", "> 1 1 1 look xab", "> 1 1 1 put xab", "< 1 1 1 yes", "= xa xb", "s 1 1", "?"] {
+        let read = History::read(format!("{line}\n").as_bytes());
+        assert!(read.is_err(), "{line}: {read:?}");
+    }
+    assert_eq!(History::read(&b""[..]).expect("an empty journal"), History::default());
+}
+
+/// Keys "a" to "e", there from the beginning with the value "1".
+fn five() -> BTreeMap<Bytes, Bytes> {
+    ["a", "b", "c", "d", "e"].map(|key| (bytes(key), bytes("1"))).into()
+}
+
+/// A scan from 100 to 200, of all keys in the order given.
+fn scan(keys: &[&str], limit: usize) -> Scan {
+    let entries = keys.iter().map(|key| (bytes(&key[..1]), bytes(&key[1..]))).collect();
+    let (from, to) = (Bound::Unbounded, Bound::Unbounded);
+    Scan { client: 9, call: 100, end: 200, direction: Direction::Forward, from, to, limit, entries }
+}
+
+fn wrongs(scan: Scan, operations: &[(&str, Operation)]) -> usize {
+    let on = |(key, operation): &(&str, Operation)| Operation { key: bytes(key), ..operation.clone() };
+    let operations = operations.iter().map(on).collect();
+    check(&History { initial: five(), operations, scans: vec![scan] }).violations.len()
+}
+
+#[test]
+fn scans_show_what_is_there_in_order() {
+    let all = ["a1", "b1", "c1", "d1", "e1"];
+    assert_eq!(wrongs(scan(&all, 10), &[]), 0);
+    assert_eq!(wrongs(scan(&all, 5), &[]), 0);
+    assert_eq!(wrongs(scan(&all, 4), &[]), 1, "more than the limit");
+    assert_eq!(wrongs(scan(&["a1", "b1"], 2), &[]), 0, "no further than the limit");
+    assert_eq!(wrongs(scan(&["a1", "c1"], 2), &[]), 1, "b is missing");
+    assert_eq!(wrongs(scan(&["a1", "b1", "d1", "e1"], 10), &[]), 1, "c is missing");
+    assert_eq!(wrongs(scan(&["a1", "b1", "b1", "c1", "d1", "e1"], 10), &[]), 1, "b twice");
+    assert_eq!(wrongs(scan(&["a1", "c1", "b1", "d1", "e1"], 10), &[]), 1, "b behind c");
+    assert_eq!(wrongs(scan(&["a1", "b1", "c2", "d1", "e1"], 10), &[]), 1, "c never was 2");
+    assert_eq!(wrongs(scan(&["a1", "b1", "c1", "d1", "e1", "f1"], 10), &[]), 1, "there is no f");
+    let backward = |keys| Scan { direction: Direction::Backward, ..scan(keys, 3) };
+    assert_eq!(wrongs(backward(&["e1", "d1", "c1"]), &[]), 0);
+    assert_eq!(wrongs(backward(&["e1", "c1", "b1"]), &[]), 1, "d is missing");
+    assert_eq!(wrongs(backward(&["c1", "d1", "e1"]), &[]), 2, "the wrong way");
+    let bounded =
+        |keys| Scan { from: Bound::Excluded(bytes("a")), to: Bound::Included(bytes("d")), ..scan(keys, 10) };
+    assert_eq!(wrongs(bounded(&["b1", "c1", "d1"]), &[]), 0);
+    assert_eq!(wrongs(bounded(&["b1", "c1"]), &[]), 1, "d is missing");
+    assert_eq!(wrongs(bounded(&["a1", "b1", "c1", "d1"]), &[]), 1, "a is outside");
+}
+
+#[test]
+fn scans_and_changes() {
+    let without = ["a1", "b1", "d1", "e1"];
+    let with = ["a1", "b1", "c1", "d1", "e1"];
+    let removed = |call, end| ("c", operation(call, end, Action::Remove, YES));
+    // Removed before: must not be shown. During: may be. After: must be.
+    assert_eq!(
+        (wrongs(scan(&without, 9), &[removed(10, 20)]), wrongs(scan(&with, 9), &[removed(10, 20)])),
+        (0, 1)
+    );
+    assert_eq!(
+        (wrongs(scan(&without, 9), &[removed(90, 110)]), wrongs(scan(&with, 9), &[removed(90, 110)])),
+        (0, 0)
+    );
+    assert_eq!(
+        (wrongs(scan(&without, 9), &[removed(201, 210)]), wrongs(scan(&with, 9), &[removed(201, 210)])),
+        (1, 0)
+    );
+    // A removal that failed or was too late to matter is none; one of a killed client may be one for ever.
+    assert_eq!(wrongs(scan(&without, 9), &[("c", operation(10, 20, Action::Remove, NO))]), 2);
+    assert_eq!(wrongs(scan(&without, 9), &[("c", killed(10, Action::Remove))]), 0);
+    assert_eq!(wrongs(scan(&with, 9), &[("c", killed(10, Action::Remove))]), 0);
+    // Removed and put back before the scan began: there throughout.
+    let back = [removed(10, 20), ("c", operation(30, 40, put("1"), YES))];
+    assert_eq!((wrongs(scan(&without, 9), &back), wrongs(scan(&with, 9), &back)), (1, 0));
+    // Updated before: the old value is gone. During: both are possible.
+    let changed = ["a1", "b1", "c2", "d1", "e1"];
+    let before = [("c", operation(10, 20, put("2"), YES))];
+    assert_eq!((wrongs(scan(&changed, 9), &before), wrongs(scan(&with, 9), &before)), (0, 1));
+    let during = [("c", operation(90, 110, put("2"), YES))];
+    assert_eq!((wrongs(scan(&changed, 9), &during), wrongs(scan(&with, 9), &during)), (0, 0));
+    let after = [("c", operation(201, 210, put("2"), YES))];
+    assert_eq!((wrongs(scan(&changed, 9), &after), wrongs(scan(&with, 9), &after)), (1, 0));
+    // The first of two puts, when both were complete.
+    let twice = [before[0].clone(), ("c", operation(30, 40, put("3"), YES))];
+    assert_eq!(wrongs(scan(&changed, 9), &twice), 1);
+}
+
+/// What 8 clients do to 1000 keys in a million operations, each taking effect at some time between its call and its
+/// end.
+fn large(seed: u64) -> History {
+    const CLIENTS: u64 = 8;
+    let (mut random, mut state) = (TestRng::new(seed), BTreeMap::new());
+    let mut history = History::default();
+    for time in 0..1_000_000_u64 {
+        let key = random.below(1000).to_be_bytes().to_vec();
+        let value = time.to_be_bytes().to_vec();
+        let there = state.contains_key(&key);
+        let (action, answer) = match random.below(8) {
+            0 => (Action::Put(value.clone()), YES),
+            1 => (Action::Insert(value.clone()), Answer::Done(!there)),
+            2 => (Action::Update(value.clone()), Answer::Done(there)),
+            3 => (Action::Remove, Answer::Done(there)),
+            _ => (Action::Get, Answer::Found(state.get(&key).cloned())),
+        };
+        match (&action, &answer) {
+            (Action::Remove, Answer::Done(true)) => drop(state.remove(&key)),
+            (Action::Get, _) | (_, Answer::Done(false)) => {}
+            _ => drop(state.insert(key.clone(), value)),
+        }
+        // The clients of a key overlap: a thousand keys, an operation a tick.
+        let at = 100_000 + 10 * time;
+        let (call, end) = (at - random.below(30_000), at + random.below(30_000));
+        history.operations.push(Operation {
+            client: time % CLIENTS,
+            key,
+            action,
+            call,
+            answer: Some((end, answer)),
+        });
+    }
+    history
+}
+
+#[test]
+fn a_million_operations_are_checked_in_seconds() {
+    let mut history = large(1);
+    let begun = Instant::now();
+    history.check(PATIENCE).expect_right();
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    // One answer in a million.
+    let stale = history.operations.iter().rposition(|operation| operation.answer.as_ref().unwrap().1 == NONE);
+    let stale = &mut history.operations[stale.expect("some gets find nothing")];
+    stale.answer.as_mut().unwrap().1 = found("a ghost");
+    let key = stale.key.clone();
+    let verdict = history.check(PATIENCE);
+    assert_eq!(verdict.violations.len(), 1);
+    assert_eq!(verdict.violations[0].key, key);
+}
