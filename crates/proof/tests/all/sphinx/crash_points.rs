@@ -1,9 +1,9 @@
 //! Crash points of changes that update a hash table: a compute node crashes before, at and after each verb between the
-//! change of the tree and that of the entry, in the middle of a subtable's split, and while a directory is doubled. And
-//! pairs of crashes: a second compute node meets the remains and crashes as well, and a third continues.
+//! change of the tree and that of the entry, in the middle of a subtable's split, and while a directory is doubled.
+//! And pairs of crashes: a second compute node meets the remains and crashes as well, and a third continues.
 //!
-//! After each crash, every key must have the acknowledged value; the key of the interrupted operation may be present or
-//! absent. Every key must be changeable, and the walk must find no problem. Once all keys have been read and nodes
+//! After each crash, every key must have the acknowledged value; the key of the interrupted operation may be present
+//! or absent. Every key must be changeable, and the walk must find no problem. Once all keys have been read and nodes
 //! entered beside the old ones, at most one entry for each crash is unsettled.
 
 use farwood_fabric::{Client, Fabric as _};
