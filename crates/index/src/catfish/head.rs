@@ -27,9 +27,9 @@
 //! memory of a connection, for rings of r bytes: | requests, r | inbox: heartbeat 8 | zero 56 | responses, r |
 //! ```
 //!
-//! The root is one word: a client reads the root of one tree that was the current, whole tree at one moment. Memory for
-//! rings belongs to its connection while the index exists, because a client of an earlier term may still write into it.
-//! A connection changes its owner only when the owner has closed it or is proven to have crashed.
+//! The root is one word: a client reads the root of one tree that was the current, whole tree at one moment. Memory
+//! for rings belongs to its connection while the index exists, because a client of an earlier term may still write
+//! into it. A connection changes its owner only when the owner has closed it or is proven to have crashed.
 
 use super::tree::layout::RawNode;
 use farwood_fabric::Remote;

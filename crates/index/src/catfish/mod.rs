@@ -1,7 +1,7 @@
 //! Catfish: the R*-tree that many processes share (Xiao, Wang, Geng, Lee, Zhang, ICDCS 2019).
 //!
-//! A *server* owns the tree, in its own memory, and only the server changes it. A client searches the tree in one of two
-//! ways: it sends the server a message, or it reads the tree with one-sided READs (*offloading*).
+//! A *server* owns the tree, in its own memory, and only the server changes it. A client searches the tree in one of
+//! two ways: it sends the server a message, or it reads the tree with one-sided READs (*offloading*).
 //!
 //! | module | content |
 //! |---|---|
@@ -14,29 +14,30 @@
 //!
 //! # Why a search by READs is right while the tree changes
 //!
-//! The paper checks the lines of each node (FaRM), but does not discuss changes of several nodes: bounds that grow along
-//! a path, splits, forced reinsertion, deletion. Here *no node of a tree is ever changed*:
+//! The paper checks the lines of each node (FaRM), but does not discuss changes of several nodes: bounds that grow
+//! along a path, splits, forced reinsertion, deletion. Here *no node of a tree is ever changed*:
 //!
 //! 1. **A node is written once.** A change copies the nodes from the leaf up to the root, changes the copies, stores
-//!    them in slots that hold no node of the current tree, and then stores the root: one word. The old root always leads
-//!    to the old tree, the new root to the new tree, and there is no state between them.
-//! 2. **A reference names a node, not an address.** It contains the generation of the node in the slot. A reader checks
-//!    that the bytes it fetched are the whole node of that generation ([`layout`]). A slot that holds another node, or a
-//!    part of one, never passes the check.
+//!    them in slots that hold no node of the current tree, and then stores the root: one word. The old root always
+//!    leads to the old tree, the new root to the new tree, and there is no state between them.
+//! 2. **A reference names a node, not an address.** It contains the generation of the node in the slot. A reader
+//!    checks that the bytes it fetched are the whole node of that generation ([`layout`]). A slot that holds another
+//!    node, or a part of one, never passes the check.
 //!
 //! **Theorem.** A search that read the root word as r, and of which every fetched node passed its check, answers as
 //! the tree did at the moment when r was read. *Proof*, by the distance from the root. When r was read, the tree
 //! under r was stored (1: its nodes before their root, and a READ that arrives after a store sees it), and each
 //! reference in it named a node that was in its slot. A fetched copy of r's node that passed is that node, since no
 //! other node of that slot ever has its generation; so its entries are those of the tree under r, and so are the
-//! references in them; and so on down. The search visits all nodes whose bounds match the query, and each of them once,
-//! because in a tree each node has one parent. ∎
+//! references in them; and so on down. The search visits all nodes whose bounds match the query, and each of them
+//! once, because in a tree each node has one parent. ∎
 //!
-//! So a search misses no item that is present throughout, and reports none twice. Moreover, each search sees the tree of
-//! one commit, so searches and changes are linearizable. If a fetched node does not pass, its slot was used again, and
-//! the search restarts at the root. This is the only cost of a change for a reader, and it is rare, because a slot is not
-//! used again at once (`server/slots.rs`). Generations have 32 bits: to be misled, a reader must stop between two READs
-//! of one search for exactly a multiple of 2^32 changes of one slot, with ten milliseconds between two of them: 497 days.
+//! So a search misses no item that is present throughout, and reports none twice. Moreover, each search sees the tree
+//! of one commit, so searches and changes are linearizable. If a fetched node does not pass, its slot was used again,
+//! and the search restarts at the root. This is the only cost of a change for a reader, and it is rare, because a slot
+//! is not used again at once (`server/slots.rs`). Generations have 32 bits: to be misled, a reader must stop between
+//! two READs of one search for exactly a multiple of 2^32 changes of one slot, with ten milliseconds between two of
+//! them: 497 days.
 //!
 //! # Departures from the paper
 //!

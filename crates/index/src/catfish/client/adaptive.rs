@@ -7,6 +7,7 @@
 //! bound, and starts again at one window after an idle one. [`Rule::Printed`] is the listing.
 
 pub use super::super::wire::heartbeat::{heartbeat, utilisation};
+pub use SearchPath as Way;
 
 /// A reading of Algorithm 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -87,9 +87,9 @@ pub trait SpatialRpc {
     }
 }
 
-/// Transports the words of requests and responses over an ordinary socket. The first word of a response is the server's
-/// [pulse](super::super::Service::pulse), followed by the words that [`Worker::answer`](super::super::Worker::answer)
-/// appends.
+/// Transports the words of requests and responses over an ordinary socket. The first word of a response is the
+/// server's [pulse](super::super::Service::pulse), followed by the words that
+/// [`Worker::answer`](super::super::Worker::answer) appends.
 pub trait RequestTransport {
     /// Sends one request, and appends its response.
     ///

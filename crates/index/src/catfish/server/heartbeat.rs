@@ -1,8 +1,8 @@
 //! Heartbeats: the server tells its clients how busy it is (Catfish §IV-A).
 //!
 //! Each client gets one heartbeat in an interval, and not all clients at the same time. If they did, all clients that
-//! are to offload would begin together, the server would be idle while their windows last, and the next heartbeat would
-//! tell all of them so: no window would ever grow (decision 42).
+//! are to offload would begin together, the server would be idle while their windows last, and the next heartbeat
+//! would tell all of them so: no window would ever grow (decision 42).
 
 use super::super::wire::heartbeat::{PARTS, heartbeat, next_pulse};
 use crate::error::IndexError;

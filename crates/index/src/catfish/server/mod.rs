@@ -8,8 +8,8 @@
 //! 3. it stores the root word of the head: this is the moment of the change;
 //! 4. it retires the slots of the nodes that are no longer part of the tree, until no search needs them.
 //!
-//! A server that crashes leaves the tree of its last commit. The next server, which has proven the crash, traverses that
-//! tree and takes all other slots as free.
+//! A server that crashes leaves the tree of its last commit. The next server, which has proven the crash, traverses
+//! that tree and takes all other slots as free.
 
 mod answer;
 mod heartbeat;

@@ -50,8 +50,8 @@ impl Notifiers {
         self.connections.iter().for_each(CompletionNotifier::notify);
     }
 
-    /// Waits until connection `number` is notified, at most `nanoseconds`; yields whether a notification woke the flow.
-    /// A notification that is already there is taken without waiting.
+    /// Waits until connection `number` is notified, at most `nanoseconds`; yields whether a notification woke the
+    /// flow. A notification that is already there is taken without waiting.
     pub(super) async fn wait<F: Fabric>(&self, number: usize, client: &Client<F>, nanoseconds: u64) -> bool {
         let notifier = &self.connections[number];
         if notifier.take_notification() {
@@ -74,8 +74,8 @@ impl Notifiers {
         .await
     }
 
-    /// Receives immediates, each the number of a connection, and notifies the connection. It never ends, and is dropped
-    /// with the other flows.
+    /// Receives immediates, each the number of a connection, and notifies the connection. It never ends, and is
+    /// dropped with the other flows.
     ///
     /// # Errors
     /// The fabric's.

@@ -2,8 +2,8 @@
 //!
 //! The flow of a connection receives requests from its ring, executes them, and writes the responses into the client's
 //! inbox. The [`NotificationMode`] says how it learns of a request: it polls the ring, or it sleeps until an immediate
-//! names the connection. No client can delay another's connection: if a client's inbox is full, or the client crashed in
-//! the middle of a message, only its own flow waits.
+//! names the connection. No client can delay another's connection: if a client's inbox is full, or the client crashed
+//! in the middle of a message, only its own flow waits.
 
 use super::super::head::{
     ASK, CONNECTIONS_MAX, CONSUMED, INBOX, INBOX_HEAD_BYTES, MEMORY, OPEN, OWNER, RING_CHUNKS,
@@ -450,8 +450,8 @@ impl<'t> Service<'t> {
         }
     }
 
-    /// Writes a message into the client's inbox, once the ring has room; `false`: the connection was disconnected first.
-    /// [1 RT]
+    /// Writes a message into the client's inbox, once the ring has room; `false`: the connection was disconnected
+    /// first. [1 RT]
     async fn send<F: Fabric, S: Server>(
         &self,
         connection: &mut OpenConnection,

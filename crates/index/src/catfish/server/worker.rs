@@ -81,8 +81,8 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         .await
     }
 
-    /// Drafts a change and commits it; `false`: `change` has changed nothing. `added` is the number of entries that the
-    /// tree gains.
+    /// Drafts a change and commits it; `false`: `change` has changed nothing. `added` is the number of entries that
+    /// the tree gains.
     async fn commit(
         &self,
         (added, request): (i64, Request),

@@ -1,8 +1,8 @@
 //! Bulk loading by sort-tile-recursive (Leutenegger, Lopez, Edgington, ICDE 1997). Pure.
 //!
-//! Rectangles are sorted by the x of their centres and cut into vertical slices; each slice is sorted by y and cut into
-//! nodes; the nodes of a level are the rectangles of the next level. The sizes of slices, and of nodes in a level, differ
-//! by one at most, so no node holds too few entries.
+//! Rectangles are sorted by the x of their centres and cut into vertical slices; each slice is sorted by y and cut
+//! into nodes; the nodes of a level are the rectangles of the next level. The sizes of slices, and of nodes in a
+//! level, differ by one at most, so no node holds too few entries.
 
 use super::layout::{Entry, Layout};
 
@@ -12,8 +12,8 @@ pub(in crate::catfish) fn entries_per_node(layout: &Layout, fill: f64) -> usize 
     wanted.clamp(2 * layout.entries_least(), layout.entries_max())
 }
 
-/// Cuts the entries of a level into nodes of about, and at most, `per_node` entries, and sorts `entries` by node; yields
-/// the length of each node.
+/// Cuts the entries of a level into nodes of about, and at most, `per_node` entries, and sorts `entries` by node;
+/// yields the length of each node.
 pub(in crate::catfish) fn tile(entries: &mut [Entry], per_node: usize) -> Vec<usize> {
     let nodes = entries.len().div_ceil(per_node).max(1);
     let slices = nodes.isqrt() + usize::from(nodes.isqrt().pow(2) < nodes);

@@ -3,8 +3,8 @@
 use super::layout::{BLOCK_ENTRIES, Entry, LINE_WORDS, NodeWords, entry_of, words_of_entry};
 use super::rectangle::{Query, Rectangle, Relation};
 
-/// Limits for the edges of an entry: its lower edges are at most `lower_max`, its upper edges at least `upper_min`, and it
-/// lies in `within`.
+/// Limits for the edges of an entry: its lower edges are at most `lower_max`, its upper edges at least `upper_min`,
+/// and it lies in `within`.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     lower_max: [f64; 2],

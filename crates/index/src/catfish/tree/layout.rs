@@ -24,13 +24,13 @@
 //! which no query matches. All nodes are on the memory node of the index (`head.rs`), so a reference alone gives an
 //! address, in up to 256 GiB.
 //!
-//! **How a copy is checked.** A node is written once and never changed ([`catfish`](crate::catfish) says why); its slot
-//! may later hold another node, with the next generation. The reference tells a reader which generation to expect, and
-//! the check yields that node, whole, or [`Torn`]:
+//! **How a copy is checked.** A node is written once and never changed ([`catfish`](crate::catfish) says why); its
+//! slot may later hold another node, with the next generation. The reference tells a reader which generation to
+//! expect, and the check yields that node, whole, or [`Torn`]:
 //!
 //! * [`Scheme::Lines`] (NICs: a line is whole): every line has the expected version. The server sets the version of a
-//!   line to 0 before it changes the line, and to the new version afterwards, so a copy of a line at one moment that has
-//!   a version has all bytes that belong to it.
+//!   line to 0 before it changes the line, and to the new version afterwards, so a copy of a line at one moment that
+//!   has a version has all bytes that belong to it.
 //! * [`Scheme::Pair`] (shared memory, TCP: only words are whole): the first and the last word of the node have the
 //!   expected version. The server stores in ascending order, the READs of the fabric load in descending order;
 //!   `crates/transport/src/shm/copying.rs` has the proof, which treats the versions between as ordinary bytes.
@@ -88,8 +88,8 @@ impl Scheme {
         if capabilities.whole_bytes >= LINE_BYTES {
             return Ok(Self::Lines);
         }
-        // A pair proves a copy against WRITEs. It proves a copy against the server's stores only where processors of the
-        // memory node execute the READs: stores can overtake the ascending READ of a NIC.
+        // A pair proves a copy against WRITEs. It proves a copy against the server's stores only where processors of
+        // the memory node execute the READs: stores can overtake the ascending READ of a NIC.
         let needed = [Capability::CpuSeesWrite, Capability::VersionPair(node_bytes)];
         capabilities.missing(&needed).map_or(Ok(Self::Pair), Err)
     }
@@ -475,8 +475,8 @@ mod tests {
         }
     }
 
-    /// A copy of a slot while one node replaces another: word `at` is read after `progress[at]` stores, from the last word
-    /// to the first.
+    /// A copy of a slot while one node replaces another: word `at` is read after `progress[at]` stores, from the last
+    /// word to the first.
     fn copied_downward(old: &[u64], stores: &[(usize, u64)], progress: &[usize]) -> Vec<u8> {
         let word = |at: usize| {
             let last = stores[..progress[at]].iter().rev().find(|(stored, _)| *stored == at);

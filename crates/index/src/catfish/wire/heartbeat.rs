@@ -9,8 +9,8 @@
 //!       +---------------------+--------------+
 //! ```
 //!
-//! Over rings, the server writes heartbeats into the client's inbox. Over a socket, each response begins with the pulse,
-//! so the client can tell whether the heartbeat is a new one.
+//! Over rings, the server writes heartbeats into the client's inbox. Over a socket, each response begins with the
+//! pulse, so the client can tell whether the heartbeat is a new one.
 
 /// Bits of a pulse that are its heartbeat.
 const BEAT_BITS: u32 = 16;

@@ -12,16 +12,16 @@
 //!        +-----------------+--------+-----------------+
 //! ```
 //!
-//! All bytes that are not part of a message are zero: the receiver clears a message before it reports it as consumed. A
-//! message has arrived when both its headers have: a WRITE stores its bytes in ascending order
-//! ([`Capability::WriteUpward`](farwood_fabric::Capability)), so a receiver that reads the last word reads all of them.
-//! The sender overwrites only bytes that it knows to be consumed; without room it waits.
+//! All bytes that are not part of a message are zero: the receiver clears a message before it reports it as consumed.
+//! A message has arrived when both its headers have: a WRITE stores its bytes in ascending order
+//! ([`Capability::WriteUpward`](farwood_fabric::Capability)), so a receiver that reads the last word reads all of
+//! them. The sender overwrites only bytes that it knows to be consumed; without room it waits.
 //!
 //! **Repeated WRITEs.** Through shared memory the last WRITE of a process that crashed may be repeated, late, by the
-//! process that proves the crash (decision 18). Its message may have been consumed before, and is in the ring again. No
-//! receiver is misled: the sender has crashed, so the receiver's next message, which has another position, never
-//! arrives; and the ring is given to another sender only after the crash is proven, when no WRITE is repeated any more,
-//! and is cleared first.
+//! process that proves the crash (decision 18). Its message may have been consumed before, and is in the ring again.
+//! No receiver is misled: the sender has crashed, so the receiver's next message, which has another position, never
+//! arrives; and the ring is given to another sender only after the crash is proven, when no WRITE is repeated any
+//! more, and is cleared first.
 
 /// Whether a message is the last one of a request or response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

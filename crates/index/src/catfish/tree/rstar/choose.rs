@@ -12,8 +12,8 @@ pub(in crate::catfish::tree) enum Children {
     InnerNodes,
 }
 
-/// The child that takes `new`: of leaves the one whose overlap with the others grows least; of inner nodes, and of equal
-/// ones, the one that grows least; then the smallest.
+/// The child that takes `new`: of leaves the one whose overlap with the others grows least; of inner nodes, and of
+/// equal ones, the one that grows least; then the smallest.
 pub(in crate::catfish::tree) fn choose_subtree(
     children: &[Rectangle],
     new: &Rectangle,
