@@ -3,9 +3,10 @@
 use super::sherman_cluster::predicted;
 use super::{Comparison, Effort, Run};
 use crate::record::Record;
-use crate::rectangles::{Mix, Scale, Source};
-use crate::run::spatial::{SpatialSpec, Variant};
 use crate::run::{Amount, FabricKind};
+use crate::spec::spatial::SpatialSpec;
+use crate::spec::spatial_variant::Variant;
+use crate::workload::rectangles::{RectangleSource, Scale, SpatialMix};
 
 /// Machines of clients.
 const MACHINES: usize = 8;
@@ -54,7 +55,7 @@ pub(super) fn spec(variant: Variant, nic: &str, scale: Scale, clients: u64, effo
         fabric: FabricKind::Sim,
         nic: Some(nic.to_owned()),
         scale,
-        source: Source::Uniform(effort.pick(20_000, RECTANGLES)),
+        source: RectangleSource::Uniform(effort.pick(20_000, RECTANGLES)),
         compute_nodes: MACHINES.min(clients as usize),
         clients: Some(clients),
         amount: Some(Amount::Seconds(seconds)),
@@ -69,7 +70,7 @@ pub(super) fn run(spec: SpatialSpec) -> Run {
 }
 
 /// The runs of Figures 10 and 11, or of 12 and 13.
-pub(super) fn runs_of(mix: Mix, effort: Effort) -> Vec<Run> {
+pub(super) fn runs_of(mix: SpatialMix, effort: Effort) -> Vec<Run> {
     let mut runs = Vec::new();
     for (scale, _) in SCALES {
         for clients in CLIENTS {

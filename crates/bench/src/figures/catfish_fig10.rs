@@ -5,7 +5,7 @@ use super::catfish_cluster::{
 };
 use super::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
-use crate::rectangles::Mix;
+use crate::workload::rectangles::SpatialMix;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "catfish-fig10",
@@ -29,7 +29,7 @@ const PAPER: Printed = Printed {
 };
 
 fn runs(effort: Effort) -> Vec<Run> {
-    runs_of(Mix::Search, effort)
+    runs_of(SpatialMix::Search, effort)
 }
 
 fn compare(records: &[Record]) -> Vec<Comparison> {

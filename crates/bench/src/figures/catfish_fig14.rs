@@ -6,8 +6,8 @@ use super::catfish_cluster::{CLIENTS, SCHEMES, THINK_NS, kops, latency_us, run, 
 use super::sherman_cluster::predicted;
 use super::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
-use crate::rectangles::{Scale, Source};
-use crate::run::spatial::SpatialSpec;
+use crate::spec::spatial::SpatialSpec;
+use crate::workload::rectangles::{RectangleSource, Scale};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "catfish-fig14",
@@ -33,7 +33,7 @@ fn runs(effort: Effort) -> Vec<Run> {
             let spec = spec(scheme.variant, scheme.nic, Scale::Hundred, clients, effort);
             let source = match effort {
                 Effort::Quick => spec.source.clone(),
-                Effort::Full => Source::File(PathBuf::from(SEGMENTS), u64::MAX),
+                Effort::Full => RectangleSource::File(PathBuf::from(SEGMENTS), u64::MAX),
             };
             runs.push(run(SpatialSpec { source, think_ns: THINK_NS, ..spec }));
         }

@@ -4,8 +4,8 @@ use super::catfish_cluster::{latency_us, run, spec};
 use super::sherman_cluster::predicted;
 use super::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
-use crate::rectangles::Scale;
-use crate::run::spatial::Variant;
+use crate::spec::spatial_variant::Variant;
+use crate::workload::rectangles::Scale;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "catfish-fig8",

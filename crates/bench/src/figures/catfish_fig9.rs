@@ -3,8 +3,8 @@
 use farwood_fabric::Memory;
 
 use super::{Comparison, Effort, Figure, Run, Standing};
-use crate::micro::{Cluster, Load, Verb, VerbsSpec, Words};
 use crate::record::Record;
+use crate::sim_run::micro::{Cluster, Load, Verb, VerbsSpec, Words};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "catfish-fig9",

@@ -40,11 +40,10 @@ mod sphinx_fig6;
 
 pub use report::{MARK_BEGIN, MARK_END, between_marks, calibration, page, report, table};
 
-use crate::chart::{self, ChartBar, ChartPanel};
-use crate::micro::{LocksSpec, VerbsSpec, simulate_locks, simulate_verbs};
+use crate::plot::{self, ChartBar, ChartPanel};
 use crate::record::Record;
-use crate::run::spatial::{SpatialSpec, simulate_spatial};
-use crate::run::{RunSpec, simulate};
+use crate::run::{RunSpec, SpatialSpec, simulate, simulate_spatial};
+use crate::sim_run::micro::{LocksSpec, VerbsSpec, simulate_locks, simulate_verbs};
 use crate::{Error, Result};
 
 /// How long and how large.
@@ -235,12 +234,12 @@ impl Figure {
 
     /// Its chart as SVG.
     pub fn svg(&self, comparisons: &[Comparison]) -> String {
-        chart::comparison_svg(self.title, &panels(comparisons))
+        plot::comparison_svg(self.title, &panels(comparisons))
     }
 
     /// Its chart as PNG.
     pub fn png(&self, comparisons: &[Comparison]) -> Result<Vec<u8>> {
-        chart::comparison_png(self.title, &panels(comparisons))
+        plot::comparison_png(self.title, &panels(comparisons))
     }
 }
 

@@ -6,9 +6,9 @@
 use farwood_fabric::Memory;
 
 use super::{Comparison, Effort, Figure, Run, Standing};
-use crate::micro::{Cluster, Load, Verb, VerbsSpec, Words};
 use crate::record::Record;
-use crate::run::card;
+use crate::run::nic_model;
+use crate::sim_run::micro::{Cluster, Load, Verb, VerbsSpec, Words};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "nic",
@@ -163,7 +163,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
 
 /// CPU time of polling a completion, in microseconds.
 fn poll_us(record: &Record) -> f64 {
-    record.nic.as_deref().and_then(|nic| card(nic).ok()).map_or(0.0, |card| card.cpu.poll_ns / 1000.0)
+    record.nic.as_deref().and_then(|nic| nic_model(nic).ok()).map_or(0.0, |card| card.cpu.poll_ns / 1000.0)
 }
 
 /// What a point is called.

@@ -1,10 +1,10 @@
 //! The cluster that Sherman is measured on (its §5.1), and what its figures share.
 
 use super::{Comparison, Effort, Run, Standing};
-use crate::distribution::{Distribution, THETA_DEFAULT};
 use crate::record::{Measured, Record};
 use crate::run::{Amount, FabricKind, RunSpec};
 use crate::workload::Workload;
+use crate::workload::distribution::{Distribution, THETA_DEFAULT};
 
 /// The paper's skew.
 pub(super) const ZIPF: Distribution = Distribution::Zipf { theta: THETA_DEFAULT };

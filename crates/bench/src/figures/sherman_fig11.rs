@@ -2,9 +2,9 @@
 
 use super::sherman_cluster::{STEPS, Time, factors, predicted, run, spec};
 use super::{Comparison, Effort, Figure, Run};
-use crate::distribution::Distribution;
 use crate::record::Record;
 use crate::workload::Workload;
+use crate::workload::distribution::Distribution;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-fig11",

@@ -2,10 +2,10 @@
 
 use super::sherman_cluster::{Time, hottest_share, predicted, run, spec};
 use super::{Comparison, Effort, Figure, Run};
-use crate::distribution::Distribution;
 use crate::record::Record;
 use crate::run::RunSpec;
 use crate::workload::Workload;
+use crate::workload::distribution::Distribution;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-fig13",

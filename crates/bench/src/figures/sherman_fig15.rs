@@ -7,10 +7,10 @@ use farwood_index::sherman::options::Leaves;
 
 use super::sherman_cluster::{Time, ZIPF, predicted, run, spec};
 use super::{Comparison, Effort, Figure, Run};
-use crate::distribution::Distribution;
 use crate::record::Record;
 use crate::run::{KeySource, RunSpec};
 use crate::workload::Workload;
+use crate::workload::distribution::Distribution;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-fig15",

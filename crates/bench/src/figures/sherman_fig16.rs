@@ -4,8 +4,8 @@ use farwood_index::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Releas
 use farwood_index::sherman::options::HAND_OVER_MAX;
 
 use super::{Comparison, Effort, Figure, Run, Standing};
-use crate::micro::{Cluster, LocksSpec};
 use crate::record::Record;
+use crate::sim_run::micro::{Cluster, LocksSpec};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-fig16",

@@ -3,8 +3,8 @@
 use farwood_index::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
 
 use super::{Comparison, Effort, Figure, Run, Standing};
-use crate::micro::{Cluster, LocksSpec};
 use crate::record::Record;
+use crate::sim_run::micro::{Cluster, LocksSpec};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-fig2",

@@ -2,9 +2,9 @@
 
 use super::sherman_cluster::{Time, ZIPF, factors, hottest_share, predicted, run, spec};
 use super::{Comparison, Effort, Figure, Run, Standing};
-use crate::distribution::Distribution;
 use crate::record::{Latency, Record};
 use crate::workload::Workload;
+use crate::workload::distribution::Distribution;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-table1",

@@ -4,10 +4,10 @@ use farwood_index::ordered::System;
 
 use super::sherman_cluster::{ZIPF, run};
 use super::{Comparison, Effort, Run};
-use crate::distribution::Distribution;
-use crate::keys::KeyLength;
 use crate::run::{Amount, FabricKind, KeySource, RunSpec};
 use crate::workload::Workload;
+use crate::workload::distribution::Distribution;
+use crate::workload::keys::KeyLength;
 
 /// Ranks over which popularity is drawn, however many keys are loaded: the artifact's keys.
 pub(super) const RANKS: u64 = 60_000_000;

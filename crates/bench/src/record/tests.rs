@@ -2,7 +2,7 @@
 //! for the tests of tables and charts.
 
 use super::*;
-use crate::measure::{CostTotals, Measurement, OperationKind};
+use crate::record::measurement::{CostTotals, Measurement, OperationKind};
 
 /// A record with three kinds of operation, as the tour makes it.
 pub(crate) fn sample() -> Record {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Mix, Workload, WorkloadSpec};
-use crate::distribution::{Distribution, KeyChooser};
-use crate::random::Generator;
+use crate::workload::distribution::{Distribution, KeyChooser};
+use crate::workload::random::Generator;
 
 /// One operation, on keys by their rank and values by their version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
