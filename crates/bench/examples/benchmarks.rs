@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use farwood_bench::page::{page, sections};
+use farwood_bench::record::page::{page, sections};
 use farwood_bench::record::Record;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -8,7 +8,7 @@ fn sources(folder: &Path, text: &mut String) {
     {
         if entry.is_dir() {
             sources(&entry, text);
-        } else if !entry.ends_with("marks.rs") {
+        } else if !["marks.rs", "coverage.rs"].iter().any(|file| entry.ends_with(file)) {
             *text += &std::fs::read_to_string(&entry).expect("a source file");
         }
     }
@@ -17,16 +17,18 @@ fn sources(folder: &Path, text: &mut String) {
 /// The marks that are declared in a folder's `marks.rs`, of which there are as many as `marks`, are used in it.
 fn all_are_used(folder: &str, marks: &[&str]) {
     let index = Path::new(env!("CARGO_MANIFEST_DIR")).join("../index/src").join(folder);
-    let declared = std::fs::read_to_string(index.join("marks.rs")).expect("the marks");
+    let file =
+        ["marks.rs", "coverage.rs"].map(|file| index.join(file)).into_iter().find(|file| file.exists());
+    let declared = std::fs::read_to_string(file.expect("a file of marks")).expect("the marks");
     let mut text = String::new();
     sources(&index, &mut text);
     let names: Vec<_> = declared.lines().filter_map(|line| line.trim().split_once(" = \"")).collect();
     assert_eq!(names.len(), marks.len());
     for (name, _) in names {
-        let name = name.trim_start_matches("pub(super) const ").trim_end_matches(": &str");
-        let mark = format!("marks::{name}");
+        let name = name.rsplit("const ").next().unwrap_or_default().trim_end_matches(": &str");
+        let paths = ["marks", "coverage"].map(|module| format!("{module}::{name}"));
         let mut words = text.split(|c: char| !c.is_alphanumeric() && !"_:".contains(c));
-        assert!(words.any(|word| word == mark), "{name} is declared and not used");
+        assert!(words.any(|word| paths.iter().any(|path| path == word)), "{name} is declared and not used");
     }
 }
 
@@ -37,7 +39,7 @@ fn every_mark_is_used() {
 
 #[test]
 fn every_mark_of_a_system_is_used() {
-    all_are_used("radix/tree", farwood_index::radix::tree::MARKS);
+    all_are_used("radix", farwood_index::radix::MARKS);
     all_are_used("smart", farwood_index::smart::MARKS);
     all_are_used("sphinx", farwood_index::sphinx::MARKS);
 }

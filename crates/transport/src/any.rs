@@ -1,9 +1,12 @@
 //! The fabrics of this room as one, for those who learn from a URL which it is. Static dispatch ends here
 //! (`docs/decisions/0005-dispatch.md`): whoever measures takes the fabric itself.
 
+#[cfg(feature = "etcd")]
 use crate::etcd::EtcdAddress;
+#[cfg(feature = "rdma")]
 use crate::rdma::{RdmaFabric, RdmaPool};
 use crate::shm::{PoolName, ShmFabric, ShmMemory, ShmPool, ShmServer};
+#[cfg(feature = "tcp")]
 use crate::tcp::{PoolAddress, TcpFabric, TcpMemory, TcpPool, TcpServer};
 use farwood_fabric::{
     Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LINE_WORDS, LocalMemory,
@@ -17,10 +20,13 @@ pub enum Place {
     /// In shared memory, under a name.
     Shm(PoolName),
     /// Where its memory nodes listen.
+    #[cfg(feature = "tcp")]
     Tcp(PoolAddress),
     /// The same, of memory nodes whose cards execute verbs.
+    #[cfg(feature = "rdma")]
     Rdma(PoolAddress),
     /// Where they are looked up.
+    #[cfg(feature = "etcd")]
     Etcd(EtcdAddress),
 }
 
@@ -28,8 +34,11 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Shm(name) => write!(f, "shm://{name}"),
+            #[cfg(feature = "tcp")]
             Self::Tcp(address) => write!(f, "tcp://{address}"),
+            #[cfg(feature = "rdma")]
             Self::Rdma(address) => write!(f, "rdma://{address}"),
+            #[cfg(feature = "etcd")]
             Self::Etcd(address) => write!(f, "etcd://{address}"),
         }
     }
@@ -41,8 +50,10 @@ pub enum AnyFabric {
     /// In shared memory.
     Shm(ShmFabric),
     /// Over TCP.
+    #[cfg(feature = "tcp")]
     Tcp(TcpFabric),
     /// Over RDMA.
+    #[cfg(feature = "rdma")]
     Rdma(RdmaFabric),
 }
 
@@ -52,8 +63,10 @@ pub enum AnyPool {
     /// In shared memory.
     Shm(ShmPool),
     /// Over TCP.
+    #[cfg(feature = "tcp")]
     Tcp(TcpPool),
     /// Over RDMA.
+    #[cfg(feature = "rdma")]
     Rdma(RdmaPool),
 }
 
@@ -62,7 +75,9 @@ macro_rules! either {
     ($self:ident, $fabric:ident => $done:expr) => {
         match $self {
             Self::Shm($fabric) => $done,
+            #[cfg(feature = "tcp")]
             Self::Tcp($fabric) => $done,
+            #[cfg(feature = "rdma")]
             Self::Rdma($fabric) => $done,
         }
     };
@@ -121,7 +136,9 @@ impl AnyPool {
     pub fn client(&self) -> Client<AnyFabric> {
         Client::new(match self {
             Self::Shm(pool) => AnyFabric::Shm(pool.fabric()),
+            #[cfg(feature = "tcp")]
             Self::Tcp(pool) => AnyFabric::Tcp(pool.fabric()),
+            #[cfg(feature = "rdma")]
             Self::Rdma(pool) => AnyFabric::Rdma(pool.fabric()),
         })
     }
@@ -138,6 +155,7 @@ pub enum AnyServer {
     /// In shared memory: any process that has the pool open may play it.
     Shm(AnyMemory, ShmServer),
     /// Over TCP: the memory node's own process.
+    #[cfg(feature = "tcp")]
     Tcp(AnyMemory, TcpServer),
 }
 
@@ -147,6 +165,7 @@ pub enum AnyMemory {
     /// In shared memory.
     Shm(ShmMemory),
     /// Over TCP.
+    #[cfg(feature = "tcp")]
     Tcp(TcpMemory),
 }
 
@@ -156,6 +175,7 @@ impl From<ShmServer> for AnyServer {
     }
 }
 
+#[cfg(feature = "tcp")]
 impl From<TcpServer> for AnyServer {
     fn from(server: TcpServer) -> Self {
         Self::Tcp(AnyMemory::Tcp(server.local().clone()), server)
@@ -167,6 +187,7 @@ macro_rules! either_memory {
     ($self:ident, $memory:ident => $done:expr) => {
         match $self {
             Self::Shm($memory) => $done,
+            #[cfg(feature = "tcp")]
             Self::Tcp($memory) => $done,
         }
     };
@@ -199,13 +220,16 @@ impl Server for AnyServer {
     #[inline]
     fn local(&self) -> &AnyMemory {
         match self {
-            Self::Shm(memory, _) | Self::Tcp(memory, _) => memory,
+            Self::Shm(memory, _) => memory,
+            #[cfg(feature = "tcp")]
+            Self::Tcp(memory, _) => memory,
         }
     }
 
     async fn receive(&self) -> Result<u32, FabricError> {
         match self {
             Self::Shm(_, server) => server.receive().await,
+            #[cfg(feature = "tcp")]
             Self::Tcp(_, server) => server.receive().await,
         }
     }
@@ -215,6 +239,7 @@ impl Server for AnyServer {
     async fn look_on(&self, nanoseconds: u64) {
         match self {
             Self::Shm(_, server) => server.look_on(nanoseconds).await,
+            #[cfg(feature = "tcp")]
             Self::Tcp(_, server) => server.look_on(nanoseconds).await,
         }
     }

@@ -14,10 +14,17 @@
 #![deny(unsafe_code)]
 
 pub mod any;
+#[cfg(feature = "etcd")]
 pub mod etcd;
 pub mod heap;
+#[cfg(feature = "rdma")]
 pub mod rdma;
 pub mod runtime;
 pub mod shm;
+#[cfg(feature = "tcp")]
+#[cfg_attr(
+    not(feature = "rdma"),
+    allow(dead_code, unused_imports, reason = "RDMA uses more of the shared half than TCP does")
+)]
 pub mod tcp;
 mod timers;

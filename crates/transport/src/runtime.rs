@@ -89,6 +89,7 @@ pub(crate) fn thread_number() -> usize {
 }
 
 /// Lets this thread's executors turn `crank`.
+#[cfg(any(test, feature = "tcp"))]
 pub(crate) fn add_crank(crank: Weak<dyn Crank>) {
     // At the thread's end nobody turns it; then whoever waits does.
     let _ = CRANKS.try_with(|cranks| cranks.borrow_mut().push(crank));

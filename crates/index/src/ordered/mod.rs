@@ -16,7 +16,7 @@ use crate::extent::VALUE_BYTES_MAX;
 use crate::lock::{LockMemory, LockWidth};
 use crate::radix::key::KEY_BYTES_MAX;
 use crate::radix::tree;
-use crate::radix::tree::open::NODE_LOCKS;
+use crate::radix::tree::create::NODE_LOCKS;
 use crate::range::{Direction, Range};
 use crate::sabotage::Sabotage;
 use crate::sherman::layout::Values;

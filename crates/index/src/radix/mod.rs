@@ -1,18 +1,15 @@
-//! What the radix trees share: keys by the step, slots, inner nodes, leaves, the heap in which they lie, and how they
-//! are read and changed ([`tree`]).
+//! The radix tree that SMART and Sphinx share.
 //!
-//! All of it is pure but the heap and the tree. Keys are byte strings of any length; one may be a prefix of another,
-//! for every inner node has a slot for the key that ends at it.
+//! [`mod@format`] is pure: keys, slots, inner nodes and leaves as bytes of remote memory. Keys are byte strings of any
+//! length; one key may be a prefix of another, because every inner node has a slot for the key that ends at it.
+//! [`cache`] keeps copies of inner nodes. [`tree`] finds and changes keys, [`scan`] reads ranges of them.
 
-pub mod cached;
+pub mod cache;
+mod coverage;
+pub mod format;
 pub mod heap;
-pub mod inner;
-pub mod key;
-mod lanes;
-pub mod leaf;
-pub mod node_cache;
-pub mod prefix;
-pub mod reverse;
-mod shortcuts;
-pub mod slot;
+pub mod scan;
 pub mod tree;
+
+pub use coverage::MARKS;
+pub use format::{inner, key, leaf, prefix, reverse, slot};

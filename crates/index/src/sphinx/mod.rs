@@ -28,24 +28,24 @@
 //! 6. An update locks and reads its leaf by one doorbell, where the fabric keeps them in order: 4 round trips for the
 //!    paper's 5.
 
-mod descend;
-mod marks;
-mod open;
+mod coverage;
+mod create;
+mod lookup;
 pub mod options;
 pub mod table;
 
 pub use crate::radix::tree::{Change, Direction, Entries, Problem, Range, Value, Walk};
-pub use marks::MARKS;
-pub use open::{Config, Description, KIND, describe};
+pub use coverage::MARKS;
+pub use create::{Config, Description, KIND, describe};
 pub use options::{Begins, Groups, Options, Variant};
 
 use crate::cache::filter::Filter;
 use crate::error::IndexError;
-use crate::radix::cached::CachedNode;
+use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::inner::RawInner;
 use crate::radix::key::check_key;
 use crate::radix::prefix::PrefixHash;
-use crate::radix::tree::descend::Way;
+use crate::radix::tree::find::Way;
 use crate::radix::tree::{Event, Guide, Sign, Tree, problem_of};
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, NodeId, PoolShape, Remote};

@@ -30,10 +30,14 @@ mod testing;
 
 pub use error::ShmError;
 pub use name::PoolName;
+pub(crate) use pages::HUGE_PAGE_BYTES;
 pub use pages::Pages;
-pub(crate) use pages::{HUGE_PAGE_BYTES, huge_bytes_free};
+#[cfg(feature = "tcp")]
+pub(crate) use pages::huge_bytes_free;
 pub use pool::{CAPABILITIES, PoolSpec, ShmFabric, ShmMemory, ShmPool, ShmServer, create};
 pub use presence::Presence;
 pub use segment::{Backing, Leftover, PoolFiles, Segment, SegmentDir, SegmentFile, SegmentSpec};
+pub(crate) use sys::monotonic_nanoseconds;
+#[cfg(feature = "tcp")]
+pub(crate) use sys::provision;
 pub use sys::{Access, Mapping};
-pub(crate) use sys::{monotonic_nanoseconds, provision};

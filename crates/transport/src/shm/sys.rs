@@ -108,6 +108,7 @@ impl Mapping {
     }
 
     /// Where it begins, for a card that is told so. Nobody here makes a reference of it.
+    #[cfg(any(test, feature = "rdma"))]
     pub(crate) fn address(&self) -> u64 {
         self.base.as_ptr().expose_provenance() as u64
     }

@@ -4,12 +4,11 @@
 //! |---|---|
 //! | `store.rs`, `server.rs`, `windows.rs` | the pool with the loaded index; its server; the windows of searches |
 //! | `process.rs`, `client.rs` | a compute node; one client, which checks every answer |
-//! | `access.rs`, `connection.rs` | how a client reaches the index; rings or a socket to the server |
+//! | `access.rs` | how a client reaches the index |
 //! | `rstar.rs` | the peer |
 
 pub(crate) mod access;
 pub(crate) mod client;
-pub mod connection;
 pub(crate) mod process;
 #[cfg(feature = "peers")]
 pub(crate) mod rstar;

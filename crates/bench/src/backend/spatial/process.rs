@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use farwood::spatial::{Connection, Socket};
 use farwood_fabric::{Client, Fabric as _, NodeId, Server};
 use farwood_index::IndexError;
 use farwood_index::catfish::{
@@ -21,7 +22,6 @@ use super::super::clients::WARM_UP_SEED;
 use super::super::pool::open_pool;
 use super::access::SpatialAccess;
 use super::client::next_request;
-use super::connection::{Connection, Socket};
 use super::store::SpatialStore;
 use crate::driver::protocol::Amount;
 use crate::driver::round_robin::{StepClient, run_clients};

@@ -1,5 +1,6 @@
 //! The pool of a spatial run with the loaded index, and the server.
 
+use farwood::spatial::Socket;
 use farwood_fabric::NodeId;
 use farwood_index::catfish::{Catfish, Correspondent, Item, Rectangle, ServerSettings};
 use farwood_transport::any::AnyPool;
@@ -9,7 +10,6 @@ use farwood_transport::tcp::TcpPool;
 use farwood_transport::tcp::exchange::Exchange;
 
 use super::super::pool::{BenchPool, PoolSource, unique_name};
-use super::connection::Socket;
 use super::describe;
 use super::server::SpatialServer;
 use super::windows::windows;

@@ -1,7 +1,7 @@
 //! Changes of one entry: put, insert, update, remove.
 
-use super::descend::{Judged, Next, Place, Way, partial_at};
 use super::fetch::{InnerCopy, LeafCopy};
+use super::find::{Judged, Next, Place, Way, partial_at};
 use super::options::{Inserts, LeafLock, Updates};
 use super::split::Planted;
 use super::{Change, Guide, Tree, marks};
@@ -15,9 +15,9 @@ use crate::sabotage::Sabotage;
 use farwood_fabric::{Chain as _, Client, Fabric, Remote, Swapped, cas, write};
 
 /// What a leaf that is taken out leaves: a room of that version, and its value, if that lies out of line.
-pub(super) struct Left {
-    pub(super) version: u32,
-    pub(super) link: Option<Link>,
+pub(crate) struct Left {
+    pub(crate) version: u32,
+    pub(crate) link: Option<Link>,
 }
 
 impl<G: Guide> Tree<G> {
@@ -45,7 +45,7 @@ impl<G: Guide> Tree<G> {
     }
 
     /// Performs a change that is to leave `content` in the key's leaf; yields whether the key was there before.
-    pub(super) async fn change_to<F: Fabric>(
+    pub(crate) async fn change_to<F: Fabric>(
         &self,
         client: &Client<F>,
         key: &[u8],
@@ -165,7 +165,7 @@ impl<G: Guide> Tree<G> {
     }
 
     /// Gives a planted leaf's room back: no slot points to it.
-    pub(super) fn take_back_leaf(&self, planted: Planted) {
+    pub(crate) fn take_back_leaf(&self, planted: Planted) {
         self.heap.take_back(planted.into_room());
     }
 
@@ -231,7 +231,7 @@ impl<G: Guide> Tree<G> {
     }
 
     /// Writes a leaf back, and releases its lock. [1 RT; 2 where the lock comes free apart]
-    pub(super) async fn write_leaf<F: Fabric>(
+    pub(crate) async fn write_leaf<F: Fabric>(
         &self,
         client: &Client<F>,
         held: Held<'_, F>,
@@ -337,7 +337,7 @@ impl<G: Guide> Tree<G> {
     }
 
     /// Takes the lock of a place's node, if the node and its slot `number` are what they were. [1 RT]
-    pub(super) async fn lock_slot<'a, F: Fabric>(
+    pub(crate) async fn lock_slot<'a, F: Fabric>(
         &'a self,
         client: &'a Client<F>,
         place: &Place,

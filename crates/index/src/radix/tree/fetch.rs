@@ -13,7 +13,7 @@
 //!   by the generation in each slot without a child, and by what each child says of itself;
 //! - elsewhere, where the front is read once more before and after.
 
-use super::descend::damaged;
+use super::find::damaged;
 use super::{Guide, Tree, marks};
 use crate::error::IndexError;
 use crate::lock::Held;
@@ -40,7 +40,7 @@ pub(crate) type LeafCopy = Leaf<Checked<RawLeaf>>;
 
 /// Whether a copy of what lies at `at`, of so many bytes, holds one object if it passes its check.
 #[inline]
-pub(super) fn proves<T: ?Sized>(promised: &Capabilities, at: Remote<T>, bytes: usize) -> bool {
+pub(crate) fn proves<T: ?Sized>(promised: &Capabilities, at: Remote<T>, bytes: usize) -> bool {
     promised.has(Capability::VersionPair(bytes)) || in_one_line(promised, at.address().offset())
 }
 
@@ -50,12 +50,12 @@ fn in_one_line(promised: &Capabilities, offset: u64) -> bool {
 
 /// The front of a copy.
 #[inline]
-pub(super) fn front_of(bytes: &[u8]) -> u64 {
+pub(crate) fn front_of(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"))
 }
 
 /// The fronts of what lies at those places. [1 RT]
-pub(super) async fn fronts<F: Fabric, T: ?Sized>(
+pub(crate) async fn fronts<F: Fabric, T: ?Sized>(
     client: &Client<F>,
     places: impl Iterator<Item = Remote<T>>,
 ) -> Result<Vec<u64>, IndexError> {
@@ -63,7 +63,7 @@ pub(super) async fn fronts<F: Fabric, T: ?Sized>(
 }
 
 /// The words at those places. [1 RT]
-pub(super) async fn words<F: Fabric>(
+pub(crate) async fn words<F: Fabric>(
     client: &Client<F>,
     places: impl Iterator<Item = Remote<u64>>,
 ) -> Result<Vec<u64>, IndexError> {
@@ -76,7 +76,7 @@ pub(super) async fn words<F: Fabric>(
 }
 
 /// Reads what lies at `at`. [1 RT, and 1 for each torn copy; 2 more where the fabric proves nothing of its size]
-pub(super) async fn fetch<F: Fabric, T: Object>(
+pub(crate) async fn fetch<F: Fabric, T: Object>(
     client: &Client<F>,
     (at, bytes): (Remote<T>, usize),
     format: &T::Format,
@@ -112,7 +112,7 @@ impl<G: Guide> Tree<G> {
 
     /// Reads the leaf at `at`. [as [`read_inner`](Self::read_inner)]
     #[inline]
-    pub(super) async fn read_leaf<F: Fabric>(
+    pub(crate) async fn read_leaf<F: Fabric>(
         &self,
         client: &Client<F>,
         at: Remote<RawLeaf>,
@@ -125,7 +125,7 @@ impl<G: Guide> Tree<G> {
 
     /// Takes the lock of the inner node at `at`, and reads the node under it. [1 RT, 2 without
     /// [`Capability::AtomicThenRead`]]
-    pub(super) async fn lock_inner<'a, F: Fabric>(
+    pub(crate) async fn lock_inner<'a, F: Fabric>(
         &'a self,
         client: &'a Client<F>,
         at: Remote<RawInner>,
@@ -153,7 +153,7 @@ impl<G: Guide> Tree<G> {
 
     /// Takes the lock of the leaf at `at`, and reads the leaf under it. [1 RT, 2 without
     /// [`Capability::AtomicThenRead`]]
-    pub(super) async fn lock_leaf<'a, F: Fabric>(
+    pub(crate) async fn lock_leaf<'a, F: Fabric>(
         &'a self,
         client: &'a Client<F>,
         at: Remote<RawLeaf>,

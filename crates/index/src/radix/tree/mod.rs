@@ -35,47 +35,44 @@
 //!
 //! What does not fit any of this is *unclear*: the node is read again, then waited for, then settled under its lock.
 
-mod bulk;
+mod bulk_load;
 mod change;
-mod course;
-pub(crate) mod descend;
-mod entrance;
+pub(crate) mod create;
 pub(crate) mod fetch;
-mod guide;
-mod marks;
-mod notes;
-pub(crate) mod open;
+pub(crate) mod find;
 pub mod options;
-mod rebuild;
-mod scan;
-mod settle;
-mod split;
+mod policy;
+mod repair;
+mod resize;
+mod scratch;
+pub(crate) mod split;
 mod values;
-mod walk;
+mod verify;
 
+pub use crate::radix::MARKS;
+use crate::radix::coverage as marks;
+pub use crate::radix::scan::Entries;
 pub use crate::range::{Direction, Range};
 pub use crate::sherman::Change;
-pub use guide::{Event, Guide, Sign};
-pub use marks::MARKS;
-pub use open::CONSISTENCY;
+pub use create::CONSISTENCY;
 pub use options::Options;
-pub use scan::Entries;
-pub(crate) use walk::problem_of;
-pub use walk::{Census, Problem, Walk};
+pub use policy::{Event, Guide, Sign};
+pub(crate) use verify::problem_of;
+pub use verify::{Census, Problem, Walk};
 
 use crate::error::IndexError;
 use crate::extent::Far;
 use crate::lock::NodeLocks;
+use crate::radix::cache::node_cache::NodeCache;
 use crate::radix::heap::Heap;
 use crate::radix::inner::RawInner;
 use crate::radix::leaf::Content;
-use crate::radix::node_cache::NodeCache;
 use crate::sabotage::Sabotage;
-use descend::{Judged, Next, Way};
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{Client, Fabric, Remote};
 use fetch::LeafCopy;
-use notes::Notebooks;
+use find::{Judged, Next, Way};
+use scratch::Notebooks;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -90,12 +87,12 @@ pub struct Tree<G> {
     /// Locks of inner nodes, in a table.
     pub(crate) nodes: NodeLocks,
     /// Locks of leaves, at their rears.
-    leaves: NodeLocks,
-    cache: NodeCache,
-    notebooks: Notebooks,
+    pub(crate) leaves: NodeLocks,
+    pub(crate) cache: NodeCache,
+    pub(crate) notebooks: Notebooks,
     pub(crate) heap: Heap,
     pub(crate) guide: G,
-    sabotage: Option<Sabotage>,
+    pub(crate) sabotage: Option<Sabotage>,
 }
 
 /// A value, in the copy of the leaf that it was found in.

@@ -1,12 +1,12 @@
 //! New nodes between others: leaf split, prefix split, and leaves that move.
 
 use super::change::Left;
-use super::descend::{Place, Way, damaged, damaged_slot, partial_at};
+use super::find::{Place, Way, damaged, damaged_slot, partial_at};
 use super::options::Rooms;
 use super::{Event, Guide, Sign, Tree, marks};
 use crate::error::IndexError;
 use crate::lock::Held;
-use crate::radix::cached::CachedNode;
+use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::heap::Kind;
 use crate::radix::inner::{self, Header, Inner, RawInner, Size, State, slot_offset};
 use crate::radix::key::{Step, common_prefix, step_at};
@@ -20,7 +20,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 /// A leaf on its way into the tree.
-pub(super) struct Planted {
+pub(crate) struct Planted {
     class: Class,
     room: Room<RawLeaf>,
     image: Leaf<Vec<u8>>,
@@ -30,23 +30,23 @@ pub(super) struct Planted {
 
 impl Planted {
     /// The slot that points to it.
-    pub(super) fn slot(&self, partial: u8) -> Slot {
+    pub(crate) fn slot(&self, partial: u8) -> Slot {
         Slot::leaf(partial, self.room.at, self.class)
     }
 
     /// Where its bytes go, and they. A used room's lock is left alone.
-    pub(super) fn first_write(&self) -> (Remote<[u8]>, &[u8]) {
+    pub(crate) fn first_write(&self) -> (Remote<[u8]>, &[u8]) {
         let bytes = if self.room.is_used() { self.image.first_write() } else { self.image.bytes() };
         (self.room.at.part(0), bytes)
     }
 
     /// The CAS by which it is known to be linked, where that takes one.
-    pub(super) fn link(&self) -> Option<Cas> {
+    pub(crate) fn link(&self) -> Option<Cas> {
         link(&self.room, (leaf::REVERSE, self.linked))
     }
 
     /// Its room, empty again.
-    pub(super) fn into_room(self) -> Room<RawLeaf> {
+    pub(crate) fn into_room(self) -> Room<RawLeaf> {
         emptied(self.room)
     }
 }
@@ -63,25 +63,25 @@ fn link<T>(room: &Room<T>, (offset, linked): (u64, Reverse)) -> Option<Cas> {
 }
 
 /// An inner node on its way into the tree.
-pub(super) struct Grown {
-    pub(super) size: Size,
-    pub(super) room: Room<RawInner>,
-    pub(super) image: Vec<u8>,
+pub(crate) struct Grown {
+    pub(crate) size: Size,
+    pub(crate) room: Room<RawInner>,
+    pub(crate) image: Vec<u8>,
     linked: Reverse,
 }
 
 impl Grown {
     /// The CAS by which it is known to be linked, where that takes one.
-    pub(super) fn link(&self) -> Option<Cas> {
+    pub(crate) fn link(&self) -> Option<Cas> {
         link(&self.room, (inner::REVERSE, self.linked))
     }
 
-    pub(super) fn generation(&self) -> u32 {
+    pub(crate) fn generation(&self) -> u32 {
         self.room.next_version()
     }
 
     /// Its room, empty again.
-    pub(super) fn into_room(self) -> Room<RawInner> {
+    pub(crate) fn into_room(self) -> Room<RawInner> {
         emptied(self.room)
     }
 }
@@ -101,7 +101,7 @@ fn slots_of(node: &Arc<CachedNode>) -> Vec<(Arc<CachedNode>, usize)> {
 }
 
 /// What was found of the keys below a node.
-pub(super) enum KeyBelow {
+pub(crate) enum KeyBelow {
     /// One of them.
     Key(Vec<u8>),
     /// There is none.
@@ -114,7 +114,7 @@ pub(super) enum KeyBelow {
 impl<G: Guide> Tree<G> {
     /// A leaf for `entry`, to be linked in the node `parent` of that generation.
     /// [0 RT; as in [`Heap::allocate`](crate::radix::heap::Heap::allocate)]
-    pub(super) async fn planted<F: Fabric>(
+    pub(crate) async fn planted<F: Fabric>(
         &self,
         client: &Client<F>,
         parent: (Remote<RawInner>, u32),
@@ -133,7 +133,7 @@ impl<G: Guide> Tree<G> {
 
     /// An inner node for keys that begin with `prefix`, to be linked in the node `parent` under `partial`. Its
     /// children are those that `children` makes of where it lies and its generation.
-    pub(super) async fn grown<F: Fabric>(
+    pub(crate) async fn grown<F: Fabric>(
         &self,
         client: &Client<F>,
         (parent, partial): ((Remote<RawInner>, Header), u8),
@@ -151,14 +151,14 @@ impl<G: Guide> Tree<G> {
     }
 
     /// Gives a node that is not written yet its children.
-    pub(super) fn settle_children(&self, node: &mut Grown, prefix: &[u8], children: &[(Step, Slot)]) {
+    pub(crate) fn settle_children(&self, node: &mut Grown, prefix: &[u8], children: &[(Step, Slot)]) {
         let copy = Inner::new(&node.image[..]);
         let front = (copy.reverse(), copy.header());
         node.image = inner::image(front, prefix, self.number, children);
     }
 
     /// The size of a node with so many children.
-    pub(super) fn size_for(&self, children: usize) -> Size {
+    pub(crate) fn size_for(&self, children: usize) -> Size {
         match self.options.rooms {
             Rooms::Fitting => Size::fitting(children),
             Rooms::Preallocated => Size::All,
@@ -173,7 +173,7 @@ impl<G: Guide> Tree<G> {
 
     /// Splits a leaf: a new node takes its place, with the leaf and a new one (SMART, "leaf split"). `false`: the
     /// place has changed. [3 RT on one memory node]
-    pub(super) async fn split_leaf<F: Fabric>(
+    pub(crate) async fn split_leaf<F: Fabric>(
         &self,
         client: &Client<F>,
         place: &Place,
@@ -241,7 +241,7 @@ impl<G: Guide> Tree<G> {
 
     /// Splits a prefix: a new node takes the place of one whose keys part from `key` before its depth (SMART, "header
     /// split"). `false`: the place has changed, or was changed. [3 RT, and the way down to a leaf]
-    pub(super) async fn split_prefix<F: Fabric>(
+    pub(crate) async fn split_prefix<F: Fabric>(
         &self,
         client: &Client<F>,
         place: &Place,
@@ -312,7 +312,7 @@ impl<G: Guide> Tree<G> {
     }
 
     /// Some key below `node`, which shows what all keys there begin with. [1 RT for each node or leaf on the way]
-    pub(super) async fn key_below<F: Fabric>(
+    pub(crate) async fn key_below<F: Fabric>(
         &self,
         client: &Client<F>,
         node: &Arc<CachedNode>,
@@ -400,7 +400,7 @@ impl<G: Guide> Tree<G> {
     }
 
     /// What leads to a node.
-    pub(super) fn sign<B: Deref<Target = [u8]>>(&self, at: Remote<RawInner>, node: &Inner<B>) -> Sign {
+    pub(crate) fn sign<B: Deref<Target = [u8]>>(&self, at: Remote<RawInner>, node: &Inner<B>) -> Sign {
         let header = node.header();
         Sign {
             prefix: node.prefix(self.number),
@@ -411,7 +411,7 @@ impl<G: Guide> Tree<G> {
     }
 
     /// Makes known that objects are linked. [1 RT where there are any]
-    pub(super) async fn link_all<F: Fabric, const N: usize>(
+    pub(crate) async fn link_all<F: Fabric, const N: usize>(
         &self,
         client: &Client<F>,
         links: [Option<Cas>; N],
@@ -425,7 +425,7 @@ impl<G: Guide> Tree<G> {
 
     /// Gives a key another value in another leaf: the old one is marked, then its pointer swapped. `false`: the place
     /// has changed. [4 RT on one memory node]
-    pub(super) async fn move_leaf<F: Fabric>(
+    pub(crate) async fn move_leaf<F: Fabric>(
         &self,
         client: &Client<F>,
         place: &Place,
@@ -482,7 +482,7 @@ impl<G: Guide> Tree<G> {
     }
 
     /// Takes back the room of a leaf that was taken out of its slot.
-    pub(super) fn free_leaf(&self, (at, class): (Remote<RawLeaf>, Class), version: u32) {
+    pub(crate) fn free_leaf(&self, (at, class): (Remote<RawLeaf>, Class), version: u32) {
         let kind = Kind::Leaf.rooms(class.bytes());
         self.heap.take_back(Room { at, version: Some(version), kind });
     }

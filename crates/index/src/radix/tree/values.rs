@@ -96,7 +96,7 @@ impl<G: Guide> Tree<G> {
 
     /// The value behind `link`; `None`: it was replaced or removed since the link was read. [1 RT; 2 for a value of
     /// several parts]
-    pub(super) async fn far_value<F: Fabric>(
+    pub(crate) async fn far_value<F: Fabric>(
         &self,
         client: &Client<F>,
         link: Link,

@@ -5,7 +5,7 @@ use super::layout::{self, Deep, Header, RawDirectory, RawSubtable, Spot, subtabl
 use crate::error::IndexError;
 use crate::lock::BYTES_PER_LOCK;
 use crate::radix::heap::{Heap, Kind};
-use crate::radix::tree::descend::damaged;
+use crate::radix::tree::find::damaged;
 use crate::reclaim::Room;
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{Client, Fabric, NodeId, Remote, Words, read, read_bytes, write};

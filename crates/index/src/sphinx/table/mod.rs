@@ -16,14 +16,14 @@
 //!   enters one looks afterwards whether its node still lives, and takes the entry out if it does not.
 //! - *A stale directory is recognised*: every bucket says which hashes belong into it.
 
-mod check;
 mod directory;
-mod grow;
 pub mod layout;
+mod split;
+mod verify;
 
 pub(super) use directory::plant;
 
-use super::marks;
+use super::coverage as marks;
 use crate::error::IndexError;
 use crate::lock::NodeLocks;
 use crate::radix::heap::Heap;

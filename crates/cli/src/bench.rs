@@ -1,0 +1,351 @@
+//! `farwood bench`: one run, one record for each contestant.
+
+mod spatial;
+
+use super::lock_width::LockBits;
+use super::{Context, Failure, Format, Outcome, heap, size};
+use farwood::System;
+use farwood_bench::record::Record;
+use farwood_bench::record::table::table;
+use farwood_bench::run::{Amount, FabricKind, KeySource, RunSpec, Stage, WorkerCommand, run as measure};
+use farwood_bench::workload::Workload;
+use farwood_bench::workload::distribution::{Distribution, THETA_DEFAULT};
+use farwood_bench::workload::keys::KeyLength;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  farwood bench --workload ycsb-a --keys 10M --compute-nodes 2
+  farwood bench --workload write-intensive --variant fg+ --clients 8 --json
+  farwood bench --workload range-only --range-size 1000 --distribution uniform
+  farwood bench --workload ycsb-c --key-file words.txt --operations 1000000
+  farwood bench --workload ycsb-a --peer lmdb --peer btreemap    (needs the feature `peers`)
+  farwood bench --index smart --workload ycsb-a --clients 8 --compute-nodes 2
+  farwood bench --index smart --variant art --workload ycsb-e --key-file names.txt --cache-bytes 8MiB
+  farwood bench --fabric tcp --workload ycsb-c --clients 16
+  farwood bench --fabric tcp --workload ycsb-c --clients 16 --connections 1 --peer redis
+  farwood bench --fabric sim --nic cx5-100g --memory-nodes 8 --compute-nodes 8 --colocate --clients 176 \
+    --workload write-intensive --keys 10M --zipf-ranks 1e9 --cache-bytes 500MiB
+
+  farwood bench --index catfish --workload search --scale 0.01 --keys 2M --clients 4
+  farwood bench --index catfish --variant local --scale 0.00001 --peer rstar     (needs the feature `peers`)
+  farwood bench --index catfish --fabric sim --workload mixed --scale power-law --compute-nodes 8 --clients 256
+
+Workloads: load, ycsb-a to ycsb-f, ycsb-d-update (updates of the latest keys), write-only, write-intensive, \
+read-intensive, range-only, range-write; of catfish search and mixed (a tenth of it inserts), on so many --keys, which \
+are rectangles.
+Without --pool the run makes, fills and removes a pool of its own.
+With --fabric sim, --seconds, --warmup and all latencies are virtual, a warm-up is the workload itself before it \
+counts, and the record is the same for the same seed but for simulated_verbs_per_second.";
+
+/// Measure an index: one workload, one record
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The index: sherman, smart or sphinx; or catfish, for rectangles
+    #[arg(long, default_value = "sherman")]
+    index: String,
+    /// The variant; of sherman: fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical, sherman or +lock-read
+    /// [default: +lock-read]; of smart: art, +lock-free, +in-place, +rear-lock, +read-delegation or +write-combining =
+    /// smart [default: smart]; of sphinx: art, +hash-table or sphinx [default: sphinx]; of
+    /// catfish: local, tcp, fast-messaging, offloading, +event, +multi-issue, catfish or catfish-printed [default:
+    /// catfish]
+    #[arg(long)]
+    variant: Option<String>,
+    /// Of smart: give each inner node room for 256 children, as the paper's artifact does
+    #[arg(long)]
+    preallocate: bool,
+    /// Of radix trees: whether a scan reads many nodes and leaves by one doorbell
+    #[arg(long, default_value_t = Switch::On, value_enum)]
+    batched_scans: Switch,
+    /// Bits of a lock. Locks of 16 bits (the paper's) name no epoch, so a dead client's lock cannot be taken: for
+    /// reproduction only
+    #[arg(long, value_name = "BITS", value_enum, default_value_t = LockBits::Word)]
+    lock_width: LockBits,
+    /// The fabric: shm; tcp, to memory nodes that it starts; rdma, to those of --pool; or sim for the laboratory, where
+    /// all times are virtual
+    #[arg(long, default_value = "shm")]
+    fabric: String,
+    /// The laboratory's card: cx5-100g, cx6-100g, cx6-200g, tcp-1g, tcp-40g, ideal, or the path of a card file
+    /// [default: cx5-100g]
+    #[arg(long, value_name = "CARD")]
+    nic: Option<String>,
+    /// In the laboratory: memory node i and compute node i are one machine with one NIC
+    #[arg(long)]
+    colocate: bool,
+    /// The mix of operations
+    #[arg(long, default_value = "ycsb-c")]
+    workload: String,
+    /// How popular the keys are: uniform, zipf or latest
+    #[arg(long, default_value = "zipf")]
+    distribution: String,
+    /// The skew of zipf and latest
+    #[arg(long, default_value_t = THETA_DEFAULT, value_name = "SKEW", allow_negative_numbers = true)]
+    theta: f64,
+    /// Draw popularity over so many ranks, hashed onto the keys [default: --keys]
+    #[arg(long, value_name = "COUNT", value_parser = count)]
+    zipf_ranks: Option<u64>,
+    /// Keys loaded before measuring; for load, inserted [default: 1M, or what a key file leaves for inserts]
+    #[arg(long, value_name = "COUNT", value_parser = count)]
+    keys: Option<u64>,
+    /// Take the keys from the lines of this file (TSV and CSV: the first column)
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Bytes of a key, 8 to 1024: shorter lines of the key file are filled up with zeros [default: 8; of a key file,
+    /// the longest line for sherman, and for others each line as it is]
+    #[arg(long, value_name = "BYTES")]
+    key_bytes: Option<usize>,
+    /// Bytes of a value, at least 8
+    #[arg(long, default_value_t = 8, value_name = "BYTES")]
+    value_bytes: usize,
+    /// Keys of a scan; for ycsb-e, at most
+    #[arg(long, default_value_t = 100, value_name = "COUNT")]
+    range_size: u32,
+    /// Bytes of a node of sherman [default: 1KiB]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    node_bytes: Option<u64>,
+    /// Index cache of each compute node; 0: none [default: 512MiB; of sphinx, whose filter it is, 2 % of the loaded
+    /// keys' bytes]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    cache_bytes: Option<u64>,
+    /// Memory nodes of the run's own pool
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    memory_nodes: u16,
+    /// Compute nodes: processes, or machines of the laboratory
+    #[arg(long, default_value_t = 1, value_name = "COUNT", alias = "processes")]
+    compute_nodes: usize,
+    /// Threads of each compute node [default: one per client; of processes, at most the cores]
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<usize>,
+    /// Over TCP: connections of all compute nodes to each memory node, which is their threads [default: --threads]
+    #[arg(long, value_name = "COUNT", conflicts_with = "threads")]
+    connections: Option<u64>,
+    /// Clients of all compute nodes together, which is how many requests may be outstanding [default: one for each]
+    #[arg(long, value_name = "COUNT")]
+    clients: Option<u64>,
+    /// Measure for so long [default: 3, with --fabric sim 0.02; load: until all keys are in]
+    #[arg(long, conflicts_with = "operations", allow_negative_numbers = true)]
+    seconds: Option<f64>,
+    /// Measure so many operations, all clients together
+    #[arg(long, value_name = "COUNT", value_parser = count)]
+    operations: Option<u64>,
+    /// Seconds of reading after a pass that fills the caches; 0: start cold [default: 1, with --fabric
+    /// sim 0.005]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    warmup: Option<f64>,
+    /// Of load with --fabric sim: so many keys are in before it counts
+    #[arg(long, default_value_t = 0, value_name = "COUNT", value_parser = count)]
+    warmup_keys: u64,
+    /// Seed of all operations
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Measure in this pool, shm://NAME, tcp://HOST:PORT or rdma://HOST:PORT[?queue-pairs=N], in an index of the run's
+    /// own
+    #[arg(long, value_name = "URL")]
+    pool: Option<String>,
+    /// Measure this as well, in alternation: redis with --fabric tcp; lmdb, btreemap, congee or skiplist where the
+    /// program was built with them; repeatable
+    #[arg(long, value_name = "PEER")]
+    peer: Vec<String>,
+    /// What only spatial indexes have.
+    #[command(flatten)]
+    spatial: spatial::SpatialArgs,
+}
+
+/// Yes or no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Switch {
+    /// Yes
+    On,
+    /// No
+    Off,
+}
+
+/// The system of that name.
+pub(super) fn system(name: &str) -> Result<System, Failure> {
+    let system = name
+        .parse()
+        .map_err(|problem| farwood_bench::Error::parameter("--index", problem, "give one of them"));
+    Ok(system?)
+}
+
+/// Reads a count: `1000000`, `1_000_000`, `1000k`, `1M` or `1e9`.
+fn count(text: &str) -> Result<u64, String> {
+    let mut plain = text.replace('_', "");
+    if let Some((digits, zeros)) = plain.split_once(['e', 'E'])
+        && let (false, Ok(zeros @ 0..20)) = (digits.is_empty(), zeros.parse::<usize>())
+    {
+        plain = format!("{digits}{}", "0".repeat(zeros));
+    }
+    let (digits, factor) = match plain.strip_suffix(['k', 'K', 'M', 'G']) {
+        Some(digits) if plain.ends_with('M') => (digits, 1_000_000),
+        Some(digits) if plain.ends_with('G') => (digits, 1_000_000_000),
+        Some(digits) => (digits, 1000),
+        None => (&plain[..], 1),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    number.ok_or_else(|| "a count is a number, with k, M or G behind it if you like, such as 10M".to_owned())
+}
+
+/// The threads of each compute node that so many connections are.
+fn per_node(connections: u64, compute_nodes: usize) -> Result<usize, Failure> {
+    let nodes = compute_nodes.max(1) as u64;
+    if connections == 0 || !connections.is_multiple_of(nodes) {
+        let text =
+            format!("bench: --connections {connections}: give a multiple of the {nodes} compute nodes");
+        return Err(Failure::Usage(text));
+    }
+    Ok((connections / nodes) as usize)
+}
+
+impl Args {
+    fn spec(self) -> Result<RunSpec, Failure> {
+        let index = system(&self.index)?;
+        let key_source = match (self.key_file, self.key_bytes) {
+            (Some(file), Some(key_bytes)) => KeySource::File(file, KeyLength::Padded(key_bytes)),
+            (Some(file), None) if index == System::Sherman => KeySource::File(file, KeyLength::Longest),
+            (Some(file), None) => KeySource::File(file, KeyLength::Any),
+            (None, key_bytes) => KeySource::Integers(key_bytes.unwrap_or(8)),
+        };
+        let amount = match (self.seconds, self.operations) {
+            (Some(seconds), _) => Some(Amount::Seconds(seconds)),
+            (None, operations) => operations.map(Amount::Operations),
+        };
+        let threads = match self.connections {
+            Some(connections) if self.fabric != "tcp" => {
+                let text = format!("bench: --connections {connections}: only --fabric tcp has connections");
+                return Err(Failure::Usage(text));
+            }
+            Some(connections) => Some(per_node(connections, self.compute_nodes)?),
+            None => self.threads,
+        };
+        Ok(RunSpec {
+            index,
+            variant: self.variant,
+            lock_width: self.lock_width.into(),
+            fabric: self.fabric.parse::<FabricKind>()?,
+            nic: self.nic,
+            colocate: self.colocate,
+            workload: self.workload.parse::<Workload>()?,
+            distribution: Distribution::new(&self.distribution, self.theta)?,
+            zipf_ranks: self.zipf_ranks,
+            keys: self.keys,
+            key_source,
+            value_bytes: self.value_bytes,
+            range_size: self.range_size,
+            node_bytes: self.node_bytes.map(|bytes| bytes as usize),
+            preallocate: self.preallocate,
+            batched_scans: self.batched_scans == Switch::On,
+            cache_bytes: self.cache_bytes.map(|bytes| bytes as usize),
+            memory_nodes: self.memory_nodes,
+            compute_nodes: self.compute_nodes,
+            threads,
+            clients: self.clients,
+            amount,
+            warm_up_seconds: self.warmup,
+            warm_up_keys: self.warmup_keys,
+            seed: self.seed,
+            pool: self.pool,
+            peers: self.peer,
+        })
+    }
+}
+
+pub(crate) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if args.index == "catfish" {
+        return spatial::run(args, context);
+    }
+    let spec = args.spec()?;
+    if spec.fabric == FabricKind::Sim {
+        heap::on_huge_pages();
+    }
+    let worker = WorkerCommand::this_program("worker").map_err(failure)?;
+    let progress = Progress::new(context);
+    let records = measure(&spec, &worker, &mut |stage| progress.show(stage)).map_err(failure)?;
+    progress.0.finish_and_clear();
+    show(&records, context)
+}
+
+fn show(records: &[Record], context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    match context.format {
+        Format::Json => {
+            for record in records {
+                writeln!(context.out, "{}", record.to_json_line())?;
+            }
+        }
+        Format::Text => write!(context.out, "{}", table(records))?,
+    }
+    Ok(Outcome::Done)
+}
+
+/// What becomes of a benchmark's error. What the machine or the index did is not the command line's fault.
+pub(super) fn failure(error: farwood_bench::Error) -> Failure {
+    use farwood_bench::Error;
+    let text = error.to_string();
+    let library = match error {
+        Error::WrongAnswer(_) | Error::Value { .. } | Error::Stuck(_) => {
+            return Failure::Other { text, exit_code: 1 };
+        }
+        Error::Worker { .. } | Error::Processes { .. } => return Failure::Other { text, exit_code: 10 },
+        Error::Pool(source) => farwood::Error::Pool { operation: "bench", source },
+        Error::Tcp(source) => farwood::Error::Tcp { operation: "bench", source },
+        Error::Rdma(source) => farwood::Error::Rdma { operation: "bench", source },
+        Error::Etcd(source) => farwood::Error::Etcd { operation: "bench", source },
+        Error::Fabric(source) => farwood::Error::Fabric { operation: "bench", pool: String::new(), source },
+        Error::Index(source) => farwood::Error::Index { operation: "bench", url: String::new(), source },
+        error => return Failure::Bench(error),
+    };
+    Failure::Other { text, exit_code: library.exit_code() }
+}
+
+/// What a run is doing, on a terminal.
+pub(super) struct Progress(pub(super) ProgressBar);
+
+impl Progress {
+    pub(super) fn new(context: &Context<'_>) -> Progress {
+        if !context.progress {
+            return Progress(ProgressBar::hidden());
+        }
+        let style = ProgressStyle::with_template("{msg} {wide_bar} {percent} %");
+        Progress(ProgressBar::new(1).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
+    }
+
+    fn show(&self, stage: Stage<'_>) {
+        match stage {
+            Stage::Loading { done, all } => self.bar("loading".to_owned(), done, all),
+            Stage::Warming { backend } => self.bar(format!("warming up {backend}"), 0, 1),
+            Stage::Measuring { backend, round, rounds } => {
+                self.bar(format!("measuring {backend}"), round as u64 - 1, rounds as u64);
+            }
+        }
+    }
+
+    pub(super) fn bar(&self, message: String, done: u64, all: u64) {
+        self.0.set_length(all.max(1));
+        self.0.set_position(done);
+        self.0.set_message(message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::count;
+
+    #[test]
+    fn counts_are_read() {
+        for (text, number) in [
+            ("0", 0),
+            ("1_000", 1000),
+            ("10k", 10_000),
+            ("10M", 10_000_000),
+            ("1G", 1_000_000_000),
+            ("2e9", 2_000_000_000),
+        ] {
+            assert_eq!(count(text), Ok(number), "{text}");
+        }
+        for text in ["", "M", "-1", "1.5M", "1MB", "99999999999G", "e9", "1e", "1e-1", "1e25"] {
+            assert!(count(text).unwrap_err().contains("10M"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `farwood bench --index catfish`: rectangles instead of keys.
+
+use super::{Args, Progress, failure, show};
+use crate::{Context, Failure, Outcome, heap};
+use farwood_bench::run::{Amount, FabricKind, WorkerCommand};
+use farwood_bench::run::{RECTANGLES_DEFAULT, SpatialSpec, Variant, run_spatial};
+use farwood_bench::workload::rectangles::{RectangleSource, Scale, SpatialMix};
+use std::path::PathBuf;
+
+/// What only spatial indexes have.
+#[derive(Debug, clap::Args)]
+pub(super) struct SpatialArgs {
+    /// Rectangles: the longest edge of a window, such as 0.00001 or 0.01; power-law; or hundred, windows that have
+    /// about a hundred results [default: 0.00001]
+    #[arg(long, value_name = "SCALE")]
+    scale: Option<String>,
+    /// Take the rectangles from the rows of this file: least x, least y, greatest x, greatest y
+    #[arg(long, value_name = "FILE")]
+    rectangles_file: Option<PathBuf>,
+    /// Rectangles: let each client wait so long between two requests
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0.0, allow_negative_numbers = true)]
+    think: f64,
+}
+
+/// Options that mean nothing for rectangles.
+const NOT_THEIRS: [&str; 14] = [
+    "lock_width",
+    "colocate",
+    "distribution",
+    "theta",
+    "zipf_ranks",
+    "key_file",
+    "key_bytes",
+    "value_bytes",
+    "range_size",
+    "node_bytes",
+    "cache_bytes",
+    "memory_nodes",
+    "connections",
+    "pool",
+];
+
+pub(super) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if let Some(flag) = context.first_given(&NOT_THEIRS) {
+        return Err(Failure::Usage(format!("bench: {flag}: rectangles have none; leave it out")));
+    }
+    let workload_is_given = context.is_given("workload");
+    let spec = spec(args, workload_is_given)?;
+    if spec.fabric == FabricKind::Sim {
+        heap::on_huge_pages();
+    }
+    let worker = WorkerCommand::this_program("worker").map_err(failure)?;
+    let progress = Progress::new(context);
+    let records = run_spatial(&spec, &worker, &mut |stage| progress.show(stage)).map_err(failure)?;
+    progress.0.finish_and_clear();
+    show(&records, context)
+}
+
+fn spec(args: Args, workload_is_given: bool) -> Result<SpatialSpec, Failure> {
+    let default = SpatialSpec::default();
+    let SpatialArgs { scale, rectangles_file, think } = args.spatial;
+    if !(0.0..=1e9).contains(&think) {
+        return Err(Failure::Usage(format!("bench: --think {think}: give microseconds, 0 or more")));
+    }
+    let source = match rectangles_file {
+        Some(file) => RectangleSource::File(file, args.keys.unwrap_or(u64::MAX)),
+        None => RectangleSource::Uniform(args.keys.unwrap_or(RECTANGLES_DEFAULT)),
+    };
+    let amount = match (args.seconds, args.operations) {
+        (Some(seconds), _) => Some(Amount::Seconds(seconds)),
+        (None, operations) => operations.map(Amount::Operations),
+    };
+    Ok(SpatialSpec {
+        variant: args.variant.map_or(Ok(default.variant), |name| name.parse::<Variant>())?,
+        fabric: args.fabric.parse::<FabricKind>()?,
+        nic: args.nic,
+        mix: if workload_is_given { args.workload.parse::<SpatialMix>()? } else { SpatialMix::Search },
+        scale: scale.map_or(Ok(default.scale), |scale| scale.parse::<Scale>())?,
+        source,
+        compute_nodes: args.compute_nodes,
+        threads: args.threads,
+        clients: args.clients,
+        amount,
+        warm_up_seconds: args.warmup,
+        think_ns: (think * 1e3) as u64,
+        seed: args.seed,
+        peers: args.peer,
+        ..default
+    })
+}

@@ -1,0 +1,156 @@
+//! `farwood demo`: several processes work on one index, and every answer is checked.
+
+mod map;
+
+use super::bench::{Progress, failure, system};
+use super::{Context, Failure, Format, Outcome, size};
+use farwood_bench::plot;
+use farwood_bench::record::table::table;
+use farwood_bench::run::{FabricKind, WorkerCommand};
+use farwood_demo::{DemoPhase, OrderedDemoOutcome, OrderedDemoSpec, run_ordered_demo};
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  farwood demo
+  farwood demo --quick --out /tmp/demo
+  farwood demo --fabric tcp
+  farwood demo --index smart
+  farwood demo --index catfish                       a map of coastlines, searched by rectangle
+  farwood demo --processes 8 --memory-nodes 4 --seconds 30 --json
+
+Exit code 1: there were wrong answers.";
+
+/// Run several processes on one index of words or of coastlines, and check every answer
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Through which index: sherman, smart or sphinx, of words; catfish, of coastlines
+    #[arg(long, default_value = "sherman")]
+    index: String,
+    /// Over what: shm or tcp, whose memory nodes are then in this process
+    #[arg(long, default_value = "shm")]
+    fabric: String,
+    /// Processes that work on one index at once
+    #[arg(long, default_value_t = 4, value_name = "COUNT")]
+    processes: usize,
+    /// Memory nodes that the index lies on; one for catfish
+    #[arg(long, default_value_t = 2, value_name = "COUNT")]
+    memory_nodes: u16,
+    /// How long all processes work [default: 12]
+    #[arg(long, conflicts_with = "quick")]
+    seconds: Option<f64>,
+    /// Work for 3 seconds only
+    #[arg(long)]
+    quick: bool,
+    /// Seed of all operations
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where the chart, or the map, goes, as SVG and PNG
+    #[arg(long, default_value = "farwood-demo", value_name = "FOLDER")]
+    out: PathBuf,
+}
+
+/// Seconds of work with `--quick`.
+const QUICK_SECONDS: f64 = 3.0;
+
+impl Args {
+    fn seconds(&self) -> f64 {
+        let default = OrderedDemoSpec::default().seconds;
+        self.seconds.unwrap_or(if self.quick { QUICK_SECONDS } else { default })
+    }
+}
+
+pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    if args.index == "catfish" {
+        return map::run(args, context);
+    }
+    let (default, seconds) = (OrderedDemoSpec::default(), args.seconds());
+    let &Args { processes, memory_nodes, seed, .. } = args;
+    let fabric = args.fabric.parse::<FabricKind>()?;
+    let system = system(&args.index)?;
+    let spec = OrderedDemoSpec { system, fabric, processes, memory_nodes, seconds, seed, ..default };
+    let worker = WorkerCommand::this_program("worker").map_err(failure)?;
+    writeln!(
+        context.words,
+        "One index of English words on {}, {} at work on it for {seconds} s; every answer is \
+         checked.",
+        size::count(memory_nodes.into(), "memory node", "memory nodes"),
+        size::count(processes as u64, "process", "processes")
+    )?;
+    let progress = Progress::new(context);
+    let outcome = run_ordered_demo(&spec, &worker, &mut |phase| show(&progress, phase)).map_err(failure)?;
+    progress.0.finish_and_clear();
+    let files = draw(&args.out, &outcome)?;
+    report(context, &outcome, &files)?;
+    Ok(if outcome.wrong == 0 { Outcome::Done } else { Outcome::Negative })
+}
+
+fn show(progress: &Progress, phase: DemoPhase) {
+    match phase {
+        DemoPhase::Loading { done, all } => progress.bar("loading".to_owned(), done, all),
+        DemoPhase::Starting => progress.bar("starting processes".to_owned(), 0, 1),
+        DemoPhase::Working => progress.bar("all processes work".to_owned(), 0, 1),
+        DemoPhase::Comparing => progress.bar("comparing".to_owned(), 1, 1),
+    }
+}
+
+/// Writes the chart of words.
+fn draw(folder: &Path, outcome: &OrderedDemoOutcome) -> Result<[PathBuf; 2], Failure> {
+    let records = std::slice::from_ref(&outcome.record);
+    write(folder, "demo", plot::svg(records)?.as_bytes(), &plot::png(records)?)
+}
+
+/// Writes a picture; yields where.
+fn write(folder: &Path, name: &str, svg: &[u8], png: &[u8]) -> Result<[PathBuf; 2], Failure> {
+    let files = [folder.join(format!("{name}.svg")), folder.join(format!("{name}.png"))];
+    for (path, bytes) in files.iter().zip([svg, png]) {
+        let fail = |source| Failure::File { operation: "write", path: path.clone(), source };
+        fs::create_dir_all(folder).and_then(|()| fs::write(path, bytes)).map_err(fail)?;
+    }
+    Ok(files)
+}
+
+fn report(
+    context: &mut Context<'_>,
+    outcome: &OrderedDemoOutcome,
+    files: &[PathBuf; 2],
+) -> Result<(), Failure> {
+    let OrderedDemoOutcome { record, answers, wrong, examples, walk, entries } = outcome;
+    match context.format {
+        Format::Json => {
+            let record: serde_json::Value = serde_json::from_str(&record.to_json_line())
+                .map_err(|error| Failure::Usage(format!("the record is no JSON: {error}")))?;
+            context.json(&json!({
+                "answers": answers,
+                "wrong": wrong,
+                "examples": examples,
+                "entries": entries,
+                "nodes": walk.nodes(),
+                "levels": walk.levels(),
+                "half_done": walk.half_done(),
+                "problems": walk.problems().len(),
+                "files": files,
+                "record": record,
+            }))?;
+        }
+        Format::Text => {
+            write!(context.out, "{}", table(std::slice::from_ref(record)))?;
+        }
+    }
+    for example in examples {
+        writeln!(context.words, "wrong: {example}")?;
+    }
+    writeln!(
+        context.words,
+        "{answers} answers checked, {wrong} wrong. {entries} words at the end, in {} nodes on {} levels; every \
+         invariant checked, {} violated.",
+        walk.nodes(),
+        walk.levels(),
+        walk.problems().len()
+    )?;
+    writeln!(context.words, "Chart: {} and {}", files[0].display(), files[1].display())?;
+    Ok(())
+}

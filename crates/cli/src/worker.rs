@@ -1,0 +1,17 @@
+//! `farwood worker`: a process of `bench` or `demo`. Not for people.
+
+use super::{Context, Failure, Outcome};
+use std::io::{self, BufReader};
+
+/// A process of `farwood bench` or `farwood demo`; they start it themselves
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(Args {}: Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
+    let jobs = [farwood_bench::run::JOBS, farwood_demo::JOBS].concat();
+    match farwood_bench::driver::worker::serve(BufReader::new(io::stdin()), &mut *context.out, &jobs) {
+        // The worker has sent the error to the parent, which prints it.
+        Ok(()) => Ok(Outcome::Done),
+        Err(error) => Err(super::bench::failure(error)),
+    }
+}

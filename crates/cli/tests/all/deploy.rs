@@ -1,0 +1,101 @@
+//! The files in `deploy/`, as far as they can be checked without a cluster: every option that they give `farwood serve`
+//! is one that it takes, the YAML is YAML, the unit is one that systemd understands.
+
+use farwood_testkit::need;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+fn file(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The long options of `farwood serve`.
+fn options() -> BTreeSet<String> {
+    let help = Command::new(env!("CARGO_BIN_EXE_farwood")).args(["serve", "--help"]).output().unwrap();
+    words(&String::from_utf8(help.stdout).unwrap())
+}
+
+/// The words of a text that begin with two dashes, without what they are given.
+fn words(text: &str) -> BTreeSet<String> {
+    let word = |word: &str| {
+        let name = word.strip_prefix("--")?;
+        let end = name.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(name.len());
+        (end > 0 && !name.starts_with('-')).then(|| name[..end].to_owned())
+    };
+    text.split(|c: char| c.is_whitespace() || "\"'[,`".contains(c)).filter_map(word).collect()
+}
+
+/// Lines of a file that are no comments.
+fn code(text: &str) -> String {
+    text.lines().filter(|line| !line.trim_start().starts_with('#')).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_option_is_one_that_serve_takes() {
+    let known = options();
+    for name in ["farwood.service", "compose.yaml", "kubernetes.yaml", "Dockerfile"] {
+        let text = code(&file(name));
+        let serve = text.lines().filter(|line| !line.contains("cargo ") && !line.contains("apt-get"));
+        let used = words(&serve.collect::<Vec<_>>().join("\n"));
+        let used: Vec<_> = used
+            .iter()
+            .filter(|word| !["system", "uid", "home-dir", "create-home", "from"].contains(&&word[..]))
+            .collect();
+        assert!(
+            used.iter().any(|option| *option == "token-file"),
+            "{name}: it is open to everybody: {used:?}"
+        );
+        for option in used {
+            assert!(known.contains(option), "{name}: serve has no --{option}");
+        }
+    }
+}
+
+#[test]
+fn what_stops_a_memory_node_is_sigterm_and_it_has_time_to_end() {
+    assert!(file("farwood.service").contains("KillSignal=SIGTERM"));
+    assert!(file("Dockerfile").contains("STOPSIGNAL SIGTERM"));
+    assert!(file("compose.yaml").contains("stop_grace_period"));
+    assert!(file("kubernetes.yaml").contains("terminationGracePeriodSeconds"));
+}
+
+#[test]
+fn yaml_is_yaml() {
+    for name in ["compose.yaml", "kubernetes.yaml"] {
+        let text = file(name);
+        let documents = serde_norway::Deserializer::from_str(&text);
+        let mut kinds = Vec::new();
+        for document in documents {
+            let value: serde_norway::Value =
+                serde::Deserialize::deserialize(document).unwrap_or_else(|error| panic!("{name}: {error}"));
+            kinds.push(value.get("kind").and_then(|kind| kind.as_str()).unwrap_or_default().to_owned());
+            if name == "compose.yaml" {
+                let services = value.get("services").and_then(|services| services.as_mapping()).unwrap();
+                assert_eq!(services.len(), 3);
+            }
+        }
+        let expected: &[&str] = if name == "compose.yaml" { &[""] } else { &["Service", "StatefulSet"] };
+        assert_eq!(kinds, expected, "{name}");
+    }
+}
+
+#[test]
+fn systemd_understands_the_unit() {
+    let Some(analyzer) = need::program("systemd-analyze") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let unit = folder.path().join("farwood.service");
+    // The program is where it is built, and the check does not care where it would be installed.
+    std::fs::write(
+        &unit,
+        file("farwood.service").replace("/usr/local/bin/farwood", env!("CARGO_BIN_EXE_farwood")),
+    )
+    .unwrap();
+    let mut command = Command::new(analyzer);
+    command.args(["verify", "--man=no", unit.to_str().unwrap()]).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let about = said.lines().filter(|line| line.contains("farwood.service")).collect::<Vec<_>>();
+    assert!(about.is_empty(), "{said}");
+}

@@ -1,0 +1,150 @@
+//! Memory nodes that are found through a real etcd: Debian's package `etcd-server`.
+//!
+//! The tests need the program `etcd` (`farwood_testkit::need`).
+
+use crate::machine::{Machine, free_port};
+use crate::serve::Served;
+use farwood_testkit::need;
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// An etcd of the test's own; killed when dropped.
+struct Etcd {
+    process: Child,
+    address: String,
+}
+
+impl Etcd {
+    fn start(machine: &Machine) -> Option<Self> {
+        let program = need::program("etcd")?;
+        let [client, peer] = [free_port(), free_port()].map(|port| format!("http://127.0.0.1:{port}"));
+        let folder = machine.path().join("etcd");
+        let process = Command::new(program)
+            .args(["--data-dir", folder.to_str().unwrap(), "--listen-client-urls", &client])
+            .args(["--advertise-client-urls", &client, "--listen-peer-urls", &peer])
+            .args(["--initial-advertise-peer-urls", &peer, "--initial-cluster", &format!("default={peer}")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let etcd = Self { process, address: client.strip_prefix("http://").unwrap().to_owned() };
+        let since = Instant::now();
+        while TcpStream::connect(&etcd.address).is_err() {
+            assert!(since.elapsed() < Duration::from_secs(20), "etcd does not start");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Some(etcd)
+    }
+
+    fn url(&self, pool: &str) -> String {
+        format!("etcd://{}/{pool}", self.address)
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn serve(machine: &Machine, url: &str, node: &str) -> Served {
+    Served::start_at(machine, "tcp://127.0.0.1:0", &["--etcd", url, "--node", node, "--nodes", "2"])
+}
+
+#[test]
+fn memory_nodes_register_and_compute_nodes_find_them() {
+    let machine = Machine::new();
+    let Some(etcd) = Etcd::start(&machine) else { return };
+    let url = etcd.url("words");
+    // In the wrong order: it is the number that counts.
+    let second = serve(&machine, &url, "1");
+    machine.refused(
+        3,
+        &["stat", &url],
+        &["it has 2 memory nodes, and node 0 has not registered", "farwood serve --etcd"],
+    );
+    let first = serve(&machine, &url, "0");
+    let index = format!("{url}/i");
+    machine.ok(&["create", &index]);
+    machine.ok(&["put", &index, "1", "2"]);
+    assert_eq!(machine.ok(&["get", &index, "1"]), "2\n");
+    let direct = format!("tcp://{},{}/i", first.at(), second.at());
+    assert_eq!(machine.ok(&["get", &direct, "1"]), "2\n", "it is the same pool");
+    let taken = ["serve", "--listen", "tcp://127.0.0.1:0", "--etcd", &url, "--node", "1", "--nodes", "2"];
+    machine.refused(9, &taken, &["memory node 1", second.at()]);
+    machine.refused(3, &["stat", &etcd.url("nothing")], &["no memory node has registered"]);
+    assert!(second.stop().0.success());
+    machine.refused(3, &["get", &index, "1"], &["node 1 has not registered"]);
+}
+
+#[test]
+fn a_killed_memory_node_is_off_the_list_when_its_lease_ends_and_takes_its_place_again_at_once() {
+    let machine = Machine::new();
+    let Some(etcd) = Etcd::start(&machine) else { return };
+    let url = etcd.url("p");
+    let port = free_port();
+    let listen = format!("tcp://127.0.0.1:{port}");
+    let start = || Served::start_at(&machine, &listen, &["--etcd", &url, "--node", "0"]);
+    // Killed, and at once started anew where it was: the lease of the first is still there.
+    drop(start());
+    let again = start();
+    machine.ok(&["create", &format!("{url}/i")]);
+    drop(again);
+    let since = Instant::now();
+    loop {
+        let ran = machine.run(&["stat", &url]);
+        assert_eq!(ran.code, 3, "{ran:?}");
+        if ran.err.contains("no memory node has registered") {
+            break;
+        }
+        assert!(since.elapsed() < Duration::from_secs(20), "the lease does not end: {ran:?}");
+    }
+}
+
+#[test]
+fn a_registered_memory_node_outlives_its_lease_and_etcd_itself() {
+    let machine = Machine::new();
+    let Some(etcd) = Etcd::start(&machine) else { return };
+    let node = Served::start_at(&machine, "tcp://127.0.0.1:0", &["--etcd", &etcd.url("p"), "--node", "0"]);
+    std::thread::sleep(Duration::from_secs(13));
+    machine.ok(&["create", &etcd.url("p/i")]);
+    let gone = etcd.url("p");
+    drop(etcd);
+    machine.refused(3, &["stat", &gone], &["etcd does not answer"]);
+    machine.ok(&["stat", &node.url]);
+    std::thread::sleep(Duration::from_secs(4));
+    let (status, words) = node.stop();
+    assert!(status.success() && words.contains("etcd does not answer"), "{words}");
+}
+
+#[test]
+fn what_is_wrong_with_a_registration_is_told() {
+    let machine = Machine::new();
+    let serve = |rest: &[&'static str]| [&["serve", "--listen", "tcp://127.0.0.1:0"], rest].concat();
+    for (rest, words) in [
+        (&["--etcd", "http://x", "--node", "0"][..], "etcd://HOST:PORT/POOL"),
+        (&["--etcd", "etcd://127.0.0.1:1", "--node", "0"], "name is missing"),
+        (&["--etcd", "etcd://127.0.0.1:1/p"], "--node"),
+        (&["--etcd", "etcd://127.0.0.1:1/p", "--node", "2", "--nodes", "2"], "no node 2 of 2"),
+    ] {
+        let ran = machine.run(&serve(rest));
+        assert_eq!(ran.code, 2, "{rest:?}: {ran:?}");
+        assert!(ran.err.contains(words), "{words}: {ran:?}");
+    }
+    let open = [
+        "serve",
+        "--listen",
+        "tcp://0.0.0.0:0",
+        "--insecure",
+        "--etcd",
+        "etcd://127.0.0.1:1/p",
+        "--node",
+        "0",
+    ];
+    machine.refused(2, &open, &["--advertise"]);
+    let nobody = serve(&["--etcd", "etcd://127.0.0.1:1/p", "--node", "0", "--memory", "64MiB"]);
+    machine.refused(3, &nobody, &["etcd does not answer", "127.0.0.1:1"]);
+}
