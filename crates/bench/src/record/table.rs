@@ -113,6 +113,9 @@ fn notes(record: &Record) -> String {
         let (state, sleeping, looking) = (&loopback.state, loopback.sleeping_us, loopback.looking_us);
         notes.push(format!("loopback: {state}, {sleeping:.0} us sleeping, {looking:.0} us looking"));
     }
+    if !record.profile.is_empty() {
+        notes.push(format!("profile: {}", record.profile));
+    }
     if let Some(ratio) = record.ratio {
         notes.push(format!("{ratio:.2} times the first peer"));
     }
@@ -234,7 +237,7 @@ mod tests {
         assert_eq!(cells, ["get", "10,000", "1.00", "M", "0.95", "1.19", "1.00", "1.00", "1,024", "0"]);
         assert!(rows[6].starts_with("all") && rows[6].contains("23,000"));
         let notes = "retries: 0 torn, 0 lock, 0 moved; cache: 1.00 MiB, 100.00 % hits; memory nodes: 64.0 MiB; \
-                     1.50 times the first peer";
+                     profile: release; 1.50 times the first peer";
         assert_eq!(lines[8], notes);
         let large = table(&[Record { keys: 1 << 20, ..record }]);
         assert!(large.contains("memory nodes: 64.0 MiB, 64.0 B a key; "), "{large}");

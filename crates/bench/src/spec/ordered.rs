@@ -276,7 +276,7 @@ impl RunSpec {
         let warm_up_seconds = self.warm_up_seconds();
         if !(warm_up_seconds.is_finite() && warm_up_seconds >= 0.0) {
             let problem = format!("{warm_up_seconds} is not a duration");
-            return Err(Error::parameter("--warmup", problem, "give 0 (cold caches) or more seconds"));
+            return Err(Error::parameter("--warmup", problem, "give 0 (cold) or more seconds"));
         }
         self.check_fabric()?;
         self.check_peers()

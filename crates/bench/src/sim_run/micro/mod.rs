@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use crate::Result;
 use crate::driver::stopwatch::Timed;
 use crate::record::Record;
-use crate::record::machine::{Machine, commit};
+use crate::record::machine::{Machine, commit, profile};
 
 /// Seed of all micro-benchmarks.
 const SEED: u64 = 1;
@@ -68,6 +68,7 @@ impl Cluster {
             simulated_verbs_per_second: Some(timed.verbs_per_second),
             seed: SEED,
             commit: commit(),
+            profile: profile(),
             machine: Machine::here(),
             distribution: "uniform".to_owned(),
             ..Record::of(measured, timed.measurement.by_operation(timed.seconds, None))
