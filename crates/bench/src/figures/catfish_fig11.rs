@@ -8,9 +8,8 @@ use crate::workload::rectangles::SpatialMix;
 pub(super) const FIGURE: Figure = Figure {
     name: "catfish-fig11",
     title: "Catfish, Figure 11: latency of searches",
-    setting: "The runs of Figure 10. The paper's throughput and latency of fast messaging do not go together by \
-              Little's law, whatever the clients do between requests: 256 clients at 299 us and, by the factor of \
-              3.28, at some 378 kops.",
+    setting: "The runs of Figure 10. The paper's throughput and latency of fast messaging contradict Little's law for \
+              any think time: 256 clients at 299 us and, by the factor of 3.28, at about 378 kops.",
     runs,
     compare,
 };

@@ -1,4 +1,4 @@
-//! Catfish, Figure 13: latency of searches with a tenth of inserts.
+//! Catfish, Figure 13: latency of searches with 10 % inserts.
 
 use super::catfish_cluster::{LATENCY, Printed, compare_curves, runs_of};
 use super::{Comparison, Effort, Figure, Run};

@@ -1,4 +1,4 @@
-//! How many operations had which value of a cost. Values are few, or rare beside what they cost.
+//! Exact counts of the values of a cost. Costs have few different values.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Counts `value` so many times more.
+    /// Counts `value` `times` times.
     #[inline]
     pub(super) fn add(&mut self, value: u64, times: u64) {
         match self.sorted.binary_search_by_key(&value, |(known, _)| *known) {
@@ -21,19 +21,19 @@ impl Counts {
         }
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds other counts.
     pub(super) fn merge(&mut self, other: &Counts) {
         for (value, times) in &other.sorted {
             self.add(*value, *times);
         }
     }
 
-    /// The largest value; 0 of nothing.
+    /// The largest value; 0 if there is none.
     pub(super) fn max(&self) -> u64 {
         self.sorted.last().map_or(0, |(value, _)| *value)
     }
 
-    /// The smallest value that at least `percent` % of what was counted does not exceed; 0 of nothing.
+    /// The smallest value that at least `percent` % of the counted values do not exceed; 0 if there is none.
     pub(super) fn quantile(&self, percent: u64) -> u64 {
         let total: u64 = self.sorted.iter().map(|(_, times)| times).sum();
         let wanted = (total * percent).div_ceil(100);
@@ -45,7 +45,7 @@ impl Counts {
         found.map_or(0, |(value, _)| *value)
     }
 
-    /// Values and their counts; larger ones than `max` count as `max`.
+    /// Values and their counts; values above `max` count as `max`.
     pub(super) fn histogram(&self, max: u64) -> BTreeMap<u64, u64> {
         let mut histogram = BTreeMap::new();
         for (value, times) in &self.sorted {
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_all_values_and_a_histogram_may_be_cut() {
+    fn merged_counts_have_the_quantiles_of_all_values() {
         let (mut one, mut two) = (Counts::default(), Counts::default());
         for i in 0..1000 {
             if i % 2 == 0 { &mut one } else { &mut two }.add(if i < 985 { 4 } else { 400 + i }, 1);

@@ -1,23 +1,23 @@
-//! The machine and the commit that a record names.
+//! The machine, the commit and the build profile that a record names.
 
 use std::fmt;
 use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-/// What a reader needs to know of a machine to judge its numbers.
+/// The properties of a machine that affect measurements.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// The processor's model, as the kernel names it; `unknown` where it does not.
+    /// The CPU model as the kernel names it, or `unknown`.
     pub cpu: String,
-    /// Processors that this process may use.
+    /// Number of CPUs that this process may use.
     pub cores: u64,
-    /// Memory of the machine in bytes; 0 where unknown.
+    /// Memory of the machine in bytes; 0 if unknown.
     pub memory_bytes: u64,
     /// The kernel's name and release.
     pub kernel: String,
-    /// The pages that the pool of the run lies in; empty where there was none.
+    /// The kind of pages of the run's pool; empty if unknown.
     #[serde(default)]
     pub pages: String,
 }
@@ -37,7 +37,7 @@ impl Machine {
     }
 }
 
-/// Bytes of memory that the machine could give now, as far as it tells.
+/// Bytes of available memory, if the kernel reports them.
 pub(crate) fn available_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let kib: u64 = field(&text, "MemAvailable")?.split(' ').next()?.parse().ok()?;
@@ -52,7 +52,8 @@ impl fmt::Display for Machine {
     }
 }
 
-/// The commit that this code was built of: `FARWOOD_COMMIT` when it was built, else what git said then, else `unknown`.
+/// The commit that this code was built from: the environment variable `FARWOOD_COMMIT` at build time, otherwise the
+/// commit of the git repository, otherwise `unknown`.
 pub fn commit() -> String {
     option_env!("FARWOOD_COMMIT").unwrap_or("unknown").to_owned()
 }
@@ -69,7 +70,7 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 }
 
 fn cpu_model(cpuinfo: &str) -> String {
-    // Arm has no model name; its kernel gives the part number.
+    // On Arm the kernel reports a part number instead of a model name.
     let model = field(cpuinfo, "model name").or_else(|| field(cpuinfo, "CPU part"));
     model.filter(|model| !model.is_empty()).unwrap_or("unknown").to_owned()
 }

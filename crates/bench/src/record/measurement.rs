@@ -1,6 +1,6 @@
-//! Measuring: what clients record of every operation, merged over clients, threads and processes.
+//! Measurements: latencies and costs of operations, merged over clients, threads and processes.
 //!
-//! A [`Measurement`] belongs to one thread. Recording is a few additions; percentiles are made once, at the end.
+//! A [`Measurement`] belongs to one thread. Recording is a few additions; percentiles are computed once, at the end.
 
 use farwood_fabric::Costs;
 use hdrhistogram::Histogram;
@@ -11,12 +11,12 @@ use super::{ByOperation, Bytes, Cache, Counted, Latency, Measured, Record, Retri
 
 /// Significant decimal digits of latencies.
 const DIGITS: u8 = 3;
-/// Longest latency told apart, in ns: 1000 s. Longer ones count as this.
+/// Longest latency that is recorded exactly, in ns: 1000 s. Longer ones count as this.
 const LATENCY_MAX_NS: u64 = 1_000_000_000_000;
-/// Round trips told apart in a record's histogram; more are counted together there, as one more than this.
+/// Largest number of round trips with its own entry in a record's histogram; larger ones count as one more than this.
 pub const ROUND_TRIPS_MAX: u64 = 64;
 
-/// The kinds of operation that are told apart.
+/// The kinds of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperationKind {
     /// Read of one key.
@@ -35,7 +35,7 @@ pub enum OperationKind {
 
 const KINDS: usize = 6;
 
-/// Summed costs. Of one operation when recorded, of many when merged.
+/// The costs of one operation, or of many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostTotals {
@@ -61,15 +61,15 @@ pub struct CostTotals {
     pub torn: u64,
     /// Attempts at a lock that was held.
     pub lock: u64,
-    /// Steps taken because something had moved.
+    /// Steps taken because a node had split or a cached one was stale.
     pub moved: u64,
     /// Lookups that the cache answered.
     pub cache_hits: u64,
-    /// Lookups that it did not.
+    /// Lookups that the cache did not answer.
     pub cache_misses: u64,
     /// Locks that a client of the same compute node handed over.
     pub handed_over: u64,
-    /// Searches that the client did by READs.
+    /// Searches that the client executed by READs.
     #[serde(default)]
     pub offloaded: u64,
     /// Rectangles that searches found.
@@ -125,7 +125,7 @@ impl std::ops::AddAssign<&CostTotals> for CostTotals {
     }
 }
 
-/// What was measured of one kind of operation.
+/// The measurements of one kind of operation.
 #[derive(Clone, Debug)]
 struct Tally {
     latency_ns: Histogram<u64>,
@@ -140,16 +140,16 @@ struct Tally {
     costs: CostTotals,
 }
 
-/// What was measured by one thread, or by many once merged.
+/// The measurements of one thread, or merged ones of several.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(from = "Wire", into = "Wire")]
+#[serde(from = "Serialised", into = "Serialised")]
 pub struct Measurement {
-    /// By [`OperationKind`]; boxed because most workloads have two kinds and a histogram is large.
+    /// By [`OperationKind`]; boxed, because a histogram is large and most workloads have two kinds.
     tallies: [Option<Box<Tally>>; KINDS],
 }
 
 impl Measurement {
-    /// Nothing measured yet.
+    /// An empty measurement.
     pub fn new() -> Measurement {
         Measurement::default()
     }
@@ -161,7 +161,7 @@ impl Measurement {
         tally.record(latency_ns, costs);
     }
 
-    /// Adds what another client, thread or process measured.
+    /// Adds the measurement of another client, thread or process.
     pub fn merge(&mut self, other: &Measurement) {
         for (mine, theirs) in self.tallies.iter_mut().zip(&other.tallies) {
             if let Some(theirs) = theirs {
@@ -195,7 +195,7 @@ impl Measurement {
         self.by_kind(|tally| tally.remote(seconds, cache_bytes))
     }
 
-    /// Adds to a record of this measurement how many operations had which cost.
+    /// Adds the distributions of costs to a record of this measurement.
     pub fn count_into(&self, record: &mut Record) {
         record.counted = Some(self.total().counted());
         let kinds = &mut record.by_operation;
@@ -244,25 +244,27 @@ impl Measurement {
     }
 }
 
-/// A measurement between processes.
-type Wire = [Option<TallyWire>; KINDS];
+/// The serialised form of a measurement.
+type Serialised = [Option<TallySerialised>; KINDS];
 
-impl From<Wire> for Measurement {
-    fn from(wire: Wire) -> Measurement {
-        Measurement { tallies: wire.map(|tally| tally.map(|tally| Box::new(Tally::from_wire(&tally)))) }
+impl From<Serialised> for Measurement {
+    fn from(serialised: Serialised) -> Measurement {
+        Measurement {
+            tallies: serialised.map(|tally| tally.map(|tally| Box::new(Tally::from_serialised(&tally)))),
+        }
     }
 }
 
-impl From<Measurement> for Wire {
-    fn from(measurement: Measurement) -> Wire {
-        measurement.tallies.map(|tally| tally.map(|tally| tally.to_wire()))
+impl From<Measurement> for Serialised {
+    fn from(measurement: Measurement) -> Serialised {
+        measurement.tallies.map(|tally| tally.map(|tally| tally.to_serialised()))
     }
 }
 
-/// A tally between processes: histograms as lists of values and their counts.
+/// The serialised form of a tally: histograms are lists of values and their counts.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TallyWire {
+struct TallySerialised {
     latency_ns: Vec<(u64, u64)>,
     latency_sum_ns: u64,
     latency_max_ns: u64,
@@ -355,7 +357,7 @@ impl Tally {
 
     fn latency(&self) -> Latency {
         let microseconds = |ns: u64| ns as f64 / 1e3;
-        // A bucket's upper end may lie above the longest latency itself.
+        // The upper end of a bucket can exceed the longest latency.
         let at =
             |quantile| microseconds(self.latency_ns.value_at_quantile(quantile).min(self.latency_max_ns));
         Latency {
@@ -386,9 +388,9 @@ impl Tally {
         }
     }
 
-    fn to_wire(&self) -> TallyWire {
+    fn to_serialised(&self) -> TallySerialised {
         let buckets = self.latency_ns.iter_recorded();
-        TallyWire {
+        TallySerialised {
             latency_ns: buckets.map(|b| (b.value_iterated_to(), b.count_since_last_iteration())).collect(),
             latency_sum_ns: self.latency_sum_ns,
             latency_max_ns: self.latency_max_ns,
@@ -399,22 +401,22 @@ impl Tally {
         }
     }
 
-    fn from_wire(wire: &TallyWire) -> Tally {
+    fn from_serialised(serialised: &TallySerialised) -> Tally {
         let mut tally = Tally::new();
-        for (value, count) in &wire.latency_ns {
+        for (value, count) in &serialised.latency_ns {
             tally.count(*value, *count);
         }
-        tally.round_trips = wire.round_trips.clone();
-        tally.torn = wire.torn.clone();
-        tally.bytes_written = wire.bytes_written.clone();
-        tally.latency_sum_ns = wire.latency_sum_ns;
-        tally.latency_max_ns = wire.latency_max_ns;
-        tally.costs = wire.costs;
+        tally.round_trips = serialised.round_trips.clone();
+        tally.torn = serialised.torn.clone();
+        tally.bytes_written = serialised.bytes_written.clone();
+        tally.latency_sum_ns = serialised.latency_sum_ns;
+        tally.latency_max_ns = serialised.latency_max_ns;
+        tally.costs = serialised.costs;
         tally
     }
 }
 
-/// `part / whole`, and 0 of nothing.
+/// `part / whole`, and 0 if `whole` is 0.
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }

@@ -1,7 +1,7 @@
 //! The run record: one run is one self-describing JSON line.
 //!
-//! Field names are the contract of every tool that reads records; a field that does not apply (a peer has no
-//! round trips) is left out. Unknown fields on input are an error that names them.
+//! Tools that read records rely on the names of the fields. A field that does not apply (a peer has no round trips) is
+//! omitted. Unknown fields of an input are an error that names them.
 
 mod histogram;
 pub mod machine;
@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use crate::{Error, Result};
 use machine::Machine;
 
-/// One run.
+/// The record of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
@@ -29,15 +29,15 @@ pub struct Record {
     /// Every option of the index by name.
     #[serde(default)]
     pub options: Map<String, Value>,
-    /// The consistency scheme that the index chose.
+    /// The consistency scheme of the index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consistency: Option<String>,
     /// The fabric, for example `shm`; of a peer, how its clients share it (`processes`, `threads`).
     pub fabric: String,
-    /// The laboratory's card.
+    /// The simulated NIC model, or the RDMA device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic: Option<String>,
-    /// In the laboratory: whether memory node i and compute node i are one machine with one NIC.
+    /// In the simulator: whether memory node i and compute node i are one machine with one NIC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub colocate: Option<bool>,
     /// The workload by name.
@@ -46,11 +46,11 @@ pub struct Record {
     pub distribution: String,
     /// The skew of the distribution; 0 for uniform.
     pub theta: f64,
-    /// Ranks over which popularity was drawn.
+    /// Number of ranks over which popularity was drawn.
     pub zipf_ranks: u64,
     /// Keys loaded before measuring.
     pub keys: u64,
-    /// In the laboratory, of a load: keys that were in before it counted.
+    /// In the simulator, for a load: keys inserted before the measured phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up_keys: Option<u64>,
     /// Length of a key in bytes.
@@ -66,14 +66,14 @@ pub struct Record {
     pub threads: u64,
     /// Clients over all compute nodes.
     pub clients: u64,
-    /// Over TCP: connections of all compute nodes to each memory node, or to the peer's server. `clients` is how many
-    /// requests were outstanding on all of them.
+    /// Over TCP: connections of all compute nodes to each memory node, or to the peer's server. `clients` is the number of
+    /// requests outstanding on all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<u64>,
-    /// The processors that servers and clients were kept on.
+    /// The CPUs to which servers and clients were pinned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<String>,
-    /// The machine's loopback, just before.
+    /// The latency of the machine's loopback interface before the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loopback: Option<Loopback>,
     /// Operations measured.
@@ -93,30 +93,28 @@ pub struct Record {
     /// Bytes of an operation, on average.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_op: Option<Bytes>,
-    /// What had to be done again, in the whole run.
+    /// Retries in the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<Retries>,
-    /// In the laboratory: how many operations had which cost.
+    /// In the simulator: the distributions of costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
     /// The index cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
-    /// Bytes in use at all memory nodes at the end; of a peer, of its store where it can tell.
+    /// Bytes in use at all memory nodes at the end; of a peer, bytes of its store, if it reports them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_node_bytes: Option<u64>,
-    /// In the laboratory, of a radix tree that was loaded by its clients: bytes of its nodes, leaves, long values and
-    /// hash tables.
+    /// In the simulator, for a radix tree loaded by its clients: bytes of its nodes, leaves, long values and hash tables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index_bytes: Option<u64>,
-    /// Verbs that the laboratory simulated in a second of real time, while it measured; of a load with
-    /// `warm_up_keys`, in all of it.
+    /// Verbs simulated per second of real time in the measured phase; for a load with `warm_up_keys`, in the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated_verbs_per_second: Option<f64>,
-    /// The same by kind of operation.
+    /// The measured fields by kind of operation.
     #[serde(default)]
     pub by_operation: ByOperation,
-    /// Of a spatial index: what was asked of it, and how busy its server was.
+    /// For a spatial index: its searches, and the load of its server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spatial: Option<Spatial>,
     /// Seed of the run.
@@ -136,7 +134,7 @@ pub struct Record {
     pub ratio: Option<f64>,
 }
 
-/// What is measured, of a whole run or of one kind of operation.
+/// The measured fields of a whole run or of one kind of operation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
@@ -157,26 +155,26 @@ pub struct Measured {
     /// Bytes of an operation, on average.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_op: Option<Bytes>,
-    /// What had to be done again.
+    /// Retries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<Retries>,
-    /// In the laboratory: how many operations had which cost.
+    /// In the simulator: the distributions of costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
-    /// The index cache, as these operations saw it.
+    /// The index cache during these operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
 }
 
-/// A bare exchange of 32 bytes out and 1 KiB back over loopback TCP.
+/// The latency of an exchange of 32 bytes out and 1 KiB back over loopback TCP.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Loopback {
-    /// The median in microseconds where both sides sleep in the kernel while they wait.
+    /// The median in microseconds if both sides sleep in the kernel while they wait.
     pub sleeping_us: f64,
-    /// The same where both look again and again.
+    /// The median in microseconds if both sides poll.
     pub looking_us: f64,
-    /// `fast` or `slow`: which of its two states loopback was in, by `sleeping_us` below or above 30.
+    /// The state of the loopback interface: `fast` if `sleeping_us` is below 30, otherwise `slow`.
     pub state: String,
 }
 
@@ -240,19 +238,19 @@ pub struct Bytes {
     pub written: f64,
 }
 
-/// What had to be done again, counted over all operations.
+/// Retries over all operations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retries {
     /// Reads repeated because a copy was torn.
     pub torn: u64,
-    /// Attempts at a lock that another client held.
+    /// Failed attempts to take a lock that another client held.
     pub lock: u64,
     /// Steps taken because a node had split or a cached one was stale.
     pub moved: u64,
 }
 
-/// What was asked of a spatial index, and how it was done.
+/// The searches of a spatial index.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spatial {
@@ -260,23 +258,23 @@ pub struct Spatial {
     pub scale: String,
     /// How long each client waited between two requests, in microseconds.
     pub think_us: f64,
-    /// Share of the searches that clients did by READs, from 0 to 1.
+    /// Share of the searches that clients executed by READs, from 0 to 1.
     pub share_offloaded: f64,
-    /// Rectangles that a search found, on average.
+    /// Mean number of results of a search.
     pub found_mean: f64,
-    /// In the laboratory: share of the server's cores that were busy.
+    /// In the simulator: share of the server's cores that were busy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_busy: Option<f64>,
-    /// In the laboratory: what the server's card sent, headers included, in Gb/s.
+    /// In the simulator: data sent by the server's NIC, headers included, in Gb/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_gbps: Option<f64>,
 }
 
-/// How many operations had which cost, in the laboratory.
+/// Distributions of costs in the simulator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counted {
-    /// Round trips of the operation that took the most.
+    /// Largest number of round trips of an operation.
     pub round_trips_max: u64,
     /// Bytes written to number of operations.
     pub bytes_written: BTreeMap<u64, u64>,
@@ -292,7 +290,7 @@ pub struct Counted {
 pub struct Cache {
     /// Bytes in use in the largest cache of a compute node at the end.
     pub bytes: u64,
-    /// Share of lookups that the cache answered, from 0 to 1; 0 when it was never asked.
+    /// Share of lookups that the cache answered, from 0 to 1; 0 if there were none.
     pub hit_ratio: f64,
 }
 
@@ -337,13 +335,13 @@ impl ByOperation {
 }
 
 impl Record {
-    /// A record of what was measured; everything that describes the run is left for the caller:
+    /// A record with only the measured fields; the caller adds the description of the run:
     /// `Record { index, fabric, …, ..Record::of(measured, by_operation) }`.
     pub fn of(measured: Measured, by_operation: ByOperation) -> Record {
         Record::default().measured_as(measured, by_operation)
     }
 
-    /// The same record of another measurement.
+    /// The record with these measured fields.
     #[must_use]
     pub fn measured_as(self, measured: Measured, by_operation: ByOperation) -> Record {
         Record {
@@ -378,7 +376,7 @@ impl Record {
         }
     }
 
-    /// What to call the run in a table or chart: the peer, or the index and its variant.
+    /// The name of the run in tables and charts: the peer, or the index and its variant.
     pub fn label(&self) -> String {
         match (&self.peer, &self.variant) {
             (Some(peer), _) => peer.clone(),

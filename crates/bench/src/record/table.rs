@@ -1,4 +1,4 @@
-//! Text tables for people, made from records.
+//! Text tables of records.
 //!
 //! ```text
 //! sherman on shm, ycsb-a, zipf 0.99: 2.30 M operations/s
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 
 use crate::record::{Measured, Record, Verbs};
 
-/// A table per record: a line that says what ran, then one row per kind of operation and one for all.
+/// One table per record: a title, one row per kind of operation, one row for all operations, and a line of notes.
 pub fn table(records: &[Record]) -> String {
     let mut text = String::new();
     for (number, record) in records.iter().enumerate() {
@@ -41,7 +41,7 @@ fn one(record: &Record) -> String {
     let all = record.measured();
     rows.push(row("all", &all));
     if all.round_trips.is_none() {
-        // A peer in local memory has no costs of far memory: leave the columns out.
+        // A peer in local memory has no costs of far memory.
         for row in &mut rows {
             row.truncate(5);
         }
@@ -75,10 +75,10 @@ fn title(record: &Record) -> String {
     title
 }
 
-/// Keys from which on it is said what one takes.
+/// Smallest number of keys for which the bytes per key are shown.
 const KEYS_TO_SHARE: u64 = 1_000_000;
 
-/// What is not per operation, on a line of its own.
+/// The values that are not per operation, on one line.
 fn notes(record: &Record) -> String {
     let mut notes = Vec::new();
     if let Some(retries) = &record.retries {
@@ -86,12 +86,12 @@ fn notes(record: &Record) -> String {
         notes.push(format!("retries: {torn} torn, {lock} lock, {moved} moved"));
     }
     if let Some(cache) = &record.cache {
-        // None as well where it was never asked, as by scans.
+        // The ratio is also 0 without lookups, as in scans.
         let share = (cache.hit_ratio > 0.0).then(|| format!(", {:.2} % hits", cache.hit_ratio * 100.0));
         notes.push(format!("cache: {}{}", bytes(cache.bytes), share.unwrap_or_default()));
     }
     if let Some(used) = record.memory_node_bytes {
-        // Chunks are of 8 MiB: of fewer keys it would say little.
+        // Memory is allocated in chunks of 8 MiB, so the bytes per key mean little for few keys.
         let of_key = (record.keys >= KEYS_TO_SHARE).then(|| used as f64 / record.keys as f64);
         let of_key = of_key.map(|share| format!(", {share:.1} B a key")).unwrap_or_default();
         notes.push(format!("memory nodes: {}{of_key}", bytes(used)));
@@ -107,11 +107,11 @@ fn notes(record: &Record) -> String {
         }
     }
     if let Some(pinned) = &record.pinned {
-        notes.push(format!("processors: {pinned}"));
+        notes.push(format!("CPUs: {pinned}"));
     }
     if let Some(loopback) = &record.loopback {
         let (state, sleeping, looking) = (&loopback.state, loopback.sleeping_us, loopback.looking_us);
-        notes.push(format!("loopback: {state}, {sleeping:.0} us sleeping, {looking:.0} us looking"));
+        notes.push(format!("loopback: {state}, {sleeping:.0} us sleeping, {looking:.0} us polling"));
     }
     if !record.profile.is_empty() {
         notes.push(format!("profile: {}", record.profile));
@@ -143,7 +143,7 @@ fn all_verbs(verbs: &Verbs) -> f64 {
     verbs.read + verbs.write + verbs.cas + verbs.masked_cas + verbs.faa + verbs.write_imm
 }
 
-/// Columns as wide as their widest cell, the first one to the left, numbers to the right.
+/// Pads columns to their widest cell, the first column on the right, the others on the left.
 fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What clients ask for: the mixes by name, and one stream of operations per client.
+//! Workloads: keys, values, the mixes of operations by name, and one stream of operations per client.
 //!
 //! | name | get | put | insert | scan | read-modify-write |
 //! |---|---|---|---|---|---|
@@ -16,11 +16,11 @@
 //! | `range-only` | | | | 100 | |
 //! | `range-write` | | 100, clients of even number | | 100, clients of odd number | |
 //!
-//! `ycsb-d-update` is Sphinx's D: its writes are updates of the latest keys.
+//! `ycsb-d-update` is Sphinx's D, whose writes update the latest keys.
 //!
 //! The last five are Sherman's (Table 3 there). Its insert is a put, and draws from 1.5 times the loaded keys,
-//! so that two thirds of the keys drawn exist at first; all its operations draw from that space, so some gets
-//! find nothing.
+//! so that at first two thirds of the drawn keys exist. All its operations draw from that space, so some gets find no
+//! key.
 
 use std::fmt;
 use std::str::FromStr;
@@ -75,18 +75,18 @@ pub enum Workload {
 pub struct Mix {
     /// Reads of one key.
     pub get: u8,
-    /// Inserts or updates of a key that is drawn.
+    /// Inserts or updates of a drawn key.
     pub put: u8,
     /// Inserts of a key that no client has inserted.
     pub insert: u8,
     /// Range scans.
     pub scan: u8,
-    /// A read, then an update of the same key.
+    /// Reads, each followed by an update of the same key.
     pub read_modify_write: u8,
 }
 
 impl Workload {
-    /// All of them, in the order of the table above.
+    /// All workloads, in the order of the table above.
     pub const ALL: [Workload; 13] = [
         Workload::Load,
         Workload::YcsbA,
@@ -122,7 +122,7 @@ impl Workload {
         }
     }
 
-    /// What client number `client` does.
+    /// The mix of client number `client`.
     pub fn mix(self, client: u64) -> Mix {
         let none = Mix::default();
         match self {
@@ -141,18 +141,18 @@ impl Workload {
         }
     }
 
-    /// Whether it is one of Sherman's, which draw from more keys than are loaded.
+    /// Whether it is one of Sherman's workloads, which draw from more keys than are loaded.
     pub fn is_shermans(self) -> bool {
         use Workload::{RangeOnly, RangeWrite, ReadIntensive, WriteIntensive, WriteOnly};
         matches!(self, WriteOnly | WriteIntensive | ReadIntensive | RangeOnly | RangeWrite)
     }
 
-    /// Whether a get or a scan may rightly find no such key although it was drawn.
+    /// Whether a drawn key can be absent.
     pub fn may_miss(self) -> bool {
         self.is_shermans()
     }
 
-    /// How many ranks are drawn from when `keys` are loaded: all loaded ones, or 1.5 times as many.
+    /// The number of ranks to draw from if `keys` are loaded: the loaded ones, or 1.5 times as many.
     pub fn key_space(self, keys: u64) -> u64 {
         if self.is_shermans() { keys + keys / 2 } else { keys }
     }
@@ -162,7 +162,7 @@ impl Workload {
         matches!(self, Workload::YcsbD | Workload::YcsbE)
     }
 
-    /// The distribution that the mix implies, if it does.
+    /// The distribution that the mix requires, if any.
     pub fn implied_distribution(self, theta: f64) -> Option<Distribution> {
         matches!(self, Workload::YcsbD | Workload::YcsbDUpdate).then_some(Distribution::Latest { theta })
     }
@@ -185,18 +185,18 @@ impl FromStr for Workload {
     }
 }
 
-/// Everything that decides which operations a run's clients ask for.
+/// The parameters that determine the operations of a run's clients.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WorkloadSpec {
     /// The mix.
     pub workload: Workload,
-    /// How popular the keys are; `ycsb-d` makes it `latest` of the same skew.
+    /// The popularity of the keys; `ycsb-d` replaces it by `latest` with the same skew.
     pub distribution: Distribution,
-    /// Over how many ranks popularity is drawn; 0 stands for `keys`.
+    /// The number of ranks over which popularity is drawn; 0 stands for `keys`.
     pub zipf_ranks: u64,
     /// Keys loaded before measuring; for `load`, the keys to insert.
     pub keys: u64,
-    /// Ranks that have a key at all ([`crate::workload::keys::Keys::ranks`]).
+    /// Ranks that have a key ([`crate::workload::keys::Keys::ranks`]).
     pub ranks: u64,
     /// Length of scans in keys; for `ycsb-e`, the longest.
     pub range_size: u32,
@@ -207,53 +207,63 @@ pub struct WorkloadSpec {
 }
 
 impl WorkloadSpec {
-    /// Refuses contradictions: no keys, too few keys to insert, too few clients, an unusable skew.
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// No keys, too few keys to insert, too few clients, an invalid skew.
     pub fn check(&self) -> Result<()> {
         self.effective_distribution().check()?;
         if self.clients == 0 {
-            return Err(Error::parameter("--clients", "there is nobody to ask", "give at least 1"));
+            return Err(Error::parameter("--clients", "0 clients", "give at least 1"));
         }
         if self.workload == Workload::RangeWrite && self.clients < 2 {
             let problem = "range-write needs one client that puts and one that scans";
             return Err(Error::parameter("--clients", problem, "give at least 2"));
         }
         if self.range_size == 0 {
-            return Err(Error::parameter("--range-size", "scans of 0 keys do nothing", "give at least 1"));
+            return Err(Error::parameter("--range-size", "0 keys per scan", "give at least 1"));
         }
         self.check_keys()
     }
 
     fn check_keys(&self) -> Result<()> {
         if self.keys == 0 {
-            return Err(Error::parameter("--keys", "there are no keys", "give at least 1"));
+            return Err(Error::parameter("--keys", "0 keys", "give at least 1"));
         }
         let needed = self.workload.key_space(self.keys) + u64::from(self.workload.adds_keys());
         if needed > self.ranks {
             let problem = format!(
-                "{} with {} keys uses {needed}, and there are {}",
+                "{} with {} keys uses {needed}, but only {} exist",
                 self.workload, self.keys, self.ranks
             );
-            return Err(Error::parameter("--keys", problem, "load fewer, so that some are left to insert"));
+            return Err(Error::parameter(
+                "--keys",
+                problem,
+                "load fewer keys, so that some are left to insert",
+            ));
         }
         Ok(())
     }
 
-    /// The distribution that is really drawn: the mix may imply one.
+    /// The distribution that is drawn, which the mix can determine.
     pub fn effective_distribution(&self) -> Distribution {
         let theta = match self.distribution {
-            // D needs a skew even where none was asked for.
+            // D needs a skew even with a uniform distribution.
             Distribution::Uniform => crate::workload::distribution::THETA_DEFAULT,
             other => other.theta(),
         };
         self.workload.implied_distribution(theta).unwrap_or(self.distribution)
     }
 
-    /// The popularity ranks that are really drawn from.
+    /// The number of popularity ranks that are drawn from.
     pub fn effective_zipf_ranks(&self) -> u64 {
         if self.zipf_ranks == 0 { self.keys } else { self.zipf_ranks }
     }
 
-    /// The operations of client number `client` (from 0). Refuses what [`WorkloadSpec::check`] refuses.
+    /// The operations of client number `client` (from 0).
+    ///
+    /// # Errors
+    /// The errors of [`WorkloadSpec::check`].
     pub fn stream(&self, client: u64) -> Result<OperationStream> {
         self.check()?;
         let space = self.workload.key_space(self.keys);

@@ -1,8 +1,8 @@
 //! Seeded random numbers: the mixing bijection on 64 bits, and one small generator per client.
 //!
-//! The generator is xoshiro256++ (Blackman and Vigna, 2019), seeded through SplitMix64 as its authors advise.
-//! It is written out here, in thirty lines, so that a record's seed means the same run in every version of
-//! every dependency.
+//! The generator is xoshiro256++ (Blackman and Vigna, 2019), seeded through SplitMix64 as its authors recommend.
+//! It is implemented here, in thirty lines, so that the seed of a record selects the same run independent of the versions
+//! of dependencies.
 
 /// Increment of SplitMix64: 2^64 divided by the golden ratio, odd.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -51,7 +51,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// The generator of one client of a run: streams of different clients are unrelated.
+    /// The generator of one client of a run; the streams of different clients are independent.
     pub fn for_client(seed: u64, client: u64) -> Generator {
         let mut word = mix(seed ^ mix(client.wrapping_add(GOLDEN)));
         let state = std::array::from_fn(|_| {

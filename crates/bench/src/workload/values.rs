@@ -1,4 +1,4 @@
-//! Values that say which write they are from.
+//! Values that identify the write that stored them.
 //!
 //! ```text
 //! word 0              words 1, 2, … and the last few bytes
@@ -8,8 +8,8 @@
 //! +-----------------+ +-------------------------------------+
 //! ```
 //!
-//! Word 0 is whole on every fabric (8 aligned bytes), so it always names one write; every other word is a
-//! function of word 0, so a value that is mixed from two writes does not verify.
+//! Every fabric copies word 0 (8 aligned bytes) atomically, so it always names one write. Every other word is a function
+//! of word 0, so a value with words of two writes does not verify.
 
 use crate::workload::random::mix;
 use crate::{Error, Result};
@@ -20,12 +20,12 @@ pub const VERSION_BITS: u32 = 28;
 /// Ranks that a value can name: 2^36.
 pub const RANKS_MAX: u64 = 1 << (64 - VERSION_BITS);
 
-/// Smallest value that can describe itself, in bytes.
+/// Bytes of the smallest value, which holds rank and version.
 pub const VALUE_BYTES_MIN: usize = 8;
 
 const VERSION_MASK: u64 = (1 << VERSION_BITS) - 1;
 
-/// Refuses a value length that cannot describe itself.
+/// Refuses a value length that cannot hold rank and version.
 pub fn check_value_bytes(value_bytes: usize) -> Result<()> {
     if value_bytes >= VALUE_BYTES_MIN {
         return Ok(());
@@ -34,7 +34,7 @@ pub fn check_value_bytes(value_bytes: usize) -> Result<()> {
     Err(Error::parameter("--value-bytes", problem, "give at least 8"))
 }
 
-/// Fills `value` with the bytes that version `version` of the key of rank `rank` has.
+/// Fills `value` with the value of version `version` of the key of rank `rank`.
 ///
 /// `value` has at least [`VALUE_BYTES_MIN`] bytes; `rank` is below [`RANKS_MAX`]; only the low
 /// [`VERSION_BITS`] of `version` are kept.
@@ -54,7 +54,10 @@ pub fn fill_value(value: &mut [u8], rank: u64, version: u64) {
     }
 }
 
-/// The rank and version that `value` was filled with, or an error if its words disagree.
+/// The rank and version of `value`.
+///
+/// # Errors
+/// Words of different writes.
 #[inline]
 pub fn verify(value: &[u8]) -> Result<(u64, u64)> {
     let Some((first, rest)) = value.split_first_chunk::<8>() else {
@@ -74,7 +77,10 @@ pub fn verify(value: &[u8]) -> Result<(u64, u64)> {
     Ok((head >> VERSION_BITS, head & VERSION_MASK))
 }
 
-/// The version that `value` was filled with, or an error if it is not one whole value of the key `rank`.
+/// The version of `value`.
+///
+/// # Errors
+/// Words of different writes, or a value of another rank.
 #[inline]
 pub fn verify_for(rank: u64, value: &[u8]) -> Result<u64> {
     let (found, version) = verify(value)?;
@@ -91,7 +97,7 @@ const fn word_of(head: u64, number: u64) -> u64 {
 
 #[cold]
 fn foreign_word(value: &[u8], number: u64) -> Error {
-    refusal(value, format!("word {number} is not of the write that word 0 names"))
+    refusal(value, format!("word {number} does not belong to the write that word 0 names"))
 }
 
 #[cold]
@@ -104,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_every_length_tell_their_write() {
+    fn values_of_every_length_identify_their_write() {
         for bytes in [8, 9, 15, 16, 64, 100, 1024] {
             let mut value = vec![0; bytes];
             for (rank, version) in [(0, 0), (1, 1), (RANKS_MAX - 1, VERSION_MASK), (123_456_789, 42)] {
@@ -117,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_of_two_writes_does_not_verify() {
+    fn a_value_with_words_of_two_writes_does_not_verify() {
         let (mut old, mut new) = (vec![0; 20], vec![0; 20]);
         fill_value(&mut old, 5, 1);
         fill_value(&mut new, 5, 2);

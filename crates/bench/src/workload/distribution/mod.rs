@@ -1,9 +1,9 @@
-//! Which keys are popular: uniform, Zipf, and Zipf over recency.
+//! The popularity of keys: uniform, Zipf, and Zipf over recency.
 //!
 //! The Zipf sampler is rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates
-//! from monotone discrete distributions", TOMACS 6(3), 1996): exact for every exponent, no tables, a constant
-//! cost per sample whatever the number of ranks. It is our own because the published crate accepts without the
-//! rejection step, which shifts the share of the second and third rank.
+//! from monotone discrete distributions", TOMACS 6(3), 1996): exact for every exponent, without tables, and with a
+//! constant cost per sample for any number of ranks. The published crate omits the rejection step, which shifts the share
+//! of the second and third rank, so this is a separate implementation.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,13 +18,13 @@ pub const THETA_DEFAULT: f64 = 0.99;
 /// Largest skew accepted; above it almost every draw is the first rank.
 pub const THETA_MAX: f64 = 20.0;
 
-/// Seed of the hash that maps popularity ranks onto keys where their numbers differ.
+/// Seed of the hash that maps popularity ranks onto keys if their numbers differ.
 const SPREAD_SEED: u64 = 0x7A69_7066_5F72_616E;
 
-/// How popularity is spread over the keys.
+/// The distribution of popularity over the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Distribution {
-    /// Every key is as likely as any other.
+    /// All keys are equally likely.
     Uniform,
     /// The key of popularity rank `r` (from 1) has a share proportional to `1 / r^theta`.
     Zipf {
@@ -42,7 +42,10 @@ impl Distribution {
     /// The names that `--distribution` takes.
     pub const NAMES: [&'static str; 3] = ["uniform", "zipf", "latest"];
 
-    /// The distribution by its name, with the skew `theta`; refuses a skew that cannot be drawn.
+    /// The distribution by its name, with the skew `theta`.
+    ///
+    /// # Errors
+    /// An unknown name, or an invalid skew.
     pub fn new(name: &str, theta: f64) -> Result<Distribution> {
         let distribution: Distribution = name.parse()?;
         let distribution = distribution.with_theta(theta);
@@ -50,7 +53,7 @@ impl Distribution {
         Ok(distribution)
     }
 
-    /// The same distribution with another skew; uniform has none and stays as it is.
+    /// The same distribution with another skew; uniform has none and is unchanged.
     #[must_use]
     pub fn with_theta(self, theta: f64) -> Distribution {
         match self {
@@ -69,7 +72,7 @@ impl Distribution {
         }
     }
 
-    /// The skew; 0 for uniform, which is what Zipf becomes there.
+    /// The skew; 0 for uniform, because Zipf of skew 0 is uniform.
     pub fn theta(self) -> f64 {
         match self {
             Distribution::Uniform => 0.0,
@@ -77,7 +80,7 @@ impl Distribution {
         }
     }
 
-    /// The share of all draws that is the hottest of `ranks` ranks.
+    /// The share of the hottest of `ranks` ranks in all draws.
     pub fn share_of_hottest(self, ranks: u64) -> f64 {
         1.0 / harmonic(ranks.max(1), self.theta())
     }
@@ -113,7 +116,7 @@ impl FromStr for Distribution {
     }
 }
 
-/// The sum of `k^-theta` for `k` from 1 to `ranks`: term by term at first, then by Euler and Maclaurin.
+/// The sum of `k^-theta` for `k` from 1 to `ranks`: the first terms one by one, the rest by Euler and Maclaurin.
 fn harmonic(ranks: u64, theta: f64) -> f64 {
     const TERMS: u64 = 1000;
     let mass = |x: f64| x.powf(-theta);
@@ -134,15 +137,15 @@ fn check_theta(theta: f64) -> Result<()> {
         return Ok(());
     }
     let remedy = format!("give 0 (uniform) to {THETA_MAX}; the papers use {THETA_DEFAULT}");
-    Err(Error::parameter("--theta", format!("{theta} is no usable skew"), remedy))
+    Err(Error::parameter("--theta", format!("{theta} is not a valid skew"), remedy))
 }
 
 /// A sampler of popularity ranks, most popular first.
 #[derive(Clone, Debug)]
 pub enum Popularity {
-    /// All of `0..ranks` alike.
+    /// Uniform over `0..ranks`.
     Uniform {
-        /// How many ranks there are.
+        /// Number of ranks.
         ranks: u64,
     },
     /// Zipf over `0..ranks`.
@@ -154,7 +157,7 @@ impl Popularity {
     pub fn new(ranks: u64, theta: f64) -> Result<Popularity> {
         check_theta(theta)?;
         if ranks == 0 {
-            return Err(Error::parameter("--zipf-ranks", "there is nothing to draw from", "give at least 1"));
+            return Err(Error::parameter("--zipf-ranks", "0 ranks", "give at least 1"));
         }
         if theta == 0.0 || ranks == 1 {
             return Ok(Popularity::Uniform { ranks });

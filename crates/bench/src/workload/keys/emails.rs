@@ -1,8 +1,7 @@
-//! Keys like e-mail addresses, made up of words: 2 to 32 bytes, 18.9 on average.
+//! Generated keys that resemble e-mail addresses: 2 to 32 bytes, 18.9 on average.
 //!
-//! Names before the sign are words, mostly of the few that are popular, often with a number or a second word; behind it
-//! stand the domains that most lists of addresses are made of, and some others. One in a thousand is cut off, as in
-//! lists that were collected.
+//! The part before the `@` is a word, mostly a popular one, often with a number or a second word; the part after it is one
+//! of the most frequent domains, or another one. One in a thousand is truncated, as in real lists.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,13 +9,13 @@ use std::path::Path;
 use super::{FileKeys, KeyLength, Keys};
 use crate::workload::random::Generator;
 
-/// Seed of the addresses; fixed, so that every run of every version has the same.
+/// Seed of the addresses; the same in every run of every version.
 const SEED: u64 = 0x6D61_696C;
-/// Bytes of the longest.
+/// Bytes of the longest address.
 const BYTES_MAX: usize = 32;
-/// Words that are popular names.
+/// Number of words that are popular names.
 const NAMES: u64 = 2_000;
-/// Domains, and of how many addresses in a hundred; the rest have others.
+/// Domains, and their share of the addresses in percent; the rest have other domains.
 const DOMAINS: [(&str, u64); 9] = [
     ("yahoo.com", 28),
     ("aol.com", 18),
@@ -30,11 +29,11 @@ const DOMAINS: [(&str, u64); 9] = [
 ];
 const ENDINGS: [&str; 4] = [".com", ".net", ".org", ".de"];
 
-/// So many keys like e-mail addresses.
+/// Generates `count` keys that resemble e-mail addresses.
 pub fn emails(count: u32) -> Keys {
     let words = include_str!("../../../../../data/english-words.txt");
     let words: Vec<&str> = words.lines().filter(|word| (3..=7).contains(&word.len())).collect();
-    let mut maker = Maker { words, chance: Generator::for_client(SEED, 0) };
+    let mut maker = Maker { words, generator: Generator::for_client(SEED, 0) };
     let mut all = BTreeSet::new();
     while all.len() < count as usize {
         let address = maker.address();
@@ -49,48 +48,48 @@ pub fn emails(count: u32) -> Keys {
 
 struct Maker {
     words: Vec<&'static str>,
-    chance: Generator,
+    generator: Generator,
 }
 
 impl Maker {
     fn word(&mut self) -> &'static str {
-        self.words[self.chance.below(self.words.len() as u64) as usize]
+        self.words[self.generator.below(self.words.len() as u64) as usize]
     }
 
     /// One of the popular names: of two draws the lower, so that some are more popular than others.
     fn name(&mut self) -> &'static str {
-        let drawn = self.chance.below(NAMES).min(self.chance.below(NAMES));
+        let drawn = self.generator.below(NAMES).min(self.generator.below(NAMES));
         self.words[(drawn * 7919 % self.words.len() as u64) as usize]
     }
 
     fn local(&mut self) -> String {
-        match self.chance.below(10) {
+        match self.generator.below(10) {
             0..4 => {
-                let digits = 1 + self.chance.below(3) as u32;
-                format!("{}{}", self.name(), self.chance.below(10_u64.pow(digits)))
+                let digits = 1 + self.generator.below(3) as u32;
+                format!("{}{}", self.name(), self.generator.below(10_u64.pow(digits)))
             }
             4..6 => format!("{}.{}", self.name(), self.name()),
-            6..8 => format!("{}{}", self.word(), self.chance.below(100)),
+            6..8 => format!("{}{}", self.word(), self.generator.below(100)),
             _ => format!("{}{}", &self.name()[..1], self.word()),
         }
     }
 
     fn domain(&mut self) -> String {
-        let mut drawn = self.chance.below(100);
+        let mut drawn = self.generator.below(100);
         for (domain, share) in DOMAINS {
             if drawn < share {
                 return domain.to_owned();
             }
             drawn -= share;
         }
-        let second = if self.chance.below(2) == 0 { self.word() } else { "" };
-        format!("{}{second}{}", self.word(), ENDINGS[self.chance.below(4) as usize])
+        let second = if self.generator.below(2) == 0 { self.word() } else { "" };
+        format!("{}{second}{}", self.word(), ENDINGS[self.generator.below(4) as usize])
     }
 
     fn address(&mut self) -> String {
         let mut address = format!("{}@{}", self.local(), self.domain());
-        if self.chance.below(1_000) == 0 {
-            address.truncate(2 + self.chance.below(address.len() as u64 - 2) as usize);
+        if self.generator.below(1_000) == 0 {
+            address.truncate(2 + self.generator.below(address.len() as u64 - 2) as usize);
         }
         address
     }

@@ -1,12 +1,12 @@
-//! Keys: which bytes the key of a rank has.
+//! Keys: the bytes of the key of each rank.
 //!
-//! A *rank* numbers the keys of a run from 0. Ranks `0..keys` are loaded before measuring; ranks from `keys`
-//! on are absent at first, and are what inserts add. Ranks are also what distributions draw, so keys must lie
-//! scattered: popular keys are not neighbours in the tree.
+//! A *rank* numbers the keys of a run from 0. Ranks `0..keys` are loaded before measuring; clients insert ranks from
+//! `keys` on. Distributions draw ranks, so the keys of neighbouring ranks are spread over the tree: popular keys are not
+//! neighbours in it.
 //!
 //! - Integer keys: a fixed bijection of the rank onto all 64 bits, big-endian, so that byte order is integer
 //!   order. Wider keys continue with bytes that are a function of the rank.
-//! - Keys from a file: one per line, as they are or padded with zeros to one length, shuffled by a fixed seed.
+//! - Keys from a file: one per line, unchanged or padded with zeros to one length, shuffled by a fixed seed.
 
 mod emails;
 mod source;
@@ -29,9 +29,9 @@ pub const KEY_BYTES_MAX: usize = 1024;
 /// Longest key of an index with keys of any length, in bytes.
 const ANY_BYTES_MAX: usize = farwood_index::radix::key::KEY_BYTES_MAX;
 
-/// Seed of the bijection from ranks to integer keys; fixed, so that every run of every version has the same.
+/// Seed of the bijection from ranks to integer keys; the same in every run of every version.
 const SCATTER_SEED: u64 = 0x4661_7277_6F6F_6421;
-/// Seed of the order in which the keys of a file get their ranks.
+/// Seed of the assignment of ranks to the keys of a file.
 const SHUFFLE_SEED: u64 = SCATTER_SEED;
 
 /// The integer key of a rank: a bijection on 64 bits that spreads neighbouring ranks.
@@ -71,7 +71,7 @@ impl Keys {
         Ok(Keys::File(FileKeys::parse(file, &text, length)?))
     }
 
-    /// Length of every key in bytes; where they have any length, of the longest.
+    /// Length of every key in bytes; of keys of any length, that of the longest.
     pub fn key_bytes(&self) -> usize {
         match self {
             Keys::Integers(keys) => keys.key_bytes,
@@ -79,7 +79,7 @@ impl Keys {
         }
     }
 
-    /// Length of a key in bytes, on average, where they have any length.
+    /// Mean length of a key in bytes; `None` if all keys have one length.
     pub fn key_bytes_mean(&self) -> Option<f64> {
         match self {
             Keys::File(FileKeys { ends: Ends::At(ends), sorted, .. }) => {
@@ -89,7 +89,7 @@ impl Keys {
         }
     }
 
-    /// How many ranks have a key: the lines of the file, or 2^36 (what a value can name) for integers.
+    /// Number of ranks with a key: the lines of the file, or for integers 2^36, the ranks that a value can name.
     pub fn ranks(&self) -> u64 {
         match self {
             Keys::Integers(_) => crate::workload::values::RANKS_MAX,
@@ -97,7 +97,7 @@ impl Keys {
         }
     }
 
-    /// Makes `key` the key of `rank`, which is below [`Keys::ranks`]. Room that was used before is used again.
+    /// Writes the key of `rank`, which is below [`Keys::ranks`], to `key`. Reuses the memory of `key`.
     #[inline]
     pub fn write_key(&self, rank: u64, key: &mut Vec<u8>) {
         match self {
@@ -112,7 +112,7 @@ impl Keys {
         }
     }
 
-    /// The key of `rank` as bytes of its own. For loading and tests; hot paths use [`Keys::write_key`].
+    /// The key of `rank` as a new vector. For loading and tests; hot paths use [`Keys::write_key`].
     pub fn key(&self, rank: u64) -> Vec<u8> {
         let mut key = Vec::new();
         self.write_key(rank, &mut key);
@@ -190,19 +190,19 @@ const fn padding_of(integer: u64, number: u64) -> u64 {
     mix(integer.wrapping_add(number.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
 }
 
-/// How long the keys of a file are.
+/// The length of the keys of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyLength {
-    /// As they are.
+    /// Unchanged.
     Any,
     /// All padded with zeros to the longest, in whole words.
     Longest,
-    /// All padded with zeros to so many bytes, 8 to 1024.
+    /// All padded with zeros to this many bytes, 8 to 1024.
     Padded(usize),
 }
 
 impl KeyLength {
-    /// The length of all keys of `text`, if they are to have one.
+    /// The common length of all keys of `text`, if there is one.
     fn of(self, text: &[u8]) -> Result<Option<usize>> {
         let key_bytes = match self {
             KeyLength::Any => return Ok(None),
@@ -230,17 +230,20 @@ pub struct FileKeys {
     rank_of_line: Vec<u32>,
 }
 
-/// Where keys end that lie one after the other.
+/// The ends of consecutive keys.
 #[derive(Clone, Debug)]
 enum Ends {
-    /// So many bytes each.
+    /// Each key has this many bytes.
     Every(usize),
-    /// Each where this says.
+    /// The end of each key.
     At(Vec<u32>),
 }
 
 impl FileKeys {
-    /// Reads the keys out of `text`; `file` is for messages and its extension.
+    /// Parses the keys in `text`; `file` is named in errors, and its extension selects the format.
+    ///
+    /// # Errors
+    /// A line that cannot be a key, and duplicate keys.
     pub fn parse(file: &Path, text: &[u8], length: KeyLength) -> Result<FileKeys> {
         let padded = length.of(text)?;
         let reader = LineReader { file, most: padded.unwrap_or(ANY_BYTES_MAX), column: Column::of(file) };
@@ -258,7 +261,7 @@ impl FileKeys {
             longest = longest.max(key.len());
             if padded.is_none() {
                 ends.push(u32::try_from(sorted.len()).map_err(|_| {
-                    reader.error(*line, "the keys are too many".to_owned(), "give less than 4 GiB")
+                    reader.error(*line, "too many bytes of keys".to_owned(), "give less than 4 GiB")
                 })?);
             }
         }
@@ -272,12 +275,12 @@ impl FileKeys {
         Ok(FileKeys { key_bytes, sorted, ends, line_of_rank, rank_of_line })
     }
 
-    /// How many keys there are.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.line_of_rank.len()
     }
 
-    /// Whether there are none; a file without keys is refused, so there always are.
+    /// Whether there are no keys; never true, because a file without keys is refused.
     pub fn is_empty(&self) -> bool {
         self.line_of_rank.is_empty()
     }
@@ -326,7 +329,7 @@ impl FileKeys {
     }
 }
 
-/// Where the key stands in a line.
+/// The position of the key in a line.
 enum Column {
     /// The whole line.
     Line,
@@ -345,7 +348,7 @@ impl Column {
         }
     }
 
-    /// The key in `line`, or what is wrong with the line.
+    /// The key in `line`, or the problem with the line.
     fn key<'a>(&self, line: &'a [u8]) -> Result<&'a [u8], &'static str> {
         let until = |line: &'a [u8], end: u8| line.split(|byte| *byte == end).next().unwrap_or(line);
         match (self, line) {
@@ -363,10 +366,10 @@ impl Column {
     }
 }
 
-/// Cuts a file into keys.
+/// Splits a file into keys.
 struct LineReader<'a> {
     file: &'a Path,
-    /// Bytes of the longest key that there may be.
+    /// Bytes of the longest allowed key.
     most: usize,
     column: Column,
 }
