@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::pin::pin;
 
-use farwood::spatial::{Connection, Reach};
+use farwood::spatial::{Connection, ServerLocation};
 use farwood_bench::backend::pool::open_pool;
 use farwood_bench::driver::clock::Clock;
 use farwood_bench::driver::protocol::{Amount, Order, Report, Round};
@@ -60,8 +60,8 @@ fn run_clients(
         AnyPool::Tcp(_) | AnyPool::Rdma(_) => None,
     };
     let route = match (&server, pool) {
-        (Some(server), _) => Reach::Memory(server),
-        (None, AnyPool::Tcp(pool)) => Reach::Machine(pool),
+        (Some(server), _) => ServerLocation::Memory(server),
+        (None, AnyPool::Tcp(pool)) => ServerLocation::Machine(pool),
         _ => return Err(IndexError::NotServed { name: job.index.clone() }.into()),
     };
     let clock = Clock::new();

@@ -45,13 +45,13 @@ const TEST_LAYERS: &[(&str, &[&str])] = &[
     // Itself: its own tests run with all of its features.
     (TRANSPORT, &[TESTKIT, TRANSPORT]),
     (TESTKIT, &[INDEX, SIM, TRANSPORT]),
-    (FARWOOD, &[TESTKIT]),
+    (FARWOOD, &[TESTKIT, FARWOOD]),
     (BENCH, &[TESTKIT]),
     (CLI, &[FABRIC, TRANSPORT, TESTKIT]),
 ];
 
 fn check(tree: &Tree) -> Vec<Violation> {
-    let manifests = tree.files().filter(|file| file.room().is_some() && file.name() == "Cargo.toml");
+    let manifests = tree.files().filter(|file| file.krate().is_some() && file.name() == "Cargo.toml");
     manifests.flat_map(check_manifest).collect()
 }
 

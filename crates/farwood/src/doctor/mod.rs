@@ -1,0 +1,331 @@
+//! The doctor: what shared memory, its pools, and what crashes left of them look like on this machine.
+
+#[cfg(feature = "rdma")]
+mod rdma;
+#[cfg(feature = "tcp")]
+mod served;
+
+use crate::error::{Error, Result};
+use crate::pool::Pool;
+use crate::stats::PoolStats;
+use crate::url::{Url, shell_word};
+#[cfg(feature = "rdma")]
+use farwood_transport::rdma::RdmaError;
+use farwood_transport::shm::{PoolFiles, SegmentDir};
+#[cfg(feature = "rdma")]
+pub use rdma::Rdma;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What the doctor saw.
+#[derive(Debug)]
+pub struct Report {
+    /// Where segments lie.
+    pub directory: Space,
+    /// The machine's memory.
+    pub memory: Memory,
+    /// This process's limits that matter, with their values; `None`: unlimited.
+    pub limits: Vec<(&'static str, Option<u64>)>,
+    /// The pools.
+    pub pools: Vec<PoolReport>,
+    /// Segments that processes died creating.
+    pub drafts: Vec<Draft>,
+    /// Each RDMA device, or why it cannot be used; `Err`: there is no RDMA at all.
+    #[cfg(feature = "rdma")]
+    pub rdma: std::result::Result<Vec<Rdma>, RdmaError>,
+    /// The devices that are asked for: by `FARWOOD_RDMA_DEVICE`, and by the pools over RDMA that were named.
+    #[cfg(feature = "rdma")]
+    pub rdma_asked: Vec<Rdma>,
+}
+
+/// A file system's size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Where.
+    pub path: PathBuf,
+    /// All of it, bytes.
+    pub bytes: u64,
+    /// What is free, bytes.
+    pub free_bytes: u64,
+}
+
+/// The machine's memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// All of it, bytes.
+    pub bytes: u64,
+    /// What can be taken, bytes.
+    pub available_bytes: u64,
+    /// Pages of 2 MiB that are set aside, and how many of them are free.
+    pub huge_pages: (u64, u64),
+    /// Where a file system of huge pages is mounted.
+    pub huge_mount: Option<PathBuf>,
+    /// Whether shared memory gets transparent huge pages: the kernel's own word for it.
+    pub transparent: String,
+}
+
+/// One pool.
+#[derive(Debug)]
+pub struct PoolReport {
+    /// Its URL.
+    pub url: String,
+    /// Its segments.
+    pub segments: Vec<Segment>,
+    /// What it says of itself, or why it cannot be opened.
+    pub state: Result<PoolStats>,
+}
+
+/// One segment: a memory node's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The file.
+    pub path: PathBuf,
+    /// Its size, bytes.
+    pub bytes: u64,
+    /// How much of it has pages, bytes.
+    pub resident_bytes: u64,
+}
+
+/// A segment that was never finished.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    /// The pool that was to be.
+    pub url: String,
+    /// The file.
+    pub path: PathBuf,
+    /// How much memory it takes, bytes.
+    pub resident_bytes: u64,
+}
+
+/// Something that is not as it should be, and the command that mends it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What.
+    pub what: String,
+    /// What to run.
+    pub remedy: String,
+}
+
+/// What a sweep removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Drafts of dead processes, by file.
+    pub drafts: Vec<PathBuf>,
+    /// Client slots of dead processes, by pool.
+    pub clients: Vec<(String, usize)>,
+    /// Locks that they had, by pool.
+    pub locks: Vec<(String, u64)>,
+}
+
+/// Examines the machine. Attaches to each pool for a moment, as every process must that looks at its tables: that takes
+/// the lowest slot of the pool's client table that nobody alive has. Where this was a dead client's, that one is gone
+/// for good and is not in the report; the others are. Nothing else is changed.
+///
+/// # Errors
+/// [`Error::Pool`], [`Error::System`] where the directory of segments cannot be read.
+pub fn examine() -> Result<Report> {
+    examine_with(&[])
+}
+
+/// As [`examine`], and the pools `others` as well, which may be over TCP.
+///
+/// # Errors
+/// As [`examine`]; what is wrong with a pool is in the report.
+pub fn examine_with(others: &[Url]) -> Result<Report> {
+    let dir = SegmentDir::from_env();
+    let examine = |source| Error::Pool { operation: "examine", source };
+    let mut pools: Vec<_> = dir.list().map_err(examine)?.into_iter().map(pool_report).collect();
+    pools.extend(others.iter().map(|url| report_of(url.pool_url().to_string(), Vec::new())));
+    let drafts = dir.leftovers().map_err(examine)?.into_iter().map(|draft| Draft {
+        url: format!("shm://{}", draft.name),
+        path: draft.path,
+        resident_bytes: draft.bytes_resident,
+    });
+    Ok(Report {
+        directory: space(dir.path())?,
+        memory: memory(),
+        limits: limits(),
+        pools,
+        drafts: drafts.collect(),
+        #[cfg(feature = "rdma")]
+        rdma: rdma::all(),
+        #[cfg(feature = "rdma")]
+        rdma_asked: rdma::requested(others),
+    })
+}
+
+/// Removes what crashes left: unfinished segments, and client slots and locks of processes that are gone. Pools stay.
+/// The slot that [attaching](examine) takes is not counted.
+///
+/// # Errors
+/// [`Error::Pool`], [`Error::Fabric`].
+pub fn sweep() -> Result<Swept> {
+    sweep_with(&[])
+}
+
+/// As [`sweep`], and in the pools `others` as well, which may be over TCP.
+///
+/// # Errors
+/// As [`sweep`].
+pub fn sweep_with(others: &[Url]) -> Result<Swept> {
+    let dir = SegmentDir::from_env();
+    let failed = |source| Error::Pool { operation: "sweep", source };
+    let mut swept = Swept::default();
+    for draft in dir.leftovers().map_err(failed)? {
+        if SegmentDir::sweep(&draft).map_err(failed)? {
+            swept.drafts.push(draft.path);
+        }
+    }
+    let here = dir.list().map_err(failed)?.into_iter().map(|pool| format!("shm://{}", pool.name));
+    for url in here.chain(others.iter().map(|url| url.pool_url().to_string())) {
+        // A pool that cannot be opened is the report's business.
+        let Ok(pool) = Pool::find(&url) else { continue };
+        let clients = pool.sweep_clients()?;
+        if clients > 0 {
+            swept.clients.push((url.clone(), clients));
+        }
+        let locks = pool.sweep_locks()?;
+        if locks > 0 {
+            swept.locks.push((url, locks));
+        }
+    }
+    Ok(swept)
+}
+
+impl Report {
+    /// What is not as it should be, each with the command that mends it.
+    pub fn findings(&self) -> Vec<Finding> {
+        let drafts = self.drafts.iter().map(|draft| Finding {
+            what: format!("a process died while it created {}: {}", draft.url, draft.path.display()),
+            remedy: "farwood doctor --sweep".to_owned(),
+        });
+        let pools = self.pools.iter().filter_map(PoolReport::finding);
+        let findings = drafts.chain(pools);
+        #[cfg(feature = "rdma")]
+        let findings = findings.chain(self.rdma_findings());
+        findings.collect()
+    }
+}
+
+const LOCKED_MEMORY: &str = "locked memory";
+
+impl PoolReport {
+    /// Whether memory nodes serve it.
+    fn is_served(&self) -> bool {
+        !self.url.starts_with("shm://")
+    }
+
+    /// What is wrong with the pool, if anything is.
+    pub fn finding(&self) -> Option<Finding> {
+        match &self.state {
+            #[cfg(feature = "tcp")]
+            Err(error) if self.is_served() => Some(Finding {
+                what: format!("{} cannot be used: {error}", self.url),
+                remedy: self.remedy(error),
+            }),
+            // Another user's pool is that user's affair.
+            Err(error) if error.exit_code() == 6 => None,
+            Err(error) => Some(Finding {
+                what: format!("{} cannot be used: {error}", self.url),
+                remedy: format!("farwood drop {} --force", self.url),
+            }),
+            Ok(stats) => {
+                let gone = stats.clients.iter().filter(|client| !client.alive).count();
+                let which = if self.is_served() { shell_word(&self.url) } else { String::new() };
+                (gone > 0).then(|| Finding {
+                    what: format!("{}: {gone} clients died without leaving; their locks come free", self.url),
+                    remedy: format!("farwood doctor --sweep {which}").trim_end().to_owned(),
+                })
+            }
+        }
+    }
+}
+
+fn pool_report(files: PoolFiles) -> PoolReport {
+    let url = format!("shm://{}", files.name);
+    let segments = files.segments.into_iter().map(|segment| Segment {
+        path: segment.path,
+        bytes: segment.bytes,
+        resident_bytes: segment.bytes_resident,
+    });
+    report_of(url, segments.collect())
+}
+
+fn report_of(url: String, segments: Vec<Segment>) -> PoolReport {
+    let state = Pool::find(&url).and_then(|pool| pool.stats());
+    PoolReport { url, segments, state }
+}
+
+fn space(path: &Path) -> Result<Space> {
+    let stat = rustix::fs::statvfs(path).map_err(|error| Error::System {
+        operation: "examine",
+        path: path.to_owned(),
+        source: error.into(),
+    })?;
+    Ok(Space {
+        path: path.to_owned(),
+        bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
+        free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+    })
+}
+
+fn memory() -> Memory {
+    let text = |path| fs::read_to_string(path).unwrap_or_default();
+    let meminfo = text("/proc/meminfo");
+    let kib = |name| meminfo_value(&meminfo, name).unwrap_or(0) << 10;
+    let huge = |file| {
+        let path = format!("/sys/kernel/mm/hugepages/hugepages-2048kB/{file}");
+        fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    };
+    Memory {
+        bytes: kib("MemTotal"),
+        available_bytes: kib("MemAvailable"),
+        huge_pages: (huge("nr_hugepages"), huge("free_hugepages")),
+        huge_mount: huge_mount(&text("/proc/mounts")),
+        transparent: chosen(&text("/sys/kernel/mm/transparent_hugepage/shmem_enabled")),
+    }
+}
+
+fn meminfo_value(meminfo: &str, name: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn huge_mount(mounts: &str) -> Option<PathBuf> {
+    let mut fields = mounts.lines().map(|line| line.split(' '));
+    fields.find_map(|mut fields| {
+        let (_, at, kind) = (fields.next()?, fields.next()?, fields.next()?);
+        (kind == "hugetlbfs").then(|| at.into())
+    })
+}
+
+/// The word in brackets, as the kernel marks a choice.
+fn chosen(text: &str) -> String {
+    let word = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    word.map_or("unknown", |(word, _)| word).to_owned()
+}
+
+fn limits() -> Vec<(&'static str, Option<u64>)> {
+    use rustix::process::{Resource, getrlimit};
+    let limits = [
+        ("address space", Resource::As),
+        ("file size", Resource::Fsize),
+        (LOCKED_MEMORY, Resource::Memlock),
+        ("open files", Resource::Nofile),
+    ];
+    limits.into_iter().map(|(name, resource)| (name, getrlimit(resource).current)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_tables_are_understood() {
+        assert_eq!(meminfo_value("MemTotal:  16 kB\nMemAvailable:   12 kB\n", "MemAvailable"), Some(12));
+        assert_eq!(meminfo_value("", "MemTotal"), None);
+        assert_eq!(huge_mount("a /x tmpfs rw 0 0\nb /huge hugetlbfs rw 0 0\n"), Some("/huge".into()));
+        assert_eq!(chosen("always advise [never] deny"), "never");
+        assert_eq!(chosen(""), "unknown");
+    }
+}

@@ -1,0 +1,295 @@
+//! The handle of a spatial index.
+//!
+//! Every process that has the pool open searches the index by reading its nodes. One process at a time changes it: a
+//! server that receives changes as messages or, where no process serves the index, the process that makes a change,
+//! for the duration of that change.
+
+use crate::attachment::Attachment;
+use crate::error::{Error, Result};
+use crate::pool::{Attached, Pool, ServerPermit};
+use crate::spatial::{Connection, ServerLocation};
+use crate::thread_client;
+use farwood_fabric::{Client, ClientId, Fabric as _, Revocation};
+use farwood_index::IndexError;
+use farwood_index::catfish::{
+    Catfish, Config, Count, Issue, Item, KIND, Near, Query, Reader, Rectangle, ServerSettings, Walk,
+};
+use farwood_transport::any::{AnyFabric, AnyMemory, AnyServer};
+use farwood_transport::runtime::block_on;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The longest time that a client waits for a server over TCP that has just started.
+const SERVER_START_MAX: Duration = Duration::from_secs(1);
+/// The pause between two attempts to connect to it.
+const CONNECT_PAUSE: Duration = Duration::from_millis(20);
+
+/// A spatial index, open in this process until it leaves the pool. Handles may be used by any number of threads.
+///
+/// ```
+/// use farwood::spatial::{Item, Query, Rectangle};
+/// use farwood::{Pool, PoolOptions};
+///
+/// # let url = format!("shm://doc-spatial-{}", std::process::id());
+/// Pool::create(url.as_str(), &PoolOptions { memory_bytes: 64 << 20, ..Default::default() })?;
+/// let pool = Pool::open(url.as_str())?;
+/// let cities = pool.create_spatial("cities", &Default::default())?;
+/// let place = |x, y| Rectangle::point([x, y]).expect("two finite numbers");
+/// cities.insert(&Item { bounds: place(2.35, 48.86), id: 75 })?;
+/// cities.insert(&Item { bounds: place(13.40, 52.52), id: 10 })?;
+/// let around_paris = Rectangle::new([2.0, 48.0], [3.0, 49.0]).expect("it is not inverted");
+/// assert_eq!(cities.search(&Query::intersecting(around_paris))?.len(), 1);
+/// assert_eq!(cities.nearest([12.0, 50.0], 1)?[0].item.id, 10);
+/// # drop((cities, pool));
+/// # Pool::remove(url.as_str())?;
+/// # Ok::<(), farwood::Error>(())
+/// ```
+pub struct Spatial {
+    pub(crate) index: Catfish,
+    pub(crate) pool: Arc<Attached>,
+}
+
+impl Pool {
+    /// Creates a spatial index and opens it.
+    ///
+    /// # Errors
+    /// [`Error::Index`]: it exists, the name or the sizes cannot be, the pool or its directory is full.
+    pub fn create_spatial(&self, name: &str, config: &Config) -> Result<Spatial> {
+        let client = thread_client::client(self.attached());
+        let created = block_on(Catfish::create(&client, name, *config));
+        self.spatial(name, "create", created)
+    }
+
+    /// Opens a spatial index.
+    ///
+    /// # Errors
+    /// [`Error::Index`]: there is none of that name, or it is of another kind.
+    pub fn open_spatial(&self, name: &str) -> Result<Spatial> {
+        let client = thread_client::client(self.attached());
+        let opened = block_on(Catfish::open(&client, name));
+        self.spatial(name, "open", opened)
+    }
+
+    /// Whether the index of that name is a spatial one.
+    ///
+    /// # Errors
+    /// [`Error::Index`]: there is none.
+    pub fn is_spatial(&self, name: &str) -> Result<bool> {
+        let client = thread_client::client(self.attached());
+        let found = block_on(farwood_fabric::directory::find(&client, name));
+        match found.map_err(|error| self.failed("open", name, error.into()))? {
+            Some(entry) => Ok(entry.kind == KIND),
+            None => Err(self.failed("open", name, IndexError::NoSuchIndex(name.to_owned()))),
+        }
+    }
+
+    fn spatial(
+        &self,
+        name: &str,
+        operation: &'static str,
+        index: std::result::Result<Catfish, IndexError>,
+    ) -> Result<Spatial> {
+        let index = index.map_err(|error| self.failed(operation, name, error))?;
+        Ok(Spatial { index, pool: Arc::clone(self.attached()) })
+    }
+}
+
+impl Spatial {
+    pub(crate) fn failed(&self, operation: &'static str, source: IndexError) -> Error {
+        self.pool.failed(operation, &self.index.entry().name, source)
+    }
+
+    /// The index's URL.
+    pub fn url(&self) -> String {
+        self.pool.index_url(&self.index.entry().name)
+    }
+
+    /// What the query is for, of the index at one moment during the call, in no order. The caller reads the tree by
+    /// itself. [1 RT for each level; see [`Reader::search`]]
+    ///
+    /// # Errors
+    /// [`Error::Index`].
+    pub fn search(&self, query: &Query) -> Result<Vec<Item>> {
+        let (client, mut found) = (thread_client::client(&self.pool), Vec::new());
+        let searched = block_on(Reader::new(&self.index, &client, Issue::Many).search(query, &mut found));
+        searched.map(|()| found).map_err(|error| self.failed("search", error))
+    }
+
+    /// How much matches. Costs and errors as [`search`](Self::search).
+    ///
+    /// # Errors
+    /// As [`search`](Self::search).
+    pub fn count(&self, query: &Query) -> Result<u64> {
+        let (client, mut count) = (thread_client::client(&self.pool), Count::default());
+        let searched = block_on(Reader::new(&self.index, &client, Issue::Many).search(query, &mut count));
+        searched.map(|()| count.0).map_err(|error| self.failed("count", error))
+    }
+
+    /// How many items there are. Costs and errors as [`search`](Self::search): all leaves are read.
+    ///
+    /// # Errors
+    /// As [`search`](Self::search).
+    pub fn count_all(&self) -> Result<u64> {
+        let everything = Rectangle::new([f64::MIN; 2], [f64::MAX; 2]).expect("its edges are finite");
+        self.count(&Query::intersecting(everything))
+    }
+
+    /// The `count` items that are nearest to `point`, nearest first. [1 RT for each 4 nodes that may have one]
+    ///
+    /// # Errors
+    /// As [`search`](Self::search).
+    pub fn nearest(&self, point: [f64; 2], count: usize) -> Result<Vec<Near>> {
+        let client = thread_client::client(&self.pool);
+        let found = block_on(Reader::new(&self.index, &client, Issue::Many).nearest(point, count));
+        found.map_err(|error| self.failed("nearest", error))
+    }
+
+    /// Whether another process serves the index, so that only messages change it. [at most 2 RT, and what it takes to
+    /// ask whether it lives]
+    ///
+    /// # Errors
+    /// [`Error::Index`].
+    pub fn is_served(&self) -> Result<bool> {
+        self.is_served_beside(&thread_client::client(&self.pool))
+    }
+
+    fn is_served_beside(&self, client: &Client<AnyFabric>) -> Result<bool> {
+        let holder = self.holder(client)?;
+        Ok(holder.is_some_and(|holder| holder != client.fabric().identity())
+            && self.has_live_server(client)?)
+    }
+
+    /// Waits for the permit of this process to become a server.
+    pub(super) fn server_permit(
+        &self,
+        operation: &'static str,
+        client: &Client<AnyFabric>,
+    ) -> Result<ServerPermit<'_>> {
+        let by = client.fabric().identity();
+        self.pool.server_permit().ok_or_else(|| self.failed(operation, IndexError::Served { by }))
+    }
+
+    fn holder(&self, client: &Client<AnyFabric>) -> Result<Option<ClientId>> {
+        block_on(self.index.served_by(client)).map_err(|error| self.failed("look who serves", error))
+    }
+
+    /// Whether a live process serves the index.
+    pub(super) fn has_live_server(&self, client: &Client<AnyFabric>) -> Result<bool> {
+        let failed = |error| self.failed("look who serves", error);
+        let Some(holder) = self.holder(client)? else { return Ok(false) };
+        if holder == client.fabric().identity() {
+            return Ok(true);
+        }
+        let lives = block_on(client.fabric().revoke(holder)).map_err(|error| failed(error.into()))?;
+        Ok(lives == Revocation::Alive)
+    }
+
+    /// Loads items into the empty index, filling nodes to the share `fill` (0 to 1), as its server for the moment; over
+    /// TCP, by sending them to its server.
+    ///
+    /// # Errors
+    /// [`Error::Index`]: it is not empty, the pool is full, in shared memory somebody serves it, over TCP nobody does.
+    pub fn bulk_load(&self, items: &[Item], fill: f64) -> Result<()> {
+        let client = self.pool.attachment().client();
+        let failed = |error| self.failed("bulk load", error);
+        let server = match self.server("bulk load") {
+            Ok(server) => server,
+            #[cfg(feature = "tcp")]
+            Err(_) => {
+                let connected = self.connect(&client, None).map_err(failed)?;
+                let Connection::Socket(mut server) = connected else {
+                    unreachable!("a server on another machine is reached over a socket")
+                };
+                return block_on(server.load(items, fill)).map_err(failed);
+            }
+            #[cfg(not(feature = "tcp"))]
+            Err(error) => return Err(error),
+        };
+        let _permit = self.server_permit("bulk load", &client)?;
+        let tree = block_on(self.index.serve(&client, &server, ServerSettings::default())).map_err(failed)?;
+        let loaded = block_on(tree.worker(&client, &server).bulk_load(items, fill));
+        block_on(tree.resign(&client)).map_err(failed)?;
+        loaded.map_err(failed)
+    }
+
+    /// Whether nothing is in the index. [as `nearest`]
+    ///
+    /// # Errors
+    /// As [`search`](Self::search).
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.nearest([0.0, 0.0], 1)?.is_empty())
+    }
+
+    /// Walks the index, which nobody changes meanwhile, and verifies every invariant. [1 RT per node]
+    ///
+    /// # Errors
+    /// [`Error::Index`]. What is wrong with the index is in the [`Walk`].
+    pub fn check(&self) -> Result<Walk> {
+        let client = thread_client::client(&self.pool);
+        block_on(self.index.walk(&client)).map_err(|error| self.failed("check", error))
+    }
+
+    /// The server role of the index's memory node, which this process can play in shared memory only.
+    pub(crate) fn server(&self, operation: &'static str) -> Result<AnyServer> {
+        // Every pool of a build without `tcp` is in shared memory.
+        let _ = operation;
+        match self.pool.attachment() {
+            Attachment::Shm(pool, ..) => {
+                let server = pool.server(self.index.layout().node);
+                Ok(server.expect("the index lies on a memory node of the pool").into())
+            }
+            #[cfg(feature = "tcp")]
+            _ => {
+                let name = self.index.entry().name.clone();
+                Err(self.failed(operation, IndexError::NotServed { name }))
+            }
+        }
+    }
+
+    /// Whether it can be [loaded](Self::bulk_load) at once: it is empty, and nobody else would have to do it but a
+    /// server that can be sent everything. [as `nearest`, and `is_served`]
+    ///
+    /// # Errors
+    /// As [`search`](Self::search).
+    pub fn takes_bulk(&self) -> Result<bool> {
+        let by_socket = self.server("bulk load").is_err();
+        Ok((by_socket || !self.is_served()?) && self.is_empty()?)
+    }
+
+    /// A connection to the server of the index: rings in shared memory, a socket over TCP, where a server that has just
+    /// begun may not have found the index yet.
+    pub(super) fn connect<'c>(
+        &'c self,
+        client: &'c Client<AnyFabric>,
+        server: Option<&'c AnyServer>,
+    ) -> std::result::Result<Connection<'c, AnyFabric, AnyMemory>, IndexError> {
+        let location = match (server, self.pool.attachment()) {
+            (Some(server), _) => ServerLocation::Memory(server),
+            #[cfg(feature = "tcp")]
+            (None, Attachment::Tcp(pool)) => ServerLocation::Machine(pool),
+            _ => return Err(IndexError::NotServed { name: self.index.entry().name.clone() }),
+        };
+        let until = Instant::now() + SERVER_START_MAX;
+        loop {
+            match block_on(Connection::open(&self.index, client, location)) {
+                Err(IndexError::NotServed { .. }) if server.is_none() && Instant::now() < until => {
+                    std::thread::sleep(CONNECT_PAUSE);
+                }
+                opened => return opened,
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Spatial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Spatial").field(&self.url()).finish()
+    }
+}
+
+/// A client and a reader's parts, for those who measure.
+#[doc(hidden)]
+pub fn parts(spatial: &Spatial) -> (&Catfish, Client<AnyFabric>) {
+    (&spatial.index, spatial.pool.attachment().client())
+}

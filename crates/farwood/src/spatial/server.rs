@@ -1,0 +1,218 @@
+//! Serving a spatial index: the threads that answer messages, by rings and over a socket.
+
+use crate::error::Result;
+use crate::spatial::Spatial;
+use farwood_fabric::Client;
+#[cfg(feature = "tcp")]
+use farwood_fabric::{Server as _, superblock};
+use farwood_index::IndexError;
+use farwood_index::catfish::{CONNECTIONS_MAX, Notice, ServerSettings, Service, ServiceSettings};
+use farwood_transport::any::{AnyFabric, AnyServer};
+use farwood_transport::runtime::{block_on, run_all};
+#[cfg(feature = "tcp")]
+use farwood_transport::tcp::{TcpServer, Token};
+use std::future::Future;
+#[cfg(feature = "tcp")]
+use std::net::TcpListener;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How an index is served.
+#[derive(Debug)]
+pub struct ServeOptions {
+    /// Threads that answer what comes by rings.
+    pub threads: usize,
+    /// Connections by rings at a time, at most 512.
+    pub connections: usize,
+    /// How the server learns of requests in rings.
+    pub notice: Notice,
+    /// Where requests come over an ordinary socket as well, a thread for each connection.
+    #[cfg(feature = "tcp")]
+    pub listener: Option<TcpListener>,
+    /// What those who come over the socket have to show.
+    #[cfg(feature = "tcp")]
+    pub token: Option<Token>,
+    /// Over TCP: the memory node, which must be in this process.
+    #[cfg(feature = "tcp")]
+    pub memory_node: Option<TcpServer>,
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        Self {
+            threads: 1,
+            connections: 64,
+            notice: Notice::Event,
+            #[cfg(feature = "tcp")]
+            listener: None,
+            #[cfg(feature = "tcp")]
+            token: None,
+            #[cfg(feature = "tcp")]
+            memory_node: None,
+        }
+    }
+}
+
+impl ServeOptions {
+    /// Whether clients connect through rings: over TCP they use the socket only.
+    fn has_rings(&self) -> bool {
+        #[cfg(feature = "tcp")]
+        return self.memory_node.is_none();
+        #[cfg(not(feature = "tcp"))]
+        true
+    }
+}
+
+/// The pause between two checks whether the server must stop.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// One flow of a server's work.
+type Flow<'f> = Pin<Box<dyn Future<Output = std::result::Result<(), IndexError>> + 'f>>;
+
+/// What the threads of a server share.
+pub(super) struct Serving<'s> {
+    pub(super) spatial: &'s Spatial,
+    #[cfg(feature = "tcp")]
+    pub(super) tree: &'s farwood_index::catfish::TreeServer,
+    pub(super) service: &'s Service<'s>,
+    pub(super) options: &'s ServeOptions,
+}
+
+impl Spatial {
+    /// Serves the index until `stop` is set: answers messages and makes the changes that they ask for. `ready` is
+    /// called when it does.
+    ///
+    /// # Errors
+    /// [`Error::Index`](crate::Error::Index): another serves it, or the pool is full; over TCP, this process is not
+    /// its memory node.
+    pub fn serve(&self, options: &ServeOptions, stop: &AtomicBool, ready: impl FnOnce()) -> Result<()> {
+        let client = self.client();
+        let server = self.server_role(options)?;
+        let failed = |error| self.failed("serve", error);
+        let tree = {
+            let _permit = self.pool.server_permit();
+            block_on(self.index.serve(&client, &server, ServerSettings::default())).map_err(failed)?
+        };
+        let settings = ServiceSettings { notice: options.notice, ..ServiceSettings::default() };
+        let service = Service::new(&tree, settings);
+        let serving = Serving {
+            spatial: self,
+            #[cfg(feature = "tcp")]
+            tree: &tree,
+            service: &service,
+            options,
+        };
+        tree.look_after(&server, options.connections.min(CONNECTIONS_MAX)).map_err(failed)?;
+        #[cfg(feature = "tcp")]
+        if let Some(Ok(address)) = options.listener.as_ref().map(TcpListener::local_addr) {
+            tree.announce(&server, address.port()).map_err(failed)?;
+        }
+        ready();
+        let served = serving.run(stop);
+        block_on(tree.resign(&client)).map_err(failed)?;
+        served.map_err(failed)
+    }
+
+    pub(super) fn client(&self) -> Client<AnyFabric> {
+        self.pool.attachment().client()
+    }
+
+    /// The server role, which over TCP is the memory node's.
+    pub(super) fn server_role(&self, options: &ServeOptions) -> Result<AnyServer> {
+        #[cfg(feature = "tcp")]
+        if let Some(node) = &options.memory_node {
+            let home = self.index.layout().node;
+            let pool = self.pool.attachment().shape().pool;
+            if superblock::shape_in(node.local(), home).is_ok_and(|shape| shape.pool == pool) {
+                return Ok(node.clone().into());
+            }
+            let name = self.index.entry().name.clone();
+            return Err(self.failed("serve", IndexError::Elsewhere { name, node: home }));
+        }
+        let _ = options;
+        self.server("serve")
+    }
+}
+
+impl Serving<'_> {
+    /// All threads, until `stop` is set or one of them fails.
+    fn run(&self, stop: &AtomicBool) -> std::result::Result<(), IndexError> {
+        let threads = self.options.threads.max(1);
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let others: Vec<_> =
+                (1..threads).map(|thread| scope.spawn(move || self.rings(thread, threads))).collect();
+            let ended = &ended;
+            #[cfg(feature = "tcp")]
+            let sockets = scope.spawn(move || self.serve_sockets(ended));
+            let watch = scope.spawn(|| {
+                while !stop.load(Ordering::Acquire) && !self.service.has_ended() {
+                    std::thread::sleep(LOOK);
+                }
+                self.service.end();
+            });
+            let mut done = self.rings(0, threads);
+            // One that failed ends the others.
+            self.service.end();
+            ended.store(true, Ordering::Release);
+            for other in others {
+                done = done.and(joined(other));
+            }
+            joined(watch);
+            #[cfg(feature = "tcp")]
+            joined(sockets);
+            done
+        })
+    }
+
+    /// One thread's share of the rings; thread 0 also takes immediates and sends heartbeats. Over TCP nobody looks
+    /// after rings: clients talk over the socket there.
+    fn rings(&self, thread: usize, threads: usize) -> std::result::Result<(), IndexError> {
+        let (service, options) = (self.service, self.options);
+        let Ok(server) = self.spatial.server_role(options) else {
+            unreachable!("whoever serves has found the server role")
+        };
+        let has_rings = options.has_rings();
+        let connections = if has_rings { options.connections.min(CONNECTIONS_MAX) } else { 0 };
+        let numbers = (thread..connections).step_by(threads);
+        let clients: Vec<_> = numbers.map(|number| (number, self.spatial.client())).collect();
+        let own = self.spatial.client();
+        let mut flows: Vec<Flow<'_>> = Vec::new();
+        for (number, client) in &clients {
+            flows.push(Box::pin(service.connection(*number, client, &server)));
+        }
+        if thread == 0 {
+            flows.push(Box::pin(service.heartbeats(&own, &server, self.busy(threads))));
+            if has_rings && options.notice == Notice::Event {
+                flows.push(Box::pin(service.dispatch_until_end(&server, &own)));
+            }
+        }
+        let flows = flows.into_iter().map(|flow| {
+            Box::pin(async move {
+                let done = flow.await;
+                if done.is_err() {
+                    service.end();
+                }
+                done
+            }) as Flow<'_>
+        });
+        run_all(flows.collect()).into_iter().collect()
+    }
+
+    /// Tells what share of their time the threads have worked since it was last asked.
+    fn busy(&self, threads: usize) -> impl FnMut() -> f64 {
+        let (service, mut last) = (self.service, (Instant::now(), self.service.worked_ns()));
+        move || {
+            let (now, worked) = (Instant::now(), service.worked_ns());
+            let passed = now.duration_since(last.0).as_nanos().max(1) * threads as u128;
+            let busy = (worked - last.1) as f64 / passed as f64;
+            last = (now, worked);
+            busy
+        }
+    }
+}
+
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}

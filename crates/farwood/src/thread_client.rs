@@ -1,0 +1,127 @@
+//! One client per thread and pool, kept by the thread.
+//!
+//! A client belongs to one thread: its buffers and its ledger are free of atomic instructions. Blocking calls may
+//! come from any thread, so each thread keeps a client for each pool that it has used. What is kept ends with the
+//! thread, or with the pool: the thread that drops the pool's last handle drops its own client there and then, other
+//! threads when they first use another pool, or end. Until then such a client keeps the pool's memory mapped, and
+//! nothing else: the process has left the pool.
+
+use crate::pool::Attached;
+use farwood_fabric::Client;
+use farwood_transport::any::AnyFabric;
+use std::cell::RefCell;
+use std::ptr;
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+
+/// A thread's client of one pool.
+struct ThreadClient {
+    /// Dead when no handle of the pool is left. Its address is the pool's for as long as it is here.
+    pool: Weak<Attached>,
+    client: Rc<Client<AnyFabric>>,
+}
+
+impl ThreadClient {
+    #[inline]
+    fn is_in(&self, pool: &Attached) -> bool {
+        ptr::eq(self.pool.as_ptr(), pool)
+    }
+}
+
+thread_local! {
+    static CLIENTS: RefCell<Vec<ThreadClient>> = const { RefCell::new(Vec::new()) };
+}
+
+/// This thread's client of `pool`.
+#[inline]
+pub(crate) fn client(pool: &Arc<Attached>) -> Rc<Client<AnyFabric>> {
+    let found = CLIENTS.try_with(|clients| {
+        let clients = clients.borrow();
+        clients.iter().find(|kept| kept.is_in(pool)).map(|kept| Rc::clone(&kept.client))
+    });
+    match found {
+        Ok(Some(client)) => client,
+        _ => add_client(pool),
+    }
+}
+
+#[cold]
+fn add_client(pool: &Arc<Attached>) -> Rc<Client<AnyFabric>> {
+    let client = Rc::new(pool.attachment().client());
+    let kept = ThreadClient { pool: Arc::downgrade(pool), client: Rc::clone(&client) };
+    // At the thread's end there is nowhere to keep it; then it serves this once.
+    let _ = CLIENTS.try_with(|clients| {
+        let gone = take_where(clients, |kept| kept.pool.strong_count() == 0);
+        clients.borrow_mut().push(kept);
+        drop(gone);
+    });
+    client
+}
+
+/// Drops this thread's client of `pool`.
+pub(crate) fn leave(pool: &Attached) {
+    let _ = CLIENTS.try_with(|clients| drop(take_where(clients, |kept| kept.is_in(pool))));
+}
+
+/// Takes clients out, to be dropped when nothing is borrowed: a client may be the last that holds a pool's memory.
+fn take_where(
+    clients: &RefCell<Vec<ThreadClient>>,
+    leaves: impl Fn(&ThreadClient) -> bool,
+) -> Vec<ThreadClient> {
+    clients.borrow_mut().extract_if(.., |kept| leaves(kept)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{IndexOptions, Pool, PoolOptions};
+
+    fn clients() -> usize {
+        CLIENTS.with(|clients| clients.borrow().len())
+    }
+
+    fn pool(name: &str) -> Pool {
+        let url = format!("shm://clients-{name}-{}", std::process::id());
+        Pool::create(&url, &PoolOptions { memory_bytes: 16 << 20, ..PoolOptions::default() }).unwrap();
+        let pool = Pool::open(&url).unwrap();
+        // Its memory stays while it is attached; so nothing is left of it if the test fails.
+        Pool::remove_by_force(&url).unwrap();
+        pool
+    }
+
+    #[test]
+    fn a_thread_has_one_client_for_each_pool() {
+        let (a, b) = (pool("a"), pool("b"));
+        let index = a.create_index::<u64, u64>("i", &IndexOptions::default()).unwrap();
+        index.put(&1, &2).unwrap();
+        b.indexes().unwrap();
+        assert_eq!(index.get(&1).unwrap(), Some(2));
+        assert_eq!(clients(), 2);
+        drop(b);
+        assert_eq!(clients(), 1, "the client of a pool that is gone");
+        drop((a, index));
+        assert_eq!(clients(), 0);
+    }
+
+    #[test]
+    fn another_threads_client_goes_when_that_thread_moves_on() {
+        let (a, b) = (pool("c"), pool("d"));
+        let (go, gone) = std::sync::mpsc::channel();
+        let weak = Arc::downgrade(a.attached());
+        let other = a.clone();
+        let thread = std::thread::spawn(move || {
+            other.indexes().unwrap();
+            drop(other);
+            gone.recv().unwrap();
+            assert_eq!(clients(), 1);
+            b.indexes().unwrap();
+            assert_eq!(clients(), 1, "the client of the pool that is gone, or none of the new one");
+        });
+        while weak.strong_count() > 1 {
+            std::thread::yield_now();
+        }
+        drop(a);
+        go.send(()).unwrap();
+        thread.join().unwrap();
+    }
+}
