@@ -1,5 +1,5 @@
-//! A process's attachment to a pool of a fabric that is known at compile time, so that a run measures the fabric and not
-//! the dispatch between fabrics.
+//! A process's attachment to a pool of a fabric that is known at compile time, so that a run measures the fabric and
+//! not the dispatch between fabrics.
 
 use farwood_fabric::{Client, Fabric};
 use farwood_transport::shm::{ShmFabric, ShmPool};

@@ -41,8 +41,8 @@ impl ClientsJob {
         }
     }
 
-    /// The jobs of `processes` processes, which share the clients evenly. Neighbours stay together, so that each process
-    /// has its share of every kind of client.
+    /// The jobs of `processes` processes, which share the clients evenly. Neighbours stay together, so that each
+    /// process has its share of every kind of client.
     pub(crate) fn split(&self, processes: usize) -> impl Iterator<Item = ClientsJob> + use<'_> {
         shares(self.workload.clients, processes).map(|clients| ClientsJob { clients, ..self.clone() })
     }

@@ -2,7 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `pool.rs`, `attachment.rs`, `memory_nodes.rs` | the pool of a run; a process's attachment to it; its memory nodes |
+//! | `pool.rs`, `attachment.rs`, `memory_nodes.rs` | the pool of a run, and attachments to it |
 //! | `clients.rs`, `checked.rs` | the parameters of a process of clients; keys and values with their checks |
 //! | `ordered/` | Farwood's ordered indexes |
 //! | `spatial/` | Farwood's spatial index, and its peer rstar |

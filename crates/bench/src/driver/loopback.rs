@@ -1,7 +1,8 @@
 //! The current latency of the machine's loopback interface: an exchange of 32 bytes out and 1 KiB back over TCP.
 //!
 //! The loopback interface of an idle machine has two states. If the other side sleeps in the kernel, the exchange takes
-//! about 15 us when its CPU is in a light idle state, and about 55 us when it is in a deep one. A record names the state.
+//! about 15 us when its CPU is in a light idle state, and about 55 us when it is in a deep one. A record names the
+//! state.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

@@ -1,8 +1,8 @@
 //! Which operations of a simulated run count, and how fast the simulator ran.
 //!
 //! Clients work from the beginning of the warm-up. In a phase of a fixed time, an operation counts if it ends in the
-//! phase, whenever it began: as many operations are under way at the end of the phase as at its beginning. In a phase of
-//! a fixed number of operations, an operation counts if it begins in the phase. The phase of a load can begin once a
+//! phase, whenever it began: as many operations are under way at the end of the phase as at its beginning. In a phase
+//! of a fixed number of operations, an operation counts if it begins in the phase. The phase of a load can begin once a
 //! given number of keys is inserted.
 
 use std::cell::{Cell, RefCell};

@@ -12,8 +12,8 @@ use crate::workload::rectangles::{RectangleSource, Scale, SpatialMix};
 const MACHINES: usize = 8;
 /// The paper's rectangles.
 const RECTANGLES: u64 = 2_000_000;
-/// Think time of a client by Little's law: with 256 clients at 1,239.35 kops (Figure 10) each client sends a request every
-/// 206.6 us, of which the paper's latency (Figure 11) is 140.73 us.
+/// Think time of a client by Little's law: with 256 clients at 1,239.35 kops (Figure 10) each client sends a request
+/// every 206.6 us, of which the paper's latency (Figure 11) is 140.73 us.
 pub(super) const THINK_NS: u64 = 65_800;
 
 /// A scheme of the comparisons: its name in the paper, its variant, its NIC model.

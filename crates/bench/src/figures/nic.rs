@@ -1,7 +1,7 @@
 //! The NIC models: rates and latencies of verbs, with and without contention.
 //!
-//! The measured values are published micro-benchmarks: rates over threads and over requests in flight from the artifact of
-//! SMART (ASPLOS'24), atomics from RCuckoo and Fusa, interference from FORGE, and the rest common knowledge.
+//! The measured values are published micro-benchmarks: rates over threads and over requests in flight from the artifact
+//! of SMART (ASPLOS'24), atomics from RCuckoo and Fusa, interference from FORGE, and the rest common knowledge.
 
 use farwood_fabric::Memory;
 

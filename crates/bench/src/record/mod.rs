@@ -66,8 +66,8 @@ pub struct Record {
     pub threads: u64,
     /// Clients over all compute nodes.
     pub clients: u64,
-    /// Over TCP: connections of all compute nodes to each memory node, or to the peer's server. `clients` is the number of
-    /// requests outstanding on all of them.
+    /// Over TCP: connections of all compute nodes to each memory node, or to the peer's server. `clients` is the number
+    /// of requests outstanding on all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<u64>,
     /// The CPUs to which servers and clients were pinned.
@@ -105,7 +105,8 @@ pub struct Record {
     /// Bytes in use at all memory nodes at the end; of a peer, bytes of its store, if it reports them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_node_bytes: Option<u64>,
-    /// In the simulator, for a radix tree loaded by its clients: bytes of its nodes, leaves, long values and hash tables.
+    /// In the simulator, for a radix tree loaded by its clients: bytes of its nodes, leaves, long values and hash
+    /// tables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index_bytes: Option<u64>,
     /// Verbs simulated per second of real time in the measured phase; for a load with `warm_up_keys`, in the whole run.

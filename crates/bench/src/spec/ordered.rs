@@ -66,8 +66,8 @@ pub struct RunSpec {
     pub preallocate: bool,
     /// Radix trees: whether a scan reads many nodes and leaves with one doorbell.
     pub batched_scans: bool,
-    /// Budget of each compute node's index cache, in bytes; `None`: 512 MiB, and for a filter a fiftieth of the bytes of
-    /// the loaded keys.
+    /// Budget of each compute node's index cache, in bytes; `None`: 512 MiB, and for a filter a fiftieth of the bytes
+    /// of the loaded keys.
     pub cache_bytes: Option<usize>,
     /// Memory nodes of a pool that the run creates.
     pub memory_nodes: u16,
@@ -77,11 +77,11 @@ pub struct RunSpec {
     pub threads: Option<usize>,
     /// Clients of all compute nodes together; `None`: one per compute node.
     pub clients: Option<u64>,
-    /// The measured phase; `None`: `load` inserts all its keys, other workloads run 3 seconds, or 20 virtual milliseconds
-    /// in the simulator.
+    /// The measured phase; `None`: `load` inserts all its keys, other workloads run 3 seconds, or 20 virtual
+    /// milliseconds in the simulator.
     pub amount: Option<Amount>,
-    /// Seconds of warm-up after a scan of the whole tree that fills the caches; 0: no scan and no warm-up, so that caches
-    /// are cold; `None`: 1 second, or 5 virtual milliseconds in the simulator.
+    /// Seconds of warm-up after a scan of the whole tree that fills the caches; 0: no scan and no warm-up, so that
+    /// caches are cold; `None`: 1 second, or 5 virtual milliseconds in the simulator.
     pub warm_up_seconds: Option<f64>,
     /// In the simulator, for `load`: keys inserted before the measured phase.
     pub warm_up_keys: u64,

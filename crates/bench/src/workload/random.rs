@@ -1,8 +1,8 @@
 //! Seeded random numbers: the mixing bijection on 64 bits, and one small generator per client.
 //!
-//! The generator is xoshiro256++ (Blackman and Vigna, 2019), seeded through SplitMix64 as its authors recommend.
-//! It is implemented here, in thirty lines, so that the seed of a record selects the same run independent of the versions
-//! of dependencies.
+//! The generator is xoshiro256++ (Blackman and Vigna, 2019), seeded through SplitMix64 as its authors recommend. It is
+//! implemented here, in thirty lines, so that the seed of a record selects the same run independent of the versions of
+//! dependencies.
 
 /// Increment of SplitMix64: 2^64 divided by the golden ratio, odd.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;

@@ -52,8 +52,8 @@ pub enum Operation {
 
 /// The number of keys that each client has inserted, shared by the clients of one process.
 ///
-/// With it, `latest` reads the last inserts of other clients. Without it, and for keys of other processes, a client reads
-/// its own inserts instead.
+/// With it, `latest` reads the last inserts of other clients. Without it, and for keys of other processes, a client
+/// reads its own inserts instead.
 #[derive(Debug)]
 pub struct InsertBoard {
     counts: Vec<Count>,

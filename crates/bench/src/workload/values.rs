@@ -8,8 +8,8 @@
 //! +-----------------+ +-------------------------------------+
 //! ```
 //!
-//! Every fabric copies word 0 (8 aligned bytes) atomically, so it always names one write. Every other word is a function
-//! of word 0, so a value with words of two writes does not verify.
+//! Every fabric copies word 0 (8 aligned bytes) atomically, so it always names one write. Every other word is a
+//! function of word 0, so a value with words of two writes does not verify.
 
 use crate::workload::random::mix;
 use crate::{Error, Result};

@@ -98,8 +98,8 @@ impl ClientModel {
         if self.owns(rank) { self.has(rank) } else { self.is_permanent(rank) }
     }
 
-    /// Compares the entries of a scan over `positions` (in the scan's order), of at most `limit`, with the sorted list of
-    /// all keys: order, bounds, values, and completeness.
+    /// Compares the entries of a scan over `positions` (in the scan's order), of at most `limit`, with the sorted list
+    /// of all keys: order, bounds, values, and completeness.
     pub(super) fn check_scan<'e>(
         &mut self,
         keys: &FileKeys,

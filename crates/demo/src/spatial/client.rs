@@ -191,8 +191,8 @@ impl<'a> SpatialDemoClient<'a> {
         [west].into_iter().chain(beyond).collect()
     }
 
-    /// Checks an answer: it must have exactly the segments of coastlines and the ships of this client in the windows, and
-    /// other clients' ships at most once.
+    /// Checks an answer: it must have exactly the segments of coastlines and the ships of this client in the windows,
+    /// and other clients' ships at most once.
     fn check(&self, windows: &[Rectangle], found: &[Item]) -> Result<(), String> {
         let meets = |item: &&Item| windows.iter().any(|window| window.intersects(&item.bounds));
         let mut expected: Vec<_> =

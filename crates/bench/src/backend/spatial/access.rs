@@ -21,8 +21,8 @@ pub(crate) enum SpatialAccess<'t, F, T, S> {
 }
 
 impl<'t, F: Fabric, T: Talk, S: Server> SpatialAccess<'t, F, T, S> {
-    /// The access of a variant that does not run in the server's process. The connection must exist if the variant sends
-    /// messages; `seed` is that of its back-off.
+    /// The access of a variant that does not run in the server's process. The connection must exist if the variant
+    /// sends messages; `seed` is that of its back-off.
     pub(crate) fn new(variant: Variant, reader: Reader<'t, F>, connection: Option<T>, seed: u64) -> Self {
         match (variant.rule(), connection) {
             (Some(rule), Some(connection)) => {

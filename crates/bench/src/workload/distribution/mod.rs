@@ -1,9 +1,9 @@
 //! The popularity of keys: uniform, Zipf, and Zipf over recency.
 //!
-//! The Zipf sampler is rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates
-//! from monotone discrete distributions", TOMACS 6(3), 1996): exact for every exponent, without tables, and with a
-//! constant cost per sample for any number of ranks. The published crate omits the rejection step, which shifts the share
-//! of the second and third rank, so this is a separate implementation.
+//! The Zipf sampler is rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from
+//! monotone discrete distributions", TOMACS 6(3), 1996): exact for every exponent, without tables, and with a constant
+//! cost per sample for any number of ranks. The published crate omits the rejection step, which shifts the share of the
+//! second and third rank, so this is a separate implementation.
 
 use std::fmt;
 use std::str::FromStr;

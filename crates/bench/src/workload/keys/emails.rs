@@ -1,7 +1,7 @@
 //! Generated keys that resemble e-mail addresses: 2 to 32 bytes, 18.9 on average.
 //!
-//! The part before the `@` is a word, mostly a popular one, often with a number or a second word; the part after it is one
-//! of the most frequent domains, or another one. One in a thousand is truncated, as in real lists.
+//! The part before the `@` is a word, mostly a popular one, often with a number or a second word; the part after it is
+//! one of the most frequent domains, or another one. One in a thousand is truncated, as in real lists.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Keys: the bytes of the key of each rank.
 //!
 //! A *rank* numbers the keys of a run from 0. Ranks `0..keys` are loaded before measuring; clients insert ranks from
-//! `keys` on. Distributions draw ranks, so the keys of neighbouring ranks are spread over the tree: popular keys are not
-//! neighbours in it.
+//! `keys` on. Distributions draw ranks, so the keys of neighbouring ranks are spread over the tree: popular keys are
+//! not neighbours in it.
 //!
 //! - Integer keys: a fixed bijection of the rank onto all 64 bits, big-endian, so that byte order is integer
 //!   order. Wider keys continue with bytes that are a function of the rank.

@@ -1,8 +1,8 @@
 //! Rectangles and the requests for them: Catfish's workloads (its §V-B).
 //!
 //! - *Data*: rectangles with corners uniform in the unit square and edges uniform in (0, 1e-4]; or the rows of a file.
-//! - *Search*: a window whose corner is uniform and whose edges are uniform in (0, s], for a scale s. With the power law,
-//!   s is drawn for each window from a density proportional to t^-0.99 on (1e-5, 0.01].
+//! - *Search*: a window whose corner is uniform and whose edges are uniform in (0, s], for a scale s. With the power
+//!   law, s is drawn for each window from a density proportional to t^-0.99 on (1e-5, 0.01].
 //! - *Search of a file*: a window around one of its rectangles with 50 to 150 results, about 100 on average.
 //! - *Insert*: edges like those of a search; x and y each from a density proportional to t^-0.99 on (0.5, 1], mirrored
 //!   into one of four quadrants.
