@@ -1,12 +1,12 @@
 //! Every litmus program passes on a fabric that keeps the promise and fails on one that does not.
 
-use farwood_testkit::litmus::{Litmus, Report, expect_kept, litmus, server_litmus, server_upward};
+use farwood_testkit::litmus::{Litmus, LitmusReport, expect_kept, litmus, server_litmus, server_upward};
 use farwood_testkit::loopback::{Copying, EVERYTHING, Faults, Loopback, Settings};
 
 const ITERATIONS: u64 = 3_000;
 
 /// What the programs of these names see on a fabric with these faults, which promises everything.
-fn seen(faults: Faults, names: &[&str]) -> Vec<Report> {
+fn seen(faults: Faults, names: &[&str]) -> Vec<LitmusReport> {
     let loopback = Loopback::new(Settings { faults, ..Settings::default() });
     let programs = Litmus::<Loopback>::PROGRAMS.iter();
     let chosen: Vec<_> = programs.filter(|(name, _)| names.contains(name)).collect();
@@ -123,7 +123,7 @@ fn writes_that_a_failed_cas_undoes_are_noticed() {
 
 #[test]
 fn writes_that_linger_are_noticed() {
-    let faults = Faults { write_lingers: true, ..Faults::NONE };
+    let faults = Faults { write_is_late: true, ..Faults::NONE };
     let names = ["", " chains", " after chains"].map(|how| format!("arrival sees write, crossed{how}"));
     broken(faults, &names.each_ref().map(String::as_str));
     let report = server_litmus(&Loopback::new(Settings { faults, ..Settings::default() }), ITERATIONS);
@@ -134,7 +134,7 @@ fn writes_that_linger_are_noticed() {
 fn atomics_that_swallow_are_noticed() {
     let races = Faults { atomic_races: true, ..Faults::NONE };
     broken(races, &["masked CAS of neighbours"]);
-    let swallows = Faults { atomic_swallows: true, ..Faults::NONE };
+    let swallows = Faults { atomic_loses_writes: true, ..Faults::NONE };
     kept(swallows, &["masked CAS of neighbours"]);
     broken(swallows, &["WRITE beside an atomic"]);
 }
