@@ -1,63 +1,55 @@
-//! Creating and opening trees: the directory entry and its parameters.
+//! Creates and opens SMART trees: the directory entry and its parameters.
 //!
 //! # Map
 //!
 //! ```text
 //! parameters of a SMART tree in its directory entry (128 bytes, little endian)
 //! +  0  1  inserts: 0 locked, 1 lock-free           +  1 1  updates: 0 out of place, 1 in place
-//! +  2  1  leaf locks: 0 apart, 1 at the rear       +  3 1  inner nodes: 0 as they need, 1 of 256 slots
-//! +  4  1  scans: 0 one by one, 1 batched           +  5 1  READs: 0 each its own, 1 shared
-//! +  6  1  WRITEs: 0 each its own, 1 shared         +  7    zero
+//! +  2  1  leaf locks: 0 apart, 1 at the rear       +  3 1  inner nodes: 0 fitting size, 1 of 256 slots
+//! +  4  1  scans: 0 one by one, 1 batched           +  5 1  READs: 0 separate, 1 combined
+//! +  6  1  WRITEs: 0 separate, 1 combined           +  7    zero
 //! + 14  1  locks in: 0 host memory                  + 15 1  lock width: 0 word
-//! + 16  2  bytes of key and value up to which a value lies in its leaf
+//! + 16  2  most bytes of key and value together in a leaf
 //! + 18     zero
-//! + 20  1  kind of the keys                         + 21 1  kind of the values: numbers of the caller's own
+//! + 20  1  kind of the keys                         + 21 1  kind of the values: numbers that the caller chooses
 //! + 22     zero
 //! ```
 
 use super::options::{Inserts, LeafLock, Options, Reads, Rooms, Scans, Updates, Writes};
-use super::{Smart, Together};
+use super::shortcuts::Shortcuts;
+use super::{Smart, SmartState};
 use crate::combine::{Combiner, Leader};
 use crate::error::IndexError;
 use crate::lifecycle;
+use crate::params::{self, Codec, Parameters};
 use crate::radix::leaf::ENTRY_BYTES_MAX;
-use crate::radix::tree::create as open;
-use farwood_fabric::directory::{Entry, NewEntry, PARAMETER_BYTES};
+use crate::radix::tree::create::{check_capabilities, create_root, open_root};
+use farwood_fabric::directory::{Entry, PARAMETER_BYTES};
 use farwood_fabric::{Client, Fabric};
 use std::sync::atomic::AtomicU64;
 
-/// The number by which the directory knows SMART trees.
+/// Kind of SMART trees in the directory.
 pub const KIND: u32 = 2;
 /// Version of the format of nodes and leaves.
 pub(super) const FORMAT: u32 = 3;
 
-/// What a tree is created with.
+/// Configuration of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// The variant.
+pub struct SmartConfig {
+    /// Options.
     pub options: Options,
-    /// Bytes of key and value together up to which a value lies in its leaf; others lie out of line.
+    /// Most bytes of key and value together in a leaf; a longer value is an overflow value.
     pub inline_bytes: usize,
-    /// What keys and values mean to the caller, kept with the tree and read back by [`Smart::kinds`].
+    /// Types of keys and values, as the caller numbers them. They are stored with the tree; [`Smart::kinds`] yields
+    /// them.
     pub kinds: [u8; 2],
 }
 
-impl Default for Config {
-    /// As many values in their leaves as there can be.
+impl Default for SmartConfig {
+    /// All values that fit are stored in their leaves.
     fn default() -> Self {
         Self { options: Options::default(), inline_bytes: ENTRY_BYTES_MAX, kinds: [0; 2] }
     }
-}
-
-/// What the directory says of a tree, without opening it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Description {
-    /// The variant's options.
-    pub options: Options,
-    /// Bytes of key and value together up to which a value lies in its leaf.
-    pub inline_bytes: usize,
-    /// What keys and values mean to whoever created the tree.
-    pub kinds: [u8; 2],
 }
 
 impl Smart {
@@ -68,19 +60,19 @@ impl Smart {
     pub async fn create<F: Fabric>(
         client: &Client<F>,
         name: &str,
-        config: Config,
+        config: SmartConfig,
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
-        open::check_capabilities(client)?;
+        check_capabilities(client)?;
         if config.inline_bytes > ENTRY_BYTES_MAX {
             let (found, most) = (config.inline_bytes, ENTRY_BYTES_MAX);
             return Err(IndexError::BadSizes(format!(
-                "entries of {found} bytes do not fit into leaves, which have room for {most}"
+                "entries of {found} bytes do not fit into leaves, which hold at most {most}"
             )));
         }
-        let new = NewEntry { name, kind: KIND, format: FORMAT, parameters: encode(&config) };
+        let new = params::new_entry(name, &config);
         let entry =
-            lifecycle::create(client, &new, async |entry| open::plant(client, entry, &[]).await).await?;
+            lifecycle::create(client, &new, async |entry| create_root(client, entry, &[]).await).await?;
         Self::assemble(client, entry, cache_bytes).await
     }
 
@@ -102,64 +94,44 @@ impl Smart {
         entry: Entry,
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
-        let Description { options, inline_bytes, .. } = describe(&entry)?;
-        let root = open::enter(client, &entry).await?;
-        let guide = Together {
+        let SmartConfig { options, inline_bytes, .. } = describe(&entry)?;
+        let root = open_root(client, &entry).await?;
+        let policy = SmartState {
             options,
-            turn: AtomicU64::new(entry.number),
+            next_node: AtomicU64::new(entry.number),
+            shortcuts: Shortcuts::new(cache_bytes),
             reads: Combiner::new(Leader::First),
             writes: Combiner::new(Leader::Last),
         };
-        Ok(Self::new(client, entry, root, (options.tree(inline_bytes), guide), cache_bytes))
+        Ok(Self::new(client, entry, root, options.tree(inline_bytes), policy, cache_bytes))
     }
 }
 
-/// Reads a directory entry as a tree's. [0 RT]
+/// Reads the configuration of a SMART tree from its directory entry. [0 RT]
 ///
 /// # Errors
-/// [`IndexError::WrongFormat`] where it is no tree of this version.
-pub fn describe(entry: &Entry) -> Result<Description, IndexError> {
-    lifecycle::check_kind(entry, KIND, FORMAT, "a SMART tree")?;
-    let refuse = |why: String| Err(IndexError::WrongFormat(format!("index '{}': {why}", entry.name)));
-    let bytes = &entry.parameters;
-    if let Some(at) = (0..7).find(|&at| bytes[at] > 1) {
-        return refuse(format!("parameter {at} is {}", bytes[at]));
-    }
-    let inline_bytes = usize::from(u16::from_le_bytes([bytes[16], bytes[17]]));
-    if inline_bytes > ENTRY_BYTES_MAX {
-        return refuse(format!("values lie in their leaves up to {inline_bytes} bytes"));
-    }
-    let pick = |at: usize| bytes[at] == 1;
-    let options = Options {
-        inserts: if pick(0) { Inserts::LockFree } else { Inserts::Locked },
-        updates: if pick(1) { Updates::InPlace } else { Updates::OutOfPlace },
-        leaf_lock: if pick(2) { LeafLock::Rear } else { LeafLock::Apart },
-        rooms: if pick(3) { Rooms::Preallocated } else { Rooms::Fitting },
-        reads: if pick(5) { Reads::Delegated } else { Reads::Each },
-        writes: if pick(6) { Writes::Combined } else { Writes::Each },
-        scans: if pick(4) { Scans::Batched } else { Scans::OneByOne },
-    };
-    Ok(Description { options, inline_bytes, kinds: [bytes[20], bytes[21]] })
+/// [`IndexError::WrongFormat`] if the entry is not one of this version.
+pub fn describe(entry: &Entry) -> Result<SmartConfig, IndexError> {
+    params::decode(entry)
 }
 
-fn encode(config: &Config) -> [u8; PARAMETER_BYTES] {
-    let mut bytes = [0; PARAMETER_BYTES];
-    let Options { inserts, updates, leaf_lock, reads, writes, rooms, scans } = config.options;
-    let choices = [
-        inserts == Inserts::LockFree,
-        updates == Updates::InPlace,
-        leaf_lock == LeafLock::Rear,
-        rooms == Rooms::Preallocated,
-        scans == Scans::Batched,
-        reads == Reads::Delegated,
-        writes == Writes::Combined,
-    ];
-    for (byte, choice) in bytes.iter_mut().zip(choices) {
-        *byte = u8::from(choice);
+impl Parameters for SmartConfig {
+    const KIND: u32 = KIND;
+    const FORMAT: u32 = FORMAT;
+    const NAME: &'static str = "a SMART tree";
+
+    fn fields(&mut self, codec: &mut Codec) {
+        let Options { inserts, updates, leaf_lock, reads, writes, rooms, scans } = &mut self.options;
+        codec.choice(0, inserts, [Inserts::Locked, Inserts::LockFree]);
+        codec.choice(1, updates, [Updates::OutOfPlace, Updates::InPlace]);
+        codec.choice(2, leaf_lock, [LeafLock::Apart, LeafLock::Rear]);
+        codec.choice(3, rooms, [Rooms::Fitting, Rooms::Preallocated]);
+        codec.choice(4, scans, [Scans::OneByOne, Scans::Batched]);
+        codec.choice(5, reads, [Reads::Each, Reads::Delegated]);
+        codec.choice(6, writes, [Writes::Each, Writes::Combined]);
+        codec.u16(16, &mut self.inline_bytes, 0..=ENTRY_BYTES_MAX);
+        codec.kinds(&mut self.kinds);
     }
-    bytes[16..18].copy_from_slice(&(config.inline_bytes as u16).to_le_bytes());
-    bytes[20..22].copy_from_slice(&config.kinds);
-    bytes
 }
 
 const _: () = assert!(22 <= PARAMETER_BYTES && ENTRY_BYTES_MAX <= u16::MAX as usize);
@@ -168,40 +140,16 @@ const _: () = assert!(22 <= PARAMETER_BYTES && ENTRY_BYTES_MAX <= u16::MAX as us
 mod tests {
     use super::super::options::Variant;
     use super::*;
-
-    fn entry(parameters: [u8; PARAMETER_BYTES]) -> Entry {
-        Entry { slot: 3, number: 9, name: "t".to_owned(), kind: KIND, format: FORMAT, parameters }
-    }
+    use crate::params::tests::check_codec;
 
     #[test]
-    fn parameters_are_read_back() {
+    fn parameters_are_read_back_and_unknown_values_are_refused() {
+        let bad: Vec<_> = (0..7).map(|at| (at, 2)).chain([(17, 255)]).collect();
         for (variant, _) in Variant::ALL {
             for (rooms, scans) in [(Rooms::Fitting, Scans::OneByOne), (Rooms::Preallocated, Scans::Batched)] {
                 let options = Options { rooms, scans, ..variant.options() };
-                let config = Config { options, inline_bytes: 300, kinds: [3, 4] };
-                let read = describe(&entry(encode(&config))).expect("it is a tree");
-                assert_eq!((read.options, read.inline_bytes, read.kinds), (options, 300, [3, 4]));
+                check_codec(&SmartConfig { options, inline_bytes: 300, kinds: [3, 4] }, &bad);
             }
         }
-    }
-
-    #[test]
-    fn unknown_parameters_are_refused() {
-        let good = encode(&Config::default());
-        for at in 0..7 {
-            let mut bad = good;
-            bad[at] = 2;
-            assert!(describe(&entry(bad)).is_err(), "byte {at}");
-        }
-        assert!(
-            describe(&entry({
-                let mut bad = good;
-                bad[17] = 255;
-                bad
-            }))
-            .is_err()
-        );
-        assert!(describe(&Entry { kind: 1, ..entry(good) }).is_err());
-        assert!(describe(&Entry { format: FORMAT + 1, ..entry(good) }).is_err());
     }
 }

@@ -10,19 +10,19 @@ fn new(name: &str) -> NewEntry<'_> {
     NewEntry { name, kind: 7, format: 3, parameters: [0x5A; PARAMETER_BYTES] }
 }
 
-/// Creates an index that is nothing but its entry.
+/// Creates an index that has only its directory entry.
 async fn create<F: Fabric>(client: &Client<F>, name: &str, root: u64) -> Entry {
     let lock = directory::lock(client).await.expect("the lock can be had");
-    let entry = lock.reserve(&new(name)).await.expect("the directory has room");
+    let entry = lock.reserve(&new(name)).await.expect("the directory has space");
     lock.publish(&entry, root).await.expect("a post");
     lock.unlock().await.expect("a post");
     entry
 }
 
-/// Drops an index that nobody else has open.
+/// Drops an index that no other client has open.
 async fn remove<F: Fabric>(client: &Client<F>, entry: &Entry) {
     let lock = directory::lock(client).await.expect("the lock can be had");
-    assert_eq!(lock.retire(entry).await, Ok(Ok(())), "nobody has {} open", entry.name);
+    assert_eq!(lock.retire(entry).await, Ok(Ok(())), "no client has {} open", entry.name);
     lock.erase(entry).await.expect("a post");
     lock.unlock().await.expect("a post");
 }
@@ -35,15 +35,15 @@ pub(super) fn an_index_is_found_from_publication_to_retirement<H: Harness>(harne
         for name in ["contract", "contract", &longest, ""] {
             assert_eq!(directory::find(&client, name).await, Ok(None), "{name:?} is not there yet");
             let lock = directory::lock(&client).await.expect("the lock can be had");
-            let entry = lock.reserve(&new(name)).await.expect("the directory has room");
+            let entry = lock.reserve(&new(name)).await.expect("the directory has space");
             assert_eq!(directory::find(&client, name).await, Ok(None), "{name:?} is only reserved");
             lock.publish(&entry, 0xF00D).await.expect("a post");
             lock.unlock().await.expect("a post");
-            let found = directory::find(&client, name).await.expect("READs").expect("it is published");
+            let found = directory::find(&client, name).await.expect("READs").expect("the entry is published");
             assert_eq!(found, entry, "what is found is what was reserved");
             let expected = (name, 7, 3, [0x5A; PARAMETER_BYTES]);
             assert_eq!((found.name.as_str(), found.kind, found.format, found.parameters), expected);
-            assert_eq!(crate::harness::peek_word(&client, entry.root()).await, Ok(0xF00D), "the root");
+            assert_eq!(crate::harness::read_word(&client, entry.root()).await, Ok(0xF00D), "the root");
             assert!(directory::list(&client).await.expect("READs").contains(&entry), "{name:?} is listed");
             assert_eq!(directory::still(&client, &entry).await, Ok(true));
             remove(&client, &entry).await;
@@ -59,7 +59,7 @@ pub(super) fn an_index_is_found_from_publication_to_retirement<H: Harness>(harne
 pub(super) fn the_directory_lock_excludes<H: Harness>(harness: &H) {
     const ROUNDS: u64 = 50;
     let (inside, entered) = (AtomicU64::new(0), AtomicU64::new(0));
-    harness.together(4, async |_, client| {
+    harness.run_clients(4, async |_, client| {
         for _ in 0..ROUNDS {
             let lock = directory::lock(&client).await.expect("the lock can be had");
             assert_eq!(inside.fetch_add(1, SeqCst), 0, "two clients hold the directory's lock");
@@ -74,11 +74,11 @@ pub(super) fn the_directory_lock_excludes<H: Harness>(harness: &H) {
 
 pub(super) fn a_name_is_given_once<H: Harness>(harness: &H) {
     for round in 0..10 {
-        let created = harness.together(4, async |_, client| {
+        let created = harness.run_clients(4, async |_, client| {
             let lock = directory::lock(&client).await.expect("the lock can be had");
             let mut created = None;
             if directory::find(&client, "wanted").await.expect("READs").is_none() {
-                let entry = lock.reserve(&new("wanted")).await.expect("the directory has room");
+                let entry = lock.reserve(&new("wanted")).await.expect("the directory has space");
                 lock.publish(&entry, 1).await.expect("a post");
                 created = Some(entry);
             }
@@ -99,23 +99,23 @@ pub(super) fn a_name_is_given_once<H: Harness>(harness: &H) {
 
 pub(super) fn an_index_in_use_is_not_retired<H: Harness>(harness: &H) {
     harness.block_on(async {
-        let (client, user) = (harness.client(), harness.stranger());
+        let (client, user) = (harness.client(), harness.separate_client());
         let entry = create(&client, "in use", 1).await;
         client_table::mark_open(&user, entry.open_bit()).await.expect("posts");
         let lock = directory::lock(&client).await.expect("the lock can be had");
         let refused = lock.retire(&entry).await;
-        assert_eq!(refused, Ok(Err(user.fabric().identity())), "who has it open is named");
+        assert_eq!(refused, Ok(Err(user.fabric().identity())), "the error names the client that has it open");
         lock.unlock().await.expect("a post");
         assert_eq!(directory::find(&client, "in use").await, Ok(Some(entry.clone())), "it is still there");
-        // Who leaves has nothing open.
+        // A client that has left has no index open.
         drop(user);
-        // Having it open oneself does not keep one from dropping it.
+        // A client can drop an index that it has open itself.
         client_table::mark_open(&client, entry.open_bit()).await.expect("posts");
         remove(&client, &entry).await;
     });
 }
 
-pub(super) fn a_full_directory_says_so<H: Harness>(harness: &H) {
+pub(super) fn a_full_directory_is_an_error<H: Harness>(harness: &H) {
     harness.block_on(async {
         let client = harness.client();
         let mut entries = Vec::new();
