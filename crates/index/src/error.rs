@@ -1,4 +1,4 @@
-//! What an index tells its caller.
+//! The errors of indexes.
 
 use farwood_fabric::{Capability, ClientId, FabricError, NodeId};
 use std::fmt;
@@ -9,9 +9,9 @@ use std::fmt;
 pub enum IndexError {
     /// The fabric failed.
     Fabric(FabricError),
-    /// The sizes asked for cannot be.
+    /// The requested sizes are invalid.
     BadSizes(String),
-    /// A key or value of another length than the index was created with.
+    /// The key or value does not have the length with which the index was created.
     WrongLength {
         /// "key" or "value".
         what: &'static str,
@@ -20,57 +20,57 @@ pub enum IndexError {
         /// The length given, bytes.
         found: usize,
     },
-    /// A value longer than any can be.
+    /// The value is longer than the limit.
     TooLong {
-        /// The longest, bytes.
+        /// The limit, bytes.
         most: usize,
         /// The length given, bytes.
         found: usize,
     },
-    /// A range cannot be seen as it is at one moment; why not.
+    /// A snapshot of the range is impossible, for the given reason.
     NoSnapshot(&'static str),
-    /// The fabric lacks a promise that the index's consistency rests on.
+    /// The fabric lacks a guarantee on which the consistency of the index depends.
     Unsafe {
-        /// The missing promise.
+        /// The missing guarantee.
         capability: Capability,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// A node is not what the tree says it is, or stays torn: memory was damaged, or a WRITE of
-    /// more than the fabric keeps whole was cut off.
+    /// A node contradicts the tree, or stays torn: memory was damaged, or a WRITE larger than the fabric keeps whole
+    /// was interrupted.
     Damaged {
-        /// The operation that met it.
+        /// The operation that read the node.
         operation: &'static str,
-        /// Where the node is.
+        /// The address of the node.
         at: String,
-        /// What is wrong with it.
+        /// The damage.
         what: String,
     },
-    /// Living clients had a lock for too long, one or several in turn.
+    /// Live clients, one or several after each other, held a lock for too long.
     LockHeld {
         /// The operation that waited.
         operation: &'static str,
-        /// Who has it now, where the lock tells.
+        /// The present holder, if the lock names it.
         holder: Option<ClientId>,
-        /// For how long this client waited, in milliseconds.
+        /// The time that this client waited, milliseconds.
         waited_ms: u64,
     },
-    /// A loop came to its bound: other clients changed the tree faster than this one could follow.
+    /// A retry loop reached its bound: other clients changed the tree faster than this one could follow.
     Exhausted {
         /// The operation.
         operation: &'static str,
-        /// How often it tried.
+        /// The number of attempts.
         tries: u32,
     },
-    /// There is no index of that name.
+    /// The pool has no index of that name.
     NoSuchIndex(String),
-    /// There already is an index of that name.
+    /// The pool has an index of that name already.
     IndexExists(String),
-    /// The name cannot be an index's.
+    /// The name is invalid for an index.
     BadName(String),
-    /// The directory entry is of another kind, or of another version of the format.
+    /// The directory entry has another kind, or another version of the format.
     WrongFormat(String),
-    /// Another index of the pool has locks of another width in the same memory.
+    /// Another index of the pool uses locks of another width in the same memory.
     MixedLocks {
         /// That index.
         other: String,
@@ -79,43 +79,43 @@ pub enum IndexError {
     InUse {
         /// The index.
         name: String,
-        /// Who has it open.
+        /// The client that has it open.
         client: ClientId,
     },
-    /// Nobody serves the index, or whoever does is not answering.
+    /// No server serves the index, or its server does not answer.
     NotServed {
         /// The index.
         name: String,
     },
-    /// All connections to the server of the index are taken.
+    /// All connections to the server of the index are in use.
     Crowded {
         /// The index.
         name: String,
-        /// How many there are.
+        /// The number of connections.
         connections: usize,
     },
-    /// The index lies on another memory node than the one that is to serve it.
+    /// The memory node that should serve the index does not store it.
     Elsewhere {
         /// The index.
         name: String,
-        /// Where it lies.
+        /// The memory node that stores it.
         node: NodeId,
     },
-    /// The server came to its end, or another took its place, before it answered: what was asked was done, or not.
+    /// The server stopped, or another one replaced it, before it answered: the request may have been executed.
     ServerLost {
         /// The index.
         name: String,
     },
-    /// Another compute node serves the index, and nobody else may change it.
+    /// Another compute node serves the index, and only the server may change it.
     Served {
-        /// Who does.
+        /// The client that serves it.
         by: ClientId,
     },
     /// Bulk loading needs an empty index.
     NotEmpty,
     /// Bulk loading needs strictly increasing keys.
     NotSorted {
-        /// How many entries were in order.
+        /// The number of entries in order.
         entries: u64,
     },
 }
@@ -125,19 +125,19 @@ impl fmt::Display for IndexError {
         match self {
             Self::Fabric(error) => error.fmt(f),
             Self::BadSizes(why) | Self::BadName(why) | Self::WrongFormat(why) => f.write_str(why),
-            Self::NoSnapshot(why) => write!(f, "there is no snapshot of the range: {why}"),
+            Self::NoSnapshot(why) => write!(f, "no snapshot of the range is possible: {why}"),
             Self::TooLong { most, found } => {
-                write!(f, "the value has {found} bytes, and values have at most {most}")
+                write!(f, "the value has {found} bytes; the limit is {most}")
             }
             Self::WrongLength { what, expected, found } => {
                 write!(f, "the index has {what}s of {expected} bytes; this one has {found}")
             }
             Self::Unsafe { capability, remedy } => {
-                write!(f, "the index needs \"{capability}\", which this fabric does not promise; {remedy}")
+                write!(f, "the index needs \"{capability}\", which this fabric does not guarantee; {remedy}")
             }
             Self::Damaged { operation, at, what } => write!(
                 f,
-                "{operation}: the node at {at} is damaged: {what}; run `farwood check` for all of the damage, and load \
+                "{operation}: the node at {at} is damaged: {what}; run `farwood check` to list all damage, and load \
                  the index again"
             ),
             Self::LockHeld { operation, holder, waited_ms } => {
@@ -145,7 +145,7 @@ impl fmt::Display for IndexError {
                     holder.map_or_else(|| "a client".to_owned(), |holder| format!("client {holder}"));
                 write!(
                     f,
-                    "{operation}: waited {waited_ms} ms for a lock that {holder} has, which is alive; resume or end \
+                    "{operation}: waited {waited_ms} ms for a lock that {holder} holds, which is alive; resume or end \
                      its process (`farwood stat` names it)"
                 )
             }
@@ -155,19 +155,16 @@ impl fmt::Display for IndexError {
             Self::NoSuchIndex(name) => {
                 write!(
                     f,
-                    "there is no index '{name}' in the pool; `farwood stat` lists them, `farwood create` makes one"
+                    "the pool has no index '{name}'; `farwood stat` lists its indexes, `farwood create` creates one"
                 )
             }
             Self::IndexExists(name) => {
-                write!(
-                    f,
-                    "there already is an index '{name}' in the pool; choose another name, or `farwood drop` it"
-                )
+                write!(f, "the pool already has an index '{name}'; choose another name, or `farwood drop` it")
             }
             Self::MixedLocks { other } => write!(
                 f,
-                "index '{other}' has locks of another width in the same memory of this pool, and a lock's word is of \
-                 one width: create the index in a pool of its own"
+                "index '{other}' of this pool has locks of another width in the same memory, and a lock word has one \
+                 width: create the index in another pool"
             ),
             Self::InUse { name, client } => {
                 write!(f, "client {client} has the index '{name}' open; end that client first")
@@ -194,7 +191,7 @@ impl fmt::Display for IndexError {
 }
 
 impl IndexError {
-    /// Whether a WRITE may have been executed of an operation that ended so.
+    /// Whether a WRITE of the failed operation may have been executed.
     pub(crate) fn may_be_written(&self) -> bool {
         let full = |error: &FabricError| {
             matches!(error, FabricError::PoolFull { .. } | FabricError::NoMemory { .. })
@@ -202,29 +199,29 @@ impl IndexError {
         matches!(self, Self::Fabric(error) if !full(error))
     }
 
-    /// What concerns the server of a spatial index.
+    /// Formats the errors that concern the server of a spatial index.
     fn fmt_of_servers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotServed { name } => write!(
                 f,
-                "nobody serves the index '{name}', so it can be searched only; start `farwood serve` with \
+                "no server serves the index '{name}', so it can only be searched; start `farwood serve` with \
                  `--spatial {name}`"
             ),
             Self::Crowded { name, connections } => write!(
                 f,
-                "all {connections} connections to the server of the index '{name}' are taken; end a client, or start \
+                "all {connections} connections to the server of the index '{name}' are in use; end a client, or start \
                  `farwood serve` with more `--connections`"
             ),
             Self::Elsewhere { name, node } => write!(
                 f,
-                "the index '{name}' lies on memory node {} of the pool, and only that one can serve it; start \
+                "memory node {} of the pool stores the index '{name}', and only that node can serve it; start \
                  `farwood serve --spatial {name}` there",
                 node.0
             ),
             Self::ServerLost { name } => write!(
                 f,
-                "the server of the index '{name}' was lost before it answered; whether it did what was asked, a search \
-                 tells"
+                "the server of the index '{name}' was lost before it answered; search the index to find out whether the \
+                 request was executed"
             ),
             Self::Served { by } => write!(
                 f,

@@ -1,4 +1,4 @@
-//! Keys as byte strings of one length, at least eight bytes long: how they compare, and which is next to which.
+//! Keys as byte strings of one length, at least eight bytes long: their order and their neighbours.
 
 use std::cmp::Ordering;
 
@@ -17,17 +17,17 @@ pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
     }
 }
 
-/// The smallest key above `key` that is as long; `None`: there is none.
+/// Returns the smallest key of the same length above `key`; `None`: there is none.
 pub fn successor(mut key: Vec<u8>) -> Option<Vec<u8>> {
     step(&mut key, |byte| byte.overflowing_add(1)).then_some(key)
 }
 
-/// Lowers a key by one; `false`: it was the lowest.
+/// Decrements a key; returns `false` if it was the lowest.
 pub(crate) fn decrement(key: &mut [u8]) -> bool {
     step(key, |byte| byte.overflowing_sub(1))
 }
 
-/// Takes a step from the last byte on, as far as it carries; `false`: it carries out of the key.
+/// Adds or subtracts one from the last byte on; returns `false` on overflow of the key.
 fn step(key: &mut [u8], by_one: impl Fn(u8) -> (u8, bool)) -> bool {
     for byte in key.iter_mut().rev() {
         let carried;

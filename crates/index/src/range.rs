@@ -1,6 +1,6 @@
-//! What a scan is asked for, whatever it scans.
+//! Ranges of keys, and the direction of a scan.
 
-/// Which way a scan goes.
+/// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// By increasing key.
@@ -12,8 +12,8 @@ pub enum Direction {
 /// The keys of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range<'a> {
-    /// The smallest key, itself in the range; `None`: from the first.
+    /// The smallest key, inclusive; `None`: the first key of the index.
     pub from: Option<&'a [u8]>,
-    /// The end, itself not in the range; `None`: to the last.
+    /// The end, exclusive; `None`: behind the last key of the index.
     pub to: Option<&'a [u8]>,
 }

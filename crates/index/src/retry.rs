@@ -1,9 +1,9 @@
-//! Bounded loops: how often an operation tries again, how long it pauses, and what it says when it gives up.
+//! Bounded retries: the number of attempts, the pauses between them, and the error at the limit.
 
 use crate::error::IndexError;
 use farwood_fabric::{Client, Fabric, client_table};
 
-/// A loop's bound. Every try but the first lets others run; later ones sleep.
+/// The bound of a retry loop. Every attempt but the first yields to other tasks before it; later ones sleep.
 #[derive(Debug)]
 pub struct Retry {
     operation: &'static str,
@@ -11,33 +11,33 @@ pub struct Retry {
     tries_max: u32,
 }
 
-/// Tries that follow each other without sleeping.
+/// Attempts that follow each other without sleep.
 const EAGER: u32 = 32;
-/// Pause after that, nanoseconds; it grows up to [`PAUSE_MAX`].
-const PAUSE: u64 = 1_000;
+/// First pause after them, nanoseconds; it grows up to [`PAUSE_NS_MAX`].
+const PAUSE_NS: u64 = 1_000;
 /// Longest pause, nanoseconds.
-const PAUSE_MAX: u64 = 1_000_000;
+const PAUSE_NS_MAX: u64 = 1_000_000;
 
 impl Retry {
-    /// At most `tries_max` tries of `operation`.
+    /// A bound of `tries_max` attempts of `operation`.
     pub const fn new(operation: &'static str, tries_max: u32) -> Self {
         Self { operation, tries: 0, tries_max }
     }
 
-    /// The operation that is tried.
+    /// The operation.
     pub const fn operation(&self) -> &'static str {
         self.operation
     }
 
-    /// How many tries there were.
+    /// The number of failed attempts.
     pub const fn tries(&self) -> u32 {
         self.tries
     }
 
-    /// Before another try.
+    /// Counts a failed attempt and pauses before the next one.
     ///
     /// # Errors
-    /// [`IndexError::Exhausted`] after the last.
+    /// [`IndexError::Exhausted`] after the last attempt.
     pub async fn again<F: Fabric>(&mut self, client: &Client<F>) -> Result<(), IndexError> {
         self.tries += 1;
         if self.tries >= self.tries_max {
@@ -45,21 +45,21 @@ impl Retry {
         }
         let pause = match self.tries.checked_sub(EAGER) {
             None => 0,
-            Some(late) => (PAUSE << late.min(10)).min(PAUSE_MAX),
+            Some(late) => (PAUSE_NS << late.min(10)).min(PAUSE_NS_MAX),
         };
-        client.fabric().sleep(out_of_step(pause, client.fabric().now())).await;
+        client.fabric().sleep(jittered(pause, client.fabric().now())).await;
         Ok(())
     }
 }
 
-/// Between half of `pause` and all of it, by what the clock shows: two clients that pause for as long as each other
-/// come into each other's way again and again, each with a lock that the other wants for a moment.
-fn out_of_step(pause: u64, now: u64) -> u64 {
+/// Returns a pause between half of `pause` and all of it, derived from the clock: two clients with equal pauses would
+/// conflict again and again, each with a lock that the other one needs for a moment.
+fn jittered(pause: u64, now: u64) -> u64 {
     let part = now.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     pause / 2 + ((pause / 2 * part) >> 32)
 }
 
-/// Ends the identities of all clients that are gone: what one was writing is whole then.
+/// Revokes the identities of all crashed clients; the last WRITE of each is whole then.
 pub(crate) async fn bury_the_dead<F: Fabric>(client: &Client<F>) -> Result<(), IndexError> {
     for resident in client_table::residents(client).await? {
         if resident.client != client.fabric().identity() {

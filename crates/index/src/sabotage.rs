@@ -1,59 +1,60 @@
-//! Trees that are broken on purpose, so that tests can tell whether they would notice.
+//! Mutants: deliberately broken variants of the indexes, which the tests must detect.
 //!
-//! No preset and no directory entry sets these: only `Sherman::sabotage`, which no program but a test calls. An intact
-//! tree pays one predictable branch, on a path that posts.
+//! No preset and no directory entry selects a mutant, only `Sherman::sabotage`, which only tests call. An intact tree
+//! pays one predictable branch, on a path that posts.
 
-/// What is broken.
+/// The defect of a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sabotage {
-    /// Locks come free before what they guard is written back.
+    /// Locks are freed before the write-back of the node.
     UnlockFirst,
-    /// A copy is believed whatever its rear version says.
+    /// The rear version of a copy is ignored.
     NoRearVersion,
-    /// Catfish: a copy is believed whatever its front version says.
+    /// Catfish: the front version of a copy is ignored.
     NoFrontVersion,
-    /// A leaf is believed to cover the key.
+    /// The fences of a leaf are ignored.
     NoFenceCheck,
-    /// A leaf is believed to cover the key if the cache led to it.
+    /// The fences of a leaf that the cache names are ignored.
     CacheBelieved,
-    /// A torn entry is one that is not there.
+    /// A torn entry counts as absent.
     TornIsAbsent,
-    /// A lock is broken because time has passed.
+    /// A lock is taken over from a live client after some time.
     LeaseExpires,
-    /// A scan does not look where the next leaf begins.
+    /// A scan does not check where the next leaf begins.
     ScanBlind,
-    /// A merge does not mark the node that goes.
+    /// A merge does not mark the node that it removes.
     MergeUnmarked,
-    /// What lies behind a link is believed to be what was linked.
+    /// The object behind a link is not checked.
     ExtentBelieved,
-    /// A key is believed not to be there whatever the age of the copy that says so (SMART).
+    /// A cached copy without the key proves that the key is absent (SMART).
     MissBelieved,
-    /// A leaf is believed to be linked wherever a slot once pointed to it (SMART).
+    /// The reverse pointer of a leaf is not checked (SMART).
     NoReverseCheck,
-    /// A cached copy's slot without a child is believed to have none (SMART).
+    /// An empty slot in a cached copy proves that the node has no such child (SMART).
     GapsPassed,
-    /// Who wants what another client is just doing takes what comes of that (SMART as published).
+    /// A client that joins a combined request late shares the result of a request that began before its own (SMART as
+    /// published).
     SharesLate,
-    /// An entry of the hash table is believed to lead to the node that was looked for (Sphinx).
+    /// The node behind an entry of the hash table is not checked (Sphinx).
     EntryBelieved,
-    /// Nobody looks again at what it has entered in a hash table (Sphinx).
+    /// A client does not read its new entry in the hash table again (Sphinx).
     EntryUnconfirmed,
     /// New nodes are not entered in the hash tables (Sphinx).
     EntryForgotten,
-    /// Nothing, but that all entries of a hash table have one of two prints (Sphinx).
+    /// No defect, but all entries of a hash table have one of two fingerprints (Sphinx).
     PrintsNarrow,
-    /// Nothing, but that no hash table grows beyond two subtables (Sphinx).
+    /// No defect, but no hash table grows beyond two subtables (Sphinx).
     TablesShallow,
-    /// Nothing, but that the versions of new nodes and of their entries begin just below where they wrap.
+    /// No defect, but the versions of new nodes and of their entries begin just below the wrap-around.
     VersionsHigh,
-    /// Catfish: a node that is there is believed to be the one that its reference names.
+    /// Catfish: the generation in a reference to a node is ignored.
     GenerationIgnored,
-    /// Catfish: a room is used again with the generation of the node that was there.
+    /// Catfish: a reused slot keeps the generation of the previous node.
     GenerationStays,
     /// Catfish: a line keeps its version while its bytes are changed.
     LineNotWithdrawn,
-    /// Catfish: a message that was consumed stays in its ring.
+    /// Catfish: a consumed message stays in its ring.
     ConsumedStays,
-    /// Catfish: the new root is stored before the nodes that it leads to.
+    /// Catfish: the new root is stored before its children.
     RootFirst,
 }

@@ -1,11 +1,11 @@
-//! Variants of a system by their names.
+//! The names of the variants of a system.
 
-/// The names of a type of variants that has them in `ALL`. The last step, by which the whole system is complete, can be
-/// written as what it adds, too.
+/// Implements the names of a variant type that lists them in `ALL`. The last step, which completes the system, has a
+/// second name: that of the technique it adds.
 macro_rules! named {
     ($variant:ty, $step:literal is $system:literal) => {
         impl $variant {
-            /// The name that people use.
+            /// The name in records and on the command line.
             pub fn name(self) -> &'static str {
                 Self::ALL.iter().find(|(variant, _)| *variant == self).map_or("", |(_, name)| name)
             }

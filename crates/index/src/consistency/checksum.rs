@@ -1,15 +1,15 @@
-//! A hash over what one WRITE covers.
+//! A hash over the bytes of one WRITE.
 //!
 //! ```text
 //! guarded by a hash:   | hash 64 | ................... body ................... |
 //! an entry's hash:     bit 0: the entry is in use; bits 1 to 63: hash
 //! ```
 //!
-//! It needs nothing of the fabric but whole words: whatever mixture of two versions a READ returns, its hash
-//! differs from the one in front, but for a chance of 2^-63.
+//! The scheme requires only whole words of the fabric: the hash of every mixture of two versions differs from the one
+//! in front, except with a probability of 2^-63.
 //!
-//! An entry's hash takes in the version of its node and its own slot (the *salt*): an entry read from before a
-//! split does not pass for one of after it, and neither does a free one.
+//! The hash of an entry includes the version of its node and its own slot (the *salt*), so the check of a node from
+//! after a split rejects an entry from before it, in use or free.
 
 use farwood_fabric::Torn;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -22,13 +22,13 @@ fn hash_at_front(guarded: &[u8]) -> u64 {
     u64::from_le_bytes(guarded[..GUARD_BYTES].try_into().expect("eight bytes"))
 }
 
-/// Whether the first `covered` bytes of a node are what its hash was made over.
+/// Checks the hash of the first `covered` bytes of a node.
 #[inline]
 pub fn check_node(node: &[u8], covered: usize) -> Result<(), Torn> {
     if hash_at_front(node) == xxh3_64(&node[GUARD_BYTES..covered]) { Ok(()) } else { Err(Torn) }
 }
 
-/// Gives the first `covered` bytes of a node their hash.
+/// Writes the hash of the first `covered` bytes of a node.
 pub fn seal_node(node: &mut [u8], covered: usize) {
     let hash = xxh3_64(&node[GUARD_BYTES..covered]);
     node[..GUARD_BYTES].copy_from_slice(&hash.to_le_bytes());
@@ -39,7 +39,7 @@ fn hash_of_entry(entry: &[u8], salt: u64, in_use: bool) -> u64 {
     (xxh3_64_with_seed(body, salt) & !IN_USE) | u64::from(in_use)
 }
 
-/// Whether a copy of an entry is one version of it, under that salt, and whether the entry is in use.
+/// Checks that a copy of an entry is one version of it, under that salt; returns whether the entry is in use.
 #[inline]
 pub fn check_entry(entry: &[u8], salt: u64) -> Result<bool, Torn> {
     let found = hash_at_front(entry);
@@ -47,13 +47,13 @@ pub fn check_entry(entry: &[u8], salt: u64) -> Result<bool, Torn> {
     if found == hash_of_entry(entry, salt, in_use) { Ok(in_use) } else { Err(Torn) }
 }
 
-/// Whether an entry says of itself that it is in use, checked or not.
+/// Whether the unchecked in-use bit of an entry is set.
 #[inline]
 pub fn claims_use(entry: &[u8]) -> bool {
     hash_at_front(entry) & IN_USE != 0
 }
 
-/// Gives an entry that is about to be written its hash.
+/// Writes the hash of an entry before the entry is written back.
 pub fn seal_entry(entry: &mut [u8], salt: u64, in_use: bool) {
     let hash = hash_of_entry(entry, salt, in_use);
     entry[..GUARD_BYTES].copy_from_slice(&hash.to_le_bytes());
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn any_changed_byte_of_a_node_is_noticed() {
+    fn a_changed_byte_of_a_node_is_detected() {
         let mut node = vec![5u8; 64];
         seal_node(&mut node, 64);
         for byte in 0..64 {

@@ -1,21 +1,21 @@
-//! How a reader that holds no lock tells one version of a node from a mixture of two.
+//! How a reader without a lock distinguishes one version of a node from a mixture of two.
 //!
-//! Two schemes, chosen from the fabric's capabilities when an index is created:
+//! Two schemes; the capabilities of the fabric determine the choice when an index is created:
 //!
-//! * [`versions`]: a version in front and a version behind what one WRITE covers, at the level of nodes and of
-//!   leaf entries (Sherman §4.4). Needs [`Capability::VersionPair`] over the size of a node.
-//! * [`checksum`]: a hash over what one WRITE covers; needs nothing of the fabric but whole words. It is what FG
-//!   uses for whole nodes (Sherman §3.2.3, Figure 4a), and, entry by entry, what takes the place of two-level
-//!   versions where nodes are larger than the fabric proves.
+//! * [`versions`]: equal versions in front of and behind the bytes of one WRITE, for nodes and for leaf entries
+//!   (Sherman §4.4). Requires [`Capability::VersionPair`] over the size of a node.
+//! * [`checksum`]: a hash over the bytes of one WRITE; requires only whole words of the fabric. FG uses it for whole
+//!   nodes (Sherman §3.2.3, Figure 4a); per entry, it replaces two-level versions where nodes are larger than the
+//!   fabric proves.
 //!
-//! Both are pure: they look at local copies.
+//! Both are pure: they check local copies.
 
 pub mod checksum;
 pub mod versions;
 
 use farwood_fabric::{Capabilities, Capability};
 
-/// Which scheme an index uses.
+/// The scheme of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consistency {
     /// Versions in front and behind.
@@ -25,12 +25,13 @@ pub enum Consistency {
 }
 
 impl Consistency {
-    /// The scheme for nodes of `node_bytes` with entry-wise writes: versions where they prove something.
+    /// Returns the scheme for nodes of `node_bytes` with WRITEs of single entries: versions where the fabric proves
+    /// them.
     pub fn for_nodes(node_bytes: usize, capabilities: &Capabilities) -> Self {
         if capabilities.has(Capability::VersionPair(node_bytes)) { Self::Versions } else { Self::Checksum }
     }
 
-    /// What the scheme's proof asks of the fabric, over nodes of `node_bytes`.
+    /// Returns the capabilities that the proof of the scheme requires, over nodes of `node_bytes`.
     pub fn needs(self, node_bytes: usize) -> Vec<Capability> {
         match self {
             Self::Versions => vec![Capability::VersionPair(node_bytes), Capability::ArrivalSeesWrite],

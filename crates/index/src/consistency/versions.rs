@@ -5,20 +5,20 @@
 //! an entry's version:  bit 0: the entry is in use; bits 1 to 31: count of its writes
 //! ```
 //!
-//! **Why it works.** The writer, who holds the node's lock, places the front version, the body and the rear
-//! version in this order, because a WRITE places its bytes upward. Where READs fetch upward too (NICs, up to the
-//! size that the fabric states) and do not overtake a WRITE midway, a READ that began before the WRITE had
-//! placed all of it ends with the old rear version behind the new front one. Where a READ can overtake (two CPUs
-//! copying), the fabric fetches *downward*: the reader sees the rear version v first, so every byte of write v
-//! was in place before it looked further; it sees the front version last, so if that is still v, no byte of
-//! write v + 1 had been placed. Either way equal versions mean one version of everything between.
+//! **Proof.** The writer, which holds the node's lock, stores the front version, the body and the rear version in this
+//! order, because a WRITE stores its bytes upward. Where READs fetch upward too (NICs, up to the size that the fabric
+//! states) and do not overtake a WRITE midway, a READ that began before the WRITE was complete ends with the old rear
+//! version behind the new front one. Where a READ can overtake (two CPUs copying), the fabric fetches *downward*: the
+//! reader sees the rear version v first, so every byte of write v was stored before; it sees the front version last, so
+//! if that is still v, no byte of write v + 1 had been stored. In both cases equal versions mean that all bytes between
+//! them have one version.
 //!
 //! **Wrap-around** (the paper's 4 bits wrap after 16 writes and need its rule that a READ of over 8 µs is
-//! repeated): an entry's version wraps after 2^31 writes and a node's after 2^32. To be misled, a reader would
-//! have to stop in the middle of one READ for exactly a multiple of that many writes of one entry: at a write
-//! every 100 ns, 214 s. No READ lasts that long on a fabric that answers; a stopped process can. The remaining
-//! case, a process stopped in mid-copy and continued after a multiple of exactly 2^31 writes of the same
-//! entry, is accepted and written down in `docs/papers.md`.
+//! repeated): an entry's version wraps after 2^31 writes and a node's after 2^32. A reader accepts
+//! a mixture only if it stops in the middle of one READ for exactly a multiple of that many writes of one entry: at a
+//! write every 100 ns, 214 s. No READ lasts that long on a fabric that answers; a stopped process can. The remaining
+//! case, a process stopped in mid-copy and continued after a multiple of exactly 2^31 writes of the same entry, is
+//! accepted and documented in `docs/papers.md`.
 
 use farwood_fabric::Torn;
 
@@ -28,7 +28,7 @@ pub const ENTRY_GUARD_BYTES: usize = 8;
 const VERSION_BYTES: usize = 4;
 const IN_USE: u32 = 1;
 const ONE_WRITE: u32 = 2;
-/// Versions that soon wrap, of a node and of an entry that is not in use: for tests.
+/// Versions just below the wrap-around, of a node and of an entry that is not in use: for tests.
 pub(crate) const HIGH: u32 = u32::MAX - 2;
 const ENTRY_HIGH: u32 = u32::MAX - IN_USE - 2 * ONE_WRITE;
 
@@ -36,7 +36,7 @@ fn version_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + VERSION_BYTES].try_into().expect("four bytes"))
 }
 
-/// Whether the versions in front of and behind `guarded` agree, and what they are.
+/// Returns the version in front of and behind `guarded`, if both agree.
 #[inline]
 fn agreed(guarded: &[u8]) -> Result<u32, Torn> {
     let front = version_at(guarded, 0);
@@ -49,29 +49,29 @@ fn set(guarded: &mut [u8], version: u32) {
     guarded[rear..].copy_from_slice(&version.to_le_bytes());
 }
 
-/// Whether a copy of a node is one version of it, as far as writes of whole nodes go.
+/// Checks that a copy of a node is one version of it, with respect to WRITEs of whole nodes.
 #[inline]
 pub fn check_node(node: &[u8]) -> Result<(), Torn> {
     agreed(node).map(|_| ())
 }
 
-/// Gives a node that is about to be written whole its version.
+/// Writes the version of a node before the whole node is written back.
 pub fn seal_node(node: &mut [u8], version: u32) {
     set(node, version);
 }
 
-/// Whether a copy of an entry is one version of it, and whether the entry is in use.
+/// Checks that a copy of an entry is one version of it; returns whether the entry is in use.
 #[inline]
 pub fn check_entry(entry: &[u8]) -> Result<bool, Torn> {
     agreed(entry).map(|version| version & IN_USE != 0)
 }
 
-/// Gives an entry that was never in use a version that soon wraps.
+/// Sets the version of an entry that was never in use just below the wrap-around.
 pub(crate) fn raise_entry(entry: &mut [u8]) {
     set(entry, ENTRY_HIGH);
 }
 
-/// Gives an entry that is about to be written its next version.
+/// Writes the next version of an entry before the entry is written back.
 pub fn seal_entry(entry: &mut [u8], in_use: bool) {
     let next = (version_at(entry, 0) & !IN_USE).wrapping_add(ONE_WRITE);
     set(entry, next | u32::from(in_use));

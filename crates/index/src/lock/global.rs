@@ -1,4 +1,4 @@
-//! The global lock table: which word locks a node, and the verbs that take and release it.
+//! The global lock table: the word that locks a node, and the verbs that acquire and release it.
 //!
 //! ```text
 //! device memory (or 256 KiB of the superblock's chunk): one lock per word, or four in each
@@ -7,8 +7,8 @@
 //! +-----------------------+      +-------+-------+-------+-------+
 //! ```
 //!
-//! A node's lock is on the node's own memory node, at a hash of its address (Sherman Figure 6, line 5); or, as in trees
-//! before Sherman, in the node, its last word.
+//! The lock of a node is on the node's own memory node, at a hash of its address (Sherman Figure 6, line 5); or, as in
+//! trees before Sherman, it is the last word of the node.
 
 use super::{LockMemory, LockOptions, LockWidth, Release};
 use farwood_fabric::superblock::{HOST_LOCKS_BYTES, HOST_LOCKS_OFFSET};
@@ -17,41 +17,41 @@ use farwood_fabric::{
     masked_cas, write,
 };
 
-/// Addresses in one line of so many bytes have one lock.
+/// Bytes of a line; addresses in one line share a lock.
 pub(crate) const BYTES_PER_LOCK: u64 = 64;
-/// Bytes of a lock that lies in its node.
+/// Bytes of a lock inside its node.
 pub const LOCK_BYTES: usize = 8;
-const LANE_BITS: u32 = 16;
-const LANES: u64 = 4;
+const PACKED_BITS: u32 = 16;
+const LOCKS_PER_WORD: u64 = 4;
 
 /// One lock of a global table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GlobalLock {
     word: Remote<u64>,
     width: LockWidth,
-    /// Which of the word's lanes, for packed locks.
-    lane: u32,
-    /// Number of the lock in its node's table.
+    /// The first bit of a packed lock in its word.
+    shift: u32,
+    /// The number of the lock in the table of its memory node.
     index: u64,
 }
 
 /// The verb that releases a lock.
 pub type Unlock = Either<Write<'static>, Either<Faa, MaskedCas>>;
 
-/// The verb that tries to take a lock.
+/// The verb that tries to acquire a lock.
 pub type TryTake = Either<farwood_fabric::Cas, MaskedCas>;
 
 impl GlobalLock {
-    /// Locks of each memory node's table.
+    /// The number of locks in the table of each memory node.
     pub fn count(options: LockOptions, shape: &PoolShape) -> u64 {
         let words = Self::table_bytes(options, shape) as u64 / 8;
         match options.width {
             LockWidth::Word => words,
-            LockWidth::Packed => words * LANES,
+            LockWidth::Packed => words * LOCKS_PER_WORD,
         }
     }
 
-    /// Bytes of each memory node's table; locks in nodes have the numbers of one in host memory.
+    /// Bytes of each memory node's table; locks inside nodes are numbered as those of a table in host memory.
     pub fn table_bytes(options: LockOptions, shape: &PoolShape) -> usize {
         let bytes = match options.memory {
             LockMemory::Host | LockMemory::Node => HOST_LOCKS_BYTES,
@@ -60,22 +60,22 @@ impl GlobalLock {
         bytes as usize
     }
 
-    /// The lock of the node at `node`, one of `count`.
+    /// Returns the lock of the node at `node`, one of `count`.
     #[inline]
     pub fn of<T: ?Sized>(options: LockOptions, count: u64, node: Remote<T>) -> Self {
         // Nodes are carved one after the other: a multiplicative hash of the address spreads them over the
-        // table, and the high half of a product takes the place of the paper's remainder.
+        // table, and the high half of a product replaces the paper's remainder.
         let hash = (node.address().offset() / BYTES_PER_LOCK).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let index = ((u128::from(hash) * u128::from(count)) >> 64) as u64;
         Self::at(options, node.node(), index)
     }
 
-    /// Lock number `index` of memory node `node`.
+    /// Returns lock number `index` of memory node `node`.
     #[inline]
     pub fn at(options: LockOptions, node: NodeId, index: u64) -> Self {
-        let (word, lane) = match options.width {
+        let (word, shift) = match options.width {
             LockWidth::Word => (index, 0),
-            LockWidth::Packed => (index / LANES, (index % LANES) as u32 * LANE_BITS),
+            LockWidth::Packed => (index / LOCKS_PER_WORD, (index % LOCKS_PER_WORD) as u32 * PACKED_BITS),
         };
         let word = match options.memory {
             LockMemory::Device => Remote::new(node, Memory::Device, 8 * word),
@@ -84,14 +84,14 @@ impl GlobalLock {
             }
         };
         let Some(word) = word else { unreachable!("the table lies within its memory") };
-        Self { word, width: options.width, lane, index }
+        Self { word, width: options.width, shift, index }
     }
 
-    /// The same lock, but in its node, at `word`; the number stays, for local tables.
+    /// Moves the lock into its node, at `word`; local tables use its number as before.
     #[inline]
     #[must_use]
     pub fn in_node(self, word: Remote<u64>) -> Self {
-        Self { word, lane: 0, ..self }
+        Self { word, shift: 0, ..self }
     }
 
     /// The memory node.
@@ -99,7 +99,7 @@ impl GlobalLock {
         self.word.node()
     }
 
-    /// Number of the lock in its node's table.
+    /// The number of the lock in the table of its memory node.
     pub fn index(&self) -> u64 {
         self.index
     }
@@ -109,16 +109,16 @@ impl GlobalLock {
         self.word
     }
 
-    /// The bits of one's own lock: slot + 1 in the lane.
-    fn lane_of(&self, client: ClientId) -> u64 {
-        (u64::from(client.slot) + 1) << self.lane
+    /// The bits of a packed lock that `client` holds: slot + 1.
+    fn packed_bits(&self, client: ClientId) -> u64 {
+        (u64::from(client.slot) + 1) << self.shift
     }
 
-    fn lane_mask(&self) -> u64 {
-        0xFFFF << self.lane
+    fn packed_mask(&self) -> u64 {
+        0xFFFF << self.shift
     }
 
-    /// Takes the lock if it is free (Figure 6, line 18).
+    /// Acquires the lock if it is free (Figure 6, line 18).
     #[inline]
     pub fn try_take(&self, me: ClientId) -> TryTake {
         match self.width {
@@ -126,27 +126,27 @@ impl GlobalLock {
                 Either::One(cas(self.word, LockWord::FREE.word(), LockWord::held_by(me).word()))
             }
             LockWidth::Packed => {
-                let mask = self.lane_mask();
+                let mask = self.packed_mask();
                 Either::Other(masked_cas(
                     self.word,
                     Bits { mask, value: 0 },
-                    Bits { mask, value: self.lane_of(me) },
+                    Bits { mask, value: self.packed_bits(me) },
                 ))
             }
         }
     }
 
-    /// Takes the lock from a holder that was revoked.
+    /// Takes the lock over from a revoked holder.
     pub fn take_from(&self, holder: LockWord, me: ClientId) -> farwood_fabric::Cas {
         cas(self.word, holder.word(), LockWord::held_by(me).word())
     }
 
-    /// Frees the lock if `holder` has it.
+    /// Frees the lock if `holder` holds it.
     pub fn free_from(&self, holder: LockWord) -> farwood_fabric::Cas {
         cas(self.word, holder.word(), LockWord::FREE.word())
     }
 
-    /// Who holds the lock, by the word that was found; packed locks do not tell whom to revoke.
+    /// The holder that a lock word names; a packed lock does not identify the client to revoke.
     pub fn holder(&self, found: u64) -> Option<ClientId> {
         match self.width {
             LockWidth::Word => LockWord::from_word(found).holder(),
@@ -154,8 +154,8 @@ impl GlobalLock {
         }
     }
 
-    /// Releases one's own lock (Figure 6, line 31). A packed lock is released by masked CAS and not, as in the
-    /// paper, by a 2-byte WRITE, which a neighbour's atomic on the same word may swallow.
+    /// Releases the lock of client `me` (Figure 6, line 31). A packed lock is released by masked CAS and not, as in the
+    /// paper, by a 2-byte WRITE, which an atomic on a neighbouring lock in the same word may overwrite.
     #[inline]
     pub fn release(&self, how: Release, me: ClientId) -> Unlock {
         const FREE: &[u8] = &LockWord::FREE.word().to_le_bytes();
@@ -165,10 +165,10 @@ impl GlobalLock {
                 Either::Other(Either::One(faa(self.word, LockWord::held_by(me).word().wrapping_neg())))
             }
             (LockWidth::Packed, _) => {
-                let mask = self.lane_mask();
+                let mask = self.packed_mask();
                 Either::Other(Either::Other(masked_cas(
                     self.word,
-                    Bits { mask, value: self.lane_of(me) },
+                    Bits { mask, value: self.packed_bits(me) },
                     Bits { mask, value: 0 },
                 )))
             }

@@ -1,38 +1,39 @@
-//! Chunks of compute nodes that are gone, taken over by the next that allocates for the same index. Nothing says how
-//! much of one is used but its bytes: every object says that it is one, and behind the last nothing was ever linked.
+//! Adopting the chunks of crashed compute nodes. No header says how much of such a chunk is in use, only its bytes do:
+//! every object is recognizable, and no object behind the last one was ever linked.
 
 use crate::error::IndexError;
 use crate::marks;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
 use farwood_fabric::{Client, Fabric, NodeId, Words, read_bytes};
 
-/// Bytes of the largest room, where rooms are of several sizes: a quarter of a chunk, so that little of one stays
-/// empty.
+/// Bytes of the largest slot, in indexes with slots of several sizes: a quarter of a chunk, so that little of a chunk
+/// stays unused.
 pub const ROOM_BYTES_MAX: usize = CHUNK_BYTES as usize / 4;
-/// Bytes of a chunk that are read at a time.
+/// Bytes of a chunk that one READ fetches.
 const BYTES_PER_READ: u64 = 256 << 10;
-/// What the used part of a chunk is a multiple of, bytes.
+/// The used part of a chunk is a multiple of this, bytes.
 const UNIT_BYTES: u64 = 64;
 
-/// How the objects of an index are found among other bytes.
+/// How the objects of an index are recognized in the bytes of a chunk.
 pub trait Objects {
-    /// Where the room ends that reaches farthest, of the objects that begin in these bytes of a chunk, or farther:
-    /// bytes of values may look like objects, but all objects look like objects.
+    /// Returns the end of the last object in a chunk, or a later offset: the bytes of a value may look like an object,
+    /// but every object does.
     fn end(&self, chunk: &[u8]) -> u64;
 }
 
-/// Takes over a chunk of memory node `node` from a client that is gone, with room for `bytes` bytes; with it, how much
-/// of it is used. Nobody writes to what is behind: who carved it is gone. [as [`chunks::inherit`]; 1 RT per 256 KiB of
-/// the chunk]
-pub(crate) async fn inherit<F: Fabric>(
+/// Adopts a chunk of memory node `node` from a crashed client, with `bytes` free bytes; returns it with the number of
+/// its used bytes. No client writes behind them: the client that carved the chunk is revoked. [as [`chunks::inherit`];
+/// 1 RT per 256 KiB of the chunk]
+pub(crate) async fn adopt<F: Fabric>(
     client: &Client<F>,
-    (node, owner): (NodeId, Owner),
+    node: NodeId,
+    owner: Owner,
     bytes: u32,
     objects: &impl Objects,
 ) -> Result<Option<(Chunk, u64)>, IndexError> {
     while let Some(chunk) = chunks::inherit(client, node, owner).await? {
         client.fabric().mark(marks::CHUNK_INHERITED);
-        let end = objects.end(&read_all(client, chunk).await?);
+        let end = objects.end(&read_chunk(client, chunk).await?);
         let used = end.next_multiple_of(UNIT_BYTES).min(CHUNK_BYTES);
         if used + u64::from(bytes) <= CHUNK_BYTES {
             return Ok(Some((chunk, used)));
@@ -42,8 +43,8 @@ pub(crate) async fn inherit<F: Fabric>(
     Ok(None)
 }
 
-/// The bytes of a chunk.
-async fn read_all<F: Fabric>(client: &Client<F>, chunk: Chunk) -> Result<Vec<u8>, IndexError> {
+/// Reads a whole chunk. [1 RT per 256 KiB]
+async fn read_chunk<F: Fabric>(client: &Client<F>, chunk: Chunk) -> Result<Vec<u8>, IndexError> {
     let mut all = Vec::with_capacity(CHUNK_BYTES as usize);
     for from in (0..CHUNK_BYTES).step_by(BYTES_PER_READ as usize) {
         let copy =

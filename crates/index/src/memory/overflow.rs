@@ -1,31 +1,32 @@
-//! Values out of line: each in an extent of its own behind a pointer, never changed while anything links it.
+//! Overflow values: values that are stored outside of their leaves, in objects that never change while a link leads to
+//! them.
 //!
 //! ```text
-//! an extent, at a multiple of 64 bytes; little endian
-//! +  0   8   hash of the bytes, under the version and the index's number
+//! an overflow object, at a multiple of 64 bytes; little endian
+//! +  0   8   hash of the bytes, seeded with the version and the index's number
 //! +  8   1   255: neither an inner node nor a leaf
 //! +  9   3   zero
-//! + 12   4   version: one more than that of the extent that was in this room before
+//! + 12   4   version: one more than that of the previous object in this slot
 //! + 16   4   length of the bytes
-//! + 20   4   bytes of the room
+//! + 20   4   bytes of the slot
 //! + 24   8   number of the index
 //! + 32       the bytes: a value, or a part of one, or a list of parts
 //!
-//! a list of parts, for values that are longer than a part may be; in the order of the value
-//! +  0   8   remote pointer to the part's extent
+//! a list of parts, for a value that is longer than a part; in the order of the value
+//! +  0   8   remote pointer to the object of the part
 //! +  8   4   its version
 //! + 12   4   its length
 //! ```
 //!
-//! A [`Link`] says where an extent is, its version and its length. Whoever follows it, however late, believes what it
-//! finds only if the extent has that version, length and index, and the hash of its bytes: then these are the bytes
-//! that were linked. If not, the value was replaced or removed since the link was read, and is looked up anew. So rooms
-//! are used again at once, under the rules of [`slot`](super::slot): a room keeps its size and its kind, and its
-//! versions go on. A 32-bit version comes again when one room has been filled 2^32 times while somebody slept, and then
-//! the length and the hash must agree as well.
+//! A [`Link`] holds the address of an object, its version and its length. A client that follows a link, however late,
+//! accepts the object only if it has that version, length and index, and the hash of its bytes: then these are the
+//! bytes that were linked. Otherwise the value was replaced or removed after the link was read, and the client looks
+//! the key up again. So slots are reused at once, under the rules of [`slot`](super::slot): a slot keeps its size and
+//! its kind, and its versions continue. A 32-bit version repeats after one slot was filled 2^32 times while a client
+//! slept, and even then the length and the hash must agree as well.
 //!
-//! Writers: an extent is written whole, and answered, before an entry links it; so what is linked is whole on any
-//! fabric, whenever its writer dies. It is given back when the WRITE that unlinks it was answered.
+//! A writer writes an object whole, and waits for the answer, before an entry links it; so a linked object is whole on
+//! every fabric, whenever its writer crashes. Its slot is freed after the answer to the WRITE that unlinks it.
 
 use crate::memory::adopt::ROOM_BYTES_MAX;
 use crate::memory::slot::{Room, RoomKind};
@@ -37,39 +38,39 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Longest value, bytes.
 pub const VALUE_BYTES_MAX: usize = 16 << 20;
-/// Bytes in front of an extent's bytes.
+/// Bytes of the header of an overflow object.
 pub const HEADER_BYTES: usize = 32;
-/// Where every object of an index has the index's number: nodes, too.
+/// Offset of the index's number in every object of an index, nodes included.
 pub const INDEX: usize = 24;
 /// Longest part of a value, bytes.
 pub const PART_BYTES_MAX: usize = ROOM_BYTES_MAX - HEADER_BYTES;
-/// Rooms begin at multiples of this, bytes.
+/// Slots begin at multiples of this, bytes.
 pub const UNIT_BYTES: usize = 64;
 
 const KIND: usize = 8;
 const VERSION: usize = 12;
 const LENGTH: usize = 16;
 const ROOM: usize = 20;
-/// What an extent has where a node has its level.
+/// The byte of an overflow object at the offset of a node's level.
 const IS_EXTENT: u8 = 255;
 const ITEM_BYTES: usize = 16;
 
-/// An extent's bytes.
+/// An overflow object in far memory.
 #[derive(Debug)]
 pub enum RawExtent {}
 
-/// Where a value is, and how it is known again.
+/// The address of an overflow value, and what identifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Its extent, or that of the list of its parts.
+    /// The object of the value, or of the list of its parts.
     pub at: Remote<RawExtent>,
-    /// The version of that extent.
+    /// The version of that object.
     pub version: u32,
     /// Length of the value, bytes.
     pub length: u32,
 }
 
-/// What must be found behind a link.
+/// What identifies the object behind a link.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected {
     index: u64,
@@ -107,70 +108,70 @@ fn hash(bytes: &[u8], of: Expected) -> u64 {
     xxh3_64_with_seed(bytes, of.index ^ u64::from(of.version) << 32)
 }
 
-/// The kind of rooms that hold extents: by no other number.
+/// The kind of slots that hold overflow objects, in every index.
 pub(crate) const OF_EXTENTS: u8 = 1;
 
-/// The room for an extent of `length` bytes: at most a quarter more than it needs, so that rooms are of few
-/// sizes and one that was emptied serves another value.
+/// Returns the kind of slots for an overflow object of `length` bytes: at most a quarter larger than necessary, so that
+/// slots have few sizes and a free one fits another value.
 pub fn room_kind(length: usize) -> RoomKind {
     let units = (HEADER_BYTES + length).div_ceil(UNIT_BYTES);
     let step = (units.next_power_of_two() / 8).max(1);
     RoomKind { bytes: (units.next_multiple_of(step) * UNIT_BYTES) as u32, of: OF_EXTENTS }
 }
 
-/// The bytes of the room of the extent that begins with `unit`; `None` where none does.
+/// Returns the bytes of the slot of the overflow object that begins with `unit`; `None` where no object does.
 pub fn room_of(unit: &[u8]) -> Option<u64> {
     (unit[KIND] == IS_EXTENT).then(|| u64::from(number(unit, ROOM)))
 }
 
-/// The lengths of the extents that a value of `length` bytes needs: its parts, then the list of them where there are
-/// several.
+/// Returns the lengths of the objects for a value of `length` bytes: its parts, then their list if there are several.
 pub fn lengths(length: usize) -> impl Iterator<Item = usize> {
     let parts = length.div_ceil(PART_BYTES_MAX).max(1);
     let part = move |part: usize| (length - part * PART_BYTES_MAX).min(PART_BYTES_MAX);
     (0..parts).map(part).chain((parts > 1).then_some(parts * ITEM_BYTES))
 }
 
-/// An extent on its way: where it is to lie, and its bytes.
+/// An overflow object before it is written: its address and its bytes.
 pub type Image = (Remote<RawExtent>, Vec<u8>);
 
-/// The extents of `value` in `rooms`, of which there is one for each of its [`lengths`], and the link to it. The rooms
-/// get the versions of what will be in them.
-pub fn lay_out(index: u64, value: &[u8], rooms: &mut [Room<RawExtent>]) -> (Link, Vec<Image>) {
+/// Builds the objects of `value` for `slots`, one for each of its [`lengths`], and the link to it. Sets the versions of
+/// the slots to those of the objects.
+pub fn lay_out(index: u64, value: &[u8], slots: &mut [Room<RawExtent>]) -> (Link, Vec<Image>) {
     let parts: Vec<&[u8]> =
         if value.is_empty() { vec![value] } else { value.chunks(PART_BYTES_MAX).collect() };
-    let mut images = Vec::with_capacity(rooms.len());
+    let mut images = Vec::with_capacity(slots.len());
     let mut list = Vec::new();
-    for (part, room) in parts.iter().zip(&mut *rooms) {
-        let link = seal(index, part, room, &mut images);
+    for (part, slot) in parts.iter().zip(&mut *slots) {
+        let link = seal(index, part, slot, &mut images);
         list.extend_from_slice(&link.to_bytes());
     }
-    let last = rooms.last_mut().expect("a value has an extent");
+    let last = slots.last_mut().expect("a value has an object");
     if parts.len() > 1 {
         seal(index, &list, last, &mut images);
     }
-    let version = last.version.expect("the room was filled");
+    let version = last.version.expect("the slot was filled");
     (Link { at: last.at, version, length: value.len() as u32 }, images)
 }
 
-/// Makes the extent of `bytes` in `room`.
-fn seal(index: u64, bytes: &[u8], room: &mut Room<RawExtent>, images: &mut Vec<Image>) -> Link {
-    let version = room.version.map_or(0, |version| version.wrapping_add(1));
+/// Builds the object of `bytes` for `slot`.
+fn seal(index: u64, bytes: &[u8], slot: &mut Room<RawExtent>, images: &mut Vec<Image>) -> Link {
+    assert!(HEADER_BYTES + bytes.len() <= slot.kind.bytes as usize, "the slot was allocated for this length");
+    let version = slot.version.map_or(0, |version| version.wrapping_add(1));
     let expected = Expected { index, version, length: bytes.len() as u32 };
     let mut image = vec![0; HEADER_BYTES];
     image[..8].copy_from_slice(&hash(bytes, expected).to_le_bytes());
     image[KIND] = IS_EXTENT;
     image[VERSION..VERSION + 4].copy_from_slice(&version.to_le_bytes());
     image[LENGTH..LENGTH + 4].copy_from_slice(&expected.length.to_le_bytes());
-    image[ROOM..ROOM + 4].copy_from_slice(&room.kind.bytes.to_le_bytes());
+    image[ROOM..ROOM + 4].copy_from_slice(&slot.kind.bytes.to_le_bytes());
     image[INDEX..INDEX + 8].copy_from_slice(&index.to_le_bytes());
     image.extend_from_slice(bytes);
-    images.push((room.at, image));
-    room.version = Some(version);
-    Link { at: room.at, version, length: expected.length }
+    images.push((slot.at, image));
+    slot.version = Some(version);
+    Link { at: slot.at, version, length: expected.length }
 }
 
-/// Writes extents that nothing links yet. [1 RT]
+/// Writes overflow objects that no entry links yet. [1 RT]
 ///
 /// # Errors
 /// The fabric's.
@@ -179,7 +180,8 @@ pub async fn write_all<F: Fabric>(client: &Client<F>, images: &[Image]) -> Resul
     Ok(())
 }
 
-/// The value behind `link`; `None` where something else is there now. [1 RT; 2 for a value of several parts]
+/// Reads the value behind `link`; returns `None` where its slot holds another object now. [1 RT; 2 for a value of
+/// several parts]
 ///
 /// # Errors
 /// The fabric's.
@@ -201,7 +203,7 @@ pub async fn follow<F: Fabric>(
     Ok((value.len() == link.length as usize).then_some(Far::Joined(value)))
 }
 
-/// The links of several values that are of one part each, all at once. [1 RT]
+/// Reads several values of one part each in one doorbell, and passes each to `found`. [1 RT]
 ///
 /// # Errors
 /// The fabric's.
@@ -219,8 +221,8 @@ pub async fn follow_all<F: Fabric>(
     Ok(())
 }
 
-/// The rooms that the value behind `link`, which this client has just unlinked, leaves empty. [0 RT; 1 for a value of
-/// several parts]
+/// Returns the slots of the value behind `link`, which this client has just unlinked. [0 RT; 1 for a value of several
+/// parts]
 ///
 /// # Errors
 /// The fabric's.
@@ -229,15 +231,15 @@ pub async fn rooms_of<F: Fabric>(
     index: u64,
     link: Link,
 ) -> Result<Vec<Room<RawExtent>>, FabricError> {
-    let room = |link: Link| {
+    let slot = |link: Link| {
         let kind = room_kind(link.length as usize);
         Room { at: link.at, version: Some(link.version), kind }
     };
     if link.length as usize <= PART_BYTES_MAX {
-        return Ok(vec![room(link)]);
+        return Ok(vec![slot(link)]);
     }
     let parts = parts_of(client, index, link).await?.unwrap_or_default();
-    Ok(parts.into_iter().chain([link.list()]).map(room).collect())
+    Ok(parts.into_iter().chain([link.list()]).map(slot).collect())
 }
 
 async fn read_one<F: Fabric>(
@@ -248,7 +250,7 @@ async fn read_one<F: Fabric>(
     Ok(client.post(read_bytes(link.at, image_bytes(link))).await?.check(&link.expected(index)).ok())
 }
 
-/// The links to the parts of a value that has several.
+/// Reads the links to the parts of a value that has several.
 async fn parts_of<F: Fabric>(
     client: &Client<F>,
     index: u64,
@@ -258,12 +260,12 @@ async fn parts_of<F: Fabric>(
     Ok(body(&list).chunks_exact(ITEM_BYTES).map(Link::from_bytes).collect())
 }
 
-/// Bytes that a READ of an extent fetches: whole words.
+/// Bytes of an object that a READ fetches: whole words.
 fn image_bytes(link: Link) -> usize {
     (HEADER_BYTES + link.length as usize).next_multiple_of(8)
 }
 
-/// The bytes that an extent holds, by its own length.
+/// The bytes of an object, according to its length field.
 fn body(extent: &[u8]) -> &[u8] {
     &extent[HEADER_BYTES..HEADER_BYTES + number(extent, LENGTH) as usize]
 }
@@ -272,7 +274,7 @@ impl Link {
     /// Bytes of a link.
     pub const BYTES: usize = ITEM_BYTES;
 
-    /// The link as it lies in a list of parts, and in a leaf.
+    /// Encodes the link as in a list of parts, and in a leaf.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.at.word().to_le_bytes());
@@ -281,7 +283,7 @@ impl Link {
         bytes
     }
 
-    /// The link in these bytes; `None` where there is none.
+    /// Decodes a link; returns `None` where the bytes hold none.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let at = Remote::from_word(word(bytes, 0))?;
         Some(Self { at, version: number(bytes, 8), length: number(bytes, 12) })
@@ -291,18 +293,18 @@ impl Link {
         Expected { index, version: self.version, length: self.length }
     }
 
-    /// The link of a value of several parts, as that of its list.
+    /// Returns the link to the list of parts, for a value of several parts.
     fn list(self) -> Self {
         let parts = (self.length as usize).div_ceil(PART_BYTES_MAX);
         Self { length: (parts * ITEM_BYTES) as u32, ..self }
     }
 }
 
-/// A value that lay out of line.
+/// A copy of an overflow value.
 pub enum Far {
-    /// In one extent.
+    /// From one object.
     One(Checked<RawExtent>),
-    /// In several, put together.
+    /// Joined from several objects.
     Joined(Vec<u8>),
 }
 
@@ -343,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn rooms_are_of_few_sizes_and_little_is_wasted() {
+    fn slots_have_few_sizes_and_little_is_wasted() {
         let mut sizes: Vec<u32> =
             (0..=PART_BYTES_MAX).step_by(31).map(|length| room_kind(length).bytes).collect();
         for (length, &bytes) in (0..=PART_BYTES_MAX).step_by(31).zip(&sizes) {
@@ -356,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extent_is_known_again() {
+    fn an_object_matches_its_own_link_only() {
         for length in [0, 1, 31, 4000, PART_BYTES_MAX] {
             let mut rooms = rooms(length);
             let value: Vec<u8> = (0..length).map(|at| at as u8).collect();
@@ -377,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wrong_bit_is_noticed() {
+    fn a_flipped_bit_is_detected() {
         let (link, images) = lay_out(INDEX_NUMBER, &[3; 100], &mut rooms(100));
         let image = &images[0].1;
         for bit in (0..8 * image.len()).filter(|bit| !(9 * 8..12 * 8).contains(bit)) {

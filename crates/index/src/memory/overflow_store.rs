@@ -83,7 +83,7 @@ pub(crate) async fn read<F: Fabric>(
     Ok(found)
 }
 
-pub(crate) fn free_slots(slots: Vec<Room<RawExtent>>, memory: &impl OverflowMemory) {
+fn free_slots(slots: Vec<Room<RawExtent>>, memory: &impl OverflowMemory) {
     for slot in slots {
         memory.take_back(slot);
     }

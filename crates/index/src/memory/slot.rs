@@ -1,65 +1,65 @@
-//! Memory of objects that were taken out of an index, used again at once: what makes that safe.
+//! Slots: the memory of removed objects, reused at once, and the rules that make reuse safe.
 //!
 //! Pointers to an object outlive it: in the caches of compute nodes, in copies of other objects that a client is about
-//! to follow, in the hands of a client that is slow. Nobody waits for them to vanish. Instead, whoever follows a
-//! pointer looks whether what lies there is what was looked for, and that suffices because of five rules:
+//! to follow, in the variables of a slow client. No client waits until they vanish. Instead, a client that follows a
+//! pointer checks that the slot holds the expected object. That suffices because of five rules:
 //!
-//! 1. **The memory keeps its type.** A room serves objects of one kind, size and index for as long as the index
-//!    exists, so that whatever lies there can be read as such an object. Values out of line
-//!    ([`overflow`](super::overflow)) are such objects, too: what they are is told by the version that links them.
-//! 2. **An object says what it is.** Its level and its fences tell whether it is the one that covers a key; no two
-//!    objects that are linked cover the same key at the same level. An object that was taken out says so, and so does
-//!    one that is not linked yet, in a room to which old pointers may lead: it is marked as freed until it is linked.
-//! 3. **Versions never start over.** The object that comes into a room goes on from the version of the one that was
-//!    there ([`Room::version`]), so that a copy which mixes the two is torn. Its lock stays what it was: the first
-//!    WRITE of an object in a used room leaves the lock's word alone.
-//! 4. **A used room is filled, and everything in it changed, under its lock**, and what is changed was read under it.
-//!    The lock of a room outlives the objects in it. Values out of line have no lock: who fills such a room is the
-//!    only one that may, and what they are is told by version and hash.
-//! 5. **A word that is changed by CAS never has an old value again** that somebody may still expect: no room is a
-//!    root's twice, and lists of rooms are taken as a whole.
+//! 1. **The memory keeps its type.** A slot serves objects of one kind, size and index for as long as the index exists,
+//!    so its bytes can always be read as such an object. Overflow values ([`overflow`](super::overflow)) are such
+//!    objects, too: the version in the link identifies them.
+//! 2. **An object identifies itself.** Its level and its fences tell whether it covers a key; no two linked objects
+//!    cover the same key at the same level. A removed object is marked as freed. So is an unlinked one in a slot to
+//!    which stale pointers may lead, until it is linked.
+//! 3. **Versions never start over.** An object in a reused slot continues from the version of the previous one
+//!    ([`Room::version`]), so a copy that mixes the two is torn. The lock keeps its state: the first WRITE of an object
+//!    in a used slot leaves the lock word alone.
+//! 4. **A used slot is filled, and its object changed, under its lock**, from a copy that was read under the lock. The
+//!    lock of a slot outlives its objects. Slots of overflow values have no lock: only the client that allocated such a
+//!    slot writes it, and version and hash identify the value.
+//! 5. **A word that is changed by CAS never has an old value again** that a client may still expect: no slot holds a
+//!    root twice, and lists of free slots are taken as a whole.
 //!
-//! So there are no epochs, nobody's absence keeps memory from being used again, and a client that sleeps for an hour
-//! with a pointer in its hand wakes up to a retry. The price is that a room never leaves its index while that exists.
+//! So there are no epochs, no absent client delays the reuse of memory, and a client that sleeps for an hour with a
+//! pointer finds out by a check and retries. The price is that a slot stays with its index while the index exists.
 //!
-//! A compute node keeps the rooms that it emptied, and fills them first; when it has many, and when it leaves, it
-//! lists them in the pool, where any compute node finds them that would else take a chunk. The few hundred that one
-//! kept when it died are lost to the index until that is dropped.
+//! A compute node keeps its free slots and reuses them first. When it has many, and when it leaves, it lists them in
+//! the pool, where every compute node looks before it takes a chunk. The few hundred slots that a crashed compute node
+//! kept are lost until the index is dropped.
 
 use farwood_fabric::Remote;
 
-/// Room for one object, that nothing links.
+/// Memory for one object that no pointer of the index leads to.
 #[derive(Debug)]
 pub struct Room<T> {
-    /// Where.
+    /// Its address.
     pub at: Remote<T>,
-    /// The version of the object that was there, which old pointers may still lead to; `None`: there never was one.
+    /// The version of the previous object, to which stale pointers may lead; `None`: the slot never held one.
     pub version: Option<u32>,
-    /// What may lie there.
+    /// The kind of its objects.
     pub kind: RoomKind,
 }
 
-/// What may lie in a room: it is never cut or joined to others, and never used for anything else.
+/// The kind of the objects in a slot. A slot is never divided, joined with others, or used for another kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RoomKind {
-    /// How large the room is.
+    /// The size of the slot.
     pub bytes: u32,
-    /// The kind of the objects, by a number of the index's own.
+    /// The kind of the objects, a number that the index chooses.
     pub of: u8,
 }
 
 impl<T> Room<T> {
-    /// The same room for an object of another name.
+    /// Casts the slot to another object type.
     pub fn cast<U>(self) -> Room<U> {
         Room { at: self.at.part(0), version: self.version, kind: self.kind }
     }
 
-    /// Whether old pointers may lead here.
+    /// Whether stale pointers may lead to the slot.
     pub const fn is_used(&self) -> bool {
         self.version.is_some()
     }
 
-    /// The version of the next object in this room.
+    /// The version of the next object in this slot.
     pub const fn next_version(&self) -> u32 {
         match self.version {
             Some(version) => version.wrapping_add(1),

@@ -13,7 +13,7 @@ use super::split::UnlinkedSibling;
 use crate::error::IndexError;
 use crate::key::compare;
 use crate::lock::Held;
-use crate::memory::chunks::Allocator;
+use crate::memory::allocator::Allocator;
 use crate::memory::overflow::{self, RawExtent};
 use crate::memory::slot::{Room, RoomKind};
 use crate::op::Op;

@@ -57,7 +57,7 @@ impl Sherman {
 
 impl<F: Fabric> Op<'_, F, Sherman> {
     /// Allocates a slot of that kind. [0 RT; before it takes a chunk, 1 to look for shared slots, and as in
-    /// [`Allocator::allocate`](crate::memory::chunks::Allocator::allocate)]
+    /// [`Allocator::allocate`](crate::memory::allocator::Allocator::allocate)]
     pub(super) async fn allocate(self, kind: RoomKind) -> Result<Room<()>, IndexError> {
         let allocator = &self.index.allocator;
         if !allocator.is_dry(kind) || !self.receive_slots().await? {
@@ -78,7 +78,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
     }
 
     /// Allocates a slot for a new node that never held a linked object. [0 RT; as
-    /// [`Allocator::allocate`](crate::memory::chunks::Allocator::allocate)]
+    /// [`Allocator::allocate`](crate::memory::allocator::Allocator::allocate)]
     pub(super) async fn new_node_slot(self) -> Result<Room<RawNode>, IndexError> {
         self.index.allocator.allocate_new(self.client, self.index.layout.node_slots()).await
     }

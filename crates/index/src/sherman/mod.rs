@@ -50,7 +50,7 @@ use crate::cache::OrderedCache;
 use crate::error::IndexError;
 use crate::lock::NodeLocks;
 use crate::marks;
-use crate::memory::chunks::Allocator;
+use crate::memory::allocator::Allocator;
 use crate::memory::overflow::{Far, VALUE_BYTES_MAX};
 use crate::op::Op;
 use crate::retry::Retry;

@@ -22,7 +22,7 @@ use crate::consistency::Consistency;
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::lock::{LOCK_BYTES, LocalLocks, LockMemory, LockWidth, NodeLocks, Release};
-use crate::memory::chunks::{Allocator, RoomOf, Units};
+use crate::memory::allocator::{Allocator, RoomOf, Units};
 use crate::memory::free_list::Give;
 use crate::memory::overflow;
 use crate::memory::slot::Room;

@@ -5,7 +5,6 @@ use super::find::{LeafAt, LeafVerdict, Location, SlotAt, Target, partial_at};
 use super::new_node::LinkingNode;
 use super::options::{Inserts, LeafLock, Updates};
 use super::traversal::Traversal;
-use super::values::OutOfLine;
 use super::{Change, Policy, Tree};
 use crate::error::IndexError;
 use crate::lock::Held;
@@ -73,10 +72,10 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
             return self.apply(change, LeafEntry { key, value: LeafValue::Inline(&[]) }).await;
         };
         super::values::check_value(value)?;
-        let Some(OutOfLine { link, rooms }) = self.index.stow(self.client, key, value).await? else {
+        let Some(stored) = self.index.stow(self.client, key, value).await? else {
             return self.apply(change, LeafEntry { key, value: LeafValue::Inline(value) }).await;
         };
-        let done = self.apply(change, LeafEntry { key, value: LeafValue::Overflow(link) }).await;
+        let done = self.apply(change, LeafEntry { key, value: LeafValue::Overflow(stored.link) }).await;
         let unused = match (&done, change) {
             (Ok(existed), Change::Insert(_)) => *existed,
             (Ok(existed), Change::Update(_)) => !existed,
@@ -84,7 +83,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
             (Err(error), _) => !error.may_be_written(),
         };
         if unused {
-            self.index.give_back(rooms);
+            self.index.give_back(self.client, stored);
         }
         done
     }
