@@ -7,11 +7,11 @@ pub mod combine;
 #[cfg(test)]
 mod combine_tests;
 pub mod consistency;
+mod coverage;
 mod error;
 mod key;
 mod lifecycle;
 pub mod lock;
-mod marks;
 pub mod memory;
 mod op;
 pub mod ordered;
@@ -29,8 +29,8 @@ pub mod sphinx;
 mod sync;
 mod variant;
 
+pub use coverage::MARKS;
 pub use error::IndexError;
 pub use key::successor;
 pub use lifecycle::drop_index;
-pub use marks::MARKS;
 pub use outcome::{InsertOutcome, PutOutcome, RemoveOutcome, UpdateOutcome};

@@ -1,5 +1,5 @@
-//! The succinct filter cache (Sphinx §III-B): which prefixes have an inner node, in a cuckoo filter of a fixed number
-//! of bytes.
+//! The succinct filter cache (Sphinx §III-B): the prefixes that have an inner node, in a cuckoo filter of a fixed
+//! number of bytes.
 //!
 //! # Map
 //!
@@ -7,27 +7,27 @@
 //! bucket: one word
 //!  63   60 59       49 48  ...   12 11        1 0
 //! +-------+-----------+--+     +---+-----------+-+
-//! |   0   | print 11  |hot| ... |   | print 11  |hot|     5 entries of 12 bits; print 0: no entry
+//! |   0   | print 11  |h | ... |   | print 11  |h|     5 entries of 12 bits: fingerprint (0: no entry), hot bit
 //! +-------+-----------+--+     +---+-----------+-+
 //! ```
 //!
-//! A prefix has one of 2047 *prints* and two buckets: the second is a function of the first and the print, and the
-//! first is the same function of the second, so an entry can be moved by who knows no more than the entry. The
-//! function is *(h - bucket) mod buckets*, an involution for any number of buckets, so that a filter takes the bytes
-//! that it is given and not the next lower power of two.
+//! A prefix has one of 2047 *fingerprints* and two buckets: the second is a function of the first and the fingerprint,
+//! and the first is the same function of the second, so an entry can be moved without its prefix. The function is
+//! *(h - bucket) mod buckets*, an involution for any number of buckets, so that a filter uses its whole byte budget and
+//! not the next lower power of two.
 //!
-//! A lookup marks what it finds as *hot*. Where a new entry finds both buckets full, one that is not hot gives way;
-//! where all are hot, one of them is moved to its other bucket and is not hot any more there, and so on (second
-//! chance).
+//! A lookup marks the entry that it finds as *hot*. If both buckets of a new entry are full, it replaces an entry that
+//! is not hot. If all are hot, one of them moves to its other bucket, loses its mark, and replaces an entry there in
+//! the same manner (second chance).
 //!
-//! A bucket is one atomic word, so any number of clients look and change at once. What is moved is put down before it
-//! is taken away. A filter forgets, and finds what is not there: both cost round trips and no more, for nobody believes
-//! it without having read the node.
+//! A bucket is one atomic word, so any number of clients search and change it concurrently. A moved entry is stored in
+//! its new bucket before it is removed from the old one. A filter has false negatives and false positives; both only
+//! cost round trips, because a client reads the node before it uses the answer.
 //!
 //! # Departure from the paper
 //!
-//! Before an entry gives way, those of its buckets are moved where their other buckets have room, one step far: a
-//! filter is full before it forgets.
+//! Before it replaces an entry, the filter moves the entries of both buckets to their other buckets, if these have free
+//! entries: a filter fills up before it forgets.
 
 use crate::radix::prefix::mixed;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -38,108 +38,110 @@ const ENTRIES: u32 = 5;
 const ENTRY_BITS: u32 = 12;
 /// The lowest bit of each entry: whether it is hot.
 const HOT: u64 = 1 | 1 << 12 | 1 << 24 | 1 << 36 | 1 << 48;
-/// The bits of an entry.
+/// Mask of an entry.
 const ENTRY: u64 = (1 << ENTRY_BITS) - 1;
-/// Prints are from 1 to this.
-const PRINTS: u64 = (1 << (ENTRY_BITS - 1)) - 1;
+/// Largest fingerprint; the smallest is 1.
+const FINGERPRINTS: u64 = (1 << (ENTRY_BITS - 1)) - 1;
 /// Entries that are moved for a new one, at most.
 const MOVES_MAX: u32 = 64;
-/// Tries of one that others are faster than.
+/// Attempts of an insertion under contention.
 const TRIES_MAX: u32 = 8;
 
 /// The filter of a compute node for one index.
 #[derive(Debug)]
 pub struct Filter {
     buckets: Box<[AtomicU64]>,
-    /// Advances with each draw.
+    /// Counts the random draws.
     tick: AtomicU64,
 }
 
-/// Where an entry may be, and what it is.
+/// A bucket for an entry, and its fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
-    print: u64,
+struct Candidate {
+    fingerprint: u64,
     bucket: usize,
 }
 
 impl Filter {
-    /// A filter of at most `bytes_max` bytes; of less than 8: one that knows nothing.
+    /// A filter of at most `bytes_max` bytes; below 8 bytes it stays empty.
     pub fn new(bytes_max: usize) -> Self {
         let buckets = (0..bytes_max / 8).map(|_| AtomicU64::new(0)).collect();
         Self { buckets, tick: AtomicU64::new(0) }
     }
 
-    /// Bytes that it takes.
+    /// Bytes of the filter.
     pub fn bytes(&self) -> usize {
         8 * self.buckets.len()
     }
 
-    /// Entries that there are, and that there could be.
+    /// The number of entries, and the capacity.
     pub fn load(&self) -> (u64, u64) {
         let entries = |bucket: &AtomicU64| u64::from(ENTRIES - matches(bucket.load(Relaxed), 0).count_ones());
         (self.buckets.iter().map(entries).sum(), self.buckets.len() as u64 * u64::from(ENTRIES))
     }
 
-    /// Whether something of that hash may have been inserted; it is hot now.
+    /// Whether a prefix with that hash may have been inserted; marks it as hot.
     #[inline]
     pub fn contains(&self, hash: u64) -> bool {
         if self.buckets.is_empty() {
             return false;
         }
-        let place = self.place(hash);
-        self.touch(place) || self.touch(self.other(place))
+        let candidate = self.candidate(hash);
+        self.touch(candidate) || self.touch(self.other(candidate))
     }
 
-    /// What was found under that hash is not what was looked for: it is not hot any more.
+    /// Clears the hot mark of that hash, after a false positive.
     pub fn disappoint(&self, hash: u64) {
         if self.buckets.is_empty() {
             return;
         }
-        let place = self.place(hash);
-        for Place { print, bucket } in [place, self.other(place)] {
-            let found = matches(self.buckets[bucket].load(Relaxed), print);
+        let candidate = self.candidate(hash);
+        for Candidate { fingerprint, bucket } in [candidate, self.other(candidate)] {
+            let found = matches(self.buckets[bucket].load(Relaxed), fingerprint);
             self.buckets[bucket].fetch_and(!(found >> (ENTRY_BITS - 1)), Relaxed);
         }
     }
 
-    /// Enters something of that hash, where need be in the place of another.
+    /// Inserts a prefix with that hash, and replaces another if necessary.
     pub fn insert(&self, hash: u64) {
         if self.buckets.is_empty() {
             return;
         }
-        let place = self.place(hash);
-        let places = [place, self.other(place)];
-        if places.iter().any(|place| self.has(*place)) {
+        let candidate = self.candidate(hash);
+        let candidates = [candidate, self.other(candidate)];
+        if candidates.iter().any(|candidate| self.has(*candidate)) {
             return;
         }
         for _ in 0..TRIES_MAX {
-            if places.iter().any(|place| self.fill(*place))
-                || places.iter().any(|place| self.empty_one(place.bucket) && self.fill(*place))
-                || self.replace_cold(places)
+            if candidates.iter().any(|candidate| self.fill(*candidate))
+                || candidates
+                    .iter()
+                    .any(|candidate| self.empty_one(candidate.bucket) && self.fill(*candidate))
+                || self.replace_cold(candidates)
             {
                 return;
             }
-            if self.move_hot(places[(self.draw() & 1) as usize]) {
+            if self.move_hot(candidates[(self.draw() & 1) as usize]) {
                 return;
             }
         }
     }
 
     #[inline]
-    fn place(&self, hash: u64) -> Place {
-        let print = 1 + (((hash & u64::from(u32::MAX)) * PRINTS) >> 32);
-        Place { print, bucket: self.scaled(hash) }
+    fn candidate(&self, hash: u64) -> Candidate {
+        let fingerprint = 1 + (((hash & u64::from(u32::MAX)) * FINGERPRINTS) >> 32);
+        Candidate { fingerprint, bucket: self.scaled(hash) }
     }
 
-    /// The other place of what is, or could be, at a place.
+    /// The other bucket of an entry.
     #[inline]
-    fn other(&self, Place { print, bucket }: Place) -> Place {
-        let sum = self.scaled(mixed(print));
+    fn other(&self, Candidate { fingerprint, bucket }: Candidate) -> Candidate {
+        let sum = self.scaled(mixed(fingerprint));
         let bucket = if sum >= bucket { sum - bucket } else { sum + self.buckets.len() - bucket };
-        Place { print, bucket }
+        Candidate { fingerprint, bucket }
     }
 
-    /// A bucket for a hash, of which the upper half counts.
+    /// The bucket for the upper half of a hash.
     #[inline]
     fn scaled(&self, hash: u64) -> usize {
         (((hash >> 32) * self.buckets.len() as u64) >> 32) as usize
@@ -149,67 +151,67 @@ impl Filter {
         mixed(self.tick.fetch_add(1, Relaxed))
     }
 
-    fn has(&self, Place { print, bucket }: Place) -> bool {
-        matches(self.buckets[bucket].load(Relaxed), print) != 0
+    fn has(&self, Candidate { fingerprint, bucket }: Candidate) -> bool {
+        matches(self.buckets[bucket].load(Relaxed), fingerprint) != 0
     }
 
-    /// Whether the entry is there; it is hot now.
+    /// Whether the bucket has the entry; marks it as hot.
     #[inline]
-    fn touch(&self, Place { print, bucket }: Place) -> bool {
+    fn touch(&self, Candidate { fingerprint, bucket }: Candidate) -> bool {
         let word = self.buckets[bucket].load(Relaxed);
-        let hot = matches(word, print) >> (ENTRY_BITS - 1);
+        let hot = matches(word, fingerprint) >> (ENTRY_BITS - 1);
         if hot & !word != 0 {
             self.buckets[bucket].fetch_or(hot, Relaxed);
         }
         hot != 0
     }
 
-    /// Puts an entry, not hot, where none is.
-    fn fill(&self, Place { print, bucket }: Place) -> bool {
+    /// Stores an entry, not hot, in a free position.
+    fn fill(&self, Candidate { fingerprint, bucket }: Candidate) -> bool {
         let filled = self.buckets[bucket].fetch_update(Relaxed, Relaxed, |word| {
             let free = matches(word, 0);
-            (free != 0).then(|| with(word, first(free), print))
+            (free != 0).then(|| with(word, first(free), fingerprint))
         });
         filled.is_ok()
     }
 
-    /// Moves an entry of a full bucket to its other one, if there is room.
+    /// Moves an entry of a full bucket to its other bucket, if that has a free position.
     fn empty_one(&self, bucket: usize) -> bool {
         let word = self.buckets[bucket].load(Relaxed);
         let moved = (0..ENTRIES).find(|&entry| {
-            let there = Place { print: print_of(word, entry), bucket };
+            let there = Candidate { fingerprint: fingerprint_of(word, entry), bucket };
             let other = self.other(there);
-            there.print != 0 && other.bucket != bucket && self.fill(other)
+            there.fingerprint != 0 && other.bucket != bucket && self.fill(other)
         });
         let emptied = |entry| self.swap(bucket, word, with(word, entry, 0));
         moved.is_some_and(emptied)
     }
 
-    /// Puts an entry in the place of one that is not hot, of those in both buckets.
-    fn replace_cold(&self, places: [Place; 2]) -> bool {
+    /// Replaces an entry of both buckets that is not hot.
+    fn replace_cold(&self, candidates: [Candidate; 2]) -> bool {
         let draw = self.draw();
-        let turn = (draw & 1) as usize;
-        [places[turn], places[1 - turn]].into_iter().any(|Place { print, bucket }| {
+        let first = (draw & 1) as usize;
+        [candidates[first], candidates[1 - first]].into_iter().any(|Candidate { fingerprint, bucket }| {
             let word = self.buckets[bucket].load(Relaxed);
             let drawn = (0..ENTRIES).map(|step| (step + (draw >> 8) as u32 % ENTRIES) % ENTRIES);
             let cold = drawn.into_iter().find(|&entry| word >> (entry * ENTRY_BITS) & 1 == 0);
-            cold.is_some_and(|entry| self.swap(bucket, word, with(word, entry, print)))
+            cold.is_some_and(|entry| self.swap(bucket, word, with(word, entry, fingerprint)))
         })
     }
 
-    /// Puts an entry in the place of a hot one, which moves to its other bucket, not hot any more, and so on.
-    fn move_hot(&self, mut place: Place) -> bool {
+    /// Replaces a hot entry, which moves to its other bucket and loses its mark, and so on.
+    fn move_hot(&self, mut candidate: Candidate) -> bool {
         for step in 0..MOVES_MAX {
-            let Place { print, bucket } = place;
+            let Candidate { fingerprint, bucket } = candidate;
             let word = self.buckets[bucket].load(Relaxed);
             let entry = self.draw() as u32 % ENTRIES;
-            if !self.swap(bucket, word, with(word, entry, print)) {
-                // What was taken out before is forgotten; what is new is not in yet.
+            if !self.swap(bucket, word, with(word, entry, fingerprint)) {
+                // After the first step the new entry is stored and a moved one is lost; before it, neither.
                 return step > 0;
             }
-            let out = Place { print: print_of(word, entry), bucket };
-            place = self.other(out);
-            if out.print == 0 || self.fill(place) || self.replace_cold([place; 2]) {
+            let out = Candidate { fingerprint: fingerprint_of(word, entry), bucket };
+            candidate = self.other(out);
+            if out.fingerprint == 0 || self.fill(candidate) || self.replace_cold([candidate; 2]) {
                 return true;
             }
         }
@@ -221,11 +223,11 @@ impl Filter {
     }
 }
 
-/// The highest bit of each entry with that print.
+/// The highest bit of each entry with that fingerprint.
 #[inline]
-const fn matches(word: u64, print: u64) -> u64 {
-    // Each print, less its hot bit, in the lower bits of its entry: what is 0 after the xor takes no borrow.
-    let differing = (word >> 1 ^ print.wrapping_mul(HOT)) & (PRINTS * HOT);
+const fn matches(word: u64, fingerprint: u64) -> u64 {
+    // Each fingerprint, without its hot bit, in the lower bits of its entry: a 0 after the xor causes no borrow.
+    let differing = (word >> 1 ^ fingerprint.wrapping_mul(HOT)) & (FINGERPRINTS * HOT);
     let high = HOT << (ENTRY_BITS - 1);
     (high - differing) & high
 }
@@ -235,14 +237,14 @@ const fn first(matching: u64) -> u32 {
     matching.trailing_zeros() / ENTRY_BITS
 }
 
-const fn print_of(word: u64, entry: u32) -> u64 {
-    word >> (entry * ENTRY_BITS + 1) & PRINTS
+const fn fingerprint_of(word: u64, entry: u32) -> u64 {
+    word >> (entry * ENTRY_BITS + 1) & FINGERPRINTS
 }
 
-/// A bucket with another entry, not hot.
-const fn with(word: u64, entry: u32, print: u64) -> u64 {
+/// Returns a bucket with one entry replaced, not hot.
+const fn with(word: u64, entry: u32, fingerprint: u64) -> u64 {
     let shift = entry * ENTRY_BITS;
-    word & !(ENTRY << shift) | print << (shift + 1)
+    word & !(ENTRY << shift) | fingerprint << (shift + 1)
 }
 
 const _: () = assert!(ENTRY_BITS * ENTRIES <= u64::BITS);
@@ -266,24 +268,24 @@ mod tests {
         #[test]
         fn the_other_place_of_the_other_place_is_the_place(buckets in 1_usize..5000, number: u64) {
             let filter = Filter::new(8 * buckets);
-            let place = filter.place(hash(number));
-            prop_assert!(place.bucket < buckets && (1..=PRINTS).contains(&place.print));
-            prop_assert!(filter.other(place).bucket < buckets);
-            prop_assert_eq!(filter.other(filter.other(place)), place);
+            let candidate = filter.candidate(hash(number));
+            prop_assert!(candidate.bucket < buckets && (1..=FINGERPRINTS).contains(&candidate.fingerprint));
+            prop_assert!(filter.other(candidate).bucket < buckets);
+            prop_assert_eq!(filter.other(filter.other(candidate)), candidate);
         }
 
         #[test]
-        fn a_bucket_holds_what_it_is_given(prints: [u64; 5], hot: [bool; 5]) {
-            let prints = prints.map(|print| print % (PRINTS + 1));
+        fn a_bucket_holds_what_it_is_given(fingerprints: [u64; 5], hot: [bool; 5]) {
+            let fingerprints = fingerprints.map(|fingerprint| fingerprint % (FINGERPRINTS + 1));
             let mut word = 0;
-            for (entry, (print, hot)) in (0..).zip(prints.iter().zip(hot)) {
-                word = with(word, entry, *print) | u64::from(hot) << (entry * ENTRY_BITS);
+            for (entry, (fingerprint, hot)) in (0..).zip(fingerprints.iter().zip(hot)) {
+                word = with(word, entry, *fingerprint) | u64::from(hot) << (entry * ENTRY_BITS);
             }
-            for wanted in prints.into_iter().chain([0, 1, PRINTS]) {
+            for wanted in fingerprints.into_iter().chain([0, 1, FINGERPRINTS]) {
                 let found = matches(word, wanted);
                 for entry in 0..ENTRIES {
                     let bit = found >> ((entry + 1) * ENTRY_BITS - 1) & 1 == 1;
-                    prop_assert_eq!(bit, print_of(word, entry) == wanted);
+                    prop_assert_eq!(bit, fingerprint_of(word, entry) == wanted);
                 }
             }
         }
@@ -319,12 +321,12 @@ mod tests {
             number += 1000;
         }
         let wrongly = found_wrongly(&filter, 200_000);
-        // Two buckets of five entries, of which 95 % are there, and 2047 prints: 0.46 % are expected.
+        // Two buckets of five entries, of which 95 % are there, and 2047 fingerprints: 0.46 % are expected.
         assert!((600..1300).contains(&wrongly), "{wrongly} of 200000");
     }
 
     #[test]
-    fn what_is_used_outlives_what_is_not() {
+    fn used_entries_outlive_unused_ones() {
         let filter = Filter::new(64 << 10);
         let used = filter.load().1 / 4;
         (0..used).for_each(|number| filter.insert(hash(number)));
@@ -340,7 +342,7 @@ mod tests {
 
     /// A new entry is not hot, and neither are those that are moved for it: one of them gives way in the end.
     #[test]
-    fn where_all_are_hot_a_new_one_mostly_finds_its_place() {
+    fn a_new_entry_mostly_replaces_one_of_hot_entries() {
         let filter = Filter::new(8 << 10);
         (0..40_000).for_each(|number| filter.insert(hash(number)));
         let (entries, most) = filter.load();
@@ -358,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_disappoints_is_not_hot() {
+    fn a_false_positive_is_not_hot() {
         let filter = Filter::new(8);
         filter.insert(hash(1));
         assert!(filter.contains(hash(1)));
@@ -370,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_of_no_bytes_knows_nothing() {
+    fn a_filter_without_bytes_stays_empty() {
         let filter = Filter::new(7);
         filter.insert(hash(1));
         filter.disappoint(hash(1));
@@ -394,8 +396,8 @@ mod tests {
                 });
             }
         });
-        // An entry that was just moved is cold, and may give way before its first place is left: seen once in hundreds
-        // of runs. One that were undone by others' changes of its bucket would not be alone.
+        // An entry that was just moved is cold, and may give way before its first candidate is left: seen once in
+        // hundreds of runs. One that were undone by others' changes of its bucket would not be alone.
         let lost = (0..4 * each).filter(|&number| !filter.contains(hash(number))).count();
         assert!(lost <= 4, "{lost} of {} were forgotten", 4 * each);
     }

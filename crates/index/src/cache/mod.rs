@@ -1,7 +1,6 @@
-//! The index cache: what a compute node keeps of the tree (Sherman §4.2.3).
+//! The index cache: the nodes of the tree that a compute node keeps (Sherman §4.2.3).
 //!
-//! A cache never makes an answer wrong: it only says where to look, and what is found there is checked against
-//! its fences and its level.
+//! A stale cache never causes a wrong answer: it only names a node, and the client checks that node's fences and level.
 
 pub mod filter;
 mod ordered;

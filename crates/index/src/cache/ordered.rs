@@ -1,9 +1,8 @@
 //! An ordered, concurrent cache with a byte budget, for nodes that cover ranges of keys.
 //!
-//! The paper takes a lock-free skip list. This is a two-level array that readers see through one atomic pointer:
-//! a search is two binary searches over contiguous numbers, takes no lock, and writes nothing that is shared; a
-//! change copies one run of nodes and the list of runs. Searches outnumber changes by far: a change follows a
-//! miss, which costs round trips.
+//! The paper uses a lock-free skip list. This cache is a two-level array behind one atomic pointer: a search consists
+//! of two binary searches over contiguous numbers, takes no lock, and writes no shared memory; a change copies one run
+//! of nodes and the list of runs. Searches outnumber changes by far: a change follows a miss, which costs round trips.
 //!
 //! Eviction draws two cached nodes at random and drops the one used longer ago (power of two choices).
 
@@ -14,29 +13,29 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Nodes in a run before it is cut in two.
+/// Nodes in a run before it is split.
 const RUN_MAX: usize = 64;
 
-/// What can be cached: something that begins at a key and takes room.
+/// A cacheable node, which covers keys from its lower key on.
 pub trait Ranged {
     /// The smallest key that it covers.
     fn lower(&self) -> &[u8];
-    /// Bytes that it takes in the cache.
+    /// Bytes that the node occupies in the cache.
     fn bytes(&self) -> usize;
 }
 
-/// A cached node, in one piece of memory with the note of its use.
+/// A cached node, in one allocation with the time of its last use.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Slot<T> {
     /// The cache's tick when the node was last used.
     used: AtomicU64,
-    /// What a search of the node looks at first shares its line with the note.
+    /// The first bytes of the node, where its search begins, share a cache line with `used`.
     node: T,
 }
 
 impl<T> Slot<T> {
-    /// A node that is kept elsewhere.
+    /// A node outside of the cache.
     pub fn uncached(node: T) -> Self {
         Self { used: AtomicU64::new(0), node }
     }
@@ -62,7 +61,7 @@ struct Runs<T>(Prefixes<Arc<Run<T>>>);
 #[derive(Debug)]
 pub struct OrderedCache<T> {
     runs: ArcSwap<Runs<T>>,
-    /// One writer at a time; it holds the state of the random draw.
+    /// Serializes writers; holds the state of the random generator.
     writer: Mutex<u64>,
     tick: AtomicU64,
     bytes: AtomicUsize,
@@ -86,7 +85,7 @@ impl<T: Ranged> Run<T> {
         self.0.items().cloned().collect()
     }
 
-    /// How many nodes begin at or below `key`.
+    /// The number of nodes that begin at or below `key`.
     #[inline]
     fn position(&self, key: &[u8]) -> usize {
         self.0.at_or_below(prefix(key), |at| compare(self.slot(at).lower(), key))
@@ -102,7 +101,7 @@ impl<T: Ranged> Runs<T> {
         self.0.get(at).expect("the caller counted the runs")
     }
 
-    /// The run in which `key` would be.
+    /// The run that covers `key`.
     #[inline]
     fn run_of(&self, key: &[u8]) -> usize {
         self.0.at_or_below(prefix(key), |at| compare(self.run(at).lower(), key)).saturating_sub(1)
@@ -157,13 +156,13 @@ impl<T: Ranged> OrderedCache<T> {
         self.len() == 0
     }
 
-    /// Shows `look` the node with the greatest lower key at or below `key`. The node may not cover the key.
+    /// Calls `look` with the node of the greatest lower key at or below `key`, which may not cover the key.
     #[inline]
     pub fn find<R>(&self, key: &[u8], look: impl FnOnce(&Arc<Slot<T>>) -> R) -> Option<R> {
         let runs = self.runs.load();
         let run = runs.0.get(runs.run_of(key))?;
         let slot = run.0.get(run.position(key).checked_sub(1)?)?;
-        // Without evictions and insertions the tick stands still, and readers write nothing.
+        // Without evictions and insertions the tick does not change, and readers write nothing.
         let tick = self.tick.load(Ordering::Relaxed);
         if slot.used.load(Ordering::Relaxed) != tick {
             slot.used.store(tick, Ordering::Relaxed);
@@ -171,8 +170,8 @@ impl<T: Ranged> OrderedCache<T> {
         Some(look(slot))
     }
 
-    /// Adds a node, in the place of one with the same lower key, and evicts others to stay within the budget.
-    /// Yields the node as it is, or would be, cached.
+    /// Inserts a node, replaces one with the same lower key, and evicts others to stay within the budget. Returns the
+    /// node in its cached form.
     pub fn insert(&self, node: T) -> Arc<Slot<T>> {
         let tick = self.tick.fetch_add(1, Ordering::Relaxed) + 1;
         let slot = Arc::new(Slot { used: AtomicU64::new(tick), node });
@@ -187,14 +186,14 @@ impl<T: Ranged> OrderedCache<T> {
         let runs = self.runs.load_full();
         let at = runs.run_of(slot.lower());
         let mut slots: Vec<_> = runs.0.get(at).map_or_else(Vec::new, |run| run.slots());
-        let place = slots.partition_point(|other| other.lower() < slot.lower());
+        let position = slots.partition_point(|other| other.lower() < slot.lower());
         let mut bytes = self.bytes() + slot.bytes();
-        let same = slots.get(place).is_some_and(|other| other.lower() == slot.lower());
+        let same = slots.get(position).is_some_and(|other| other.lower() == slot.lower());
         if same {
-            bytes -= slots[place].node.bytes();
-            slots[place] = slot;
+            bytes -= slots[position].node.bytes();
+            slots[position] = slot;
         } else {
-            slots.insert(place, slot);
+            slots.insert(position, slot);
         }
         let mut next = runs.with(at, slots);
         while bytes > self.bytes_max {
@@ -206,7 +205,7 @@ impl<T: Ranged> OrderedCache<T> {
         self.runs.store(Arc::new(next));
     }
 
-    /// Drops `node`, if it still is in the cache.
+    /// Removes `node`, if it still is in the cache.
     pub fn remove(&self, node: &Arc<Slot<T>>) {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let runs = self.runs.load_full();
@@ -224,7 +223,7 @@ fn without<T: Ranged>(runs: &Runs<T>, run: usize, slot: usize) -> Runs<T> {
     runs.with(run, slots)
 }
 
-/// Of two nodes drawn at random, the one used longer ago.
+/// Draws two nodes at random and returns the one used longer ago.
 fn victim<T: Ranged>(runs: &Runs<T>, random: &mut u64) -> (usize, usize) {
     let mut draw = || {
         let run = below(random, runs.0.len());
@@ -304,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_the_budget_is_not_cached() {
+    fn a_node_larger_than_the_budget_is_not_cached() {
         let cache = OrderedCache::new(99);
         cache.insert(Piece(key(1)));
         assert!(cache.is_empty());

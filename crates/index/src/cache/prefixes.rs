@@ -1,21 +1,21 @@
-//! A sorted list of key prefixes, each with an item, laid out so that a search touches few of the processor's cache
-//! lines, and learns early where they are.
+//! A sorted list of key prefixes, each with an item, in a layout for searches that touch few cache lines of the CPU and
+//! learn their addresses early.
 //!
 //! ```text
-//! in the list itself     | where the groups are | first prefixes of the first 8 groups |
+//! in the list itself     | pointer to groups    | first prefixes of the first 8 groups |
 //! elsewhere, per group   | 8 prefixes           | their 8 items                        |      64 bytes each
 //! ```
 //!
-//! A binary search over n numbers touches a line for each step but the last three, one after the other. This one
+//! A binary search over n numbers touches one line in each step but the last three, one after the other. This search
 //! reads the first prefixes of all groups, which lie beside the list's header for up to 64 items, and then one group
-//! with the items beside it. A cached node is searched once per operation, and mostly lies outside of the near
-//! caches: lines that wait for one another are what a search costs.
+//! with its items. An operation searches a cached node once, and the node mostly is outside of the L1 and L2 caches:
+//! dependent cache misses dominate the cost of a search.
 
 use std::cmp::Ordering;
 
 const GROUP: usize = 8;
 
-/// Eight prefixes; what is not used is the largest number.
+/// Eight prefixes; unused ones are the largest number.
 type Line = [u64; GROUP];
 
 const UNUSED: Line = [u64::MAX; GROUP];
@@ -40,7 +40,7 @@ pub struct Prefixes<T> {
 }
 
 impl<T> Prefixes<T> {
-    /// The list, which is sorted by prefix.
+    /// Builds the list from items that are sorted by prefix.
     pub fn new(sorted: impl ExactSizeIterator<Item = (u64, T)>) -> Self {
         let len = sorted.len();
         let mut groups: Vec<Group<T>> = Vec::with_capacity(len.div_ceil(GROUP));
@@ -61,18 +61,18 @@ impl<T> Prefixes<T> {
         Self { more: index.collect(), first, groups: groups.into_boxed_slice(), len }
     }
 
-    /// How many prefixes there are.
+    /// The number of prefixes.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The item of prefix number `at`, if there are as many.
+    /// The item of prefix number `at`.
     #[inline]
     pub fn get(&self, at: usize) -> Option<&T> {
         self.groups.get(at / GROUP)?.items[at % GROUP].as_ref()
@@ -88,16 +88,16 @@ impl<T> Prefixes<T> {
         self.groups[at / GROUP].prefixes[at % GROUP]
     }
 
-    /// Bytes that the list takes elsewhere.
+    /// Bytes of the list outside of this struct.
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.groups) + size_of_val(&*self.more)
     }
 
-    /// How many keys of the list are at or below a key, whose prefix is `wanted`. `compare` compares the whole key of
-    /// item number `at` with it; it is asked only where the prefixes are equal.
+    /// The number of keys at or below a key with the prefix `wanted`. `compare` compares the whole key of item number
+    /// `at` with that key; it is called only where the prefixes are equal.
     #[inline]
     pub fn at_or_below(&self, wanted: u64, compare: impl Fn(usize) -> Ordering) -> usize {
-        // What fills the last lines up is the largest number: it counts where that is wanted, and is cut off.
+        // Unused entries of the last lines are the largest number: they count if that is wanted, and are cut off.
         let more = self.more.iter().map(|line| count_at_or_below(line, wanted)).sum::<usize>();
         let started = count_at_or_below(&self.first, wanted) + more;
         let Some(group) = started.min(self.groups.len()).checked_sub(1) else { return 0 };
@@ -109,7 +109,7 @@ impl<T> Prefixes<T> {
         at
     }
 
-    /// The same, where the last of the `end` prefixes at or below `wanted` is equal to it.
+    /// As [`at_or_below`](Self::at_or_below), where the last of the `end` prefixes at or below `wanted` is equal to it.
     #[inline]
     fn among_equals(&self, wanted: u64, end: usize, compare: impl Fn(usize) -> Ordering) -> usize {
         if compare(end - 1) != Ordering::Greater {

@@ -5,8 +5,8 @@ use super::local::LocalGuard;
 use super::uncertain::UncertainLocks;
 use super::wait::LockWait;
 use super::{GlobalLock, LOCK_BYTES, LocalLocks, LocalTables, LockMemory, LockOptions, LockWidth};
+use crate::coverage;
 use crate::error::IndexError;
-use crate::marks;
 use crate::op::Op;
 use crate::sabotage::Sabotage;
 use farwood_fabric::{
@@ -153,7 +153,7 @@ impl NodeLocks {
     /// Records that this compute node may hold the lock.
     pub(super) fn record_uncertain<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock) {
         if self.free_own(client, lock).is_some() {
-            client.fabric().mark(marks::LOCK_IN_DOUBT);
+            client.fabric().mark(coverage::LOCK_UNCERTAIN);
             self.uncertain.record(lock, &self.tables, client.fabric().now());
         }
     }
@@ -199,7 +199,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
             let mut held = held.with_global();
             let copy = held.local.read_handed_over(node.word(), |bytes| self.client.copy_of(bytes));
             if copy.is_some() {
-                self.hit(marks::NODE_HANDED_OVER);
+                self.hit(coverage::NODE_HANDED_OVER);
             }
             return Ok((held, copy));
         }
@@ -342,7 +342,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
             self.client.note(|costs| costs.lock += 1);
             let pause = wait.pause_ns();
             if pause > 0 {
-                self.hit(marks::LOCK_STUCK);
+                self.hit(coverage::LONG_LOCK_WAIT);
             }
             self.fabric().sleep(pause).await;
             let copy = again.map(|span| read_bytes(span.at, span.bytes));
@@ -363,7 +363,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
                 }
             }
             if let Err(error) = wait.check_limit(self.name, lock.holder(found)) {
-                self.hit(marks::LOCK_GIVEN_UP);
+                self.hit(coverage::LOCK_TIMEOUT);
                 return Err(error);
             }
         }
@@ -389,7 +389,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
             let Some(free) = locks.free_own(self.client, lock) else { continue };
             match self.client.post(free).await {
                 Ok(_) => {
-                    self.hit(marks::DOUBT_SETTLED);
+                    self.hit(coverage::UNCERTAIN_LOCK_FREED);
                     locks.uncertain.remove(lock);
                 }
                 Err(_) => locks.uncertain.record(lock, &tables, self.fabric().now()),
@@ -403,7 +403,7 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
         let own = found == LockWord::held_by(self.fabric().identity()).word();
         let own = own && self.index.uncertain.contains(lock);
         if own {
-            self.hit(marks::LEFT_OVER);
+            self.hit(coverage::UNCERTAIN_LOCK_HELD);
         }
         own
     }
@@ -411,12 +411,12 @@ impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
     /// Takes the lock over from `holder` if that client has crashed: first revokes it, then swaps its lock word.
     async fn break_lock(self, lock: GlobalLock, found: u64, holder: ClientId) -> Result<bool, IndexError> {
         if self.fabric().revoke(holder).await? == Revocation::Alive && !self.index.breaks_live_locks {
-            self.hit(marks::HOLDER_LIVES);
+            self.hit(coverage::HOLDER_ALIVE);
             return Ok(false);
         }
         let mine = self.fabric().identity();
         let won = self.client.post(lock.take_from(LockWord::from_word(found), mine)).await? == Swapped::Won;
-        self.hit(if won { marks::LOCK_BROKEN } else { marks::LOCK_BROKEN_BEFORE });
+        self.hit(if won { coverage::LOCK_TAKEN_OVER } else { coverage::TAKEOVER_LOST });
         Ok(won)
     }
 }

@@ -3,8 +3,8 @@
 use super::acquire::NodeLocks;
 use super::local::LocalGuard;
 use super::{GlobalLock, Unlock};
+use crate::coverage;
 use crate::error::IndexError;
-use crate::marks;
 use farwood_fabric::{Client, Fabric};
 
 /// A lock that this client holds.
@@ -100,7 +100,7 @@ impl<F: Fabric> LocalRelease<'_, F> {
     /// node leaves the pool. Where the memory node is unreachable, the lock is freed later. [1 RT]
     pub async fn failed(mut self) {
         self.hand_over = false;
-        self.held.client.fabric().mark(marks::RELEASE_FAILED);
+        self.held.client.fabric().mark(coverage::RELEASE_FAILED);
         let Held { locks, client, lock, .. } = self.held;
         if let Some(free) = locks.free_own(client, lock)
             && client.post(free).await.is_err()

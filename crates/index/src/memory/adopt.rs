@@ -1,8 +1,8 @@
 //! Adopting the chunks of crashed compute nodes. No header says how much of such a chunk is in use, only its bytes do:
 //! every object is recognizable, and no object behind the last one was ever linked.
 
+use crate::coverage;
 use crate::error::IndexError;
-use crate::marks;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
 use farwood_fabric::{Client, Fabric, NodeId, Words, read_bytes};
 
@@ -32,7 +32,7 @@ pub(crate) async fn adopt<F: Fabric>(
     objects: &impl Objects,
 ) -> Result<Option<(Chunk, u64)>, IndexError> {
     while let Some(chunk) = chunks::inherit(client, node, owner).await? {
-        client.fabric().mark(marks::CHUNK_INHERITED);
+        client.fabric().mark(coverage::CHUNK_ADOPTED);
         let end = objects.end(&read_chunk(client, chunk).await?);
         let used = end.next_multiple_of(UNIT_BYTES).min(CHUNK_BYTES);
         if used + u64::from(bytes) <= CHUNK_BYTES {

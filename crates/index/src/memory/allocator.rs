@@ -9,8 +9,8 @@ use super::adopt::Objects;
 use super::chunks::{Chunks, OpenChunk, pool_full, wait_for_chunk};
 use super::free_list::{Give, Spare, Which};
 use super::slot::{Room, RoomKind};
+use crate::coverage;
 use crate::error::IndexError;
-use crate::marks;
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::{Client, Fabric, NodeId};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -159,7 +159,7 @@ impl Allocator {
         let mut state = self.state();
         if let Some(free) = state.free.take(kind, which) {
             if free.is_used() {
-                client.fabric().mark(marks::ROOM_REUSED);
+                client.fabric().mark(coverage::SLOT_REUSED);
             }
             state.allocated += 1;
             return Some(free.cast());

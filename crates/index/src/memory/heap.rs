@@ -14,8 +14,8 @@ use super::chunks::{Chunks, OpenChunk, pool_full, wait_for_chunk};
 use super::free_list::{Spare, Which};
 use super::overflow::{self, OF_EXTENTS};
 use super::slot::{Room, RoomKind};
+use crate::coverage;
 use crate::error::IndexError;
-use crate::marks;
 use crate::radix::leaf;
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{Client, Fabric, NodeId};
@@ -134,7 +134,7 @@ impl Heap {
         let mut state = self.state();
         if let Some(free) = state.free.get_mut(&node).and_then(|free| free.take(kind, Which::All)) {
             if free.is_used() {
-                client.fabric().mark(marks::ROOM_REUSED);
+                client.fabric().mark(coverage::SLOT_REUSED);
             }
             state.allocated += i64::from(kind.bytes);
             return Some(free);

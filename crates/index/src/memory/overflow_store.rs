@@ -6,8 +6,8 @@
 
 use super::overflow::{self, Far, Link, RawExtent};
 use super::slot::{Room, RoomKind};
+use crate::coverage;
 use crate::error::IndexError;
-use crate::marks;
 use farwood_fabric::{Client, Fabric};
 
 /// The memory in which an index stores overflow values.
@@ -78,7 +78,7 @@ pub(crate) async fn read<F: Fabric>(
 ) -> Result<Option<Far>, IndexError> {
     let found = overflow::follow(client, index, link).await?;
     if found.is_none() {
-        client.fabric().mark(marks::VALUE_MOVED);
+        client.fabric().mark(coverage::VALUE_REPLACED);
     }
     Ok(found)
 }

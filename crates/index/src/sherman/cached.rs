@@ -1,5 +1,4 @@
-//! Inner nodes as a compute node keeps them: level 1 within a byte budget, the two top levels always
-//! (Sherman §4.2.3).
+//! Cached inner nodes of a compute node: level 1 within a byte budget, the two top levels always (Sherman §4.2.3).
 
 use super::node::{Node, RawNode};
 use crate::cache::{Prefixes, Ranged, Slot};
@@ -10,7 +9,7 @@ use std::cmp::Ordering;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A copy of an inner node, laid out for searching: what a search by eight bytes needs lies in the first line.
+/// A copy of an inner node, laid out for searching: the first cache line holds the data of a search by eight bytes.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct CachedInner {
@@ -22,16 +21,16 @@ pub(super) struct CachedInner {
     /// Its level.
     pub(super) level: u8,
     has_upper: bool,
-    /// Where the node is.
+    /// The address of the node.
     pub(super) at: Remote<RawNode>,
-    /// The lower fences of the children, one after the other, the node's own first; empty where eight bytes are all.
+    /// The lower fences of the children, one after the other, the node's own first; empty for keys of eight bytes.
     lowers: Box<[u8]>,
     lower: Box<[u8]>,
     upper: Box<[u8]>,
 }
 
 impl CachedInner {
-    /// Copies the inner node at `at`.
+    /// Copies the inner node that was read at `at`.
     pub(super) fn copy<B: Deref<Target = [u8]>>(at: Remote<RawNode>, node: &Node<'_, B>) -> Self {
         let lower_of = |child: usize| if child == 0 { node.lower() } else { node.separator(child - 1) };
         let children = 0..node.count() + 1;
@@ -69,13 +68,13 @@ impl CachedInner {
         above && below
     }
 
-    /// Number of the child that covers `key`, which the node covers.
+    /// The number of the child that covers `key`, which the node covers.
     #[inline]
     pub(super) fn child_covering(&self, key: &[u8]) -> usize {
         let count = self.children.at_or_below(prefix(key), |child| {
             if self.lowers.is_empty() { Ordering::Equal } else { self.lower_of(child).cmp(key) }
         });
-        // A corrupt node's separators may be out of order; whatever is found is checked against its fences.
+        // The separators of a corrupt node may be out of order; the caller checks the child against its fences.
         count.saturating_sub(1)
     }
 
@@ -84,7 +83,7 @@ impl CachedInner {
         &self.lowers[child * bytes..(child + 1) * bytes]
     }
 
-    /// How many children there are.
+    /// The number of children.
     pub(super) fn children(&self) -> usize {
         self.children.len()
     }
@@ -106,10 +105,10 @@ impl Ranged for CachedInner {
     }
 }
 
-/// The root and, beneath it, copies of its children: always cached, outside of the budget.
+/// The root and copies of its children, which are always cached, outside of the budget.
 #[derive(Debug)]
 pub(super) struct Top {
-    /// Where the root is.
+    /// The address of the root.
     pub(super) root: Remote<RawNode>,
     /// Its level.
     pub(super) level: u8,

@@ -9,8 +9,8 @@ use super::position::{
 use super::read::NodeCopy;
 use super::split::UnlinkedSibling;
 use crate::cache::Slot;
+use crate::coverage;
 use crate::error::IndexError;
-use crate::marks;
 use crate::op::Op;
 use crate::retry::Retry;
 use arc_swap::ArcSwapAny;
@@ -71,9 +71,9 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         if let KeyPosition::Right(sibling) = position
             && traversal.may_step_right_from(at)
         {
-            self.hit(marks::STEPPED_RIGHT);
+            self.hit(coverage::STEPPED_RIGHT);
             if let Some(lower) = leaf.upper().filter(|_| traversal.source == Source::Parent) {
-                self.hit(marks::ORPHAN_ADOPTED);
+                self.hit(coverage::SIBLING_FOUND_UNLINKED);
                 let unlinked = UnlinkedSibling { lower: lower.to_vec(), at: sibling };
                 // The link only shortens later traversals: this one continues without it.
                 Box::pin(self.try_link_in_parent(unlinked, 1)).await;
@@ -81,7 +81,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             self.invalidate_parent(key);
             return Ok(sibling);
         }
-        self.hit(marks::RESTARTED);
+        self.hit(coverage::RESTARTED);
         self.invalidate_path(key);
         if let Some(left) = traversal.left.take().filter(|_| leaf.freed()) {
             self.undo_merge(left, at).await?;
@@ -105,7 +105,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         if let KeyPosition::Right(sibling) = position
             && traversal.may_step_right_from(at)
         {
-            self.hit(marks::STEPPED_RIGHT_INNER);
+            self.hit(coverage::STEPPED_RIGHT_INNER);
             self.client.note(|costs| costs.moved += 1);
             // The cached top named this node: it is older than the last split of this level.
             self.index.top.store(None);
@@ -124,7 +124,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         self.client.note(|costs| costs.moved += 1);
         match self.index.cached_parent(key) {
             Some(parent) => {
-                self.hit(marks::CACHE_MISLED);
+                self.hit(coverage::STALE_PARENT);
                 self.index.cache.remove(&parent);
             }
             None => self.index.top.store(None),
@@ -151,7 +151,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             if steps_max > STEPS_RIGHT_MAX {
                 // Failure only costs extra steps to the right, so a full pool is ignored.
                 if op.link_root_sibling(&top, target.key).await.is_err() {
-                    op.hit(marks::NOT_ADOPTED);
+                    op.hit(coverage::NOT_LINKED);
                 }
             }
             if let Some(at) = op.descend_from(&top, target, steps_max).await? {
@@ -171,7 +171,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         }
         let root = self.read_node(top.root).await?;
         if let (Some(lower), Some(sibling)) = (root.upper(), root.sibling()) {
-            self.hit(marks::ROOT_SETTLED);
+            self.hit(coverage::ROOT_SIBLING_LINKED);
             let unlinked = UnlinkedSibling { lower: lower.to_vec(), at: sibling };
             Box::pin(self.link_in_parent(unlinked, root.level() + 1)).await?;
         }
@@ -191,7 +191,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         let start = if covered {
             Arc::clone(root)
         } else if steps_max == STEPS_RIGHT_MAX {
-            self.hit(marks::ROOT_OUTGROWN);
+            self.hit(coverage::CACHED_ROOT_SPLIT);
             return Ok(None);
         } else {
             // The root, read for this operation, was split: its sibling pointers lead to the rest of the keys.
@@ -237,7 +237,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             match locate(&node, target.level, target.key) {
                 KeyPosition::Here => return Ok(Some(op.index.cache_inner(at, &node))),
                 KeyPosition::Right(sibling) => {
-                    op.hit(marks::STEPPED_RIGHT_INNER);
+                    op.hit(coverage::STEPPED_RIGHT_INNER);
                     op.client.note(|costs| costs.moved += 1);
                     // The cached top does not name this node: the next descent reads the top again.
                     op.index.top.store(None);

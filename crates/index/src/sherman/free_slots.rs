@@ -13,8 +13,8 @@
 
 use super::Sherman;
 use super::node::{Fences, Freed, Node, RawNode};
+use crate::coverage;
 use crate::error::IndexError;
-use crate::marks;
 use crate::memory::free_list::Give;
 use crate::memory::slot::{Room, RoomKind};
 use crate::op::Op;
@@ -117,7 +117,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
 
     /// Stores the list of `slots` in `place` and prepends it to the others. [3 RT]
     async fn give_list(self, place: Room<RawNode>, slots: &[Room<()>]) -> Result<(), IndexError> {
-        self.hit(marks::ROOMS_GIVEN);
+        self.hit(coverage::SLOTS_GIVEN);
         let mut place = place;
         for _ in 0..TRIES_MAX {
             let first = self.first_list().await?;
@@ -140,7 +140,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
         if first == 0 || self.client.post(cas(tree.entry.rooms(), first, 0)).await? != Swapped::Won {
             return Ok(false);
         }
-        self.hit(marks::ROOMS_RECEIVED);
+        self.hit(coverage::SLOTS_RECEIVED);
         let mut next = Remote::from_word(first);
         for _ in 0..LISTS_MAX {
             let Some(at) = next else { return Ok(true) };

@@ -7,12 +7,12 @@ use farwood_fabric::Remote;
 use std::cmp::Ordering;
 use std::ops::{Deref, DerefMut};
 
-/// What became of a child to be added.
+/// The outcome of adding a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// It has its place.
+    /// The child is added.
     Yes,
-    /// Its separator is there already.
+    /// The node has its separator already.
     Already,
     /// The node is full.
     Full,
@@ -31,18 +31,18 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         self.child_word(at).expect("a decoded node has all its children")
     }
 
-    /// Child `at` of a node that is yet to be decoded.
+    /// Child `at` of a node that is not decoded yet.
     pub(super) fn child_word(&self, at: usize) -> Option<Remote<RawNode>> {
         let word = &self.bytes[self.layout.child(at)];
         Remote::from_word(u64::from_le_bytes(word.try_into().expect("eight bytes")))
     }
 
-    /// Which child covers `key`: the number of separators at or below it.
+    /// The number of the child that covers `key`: that of the separators at or below it.
     pub fn child_covering(&self, key: &[u8]) -> usize {
         self.separators_where(|separator| compare(separator, key) != Ordering::Greater)
     }
 
-    /// How many separators, from the left, satisfy `low`, which holds up to some point and not after.
+    /// The number of leading separators that satisfy `low`, which holds up to some separator and for none behind it.
     fn separators_where(&self, low: impl Fn(&[u8]) -> bool) -> usize {
         let (mut from, mut to) = (0, self.count());
         while from < to {
@@ -63,9 +63,10 @@ impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
         self.bytes[range].copy_from_slice(&child.word().to_le_bytes());
     }
 
-    /// Adds at the right end: the bulk loader's way. The node has room.
+    /// Appends a child to a node that is not full.
     pub fn push_child(&mut self, separator: &[u8], child: Remote<RawNode>) {
         let count = self.count();
+        assert!(count < self.layout.inner_capacity, "the caller counted the children");
         let range = self.layout.separator(count);
         self.bytes[range].copy_from_slice(separator);
         self.set_child(count + 1, child);
@@ -103,14 +104,14 @@ impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
 impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
     /// Removes child `at`, which is not the leftmost: the child to its left covers its keys now.
     pub fn remove_child(&mut self, at: usize) {
-        assert!(at > 0, "a node begins where its leftmost child begins");
+        assert!(at > 0 && at <= self.count(), "a node begins where its leftmost child begins");
         let count = self.count();
         let (gone, end) = (self.layout.separator(at - 1).start, self.layout.separator(count).start);
         self.bytes.copy_within(self.layout.separator(at).start..end, gone);
         self.set_count(count - 1);
     }
 
-    /// Takes over all that its right sibling, `right`, has: there is room. Neither is sealed.
+    /// Moves all children of the right sibling `right` to this node, which has space for them. Neither is sealed.
     pub fn absorb_inner<R: Deref<Target = [u8]>>(&mut self, right: &Node<'_, R>) {
         self.push_child(right.lower(), right.child(0));
         for key in 0..right.count() {
@@ -122,7 +123,7 @@ impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
 }
 
 impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
-    /// Moves the upper half of a full inner node to a new right sibling, which will lie at `at`. The middle
+    /// Moves the upper half of a full inner node to a new right sibling, whose address is `at`. The middle
     /// separator becomes the fence between them; the new node's lower fence goes to the parent.
     pub fn split_inner(&mut self, at: Remote<RawNode>) -> Node<'l, Vec<u8>> {
         let count = self.count();
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_takes_a_split_back() {
+    fn a_merge_reverts_a_split() {
         let layout = layout();
         let (mut left, model) = filled(&layout);
         let whole: Vec<_> = (0..=left.count()).map(|child| left.child(child)).collect();
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_is_removed_leaves_its_keys_to_the_left() {
+    fn the_left_neighbour_covers_the_keys_of_a_removed_child() {
         let layout = layout();
         let (mut node, mut model) = filled(&layout);
         while node.count() > 0 {

@@ -45,13 +45,13 @@ pub const FORMAT: u32 = 1;
 pub const KEY_BYTES: Range<usize> = 8..1025;
 /// Largest value of a tree whose values have one length, bytes.
 pub const VALUE_BYTES_MAX: usize = 4096;
-/// Bytes that an entry has for a value in a tree whose values have any length.
+/// Bytes of the value field of an entry in a tree with values of any length.
 pub const VALUE_SLOT_BYTES: Range<usize> = 16..257;
 /// Smallest and largest node, bytes.
 pub const NODE_BYTES: Range<usize> = 256..(1 << 18) + 1;
 /// The paper's node, bytes.
 pub const NODE_BYTES_DEFAULT: usize = 1024;
-/// Entries or children that a node must have room for, so that it can split.
+/// Smallest capacity of a node, which must be able to split.
 const CAPACITY_MIN: usize = 4;
 
 pub(super) const LEVEL: usize = 8;
@@ -69,18 +69,18 @@ const ENTRY_FRONT: [usize; 2] = [4, 8];
 /// Bytes of a version, and the alignment that keeps it within one word.
 const VERSION_BYTES: usize = 4;
 
-/// Where entries or children begin.
+/// Offset of the first entry or child.
 const fn body_of(key_bytes: usize) -> usize {
     (LOWER + 2 * key_bytes).next_multiple_of(VERSION_BYTES)
 }
 
-/// What values an index takes.
+/// The values of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Values {
-    /// Of one length, in their entries.
+    /// Values of one length, stored in their entries.
     #[default]
     Fixed,
-    /// Of 0 B to 16 MiB: short ones in their entries, others out of line.
+    /// Values of 0 B to 16 MiB: short ones in their entries, others as overflow values.
     AnyLength,
 }
 
@@ -89,13 +89,13 @@ pub enum Values {
 pub struct Layout {
     /// Bytes of a key.
     pub key_bytes: usize,
-    /// Bytes of a value, or of what an entry has for one of any length.
+    /// Bytes of a value, or of the field of an entry for a value of any length.
     pub value_bytes: usize,
-    /// What values the tree takes.
+    /// The values of the tree.
     pub values: Values,
-    /// Bytes of a node, as it is read and written whole.
+    /// Bytes of a node, as READs and WRITEs of the whole node transfer it.
     pub node_bytes: usize,
-    /// Bytes that a node takes of its memory node: with its lock, where that lies in the node, behind everything else.
+    /// Bytes of the slot of a node: the node and, where locks lie in nodes, its lock behind it.
     pub room_bytes: usize,
     /// Layout of leaves.
     pub leaves: Leaves,
@@ -109,26 +109,26 @@ pub struct Layout {
     pub leaf_capacity: usize,
     /// Keys of an inner node; it has one child more.
     pub inner_capacity: usize,
-    /// What is broken on purpose.
+    /// The defect of a mutant.
     pub(super) sabotage: Option<Sabotage>,
 }
 
-/// What a user chooses of a layout.
+/// The sizes that the user chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// Bytes of a key, 8 to 1024.
     pub key_bytes: usize,
-    /// Bytes of a value, 0 to 4096; of what an entry has for a value of any length, 16 to 256.
+    /// Bytes of a value, 0 to 4096; of the field of an entry for a value of any length, 16 to 256.
     pub value_bytes: usize,
     /// Bytes of a node: a multiple of 64, 256 B to 256 KiB.
     pub node_bytes: usize,
 }
 
 impl Layout {
-    /// The layout for these sizes, of nodes without a lock in them.
+    /// The layout for these sizes, with locks outside of the nodes.
     ///
     /// # Errors
-    /// [`IndexError::BadSizes`] that says what to change.
+    /// [`IndexError::BadSizes`] with the remedy.
     pub fn new(
         sizes: Sizes,
         leaves: Leaves,
@@ -138,7 +138,7 @@ impl Layout {
         Self::with_lock(sizes, leaves, consistency, index, 0)
     }
 
-    /// The layout for these sizes, `lock_bytes` of each node being its lock.
+    /// The layout for these sizes, with `lock_bytes` of each node for its lock.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -162,9 +162,9 @@ impl Layout {
         }
         let guards = if leaves == Leaves::TwoLevel { checksum::GUARD_BYTES } else { 0 };
         let entry_bytes = (key_bytes + value_bytes).next_multiple_of(VERSION_BYTES) + guards;
-        let room = node_bytes.saturating_sub(body_of(key_bytes) + REAR_BYTES + lock_bytes);
-        let leaf_capacity = room / entry_bytes;
-        let inner_capacity = room.saturating_sub(POINTER_BYTES) / (key_bytes + POINTER_BYTES);
+        let body_bytes = node_bytes.saturating_sub(body_of(key_bytes) + REAR_BYTES + lock_bytes);
+        let leaf_capacity = body_bytes / entry_bytes;
+        let inner_capacity = body_bytes.saturating_sub(POINTER_BYTES) / (key_bytes + POINTER_BYTES);
         if leaf_capacity.min(inner_capacity) < CAPACITY_MIN {
             let needed =
                 body_of(key_bytes) + REAR_BYTES + lock_bytes + CAPACITY_MIN * entry_bytes.max(key_bytes + 16);
@@ -192,7 +192,7 @@ impl Layout {
         })
     }
 
-    /// The same layout, for such values.
+    /// The same layout for other values.
     ///
     /// # Errors
     /// [`IndexError::BadSizes`] where values of any length do not fit their entries.
@@ -211,12 +211,12 @@ impl Layout {
         RoomKind { bytes: self.room_bytes as u32, of: 0 }
     }
 
-    /// Where the upper fence begins.
+    /// The offset of the upper fence.
     pub(super) fn upper(&self) -> usize {
         LOWER + self.key_bytes
     }
 
-    /// Where entries or children begin.
+    /// The offset of the first entry or child.
     #[inline]
     pub(super) fn body(&self) -> usize {
         body_of(self.key_bytes)
@@ -267,8 +267,7 @@ impl Layout {
         start..start + POINTER_BYTES
     }
 
-    /// Bytes of a node that its hash covers, from the front: all, or only the header where entries have their
-    /// own.
+    /// Leading bytes of a node that its hash covers: all, or only the header where entries have their own hashes.
     #[inline]
     pub(super) fn hashed(&self, level: u8) -> usize {
         if level == 0 && self.leaves == Leaves::TwoLevel { self.body() } else { self.node_bytes }
@@ -277,7 +276,7 @@ impl Layout {
 
 const _: () = assert!(LOWER == INDEX + 8 && SIBLING == VERSION + 4 && COUNT + 2 == VERSION);
 const _: () = assert!(NODE_BYTES.start.is_multiple_of(VERSION_BYTES) && ENTRY_FRONT[0] == VERSION_BYTES);
-const _: () = assert!(NODE_BYTES.end <= 1 << 24, "the size of a room fits a list of rooms");
+const _: () = assert!(NODE_BYTES.end <= 1 << 24, "the size of a slot fits a list of free slots");
 const _: () = assert!(ENTRY_FRONT[0] * 2 == versions::ENTRY_GUARD_BYTES);
 const _: () = assert!(ENTRY_FRONT[1] == checksum::GUARD_BYTES);
 const _: () = assert!(versions::ENTRY_GUARD_BYTES == checksum::GUARD_BYTES, "entries are of one size");

@@ -11,21 +11,21 @@ use farwood_fabric::{Remote, Torn};
 use std::cmp::Ordering;
 use std::ops::{Deref, DerefMut, Range};
 
-/// What the writer wants of a leaf.
+/// A change of one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
-    /// Insert, or update what is there.
+    /// Insert or update.
     Put(&'a [u8]),
-    /// Insert, unless the key is there.
+    /// Insert, if the key is absent.
     Insert(&'a [u8]),
-    /// Update, if the key is there.
+    /// Update, if the key is present.
     Update(&'a [u8]),
-    /// Remove, if the key is there.
+    /// Remove, if the key is present.
     Remove,
 }
 
 impl<'a> Change<'a> {
-    /// The same change, of another value.
+    /// The same change with another value.
     pub(super) fn of(self, value: &'a [u8]) -> Self {
         match self {
             Self::Put(_) => Self::Put(value),
@@ -44,19 +44,19 @@ impl<'a> Change<'a> {
     }
 }
 
-/// What became of a [`Change`].
+/// The outcome of a [`Change`] of the local copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placed {
-    /// These bytes of the leaf are to be written back; `existed`: the key was there before.
+    /// The caller writes back these bytes of the leaf.
     Entry {
         /// The bytes: one entry, or the whole node.
         bytes: Range<usize>,
-        /// Whether the key was there before.
+        /// Whether the key was present before.
         existed: bool,
     },
-    /// Nothing is to be written: the key is there (insert), or is not (update, remove).
+    /// Nothing changes: the key is present (insert), or absent (update, remove).
     Unchanged,
-    /// The leaf has no room.
+    /// The leaf has no free entry.
     Full,
 }
 
@@ -98,7 +98,7 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         }
     }
 
-    /// The link to the value of `key`, if it has one that lies out of line.
+    /// The link to the value of `key`, if that is an overflow value.
     #[inline]
     pub(super) fn link_of(&self, key: &[u8]) -> Option<Link> {
         if self.layout.values == Values::Fixed {
@@ -114,13 +114,13 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         self.bytes[first..].chunks_exact(self.layout.entry_bytes).take(self.layout.leaf_capacity)
     }
 
-    /// What an entry's hash takes in besides its bytes.
+    /// The seed of an entry's hash.
     #[inline]
     fn salt(&self, slot: usize) -> u64 {
         u64::from(self.version()) << 16 | slot as u64
     }
 
-    /// The entry of `key`. `None` is an answer: every entry of the copy was whole, and none was of that key.
+    /// Finds the entry of `key`. `None` proves its absence: every entry of the copy was whole, and none had that key.
     ///
     /// # Errors
     /// [`Torn`] where the entry of the key, or on a miss any entry, mixes two versions.
@@ -132,7 +132,7 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         }
     }
 
-    /// The slot of `key` in a sorted leaf, or where it belongs.
+    /// The slot of `key` in a sorted leaf, or the slot where it belongs.
     fn find_sorted(&self, key: &[u8]) -> Result<usize, usize> {
         let (mut from, mut to) = (0, self.count());
         while from < to {
@@ -163,15 +163,15 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         if self.layout.sabotage == Some(Sabotage::TornIsAbsent) {
             return Ok(None);
         }
-        // A torn entry may be the one: only a copy without any proves a miss.
+        // A torn entry may have this key: only a copy without torn entries proves a miss.
         for slot in 0..self.layout.leaf_capacity {
             self.in_use(slot)?;
         }
         Ok(None)
     }
 
-    /// Puts into `slots` the slots in use, by increasing key. A key that was removed and inserted again while
-    /// the leaf was read may be in two slots: one is kept.
+    /// Stores the slots in use in `slots`, by increasing key. A key that was removed and inserted again during the READ
+    /// may be in two slots; one of them is kept.
     ///
     /// # Errors
     /// [`Torn`] where any entry mixes two versions.
@@ -209,7 +209,7 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
         Ok(())
     }
 
-    /// How many slots are in use.
+    /// The number of slots in use.
     ///
     /// # Errors
     /// [`Torn`] where any entry mixes two versions.
@@ -221,7 +221,7 @@ impl<B: Deref<Target = [u8]>> Node<'_, B> {
     }
 
     /// The first slot from `from` on that is not in use.
-    fn vacancy_from(&self, from: usize) -> Result<Option<usize>, Torn> {
+    fn free_slot_from(&self, from: usize) -> Result<Option<usize>, Torn> {
         for slot in from..self.layout.leaf_capacity {
             if !self.in_use(slot)? {
                 return Ok(Some(slot));
@@ -256,17 +256,17 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<Placed, Torn> {
         let slot = match self.layout.leaves {
-            Leaves::TwoLevel => self.vacancy_from(0)?,
+            Leaves::TwoLevel => self.free_slot_from(0)?,
             Leaves::Sorted if self.count() == self.layout.leaf_capacity => None,
-            Leaves::Sorted => Some(self.make_room(key)),
+            Leaves::Sorted => Some(self.shift_entries(key)),
         };
         let Some(slot) = slot else { return Ok(Placed::Full) };
         self.set_entry(slot, key, value);
         Ok(self.touched(slot, false))
     }
 
-    /// Shifts the entries behind where `key` belongs in a sorted leaf that has room.
-    fn make_room(&mut self, key: &[u8]) -> usize {
+    /// Shifts the entries behind the slot where `key` belongs in a sorted leaf that is not full.
+    fn shift_entries(&mut self, key: &[u8]) -> usize {
         let (Ok(slot) | Err(slot)) = self.find_sorted(key);
         let (start, end) = (self.layout.entry(slot).start, self.layout.entry(self.count()).start);
         self.bytes.copy_within(start..end, start + self.layout.entry_bytes);
@@ -304,7 +304,7 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         }
     }
 
-    /// Under hashes, entries take in their node's version, which has just changed.
+    /// Recomputes the hashes of the entries, which include the version of the node.
     pub(super) fn reseal_entries(&mut self) {
         let two_level = self.level() == 0 && self.layout.leaves == Leaves::TwoLevel;
         if two_level && self.layout.consistency == Consistency::Checksum {
@@ -315,7 +315,7 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         }
     }
 
-    /// Lets the versions of the entries of a new leaf begin just below where they wrap.
+    /// Sets the versions of the entries of a new leaf just below the wrap-around.
     pub(super) fn raise_entries(&mut self) {
         let two_level = self.level() == 0 && self.layout.leaves == Leaves::TwoLevel;
         if two_level && self.layout.consistency == Consistency::Versions {
@@ -325,7 +325,7 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         }
     }
 
-    /// What must be written back after a change of one entry.
+    /// The bytes to write back after a change of one entry.
     fn touched(&mut self, slot: usize, existed: bool) -> Placed {
         let bytes = match self.layout.leaves {
             Leaves::TwoLevel => self.layout.entry(slot),
@@ -337,8 +337,8 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         Placed::Entry { bytes, existed }
     }
 
-    /// Moves the upper half of a full leaf to a new right sibling, which will lie at `at`, and places `key` in
-    /// the half where it belongs. Neither is sealed yet.
+    /// Moves the upper half of a full leaf to a new right sibling, whose address is `at`, and places `key` in
+    /// the half that covers it. Neither is sealed yet.
     ///
     /// # Errors
     /// [`Torn`] where an entry mixes two versions: under the lock that means damage.
@@ -365,11 +365,11 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         } else {
             right.add(key, value)?
         };
-        assert!(matches!(placed, Placed::Entry { existed: false, .. }), "half a leaf has room");
+        assert!(matches!(placed, Placed::Entry { existed: false, .. }), "half a leaf has free entries");
         Ok(right)
     }
 
-    /// Takes over all that its right sibling, `right`, has: there is room. Neither is sealed.
+    /// Moves all entries of the right sibling `right` to this leaf, which has space for them. Neither is sealed.
     ///
     /// # Errors
     /// [`Torn`] where an entry of either mixes two versions: under the locks that means damage.
@@ -380,7 +380,7 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         for slot in slots.into_iter().map(usize::from) {
             let to = match self.layout.leaves {
                 Leaves::Sorted => self.count(),
-                Leaves::TwoLevel => self.vacancy_from(from)?.expect("the caller has counted the entries"),
+                Leaves::TwoLevel => self.free_slot_from(from)?.expect("the caller has counted the entries"),
             };
             self.push_entry(to, right.key(slot), right.value(slot));
             from = to + 1;
@@ -390,7 +390,7 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         Ok(())
     }
 
-    /// Takes the entries `gone`, the upper part of the leaf, out of it.
+    /// Removes the entries `gone`, the upper part of the leaf.
     fn drop_slots(&mut self, gone: &[u16]) {
         match self.layout.leaves {
             Leaves::Sorted => self.set_count(self.count() - gone.len()),
@@ -398,7 +398,7 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         }
     }
 
-    /// Fills `slot` of a leaf that is being made, slots in order.
+    /// Fills `slot` of a new leaf, slots in order.
     pub fn push_entry(&mut self, slot: usize, key: &[u8], value: &[u8]) {
         if self.layout.leaves == Leaves::Sorted {
             self.set_count(slot + 1);
@@ -408,12 +408,12 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
 }
 
 impl Layout {
-    /// Entries that a bulk loader puts in a leaf at `fill` (a share of 1).
+    /// Entries that a bulk loader stores in a leaf at the fill factor `fill` (0 to 1).
     pub fn leaf_fill(&self, fill: f64) -> usize {
         ((self.leaf_capacity as f64 * fill) as usize).clamp(1, self.leaf_capacity)
     }
 
-    /// Separators that a bulk loader puts in an inner node at `fill`.
+    /// Separators that a bulk loader stores in an inner node at the fill factor `fill`.
     pub fn inner_fill(&self, fill: f64) -> usize {
         ((self.inner_capacity as f64 * fill) as usize).clamp(1, self.inner_capacity)
     }

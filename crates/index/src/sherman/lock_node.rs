@@ -5,9 +5,9 @@ use super::node::RawNode;
 use super::options::{LockRead, WriteBack};
 use super::position::{KeyPosition, LeafPointer, Source, Target, Traversal, locate, trust_fences};
 use super::read::NodeCopy;
+use crate::coverage;
 use crate::error::IndexError;
 use crate::lock::{Held, LocalRelease};
-use crate::marks;
 use crate::op::Op;
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Chain, Fabric, FabricError, Fetched, Remote, write};
@@ -71,7 +71,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
             if position == KeyPosition::Here {
                 return Ok(Some(locked));
             }
-            self.hit(marks::LOCKED_ASTRAY);
+            self.hit(coverage::LOCKED_SPLIT_NODE);
             let LockedNode { held, node, .. } = locked;
             held.give_up().await?;
             at = match target.level {

@@ -38,9 +38,9 @@ use super::lock_node::{LockedNode, ToLock};
 use super::node::{Freed, Node, RawNode};
 use super::position::{Source, Target};
 use super::read::{HALF_WRITTEN, NodeCopy};
+use crate::coverage;
 use crate::error::IndexError;
 use crate::lock::{Attempt, Held};
-use crate::marks;
 use crate::op::Op;
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Fabric, Remote, Swapped, Torn, all, cas, read_bytes, write};
@@ -116,7 +116,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
             match op.merge_at(Target { level, key }).await {
                 Ok(true) => level += 1,
                 Ok(false) => return,
-                Err(_) => return op.hit(marks::MERGE_CUT),
+                Err(_) => return op.hit(coverage::MERGE_INTERRUPTED),
             }
         }
     }
@@ -196,20 +196,20 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
                 Attempt::Taken(held) => locks.push(held),
                 Attempt::Mine => {}
                 Attempt::Busy => {
-                    self.hit(marks::MERGE_BUSY);
+                    self.hit(coverage::MERGE_BUSY);
                     return Ok(false);
                 }
             }
         }
         let (mut left, mut right) = self.read_both(pair.left, pair.right).await?;
         if left.level() + 1 != parent.level() || left.load_with(&right, pair.right).is_none() {
-            self.hit(marks::MERGE_LATE);
+            self.hit(coverage::MERGE_LATE);
             return Ok(false);
         }
         let Some(child) = (1..=parent.count()).find(|&child| parent.child(child) == pair.right) else {
             unreachable!("the pair are children of this copy of the parent");
         };
-        self.hit(marks::MERGE_BEGUN);
+        self.hit(coverage::MERGE_BEGUN);
         parent.remove_child(child);
         self.rewrite(at, &mut parent).await?;
         self.index.cache_inner(at, &parent);
@@ -249,7 +249,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     /// Frees the right node of the pair, which is out of the tree, and updates the cache.
     fn finish_merge(self, pair: Pair, left: &NodeCopy<'_>, right: &NodeCopy<'_>) {
         let tree = self.index;
-        self.hit(if left.level() == 0 { marks::MERGED } else { marks::MERGED_INNER });
+        self.hit(if left.level() == 0 { coverage::MERGED } else { coverage::MERGED_INNER });
         if left.level() == 1 {
             let stale = tree.cached_parent(right.lower()).filter(|cached| cached.at == pair.right);
             if let Some(stale) = stale {
@@ -268,11 +268,11 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         if root.upper().is_some() || self.root_word().await? != at {
             return Ok(false);
         }
-        self.hit(marks::ROOT_SHRINKS);
+        self.hit(coverage::ROOT_SHRINKS);
         root.set_freed(Freed::Yes);
         self.rewrite(at, root).await?;
         self.swap_root(at, root).await?;
-        self.hit(marks::ROOT_SHRUNK);
+        self.hit(coverage::ROOT_SHRUNK);
         Ok(true)
     }
 
@@ -302,7 +302,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         // The node is the root, and remains it while its lock is held.
         let root = self.read_locked(at).await?;
         if root.freed() && root.level() > 0 {
-            self.hit(marks::ROOT_SWUNG);
+            self.hit(coverage::ROOT_SWAPPED_LATE);
             self.swap_root(at, &root).await?;
         }
         Ok(())
@@ -351,7 +351,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
             && left.sibling() == Some(at)
             && left.upper() == Some(right.lower());
         if half_merged {
-            self.hit(marks::MERGE_REVIVED);
+            self.hit(coverage::MERGE_UNDONE);
             right.set_freed(Freed::No);
             self.rewrite(at, &mut right).await?;
         }

@@ -47,9 +47,9 @@ pub use scan::{Entries, SNAPSHOT_LEAVES_MAX};
 pub use verify::{Problem, Walk};
 
 use crate::cache::OrderedCache;
+use crate::coverage;
 use crate::error::IndexError;
 use crate::lock::NodeLocks;
-use crate::marks;
 use crate::memory::allocator::Allocator;
 use crate::memory::overflow::{Far, VALUE_BYTES_MAX};
 use crate::op::Op;
@@ -191,7 +191,7 @@ impl Sherman {
                         moved.again(client).await?;
                     }
                     Err(Torn) => {
-                        client.fabric().mark(marks::TORN_ENTRY);
+                        client.fabric().mark(coverage::TORN_ENTRY);
                         op.wait_for_writer(&mut torn, at).await?;
                     }
                 },

@@ -1,6 +1,6 @@
-//! A local copy of a node: its header, and what inner nodes and leaves share.
+//! A local copy of a node: its header, and the code that inner nodes and leaves share.
 //!
-//! Pure: no fabric, no async. `B` is whatever holds the bytes: a checked copy from afar, a vector, a slice.
+//! Pure: no fabric, no async. `B` holds the bytes: a checked copy of far memory, a vector, a slice.
 
 use super::layout::{COUNT, FLAGS, INDEX, LEVEL, Layout, SIBLING, VERSION};
 use crate::consistency::{Consistency, checksum, versions};
@@ -12,19 +12,19 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::{Deref, DerefMut};
 
-/// The node as it lies in far memory; only its pointer and its layout are known.
+/// A node in far memory, for typed pointers.
 #[derive(Debug)]
 pub enum RawNode {}
 
 /// Levels that a tree can have; fan-out of at least four makes 2^48 bytes a tree of at most 24 levels.
 pub const LEVELS_MAX: u8 = 32;
 
-/// Whether a node is taken out of the tree.
+/// Whether a node is removed from the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Freed {
-    /// It is.
+    /// The node is marked as removed.
     Yes,
-    /// It is part of the tree.
+    /// The node is part of the tree.
     No,
 }
 
@@ -34,7 +34,7 @@ pub(super) const NO_UPPER: u8 = 2;
 impl Object for RawNode {
     type Format = Layout;
 
-    /// Whether the copy is one version of the node. Entries of two-level leaves are judged one by one, later.
+    /// Checks that the copy is one version of the node. Entries of two-level leaves are checked one by one, later.
     #[inline]
     fn check(bytes: &[u8], layout: &Layout) -> Result<(), Torn> {
         match layout.consistency {
@@ -48,7 +48,7 @@ impl Object for RawNode {
     }
 }
 
-/// A local copy of a node with the layout that explains it.
+/// A local copy of a node with its layout.
 #[derive(Clone, Debug)]
 pub struct Node<'l, B> {
     pub(super) layout: &'l Layout,
@@ -56,10 +56,10 @@ pub struct Node<'l, B> {
 }
 
 impl<'l, B: Deref<Target = [u8]>> Node<'l, B> {
-    /// The node in `bytes`, which have passed [`RawNode`]'s check or were made here.
+    /// Decodes a node from bytes that passed [`RawNode`]'s check or were built locally.
     ///
     /// # Errors
-    /// What is wrong with a node that is one version, and yet cannot be a node of this tree.
+    /// The reason why the bytes, although they are one version, are no node of this tree.
     pub fn decode(layout: &'l Layout, bytes: B) -> Result<Self, String> {
         let node = Self { layout, bytes };
         if node.index() != layout.index {
@@ -88,7 +88,7 @@ impl<'l, B: Deref<Target = [u8]>> Node<'l, B> {
         self.bytes[LEVEL]
     }
 
-    /// Entries that the node has room for: children but one, or leaf entries.
+    /// The capacity of the node: children but one, or leaf entries.
     pub fn capacity(&self) -> usize {
         if self.level() == 0 { self.layout.leaf_capacity } else { self.layout.inner_capacity }
     }
@@ -99,13 +99,13 @@ impl<'l, B: Deref<Target = [u8]>> Node<'l, B> {
         usize::from(u16::from_le_bytes([self.bytes[COUNT], self.bytes[COUNT + 1]]))
     }
 
-    /// Whether the node was taken out of the tree.
+    /// Whether the node is marked as removed from the tree.
     #[inline]
     pub fn freed(&self) -> bool {
         self.bytes[FLAGS] & FREED != 0
     }
 
-    /// How often the node was written whole.
+    /// The number of WRITEs of the whole node.
     #[inline]
     pub fn version(&self) -> u32 {
         u32::from_le_bytes(self.bytes[VERSION..VERSION + 4].try_into().expect("four bytes"))
@@ -128,20 +128,20 @@ impl<'l, B: Deref<Target = [u8]>> Node<'l, B> {
         &self.bytes[super::layout::LOWER..][..self.layout.key_bytes]
     }
 
-    /// The upper fence: the smallest key that may not be here; `None` where there is none.
+    /// The upper fence: the smallest key above the node; `None`: the node has no upper bound.
     #[inline]
     pub fn upper(&self) -> Option<&[u8]> {
         let upper = &self.bytes[self.layout.upper()..][..self.layout.key_bytes];
         (self.bytes[FLAGS] & NO_UPPER == 0).then_some(upper)
     }
 
-    /// Whether `key` lies at or above the upper fence: its place is to the right.
+    /// Whether `key` lies at or above the upper fence: a node to the right covers it.
     #[inline]
     pub fn is_left_of(&self, key: &[u8]) -> bool {
         self.upper().is_some_and(|upper| compare(key, upper) != Ordering::Less)
     }
 
-    /// Whether `key` lies below the lower fence: its place is to the left.
+    /// Whether `key` lies below the lower fence: a node to the left covers it.
     #[inline]
     pub fn is_right_of(&self, key: &[u8]) -> bool {
         compare(key, self.lower()) == Ordering::Less
@@ -158,7 +158,7 @@ impl<'l, B: Deref<Target = [u8]>> Node<'l, B> {
     }
 }
 
-/// The fences of a node to be made.
+/// The fences of a new node.
 #[derive(Clone, Copy, Debug)]
 pub struct Fences<'a> {
     /// The smallest key that may be in it.
@@ -168,13 +168,13 @@ pub struct Fences<'a> {
 }
 
 impl<'l> Node<'l, Vec<u8>> {
-    /// Seals a node that is new in `room`, and yields the bytes of its first WRITE: where its lock lies in it, that is
-    /// free in a new room, and what it was in one where a node was before.
-    pub fn seal_in<T>(&mut self, room: &Room<T>) -> Cow<'_, [u8]> {
+    /// Seals a new node in `slot` and returns the bytes of its first WRITE. They include a free lock, where locks lie
+    /// in nodes, if the slot never held a node; in a used slot the lock keeps its state.
+    pub fn seal_in<T>(&mut self, slot: &Room<T>) -> Cow<'_, [u8]> {
         let high = self.layout.sabotage == Some(Sabotage::VersionsHigh);
-        self.set_version(room.version.unwrap_or(if high { versions::HIGH } else { 0 }));
+        self.set_version(slot.version.unwrap_or(if high { versions::HIGH } else { 0 }));
         self.seal();
-        if self.layout.room_bytes == self.bytes.len() || room.version.is_some() {
+        if self.layout.room_bytes == self.bytes.len() || slot.version.is_some() {
             return Cow::Borrowed(&self.bytes);
         }
         let mut bytes = self.bytes.clone();
@@ -182,7 +182,7 @@ impl<'l> Node<'l, Vec<u8>> {
         Cow::Owned(bytes)
     }
 
-    /// An empty node, not yet sealed.
+    /// Creates an empty node, which is not sealed.
     pub fn empty(
         layout: &'l Layout,
         level: u8,
@@ -224,11 +224,12 @@ impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
     }
 
     pub(super) fn set_count(&mut self, count: usize) {
+        debug_assert!(count <= self.capacity(), "a reader rejects a larger count");
         let count = u16::try_from(count).expect("capacities fit 16 bits");
         self.bytes[COUNT..COUNT + 2].copy_from_slice(&count.to_le_bytes());
     }
 
-    /// Marks the node as taken out of the tree, or not.
+    /// Marks the node as removed from the tree, or removes the mark.
     pub(super) fn set_freed(&mut self, freed: Freed) {
         match freed {
             Freed::Yes => self.bytes[FLAGS] |= FREED,
@@ -240,7 +241,7 @@ impl<B: DerefMut<Target = [u8]>> Node<'_, B> {
         self.bytes[VERSION..VERSION + 4].copy_from_slice(&version.to_le_bytes());
     }
 
-    /// Raises the version and guards the node, which is about to be written whole.
+    /// Raises the version and writes the guards, before a WRITE of the whole node.
     pub fn seal(&mut self) {
         let version = self.version().wrapping_add(1);
         self.set_version(version);
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_node_of_this_tree_is_refused() {
+    fn bytes_that_are_no_node_of_this_tree_are_rejected() {
         let layout = layout(Consistency::Versions, Leaves::Sorted);
         let mut good = Node::empty(&layout, 1, Fences { lower: &[0; 16], upper: None }, None);
         good.set_leftmost(Remote::from_word(64).unwrap());

@@ -1,4 +1,4 @@
-//! What makes one variant of the tree differ from another, as values chosen at run time.
+//! The differences between the variants of the tree, as values chosen at run time.
 //!
 //! The variants are the steps of Sherman's Figure 10, each adding one technique to the one before it:
 //!
@@ -13,14 +13,15 @@
 //! | `+hierarchical` | sorted, node hash | device memory | WRITE | with the unlock | and handed over |
 //! | `+two-level` = `sherman` | unsorted, two-level | device memory | WRITE | with the unlock | and handed over |
 //!
-//! Beyond the paper, `+lock-read` takes a node's lock and reads the node in one doorbell, where the fabric keeps an
-//! atomic and a READ after it in order: an update is two round trips. A lock that is handed over brings the leaf with
-//! it, as its last holder left it: then it is one. And it is handed over more often in a row than in the paper.
+//! Beyond the paper, `+lock-read` acquires a node's lock and reads the node in one doorbell, where the fabric executes
+//! an atomic and a READ after it in order: an update is two round trips. A lock that is handed over carries the leaf as
+//! its last holder left it: then an update is one round trip. The lock is handed over more often in a row than in the
+//! paper.
 
 use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
 use crate::variant::named;
 
-/// How leaves are laid out and written back.
+/// The layout of leaves, and the unit of their write-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaves {
     /// Sorted; every change writes the whole node back under one hash (FG).
@@ -29,22 +30,22 @@ pub enum Leaves {
     TwoLevel,
 }
 
-/// When a write-back and the release of its lock leave.
+/// How a write-back and the release of its lock are posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteBack {
-    /// One after the other's answer.
+    /// The release after the answer to the write-back.
     Alone,
     /// In one doorbell, in order (Sherman §4.5).
     Combined,
 }
 
-/// How a writer gets a node's lock and the node.
+/// How a writer acquires a node's lock and reads the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockRead {
-    /// One after the other's answer.
+    /// The READ after the answer to the lock.
     Apart,
-    /// In one doorbell, where the fabric keeps an atomic and a READ after it in order; else one after the other. With
-    /// a lock that is handed over comes the node.
+    /// In one doorbell, where the fabric executes an atomic and a READ after it in order; otherwise one after the
+    /// other. A lock that is handed over carries the node.
     Together,
 }
 
@@ -53,7 +54,7 @@ pub enum LockRead {
 pub struct Options {
     /// Layout of leaves. Fixed when the tree is created.
     pub leaves: Leaves,
-    /// Where locks are and how they are taken. Memory and width are fixed when the tree is created.
+    /// How nodes are locked. Memory and width are fixed when the tree is created.
     pub lock: LockOptions,
     /// Whether write-back and unlock share a doorbell.
     pub write_back: WriteBack,
@@ -61,7 +62,7 @@ pub struct Options {
     pub lock_read: LockRead,
 }
 
-/// The named variants, in the paper's order, and what goes beyond the paper.
+/// The named variants, in the paper's order, and one beyond the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the module's table says what each is")]
 pub enum Variant {
@@ -77,10 +78,10 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// What users get who ask for nothing else: the fastest that is safe on every fabric.
+    /// The default of users: the fastest variant that is safe on every fabric.
     pub const RECOMMENDED: Self = Self::LockRead;
 
-    /// All variants with the names that people use.
+    /// All variants with their names.
     pub const ALL: [(Self, &'static str); 9] = [
         (Self::Fg, "fg"),
         (Self::FgPlus, "fg+"),
@@ -93,7 +94,7 @@ impl Variant {
         (Self::LockRead, "+lock-read"),
     ];
 
-    /// The options that the name stands for.
+    /// The options of the variant.
     pub fn options(self) -> Options {
         let step = |variant: Self| self as u8 >= variant as u8;
         let pick = |variant, before: LocalLocks, after| if step(variant) { after } else { before };
@@ -115,11 +116,10 @@ impl Variant {
     }
 }
 
-/// Times in a row that a lock is handed over within a compute node before the others get their chance
-/// (Sherman §4.3).
+/// Consecutive hand-overs of a lock within a compute node, at most (Sherman §4.3).
 pub const HAND_OVER_MAX: u8 = 4;
-/// The same beyond the paper: taking the lock anew costs a round trip more, and who waits elsewhere waits for this many
-/// WRITEs at most.
+/// The same beyond the paper: every acquisition after a release costs one more round trip, and a client of another
+/// compute node waits for this many WRITEs at most.
 pub const LONG_HAND_OVER_MAX: u8 = 16;
 
 named!(Variant, "+two-level" is "sherman");

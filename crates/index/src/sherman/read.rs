@@ -3,8 +3,8 @@
 use super::Sherman;
 use super::layout::LEVEL;
 use super::node::{Node, RawNode};
+use crate::coverage;
 use crate::error::IndexError;
-use crate::marks;
 use crate::op::Op;
 use crate::retry::{Retry, bury_the_dead};
 use farwood_fabric::{Checked, Fabric, Parallel as _, Remote, read, read_bytes};
@@ -69,7 +69,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
             if let Ok(copy) = copy.check(layout) {
                 return self.decode(at, copy);
             }
-            self.hit(marks::TORN_NODE);
+            self.hit(coverage::TORN_NODE);
             self.wait_for_writer(&mut retry, at).await?;
         }
     }

@@ -19,9 +19,9 @@ use super::node::{Fences, Freed, LEVELS_MAX, Node, RawNode};
 use super::options::WriteBack;
 use super::position::{RESTARTS_MAX, Source, Target};
 use super::read::NodeCopy;
+use crate::coverage;
 use crate::error::IndexError;
 use crate::lock::{Attempt, Held};
-use crate::marks;
 use crate::memory::slot::Room;
 use crate::op::Op;
 use crate::retry::Retry;
@@ -150,7 +150,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         right.set_freed(Freed::Yes);
         self.client.post(write(slot.at, &right.seal_in(slot))).await?;
         self.client.post(write(node.to, node.bytes)).await?;
-        self.hit(marks::LINKED_MARKED);
+        self.hit(coverage::LINKED_MARKED);
         right.set_freed(Freed::No);
         right.seal();
         Ok(self.client.post(write(slot.at, right.bytes())).await?)
@@ -159,7 +159,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
     /// Links a sibling in its parent at `level`; failure only costs later searches extra steps to the right.
     pub(super) async fn try_link_in_parent(self, sibling: UnlinkedSibling, level: u8) {
         if self.link_in_parent(sibling, level).await.is_err() {
-            self.hit(marks::NOT_ADOPTED);
+            self.hit(coverage::NOT_LINKED);
         }
     }
 
@@ -184,7 +184,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
             return Ok(None);
         };
         if !beside.is_some_and(|child| sibling.is_still(&child, level)) {
-            self.hit(marks::ORPHAN_GONE);
+            self.hit(coverage::SIBLING_GONE);
             held.give_up().await?;
             return Ok(None);
         }
@@ -196,7 +196,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
                 Ok(None)
             }
             Added::Already => {
-                self.hit(marks::ADOPTED_BEFORE);
+                self.hit(coverage::ALREADY_LINKED);
                 held.give_up().await?;
                 Ok(None)
             }
@@ -282,16 +282,16 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         level: u8,
     ) -> Result<bool, IndexError> {
         if self.root_word().await? != old {
-            self.hit(marks::ROOT_LOST);
+            self.hit(coverage::ROOT_SWAP_LOST);
             return Ok(false);
         }
         let (node, child) = self.read_both(old, sibling.at).await?;
         if node.level() >= level || node.freed() {
-            self.hit(marks::ROOT_THERE);
+            self.hit(coverage::ROOT_PRESENT);
             return Ok(false);
         }
         if node.level() + 1 < level || !sibling.is_still(&child, level) {
-            self.hit(marks::ORPHAN_GONE);
+            self.hit(coverage::SIBLING_GONE);
             return Ok(true);
         }
         let lowest = vec![0; self.index.layout.key_bytes];
@@ -304,7 +304,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
         let swap = self.client.post(cas(self.index.entry.root(), old.word(), slot.at.word())).await?;
         if swap != Swapped::Won {
             // The CAS of a cancelled operation may be executed after its lock was freed.
-            self.hit(marks::ROOT_LOST);
+            self.hit(coverage::ROOT_SWAP_LOST);
             self.index.allocator.take_back(slot);
         }
         Ok(swap == Swapped::Won)

@@ -9,8 +9,8 @@ use super::super::tree::layout::{ExpectedNode, Head, NodeRef, RawNode, entry_of,
 use super::super::tree::nearest::{Near, Nearest};
 use super::super::tree::rectangle::{Item, Query};
 use super::super::{Catfish, SearchSink};
+use crate::coverage;
 use crate::error::IndexError;
-use crate::marks;
 use crate::retry::Retry;
 use farwood_fabric::{Checked, Client, Fabric, Fetched, Parallel as _, all, read, read_bytes};
 use std::sync::atomic::Ordering;
@@ -66,7 +66,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
                 return Ok(());
             }
             found.forget();
-            self.client.fabric().mark(marks::OVERTAKEN);
+            self.client.fabric().mark(coverage::OVERTAKEN);
             starts.again(self.client).await?;
         }
     }
@@ -185,7 +185,7 @@ impl<'t, F: Fabric> Reader<'t, F> {
                     return Ok(search.found());
                 }
             }
-            self.client.fabric().mark(marks::OVERTAKEN);
+            self.client.fabric().mark(coverage::OVERTAKEN);
             starts.again(self.client).await?;
         }
     }

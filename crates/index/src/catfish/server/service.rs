@@ -18,8 +18,8 @@ use super::answer::Outcome;
 use super::heartbeat::send_heartbeats;
 use super::notifier::{IDLE_CHECK_NS, Notifiers};
 use super::worker::Worker;
+use crate::coverage;
 use crate::error::IndexError;
-use crate::marks;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Owner};
 use farwood_fabric::{
     Chain as _, Client, Fabric, FabricError, LocalMemory as _, LockWord, Remote, Revocation, Server, write,
@@ -467,7 +467,7 @@ impl<'t> Service<'t> {
             if let Some(slot) = connection.sender.reserve(payload.len(), segment) {
                 break slot;
             }
-            worker.client.fabric().mark(marks::RING_FULL);
+            worker.client.fabric().mark(coverage::RING_FULL);
             worker.client.fabric().sleep(self.settings.poll_ns).await;
             if worker.client.fabric().now().saturating_sub(checked) > self.settings.silence_ns {
                 self.free_if_crashed(connection.number, worker, connection.owner).await?;

@@ -2,8 +2,8 @@
 
 use super::cursor::{LeafCursor, ScanRequest};
 use super::entries::Entries;
+use crate::coverage;
 use crate::error::IndexError;
-use crate::marks;
 use crate::op::Op;
 use crate::range::{Direction, Range};
 use crate::retry::Retry;
@@ -142,7 +142,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
                         }
                     }
                     KeyPosition::Right(sibling) => {
-                        self.hit(marks::STEPPED_RIGHT_SCAN);
+                        self.hit(coverage::STEPPED_RIGHT_SCAN);
                         self.invalidate_parent(&cursor.key);
                         steps += 1;
                         if steps > cursor.steps_max {
@@ -187,7 +187,7 @@ impl<'a, F: Fabric> Op<'a, F, Sherman> {
                 }
                 Err(Torn) => {}
             }
-            self.hit(marks::TORN_SCAN);
+            self.hit(coverage::TORN_SCAN);
             self.wait_for_writer(&mut retry, at).await?;
         }
     }

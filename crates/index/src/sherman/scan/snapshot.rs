@@ -14,8 +14,8 @@ use super::cursor::{SNAPSHOT_LEAVES_MAX, ScanRequest};
 use super::entries::{Entries, LeafImage};
 use super::values::IfGone;
 use crate::consistency::Consistency;
+use crate::coverage;
 use crate::error::IndexError;
-use crate::marks;
 use crate::op::Op;
 use crate::range::{Direction, Range};
 use crate::retry::Retry;
@@ -72,7 +72,7 @@ impl<F: Fabric> Op<'_, F, Sherman> {
             if self.is_unchanged(&visited).await? && self.linked_values(found).await? {
                 return Ok(());
             }
-            self.hit(marks::SNAPSHOT_LATE);
+            self.hit(coverage::SNAPSHOT_RETRIED);
             retry.again(self.client).await?;
         }
     }

@@ -31,8 +31,8 @@ pub(super) fn check_remains(
     let crashed = (0..run.case.clients).filter(|client| run.world.gone(client % trees.len())).count() as u64;
     // An operation that took effect and only failed to enter a node in its parent returns no error.
     let marked = |mark| report.marks.get(mark).copied().unwrap_or(0);
-    let not_entered = marked("a parent that was not told")
-        + marked("a merge that was cut off")
+    let not_entered = marked("a sibling that could not be linked")
+        + marked("an interrupted merge")
         + marked("radix: a replacement that was cut off")
         + marked("sphinx: a node that was not entered");
     let interrupted = crashed + run.explained_errors.get() + not_entered;

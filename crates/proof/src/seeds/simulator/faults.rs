@@ -64,7 +64,7 @@ impl Draw<'_> {
 
     /// One of the next verbs of a merge.
     fn in_merge(&mut self, compute_node: usize) -> When {
-        let marks = [("a merge begun", 8), ("a root that is to give way", 2), ("a marked node linked", 2)];
+        let marks = [("a merge begun", 8), ("a root about to be removed", 2), ("a marked node linked", 2)];
         let (mark, verbs) = marks[self.random.below(3) as usize];
         When::Mark { compute_node, mark, number: 1 + self.random.below(verbs) }
     }

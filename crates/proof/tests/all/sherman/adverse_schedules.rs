@@ -54,8 +54,8 @@ fn a_client_freezes_for_longer_than_others_wait_for_its_lock() {
             vec![Rule { when, fault: Fault::Freeze { compute_node: 1, nanoseconds: 21_000_000_000 } }];
         case
     });
-    expect_mark(&report, "a lock given up");
-    expect_mark(&report, "a lock's holder lives");
+    expect_mark(&report, "a lock timeout");
+    expect_mark(&report, "a live lock holder");
 }
 
 /// A crash before, at and after each of the first verbs: together they interrupt each operation at each of its verbs.
@@ -70,7 +70,7 @@ fn a_client_crashes_at_each_verb() {
         case
     });
     assert_eq!(report.met.crashes, 180);
-    expect_mark(&report, "a lock taken from the dead");
+    expect_mark(&report, "a lock taken over");
 }
 
 /// The slot of an unlinked node is the next to be allocated, while all caches still point to it.
@@ -82,8 +82,8 @@ fn freed_slots_are_reused_at_once() {
         case
     });
     expect_mark(&report, "a merge");
-    expect_mark(&report, "a room used again");
-    expect_mark(&report, "the cache misled");
+    expect_mark(&report, "a slot reused");
+    expect_mark(&report, "a stale cached parent");
 }
 
 /// If READs do not copy upward, version pairs prove nothing, and checksums are used.
@@ -140,7 +140,7 @@ fn races_to_link_roots_and_siblings_are_lost() {
         case
     });
     assert!(report.totals.costs.cas_failures > 1_000, "{:?}", report.totals.costs);
-    expect_mark(&report, "an orphan adopted by another");
+    expect_mark(&report, "a sibling linked by another client");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn two_compute_nodes_split_the_root_without_caches() {
         case
     });
     expect_mark(&report, "the race for the root lost");
-    expect_mark(&report, "the next root was there");
+    expect_mark(&report, "the next root was present");
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_frozen_client_that_was_revoked_does_no_harm() {
         case.operations = 20_000;
         case.with_lease()
     });
-    expect_mark(&report, "a lock taken from the dead");
+    expect_mark(&report, "a lock taken over");
     assert!(
         report.explained_errors >= size(5, 20),
         "only {} operations failed with Revoked",

@@ -37,8 +37,16 @@ fn cases(variant: Variant) -> [CrashCase; 9] {
         case("an inner root splits", 104, 1.0, InterruptedOperation::Put(75)),
         case("a removal", 60, 1.0, InterruptedOperation::Remove(70)),
         marked(case("leaves merge", 60, 0.5, InterruptedOperation::Remove(60)), (0, 6), "a merge"),
-        marked(case("the root is removed", 9, 1.0, InterruptedOperation::Remove(0)), (1, 4), "a root less"),
-        marked(case("free slots are listed", 60, 0.5, InterruptedOperation::Leave), (0, 8), "rooms given"),
+        marked(
+            case("the root is removed", 9, 1.0, InterruptedOperation::Remove(0)),
+            (1, 4),
+            "a root removed",
+        ),
+        marked(
+            case("free slots are listed", 60, 0.5, InterruptedOperation::Leave),
+            (0, 8),
+            "free slots given",
+        ),
     ]
 }
 

@@ -119,7 +119,7 @@ fn a_merge_is_not_undone_in_a_reused_slot() {
             let found = world.block_on(value(&trees[NEW], &new, key));
             assert!(found.is_some(), "step {step}, verb {verb}: {key} was acknowledged");
         }
-        met += u64::from(world.marks().contains_key("a room used again"));
+        met += u64::from(world.marks().contains_key("a slot reused"));
     }
     assert!(met > 100, "the slot is reused in only {met} runs");
 }
