@@ -1,30 +1,45 @@
 //! Tree indexes for far memory, generic over the fabric.
+//!
+//! Systems: [`sherman`], a B-link tree; [`smart`] and [`sphinx`], radix trees on the common [`radix`]; [`catfish`], an
+//! R*-tree with a server. [`ordered`] selects one of the ordered systems at run time.
 #![forbid(unsafe_code)]
 
+// Copies of nodes on the compute node: an ordered cache, and the filter of Sphinx.
 pub mod cache;
+// Catfish: an R*-tree, changed by its server and searched by messages or READs.
 pub mod catfish;
+// Combining the concurrent requests of a compute node for one key.
 pub mod combine;
 #[cfg(test)]
 mod combine_tests;
+// How a reader without a lock detects a mixture of two versions: versions, or a hash.
 pub mod consistency;
 mod coverage;
 mod error;
 mod key;
 mod lifecycle;
+// Node locks: a global table at each memory node, a local one at each compute node.
 pub mod lock;
+// Chunks, slots, free lists and overflow values.
 pub mod memory;
 mod op;
+// An ordered index whose system is chosen at run time.
 pub mod ordered;
 mod outcome;
 mod params;
 mod queue;
+// The radix tree that SMART and Sphinx share.
 pub mod radix;
 mod range;
+// Bounded retries.
 pub mod retry;
 #[doc(hidden)]
 pub mod sabotage;
+// Sherman: a B-link tree, written by its clients.
 pub mod sherman;
+// SMART: a radix tree with a node cache.
 pub mod smart;
+// Sphinx: a radix tree with hash tables and little cache.
 pub mod sphinx;
 mod sync;
 mod variant;

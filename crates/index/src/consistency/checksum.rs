@@ -11,6 +11,7 @@
 //! The hash of an entry includes the version of its node and its own slot (the *salt*), so the check of a node from
 //! after a split rejects an entry from before it, in use or free.
 
+use super::EntryUse;
 use farwood_fabric::Torn;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -34,28 +35,30 @@ pub fn seal_node(node: &mut [u8], covered: usize) {
     node[..GUARD_BYTES].copy_from_slice(&hash.to_le_bytes());
 }
 
-fn hash_of_entry(entry: &[u8], salt: u64, in_use: bool) -> u64 {
-    let body = if in_use { &entry[GUARD_BYTES..] } else { &[] };
-    (xxh3_64_with_seed(body, salt) & !IN_USE) | u64::from(in_use)
+fn hash_of_entry(entry: &[u8], salt: u64, state: EntryUse) -> u64 {
+    match state {
+        EntryUse::InUse => xxh3_64_with_seed(&entry[GUARD_BYTES..], salt) | IN_USE,
+        EntryUse::Free => xxh3_64_with_seed(&[], salt) & !IN_USE,
+    }
 }
 
 /// Checks that a copy of an entry is one version of it, under that salt; returns whether the entry is in use.
 #[inline]
 pub fn check_entry(entry: &[u8], salt: u64) -> Result<bool, Torn> {
     let found = hash_at_front(entry);
-    let in_use = found & IN_USE != 0;
-    if found == hash_of_entry(entry, salt, in_use) { Ok(in_use) } else { Err(Torn) }
+    let state = if found & IN_USE != 0 { EntryUse::InUse } else { EntryUse::Free };
+    if found == hash_of_entry(entry, salt, state) { Ok(state == EntryUse::InUse) } else { Err(Torn) }
 }
 
-/// Whether the unchecked in-use bit of an entry is set.
+/// Returns the state that the unchecked in-use bit of an entry says.
 #[inline]
-pub fn claims_use(entry: &[u8]) -> bool {
-    hash_at_front(entry) & IN_USE != 0
+pub fn claimed_use(entry: &[u8]) -> EntryUse {
+    if hash_at_front(entry) & IN_USE != 0 { EntryUse::InUse } else { EntryUse::Free }
 }
 
 /// Writes the hash of an entry before the entry is written back.
-pub fn seal_entry(entry: &mut [u8], salt: u64, in_use: bool) {
-    let hash = hash_of_entry(entry, salt, in_use);
+pub fn seal_entry(entry: &mut [u8], salt: u64, state: EntryUse) {
+    let hash = hash_of_entry(entry, salt, state);
     entry[..GUARD_BYTES].copy_from_slice(&hash.to_le_bytes());
 }
 
@@ -67,8 +70,8 @@ mod tests {
     fn a_mixture_of_two_versions_of_an_entry_is_torn() {
         let mut old = [1u8; 40];
         let mut new = [2u8; 40];
-        seal_entry(&mut old, 9, true);
-        seal_entry(&mut new, 9, true);
+        seal_entry(&mut old, 9, EntryUse::InUse);
+        seal_entry(&mut new, 9, EntryUse::InUse);
         for split in 1..40 {
             for (low, high) in [(&old, &new), (&new, &old)] {
                 let mut mixed = [0u8; 40];
@@ -82,9 +85,9 @@ mod tests {
     #[test]
     fn an_entry_of_another_version_of_its_node_is_torn() {
         let mut entry = [3u8; 24];
-        for in_use in [true, false] {
-            seal_entry(&mut entry, 1, in_use);
-            assert_eq!(check_entry(&entry, 1), Ok(in_use));
+        for state in [EntryUse::InUse, EntryUse::Free] {
+            seal_entry(&mut entry, 1, state);
+            assert_eq!(check_entry(&entry, 1), Ok(state == EntryUse::InUse));
             assert_eq!(check_entry(&entry, 2), Err(Torn));
         }
     }

@@ -24,6 +24,15 @@ pub enum Consistency {
     Checksum,
 }
 
+/// Whether a leaf entry is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryUse {
+    /// The entry has a key.
+    InUse,
+    /// The entry is free.
+    Free,
+}
+
 impl Consistency {
     /// Returns the scheme for nodes of `node_bytes` with WRITEs of single entries: versions where the fabric proves
     /// them.

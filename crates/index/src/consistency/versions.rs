@@ -20,6 +20,7 @@
 //! case, a process stopped in mid-copy and continued after a multiple of exactly 2^31 writes of the same entry, is
 //! accepted and documented in `docs/papers.md`.
 
+use super::EntryUse;
 use farwood_fabric::Torn;
 
 /// Bytes of the two versions of an entry together.
@@ -72,9 +73,9 @@ pub(crate) fn raise_entry(entry: &mut [u8]) {
 }
 
 /// Writes the next version of an entry before the entry is written back.
-pub fn seal_entry(entry: &mut [u8], in_use: bool) {
+pub fn seal_entry(entry: &mut [u8], state: EntryUse) {
     let next = (version_at(entry, 0) & !IN_USE).wrapping_add(ONE_WRITE);
-    set(entry, next | u32::from(in_use));
+    set(entry, next | if state == EntryUse::InUse { IN_USE } else { 0 });
 }
 
 #[cfg(test)]
@@ -85,10 +86,10 @@ mod tests {
     fn every_write_changes_both_versions() {
         let mut entry = [0u8; 24];
         assert_eq!(check_entry(&entry), Ok(false));
-        for in_use in [true, true, false, true] {
+        for state in [EntryUse::InUse, EntryUse::InUse, EntryUse::Free, EntryUse::InUse] {
             let before = entry;
-            seal_entry(&mut entry, in_use);
-            assert_eq!(check_entry(&entry), Ok(in_use));
+            seal_entry(&mut entry, state);
+            assert_eq!(check_entry(&entry), Ok(state == EntryUse::InUse));
             for half_written in 4..24 {
                 let mut mixed = before;
                 mixed[..half_written].copy_from_slice(&entry[..half_written]);
@@ -103,10 +104,10 @@ mod tests {
     fn versions_wrap_without_changing_the_state() {
         let mut entry = [0u8; 24];
         set(&mut entry, u32::MAX);
-        seal_entry(&mut entry, true);
+        seal_entry(&mut entry, EntryUse::InUse);
         assert_eq!(version_at(&entry, 0), IN_USE);
         assert_eq!(check_entry(&entry), Ok(true));
-        seal_entry(&mut entry, false);
+        seal_entry(&mut entry, EntryUse::Free);
         assert_eq!((version_at(&entry, 0), check_entry(&entry)), (ONE_WRITE, Ok(false)));
     }
 

@@ -3,7 +3,7 @@
 use super::layout::{Layout, Values};
 use super::node::{Fences, Node, RawNode};
 use super::options::Leaves;
-use crate::consistency::{Consistency, checksum, versions};
+use crate::consistency::{Consistency, EntryUse, checksum, versions};
 use crate::key::{compare, prefix};
 use crate::memory::overflow::Link;
 use crate::sabotage::Sabotage;
@@ -278,12 +278,12 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         let (key_at, value_at) = (self.layout.entry_key(slot), self.layout.entry_value(slot));
         self.bytes[key_at].copy_from_slice(key);
         self.bytes[value_at].copy_from_slice(value);
-        self.seal_entry(slot, true);
+        self.seal_entry(slot, EntryUse::InUse);
     }
 
     fn clear_entry(&mut self, slot: usize) {
         match self.layout.leaves {
-            Leaves::TwoLevel => self.seal_entry(slot, false),
+            Leaves::TwoLevel => self.seal_entry(slot, EntryUse::Free),
             Leaves::Sorted => {
                 let (next, end) = (self.layout.entry(slot + 1).start, self.layout.entry(self.count()).start);
                 self.bytes.copy_within(next..end, self.layout.entry(slot).start);
@@ -292,15 +292,15 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         }
     }
 
-    fn seal_entry(&mut self, slot: usize, in_use: bool) {
+    fn seal_entry(&mut self, slot: usize, state: EntryUse) {
         if self.layout.leaves == Leaves::Sorted {
             return;
         }
         let salt = self.salt(slot);
         let entry = &mut self.bytes[self.layout.entry(slot)];
         match self.layout.consistency {
-            Consistency::Versions => versions::seal_entry(entry, in_use),
-            Consistency::Checksum => checksum::seal_entry(entry, salt, in_use),
+            Consistency::Versions => versions::seal_entry(entry, state),
+            Consistency::Checksum => checksum::seal_entry(entry, salt, state),
         }
     }
 
@@ -309,8 +309,8 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
         let two_level = self.level() == 0 && self.layout.leaves == Leaves::TwoLevel;
         if two_level && self.layout.consistency == Consistency::Checksum {
             for slot in 0..self.layout.leaf_capacity {
-                let in_use = checksum::claims_use(&self.bytes[self.layout.entry(slot)]);
-                self.seal_entry(slot, in_use);
+                let state = checksum::claimed_use(&self.bytes[self.layout.entry(slot)]);
+                self.seal_entry(slot, state);
             }
         }
     }
@@ -394,7 +394,9 @@ impl<'l, B: DerefMut<Target = [u8]>> Node<'l, B> {
     fn drop_slots(&mut self, gone: &[u16]) {
         match self.layout.leaves {
             Leaves::Sorted => self.set_count(self.count() - gone.len()),
-            Leaves::TwoLevel => gone.iter().for_each(|&slot| self.seal_entry(usize::from(slot), false)),
+            Leaves::TwoLevel => {
+                gone.iter().for_each(|&slot| self.seal_entry(usize::from(slot), EntryUse::Free))
+            }
         }
     }
 
