@@ -2,7 +2,7 @@
 //! long as it says. `fuzz/run 60 frames`
 #![no_main]
 
-use farwood_transport::tcp::wire::{Frame, Hello, Kind, Welcome};
+use farwood_transport::wire::{Frame, Hello, Kind, Welcome};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -3,7 +3,7 @@
 //! `fuzz/run 60 server`
 #![no_main]
 
-use farwood_transport::tcp::wire::{ANY_NODE, Hello, Kind, RequestFrame, WireOp, WireVerb, put_frame};
+use farwood_transport::wire::{ANY_NODE, Hello, Kind, RequestFrame, WireOp, WireVerb, put_frame};
 use farwood_transport::tcp::{Credentials, MemoryNode, NodeSpec, TcpPool};
 use libfuzzer_sys::fuzz_target;
 use std::io::{Read, Write};

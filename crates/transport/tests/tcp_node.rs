@@ -1,11 +1,11 @@
 //! A memory node over TCP and whoever talks to it, well or badly: what is refused, what is counted, what is bounded.
 
 use farwood_fabric::{Address, Memory, NodeId, Remote};
-use farwood_transport::tcp::wire::{
+use farwood_transport::tcp::{MemoryNode, NodeCounts, NodeSpec, Token};
+use farwood_transport::wire::{
     ANY_NODE, Code, Control, FRAME_BYTES_MAX, Frame, HEADER_BYTES, Hello, Kind, RequestFrame, WireOp,
     WireVerb, put_frame, put_words,
 };
-use farwood_transport::tcp::{MemoryNode, NodeCounts, NodeSpec, Token};
 use proptest::prelude::*;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

@@ -6,10 +6,10 @@ use farwood_fabric::{
 };
 use farwood_testkit::harness::{Raw, peek, peek_word, place, poke_word};
 use farwood_transport::runtime::{block_on, run_all};
-use farwood_transport::tcp::wire::{Kind, put_frame};
 use farwood_transport::tcp::{
     Credentials, MemoryNode, NodeFile, NodeSpec, PoolAddress, REPLY_MAX, TcpError, TcpFabric, TcpPool,
 };
+use farwood_transport::wire::{Kind, put_frame};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::pin::Pin;
@@ -369,7 +369,7 @@ fn a_living_compute_node_that_was_revoked_is_told_so() {
 
 /// Fences an identity at one memory node.
 fn fence(node: &MemoryNode, slot: u16, epoch: u32) {
-    use farwood_transport::tcp::wire::{ANY_NODE, Control, Hello, put_words};
+    use farwood_transport::wire::{ANY_NODE, Control, Hello, put_words};
     let mut stream = std::net::TcpStream::connect(node.address()).unwrap();
     let mut bytes = Vec::new();
     Hello { pool: 0, node: ANY_NODE, client: None, line: 0, token: Vec::new() }.put(&mut bytes);
@@ -477,7 +477,7 @@ fn a_memory_node_with_a_file_goes_on_where_it_stopped() {
     let mut hello = Vec::new();
     let client = Some(farwood_fabric::ClientId { slot: 9, epoch: 4 });
     let (pool_number, line) = (pool.shape().pool, 1);
-    farwood_transport::tcp::wire::Hello { pool: pool_number, node: 0, client, line, token: Vec::new() }
+    farwood_transport::wire::Hello { pool: pool_number, node: 0, client, line, token: Vec::new() }
         .put(&mut hello);
     stream.write_all(&hello).unwrap();
     let mut head = [0; 16];

@@ -1,6 +1,6 @@
 //! What can go wrong with a card: where, why, and what to do about it.
 
-use crate::tcp::TcpError;
+use crate::error::TcpError;
 use std::io;
 
 /// An error of a card, of a memory node with one, or of a pool over RDMA.

@@ -22,22 +22,25 @@
 
 mod abi;
 mod arena;
+mod atomics_probe;
 mod device;
 mod error;
-mod line;
-mod link;
 mod mlx5;
+mod node_queue_pair;
+mod open;
 mod pool;
 mod queue;
+mod queue_pairs;
+mod region;
+mod shared;
+mod spec;
 #[allow(unsafe_code)]
 mod sys;
 mod target;
-mod trial;
 
-pub use device::{
-    CardKind, CardReport, DevicePlace, DeviceSpec, LinkKind, device_of_environment, devices, examine,
-    queue_pairs,
-};
+pub use device::{CardKind, CardReport, DevicePlace, LinkKind};
 pub use error::RdmaError;
-use pool::Ground;
-pub use pool::{NodeCard, RdmaFabric, RdmaPool, serve};
+pub use open::{devices, examine};
+pub use pool::{RdmaFabric, RdmaPool, serve};
+pub use region::NodeCard;
+pub use spec::{DeviceSpec, device_of_environment, queue_pairs};

@@ -1,48 +1,28 @@
 //! A pool over RDMA, and the memory nodes that it is made of.
 
-use super::device::{CardKind, CardReport, Device, DeviceSpec, LinkKind, device_bytes, mtu_bytes};
+use super::device::{CardReport, Device, device_bytes, mtu_bytes};
 use super::error::RdmaError;
-use super::line::QueueLine;
+use super::queue_pairs::QueueLine;
+use super::region::{NodeCard, RegionWords, weakest};
+use super::shared::Ground;
+use super::spec::DeviceSpec;
 use super::sys::keep_from_children;
-use super::target::{RegionWords, Target, weakest};
-use crate::tcp::card::Card;
-use crate::tcp::dial::{Dialled, control};
-use crate::tcp::wire::Control;
-use crate::tcp::{
-    Credentials, Fresh, MemoryNode, NodeSpec, PoolAddress, ServedFabric, ServedPool, TcpError, no_node,
-};
+use super::target::Target;
+use crate::client::dial::{Dialled, control};
+use crate::client::error::no_node;
+use crate::client::{Credentials, Fresh, PoolAddress, ServedFabric, ServedPool};
+use crate::daemon::verb_executor::Card;
+use crate::daemon::{MemoryNode, NodeSpec};
+use crate::error::TcpError;
+use crate::wire::Control;
 use farwood_fabric::Capabilities;
 use std::cell::OnceCell;
 use std::num::NonZeroU16;
-use std::sync::Arc;
 
 /// A pool over RDMA.
 pub type RdmaPool = ServedPool<QueueLine>;
 /// One client's connection to a pool over RDMA.
 pub type RdmaFabric = ServedFabric<QueueLine>;
-
-/// What all threads of a compute node share.
-#[derive(Debug)]
-pub struct Ground {
-    pub(super) device: Arc<Device>,
-    pub(super) capabilities: Capabilities,
-    cards: Vec<NodeCard>,
-}
-
-/// What a memory node says of its card.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeCard {
-    /// What executes verbs there.
-    pub kind: CardKind,
-    /// Whether device memory is the card's own, or host memory in its place.
-    pub device_on_card: bool,
-    /// Device memory that the card has, used or not, bytes.
-    pub device_memory: u64,
-    /// Bytes of a packet's data.
-    pub mtu_bytes: u32,
-    /// What its port speaks.
-    pub link: LinkKind,
-}
 
 impl RdmaPool {
     /// Attaches this process to a pool, as a new compute node, through the card that `device` names. What its memory
@@ -91,18 +71,6 @@ impl RdmaPool {
     /// What each memory node says of its card.
     pub fn cards(&self) -> &[NodeCard] {
         &self.ground().cards
-    }
-}
-
-impl RegionWords {
-    fn card(&self) -> NodeCard {
-        NodeCard {
-            kind: self.kind,
-            device_on_card: self.device_on_card,
-            device_memory: self.of_card,
-            mtu_bytes: mtu_bytes(self.mtu),
-            link: self.link,
-        }
     }
 }
 

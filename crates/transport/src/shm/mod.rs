@@ -9,35 +9,47 @@
 //! | `name.rs` | [`PoolName`], and which file belongs to which pool |
 //! | `pages.rs` | [`Pages`]: which page size a segment can have and has; how much memory is left |
 //! | `presence.rs` | [`Presence`]: which clients' processes are alive, proven by the kernel |
-//! | `pool.rs` | [`ShmPool`], [`ShmFabric`]: the pool as a fabric; [`ShmServer`]: a memory node's own role |
+//! | `create.rs` | [`PoolSpec`], [`create`]: creating a pool |
+//! | `nodes.rs` | the mapped memory nodes of a pool, and how verbs execute in them |
+//! | `attachment.rs` | the attachment of one process: client slot, journal lanes, end |
+//! | `pool.rs`, `fabric.rs` | [`ShmPool`], [`ShmFabric`]: the pool as a fabric |
+//! | `server.rs` | [`ShmServer`], [`ShmMemory`]: the server role of a memory node |
 //! | `journal.rs` | what a killed process was writing, for whoever proves it dead |
 //! | `immediates.rs` | the queue behind WRITE_WITH_IMM |
 //! | `error.rs` | [`ShmError`]: what can go wrong, where, and what to do about it |
 
+mod attachment;
 pub mod copying;
+mod create;
 mod draft;
 mod error;
+mod fabric;
 mod immediates;
 mod journal;
 mod name;
+mod nodes;
 mod pages;
 mod pool;
 mod presence;
 mod segment;
+mod server;
 #[allow(unsafe_code)]
 mod sys;
 mod testing;
 
+pub use create::{PoolSpec, create};
 pub use error::ShmError;
+pub use fabric::ShmFabric;
 pub use name::PoolName;
-pub(crate) use pages::HUGE_PAGE_BYTES;
+pub use nodes::CAPABILITIES;
 pub use pages::Pages;
 #[cfg(feature = "tcp")]
 pub(crate) use pages::huge_bytes_free;
-pub use pool::{CAPABILITIES, PoolSpec, ShmFabric, ShmMemory, ShmPool, ShmServer, create};
+pub use pool::ShmPool;
 pub use presence::Presence;
 pub use segment::{Backing, Leftover, PoolFiles, Segment, SegmentDir, SegmentFile, SegmentSpec};
-pub(crate) use sys::monotonic_nanoseconds;
+pub use server::{ShmMemory, ShmServer};
 #[cfg(feature = "tcp")]
 pub(crate) use sys::provision;
 pub use sys::{Access, Mapping};
+pub(crate) use sys::{HUGE_PAGE_BYTES, monotonic_nanoseconds};

@@ -11,13 +11,10 @@
 //!   `shmem_enabled` says, unless it is `deny`. We ask when a range is provisioned; all processes that map it share the
 //!   outcome.
 
-use super::sys;
+use super::sys::{self, HUGE_PAGE_BYTES};
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
-
-/// The size of the huge pages that we look for: the one that x86-64 and most arm64 systems have.
-pub(crate) const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
 const MOUNTS: &str = "/proc/mounts";
 const MEMINFO: &str = "/proc/meminfo";

@@ -1,5 +1,7 @@
 //! Tests of pools: their journals.
 
+use super::super::create::{PoolSpec, create};
+use super::super::segment::Backing;
 use super::super::testing::Scratch;
 use super::*;
 use std::fs::{self, File};

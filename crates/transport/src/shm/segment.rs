@@ -10,8 +10,8 @@
 use super::draft::{self, Draft};
 use super::error::ShmError;
 use super::name::PoolName;
-use super::pages::{self, HUGE_PAGE_BYTES, Pages};
-use super::sys::{self, Mapping};
+use super::pages::{self, Pages};
+use super::sys::{self, HUGE_PAGE_BYTES, Mapping};
 use farwood_fabric::chunks::CHUNK_BYTES;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};

@@ -6,13 +6,14 @@
 //! an atomic is the one thing that may be shared with a writer. The order in which words are copied is a
 //! promise, proven in [`copying`](super::copying).
 
-use super::pages::HUGE_PAGE_BYTES;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The size of the huge pages that we look for: the one that x86-64 and most arm64 systems have.
+pub(crate) const HUGE_PAGE_BYTES: u64 = 2 << 20;
 const WORD_BYTES: u64 = size_of::<u64>() as u64;
 /// What a processor fetches from memory at once.
 const LINE_BYTES: usize = 64;

@@ -13,6 +13,7 @@
 
 use super::abi::sys::{AhAttr, QpAttr, numbers};
 use super::device::Device;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 
 #[allow(unsafe_code)]
@@ -56,6 +57,15 @@ impl Endpoint {
         let (number, first) = ((numbers & LOW_24) as u32, (numbers >> FIRST_SHIFT & LOW_24) as u32);
         ((1..=5).contains(&mtu) && reads > 0).then_some(Self { gid, lid, number, first, mtu, reads })
     }
+}
+
+/// Bytes that a WRITE carries in its request, if the card lets it: enough for an entry and an unlock.
+pub(super) const INLINE_BYTES: u32 = 128;
+
+/// 24 bits that the last queue pair of the same number did not have, as likely as can be: a packet that is late finds
+/// nobody.
+pub(super) fn drawn() -> u32 {
+    (RandomState::new().build_hasher().finish() & 0x00FF_FFFF) as u32
 }
 
 /// How long a request waits for its acknowledgement before it is sent again: 4.096 µs << 17, half a second. Seven

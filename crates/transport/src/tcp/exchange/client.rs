@@ -1,9 +1,8 @@
 //! The client's end of a connection.
 
-use super::super::dial::connect;
-use super::super::token::Token;
 use super::{READ_BYTES, WORDS_MAX, frame_of, push_frame, token_words};
 use crate::runtime::{Crank, Turned, add_crank, is_turning};
+use crate::stream::{Token, connect};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;

@@ -17,7 +17,7 @@ mod server;
 pub use client::Exchange;
 pub use server::{CONNECTIONS_MAX, answer_requests, listen};
 
-use super::token::Token;
+use crate::stream::Token;
 use std::io;
 
 /// Most words of a frame: what a search of everything in the largest pools of tests has, and no more than memory

@@ -1,8 +1,7 @@
 //! The server's end: a thread for each connection.
 
-use super::super::token::Token;
-use super::super::worker::keep_alive;
 use super::{READ_BYTES, WORDS_MAX, frame_of, push_frame, token_bytes};
+use crate::stream::{Token, keep_alive};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use std::collections::BTreeMap;

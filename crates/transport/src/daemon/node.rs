@@ -1,0 +1,307 @@
+//! A memory node: starting it, looking at it, stopping it.
+
+use super::counters::NodeCounts;
+use super::registry::Registry;
+use super::shared::Shared;
+use super::spec::NodeSpec;
+use super::store::Store;
+use super::verb_executor::Fit;
+use super::worker::{Door, Worker};
+use crate::error::TcpError;
+use crate::runtime::{look_for, sleep};
+use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
+use farwood_fabric::{Address, FabricError, LINE_WORDS, LocalMemory, Memory, NodeId, PoolShape, Server};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread::JoinHandle;
+
+/// A memory node at work. Stops when dropped.
+#[derive(Debug)]
+pub struct MemoryNode {
+    shared: Arc<Shared>,
+    doors: Vec<Door>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    address: SocketAddr,
+}
+
+impl MemoryNode {
+    /// Starts a memory node, with fresh memory or that of a file.
+    ///
+    /// # Errors
+    /// [`TcpError::BadShape`], [`TcpError::Memory`], [`TcpError::File`], [`TcpError::Unclean`], [`TcpError::Listen`],
+    /// [`TcpError::System`].
+    pub fn start(spec: &NodeSpec) -> Result<Self, TcpError> {
+        Self::start_with(spec, None)
+    }
+
+    /// The same, with a card that executes the verbs.
+    pub(crate) fn start_with(spec: &NodeSpec, fit: Option<Fit<'_>>) -> Result<Self, TcpError> {
+        let &NodeSpec { listen, host_bytes, .. } = spec;
+        let device_bytes = spec.device_bytes.unwrap_or(DEVICE_BYTES_DEFAULT);
+        let alone = PoolShape { pool: 1, nodes: 1, host_bytes, device_bytes };
+        if let Some(why) = alone.refuse() {
+            return Err(TcpError::BadShape(why));
+        }
+        let refuse = |source| TcpError::Listen { address: listen.to_string(), source };
+        let listener = TcpListener::bind(listen).map_err(refuse)?;
+        let address = listener.local_addr().map_err(refuse)?;
+        let memory = |source| TcpError::Memory { bytes: host_bytes + device_bytes, source };
+        let store = match &spec.file {
+            None if fit.is_some() => Store::in_huge_pages(host_bytes, device_bytes).map_err(memory)?,
+            None => Store::anonymous(host_bytes, device_bytes).map_err(memory)?,
+            Some(file) => {
+                if fit.is_some() {
+                    file.check_for_card()?;
+                }
+                Store::in_file(file, host_bytes, device_bytes)?
+            }
+        };
+        let card = fit.map(|fit| fit(store.memory())).transpose()?;
+        let registry = Registry::new(spec.token.clone(), spec.connections_max);
+        let threads = threads(spec.threads);
+        let shared = Arc::new(Shared::new(store, registry, card, threads, spec));
+        let system = |operation| move |source| TcpError::System { operation, source };
+        let (mut workers, mut doors) = (Vec::new(), Vec::new());
+        for number in 0..threads {
+            let (worker, door) =
+                Worker::new(Arc::clone(&shared), number).map_err(system("wait for streams"))?;
+            workers.push(worker);
+            doors.push(door);
+        }
+        workers[0].listen(listener, doors.clone()).map_err(system("wait for connections"))?;
+        let mut node = Self { shared, doors, threads: Vec::new(), address };
+        for worker in workers {
+            let thread = std::thread::Builder::new().name("farwood-node".to_owned());
+            let all = All { shared: Arc::clone(&node.shared), doors: node.doors.clone() };
+            let work = move || {
+                // One thread that ends, however it ends, ends them all: half a memory node is none.
+                let _all = all;
+                worker.run()
+            };
+            node.threads.push(thread.spawn(work).map_err(system("start a thread"))?);
+        }
+        Ok(node)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Device memory, bytes.
+    pub fn device_bytes(&self) -> u64 {
+        self.shared.store.device_bytes()
+    }
+
+    /// Its own role: its memory, and the immediates that were sent to it.
+    pub fn server(&self) -> TcpServer {
+        TcpServer { memory: TcpMemory(Arc::clone(&self.shared)) }
+    }
+
+    /// What it has done so far.
+    pub fn counts(&self) -> NodeCounts {
+        self.shared.counts()
+    }
+
+    /// Whether it still works: a thread of it that failed ends it.
+    pub fn is_at_work(&self) -> bool {
+        !self.shared.stopping.load(SeqCst)
+    }
+
+    /// Finishes what it accepted, tells its clients, and ends.
+    ///
+    /// # Errors
+    /// Where one of its threads had failed.
+    pub fn stop(mut self) -> Result<(), TcpError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), TcpError> {
+        stop_all(&self.shared, &self.doors);
+        let (mut ended, all) = (Ok(()), self.threads.len());
+        for thread in self.threads.drain(..) {
+            let done = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
+            ended = ended.and(done);
+        }
+        if let Some(card) = &self.shared.card {
+            card.end();
+        }
+        // Once, and only if nothing was left half-done.
+        if all > 0 && ended.is_ok() {
+            ended = self.shared.store.close();
+        }
+        ended.map_err(|source| TcpError::System { operation: "serve", source })
+    }
+}
+
+impl Drop for MemoryNode {
+    fn drop(&mut self) {
+        // Who wants to know calls `stop`.
+        let _ = self.end();
+    }
+}
+
+/// Stops all threads of a memory node when it is dropped.
+struct All {
+    shared: Arc<Shared>,
+    doors: Vec<Door>,
+}
+
+impl Drop for All {
+    fn drop(&mut self) {
+        stop_all(&self.shared, &self.doors);
+    }
+}
+
+fn stop_all(shared: &Shared, doors: &[Door]) {
+    shared.stopping.store(true, SeqCst);
+    for door in doors {
+        door.knock();
+    }
+}
+
+fn threads(asked: usize) -> usize {
+    const THREADS_MAX: usize = 4;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if asked == 0 { processors.min(THREADS_MAX) } else { asked }
+}
+
+/// A memory node's own view of its memory.
+#[derive(Clone, Debug)]
+pub struct TcpMemory(Arc<Shared>);
+
+impl TcpMemory {
+    #[inline]
+    fn check(&self, offset: u64, bytes: u64) -> Result<(), FabricError> {
+        let fits = offset.is_multiple_of(8) && offset.saturating_add(bytes) <= self.0.store.host_bytes();
+        if fits { Ok(()) } else { self.refuse(offset, bytes as usize) }
+    }
+
+    #[cold]
+    fn refuse(&self, offset: u64, bytes: usize) -> Result<(), FabricError> {
+        let store = &self.0.store;
+        let address = |offset| Address::new(NodeId(store.membership().node), Memory::Host, offset);
+        // What is beyond all addresses is behind the last word, too.
+        let at = address(offset).or_else(|| address(store.host_bytes() & !7)).expect("memory has addresses");
+        let is_aligned = offset.is_multiple_of(8);
+        Err(if is_aligned { FabricError::OutOfRange { at, bytes } } else { FabricError::Misaligned { at } })
+    }
+}
+
+impl LocalMemory for TcpMemory {
+    #[inline]
+    fn load(&self, offset: u64) -> Result<u64, FabricError> {
+        self.check(offset, 8)?;
+        Ok(self.0.store.load(offset))
+    }
+
+    fn store(&self, offset: u64, word: u64) -> Result<(), FabricError> {
+        self.check(offset, 8)?;
+        self.0.store.store(offset, word);
+        Ok(())
+    }
+
+    #[inline]
+    fn load_line(&self, offset: u64) -> Result<[u64; LINE_WORDS], FabricError> {
+        self.check(offset, 8 * LINE_WORDS as u64)?;
+        Ok(self.0.store.load_line(offset))
+    }
+
+    #[inline]
+    fn fetch_ahead(&self, offset: u64, bytes: u64) {
+        self.0.store.fetch_ahead(offset, bytes);
+    }
+}
+
+/// The server role of one memory node, in its own process.
+#[derive(Clone, Debug)]
+pub struct TcpServer {
+    memory: TcpMemory,
+}
+
+impl Server for TcpServer {
+    type Local = TcpMemory;
+
+    fn local(&self) -> &TcpMemory {
+        &self.memory
+    }
+
+    async fn receive(&self) -> Result<u32, FabricError> {
+        Ok(look_for(|| self.memory.0.store.receive()).await)
+    }
+
+    async fn compute(&self, _: u64) {}
+
+    fn look_on(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+        sleep(nanoseconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event::NodeEvent;
+    use super::super::store::NodeFile;
+    use super::super::verb_executor::{Card, Queue};
+    use super::*;
+    use std::net::Ipv4Addr;
+    use std::sync::mpsc::sync_channel;
+    use std::sync::{Mutex, atomic::AtomicBool};
+    use std::time::Duration;
+
+    /// A card that makes no queue pairs, and fails when it is told to.
+    #[derive(Clone, Debug, Default)]
+    struct Idle {
+        why: Arc<Mutex<Option<String>>>,
+        ended: Arc<AtomicBool>,
+    }
+
+    impl Card for Idle {
+        fn region(&self) -> [u64; 4] {
+            [0; 4]
+        }
+
+        fn connect(&self, _: [u64; 4]) -> Result<(Box<dyn Queue>, [u64; 4]), String> {
+            Err("it makes none".to_owned())
+        }
+
+        fn failed(&self) -> Option<String> {
+            self.why.lock().unwrap().take()
+        }
+
+        fn end(&self) {
+            self.ended.store(true, SeqCst);
+        }
+    }
+
+    fn start(card: &Idle, spec: &NodeSpec) -> Result<MemoryNode, TcpError> {
+        MemoryNode::start_with(spec, Some(&|_| Ok(Box::new(card.clone()) as Box<dyn Card>)))
+    }
+
+    fn spec() -> NodeSpec {
+        NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 16 << 20)
+    }
+
+    #[test]
+    fn a_memory_node_whose_card_fails_says_so_and_ends() {
+        let (events, told) = sync_channel(8);
+        let card = Idle::default();
+        let node = start(&card, &NodeSpec { events: Some(events), ..spec() }).unwrap();
+        assert!(node.is_at_work());
+        *card.why.lock().unwrap() = Some("it was pulled out".to_owned());
+        let event = told.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert!(matches!(&event, NodeEvent::Card(why) if why.contains("pulled out")), "{event}");
+        let why = node.stop().unwrap_err().to_string();
+        assert!(why.contains("pulled out"), "{why}");
+        assert!(card.ended.load(SeqCst), "it lets go of the memory");
+    }
+
+    #[test]
+    fn a_card_keeps_no_file_of_a_disk() {
+        let path = std::path::PathBuf::from("/proc/self/farwood");
+        let file = Some(NodeFile { path, accept_unclean: false });
+        let why = start(&Idle::default(), &NodeSpec { file, ..spec() }).unwrap_err().to_string();
+        assert!(why.contains("tmpfs"), "{why}");
+    }
+}

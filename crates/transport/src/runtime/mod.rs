@@ -1,0 +1,18 @@
+//! Runs the clients' futures on the threads of real machines.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `executor.rs` | [`block_on`] for one future, [`run_all`] for several on one thread |
+//! | `poll_source.rs` | connections that the executors poll between futures |
+//! | `timers.rs` | sleeping, and [`give_way`] |
+
+mod executor;
+mod poll_source;
+mod timers;
+
+pub use executor::{block_on, run_all};
+pub(crate) use poll_source::thread_number;
+#[cfg(feature = "tcp")]
+pub(crate) use poll_source::{Crank, Turned, add_crank, is_turning};
+pub use timers::give_way;
+pub(crate) use timers::{look_for, sleep};

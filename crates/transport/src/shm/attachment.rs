@@ -1,0 +1,125 @@
+//! One process's attachment to a pool: its client slot, its journal lanes, and its end.
+
+use super::error::ShmError;
+use super::journal::{Journal, Lanes, Refused, Target};
+use super::nodes::Nodes;
+use super::presence::Presence;
+use super::sys;
+use crate::runtime::{block_on, sleep};
+use farwood_fabric::{
+    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, PoolShape, Revocation,
+    client_table,
+};
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One process's attachment to a pool.
+pub(super) struct Attachment {
+    pub(super) nodes: Nodes,
+    pub(super) presence: Presence,
+    pub(super) journal: Arc<Journal>,
+    pub(super) lanes: Lanes,
+    pub(super) identity: ClientId,
+    /// Set once, when this compute node has left the pool: none of its clients may post any more.
+    pub(super) left: AtomicBool,
+}
+
+/// Takes a slot of the client table: one whose presence lock is free, which proves that nobody else
+/// has it, or that whoever had it is gone. What that one was writing is ended first.
+pub(super) fn enter(nodes: &Nodes, presence: &Presence, journal: &Journal) -> Result<ClientId, ShmError> {
+    let client = Client::new(Nameless(nodes));
+    let process = u64::from(std::process::id());
+    let mut refused = None;
+    for slot in 0..client_table::CLIENTS_MAX as u16 {
+        if !presence.claim(u32::from(slot))? {
+            continue;
+        }
+        if let Err(error) = journal.replay(slot, &nodes.segments) {
+            // What the dead one left cannot be ended: its slot stays its own, and others are tried.
+            refused = Some(error);
+            presence.release(u32::from(slot))?;
+            continue;
+        }
+        let entered = block_on(client_table::enter(&client, slot, process));
+        if let Some(identity) = entered.map_err(|error| nodes.refuse(error))? {
+            return Ok(identity);
+        }
+        presence.release(u32::from(slot))?;
+    }
+    let full = nodes.refuse(FabricError::NoClientSlot { slots: client_table::CLIENTS_MAX });
+    Err(refused.unwrap_or(full))
+}
+
+impl Attachment {
+    /// Leaves the client table, once. Should that fail, the process's end will do.
+    pub(super) fn leave(&self) {
+        if !self.left.swap(true, Ordering::SeqCst) {
+            let client = Client::new(Nameless(&self.nodes));
+            let _ = block_on(client_table::expire(&client, self.identity));
+            let _ = self.presence.release(u32::from(self.identity.slot));
+        }
+    }
+
+    #[inline]
+    pub(super) fn execute(&self, lane: usize, doorbell: &mut Doorbell) -> Result<(), FabricError> {
+        if self.left.load(Ordering::Relaxed) {
+            return Err(FabricError::Revoked(self.identity));
+        }
+        self.nodes.execute(doorbell, |to, bytes| self.lanes.write(lane, to, bytes))
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// A WRITE of a process that has no lanes: it writes single words.
+fn unjournaled(to: Target<'_>, bytes: &[u8]) -> Result<(), Refused> {
+    to.mapping.write_up(to.offset, bytes).map_err(Refused::Access)
+}
+
+/// The connection of a process that is not in the client table: while it enters, and when it leaves.
+struct Nameless<'a>(&'a Nodes);
+
+impl Fabric for Nameless<'_> {
+    fn capabilities(&self) -> &Capabilities {
+        &self.0.capabilities
+    }
+
+    fn shape(&self) -> &PoolShape {
+        &self.0.shape
+    }
+
+    fn identity(&self) -> ClientId {
+        unreachable!("who enters or leaves the client table asks for no identity")
+    }
+
+    fn submit(&self, mut doorbell: Doorbell) -> impl Future<Output = Result<Doorbell, FabricError>> {
+        std::future::ready(self.0.execute(&mut doorbell, unjournaled).map(|()| doorbell))
+    }
+
+    fn submit_detached(&self, mut doorbell: Doorbell) -> Option<Doorbell> {
+        // Nobody here posts detached verbs; their failure would have nobody to be told.
+        let _ = self.0.execute(&mut doorbell, unjournaled);
+        Some(doorbell)
+    }
+
+    fn now(&self) -> u64 {
+        sys::monotonic_nanoseconds()
+    }
+
+    fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+        sleep(nanoseconds)
+    }
+
+    fn revoke(&self, _: ClientId) -> impl Future<Output = Result<Revocation, FabricError>> {
+        std::future::ready(Ok(Revocation::Alive))
+    }
+
+    fn provision(&self, at: Address, bytes: u64) -> impl Future<Output = Result<(), FabricError>> {
+        std::future::ready(self.0.provision(at, bytes))
+    }
+}

@@ -1,0 +1,154 @@
+//! Frames: a header and what is behind it.
+
+use super::{Code, FRAME_BYTES_MAX, HEADER_BYTES, Kind};
+use std::fmt;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Bytes that are no frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// The frame's length cannot be.
+    Length(u32),
+    /// There is no such kind.
+    Kind(u8),
+    /// The body is shorter or longer than what is said to be in it.
+    Body,
+    /// There is no such verb, or its length cannot be.
+    Verb,
+    /// The magic number is another.
+    Magic(u64),
+    /// There is no such control.
+    Control(u8),
+    /// A frame of this kind was not to come here.
+    Turn(Kind),
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length(bytes) => write!(f, "a frame of {bytes} bytes cannot be"),
+            Self::Kind(kind) => write!(f, "there is no frame of kind {kind}"),
+            Self::Body => f.write_str("a body has another length than its frame says"),
+            Self::Verb => f.write_str("a verb that cannot be"),
+            Self::Magic(magic) => write!(f, "magic {magic:#018x}: that is no Farwood at the other end"),
+            Self::Control(code) => write!(f, "there is no control {code}"),
+            Self::Turn(kind) => write!(f, "a frame of kind {kind:?} out of its turn"),
+        }
+    }
+}
+
+/// A frame's header as it goes over the wire.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct Header {
+    bytes: U32,
+    kind: u8,
+    code: u8,
+    count: U16,
+    tag: U64,
+}
+
+/// A frame, where it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// See the map.
+    pub code: u8,
+    /// See the map.
+    pub count: u16,
+    /// Chosen by who asks.
+    pub tag: u64,
+    /// What is behind the header.
+    pub body: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// The first frame in `bytes`; `None` where it has not arrived as a whole.
+    ///
+    /// # Errors
+    /// [`Malformed`]: what follows cannot be made out either.
+    #[inline]
+    pub fn first(bytes: &'a [u8]) -> Result<Option<Self>, Malformed> {
+        let Ok((header, _)) = Header::ref_from_prefix(bytes) else { return Ok(None) };
+        let length = header.bytes.get();
+        let fits = length as usize >= HEADER_BYTES && length as usize <= FRAME_BYTES_MAX;
+        if !fits || !length.is_multiple_of(8) {
+            return Err(Malformed::Length(length));
+        }
+        let kind = Kind::from_byte(header.kind).ok_or(Malformed::Kind(header.kind))?;
+        let Some(body) = bytes.get(HEADER_BYTES..length as usize) else { return Ok(None) };
+        Ok(Some(Self { kind, code: header.code, count: header.count.get(), tag: header.tag.get(), body }))
+    }
+
+    /// Bytes of the frame that begins here, as far as it can be told; for who has to make room.
+    pub fn announced(bytes: &[u8]) -> usize {
+        Header::ref_from_prefix(bytes).map_or(HEADER_BYTES, |(header, _)| header.bytes.get() as usize)
+    }
+
+    /// Bytes of the whole frame.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        HEADER_BYTES + self.body.len()
+    }
+
+    /// The text of a refusal. What is no text is shown as well as it can be.
+    pub fn text(&self) -> String {
+        let text = self.body.get(..usize::from(self.count)).unwrap_or(self.body);
+        String::from_utf8_lossy(text).into_owned()
+    }
+
+    /// The words of a control or its answer.
+    ///
+    /// # Errors
+    /// [`Malformed::Body`].
+    pub fn words(&self) -> Result<[u64; 4], Malformed> {
+        let words = <[U64; 4]>::ref_from_bytes(self.body).map_err(|_| Malformed::Body)?;
+        Ok(words.map(U64::get))
+    }
+}
+
+/// The first two words of a frame, for who builds frames of words.
+#[inline]
+pub fn header_words(bytes: usize, kind: Kind, code: u8, count: u16, tag: u64) -> [u64; 2] {
+    zerocopy::transmute!(header(bytes, kind, code, count, tag))
+}
+
+pub(super) fn header(bytes: usize, kind: Kind, code: u8, count: u16, tag: u64) -> Header {
+    debug_assert!(bytes <= FRAME_BYTES_MAX && bytes.is_multiple_of(8));
+    Header {
+        bytes: U32::new(bytes as u32),
+        kind: kind as u8,
+        code,
+        count: U16::new(count),
+        tag: U64::new(tag),
+    }
+}
+
+/// Appends a frame of `kind` whose body is `body`, filled up to a multiple of 8.
+pub fn put_frame(out: &mut Vec<u8>, kind: Kind, code: u8, count: u16, tag: u64, body: &[u8]) {
+    let bytes = HEADER_BYTES + body.len().next_multiple_of(8);
+    out.extend_from_slice(header(bytes, kind, code, count, tag).as_bytes());
+    out.extend_from_slice(body);
+    pad(out, body.len());
+}
+
+/// Appends a frame with a text, cut to what fits.
+pub fn put_text(out: &mut Vec<u8>, kind: Kind, code: Code, tag: u64, text: &str) {
+    const TEXT_BYTES_MAX: usize = 1000;
+    let text = &text.as_bytes()[..text.len().min(TEXT_BYTES_MAX)];
+    put_frame(out, kind, code as u8, text.len() as u16, tag, text);
+}
+
+/// Appends a control, or the answer to one.
+pub fn put_words(out: &mut Vec<u8>, kind: Kind, code: u8, tag: u64, words: [u64; 4]) {
+    put_frame(out, kind, code, 0, tag, words.map(U64::new).as_bytes());
+}
+
+pub(super) fn pad(out: &mut Vec<u8>, bytes: usize) {
+    const ZERO: [u8; 8] = [0; 8];
+    out.extend_from_slice(&ZERO[..bytes.next_multiple_of(8) - bytes]);
+}
+
+const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
