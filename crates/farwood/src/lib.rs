@@ -54,6 +54,7 @@ mod options;
 mod pool;
 mod scan;
 mod seats;
+mod server_connection;
 mod session;
 mod span;
 mod spatial_index;
@@ -118,6 +119,8 @@ pub mod sherman {
 
 /// Spatial indexes.
 pub mod spatial {
+    #[doc(hidden)]
+    pub use crate::server_connection::{Connection, Reach, Socket};
     #[doc(hidden)]
     pub use crate::spatial_index::parts;
     pub use crate::spatial_index::{Editor, Spatial};

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::fabric::AnyPool;
 use crate::pool::{Attached, Office, Pool};
 use crate::seats;
-use farwood_bench::run::spatial::{Connection, Reach};
+use crate::server_connection::{Connection, Reach};
 use farwood_fabric::{Client, ClientId, Fabric as _, Revocation};
 use farwood_index::IndexError;
 use farwood_index::catfish::{

@@ -3,14 +3,13 @@
 
 use farwood_fabric::{Client, NodeId, PoolShape};
 use farwood_testkit::harness::{on_threads, serve_on_threads};
-use farwood_testkit::{Harness, ServerHarness};
+use farwood_testkit::{Harness, ServerHarness, need};
 use farwood_transport::rdma::{self, DeviceSpec, RdmaPool};
 use farwood_transport::runtime::block_on;
 use farwood_transport::tcp::{
     Credentials, Fresh, MemoryNode, NodeSpec, PoolAddress, ServedFabric, ServedPool, TcpPool, TcpServer, Way,
 };
 use std::future::Future;
-use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -102,20 +101,17 @@ fn device() -> DeviceSpec {
     named.parse().expect("FARWOOD_RDMA_DEVICE names a device")
 }
 
-/// Memory nodes whose card executes verbs, if this machine has a card. Where it has none the test's output says so, and
-/// the test fails if `FARWOOD_RDMA` is "required".
+/// Memory nodes whose card executes verbs, if this machine has a card. Where it has none, the test
+/// is skipped ([`need`]).
+#[track_caller]
 pub fn rdma_or_skip() -> Option<Rdma> {
     is_rdma_there().then(Rdma::new)
 }
 
 /// Whether this machine has a card, as [`rdma_or_skip`] sees it.
+#[track_caller]
 pub fn is_rdma_there() -> bool {
-    let examined = rdma::examine(&device());
-    if let Err(why) = &examined {
-        assert!(std::env::var_os("FARWOOD_RDMA").is_none_or(|asked| asked != "required"), "{why}");
-        let _ = writeln!(std::io::stderr(), "skipped: {why}");
-    }
-    examined.is_ok()
+    need::met(need::RDMA_DEVICE, rdma::examine(&device())).is_some()
 }
 
 /// Memory nodes for one test, and this process's attachment to their pool.

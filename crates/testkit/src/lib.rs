@@ -7,9 +7,10 @@
 //! | [`litmus`] | one program per promise about order and tearing, run whether it is promised or not |
 //! | [`history`] | what concurrent clients did and saw, and whether some order explains it |
 //! | [`model`] | random operations on an ordered index, compared with a `BTreeMap` |
+//! | [`need`] | what a test needs from its machine, and how a test without it is skipped |
 //! | [`loopback`] | a fabric in one thread, honest or broken on purpose: every check here can fail |
 //!
-//! Checks panic with what went wrong; nothing here prints.
+//! Checks panic with what went wrong; only [`need`] prints.
 #![forbid(unsafe_code)]
 
 pub mod contract;
@@ -18,5 +19,6 @@ pub mod history;
 pub mod litmus;
 pub mod loopback;
 pub mod model;
+pub mod need;
 
 pub use harness::{Harness, Scratch, ServerHarness};

@@ -19,10 +19,10 @@ use crate::run::Amount;
 use crate::run::ground::{open, pool_of};
 use crate::run::node::until;
 use crate::run::protocol::{Order, Report, Round};
-use crate::run::spatial::{Connection, Reach};
 use crate::run::turns::{Work, in_turn};
 use crate::run::worker::Parent;
 use crate::{Error, Result};
+use farwood::spatial::{Connection, Reach};
 
 /// Searches of each client that go into the picture.
 const SIGHTINGS: usize = 2;

@@ -1,6 +1,6 @@
 # What the guest does. Behind this come the names of what was built outside, and calls of the functions below.
 set -u
-export FARWOOD_RDMA=required RUST_BACKTRACE=1 HOME=/tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin
+export FARWOOD_STRICT=1 RUST_BACKTRACE=1 HOME=/tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin
 failed=()
 here=10.9.0.1
 there=10.9.0.2

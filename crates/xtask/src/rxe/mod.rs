@@ -121,7 +121,7 @@ fn on_path(path: &str) -> bool {
 fn build(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["build", "--locked", "--profile", "guest", "--message-format=json"]);
-    command.args(["--package", "farwood", "--bin", COMMAND, "--package", "farwood-proof"]);
+    command.args(["--package", "farwood-cli", "--bin", COMMAND, "--package", "farwood-proof"]);
     let tests: BTreeSet<&str> = TESTS.iter().chain(&TESTS_OF_TWO).map(|(name, _)| *name).collect();
     for name in tests {
         command.args(["--test", name]);

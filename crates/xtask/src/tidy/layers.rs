@@ -15,8 +15,10 @@ const INDEX: &str = "farwood-index";
 const SIM: &str = "farwood-sim";
 const TRANSPORT: &str = "farwood-transport";
 const TESTKIT: &str = "farwood-testkit";
-const BENCH: &str = "farwood-bench";
 const FARWOOD: &str = "farwood";
+const BENCH: &str = "farwood-bench";
+const DEMO: &str = "farwood-demo";
+const CLI: &str = "farwood-cli";
 const PYTHON: &str = "farwood-python";
 const PROOF: &str = "farwood-proof";
 
@@ -27,9 +29,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     (SIM, &[FABRIC]),
     (TRANSPORT, &[FABRIC]),
     (TESTKIT, &[FABRIC]),
-    (BENCH, &[FABRIC, INDEX, SIM, TRANSPORT]),
-    (FARWOOD, &[FABRIC, INDEX, SIM, TRANSPORT, TESTKIT, BENCH]),
-    (PYTHON, &[FABRIC, INDEX, SIM, TRANSPORT, TESTKIT, BENCH, FARWOOD]),
+    (FARWOOD, &[FABRIC, INDEX, TRANSPORT]),
+    (BENCH, &[FABRIC, INDEX, SIM, TRANSPORT, FARWOOD]),
+    (DEMO, &[FABRIC, INDEX, SIM, TRANSPORT, FARWOOD, BENCH]),
+    (CLI, &[FARWOOD, BENCH, DEMO]),
+    (PYTHON, &[FARWOOD]),
     (PROOF, &[FABRIC, INDEX, SIM, TRANSPORT, TESTKIT, BENCH, FARWOOD]),
     ("xtask", &[]),
 ];
@@ -41,7 +45,9 @@ const TEST_LAYERS: &[(&str, &[&str])] = &[
     // Itself: its own tests run with all of its features.
     (TRANSPORT, &[TESTKIT, TRANSPORT]),
     (TESTKIT, &[INDEX, SIM, TRANSPORT]),
+    (FARWOOD, &[TESTKIT]),
     (BENCH, &[TESTKIT]),
+    (CLI, &[FABRIC, TRANSPORT, TESTKIT]),
 ];
 
 fn check(tree: &Tree) -> Vec<Violation> {

@@ -60,7 +60,7 @@ const BANS: &[Ban] = &[
         remedy: "the operating system is the transport's business",
     },
     Ban {
-        rooms: &["fabric", "index", "sim", "transport", "testkit", "bench"],
+        rooms: &["fabric", "index", "sim", "transport", "bench"],
         paths: &["std::io::stdout", "std::io::stderr", "std::io::stdin"],
         macros: &["println", "print", "eprintln", "eprint"],
         remedy: "return it; only the command prints",

@@ -9,7 +9,6 @@
 //! | `connection.rs`, `peer.rs` | rings or a socket; rstar |
 
 mod access;
-mod connection;
 mod fleet;
 mod laboratory;
 pub(crate) mod node;
@@ -20,7 +19,6 @@ pub(crate) mod server;
 mod spec;
 mod variant;
 
-pub use connection::{Connection, Reach, Socket};
 pub use laboratory::simulate_spatial;
 pub(crate) use processes::Place;
 pub use processes::run_spatial;

@@ -27,13 +27,13 @@ use super::super::team::{self, Hand};
 use super::super::turns::{Work, in_turn};
 use super::super::worker::Parent;
 use super::access::Access;
-use super::connection::{Connection, Socket};
 use super::seat::next_request;
 use super::{SpatialSpec, Variant};
 use crate::clock::Clock;
 use crate::measure::{CostTotals, Measurement};
 use crate::rectangles::{Mix, RequestStream, Scale};
 use crate::{Error, Result};
+use farwood::spatial::{Connection, Socket};
 
 /// Mixed into the seed for the searches of the warm-up.
 const REHEARSAL: u64 = 0x7761_726D_5F75_7021;

@@ -14,7 +14,6 @@ use super::super::ground::{Ground, Site, unique};
 use super::super::protocol::{Job, Round};
 use super::super::spec::FabricKind;
 use super::super::{Stage, finish, finish_peer};
-use super::connection::Socket;
 use super::node::SpatialJob;
 use super::peer;
 use super::server::SpatialServer;
@@ -22,6 +21,7 @@ use super::{FILL, SpatialSpec, Variant, describe, simulate_spatial, spatial, win
 use crate::machine::Machine;
 use crate::record::Record;
 use crate::{Error, Result};
+use farwood::spatial::Socket;
 
 /// Runs `spec`; yields Farwood's record, then those of its peers. `worker` starts processes that end up in
 /// [`serve`](super::super::serve); they run `farwood serve` where the variant needs a server.

@@ -4,7 +4,7 @@
 
 use super::Args;
 use super::rectangles::{Found, Placed};
-use crate::cli::Failure;
+use crate::Failure;
 use farwood::spatial::{Item, Rectangle};
 use serde_json::{Number, Value};
 use std::io::BufRead;

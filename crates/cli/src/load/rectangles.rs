@@ -4,7 +4,7 @@
 //! it; without one it gets the row's, from 1.
 
 use super::{Args, Layout, extension, flatgeobuf, geojson, open_file};
-use crate::cli::{Context, Failure, Format, Outcome, size};
+use crate::{Context, Failure, Format, Outcome, size};
 use farwood::spatial::{Item, Rectangle, Spatial};
 use farwood::{Error, IndexError};
 use indicatif::ProgressBar;

@@ -1,10 +1,11 @@
 //! Links that are cut, slow, or lost with the machine behind them: memory node and compute node in network namespaces
 //! of their own, joined by a veth pair.
 //!
-//! It needs root, or CAP_NET_ADMIN and CAP_SYS_ADMIN, and `ip` and `tc` of iproute2. Where they are missing the tests
-//! say so and pass; with `FARWOOD_NETNS=required` they fail.
+//! The tests need root, or CAP_NET_ADMIN and CAP_SYS_ADMIN, and `ip` and `tc` of iproute2
+//! (`farwood_testkit::need`).
 
 use farwood::{Error, Index, Pool};
+use farwood_testkit::need;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -35,20 +36,12 @@ fn run(words: &[&str]) -> Result<(), String> {
 }
 
 impl Link {
-    /// A link, or a visible word that there can be none here.
+    /// Creates a link, if the machine permits network namespaces.
     fn make() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("fw{}x{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let link = Self { server: format!("{name}s"), client: format!("{name}c") };
-        match link.set_up() {
-            Ok(()) => Some(link),
-            Err(why) => {
-                let required = std::env::var("FARWOOD_NETNS").is_ok_and(|value| value == "required");
-                assert!(!required, "network namespaces are required here: {why}");
-                let _ = writeln!(std::io::stderr(), "SKIPPED: no network namespaces here: {why}");
-                None
-            }
-        }
+        need::met(need::NETNS, link.set_up()).map(|()| link)
     }
 
     fn set_up(&self) -> Result<(), String> {
@@ -186,7 +179,7 @@ fn lost(line: &str) -> (Duration, &str) {
 
 #[test]
 fn a_cut_link_is_told_in_time_and_a_mended_one_is_used_again() {
-    const TEST: &str = "a_cut_link_is_told_in_time_and_a_mended_one_is_used_again";
+    const TEST: &str = "netns::a_cut_link_is_told_in_time_and_a_mended_one_is_used_again";
     if std::env::var(ROLE).is_ok() {
         let index = create();
         say("READY");
@@ -217,7 +210,7 @@ fn a_cut_link_is_told_in_time_and_a_mended_one_is_used_again() {
 
 #[test]
 fn a_slow_link_is_slow_and_nothing_else() {
-    const TEST: &str = "a_slow_link_is_slow_and_nothing_else";
+    const TEST: &str = "netns::a_slow_link_is_slow_and_nothing_else";
     const RATE_BITS: u64 = 2_000_000;
     const KEYS: u64 = 300;
     if std::env::var(ROLE).is_ok() {
@@ -250,7 +243,7 @@ fn a_slow_link_is_slow_and_nothing_else() {
 
 #[test]
 fn a_compute_node_whose_machine_vanishes_counts_as_gone_in_time() {
-    const TEST: &str = "a_compute_node_whose_machine_vanishes_counts_as_gone_in_time";
+    const TEST: &str = "netns::a_compute_node_whose_machine_vanishes_counts_as_gone_in_time";
     if std::env::var(ROLE).is_ok() {
         let index = create();
         index.put(&1, &2).unwrap();
@@ -280,7 +273,7 @@ fn a_compute_node_whose_machine_vanishes_counts_as_gone_in_time() {
 
 #[test]
 fn a_memory_node_that_vanishes_and_comes_back_with_fresh_memory_is_not_used() {
-    const TEST: &str = "a_memory_node_that_vanishes_and_comes_back_with_fresh_memory_is_not_used";
+    const TEST: &str = "netns::a_memory_node_that_vanishes_and_comes_back_with_fresh_memory_is_not_used";
     if std::env::var(ROLE).is_ok() {
         let index = create();
         say("READY");

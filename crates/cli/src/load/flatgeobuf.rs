@@ -5,7 +5,7 @@
 
 use super::Args;
 use super::rectangles::{Found, Placed};
-use crate::cli::Failure;
+use crate::Failure;
 use farwood::spatial::{Item, Rectangle};
 use flatgeobuf::{Error, FallibleStreamingIterator as _, FgbFeature, FgbReader, Geometry, GeometryType};
 use std::io::BufRead;

@@ -2,8 +2,8 @@
 
 use farwood::spatial::{Item, Rectangle};
 use farwood::{
-    Direction, Error, Index, IndexOptions, Kind, Pool, PoolOptions, Unfit, Value, Values, Variant, block_on,
-    run_all,
+    Direction, Error, Index, IndexOptions, Kind, Pool, PoolOptions, Unfit, Url, Value, Values, Variant,
+    block_on, run_all,
 };
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -388,11 +388,26 @@ fn an_index_is_open_until_the_last_handle_is_gone_and_a_pool_too() {
     assert!(matches!(Pool::remove(&scratch.url), Err(Error::Attached { .. })));
 }
 
-/// Runs the command in another process; yields its exit code.
-fn command(arguments: &[&str]) -> i32 {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_farwood"));
-    let output = command.args(arguments).output().unwrap();
+/// The index or pool that a child process of this test drops.
+const DROP: &str = "FARWOOD_TEST_DROP";
+
+/// Drops the index or pool `url` in another process; yields the exit code that the error asks for, or 0.
+fn drop_elsewhere(url: &str) -> i32 {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let child = ["--exact", "library::a_child_process_drops_the_url_of_its_environment"];
+    let output = command.args(child).env(DROP, url).output().unwrap();
     output.status.code().unwrap_or_else(|| panic!("{output:?}"))
+}
+
+#[test]
+fn a_child_process_drops_the_url_of_its_environment() {
+    let Ok(url) = std::env::var(DROP) else { return };
+    let url: Url = url.parse().unwrap();
+    let dropped = match url.index() {
+        Some(index) => Pool::open(url.pool_url()).and_then(|pool| pool.drop_index(index)),
+        None => Pool::remove(url.pool_url()),
+    };
+    std::process::exit(dropped.map_or_else(|error| i32::from(error.exit_code()), |()| 0));
 }
 
 #[test]
@@ -402,9 +417,9 @@ fn an_index_that_was_closed_here_is_another_processes_to_drop() {
     index.put(&1, &2).unwrap();
     let (session, url) = (index.session(), index.url());
     drop(index);
-    assert_eq!(command(&["drop", &url]), 9, "a session has it open");
+    assert_eq!(drop_elsewhere(&url), 9, "a session has it open");
     drop(session);
-    assert_eq!(command(&["drop", &url]), 0);
+    assert_eq!(drop_elsewhere(&url), 0);
     assert_eq!(scratch.pool().open_index::<u64, u64>("numbers").unwrap_err().exit_code(), 3);
     assert_eq!(scratch.numbers().get(&1).unwrap(), None);
 }
@@ -464,9 +479,9 @@ fn a_thread_that_used_a_pool_and_idles_keeps_nobody_from_removing_it() {
 fn a_thread_that_used_a_pool_and_idles_keeps_no_other_process_from_removing_it() {
     let mut scratch = Scratch::new();
     let (go, thread) = idler(&scratch.url);
-    assert_eq!(command(&["drop", &scratch.url]), 9, "this process is attached");
+    assert_eq!(drop_elsewhere(&scratch.url), 9, "this process is attached");
     scratch.pool = None;
-    assert_eq!(command(&["drop", &scratch.url]), 0);
+    assert_eq!(drop_elsewhere(&scratch.url), 0);
     drop(go);
     thread.join().unwrap();
 }

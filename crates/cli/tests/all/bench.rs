@@ -1,5 +1,6 @@
 //! `farwood bench` as people run it: what its records say, what it refuses, and that it leaves nothing behind.
 
+use farwood_testkit::need;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -373,20 +374,12 @@ fn peers_have_records_of_their_own_and_farwoods_has_the_ratio() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// Whether there is a redis-server: where it is required and missing, the test fails.
-fn has_redis() -> bool {
-    let found = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status().is_ok();
-    let required = std::env::var("FARWOOD_REDIS").is_ok_and(|value| value == "required");
-    assert!(found || !required, "redis-server is required here");
-    found
-}
-
 #[test]
 fn redis_is_measured_beside_memory_nodes_with_the_same_connections_and_requests() {
     let place = Place::new();
     let run =
         "--fabric tcp --keys 2000 --operations 2000 --clients 4 --connections 2 --warmup 0.01 --peer redis";
-    if !has_redis() {
+    if need::program("redis-server").is_none() {
         let output = place.bench(run).output().unwrap();
         assert!(!output.status.success() && words(&output).contains("apt-get install redis-server"));
         return;

@@ -1,7 +1,7 @@
 //! `farwood bench --index catfish`: rectangles instead of keys.
 
 use super::{Args, Progress, failure, show};
-use crate::cli::{Context, Failure, Outcome, heap};
+use crate::{Context, Failure, Outcome, heap};
 use farwood_bench::rectangles::{Mix, Scale, Source};
 use farwood_bench::run::spatial::{RECTANGLES_DEFAULT, SpatialSpec, Variant, run_spatial};
 use farwood_bench::run::{Amount, FabricKind, WorkerCommand};

@@ -1,10 +1,10 @@
 //! Memory nodes that are found through a real etcd: Debian's package `etcd-server`.
 //!
-//! Where there is no `etcd` the tests say so and pass; with `FARWOOD_ETCD=required` they fail.
+//! The tests need the program `etcd` (`farwood_testkit::need`).
 
 use crate::machine::{Machine, free_port};
 use crate::serve::Served;
-use std::io::Write as _;
+use farwood_testkit::need;
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -17,25 +17,18 @@ struct Etcd {
 
 impl Etcd {
     fn start(machine: &Machine) -> Option<Self> {
+        let program = need::program("etcd")?;
         let [client, peer] = [free_port(), free_port()].map(|port| format!("http://127.0.0.1:{port}"));
         let folder = machine.path().join("etcd");
-        let started = Command::new("etcd")
+        let process = Command::new(program)
             .args(["--data-dir", folder.to_str().unwrap(), "--listen-client-urls", &client])
             .args(["--advertise-client-urls", &client, "--listen-peer-urls", &peer])
             .args(["--initial-advertise-peer-urls", &peer, "--initial-cluster", &format!("default={peer}")])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .spawn();
-        let process = match started {
-            Ok(process) => process,
-            Err(error) => {
-                let required = std::env::var("FARWOOD_ETCD").is_ok_and(|value| value == "required");
-                assert!(!required, "etcd is required here: {error}");
-                let _ = writeln!(std::io::stderr(), "SKIPPED: there is no etcd: {error}");
-                return None;
-            }
-        };
+            .spawn()
+            .unwrap();
         let etcd = Self { process, address: client.strip_prefix("http://").unwrap().to_owned() };
         let since = Instant::now();
         while TcpStream::connect(&etcd.address).is_err() {

@@ -1,6 +1,6 @@
 //! Rows of text, TSV and CSV files, with the numbers of their lines.
 
-use crate::cli::size;
+use crate::size;
 use std::io::{self, BufRead};
 
 /// One line that may become an entry.
