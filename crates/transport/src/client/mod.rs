@@ -2,7 +2,8 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `address.rs`, `options.rs` | [`PoolAddress`], [`Access`]: the addresses of a pool's memory nodes, and their options |
+//! | `address.rs` | [`PoolAddress`]: the addresses of a pool's memory nodes |
+//! | `options.rs` | [`Access`]: the parameters of such an address |
 //! | `credentials.rs` | [`Credentials`]: the token and the certificates of a compute node |
 //! | `dial.rs`, `endpoints.rs` | connecting to memory nodes, and staying present at node 0 |
 //! | `formation.rs` | forming a pool of fresh memory nodes |
