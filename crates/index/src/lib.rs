@@ -4,8 +4,10 @@
 pub mod alloc;
 pub mod cache;
 pub mod catfish;
+pub mod combine;
+#[cfg(test)]
+mod combine_tests;
 pub mod consistency;
-pub mod delegation;
 mod error;
 pub mod extent;
 pub mod inherit;
@@ -16,6 +18,7 @@ mod marks;
 #[expect(dead_code, reason = "the systems are converted to it one by one")]
 mod op;
 pub mod ordered;
+mod queue;
 pub mod radix;
 mod range;
 pub mod reclaim;
@@ -26,6 +29,7 @@ pub mod sherman;
 pub mod smart;
 pub mod spare;
 pub mod sphinx;
+mod sync;
 mod variant;
 
 pub use error::IndexError;

@@ -61,9 +61,9 @@ mod service;
 mod snapshot;
 mod switch;
 mod talk;
-mod turn;
 mod walk;
 mod worker;
+mod writer;
 
 pub use head::CONNECTIONS_MAX;
 pub use message::Request;

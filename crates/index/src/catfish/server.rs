@@ -15,8 +15,8 @@ use super::head::{HEAD_BYTES, LOOKED_AFTER, PORT, RING_CHUNKS, RING_CHUNKS_MAX, 
 use super::layout::{InPlace, Layout, NodeRef, entry_of, head_of};
 use super::office::Office;
 use super::rooms::Rooms;
-use super::turn::{Turn, Turns};
 use super::worker::Worker;
+use super::writer::{WriterGuard, WriterLock};
 use crate::error::IndexError;
 use crate::sabotage::Sabotage;
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk};
@@ -65,7 +65,7 @@ pub struct TreeServer {
     term: u64,
     pub(super) settings: ServerSettings,
     state: Mutex<State>,
-    turns: Turns,
+    writer: WriterLock,
     sabotage: Option<Sabotage>,
     /// Every change in the order of the commits, for those who check.
     pub(super) journal: Option<Mutex<Vec<Request>>>,
@@ -111,14 +111,14 @@ impl TreeServer {
             return Err(damaged(head, format!("the root is {word:#x}")));
         };
         let state = State { root, commit: 0, entries: 0, rooms: Rooms::default() };
-        let (state, turns) = (Mutex::new(state), Turns::default());
+        let (state, writer) = (Mutex::new(state), WriterLock::default());
         let term = server.local().load(head.address().offset() + TERM)? + 1;
         server.local().store(head.address().offset() + PORT, 0)?;
         server.local().store(head.address().offset() + LOOKED_AFTER, 0)?;
         server.local().store(head.address().offset() + TERM, term)?;
         let office = Arc::clone(office);
         let (sabotage, journal) = (None, None);
-        let tree = Self { layout, head, slot, office, term, settings, state, turns, sabotage, journal };
+        let tree = Self { layout, head, slot, office, term, settings, state, writer, sabotage, journal };
         tree.recover(client, server).await?;
         Ok(tree)
     }
@@ -151,9 +151,9 @@ impl TreeServer {
         self.slot
     }
 
-    /// Waits until nobody else of this server changes what it has to change alone.
-    pub(super) async fn turn(&self) -> Turn<'_> {
-        self.turns.take().await
+    /// Acquires the right to change the tree, which one worker of this server has at a time.
+    pub(super) async fn write_lock(&self) -> WriterGuard<'_> {
+        self.writer.acquire().await
     }
 
     /// Entries of the tree.

@@ -230,7 +230,7 @@ impl<'t> Service<'t> {
         let (chunk, place) = (number / per_chunk, number % per_chunk);
         let chunk_word = |chunk: usize| tree.head_offset() + RING_CHUNKS + 8 * chunk as u64;
         assert!(chunk < RING_CHUNKS_MAX, "a chunk holds a connection at least");
-        let _turn = tree.turn().await;
+        let _guard = tree.write_lock().await;
         for missing in 0..=chunk {
             if worker.server.local().load(chunk_word(missing))? == 0 {
                 let owner = Owner { client: worker.client.fabric().identity(), entry: tree.slot() };

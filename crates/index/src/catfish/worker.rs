@@ -87,7 +87,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
         change: impl Fn(&mut Draft<'_, Nodes<'_, S::Local>>) -> bool,
     ) -> Result<bool, IndexError> {
         let tree = self.tree;
-        let _turn = tree.turn().await;
+        let _guard = tree.write_lock().await;
         let root = tree.state().root;
         let nodes = Nodes { local: self.server.local(), visits: std::cell::Cell::default() };
         let mut draft = Draft::of(&tree.layout, &nodes, root);
@@ -203,7 +203,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     /// [`IndexError::NotEmpty`]; a full pool, which leaves the tree empty.
     pub async fn bulk_load(&self, items: &[Item], fill: f64) -> Result<(), IndexError> {
         let tree = self.tree;
-        let _turn = tree.turn().await;
+        let _guard = tree.write_lock().await;
         if tree.entries() > 0 {
             return Err(IndexError::NotEmpty);
         }

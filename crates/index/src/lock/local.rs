@@ -1,67 +1,50 @@
-//! The local lock table of a compute node: one word per global lock, and queues for those that wait.
+//! The local lock table of a compute node: one word per global lock, and queues of the clients that wait.
 //!
 //! ```text
-//! +----------+-----------+---------------+-----------+
-//! |    0     | hand-overs | 1 = somebody | 1 = held  |     the word of a local lock (8 bytes, Sherman §4.3)
-//! |   54     |     8     |  waits        |           |
-//! +----------+-----------+---------------+-----------+
+//! +----------+------------+---------------+-----------+
+//! |    0     | hand-overs | 1 = a client  | 1 = held  |     the word of a local lock (8 bytes, Sherman §4.3)
+//! |   54     |     8      |  waits        |           |
+//! +----------+------------+---------------+-----------+
 //! ```
 //!
-//! Free to held, and held to free with nobody waiting, is one compare-and-swap in local memory. Whoever finds the
-//! lock held puts itself in the lock's queue, which lies in one of a few shards, and is woken in its turn.
+//! To take a free lock, and to release a lock that no client waits for, is one compare-and-swap in local memory. A
+//! client that finds the lock held joins a [`FairQueue`], and sets the word's second bit under the queue's mutex. A
+//! word with that bit is changed under the mutex only. The waiters of all locks are in a few queues, with the number of
+//! the lock as their key.
 
 use super::{GlobalLock, LocalLocks};
+use crate::queue::FairQueue;
+use crate::sync::{AtomicU64, Mutex, Ordering};
 use farwood_fabric::{Client, Fabric};
-use std::collections::VecDeque;
-use std::future::poll_fn;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::sync::PoisonError;
 
 const HELD: u64 = 1;
 const AWAITED: u64 = 2;
 const HAND_OVERS_SHIFT: u32 = 2;
 const ONE_HAND_OVER: u64 = 1 << HAND_OVERS_SHIFT;
-const SHARDS: usize = 64;
-/// Who spins pauses for this part of the time that it has waited: long waits cost few looks, and last no longer for it.
+/// Queues of a table, at most.
+const QUEUES_MAX: usize = 64;
+/// A spinning client pauses for this fraction of the time that it has waited, so the number of its attempts grows with
+/// the logarithm of the wait, and the pause prolongs the wait by a hundredth.
 const SPINS: u64 = 100;
+/// Idle payloads that are kept.
+const PAYLOADS_MAX: usize = 64;
 
-/// What a waiter is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Summons {
-    Waiting,
-    /// Its turn; the global lock is yet to be taken.
+/// What the previous holder passes on with the local lock.
+#[derive(Debug)]
+enum Grant {
+    /// The local lock alone; the global lock is free.
     Local,
-    /// Its turn, and the global lock is handed over.
-    HandedOver,
-    /// Cancelled before its turn came.
-    Cancelled,
+    /// The global lock as well, and a copy of its node if the previous holder had one.
+    Global(Option<HandoverPayload>),
 }
 
-#[derive(Debug)]
-struct Waiter {
-    state: Mutex<(Summons, Option<Waker>)>,
-    /// What came with the global lock.
-    parcel: Mutex<Option<Parcel>>,
-}
-
-/// A node as the last holder of its lock left it, for the next one of the compute node.
+/// A node as the previous holder of its lock left it.
 #[derive(Debug, Default)]
-pub(super) struct Parcel {
-    /// Where the node is.
-    at: u64,
-    /// Its bytes.
+struct HandoverPayload {
+    /// Address of the node.
+    address: u64,
     bytes: Vec<u8>,
-}
-
-/// Idle parcels that are kept.
-const PARCELS_MAX: usize = 64;
-
-/// Waiters of one lock, in the order in which they came.
-#[derive(Debug)]
-struct Queue {
-    lock: usize,
-    waiters: VecDeque<Arc<Waiter>>,
 }
 
 /// The local lock tables of a compute node, one per memory node.
@@ -70,25 +53,19 @@ pub struct LocalTables {
     kind: LocalLocks,
     locks_per_node: usize,
     words: Box<[AtomicU64]>,
-    shards: Box<[Mutex<Vec<Queue>>]>,
-    parcels: Mutex<Vec<Parcel>>,
+    queues: Box<[FairQueue<Grant>]>,
+    payloads: Mutex<Vec<HandoverPayload>>,
 }
 
-/// The local lock, held. Dropped, it passes the turn on, without the global lock.
+/// A held local lock. When it is dropped, the lock passes to the next client, without the global lock.
 #[derive(Debug)]
-pub struct Turn<'a> {
+pub struct LocalGuard<'a> {
     tables: &'a LocalTables,
     lock: usize,
     handed_over: bool,
-    /// What came with the global lock.
-    parcel: Option<Parcel>,
-    /// Whether the local lock is (still) held.
+    payload: Option<HandoverPayload>,
+    /// Whether the local lock is still held.
     held: bool,
-}
-
-/// A lock whose holder died in the middle of a panic is as good as any other: its state is one word.
-fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl LocalTables {
@@ -99,202 +76,142 @@ impl LocalTables {
             kind,
             locks_per_node,
             words: (0..words).map(|_| AtomicU64::new(0)).collect(),
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            parcels: Mutex::default(),
+            queues: (0..words.min(QUEUES_MAX)).map(|_| FairQueue::new(())).collect(),
+            payloads: Mutex::new(Vec::new()),
         }
     }
 
-    /// Waits for one's turn at the local lock that stands before `lock`. `abandon` releases the global lock,
-    /// should it be handed over to a client that has stopped waiting while no other waits.
+    /// Acquires the local lock that guards `lock`. [0 RT] `release_global` releases the global lock; it is called if
+    /// the global lock is handed to a client that has stopped waiting, and no other client waits.
     pub async fn acquire<F: Fabric>(
         &self,
         client: &Client<F>,
         lock: GlobalLock,
-        abandon: &impl Fn(),
-    ) -> Turn<'_> {
+        release_global: &impl Fn(),
+    ) -> LocalGuard<'_> {
         if self.kind == LocalLocks::None {
-            return Turn { tables: self, lock: 0, handed_over: false, parcel: None, held: false };
+            return LocalGuard { tables: self, lock: 0, handed_over: false, payload: None, held: false };
         }
         let lock = self.number(lock);
+        if let LocalLocks::Queued { .. } = self.kind {
+            return self.acquire_queued(lock, release_global).await;
+        }
         let mut since = None;
         while !self.try_lock(lock) {
-            if let LocalLocks::Queued { .. } = self.kind {
-                if let Some((handed_over, parcel)) = self.wait(lock, abandon).await {
-                    return Turn { tables: self, lock, handed_over, parcel, held: true };
-                }
-            } else {
-                let now = client.fabric().now();
-                client.fabric().sleep((now - *since.get_or_insert(now)) / SPINS).await;
-            }
+            let now = client.fabric().now();
+            client.fabric().sleep((now - *since.get_or_insert(now)) / SPINS).await;
         }
-        self.turn(lock)
+        self.granted(lock, Grant::Local)
     }
 
-    /// The local lock that stands before `lock`.
+    /// Acquires local lock number `lock`, in the order of arrival while it is held.
+    pub(super) async fn acquire_queued(&self, lock: usize, release_global: &impl Fn()) -> LocalGuard<'_> {
+        while !self.try_lock(lock) {
+            if let Some(grant) = self.wait(lock, release_global).await {
+                return self.granted(lock, grant);
+            }
+        }
+        self.granted(lock, Grant::Local)
+    }
+
+    /// Acquires the local lock that guards `lock` if no client of this compute node holds it.
+    pub fn try_acquire(&self, lock: GlobalLock) -> Option<LocalGuard<'_>> {
+        if self.kind == LocalLocks::None {
+            return Some(LocalGuard {
+                tables: self,
+                lock: 0,
+                handed_over: false,
+                payload: None,
+                held: false,
+            });
+        }
+        let lock = self.number(lock);
+        self.try_lock(lock).then(|| self.granted(lock, Grant::Local))
+    }
+
+    /// The number of the local lock that guards `lock`.
     fn number(&self, lock: GlobalLock) -> usize {
         usize::from(lock.node().0) * self.locks_per_node + lock.index() as usize
     }
 
-    /// Whether one local lock stands before both.
-    pub(super) fn is_one_turn(&self, one: GlobalLock, other: GlobalLock) -> bool {
+    /// Whether one local lock guards both.
+    pub(super) fn guards_both(&self, one: GlobalLock, other: GlobalLock) -> bool {
         self.number(one) == self.number(other)
     }
 
-    /// The turn at a local lock that was taken.
-    fn turn(&self, lock: usize) -> Turn<'_> {
-        Turn { tables: self, lock, handed_over: false, parcel: None, held: true }
-    }
-
-    /// A parcel with the node at `at`.
-    fn pack(&self, at: u64, bytes: &[u8]) -> Parcel {
-        let mut parcel = guard(&self.parcels).pop().unwrap_or_default();
-        parcel.at = at;
-        parcel.bytes.clear();
-        parcel.bytes.extend_from_slice(bytes);
-        parcel
-    }
-
-    /// Keeps an opened parcel for the next.
-    fn keep(&self, parcel: Parcel) {
-        let mut parcels = guard(&self.parcels);
-        if parcels.len() < PARCELS_MAX {
-            parcels.push(parcel);
-        }
-    }
-
-    /// The turn at `lock` if nobody of this compute node has it, or waits for it.
-    pub fn try_turn(&self, lock: GlobalLock) -> Option<Turn<'_>> {
-        if self.kind == LocalLocks::None {
-            return Some(Turn { tables: self, lock: 0, handed_over: false, parcel: None, held: false });
-        }
-        let lock = self.number(lock);
-        self.try_lock(lock).then(|| self.turn(lock))
+    fn granted(&self, lock: usize, grant: Grant) -> LocalGuard<'_> {
+        let (handed_over, payload) = match grant {
+            Grant::Local => (false, None),
+            Grant::Global(payload) => (true, payload),
+        };
+        LocalGuard { tables: self, lock, handed_over, payload, held: true }
     }
 
     fn try_lock(&self, lock: usize) -> bool {
         self.words[lock].compare_exchange(0, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Queues up, unless the lock came free meanwhile (`None`), and waits to be woken. Yields whether the
-    /// global lock came with the turn, and what came with that.
-    async fn wait(&self, lock: usize, abandon: &impl Fn()) -> Option<(bool, Option<Parcel>)> {
-        let waiter = self.enqueue(lock)?;
-        let mut place = Place { tables: self, lock, waiter, abandon, served: false };
-        let handed_over = poll_fn(|context| {
-            let mut state = guard(&place.waiter.state);
-            match state.0 {
-                Summons::Waiting => {
-                    state.1 = Some(context.waker().clone());
-                    Poll::Pending
-                }
-                Summons::Local => Poll::Ready(false),
-                Summons::HandedOver => Poll::Ready(true),
-                Summons::Cancelled => unreachable!("only a dropped waiter is cancelled"),
+    /// Joins the queue of a held lock, and waits for the lock; `None`: the lock was released before the client had
+    /// joined.
+    async fn wait(&self, lock: usize, release_global: &impl Fn()) -> Option<Grant> {
+        let give_up = |grant| {
+            let global = matches!(grant, Grant::Global(_));
+            let next = if global { Grant::Global(None) } else { Grant::Local };
+            if !self.pass_on(lock, next) && global {
+                release_global();
             }
-        })
-        .await;
-        place.served = true;
-        let parcel = guard(&place.waiter.parcel).take();
-        Some((handed_over, parcel))
+        };
+        let queue = &self.queues[lock % QUEUES_MAX];
+        let waiting = {
+            let mut list = queue.lock();
+            let marked = self.words[lock].fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+                (word & HELD != 0).then_some(word | AWAITED)
+            });
+            marked.ok()?;
+            queue.join(&mut list, lock as u64, give_up)
+        };
+        Some(waiting.await)
     }
 
-    fn enqueue(&self, lock: usize) -> Option<Arc<Waiter>> {
-        let mut shard = guard(&self.shards[lock % SHARDS]);
-        // With the shard locked, nobody with waiters behind can release: the word is held or free.
-        let marked = self.words[lock].fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
-            (word & HELD != 0).then_some(word | AWAITED)
-        });
-        marked.ok()?;
-        let waiter =
-            Arc::new(Waiter { state: Mutex::new((Summons::Waiting, None)), parcel: Mutex::default() });
-        match shard.iter_mut().find(|queue| queue.lock == lock) {
-            Some(queue) => queue.waiters.push_back(Arc::clone(&waiter)),
-            None => shard.push(Queue { lock, waiters: VecDeque::from([Arc::clone(&waiter)]) }),
-        }
-        Some(waiter)
-    }
-
-    /// Passes the lock to the next waiter, with a parcel where there is one, or frees it. Yields whether there was a
-    /// waiter.
-    fn pass_on(&self, lock: usize, hand_over: bool, parcel: Option<Parcel>) -> bool {
+    /// Passes a held lock to the next waiter; `false`: no client waits, and the lock is free.
+    fn pass_on(&self, lock: usize, grant: Grant) -> bool {
         let word = self.words[lock].load(Ordering::Relaxed);
+        debug_assert!(word & HELD != 0, "only a held lock is passed on");
         if word & AWAITED == 0
             && self.words[lock].compare_exchange(word, 0, Ordering::Release, Ordering::Relaxed).is_ok()
         {
             return false;
         }
-        let mut shard = guard(&self.shards[lock % SHARDS]);
-        while let Some(waiter) = next_waiter(&mut shard, lock) {
-            let mut state = guard(&waiter.state);
-            if state.0 == Summons::Cancelled {
-                continue;
-            }
-            let more = shard.iter().any(|queue| queue.lock == lock);
-            let word = self.words[lock].load(Ordering::Relaxed);
-            let hand_overs = if hand_over { (word & !(HELD | AWAITED)) + ONE_HAND_OVER } else { 0 };
-            let next = HELD | hand_overs | if more { AWAITED } else { 0 };
-            self.words[lock].store(next, Ordering::Release);
-            *guard(&waiter.parcel) = parcel;
-            state.0 = if hand_over { Summons::HandedOver } else { Summons::Local };
-            if let Some(waker) = state.1.take() {
-                waker.wake();
-            }
-            return true;
-        }
-        self.words[lock].store(0, Ordering::Release);
-        false
+        let hand_overs = match grant {
+            Grant::Global(_) => (word & !(HELD | AWAITED)) + ONE_HAND_OVER,
+            Grant::Local => 0,
+        };
+        let mut list = self.queues[lock % QUEUES_MAX].lock();
+        let next = if !list.grant_first(lock as u64, grant) {
+            0
+        } else if list.has_waiter(lock as u64) {
+            HELD | hand_overs | AWAITED
+        } else {
+            HELD | hand_overs
+        };
+        self.words[lock].store(next, Ordering::Release);
+        next != 0
+    }
+
+    fn payloads(&self) -> impl std::ops::DerefMut<Target = Vec<HandoverPayload>> {
+        self.payloads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Takes the first waiter of `lock` out of its queue, and the queue with the last of them.
-fn next_waiter(shard: &mut Vec<Queue>, lock: usize) -> Option<Arc<Waiter>> {
-    let at = shard.iter().position(|queue| queue.lock == lock)?;
-    let waiter = shard[at].waiters.pop_front();
-    if shard[at].waiters.is_empty() {
-        shard.swap_remove(at);
-    }
-    waiter
-}
-
-/// A waiter's place in its queue; given up when its operation is cancelled.
-struct Place<'a, A: Fn()> {
-    tables: &'a LocalTables,
-    lock: usize,
-    waiter: Arc<Waiter>,
-    abandon: &'a A,
-    served: bool,
-}
-
-impl<A: Fn()> Drop for Place<'_, A> {
-    fn drop(&mut self) {
-        if self.served {
-            return;
-        }
-        let was = std::mem::replace(&mut guard(&self.waiter.state).0, Summons::Cancelled);
-        match was {
-            // The turn came, and this client will not take it.
-            Summons::Local => {
-                self.tables.pass_on(self.lock, false, None);
-            }
-            Summons::HandedOver => {
-                if !self.tables.pass_on(self.lock, true, None) {
-                    (self.abandon)();
-                }
-            }
-            Summons::Waiting | Summons::Cancelled => {}
-        }
-    }
-}
-
-impl Turn<'_> {
-    /// Whether the global lock came with the turn.
+impl LocalGuard<'_> {
+    /// Whether the global lock came with the local one.
     pub fn handed_over(&self) -> bool {
         self.handed_over
     }
 
     /// Whether the global lock is to be kept for the next client of this compute node (Figure 6, lines 24-26):
-    /// one waits, and the lock was not handed over too often in a row.
-    pub fn decide_hand_over(&self) -> bool {
+    /// a client waits, and the lock has not reached the limit of hand-overs in a row.
+    pub fn should_hand_over(&self) -> bool {
         let LocalLocks::Queued { hand_over_max } = self.tables.kind else { return false };
         if !self.held {
             return false;
@@ -303,27 +220,36 @@ impl Turn<'_> {
         word & AWAITED != 0 && (word >> HAND_OVERS_SHIFT) < u64::from(hand_over_max)
     }
 
-    /// Hands the lock over with the global one, and with the node at `node.0`, if it is known. `false`: nobody waits
-    /// any more, and the local lock is free.
+    /// Hands the lock over with the global one, and with the node's address and bytes if they are known. `false`: no
+    /// client waits any more, and the local lock is free.
     pub fn hand_over(&mut self, node: Option<(u64, &[u8])>) -> bool {
         self.held = false;
-        let parcel = node.map(|(at, bytes)| self.tables.pack(at, bytes));
-        self.tables.pass_on(self.lock, true, parcel)
+        let payload = node.map(|(address, bytes)| {
+            let mut payload = self.tables.payloads().pop().unwrap_or_default();
+            payload.address = address;
+            payload.bytes.clear();
+            payload.bytes.extend_from_slice(bytes);
+            payload
+        });
+        self.tables.pass_on(self.lock, Grant::Global(payload))
     }
 
-    /// Opens what came with the global lock, if it is the node at `at`.
-    pub fn open<R>(&mut self, at: u64, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        let parcel = self.parcel.take()?;
-        let seen = (parcel.at == at).then(|| look(&parcel.bytes));
-        self.tables.keep(parcel);
+    /// Reads the node that came with the global lock, if it is the node at `address`.
+    pub fn read_handed_over<R>(&mut self, address: u64, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let payload = self.payload.take()?;
+        let seen = (payload.address == address).then(|| read(&payload.bytes));
+        let mut payloads = self.tables.payloads();
+        if payloads.len() < PAYLOADS_MAX {
+            payloads.push(payload);
+        }
         seen
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for LocalGuard<'_> {
     fn drop(&mut self) {
         if self.held {
-            self.tables.pass_on(self.lock, false, None);
+            self.tables.pass_on(self.lock, Grant::Local);
         }
     }
 }

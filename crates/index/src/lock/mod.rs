@@ -253,7 +253,7 @@ impl NodeLocks {
         let held = self.queue_up(client, self.lock_of(node)).await?;
         if held.turn.handed_over() {
             let mut held = held.armed();
-            let copy = held.turn.open(node.word(), |bytes| client.copy_of(bytes));
+            let copy = held.turn.read_handed_over(node.word(), |bytes| client.copy_of(bytes));
             if copy.is_some() {
                 client.fabric().mark(marks::NODE_HANDED_OVER);
             }
@@ -323,7 +323,7 @@ impl NodeLocks {
         if holding.iter().any(|held| held.lock == lock) {
             return Ok(Attempt::Mine);
         }
-        let Some(turn) = self.tables.try_turn(lock) else { return Ok(Attempt::Busy) };
+        let Some(turn) = self.tables.try_acquire(lock) else { return Ok(Attempt::Busy) };
         let held = Held { locks: self, client, lock, turn, armed: false };
         match client.post(lock.try_take(client.fabric().identity())).await.map(farwood_fabric::Either::value)
         {
@@ -406,10 +406,10 @@ impl NodeLocks {
             return;
         }
         for (lock, tables) in self.doubts.due(client.fabric().now()) {
-            let turn = tables.try_turn(lock);
+            let turn = tables.try_acquire(lock);
             let has_turn = turn.is_some()
                 || mine
-                    .is_some_and(|mine| Arc::ptr_eq(&tables, &self.tables) && tables.is_one_turn(mine, lock));
+                    .is_some_and(|mine| Arc::ptr_eq(&tables, &self.tables) && tables.guards_both(mine, lock));
             // Whoever else has the turn finds the lock to be in doubt itself.
             if !has_turn {
                 continue;
@@ -589,7 +589,7 @@ pub struct Held<'a, F: Fabric> {
     locks: &'a NodeLocks,
     client: &'a Client<F>,
     lock: GlobalLock,
-    turn: local::Turn<'a>,
+    turn: local::LocalGuard<'a>,
     /// Whether the global lock is really held: not while it is being acquired, nor after its release.
     armed: bool,
 }
@@ -606,7 +606,7 @@ impl<'a, F: Fabric> Held<'a, F> {
     /// when the post has been answered.
     pub fn release(mut self) -> (Option<Unlock>, LocalRelease<'a, F>) {
         self.armed = false;
-        let hand_over = self.turn.decide_hand_over();
+        let hand_over = self.turn.should_hand_over();
         let unlock = (!hand_over).then(|| self.unlock());
         (unlock, LocalRelease { held: self, hand_over })
     }

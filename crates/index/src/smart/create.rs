@@ -17,7 +17,7 @@
 
 use super::options::{Inserts, LeafLock, Options, Reads, Rooms, Scans, Updates, Writes};
 use super::{Smart, Together};
-use crate::delegation::{Gates, Leader};
+use crate::combine::{Combiner, Leader};
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::radix::leaf::ENTRY_BYTES_MAX;
@@ -107,8 +107,8 @@ impl Smart {
         let guide = Together {
             options,
             turn: AtomicU64::new(entry.number),
-            reads: Gates::new(Leader::First),
-            writes: Gates::new(Leader::Last),
+            reads: Combiner::new(Leader::First),
+            writes: Combiner::new(Leader::Last),
         };
         Ok(Self::new(client, entry, root, (options.tree(inline_bytes), guide), cache_bytes))
     }

@@ -3,7 +3,7 @@
 //! The tree, and the argument why its answers are right, is in [`radix::tree`](crate::radix::tree). What is SMART's
 //! own: a search begins where the way of its key ended before, or at the root, and goes through cached copies of inner
 //! nodes; new nodes lie beside the node that links them; and clients of a compute node that want the same do it
-//! together ([`delegation`](crate::delegation)).
+//! together ([`combine`](crate::combine)).
 //!
 //! # Departures from the paper
 //!
@@ -28,7 +28,7 @@ pub use coverage::MARKS;
 pub use create::{Config, Description, KIND, describe};
 pub use options::{Options, Rooms, Variant};
 
-use crate::delegation::{Gates, Turn};
+use crate::combine::{Combiner, Role};
 use crate::error::IndexError;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::inner::RawInner;
@@ -59,8 +59,8 @@ pub struct Together {
     /// The memory node whose turn it is to get a node high in the tree.
     turn: AtomicU64,
     /// Where clients meet that want to read one key, and those that want to write one.
-    reads: Gates<Option<Arc<[u8]>>>,
-    writes: Gates<bool>,
+    reads: Combiner<Option<Arc<[u8]>>>,
+    writes: Combiner<bool>,
 }
 
 impl Guide for Together {
@@ -131,12 +131,12 @@ impl Smart {
             return self.get_alone(client, key).await;
         }
         match self.guide.reads.enter(key, 0).await {
-            Turn::Done { result, .. } => {
+            Role::Done { result, .. } => {
                 client.fabric().mark(marks::READ_SHARED);
                 Ok(result.map(Value::shared))
             }
-            Turn::Alone => self.get_alone(client, key).await,
-            Turn::Lead(lead) => {
+            Role::Alone => self.get_alone(client, key).await,
+            Role::Lead(lead) => {
                 let found = self.get_alone(client, key).await?;
                 lead.share(|| found.as_ref().map(|value| Arc::from(&**value)));
                 Ok(found)
@@ -157,12 +157,12 @@ impl Smart {
         value: &[u8],
     ) -> Result<bool, IndexError> {
         match self.combine(key, PUT).await {
-            Turn::Done { result, position } => {
+            Role::Done { result, position } => {
                 client.fabric().mark(marks::WRITE_SHARED);
                 Ok(result || position > 0)
             }
-            Turn::Alone => self.change(client, key, Change::Put(value), "put").await,
-            Turn::Lead(lead) => {
+            Role::Alone => self.change(client, key, Change::Put(value), "put").await,
+            Role::Lead(lead) => {
                 let existed = self.change(client, key, Change::Put(value), "put").await?;
                 let position = lead.position();
                 lead.share(|| existed);
@@ -182,12 +182,12 @@ impl Smart {
         value: &[u8],
     ) -> Result<bool, IndexError> {
         match self.combine(key, UPDATE).await {
-            Turn::Done { result, .. } => {
+            Role::Done { result, .. } => {
                 client.fabric().mark(marks::WRITE_SHARED);
                 Ok(result)
             }
-            Turn::Alone => self.change(client, key, Change::Update(value), "update").await,
-            Turn::Lead(lead) => {
+            Role::Alone => self.change(client, key, Change::Update(value), "update").await,
+            Role::Lead(lead) => {
                 let existed = self.change(client, key, Change::Update(value), "update").await?;
                 lead.share(|| existed);
                 Ok(existed)
@@ -196,9 +196,9 @@ impl Smart {
     }
 
     /// A writer's turn at a key: those that want the same of it at the same time are written for by the last of them.
-    async fn combine(&self, key: &[u8], tag: u8) -> Turn<'_, bool> {
+    async fn combine(&self, key: &[u8], tag: u8) -> Role<'_, bool> {
         match self.guide.options.writes {
-            Writes::Each => Turn::Alone,
+            Writes::Each => Role::Alone,
             Writes::Combined => self.guide.writes.enter(key, tag).await,
         }
     }

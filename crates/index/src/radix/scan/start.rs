@@ -1,6 +1,6 @@
 //! Where a scan begins: at the root, or further down where cached copies lead, at a node that is read live as all
-//! others are (`docs/decisions/0038-where-a-scan-begins.md`), or at some of its children
-//! (`docs/decisions/0054-shortcuts-and-children-of-copies.md`).
+//! others are (`docs/decisions/0038-scan-start.md`), or at some of its children
+//! (`docs/decisions/0054-shortcuts-and-scan-starts.md`).
 //!
 //! A child proves itself that it is linked in the slot that a copy shows, however old the copy is: a node by its
 //! prefix, a leaf by its key and 15 bits of its parent's generation, as for a lookup. A slot without a child proves

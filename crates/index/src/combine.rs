@@ -1,0 +1,284 @@
+//! Request combining: clients of a compute node that request the same operation on the same key at the same time share
+//! one execution of it. This is read delegation and write combining (SMART, §4.2).
+//!
+//! A *slot* serialises the requests for one key. The first client executes its request at once. Requests that arrive
+//! during that execution join a *batch*. When the execution ends, the batch is closed, one of its clients *leads*: it
+//! executes the request, and shares the result with the others. So
+//!
+//! - a reader shares only a READ that is posted after the reader arrived, because the leader posts it after the batch
+//!   was closed;
+//! - a writer shares only a WRITE that is built after the writer arrived: the last client of the batch leads, and
+//!   writes its own value, as if the others had written immediately before it. The others return when it does. If the
+//!   leader fails or is dropped, nothing of theirs was written, and each executes its own request.
+//!
+//! The published code lets a client join an execution that has begun, and so returns values from before the request.
+//!
+//! The table has a fixed number of slots. Keys that collide in a slot do not wait for each other: the later request is
+//! executed alone.
+//!
+//! **The fast path** is two atomic operations on one word, without a lock and without allocation: a client that finds
+//! the word 0 stores a hash of its key and operation there, and stores 0 when it has finished. The hash suffices,
+//! because a running request shares nothing with later ones; a batch has the key itself. A client that finds its own
+//! hash joins the batch under the mutex of the slot's queue, and sets a bit of the word. A word with that bit is
+//! changed under the mutex only.
+
+use super::queue::FairQueue;
+use super::sync::{AtomicU64, Ordering};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Slots of a table.
+const SLOTS: usize = 4096;
+/// Queues of a table, at most.
+const QUEUES_MAX: usize = 64;
+
+/// Which client of a batch leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leader {
+    /// The first to arrive.
+    First,
+    /// The last to arrive.
+    Last,
+}
+
+/// In the word of a slot: a request is being executed. A word without this bit is 0.
+const BUSY: u64 = 1;
+/// In the word of a busy slot: a batch waits.
+const AWAITED: u64 = 2;
+
+/// Combines the requests of a compute node for one kind of operation that yields a `T`.
+#[derive(Debug)]
+pub struct Combiner<T> {
+    words: Box<[AtomicU64]>,
+    /// The waiting clients, with the number of their batch as key.
+    queues: Box<[FairQueue<Outcome<T>, Batches>]>,
+    leader: Leader,
+    shared: AtomicU64,
+    joins_late: bool,
+}
+
+/// The batches of a queue that requests may join, at most one per slot.
+#[derive(Debug, Default)]
+struct Batches {
+    open: Vec<Batch>,
+    /// Number of the next batch.
+    next: u64,
+}
+
+/// Clients that wait for the same operation on the same key.
+#[derive(Debug)]
+struct Batch {
+    number: u64,
+    slot: usize,
+    key: Box<[u8]>,
+    operation: u8,
+    /// Clients that have joined, whether or not they still wait.
+    joined: usize,
+}
+
+impl Batches {
+    fn open(&mut self, request: &Request<'_>) -> &mut Batch {
+        let &Request { key, operation, slot, .. } = request;
+        let batch = Batch { number: self.next, slot, key: key.into(), operation, joined: 0 };
+        self.next += 1;
+        self.open.push(batch);
+        self.open.last_mut().expect("a batch was just pushed")
+    }
+
+    /// Closes the batch of a slot; yields its number.
+    fn close(&mut self, slot: usize) -> Option<u64> {
+        let position = self.open.iter().position(|batch| batch.slot == slot)?;
+        Some(self.open.swap_remove(position).number)
+    }
+}
+
+/// What a waiting client is granted.
+#[derive(Debug)]
+enum Outcome<T> {
+    /// The client executes the request for its batch.
+    Lead,
+    /// The leader's result; `None`: it has failed.
+    Result(Option<T>),
+}
+
+/// A request: its key and operation, its slot, and the word that says that it is being executed.
+#[derive(Clone, Copy)]
+struct Request<'k> {
+    key: &'k [u8],
+    operation: u8,
+    slot: usize,
+    word: u64,
+}
+
+/// How a client proceeds with its request.
+#[derive(Debug)]
+pub enum Role<'c, T: Clone> {
+    /// It executes the request, and shares the result.
+    Lead(Lead<'c, T>),
+    /// Another client has executed it.
+    Done {
+        /// The leader's result.
+        result: T,
+        /// How many clients joined the batch before this one.
+        position: usize,
+    },
+    /// It executes the request for itself alone.
+    Alone,
+}
+
+impl<T: Clone> Combiner<T> {
+    /// A combiner in which the client `leader` leads a batch.
+    pub fn new(leader: Leader) -> Self {
+        Self::with_slots(leader, SLOTS)
+    }
+
+    /// A combiner with a table of `slots` slots.
+    pub(crate) fn with_slots(leader: Leader, slots: usize) -> Self {
+        let queue = || FairQueue::new(Batches::default());
+        let words = (0..slots).map(|_| AtomicU64::new(0)).collect();
+        let queues = (0..slots.min(QUEUES_MAX)).map(|_| queue()).collect();
+        Self { words, queues, leader, shared: AtomicU64::new(0), joins_late: false }
+    }
+
+    /// How many requests were answered with another client's result.
+    pub fn shared(&self) -> u64 {
+        self.shared.load(Ordering::Relaxed)
+    }
+
+    /// Turns on a fault for tests: requests join an execution that has begun.
+    pub(crate) fn join_late(&mut self) {
+        self.joins_late = true;
+    }
+
+    /// Waits until the client may execute `operation` on `key`, or another client has executed it.
+    pub async fn enter(&self, key: &[u8], operation: u8) -> Role<'_, T> {
+        let request = self.request(key, operation);
+        let word = &self.words[request.slot];
+        match word.compare_exchange(0, request.word, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => Role::Lead(self.lead(&request)),
+            Err(found) if found & !AWAITED == request.word => self.join(request).await,
+            Err(_) => Role::Alone,
+        }
+    }
+
+    fn request<'k>(&self, key: &'k [u8], operation: u8) -> Request<'k> {
+        let hash = xxh3_64(key);
+        let word = (hash ^ u64::from(operation) << 2) & !AWAITED | BUSY;
+        Request { key, operation, slot: (hash >> 32) as usize % self.words.len(), word }
+    }
+
+    fn queue(&self, slot: usize) -> &FairQueue<Outcome<T>, Batches> {
+        &self.queues[slot % QUEUES_MAX]
+    }
+
+    /// The lead of a client that has taken a free slot, for itself alone.
+    fn lead(&self, request: &Request<'_>) -> Lead<'_, T> {
+        let joinable = || self.queue(request.slot).lock().state.open(request).number;
+        let batch = self.joins_late.then(joinable);
+        Lead { combiner: self, slot: request.slot, word: request.word, batch, position: 0 }
+    }
+
+    /// Joins the batch of a busy slot, and waits. A slot that is free by now is taken instead.
+    async fn join(&self, request: Request<'_>) -> Role<'_, T> {
+        let Request { slot, word, .. } = request;
+        let mark = |found| match found {
+            0 => Some(word),
+            found if found & !AWAITED == word => Some(word | AWAITED),
+            _ => None,
+        };
+        let queue = self.queue(slot);
+        let (batch, position, waiting) = {
+            let mut list = queue.lock();
+            match self.words[slot].fetch_update(Ordering::AcqRel, Ordering::Acquire, mark) {
+                Ok(0) => {
+                    drop(list);
+                    return Role::Lead(self.lead(&request));
+                }
+                Ok(_) => {}
+                Err(_) => return Role::Alone,
+            }
+            let batches = &mut list.state;
+            let batch = match batches.open.iter().position(|batch| batch.slot == slot) {
+                Some(open) => &mut batches.open[open],
+                None => batches.open(&request),
+            };
+            if (&*batch.key, batch.operation) != (request.key, request.operation) {
+                return Role::Alone;
+            }
+            let (number, position) = (batch.number, batch.joined);
+            batch.joined += 1;
+            let give_up = move |outcome| {
+                if let Outcome::Lead = outcome {
+                    self.publish(slot, number, None);
+                    self.release(slot, word);
+                }
+            };
+            (number, position, queue.join(&mut list, number, give_up))
+        };
+        match waiting.await {
+            Outcome::Lead => Role::Lead(Lead { combiner: self, slot, word, batch: Some(batch), position }),
+            Outcome::Result(Some(result)) => {
+                self.shared.fetch_add(1, Ordering::Relaxed);
+                Role::Done { result, position }
+            }
+            Outcome::Result(None) => Role::Alone,
+        }
+    }
+
+    /// Grants `result` to the clients of a batch.
+    fn publish(&self, slot: usize, batch: u64, result: Option<T>) {
+        self.queue(slot).lock().grant_all(batch, || Outcome::Result(result.clone()));
+    }
+
+    /// Frees a busy slot, or passes it to the batch that waits.
+    fn release(&self, slot: usize, busy: u64) {
+        let word = &self.words[slot];
+        if !self.joins_late && word.compare_exchange(busy, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
+            return;
+        }
+        let mut list = self.queue(slot).lock();
+        debug_assert!(word.load(Ordering::Relaxed) & !AWAITED == busy, "only its user frees a slot");
+        let led = match (list.state.close(slot), self.leader) {
+            (None, _) => false,
+            (Some(batch), Leader::First) => list.grant_first(batch, Outcome::Lead),
+            (Some(batch), Leader::Last) => list.grant_last(batch, Outcome::Lead),
+        };
+        word.store(if led { busy } else { 0 }, Ordering::Release);
+    }
+}
+
+/// The right to execute a request for a batch. If it is dropped without a result, each client of the batch executes its
+/// own request.
+#[derive(Debug)]
+#[must_use = "other clients may wait for the result"]
+pub struct Lead<'c, T: Clone> {
+    combiner: &'c Combiner<T>,
+    slot: usize,
+    /// The word of the slot while no batch waits.
+    word: u64,
+    /// The batch that waits for the result, if there is one.
+    batch: Option<u64>,
+    position: usize,
+}
+
+impl<T: Clone> Lead<'_, T> {
+    /// How many clients joined the batch before this one.
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// Shares the result with the batch; `result` is called only if there is one.
+    pub fn share(mut self, result: impl FnOnce() -> T) {
+        if let Some(batch) = self.batch.take() {
+            self.combiner.publish(self.slot, batch, Some(result()));
+        }
+    }
+}
+
+impl<T: Clone> Drop for Lead<'_, T> {
+    fn drop(&mut self) {
+        if let Some(batch) = self.batch.take() {
+            self.combiner.publish(self.slot, batch, None);
+        }
+        self.combiner.release(self.slot, self.word);
+    }
+}

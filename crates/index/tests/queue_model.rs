@@ -1,0 +1,391 @@
+//! Model checks of the fair queue and of its three users, with `loom`.
+//!
+//! **Goal.** No schedule and no permitted reordering of memory accesses loses a wake-up, admits two clients at once,
+//! or loses the lock when a future is dropped at any moment.
+//!
+//! **Method.** The sources are compiled against the mutexes and atomics of `loom`, which runs small programs under all
+//! schedules with a bounded number of preemptions. What the lock protects is a cell in which `loom` detects data
+//! races; a lost wake-up is a deadlock, which `loom` reports. The last tests run the same programs on broken
+//! variants: they must fail.
+
+#![expect(unreachable_pub, reason = "the sources that are compiled here are modules of a library")]
+
+use loom::cell::UnsafeCell;
+use loom::future::block_on;
+use loom::sync::Arc;
+use loom::thread;
+use std::cell::RefCell;
+use std::pin::{Pin, pin};
+use std::process::Command;
+use std::task::{Context, Poll, Waker};
+use sync::{AtomicU64, Ordering};
+
+mod sync {
+    pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
+    pub(crate) use loom::sync::{Mutex, MutexGuard};
+}
+
+#[path = "../src/queue.rs"]
+mod queue;
+
+#[path = "../src/combine.rs"]
+#[expect(dead_code, reason = "the models use a part of it")]
+mod combine;
+
+#[path = "../src/catfish/writer.rs"]
+mod writer;
+
+#[path = "."]
+mod lock {
+    #[path = "../src/lock/local.rs"]
+    #[expect(dead_code, reason = "the models use a part of it")]
+    pub(crate) mod local;
+
+    use farwood_index::lock::{GlobalLock, LocalLocks};
+    use local::{LocalGuard, LocalTables};
+
+    pub(crate) fn tables() -> LocalTables {
+        LocalTables::new(LocalLocks::Queued { hand_over_max: 2 }, 1, 1)
+    }
+
+    pub(crate) async fn acquire<'t>(tables: &'t LocalTables, release_global: &impl Fn()) -> LocalGuard<'t> {
+        tables.acquire_queued(0, release_global).await
+    }
+}
+
+/// The queue and the combiner on primitives that are weaker than they need.
+#[path = "."]
+mod broken {
+    pub(crate) mod sync {
+        pub(crate) use loom::sync::{Mutex, MutexGuard};
+
+        /// All orderings are relaxed.
+        #[expect(
+            non_snake_case,
+            non_upper_case_globals,
+            reason = "they stand for those of the standard library"
+        )]
+        pub(crate) mod Ordering {
+            use loom::sync::atomic::Ordering;
+            pub(crate) const AcqRel: Ordering = Ordering::Relaxed;
+            pub(crate) const Acquire: Ordering = Ordering::Relaxed;
+            pub(crate) const Relaxed: Ordering = Ordering::Relaxed;
+            pub(crate) const Release: Ordering = Ordering::Relaxed;
+        }
+
+        pub(crate) use loom::sync::atomic::AtomicU64;
+    }
+
+    #[path = "../src/queue.rs"]
+    #[expect(dead_code, reason = "the models use a part of it")]
+    pub(crate) mod queue;
+
+    #[path = "../src/combine.rs"]
+    #[expect(dead_code, reason = "the models use a part of it")]
+    pub(crate) mod combine;
+}
+
+/// Runs `program` under all schedules with at most `preemptions` preemptions.
+fn check(preemptions: usize, program: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(program);
+}
+
+fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Polls a future once; one that does not resolve at once is dropped.
+fn poll_and_drop<F: Future>(future: F) -> Option<F::Output> {
+    match poll(pin!(future)) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+/// What a lock protects: `loom` fails when two threads use it without an order between them.
+struct Exclusive(UnsafeCell<()>);
+
+impl Exclusive {
+    fn new() -> Self {
+        Self(UnsafeCell::new(()))
+    }
+
+    fn access(&self) {
+        self.0.with_mut(|_| ());
+    }
+}
+
+/// A local lock, and the global lock that it is handed over with.
+struct Locks {
+    tables: lock::local::LocalTables,
+    /// 1 while the global lock is held.
+    global: AtomicU64,
+    exclusive: Exclusive,
+}
+
+impl Locks {
+    fn release_global(&self) {
+        assert_eq!(self.global.swap(0, Ordering::Release), 1, "the global lock was held");
+    }
+
+    async fn acquire(&self) -> lock::local::LocalGuard<'_> {
+        let guard = lock::acquire(&self.tables, &|| self.release_global()).await;
+        if !guard.handed_over() {
+            // Another client may have released the local lock, and be about to release the global one.
+            while self.global.swap(1, Ordering::Acquire) == 1 {
+                thread::yield_now();
+            }
+        }
+        assert_eq!(self.global.load(Ordering::Relaxed), 1, "the global lock is held");
+        self.exclusive.access();
+        guard
+    }
+
+    fn release(&self, mut guard: lock::local::LocalGuard<'_>) {
+        self.exclusive.access();
+        if guard.should_hand_over() {
+            if !guard.hand_over(Some((8, &[1]))) {
+                self.release_global();
+            }
+        } else {
+            self.release_global();
+        }
+    }
+
+    fn use_once(&self) {
+        let guard = block_on(self.acquire());
+        self.release(guard);
+    }
+}
+
+#[test]
+fn a_local_lock_is_exclusive_and_survives_dropped_waiters_and_hand_overs() {
+    check(3, || {
+        let tables = lock::tables();
+        let locks = Arc::new(Locks { tables, global: AtomicU64::new(0), exclusive: Exclusive::new() });
+        let threads = [(); 2].map(|()| {
+            let locks = Arc::clone(&locks);
+            thread::spawn(move || locks.use_once())
+        });
+        if let Some(guard) = poll_and_drop(locks.acquire()) {
+            locks.release(guard);
+        }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(locks.global.load(Ordering::SeqCst), 0, "the global lock is free");
+        assert!(poll_and_drop(locks.acquire()).is_some(), "the local lock is free");
+    });
+}
+
+#[test]
+fn the_writer_lock_is_exclusive_and_survives_dropped_waiters() {
+    check(3, || {
+        let lock = Arc::new((writer::WriterLock::default(), Exclusive::new()));
+        let threads = [(); 2].map(|()| {
+            let lock = Arc::clone(&lock);
+            thread::spawn(move || {
+                let guard = block_on(lock.0.acquire());
+                lock.1.access();
+                drop(guard);
+            })
+        });
+        if let Some(guard) = poll_and_drop(lock.0.acquire()) {
+            lock.1.access();
+            drop(guard);
+        }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(poll_and_drop(lock.0.acquire()).is_some(), "the lock is free");
+    });
+}
+
+/// Two clients request one operation, and a third drops its request after the first poll. A client that leads checks
+/// that it is alone; a shared result is younger than the request.
+macro_rules! combine_requests {
+    ($combine:path, $leader:ident) => {{
+        use $combine::{Combiner, Leader, Role};
+        let combiner = Combiner::<u64>::with_slots(Leader::$leader, 1);
+        let shared = Arc::new((combiner, Exclusive::new(), AtomicU64::new(0)));
+        let threads = [(); 2].map(|()| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let (combiner, exclusive, clock) = &*shared;
+                let requested = clock.fetch_add(1, Ordering::Relaxed);
+                match block_on(combiner.enter(b"key", 0)) {
+                    Role::Lead(lead) => {
+                        exclusive.access();
+                        let executed = clock.fetch_add(1, Ordering::Relaxed);
+                        lead.share(|| executed);
+                    }
+                    Role::Done { result, .. } => assert!(result > requested, "it began after the request"),
+                    Role::Alone => {}
+                }
+            })
+        });
+        let (combiner, exclusive, _) = &*shared;
+        if let Some(Role::Lead(lead)) = poll_and_drop(combiner.enter(b"key", 0)) {
+            exclusive.access();
+            drop(lead);
+        }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let free = poll_and_drop(combiner.enter(b"key", 0));
+        assert!(matches!(free, Some(Role::Lead(_))), "the slot is free");
+    }};
+}
+
+#[test]
+fn requests_are_combined_with_the_first_as_leader() {
+    check(3, || combine_requests!(crate::combine, First));
+}
+
+#[test]
+fn requests_are_combined_with_the_last_as_leader() {
+    check(3, || combine_requests!(crate::combine, Last));
+}
+
+/// A lock on the queue, and broken variants of it.
+struct SimpleLock {
+    held: AtomicU64,
+    queue: queue::FairQueue<()>,
+    mutant: Mutant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mutant {
+    None,
+    /// A waiter checks the lock before it locks the queue, and not again.
+    StaleCheck,
+    /// A dropped waiter does not pass on what it was granted.
+    LostGrant,
+}
+
+impl SimpleLock {
+    async fn acquire(&self) {
+        let try_lock = || self.held.swap(1, Ordering::AcqRel) == 0;
+        if self.mutant == Mutant::StaleCheck && try_lock() {
+            return;
+        }
+        let waiting = {
+            let mut list = self.queue.lock();
+            if self.mutant != Mutant::StaleCheck && try_lock() {
+                return;
+            }
+            self.queue.join(&mut list, 0, |()| {
+                if self.mutant != Mutant::LostGrant {
+                    self.release();
+                }
+            })
+        };
+        waiting.await;
+    }
+
+    fn release(&self) {
+        let mut list = self.queue.lock();
+        if !list.grant_first(0, ()) {
+            self.held.store(0, Ordering::Release);
+        }
+    }
+
+    /// Two threads use the lock; a third client drops its future after the first poll.
+    fn check(mutant: Mutant) {
+        check(3, move || {
+            let lock = Self { held: AtomicU64::new(0), queue: queue::FairQueue::new(()), mutant };
+            let lock = Arc::new(lock);
+            let threads = [(); 2].map(|()| {
+                let lock = Arc::clone(&lock);
+                thread::spawn(move || {
+                    block_on(lock.acquire());
+                    lock.release();
+                })
+            });
+            if poll_and_drop(lock.acquire()).is_some() {
+                lock.release();
+            }
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        });
+    }
+}
+
+/// Names the mutant that [`a_lock_on_the_queue_passes_the_model`] checks in a process of its own: a failed model aborts
+/// its process.
+const MUTANT: &str = "FARWOOD_QUEUE_MUTANT";
+
+#[test]
+fn a_lock_on_the_queue_passes_the_model() {
+    match std::env::var(MUTANT).as_deref() {
+        Err(_) => SimpleLock::check(Mutant::None),
+        Ok("StaleCheck") => SimpleLock::check(Mutant::StaleCheck),
+        Ok("LostGrant") => SimpleLock::check(Mutant::LostGrant),
+        Ok("RelaxedOrderings") => check(3, || combine_requests!(crate::broken::combine, First)),
+        Ok(other) => unreachable!("{other} is not the name of a mutant"),
+    }
+}
+
+#[test]
+fn the_model_detects_every_mutant() {
+    let mutants =
+        [("StaleCheck", "deadlock"), ("LostGrant", "deadlock"), ("RelaxedOrderings", "Causality violation")];
+    for (mutant, message) in mutants {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "a_lock_on_the_queue_passes_the_model", "--nocapture"]);
+        let output = command.env(MUTANT, mutant).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && errors.contains(message), "{mutant} passes the model: {errors}");
+    }
+}
+
+#[test]
+fn values_go_to_the_waiters_of_their_key_in_order() {
+    check(0, || {
+        let queue = queue::FairQueue::<u32>::new(());
+        let ignore = |_| {};
+        let mut list = queue.lock();
+        let mut waiting = [1, 2, 1, 1].map(|key| Box::pin(queue.join(&mut list, key, ignore)));
+        drop(list);
+        assert!(waiting.iter_mut().all(|waiting| poll(waiting.as_mut()).is_pending()));
+        let mut list = queue.lock();
+        assert!(list.grant_first(1, 10) && list.grant_last(1, 11) && !list.grant_first(3, 12));
+        list.grant_all(1, || 13);
+        assert!(!list.has_waiter(1) && list.has_waiter(2));
+        drop(list);
+        let found = waiting.each_mut().map(|waiting| poll(waiting.as_mut()));
+        assert_eq!(found, [Poll::Ready(10), Poll::Pending, Poll::Ready(13), Poll::Ready(11)]);
+    });
+}
+
+#[test]
+fn a_dropped_waiter_is_passed_over_and_gives_up_what_it_was_granted() {
+    check(0, || {
+        let queue = queue::FairQueue::<u32>::new(());
+        let given_up = RefCell::new(Vec::new());
+        let give_up = |value| given_up.borrow_mut().push(value);
+        let mut list = queue.lock();
+        let [first, second, third] = [(); 3].map(|()| queue.join(&mut list, 0, give_up));
+        drop(list);
+        drop(first);
+        assert!(queue.lock().grant_first(0, 1));
+        drop(second);
+        assert_eq!(*given_up.borrow(), [1]);
+        assert!(queue.lock().grant_first(0, 2));
+        assert_eq!(poll(pin!(third)), Poll::Ready(2));
+        assert!(!queue.lock().grant_first(0, 3), "no waiter is left");
+    });
+}
+
+#[test]
+fn workers_acquire_the_lock_in_order_and_a_dropped_one_is_passed_over() {
+    check(0, || {
+        let lock = writer::WriterLock::default();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut first = pin!(lock.acquire());
+        let Poll::Ready(first) = first.as_mut().poll(&mut context) else { panic!("the lock is free") };
+        let mut second = Box::pin(lock.acquire());
+        let mut third = pin!(lock.acquire());
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        assert!(third.as_mut().poll(&mut context).is_pending());
+        drop(second);
+        assert!(third.as_mut().poll(&mut context).is_pending(), "the first still holds the lock");
+        drop(first);
+        assert!(third.as_mut().poll(&mut context).is_ready());
+    });
+}
