@@ -35,8 +35,7 @@
 //! ```
 
 use crate::buffers::Buffers;
-use crate::client::Shelf;
-use crate::doorbell::{Doorbell, Link};
+use crate::doorbell::{Doorbell, DoorbellPool, Link};
 use crate::verb::{Asks, InOrderBefore, Kind, Verb};
 use std::marker::PhantomData;
 
@@ -269,7 +268,7 @@ pub trait Post {
     #[doc(hidden)]
     fn ring(self, doorbell: &mut Doorbell, buffers: &Buffers) -> Self::Ticket;
     #[doc(hidden)]
-    fn answer(ticket: Self::Ticket, doorbell: Doorbell, shelf: &Shelf) -> Self::Output;
+    fn answer(ticket: Self::Ticket, doorbell: Doorbell, pool: &DoorbellPool) -> Self::Output;
 }
 
 impl<P: Parallel> Post for P {
@@ -282,9 +281,9 @@ impl<P: Parallel> Post for P {
     }
 
     #[inline]
-    fn answer(ticket: P::Ticket, mut doorbell: Doorbell, shelf: &Shelf) -> P::Output {
+    fn answer(ticket: P::Ticket, mut doorbell: Doorbell, pool: &DoorbellPool) -> P::Output {
         let output = P::answer(ticket, &mut doorbell);
-        shelf.put(doorbell);
+        pool.put(doorbell);
         output
     }
 }
@@ -319,8 +318,8 @@ where
     }
 
     #[inline]
-    fn answer(count: usize, doorbell: Doorbell, shelf: &Shelf) -> Answers<I::Item> {
-        Answers { doorbell: Some(doorbell), shelf: shelf.clone(), next: 0, count, of: PhantomData }
+    fn answer(count: usize, doorbell: Doorbell, pool: &DoorbellPool) -> Answers<I::Item> {
+        Answers { doorbell: Some(doorbell), pool: pool.clone(), next: 0, count, of: PhantomData }
     }
 }
 
@@ -328,7 +327,7 @@ where
 #[must_use = "the answers to the verbs"]
 pub struct Answers<V> {
     doorbell: Option<Doorbell>,
-    shelf: Shelf,
+    pool: DoorbellPool,
     next: usize,
     count: usize,
     of: PhantomData<fn(V)>,
@@ -356,7 +355,7 @@ impl<V: Verb> ExactSizeIterator for Answers<V> {}
 impl<V> Drop for Answers<V> {
     fn drop(&mut self) {
         if let Some(doorbell) = self.doorbell.take() {
-            self.shelf.put(doorbell);
+            self.pool.put(doorbell);
         }
     }
 }

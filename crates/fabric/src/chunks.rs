@@ -16,16 +16,15 @@
 //! Sherman §4.2.4 takes chunks by remote procedure call from the memory node's CPU; here it is one-sided.
 
 use crate::client::Client;
-use crate::client_table::ClientId;
 use crate::error::FabricError;
-use crate::fetched::Words;
+use crate::fabric::{Fabric, Revocation};
+use crate::fetched::{Words, whole_word};
+use crate::ids::{CLIENTS_MAX, ClientId};
 use crate::pointer::{Memory, NodeId, Remote};
-use crate::superblock::{CHUNK_TABLE_OFFSET, NEXT_CHUNK_OFFSET, word};
+use crate::pool_layout::{CHUNK_TABLE_OFFSET, NEXT_CHUNK_OFFSET, word};
 use crate::verb::{Swapped, cas, faa, read, read_bytes, write};
-use crate::{Fabric, Revocation};
 
-/// Bytes of a chunk (Sherman §4.2.4).
-pub const CHUNK_BYTES: u64 = 8 << 20;
+pub use crate::pool_layout::CHUNK_BYTES;
 
 const TAKEN: u64 = 1 << 63;
 const FREED: u64 = 1 << 62;
@@ -173,7 +172,7 @@ pub async fn leave_rest<F: Fabric>(
 /// How many chunks of `node` were ever taken, with the superblock's. [1 RT]
 pub async fn taken<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<u64, FabricError> {
     let next = client.post(read(word(node, NEXT_CHUNK_OFFSET))).await?;
-    Ok(crate::client_table::whole(next).min(client.fabric().shape().chunks()))
+    Ok(whole_word(next).min(client.fabric().shape().chunks()))
 }
 
 /// Gives back a chunk that nothing points into any more. [1 RT]
@@ -226,9 +225,8 @@ async fn table<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<Vec<(Chunk
     Ok(table)
 }
 
-const _: () = assert!(CHUNK_TABLE_OFFSET.is_multiple_of(8));
 const _: () = assert!((CHUNK_BYTES / USED_UNIT) < USED_MASK);
-const _: () = assert!(crate::client_table::CLIENTS_MAX <= 1 << 16);
+const _: () = assert!(CLIENTS_MAX <= 1 << 16);
 
 #[cfg(test)]
 mod tests {

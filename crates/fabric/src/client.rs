@@ -1,31 +1,13 @@
 //! A client: one flow of operations, with its own queue pairs, buffers and cost ledger.
 
-use crate::Fabric;
 use crate::buffers::Buffers;
 use crate::chain::Post;
 use crate::costs::Costs;
-use crate::doorbell::{Doorbell, Op};
+use crate::doorbell::{Doorbell, DoorbellPool, Op};
 use crate::error::FabricError;
+use crate::fabric::Fabric;
 use crate::fetched::{Fetched, Object};
 use std::cell::RefCell;
-use std::rc::Rc;
-
-/// Idle doorbells of a client.
-#[derive(Clone, Default)]
-pub struct Shelf(Rc<RefCell<Vec<Doorbell>>>);
-
-impl Shelf {
-    #[inline]
-    fn take(&self) -> Doorbell {
-        self.0.borrow_mut().pop().unwrap_or_default()
-    }
-
-    #[inline]
-    pub(crate) fn put(&self, mut doorbell: Doorbell) {
-        doorbell.clear();
-        self.0.borrow_mut().push(doorbell);
-    }
-}
 
 /// One flow of operations on far memory.
 ///
@@ -40,14 +22,19 @@ impl Shelf {
 pub struct Client<F> {
     fabric: F,
     buffers: Buffers,
-    shelf: Shelf,
+    doorbells: DoorbellPool,
     ledger: RefCell<Costs>,
 }
 
 impl<F: Fabric> Client<F> {
     /// A client of `fabric`.
     pub fn new(fabric: F) -> Self {
-        Self { fabric, buffers: Buffers::default(), shelf: Shelf::default(), ledger: RefCell::default() }
+        Self {
+            fabric,
+            buffers: Buffers::default(),
+            doorbells: DoorbellPool::default(),
+            ledger: RefCell::default(),
+        }
     }
 
     /// The fabric under the client.
@@ -64,21 +51,21 @@ impl<F: Fabric> Client<F> {
     /// Where the fabric fails; which verbs were executed is then unknown.
     #[inline]
     pub async fn post<P: Post>(&self, post: P) -> Result<P::Output, FabricError> {
-        let mut doorbell = self.shelf.take();
+        let mut doorbell = self.doorbells.take();
         let ticket = post.ring(&mut doorbell, &self.buffers);
         let doorbell = self.fabric.submit(doorbell).await?;
         self.charge(&doorbell, 1);
-        Ok(P::answer(ticket, doorbell, &self.shelf))
+        Ok(P::answer(ticket, doorbell, &self.doorbells))
     }
 
     /// Posts verbs that nobody waits for: counted as verbs and bytes, not as a round trip. Their failure shows
     /// at the client's next post.
     pub fn post_detached<P: Post>(&self, post: P) {
-        let mut doorbell = self.shelf.take();
+        let mut doorbell = self.doorbells.take();
         let _ = post.ring(&mut doorbell, &self.buffers);
         self.charge(&doorbell, 0);
         if let Some(doorbell) = self.fabric.submit_detached(doorbell) {
-            self.shelf.put(doorbell);
+            self.doorbells.put(doorbell);
         }
     }
 

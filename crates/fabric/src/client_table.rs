@@ -15,38 +15,21 @@
 //! A slot is reused under the next epoch. An identity whose epoch is not the slot's, or whose slot is free, is
 //! gone: whatever it still holds may be taken from it.
 
-use crate::Fabric;
 use crate::chain::Chain;
 use crate::client::Client;
 use crate::error::FabricError;
-use crate::fetched::Words;
+use crate::fabric::Fabric;
+use crate::fetched::{Words, whole_word};
+use crate::ids::ClientId;
 use crate::pointer::{NodeId, Remote};
-use crate::superblock::{CLIENT_TABLE_OFFSET, word};
+use crate::pool_layout::{CLIENT_SLOT_BYTES, CLIENT_TABLE_OFFSET, word};
 use crate::verb::{Swapped, cas, read, read_bytes, write};
-use std::fmt;
 
-/// Slots of the client table.
-pub const CLIENTS_MAX: usize = 4096;
-pub(crate) const CLIENT_SLOT_BYTES: usize = 64;
+pub use crate::ids::CLIENTS_MAX;
 
 const LIVE: u64 = 1;
 const PROCESS: u64 = 8;
 const OPEN: u64 = 16;
-
-/// One client's identity: a slot of the client table, under one epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ClientId {
-    /// Slot of the client table.
-    pub slot: u16,
-    /// How often the slot was taken before.
-    pub epoch: u32,
-}
-
-impl fmt::Display for ClientId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.slot, self.epoch)
-    }
-}
 
 /// What the table says of one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +62,7 @@ fn state_of(slot: u16) -> Remote<u64> {
 /// What the table says of `slot`. [1 RT]
 pub async fn look<F: Fabric>(client: &Client<F>, slot: u16) -> Result<SlotState, FabricError> {
     let state = client.post(read(state_of(slot))).await?;
-    Ok(SlotState::from_word(slot, whole(state)))
+    Ok(SlotState::from_word(slot, whole_word(state)))
 }
 
 /// Enters the table at `slot` under its next epoch. The caller has proven that the slot is free, or that whoever
@@ -123,7 +106,7 @@ pub async fn mark_closed<F: Fabric>(client: &Client<F>, open_bit: u64) -> Result
 
 async fn mark<F: Fabric>(client: &Client<F>, change: impl Fn(u64) -> u64) -> Result<bool, FabricError> {
     let at: Remote<u64> = part(client.fabric().identity().slot, OPEN);
-    let mut open = whole(client.post(read(at)).await?);
+    let mut open = whole_word(client.post(read(at)).await?);
     while open != change(open) {
         match client.post(cas(at, open, change(open))).await? {
             Swapped::Won => return Ok(true),
@@ -168,13 +151,4 @@ fn part(slot: u16, field: u64) -> Remote<u64> {
     state_of(slot).part(field)
 }
 
-/// The word of a READ of eight bytes, which no fabric tears.
-pub(crate) fn whole(word: crate::Fetched<u64>) -> u64 {
-    match word.check(&()) {
-        Ok(word) => word.word(),
-        Err(torn) => unreachable!("eight aligned bytes are whole: {torn}"),
-    }
-}
-
 const _: () = assert!(OPEN + 8 <= CLIENT_SLOT_BYTES as u64);
-const _: () = assert!(crate::directory::DIRECTORY_ENTRIES <= u64::BITS as usize, "one bit per entry");

@@ -18,19 +18,21 @@
 
 use crate::chain::Chain;
 use crate::client::Client;
-use crate::client_table::{self, ClientId, whole};
+use crate::client_table;
 use crate::error::FabricError;
-use crate::fetched::{Object, Torn};
+use crate::fabric::{Fabric, Revocation};
+use crate::fetched::{Object, Torn, whole_word};
+use crate::ids::ClientId;
 use crate::lock_word::LockWord;
 use crate::pointer::{NodeId, Remote};
-use crate::superblock::{DIRECTORY_LOCK_OFFSET, DIRECTORY_OFFSET, NEXT_INDEX_OFFSET, word};
+use crate::pool_layout::{
+    DIRECTORY_ENTRY_BYTES, DIRECTORY_LOCK_OFFSET, DIRECTORY_OFFSET, NEXT_INDEX_OFFSET, word,
+};
 use crate::verb::{Cas, Swapped, cas, faa, read, read_bytes, write};
-use crate::{Fabric, Revocation};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Entries of the directory: one bit each in a client's slot.
-pub const DIRECTORY_ENTRIES: usize = 64;
-pub(crate) const DIRECTORY_ENTRY_BYTES: usize = 256;
+pub use crate::pool_layout::DIRECTORY_ENTRIES;
+
 /// Longest name of an index, bytes.
 pub const NAME_BYTES_MAX: usize = 63;
 /// Bytes of an index's own parameters.
@@ -272,7 +274,7 @@ impl<F: Fabric> Locked<'_, F> {
     /// on, another is gone. [64 RT, and a look at the client table for each unfinished drop]
     pub async fn settle(&self) -> Result<(), FabricError> {
         for slot in 0..DIRECTORY_ENTRIES {
-            if whole(self.client.post(read(state_of(slot))).await?) == DROPPING {
+            if whole_word(self.client.post(read(state_of(slot))).await?) == DROPPING {
                 let settled = if self.opener(slot).await?.is_some() { LIVE } else { RESERVED };
                 self.client.post(write(state_of(slot), &settled.to_le_bytes())).await?;
             }
@@ -283,7 +285,7 @@ impl<F: Fabric> Locked<'_, F> {
     /// A free entry, or one that a client reserved and did not publish before it lost the lock.
     async fn vacancy(&self) -> Result<Option<usize>, FabricError> {
         for slot in 0..DIRECTORY_ENTRIES {
-            if matches!(whole(self.client.post(read(state_of(slot))).await?), FREE | RESERVED) {
+            if matches!(whole_word(self.client.post(read(state_of(slot))).await?), FREE | RESERVED) {
                 return Ok(Some(slot));
             }
         }

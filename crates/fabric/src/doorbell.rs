@@ -5,7 +5,9 @@
 
 use crate::buffers::Buffer;
 use crate::pointer::Address;
+use std::cell::RefCell;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// How a request relates to the one before it in its doorbell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,5 +141,24 @@ impl Doorbell {
     pub(crate) fn clear(&mut self) {
         self.requests.clear();
         self.payload.clear();
+    }
+}
+
+/// A client's idle doorbells, kept so that a post allocates nothing.
+#[derive(Clone, Default)]
+pub struct DoorbellPool(Rc<RefCell<Vec<Doorbell>>>);
+
+impl DoorbellPool {
+    /// Takes an empty doorbell.
+    #[inline]
+    pub(crate) fn take(&self) -> Doorbell {
+        self.0.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Clears `doorbell` and keeps it for reuse.
+    #[inline]
+    pub(crate) fn put(&self, mut doorbell: Doorbell) {
+        doorbell.clear();
+        self.0.borrow_mut().push(doorbell);
     }
 }

@@ -1,7 +1,7 @@
 //! What can go wrong below the index, for the caller to act on.
 
 use crate::capability::Capability;
-use crate::client_table::ClientId;
+use crate::ids::ClientId;
 use crate::pointer::{Address, NodeId};
 use std::fmt;
 

@@ -102,6 +102,14 @@ impl Checked<u64> {
     }
 }
 
+/// Returns the word that a READ of eight bytes fetched: no fabric tears it.
+pub(crate) fn whole_word(fetched: Fetched<u64>) -> u64 {
+    match fetched.check(&()) {
+        Ok(checked) => checked.word(),
+        Err(torn) => unreachable!("eight aligned bytes are whole: {torn}"),
+    }
+}
+
 impl<T: Object + ?Sized> Deref for Checked<T> {
     type Target = [u8];
     #[inline]

@@ -10,7 +10,7 @@
 //! The holder is a slot of the client table under an epoch; a client that was revoked and came back has another
 //! epoch, so its old locks are told from its new ones.
 
-use crate::client_table::{CLIENTS_MAX, ClientId};
+use crate::ids::{CLIENTS_MAX, ClientId};
 
 /// The contents of a lock's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

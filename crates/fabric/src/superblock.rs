@@ -1,21 +1,7 @@
-//! The superblock of a memory node: how a pool is recognised, and where everything else in it is.
+//! The superblock's header: how clients recognise a memory node of a pool. `pool_layout.rs` has the
+//! map of the chunk that it lies in.
 //!
 //! ```text
-//! offset   bytes   every memory node has one, in its host memory
-//!      0      64   never used (offset 0 is "none")
-//!     64      64   header (below), written before the node can be reached
-//!    128       8   next chunk: the first chunk never taken; FAA takes one
-//!    136       8   next index number; FAA takes one          (node 0 only)
-//!    144       8   directory lock, a lock word               (node 0 only)
-//!    152     104   zero
-//!    256   16384   directory: 64 entries of 256 bytes        (node 0 only)  -> directory.rs
-//!  16640   16128   zero
-//!  32768  262144   client table: 4096 slots of 64 bytes      (node 0 only)  -> client_table.rs
-//! 294912  8 x n    chunk table: one word per chunk                          -> chunks.rs
-//!   4 MiB  262144  lock table in host memory: 32768 words, for indexes that do not use device memory
-//!   5 MiB   1 MiB  the transport's own
-//!   8 MiB   ...    chunk 1; chunk 0 is what is above
-//!
 //! header    bytes
 //! +  0        8    magic "FARWOOD\0"
 //! +  8        4    layout version
@@ -31,29 +17,18 @@
 //! All numbers are little endian. The papers allocate chunks by remote procedure call; here memory nodes run no
 //! code, and a chunk is one FAA.
 
-use crate::chunks::CHUNK_BYTES;
-use crate::client_table::{CLIENT_SLOT_BYTES, CLIENTS_MAX};
-use crate::directory::{DIRECTORY_ENTRIES, DIRECTORY_ENTRY_BYTES};
 use crate::error::FabricError;
-use crate::pointer::{Memory, NodeId, Packed, Remote};
+use crate::pointer::{NodeId, Packed};
+use crate::pool_layout::{CHUNK_BYTES, HOST_BYTES_MAX, NEXT_CHUNK_OFFSET, NEXT_INDEX_OFFSET};
 use crate::server::LocalMemory;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// "FARWOOD\0", read as a little-endian word.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FARWOOD\0");
-/// Version of everything that the map above shows.
-pub const LAYOUT_VERSION: u32 = 1;
-
-/// Offset of the header, bytes.
-pub const HEADER_OFFSET: u64 = 64;
-/// Bytes of the header.
-pub const HEADER_BYTES: usize = 64;
-pub(crate) const NEXT_CHUNK_OFFSET: u64 = 128;
-pub(crate) const NEXT_INDEX_OFFSET: u64 = 136;
-pub(crate) const DIRECTORY_LOCK_OFFSET: u64 = 144;
-pub(crate) const DIRECTORY_OFFSET: u64 = 256;
-pub(crate) const CLIENT_TABLE_OFFSET: u64 = 32 << 10;
-pub(crate) const CHUNK_TABLE_OFFSET: u64 = 294_912;
+pub use crate::pool_layout::{
+    DEVICE_BYTES_DEFAULT, HEADER_BYTES, HEADER_OFFSET, HOST_BYTES_MIN, HOST_LOCKS_BYTES, HOST_LOCKS_OFFSET,
+    LAYOUT_VERSION, TRANSPORT_BYTES, TRANSPORT_OFFSET,
+};
 
 /// What the memory of node `node` says of its pool.
 ///
@@ -64,21 +39,6 @@ pub fn shape_in(memory: &impl LocalMemory, node: NodeId) -> Result<PoolShape, Fa
     let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
     PoolShape::from_header(node, &bytes)
 }
-
-/// Where a table of locks in host memory lies, bytes.
-pub const HOST_LOCKS_OFFSET: u64 = 4 << 20;
-/// Bytes of the table of locks in host memory: as many words as a ConnectX-5's device memory holds.
-pub const HOST_LOCKS_BYTES: u64 = 256 << 10;
-
-/// Where the memory lies that a transport may use for itself, bytes.
-pub const TRANSPORT_OFFSET: u64 = 5 << 20;
-/// Bytes of the memory that a transport may use for itself.
-pub const TRANSPORT_BYTES: u64 = 1 << 20;
-
-/// Smallest host memory of a node, bytes: the superblock's chunk and one to use.
-pub const HOST_BYTES_MIN: u64 = 2 * CHUNK_BYTES;
-/// Default device memory of a node, bytes: what a ConnectX-5 gives (Sherman §4.3).
-pub const DEVICE_BYTES_DEFAULT: u64 = 256 << 10;
 
 /// The superblock's header as it lies in memory.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -200,29 +160,7 @@ impl PoolShape {
     }
 }
 
-/// Pointer to the word at `offset` of a memory node's superblock.
-pub(crate) const fn word(node: NodeId, offset: u64) -> Remote<u64> {
-    match Remote::new(node, Memory::Host, offset) {
-        Some(word) => word,
-        None => panic!("the superblock starts above offset 0"),
-    }
-}
-
-/// What the chunk table has room for, and what packed pointers reach, whichever is less.
-const HOST_BYTES_MAX: u64 = {
-    let by_table = (HOST_LOCKS_OFFSET - CHUNK_TABLE_OFFSET) / 8 * CHUNK_BYTES;
-    let by_packed = Packed::<u64>::BYTES_MAX;
-    if by_table < by_packed { by_table } else { by_packed }
-};
-
 const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
-const _: () = assert!(HOST_LOCKS_OFFSET + HOST_LOCKS_BYTES <= TRANSPORT_OFFSET);
-const _: () = assert!(TRANSPORT_OFFSET + TRANSPORT_BYTES <= CHUNK_BYTES);
-const _: () = assert!(HEADER_OFFSET + HEADER_BYTES as u64 == NEXT_CHUNK_OFFSET);
-const _: () = assert!(DIRECTORY_LOCK_OFFSET + 8 <= DIRECTORY_OFFSET);
-const _: () =
-    assert!(DIRECTORY_OFFSET + (DIRECTORY_ENTRIES * DIRECTORY_ENTRY_BYTES) as u64 <= CLIENT_TABLE_OFFSET);
-const _: () = assert!(CLIENT_TABLE_OFFSET + (CLIENTS_MAX * CLIENT_SLOT_BYTES) as u64 == CHUNK_TABLE_OFFSET);
 
 #[cfg(test)]
 mod tests {

@@ -3,8 +3,7 @@
 //! Exit codes: 0 when the check holds, 1 when it does not, 2 when the command line is wrong or the check
 //! could not run.
 #![forbid(unsafe_code)]
-// A command talks to its user through these; the lint guards the libraries.
-#![allow(clippy::print_stdout, clippy::print_stderr)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 
 use std::process::ExitCode;
 
@@ -35,6 +34,9 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["tidy"] => run_tidy(),
         ["tidy", "--rules"] => say(&tidy::list()),
+        ["tidy", "--counts"] => with_tree(|tree| say(&tidy::counts(tree))),
+        ["tidy", "--shrink"] => with_tree(shrink_baseline),
+        ["tidy", "--all", rule] => with_tree(|tree| list_violations(tree, rule)),
         ["licences"] => run_licences(),
         ["ci-list"] => run_ci_list(),
         ["swarm", flags @ ..] => run_swarm(flags),
@@ -64,16 +66,51 @@ fn run_ci_list() -> ExitCode {
     }
 }
 
+fn with_tree(run: impl FnOnce(&tidy::Tree) -> ExitCode) -> ExitCode {
+    match tidy::Tree::load(&root()) {
+        Ok(tree) => run(&tree),
+        Err(trouble) => could_not_run(&trouble.to_string()),
+    }
+}
+
 fn run_tidy() -> ExitCode {
-    let tree = match tidy::Tree::load(&root()) {
-        Ok(tree) => tree,
-        Err(trouble) => return could_not_run(&trouble.to_string()),
+    with_tree(|tree| {
+        let violations = tidy::check(tree);
+        for violation in &violations {
+            println!("{violation}");
+        }
+        let lower = tidy::lower_than_baseline(tree);
+        if !lower.is_empty() {
+            eprintln!(
+                "fewer violations than the baseline in {} places; `cargo xtask tidy --shrink`",
+                lower.len()
+            );
+        }
+        verdict(violations.len(), &format!("{} files, {} rules", tree.len(), tidy::RULES.len()))
+    })
+}
+
+fn shrink_baseline(tree: &tidy::Tree) -> ExitCode {
+    for line in tidy::lower_than_baseline(tree) {
+        println!("{line}");
+    }
+    let written = tidy::shrunk_baseline(tree).and_then(|(path, text)| {
+        std::fs::write(root().join(path), text).map_err(|error| format!("{path}: {error}"))
+    });
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(trouble) => could_not_run(&trouble),
+    }
+}
+
+fn list_violations(tree: &tidy::Tree, rule: &str) -> ExitCode {
+    let Some(violations) = tidy::check_one(tree, rule) else {
+        return could_not_run(&format!("no rule is called '{rule}'; see `cargo xtask tidy --rules`"));
     };
-    let violations = tidy::check(&tree);
     for violation in &violations {
         println!("{violation}");
     }
-    verdict(violations.len(), &format!("{} files, {} rules", tree.len(), tidy::RULES.len()))
+    ExitCode::SUCCESS
 }
 
 fn run_licences() -> ExitCode {

@@ -9,7 +9,7 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-/// Files that hold formats by their name.
+/// Ends of the names of files that hold formats.
 const FORMAT_FILES: &[&str] = &["layout.rs", "format.rs", "superblock.rs"];
 
 /// The line of module docs by which any other file says that it holds one.
@@ -23,8 +23,10 @@ fn check(tree: &Tree) -> Vec<Violation> {
 }
 
 fn is_format(file: &File) -> bool {
-    let in_src = file.room().is_some() && file.path.split('/').nth(2) == Some("src");
-    in_src && (FORMAT_FILES.contains(&file.name()) || file.lines().any(|(_, line)| line.trim_end() == MARKER))
+    let in_src = file.krate().is_some() && file.path.split('/').nth(2) == Some("src");
+    in_src
+        && (FORMAT_FILES.iter().any(|name| file.name().ends_with(name))
+            || file.lines().any(|(_, line)| line.trim_end() == MARKER))
 }
 
 fn check_file(file: &File, rust: &Rust) -> Vec<Violation> {

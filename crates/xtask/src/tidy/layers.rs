@@ -51,7 +51,7 @@ const TEST_LAYERS: &[(&str, &[&str])] = &[
 ];
 
 fn check(tree: &Tree) -> Vec<Violation> {
-    let manifests = tree.files().filter(|file| file.room().is_some() && file.name() == "Cargo.toml");
+    let manifests = tree.files().filter(|file| file.krate().is_some() && file.name() == "Cargo.toml");
     manifests.flat_map(check_manifest).collect()
 }
 

@@ -10,8 +10,8 @@ use super::rust::Rust;
 /// Kinds of files that are read; of all others only the path is known.
 const TEXT_EXTENSIONS: &[&str] = &["rs", "toml", "md", "sh", "py", "yml", "yaml"];
 
-/// Scripts without an extension.
-const TEXT_PATHS: &[&str] = &[".ci/run"];
+/// Other files that are read.
+const TEXT_PATHS: &[&str] = &[".ci/run", super::baseline::PATH];
 
 /// Directories that belong to no one's source: skipped when there is no git to say so.
 const WALK_SKIPS: &[&str] = &[".git", "target"];
@@ -38,7 +38,7 @@ impl File {
     }
 
     /// The room that the file lies in: `index` for `crates/index/src/lib.rs`.
-    pub fn room(&self) -> Option<&str> {
+    pub fn krate(&self) -> Option<&str> {
         self.path.strip_prefix("crates/")?.split_once('/').map(|(room, _)| room)
     }
 
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_file_knows_its_room() {
         let tree = Tree::of(&[("crates/index/src/lib.rs", ""), ("README.md", "")]);
-        let rooms: Vec<_> = tree.files().map(File::room).collect();
+        let rooms: Vec<_> = tree.files().map(File::krate).collect();
         assert_eq!(rooms, [Some("index"), None]);
     }
 }

@@ -32,7 +32,7 @@ fn is_crate_root(file: &File) -> bool {
 
 /// Whether the package of `root` has a sys.rs.
 fn has_sys(tree: &Tree, root: &File) -> bool {
-    tree.files().any(|file| file.name() == "sys.rs" && file.room() == root.room())
+    tree.files().any(|file| file.name() == "sys.rs" && file.krate() == root.krate())
 }
 
 #[cfg(test)]

@@ -77,12 +77,12 @@ const STATELESS: &[&str] = &["index", "sim"];
 
 fn check(tree: &Tree) -> Vec<Violation> {
     // A build script belongs to the build, and talks to cargo.
-    let sources = tree.rust_files().filter(|(file, _)| file.room().is_some() && file.name() != "build.rs");
+    let sources = tree.rust_files().filter(|(file, _)| file.krate().is_some() && file.name() != "build.rs");
     sources.flat_map(|(file, rust)| check_file(file, rust)).collect()
 }
 
 fn check_file(file: &File, rust: &Rust) -> Vec<Violation> {
-    let room = file.room().unwrap_or_default();
+    let room = file.krate().unwrap_or_default();
     let tokens = rust.tokens_outside_tests();
     let mut violations = Vec::new();
     for path in paths(&tokens) {
