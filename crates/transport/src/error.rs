@@ -1,17 +1,17 @@
-//! What can go wrong with a pool over TCP: where, why, and what to do about it.
+//! Errors of memory nodes, and of the pools that they serve, with remedies.
 
 use farwood_fabric::FabricError;
 use std::io;
 use std::path::PathBuf;
 
-/// An error of a memory node that was to be started, or of a pool that was to be opened.
+/// An error of a memory node to start, or of a pool to open.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TcpError {
-    /// That is no list of addresses.
+    /// The text is not a list of addresses.
     #[error("'{text}' names no memory nodes: {why}; write HOST:PORT, or several with commas between them")]
     BadAddress {
-        /// What was given.
+        /// The text.
         text: String,
         /// What is wrong with it.
         why: String,
@@ -22,47 +22,47 @@ pub enum TcpError {
     /// A memory node could not listen.
     #[error("cannot listen on {address}: {source}; is another memory node there? choose another port")]
     Listen {
-        /// Where.
+        /// The address.
         address: String,
         /// The system's answer.
         source: io::Error,
     },
-    /// There is no memory to be had.
+    /// There is not enough memory.
     #[error("cannot take {bytes} bytes of memory: {source}; give the memory node less (--memory)")]
     Memory {
-        /// How much was asked for.
+        /// The requested bytes.
         bytes: u64,
         /// The system's answer.
         source: io::Error,
     },
-    /// The card that is to execute a memory node's verbs does not.
+    /// The device that executes a memory node's verbs failed.
     #[error("the memory node's card {why}")]
     Card {
-        /// Why, and what would help.
+        /// The reason, and the remedy.
         why: String,
     },
-    /// Anything else that the system refused a memory node.
+    /// Any other system error of a memory node.
     #[error("cannot {operation}: {source}")]
     System {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
         /// The system's answer.
         source: io::Error,
     },
-    /// The file of a token is not to be read, or holds none.
+    /// The file of a token is unreadable or holds no token.
     #[error("{}: {why}; a token is a line of 16 to 1024 characters", path.display())]
     Token {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A file of TLS is not to be read, or does not hold what it should.
+    /// A file of TLS is unreadable or has the wrong content.
     #[error("{}: {why}", path.display())]
     Tls {
         /// The file.
         path: PathBuf,
-        /// Why, and what would help.
+        /// The reason, and the remedy.
         why: String,
     },
     /// A file cannot keep a memory node's memory.
@@ -70,11 +70,11 @@ pub enum TcpError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why, and what would help.
+        /// The reason, and the remedy.
         #[source]
         fault: FileFault,
     },
-    /// A file's last memory node did not stop in an orderly way.
+    /// The last memory node of a file did not stop cleanly.
     #[error(
         "{}: the memory node that had it was not stopped but ended, so that what was being written then may be \
          half-written; take it up all the same (--accept-unclean) and `farwood check` its indexes, or remove it",
@@ -84,25 +84,25 @@ pub enum TcpError {
         /// The file.
         path: PathBuf,
     },
-    /// Nobody answers there.
+    /// No memory node answers at the address.
     #[error(
         "no memory node answers at {address}: {why}; start one with `farwood serve --listen tcp://{address}`"
     )]
     NotThere {
-        /// Where.
+        /// The address.
         address: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// The memory node wants another token.
+    /// The memory node requires another token.
     #[error(
         "the memory node at {address} refuses the token: {why}; name its file in FARWOOD_TOKEN_FILE, or in the URL \
          (?token-file=FILE), which comes first"
     )]
     BadToken {
-        /// Where.
+        /// The address.
         address: String,
-        /// In the memory node's words.
+        /// The memory node's message.
         why: String,
     },
     /// The memory node and this program do not trust each other, or only one of them speaks TLS.
@@ -111,20 +111,20 @@ pub enum TcpError {
          and tls-key a certificate if it asks for one, and where it speaks no TLS none of them"
     )]
     Untrusted {
-        /// Where.
+        /// The address.
         address: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// What answers there cannot be used.
+    /// The memory node at the address cannot be used.
     #[error("the memory node at {address} cannot be used: {why}")]
     Unusable {
-        /// Where.
+        /// The address.
         address: String,
-        /// Why, and what would help.
+        /// The reason, and the remedy.
         why: String,
     },
-    /// The memory nodes are fresh, and whoever asked makes no pool of them.
+    /// The memory nodes are fresh, and the caller forms no pool of them.
     #[error(
         "{pool}: there is no pool yet, its memory is fresh; name all its memory nodes, and create an index in it \
          (`farwood create`)"
@@ -133,20 +133,20 @@ pub enum TcpError {
         /// The pool's URL.
         pool: String,
     },
-    /// The memory nodes do not make up the pool that the address says.
+    /// The memory nodes are not the pool that the address names.
     #[error("{pool}: {why}")]
     NotThisPool {
         /// The pool's URL.
         pool: String,
-        /// What does not fit.
+        /// The mismatch.
         why: String,
     },
-    /// The pool is there, and cannot be used.
+    /// The pool exists, and cannot be used.
     #[error("{pool}: {error}")]
     Pool {
         /// The pool's URL.
         pool: String,
-        /// Why.
+        /// The reason.
         error: FabricError,
     },
 }
@@ -155,16 +155,16 @@ pub enum TcpError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileFault {
-    /// Another memory node is at work with it.
+    /// Another memory node uses it.
     #[error("another memory node has it; stop that one, or name another file")]
     InUse,
-    /// The system does not let it be made, read or written.
+    /// The system cannot create, read or write it.
     #[error("{0}")]
     System(#[source] io::Error),
-    /// It is of another kind, size or version.
+    /// It has another kind, size or version.
     #[error("{0}")]
     Unfit(String),
-    /// What it says of itself cannot be.
+    /// Its header is invalid.
     #[error("{0}; remove it, or restore it from a copy")]
     Damaged(String),
 }

@@ -1,13 +1,12 @@
-//! Where the memory nodes of a pool are: `host:port,host:port`, node 0 first; and what they are shown, behind a `?`.
+//! The addresses of a pool's memory nodes: `host:port,host:port`, node 0 first, with parameters after a `?`.
 
-use super::options::Access;
+use super::options::AddressOptions;
 use crate::error::TcpError;
 use farwood_fabric::Packed;
 use std::fmt;
 use std::str::FromStr;
 
-/// The addresses of a pool's memory nodes, in the order of their numbers, and where this compute node's token and
-/// certificates are.
+/// The addresses of a pool's memory nodes, in the order of their numbers, with the parameters of this compute node.
 ///
 /// ```
 /// use farwood_transport::tcp::PoolAddress;
@@ -21,21 +20,21 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PoolAddress {
     nodes: Vec<String>,
-    access: Access,
+    access: AddressOptions,
 }
 
 impl PoolAddress {
-    /// Each memory node's `host:port`.
+    /// Returns each memory node's `host:port`.
     pub fn nodes(&self) -> &[String] {
         &self.nodes
     }
 
-    /// Where the token and the certificates are.
-    pub fn access(&self) -> &Access {
+    /// Returns the parameters: the files of the token and the certificates, the device.
+    pub fn access(&self) -> &AddressOptions {
         &self.access
     }
 
-    /// Where its memory nodes are, without the rest.
+    /// Returns the addresses without the parameters.
     pub fn hosts(&self) -> String {
         self.nodes.join(",")
     }
@@ -47,7 +46,7 @@ impl FromStr for PoolAddress {
     fn from_str(text: &str) -> Result<Self, TcpError> {
         let refuse = |why: String| TcpError::BadAddress { text: text.to_owned(), why };
         let (list, access) = match text.split_once('?') {
-            None => (text, Access::default()),
+            None => (text, AddressOptions::default()),
             Some((list, access)) => (list, access.parse().map_err(refuse)?),
         };
         let mut nodes: Vec<String> = Vec::new();

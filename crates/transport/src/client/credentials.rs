@@ -1,23 +1,23 @@
 //! The token and the certificates of a compute node.
 
 use super::address::PoolAddress;
-use super::options::Access;
+use super::options::AddressOptions;
 use crate::error::TcpError;
 use crate::stream::{ClientTls, Identity, Token};
 use std::path::PathBuf;
 
-/// What a compute node shows to memory nodes, and whom it believes.
+/// What a compute node presents to memory nodes, and which authorities it trusts.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
-    /// For memory nodes that want a token.
+    /// The token, for memory nodes that require one.
     pub token: Option<Token>,
-    /// For memory nodes that speak TLS.
+    /// The certificates, for memory nodes that speak TLS.
     pub tls: Option<ClientTls>,
 }
 
 impl Credentials {
-    /// Those that an address names, or else the environment: `FARWOOD_TOKEN_FILE`, `FARWOOD_TLS_CA`,
-    /// `FARWOOD_TLS_CERT`, `FARWOOD_TLS_KEY`, `FARWOOD_TLS_NAME`.
+    /// Returns the credentials that an address names, or those of the environment: `FARWOOD_TOKEN_FILE`,
+    /// `FARWOOD_TLS_CA`, `FARWOOD_TLS_CERT`, `FARWOOD_TLS_KEY`, `FARWOOD_TLS_NAME`.
     ///
     /// # Errors
     /// [`TcpError::Token`], [`TcpError::Tls`].
@@ -25,7 +25,7 @@ impl Credentials {
         address.access().or_environment().credentials()
     }
 
-    /// The token, as it goes over the wire.
+    /// Returns the token as it goes over the wire.
     pub(crate) fn token_bytes(&self) -> Vec<u8> {
         self.token.as_ref().map_or_else(Vec::new, |token| token.bytes().to_vec())
     }
@@ -37,9 +37,9 @@ impl From<Token> for Credentials {
     }
 }
 
-impl Access {
+impl AddressOptions {
     fn credentials(&self) -> Result<Credentials, TcpError> {
-        let [token, ca, cert, key, name, ..] = &self.said;
+        let [token, ca, cert, key, name, ..] = &self.values;
         let token = token.as_deref().map(|file| Token::from_file(file.as_ref())).transpose()?;
         let identity = match (cert, key) {
             (Some(cert), Some(key)) => Some(Identity { cert: cert.as_ref(), key: key.as_ref() }),
@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn half_of_an_identity_is_none() {
-        let refused = |text: &str| text.parse::<Access>().unwrap().credentials().unwrap_err().to_string();
+        let refused =
+            |text: &str| text.parse::<AddressOptions>().unwrap().credentials().unwrap_err().to_string();
         assert!(refused("tls-ca=a&tls-cert=b").contains("tls-key"));
         assert!(refused("tls-cert=a&tls-key=b").contains("give tls-ca"));
         assert!(refused("tls-ca=/nonexistent/ca").contains("/nonexistent/ca"));

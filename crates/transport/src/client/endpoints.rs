@@ -1,9 +1,10 @@
-//! What is needed to reach a pool's memory nodes, the same for all threads of a compute node; and its presence.
+//! The endpoints of a pool's memory nodes, shared by all threads of a compute node, and the compute node's
+//! presence.
 
 use super::address::PoolAddress;
 use super::credentials::Credentials;
-use super::dial::{Dialled, dial};
-use super::error::NoWay;
+use super::dial::{AcceptedConnection, dial};
+use super::error::ConnectError;
 use crate::stream::Stream;
 use crate::wire::{Code, Hello};
 use farwood_fabric::{ClientId, NodeId, PoolShape};
@@ -13,26 +14,27 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// The line of the connection by which a compute node is present at memory node 0.
-pub(crate) const PRESENCE_LINE: u64 = 0;
-/// Pause before the second attempt to be present again; each further one is twice as long, up to [`REST_MAX`].
-const REST: Duration = Duration::from_millis(200);
-const REST_MAX: Duration = Duration::from_secs(5);
+/// The number of the connection by which a compute node is present at memory node 0.
+pub(crate) const PRESENCE_CONNECTION: u64 = 0;
+/// Pause before the second attempt to restore the presence; each further pause is twice as long, up to
+/// [`RETRY_PAUSE_MAX`].
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// How the memory nodes of a pool are reached.
+/// The addresses, credentials and shape of a pool.
 #[derive(Debug)]
-pub struct Reach {
+pub struct Endpoints {
     pub(crate) address: PoolAddress,
     pub(crate) credentials: Credentials,
     pub(crate) shape: PoolShape,
-    /// Of each memory node, which life of its memory was attached to.
+    /// The incarnation of each memory node's memory at the time of attachment.
     incarnations: Box<[u64]>,
-    /// Held open for as long as the compute node is attached, and never used: while memory node 0 has it, the compute
-    /// node is seen to be alive, even if no thread of it has anything to say.
+    /// Held open, idle, as long as the compute node is attached: while memory node 0 has this connection, the
+    /// compute node counts as alive even if no thread posts.
     presence: Mutex<Option<Stream>>,
 }
 
-impl Reach {
+impl Endpoints {
     pub(crate) fn new(
         address: PoolAddress,
         credentials: Credentials,
@@ -42,10 +44,15 @@ impl Reach {
         Self { address, credentials, shape, incarnations, presence: Mutex::new(None) }
     }
 
-    /// Connects to a memory node as `client`, on a line.
-    pub(crate) fn dial(&self, node: NodeId, client: Option<ClientId>, line: u64) -> Result<Dialled, NoWay> {
+    /// Connects to a memory node as `client`, with a connection number.
+    pub(crate) fn dial(
+        &self,
+        node: NodeId,
+        client: Option<ClientId>,
+        connection_number: u64,
+    ) -> Result<AcceptedConnection, ConnectError> {
         let (pool, token) = (self.shape.pool, self.credentials.token_bytes());
-        let hello = Hello { pool, node: node.0, client, line, token };
+        let hello = Hello { pool, node: node.0, client, connection_number, token };
         let at = usize::from(node.0);
         let dialled = dial(&self.address.nodes()[at], &self.credentials, &hello)?;
         if dialled.welcome.incarnation == self.incarnations[at] {
@@ -53,7 +60,7 @@ impl Reach {
         }
         let why = "it ended without being stopped, and what was written last may be lost; `farwood check` the pool's \
                    indexes, and open it again";
-        Err(NoWay::Refused(Code::OtherPool, why.to_owned()))
+        Err(ConnectError::Refused(Code::WrongPool, why.to_owned()))
     }
 
     fn presence(&self) -> MutexGuard<'_, Option<Stream>> {
@@ -61,75 +68,80 @@ impl Reach {
     }
 
     /// Ends the connection by which this compute node is present.
-    pub(crate) fn go(&self) {
+    pub(crate) fn end_presence(&self) {
         if let Some(stream) = self.presence().take() {
-            // Wakes whoever watches it; that it is gone already is as good.
+            // Wakes the thread that monitors it. A stream that is closed already is not an error.
             let _ = stream.tcp.shutdown(Shutdown::Both);
         }
     }
 }
 
-/// Keeps `client` present by `stream`, and by another whenever that breaks, until it [goes](Reach::go): a compute node
-/// that has nothing to say for hours is not to be taken for a dead one because its network was gone for a minute.
+/// Keeps `client` present by `stream`, and by a new stream whenever that breaks, until
+/// [`Endpoints::end_presence`]: an idle compute node must not be taken for a crashed one because its network
+/// failed for a minute.
 ///
 /// # Errors
-/// The system's, where there is no thread to be had.
-pub(crate) fn stay(reach: &Arc<Reach>, client: ClientId, stream: Stream) -> io::Result<()> {
-    let mut watched = stream.tcp.try_clone()?;
-    *reach.presence() = Some(stream);
-    let reach = Arc::downgrade(reach);
-    let watch = move || {
-        let mut rest = Duration::ZERO;
+/// The system's, if no thread can be started.
+pub(crate) fn keep_presence(endpoints: &Arc<Endpoints>, client: ClientId, stream: Stream) -> io::Result<()> {
+    let mut monitored = stream.tcp.try_clone()?;
+    *endpoints.presence() = Some(stream);
+    let endpoints = Arc::downgrade(endpoints);
+    let monitor = move || {
+        let mut pause = Duration::ZERO;
         loop {
             let since = Instant::now();
-            wait_for_end(&watched);
-            if since.elapsed() > REST_MAX {
-                rest = Duration::ZERO;
+            wait_for_end(&monitored);
+            if since.elapsed() > RETRY_PAUSE_MAX {
+                pause = Duration::ZERO;
             }
-            match be_present_again(&reach, client, &mut rest) {
-                Some(other) => watched = other,
+            match restore_presence(&endpoints, client, &mut pause) {
+                Some(other) => monitored = other,
                 None => return,
             }
         }
     };
-    std::thread::Builder::new().name("farwood-presence".to_owned()).spawn(watch).map(|_| ())
+    std::thread::Builder::new().name("farwood-presence".to_owned()).spawn(monitor).map(|_| ())
 }
 
-/// Waits until the other side says something on a stream that is quiet, which is that it ends, or is gone.
+/// Waits until an idle stream ends, or its peer announces the end.
 fn wait_for_end(stream: &TcpStream) {
     while let Err(rustix::io::Errno::INTR) = poll(&mut [PollFd::new(stream, PollFlags::IN)], None) {}
 }
 
-/// Makes the presence of `client` anew, whose connection broke or is to end, after a pause of `rest`, which grows.
-/// `None`: it has gone, or was revoked.
-fn be_present_again(reach: &Weak<Reach>, client: ClientId, rest: &mut Duration) -> Option<TcpStream> {
-    if let Some(stream) = &*reach.upgrade()?.presence() {
-        // A memory node that stops waits for that.
+/// Restores the presence of `client` after its connection ended, after a pause that doubles. `None`: the
+/// client has left or was revoked.
+fn restore_presence(
+    endpoints: &Weak<Endpoints>,
+    client: ClientId,
+    pause: &mut Duration,
+) -> Option<TcpStream> {
+    if let Some(stream) = &*endpoints.upgrade()?.presence() {
+        // A memory node that stops waits for this.
         let _ = stream.tcp.shutdown(Shutdown::Both);
     }
     loop {
-        std::thread::sleep(*rest);
-        *rest = (2 * *rest).clamp(REST, REST_MAX);
-        let reach = reach.upgrade()?;
-        if reach.presence().is_none() {
+        std::thread::sleep(*pause);
+        *pause = (2 * *pause).clamp(RETRY_PAUSE, RETRY_PAUSE_MAX);
+        let endpoints = endpoints.upgrade()?;
+        if endpoints.presence().is_none() {
             return None;
         }
-        match reach.dial(NodeId(0), Some(client), PRESENCE_LINE) {
+        match endpoints.dial(NodeId(0), Some(client), PRESENCE_CONNECTION) {
             Ok(dialled) => {
-                let watched = dialled.stream.tcp.try_clone().ok()?;
-                // It may have gone meanwhile.
-                reach.presence().as_mut().map(|presence| *presence = dialled.stream)?;
-                return Some(watched);
+                let monitored = dialled.stream.tcp.try_clone().ok()?;
+                // The compute node may have left in the meantime.
+                endpoints.presence().as_mut().map(|presence| *presence = dialled.stream)?;
+                return Some(monitored);
             }
-            Err(NoWay::Refused(Code::Revoked, _)) => return None,
-            // Its operator may have something to mend.
+            Err(ConnectError::Refused(Code::Revoked, _)) => return None,
+            // The operator may be repairing the memory node: try again.
             Err(_) => {}
         }
     }
 }
 
-/// Whether the other side has neither closed the stream nor said that it will, as far as is known here: on a stream
-/// that is quiet.
+/// Returns whether the peer of an idle stream has neither closed it nor announced that it will, as far as
+/// this side knows.
 pub(crate) fn is_open(stream: &TcpStream) -> bool {
     if stream.set_nonblocking(true).is_err() {
         return false;

@@ -4,26 +4,26 @@ use crate::error::TcpError;
 use crate::wire::Code;
 use farwood_fabric::{ClientId, FabricError, NodeId};
 
-/// Why a connection to one memory node is not to be had.
+/// Why a connection to one memory node failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum NoWay {
-    /// Nobody answers, or not as they should.
+pub(crate) enum ConnectError {
+    /// The memory node does not answer, or not as a memory node does.
     Lost(String),
-    /// Refused, under a code.
+    /// The memory node refused it, with a code.
     Refused(Code, String),
-    /// This machine refuses what it takes.
-    Here(String),
-    /// One side does not believe the other, or speaks no TLS.
+    /// This machine lacks a resource.
+    Local(String),
+    /// One side does not trust the other, or only one side speaks TLS.
     Untrusted(String),
 }
 
-impl NoWay {
-    /// As the fabric says it.
-    pub(crate) fn of_node(self, node: NodeId, client: Option<ClientId>) -> FabricError {
+impl ConnectError {
+    /// Converts it to the error of the fabric.
+    pub(crate) fn into_fabric_error(self, node: NodeId, client: Option<ClientId>) -> FabricError {
         match (self, client) {
             (Self::Refused(Code::Revoked, _), Some(client)) => FabricError::Revoked(client),
-            (Self::Refused(Code::OtherPool, why), _) => FabricError::NotAPool { node, why },
-            (Self::Here(why), _) => FabricError::CannotPost { node, why },
+            (Self::Refused(Code::WrongPool, why), _) => FabricError::NotAPool { node, why },
+            (Self::Local(why), _) => FabricError::CannotPost { node, why },
             (Self::Lost(why) | Self::Refused(_, why) | Self::Untrusted(why), _) => {
                 FabricError::NodeLost { node, why }
             }
@@ -31,12 +31,12 @@ impl NoWay {
     }
 }
 
-pub(crate) fn no_node(address: &str, why: NoWay) -> TcpError {
+pub(crate) fn node_error(address: &str, why: ConnectError) -> TcpError {
     let address = address.to_owned();
     match why {
-        NoWay::Lost(why) => TcpError::NotThere { address, why },
-        NoWay::Refused(Code::BadToken, why) => TcpError::BadToken { address, why },
-        NoWay::Untrusted(why) => TcpError::Untrusted { address, why },
-        NoWay::Refused(_, why) | NoWay::Here(why) => TcpError::Unusable { address, why },
+        ConnectError::Lost(why) => TcpError::NotThere { address, why },
+        ConnectError::Refused(Code::BadToken, why) => TcpError::BadToken { address, why },
+        ConnectError::Untrusted(why) => TcpError::Untrusted { address, why },
+        ConnectError::Refused(_, why) | ConnectError::Local(why) => TcpError::Unusable { address, why },
     }
 }

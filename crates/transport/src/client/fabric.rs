@@ -2,7 +2,7 @@
 
 use super::attachment::Attachment;
 use super::membership::{fence, is_connected};
-use super::post::{Complaint, Waits, refuse};
+use super::post::{DetachedError, Waiter, refuse};
 use super::transport::Way;
 use crate::runtime::{sleep, thread_number};
 use crate::shm::monotonic_nanoseconds;
@@ -18,46 +18,46 @@ use std::sync::atomic::Ordering;
 
 /// One client's connection to a pool that memory nodes serve.
 pub struct ServedFabric<W: Way> {
-    // Before the attachment: what was posted lands before the identity ends.
-    pub(super) line: Rc<W>,
+    // Before the attachment: pending posts land before the identity ends.
+    pub(super) connections: Rc<W>,
     pub(super) pool: Arc<Attachment<W>>,
-    /// What went wrong with a detached post.
-    pub(super) failed: Complaint,
+    /// The error of a detached post.
+    pub(super) failed: DetachedError,
 }
 
 impl<W: Way> ServedFabric<W> {
-    /// Why a doorbell cannot leave, if it cannot.
+    /// Returns why a doorbell cannot leave, if it cannot.
     #[inline]
     fn refuse(&self, doorbell: &Doorbell, checks: Checks) -> Option<FabricError> {
         if self.pool.left.load(Ordering::Relaxed) {
             return Some(FabricError::Revoked(self.pool.identity));
         }
-        let shape = &self.pool.reach.shape;
+        let shape = &self.pool.endpoints.shape;
         let all = checks == Checks::All || W::checks_all(doorbell);
         let checked = |at: Address| all || at.node().0 >= shape.nodes;
         let mut requests = doorbell.requests().iter().filter(|request| checked(request.at));
-        requests.find_map(|request| refuse(shape, W::capabilities(&self.pool.ground), request))
+        requests.find_map(|request| refuse(shape, W::capabilities(&self.pool.shared), request))
     }
 }
 
-/// What is checked before a doorbell leaves; the memory nodes check everything.
+/// The checks of a doorbell before it leaves; the memory nodes check everything.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Checks {
-    /// Whether there is such a memory node.
+    /// That the memory node exists.
     Nodes,
-    /// Everything that can be.
+    /// Everything that this side can check.
     All,
 }
 
 impl<W: Way> Fabric for ServedFabric<W> {
     #[inline]
     fn capabilities(&self) -> &Capabilities {
-        W::capabilities(&self.pool.ground)
+        W::capabilities(&self.pool.shared)
     }
 
     #[inline]
     fn shape(&self) -> &PoolShape {
-        &self.pool.reach.shape
+        &self.pool.endpoints.shape
     }
 
     #[inline]
@@ -73,18 +73,18 @@ impl<W: Way> Fabric for ServedFabric<W> {
         if let Some(error) = self.refuse(&doorbell, Checks::Nodes) {
             return Err(error);
         }
-        let post = self.line.post(doorbell, Waits::Somebody);
-        self.line.wait(post).await
+        let post = self.connections.post(doorbell, Waiter::Future);
+        self.connections.wait(post).await
     }
 
     fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell> {
-        // So that a corrupt pointer shows at the very next post, and not at some later one.
+        // So that a corrupt pointer fails at the very next post.
         if let Some(error) = self.refuse(&doorbell, Checks::All) {
             self.failed.replace(Some(error));
             return Some(doorbell);
         }
-        self.line.post(doorbell, Waits::Detached(Rc::clone(&self.failed)));
-        self.line.flush();
+        self.connections.post(doorbell, Waiter::Detached(Rc::clone(&self.failed)));
+        self.connections.flush();
         None
     }
 
@@ -101,7 +101,7 @@ impl<W: Way> Fabric for ServedFabric<W> {
         sleep(nanoseconds)
     }
 
-    /// A client is gone when no memory node has a connection of it, and none will take one again.
+    /// A client is gone when no memory node has a connection of it, and none accepts one again.
     async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
         let table = Client::new(self);
         if !client_table::look(&table, client.slot).await?.is(client) {
@@ -111,12 +111,12 @@ impl<W: Way> Fabric for ServedFabric<W> {
             return Ok(Revocation::Alive);
         }
         let shape = self.shape();
-        let told = match is_connected(&*self.line, shape, client).await {
+        let fenced = match is_connected(&*self.connections, shape, client).await {
             Ok(true) => return Ok(Revocation::Alive),
-            Ok(false) => fence(&*self.line, shape, client).await,
+            Ok(false) => fence(&*self.connections, shape, client).await,
             Err(error) => Err(error),
         };
-        match told {
+        match fenced {
             Ok(()) => {}
             Err(error @ FabricError::Revoked(_)) => return Err(error),
             // It may still be connected to a memory node that cannot be asked.
@@ -127,15 +127,15 @@ impl<W: Way> Fabric for ServedFabric<W> {
     }
 
     async fn provision(&self, at: Address, bytes: u64) -> Result<(), FabricError> {
-        let shape = &self.pool.reach.shape;
+        let shape = &self.pool.endpoints.shape;
         if at.node().0 >= shape.nodes || at.offset().saturating_add(bytes) > shape.host_bytes {
             return Err(FabricError::OutOfRange { at, bytes: bytes as usize });
         }
-        if W::MEMORY_IS_REAL {
+        if W::MEMORY_IS_PROVISIONED {
             return Ok(());
         }
         let words = [Remote::<u8>::at(at).word(), bytes, 0, 0];
-        self.line.control(at.node(), Control::Provision, words).await.map(|_| ())
+        self.connections.control(at.node(), Control::Provision, words).await.map(|_| ())
     }
 }
 

@@ -2,49 +2,51 @@
 
 use super::address::PoolAddress;
 use super::credentials::Credentials;
-use super::dial::{Dialled, control, dial};
-use super::endpoints::PRESENCE_LINE;
-use super::error::{NoWay, no_node};
+use super::dial::{AcceptedConnection, control, dial};
+use super::endpoints::PRESENCE_CONNECTION;
+use super::error::{ConnectError, node_error};
 use crate::error::TcpError;
-use crate::wire::{ANY_NODE, Code, Control, Formed, Hello, Welcome};
+use crate::wire::{ANY_NODE, Code, Control, Formation, Hello, Welcome};
 use farwood_fabric::PoolShape;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
-/// What memory nodes are to whoever attaches to them when all of them are fresh.
+/// How an attaching process treats memory nodes that are all fresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fresh {
-    /// They become a pool.
+    /// It forms a pool of them.
     Forms,
-    /// No pool: who only looks binds nothing together.
+    /// It fails: a process that only reads forms no pool.
     IsNone,
 }
 
-/// What is to be done where a memory node has lost what a pool had there.
-const ANEW: &str = "start all its memory nodes anew, those that have files with new ones, and load it again";
+/// The remedy where a memory node has lost the pool's data.
+const RESTART_REMEDY: &str =
+    "start all its memory nodes anew, those that have files with new ones, and load it again";
 
-/// The memory nodes of an address, each with a connection that has no name.
-pub(super) struct Nodes<'a> {
+/// The memory nodes of an address, each with a connection that has no identity.
+pub(super) struct CandidateNodes<'a> {
     address: &'a PoolAddress,
     scheme: &'static str,
-    pub(super) all: Vec<Dialled>,
+    pub(super) all: Vec<AcceptedConnection>,
 }
 
-impl<'a> Nodes<'a> {
+impl<'a> CandidateNodes<'a> {
     fn dial(
         address: &'a PoolAddress,
         credentials: &Credentials,
         scheme: &'static str,
     ) -> Result<Self, TcpError> {
         let token = credentials.token_bytes();
-        let hello = Hello { pool: 0, node: ANY_NODE, client: None, line: PRESENCE_LINE, token };
-        let dialled = |at: &String| dial(at, credentials, &hello).map_err(|why| no_node(at, why));
+        let hello =
+            Hello { pool: 0, node: ANY_NODE, client: None, connection_number: PRESENCE_CONNECTION, token };
+        let dialled = |at: &String| dial(at, credentials, &hello).map_err(|why| node_error(at, why));
         let all = address.nodes().iter().map(dialled).collect::<Result<_, _>>()?;
         Ok(Self { address, scheme, all })
     }
 
-    /// The memory nodes, and the pool that they are or become. While others form it, they can seem not to go together:
-    /// what still seems so after a little while does so for good.
+    /// Connects, and returns the memory nodes and the pool that they are or become. While another process
+    /// forms the pool, its nodes can disagree for a short time, so this retries.
     pub(super) fn form_in_time(
         address: &'a PoolAddress,
         credentials: &Credentials,
@@ -74,10 +76,10 @@ impl<'a> Nodes<'a> {
         &self.all[at].welcome
     }
 
-    /// The pool that these memory nodes are, or become.
+    /// Returns the pool that these memory nodes are, or become.
     ///
-    /// Node 0 decides which. A node with fresh memory is taken into the pool only until node 0 knows that the pool is
-    /// whole; from then on clients have used it, and a node with fresh memory has lost what they put there.
+    /// Node 0 decides which. A node with fresh memory joins the pool only until node 0 knows that the pool is
+    /// whole; from then on clients have used it, and a node with fresh memory has lost their data.
     fn form(&mut self, fresh: Fresh) -> Result<PoolShape, TcpError> {
         let nodes = self.all.len() as u16;
         let first = *self.welcome(0);
@@ -87,23 +89,23 @@ impl<'a> Nodes<'a> {
                 let why = format!("{address} has another size than {}", self.address.nodes()[0]);
                 return Err(self.refuse(format!("{why}; the memory nodes of a pool are of one size")));
             }
-            if other.formed != Formed::Blank && other.pool != first.pool {
-                return Err(self.refuse(self.stranger(at)));
+            if other.formed != Formation::Blank && other.pool != first.pool {
+                return Err(self.refuse(self.mismatch(at)));
             }
-            if other.formed == Formed::Blank && first.formed == Formed::Whole {
+            if other.formed == Formation::Blank && first.formed == Formation::Whole {
                 let why = format!("{address} has fresh memory: what the pool had there is lost");
-                return Err(self.refuse(format!("{why}; {ANEW}")));
+                return Err(self.refuse(format!("{why}; {RESTART_REMEDY}")));
             }
         }
-        if first.formed != Formed::Blank && (first.node, first.nodes) != (0, nodes) {
+        if first.formed != Formation::Blank && (first.node, first.nodes) != (0, nodes) {
             let why = format!("{} is node {} of {}", self.address.nodes()[0], first.node, first.nodes);
             return Err(
                 self.refuse(format!("{why}; name the memory nodes of the pool in their order, all of them"))
             );
         }
         let pool = match (first.formed, fresh) {
-            (Formed::Blank, Fresh::Forms) => self.draw()?,
-            (Formed::Blank, Fresh::IsNone) => {
+            (Formation::Blank, Fresh::Forms) => self.form_first()?,
+            (Formation::Blank, Fresh::IsNone) => {
                 return Err(TcpError::NoPool { pool: format!("{}://{}", self.scheme, self.address) });
             }
             _ => first.pool,
@@ -112,40 +114,41 @@ impl<'a> Nodes<'a> {
             self.ask(at, Control::Form, [pool, at as u64, nodes.into(), 0])?;
         }
         for at in 0..self.all.len() {
-            self.ask(at, Control::Whole, [0; 4])?;
+            self.ask(at, Control::FinishForming, [0; 4])?;
         }
         Ok(PoolShape { pool, nodes, host_bytes: first.host_bytes, device_bytes: first.device_bytes })
     }
 
-    /// Why memory node `at` does not go with node 0.
-    fn stranger(&self, at: usize) -> String {
+    /// Returns why memory node `at` does not belong to the same pool as node 0.
+    fn mismatch(&self, at: usize) -> String {
         let (first, address) = (&self.address.nodes()[0], &self.address.nodes()[at]);
         match self.welcome(0).formed {
-            Formed::Blank => format!(
+            Formation::Blank => format!(
                 "{first} has fresh memory, and {address} belongs to a pool; what the pool had on {first} is lost: \
-                 {ANEW}"
+                 {RESTART_REMEDY}"
             ),
             _ => format!("{address} belongs to another pool than {first}"),
         }
     }
 
-    /// Makes node 0 the first of a new pool; of several who do so at once, one draws the pool's identity.
-    fn draw(&mut self) -> Result<u64, TcpError> {
-        let drawn = RandomState::new().build_hasher().finish().max(1);
+    /// Makes node 0 the first of a new pool. If several processes do so at once, node 0 keeps the identity of
+    /// the first.
+    fn form_first(&mut self) -> Result<u64, TcpError> {
+        let random = RandomState::new().build_hasher().finish().max(1);
         let nodes = self.all.len() as u64;
-        match control(&mut self.all[0].stream, Control::Form, [drawn, 0, nodes, 0]) {
-            Ok(_) => Ok(drawn),
-            Err(NoWay::Refused(Code::OtherPool, why)) => {
+        match control(&mut self.all[0].stream, Control::Form, [random, 0, nodes, 0]) {
+            Ok(_) => Ok(random),
+            Err(ConnectError::Refused(Code::WrongPool, why)) => {
                 Err(self
                     .refuse(format!("{} is no fresh memory node any more: {why}", self.address.nodes()[0])))
             }
-            Err(why) => Err(no_node(&self.address.nodes()[0], why)),
+            Err(why) => Err(node_error(&self.address.nodes()[0], why)),
         }
     }
 
     fn ask(&mut self, at: usize, what: Control, words: [u64; 4]) -> Result<(), TcpError> {
         control(&mut self.all[at].stream, what, words)
             .map(|_| ())
-            .map_err(|why| no_node(&self.address.nodes()[at], why))
+            .map_err(|why| node_error(&self.address.nodes()[at], why))
     }
 }

@@ -1,27 +1,28 @@
-//! Posts under way on one thread's way to a pool: who waits for each, and which memory nodes have not answered.
+//! The posts under way on one thread's connections: which future waits for each, and which memory nodes have
+//! not answered.
 
-use super::error::NoWay;
-use super::post::{Cargo, Waits};
-use crate::runtime::{Turned, is_turning};
+use super::error::ConnectError;
+use super::post::{PostBody, Waiter};
+use crate::runtime::{Progress, is_polled_by_executor};
 use farwood_fabric::{ClientId, Doorbell, FabricError, NodeId};
 use slab::Slab;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// Turns by those who wait, without an answer, before the thread gives way: longer than a round trip to a memory node
-/// that has a processor, for whoever gives way on a busy machine is not back for milliseconds.
-const LOOKS: u32 = 64;
+/// Exchanges without an answer before the thread yields. Longer than a round trip to an idle memory node,
+/// because a thread that yields on a busy machine is not scheduled again for milliseconds.
+const IDLE_POLLS_MAX: u32 = 64;
 
 /// A post under way.
 struct Post {
-    cargo: Cargo,
-    /// Memory nodes that have not answered all of it.
+    body: PostBody,
+    /// Memory nodes that have not answered everything.
     nodes_left: usize,
-    /// The first thing that went wrong.
+    /// The first error.
     error: Option<FabricError>,
-    waits: Waits,
-    /// Of a future whose executor turns the line.
+    waits: Waiter,
+    /// The waker of a future whose executor polls the connections.
     waker: Option<Waker>,
 }
 
@@ -33,52 +34,53 @@ impl std::fmt::Debug for Post {
 
 /// All posts under way.
 #[derive(Debug)]
-pub(crate) struct Posts {
+pub(crate) struct InFlight {
     all: Slab<Post>,
     client: Option<ClientId>,
     /// Posts that a future waits for.
     awaited: usize,
-    /// Polls since the line was turned.
+    /// Polls since the last exchange.
     polls: usize,
-    /// Turns by those who wait since one of them had its answer.
-    fruitless: u32,
-    /// Parts that ended.
+    /// Exchanges by waiting clients since the last answer.
+    idle_polls: u32,
+    /// Parts that have ended.
     ended: u64,
-    /// Parts that did not.
+    /// Parts that are under way.
     parts: usize,
 }
 
-impl Posts {
-    /// None yet.
+impl InFlight {
+    /// Nothing under way yet.
     pub(crate) fn new(client: Option<ClientId>) -> Self {
-        Self { all: Slab::new(), client, awaited: 0, polls: 0, fruitless: 0, ended: 0, parts: 0 }
+        Self { all: Slab::new(), client, awaited: 0, polls: 0, idle_polls: 0, ended: 0, parts: 0 }
     }
 
-    /// A post that has no parts yet. It is not over before [`begun`](Self::begun) says that it has all of them.
+    /// Starts a post without parts. It stays incomplete until [`seal`](Self::seal).
     #[inline]
-    pub(crate) fn begin(&mut self, cargo: Cargo, waits: Waits) -> usize {
-        self.awaited += usize::from(matches!(waits, Waits::Somebody));
-        self.all.insert(Post { cargo, nodes_left: 1, error: None, waits, waker: None })
+    pub(crate) fn begin(&mut self, body: PostBody, waits: Waiter) -> usize {
+        self.awaited += usize::from(matches!(waits, Waiter::Future));
+        self.all.insert(Post { body, nodes_left: 1, error: None, waits, waker: None })
     }
 
-    /// One more memory node has to answer.
+    /// Adds a memory node that has to answer.
     #[inline]
     pub(crate) fn begin_part(&mut self, key: usize) {
         self.all[key].nodes_left += 1;
         self.parts += 1;
     }
 
-    /// A post has all of its parts.
+    /// Marks a post as having all of its parts.
     #[inline]
-    pub(crate) fn begun(&mut self, key: usize) {
+    pub(crate) fn seal(&mut self, key: usize) {
         self.all[key].nodes_left -= 1;
-        self.settle(key);
+        self.release_if_done(key);
     }
 
-    /// The first request of a doorbell, from `from` on, whose memory node no request before it has.
+    /// Returns the first request of a doorbell, from `from` on, for a memory node that no earlier request
+    /// addresses.
     #[inline]
     pub(crate) fn next_node(&self, key: usize, from: usize) -> Option<(usize, NodeId)> {
-        let Cargo::Verbs(doorbell) = &self.all[key].cargo else { return None };
+        let PostBody::Verbs(doorbell) = &self.all[key].body else { return None };
         let requests = doorbell.requests();
         (from..requests.len()).find_map(|at| {
             let node = requests[at].at.node();
@@ -87,120 +89,120 @@ impl Posts {
         })
     }
 
-    /// What was posted.
+    /// Returns the content of a post.
     #[inline]
-    pub(crate) fn cargo(&mut self, key: usize) -> &mut Cargo {
-        &mut self.all[key].cargo
+    pub(crate) fn body(&mut self, key: usize) -> &mut PostBody {
+        &mut self.all[key].body
     }
 
-    /// The doorbell that was posted.
+    /// Returns the doorbell of a post.
     #[inline]
     pub(crate) fn doorbell(&mut self, key: usize) -> &mut Doorbell {
-        match &mut self.all[key].cargo {
-            Cargo::Verbs(doorbell) => doorbell,
-            Cargo::Control(_) => unreachable!("a control is no doorbell"),
+        match &mut self.all[key].body {
+            PostBody::Verbs(doorbell) => doorbell,
+            PostBody::Control(_) => unreachable!("a control is no doorbell"),
         }
     }
 
-    /// Notes what went wrong, unless something did before.
+    /// Records the first error of a post.
     pub(crate) fn fail(&mut self, key: usize, error: FabricError) {
         self.all[key].error.get_or_insert(error);
     }
 
-    /// A memory node has answered all of it, or will not.
-    pub(crate) fn end_part(&mut self, key: usize, why: Option<(NodeId, NoWay)>) {
+    /// Ends the part of one memory node.
+    pub(crate) fn end_part(&mut self, key: usize, why: Option<(NodeId, ConnectError)>) {
         self.ended += 1;
         self.parts -= 1;
         let post = &mut self.all[key];
         post.nodes_left -= 1;
         if let Some((node, why)) = why {
             let client = self.client;
-            post.error.get_or_insert_with(|| why.of_node(node, client));
+            post.error.get_or_insert_with(|| why.into_fabric_error(node, client));
         }
         if post.nodes_left == 0
             && let Some(waker) = post.waker.take()
         {
             waker.wake();
         }
-        self.settle(key);
+        self.release_if_done(key);
     }
 
-    /// Forgets a post that is over and that nobody waits for.
-    fn settle(&mut self, key: usize) {
+    /// Removes a completed post that no future waits for.
+    fn release_if_done(&mut self, key: usize) {
         let post = &mut self.all[key];
-        if post.nodes_left > 0 || matches!(post.waits, Waits::Somebody) {
+        if post.nodes_left > 0 || matches!(post.waits, Waiter::Future) {
             return;
         }
         let post = self.all.remove(key);
-        if let (Waits::Detached(complaint), Some(error)) = (post.waits, post.error) {
-            complaint.replace(Some(error));
+        if let (Waiter::Detached(error_slot), Some(error)) = (post.waits, post.error) {
+            error_slot.replace(Some(error));
         }
     }
 
-    /// Whether every memory node has answered all that it was asked.
+    /// Returns whether every memory node has answered everything.
     pub(crate) fn are_done(&self) -> bool {
         self.parts == 0
     }
 
-    /// The line is turned.
-    pub(crate) fn turns(&mut self) {
+    /// Restarts the count of polls at an exchange.
+    pub(crate) fn reset_polls(&mut self) {
         self.polls = 0;
     }
 }
 
-/// A thread's way to a pool, as those who wait for their posts see it.
-pub(crate) trait Turning {
-    /// Does something with the posts under way.
-    fn with_posts<T>(&self, work: impl FnOnce(&mut Posts) -> T) -> T;
+/// One thread's connections to a pool, as the waiting futures see them.
+pub(crate) trait PostDriver {
+    /// Calls `work` with the posts under way.
+    fn with_posts<T>(&self, work: impl FnOnce(&mut InFlight) -> T) -> T;
 
-    /// Sends, receives, and gives answers to their posts, without waiting.
+    /// Sends, receives, and assigns answers to their posts, without waiting.
     fn exchange(&self);
 
-    /// Sends what waits, at once.
+    /// Sends what is queued.
     fn send_all(&self);
 
-    /// [`exchange`](Self::exchange) by an executor.
-    fn turn(&self) -> Turned {
+    /// Runs [`exchange`](Self::exchange) for an executor.
+    fn advance(&self) -> Progress {
         let Some(ended) = self.with_posts(|posts| (!posts.are_done()).then_some(posts.ended)) else {
-            return Turned::default();
+            return Progress::default();
         };
         self.exchange();
-        // Posts that nobody waits for have to leave all the same.
-        self.with_posts(|posts| Turned { answered: posts.ended > ended, waited_for: !posts.are_done() })
+        // Posts that no future waits for must still leave.
+        self.with_posts(|posts| Progress { answered: posts.ended > ended, awaited: !posts.are_done() })
     }
 }
 
-/// A post that somebody waits for. Dropped, it lands all the same.
-pub(crate) struct Submission<'l, L: Turning> {
-    line: &'l L,
-    /// `None` when it is over.
+/// A future that waits for a post. If it is dropped, the post still lands.
+pub(crate) struct Submission<'l, L: PostDriver> {
+    driver: &'l L,
+    /// `None` after completion.
     key: Option<usize>,
 }
 
-impl<'l, L: Turning> Submission<'l, L> {
-    /// Waits for a post on `line`.
-    pub(crate) fn new(line: &'l L, key: usize) -> Self {
-        Self { line, key: Some(key) }
+impl<'l, L: PostDriver> Submission<'l, L> {
+    /// Waits for a post of `driver`.
+    pub(crate) fn new(driver: &'l L, key: usize) -> Self {
+        Self { driver, key: Some(key) }
     }
 }
 
-impl<L: Turning> Future for Submission<'_, L> {
-    type Output = Result<Cargo, FabricError>;
+impl<L: PostDriver> Future for Submission<'_, L> {
+    type Output = Result<PostBody, FabricError>;
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let key = self.key.expect("nobody polls a future that is done");
-        let line = self.line;
-        let mut done = line.with_posts(|posts| posts.take_done(key));
-        if done.is_none() && is_turning(context) {
-            line.with_posts(|posts| posts.all[key].waker = Some(context.waker().clone()));
+        let driver = self.driver;
+        let mut done = driver.with_posts(|posts| posts.take_done(key));
+        if done.is_none() && is_polled_by_executor(context) {
+            driver.with_posts(|posts| posts.all[key].waker = Some(context.waker().clone()));
             return Poll::Pending;
         }
-        if done.is_none() && line.with_posts(Posts::is_turned_now) {
-            line.exchange();
-            done = line.with_posts(|posts| posts.take_done(key));
-            if done.is_none() && line.with_posts(|posts| posts.fruitless > LOOKS) {
-                // The memory node, or Soft-RoCE, may want this very processor.
+        if done.is_none() && driver.with_posts(InFlight::should_exchange) {
+            driver.exchange();
+            done = driver.with_posts(|posts| posts.take_done(key));
+            if done.is_none() && driver.with_posts(|posts| posts.idle_polls > IDLE_POLLS_MAX) {
+                // The memory node, or Soft-RoCE, may need this processor.
                 std::thread::yield_now();
             }
         }
@@ -213,37 +215,37 @@ impl<L: Turning> Future for Submission<'_, L> {
     }
 }
 
-impl<L: Turning> Drop for Submission<'_, L> {
+impl<L: PostDriver> Drop for Submission<'_, L> {
     fn drop(&mut self) {
         let Some(key) = self.key else { return };
-        self.line.with_posts(|posts| {
+        self.driver.with_posts(|posts| {
             posts.awaited -= 1;
-            posts.all[key].waits = Waits::Nobody;
-            posts.settle(key);
+            posts.all[key].waits = Waiter::Gone;
+            posts.release_if_done(key);
         });
-        self.line.send_all();
+        self.driver.send_all();
     }
 }
 
-impl Posts {
-    /// Takes a post that somebody waits for, if it is over.
+impl InFlight {
+    /// Takes a post that a future waits for, if it is complete.
     #[inline]
-    fn take_done(&mut self, key: usize) -> Option<Result<Cargo, FabricError>> {
+    fn take_done(&mut self, key: usize) -> Option<Result<PostBody, FabricError>> {
         if self.all[key].nodes_left > 0 {
             return None;
         }
         let post = self.all.remove(key);
         self.awaited -= 1;
-        self.fruitless = 0;
-        Some(post.error.map_or(Ok(post.cargo), Err))
+        self.idle_polls = 0;
+        Some(post.error.map_or(Ok(post.body), Err))
     }
 
-    /// Whether whoever polls now turns the line: of `n` waiting clients each `n`-th poll does.
+    /// Returns whether the polling client exchanges: of `n` waiting clients each `n`-th poll does.
     #[inline]
-    fn is_turned_now(&mut self) -> bool {
+    fn should_exchange(&mut self) -> bool {
         self.polls += 1;
-        let turned = self.polls >= self.awaited;
-        self.fruitless = self.fruitless.saturating_add(u32::from(turned));
-        turned
+        let exchanges = self.polls >= self.awaited;
+        self.idle_polls = self.idle_polls.saturating_add(u32::from(exchanges));
+        exchanges
     }
 }

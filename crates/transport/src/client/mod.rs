@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `address.rs` | [`PoolAddress`]: the addresses of a pool's memory nodes |
-//! | `options.rs` | [`Access`]: the parameters of such an address |
+//! | `options.rs` | [`AddressOptions`]: the parameters of such an address |
 //! | `credentials.rs` | [`Credentials`]: the token and the certificates of a compute node |
 //! | `dial.rs`, `endpoints.rs` | connecting to memory nodes, and staying present at node 0 |
 //! | `formation.rs` | forming a pool of fresh memory nodes |
@@ -35,6 +35,6 @@ pub use address::PoolAddress;
 pub use credentials::Credentials;
 pub use fabric::ServedFabric;
 pub use formation::Fresh;
-pub use options::Access;
+pub use options::AddressOptions;
 pub use pool::{NodeReport, ServedPool};
 pub use transport::Way;

@@ -1,14 +1,14 @@
-//! A pool that memory nodes serve, and this process's attachment to it. How verbs reach them is a [`Way`]'s affair.
+//! A pool that memory nodes serve, and this process's attachment to it. A [`Way`] carries the verbs.
 
 use super::address::PoolAddress;
 use super::attachment::Attachment;
 use super::credentials::Credentials;
-use super::dial::Dialled;
-use super::endpoints::{PRESENCE_LINE, Reach, stay};
+use super::dial::AcceptedConnection;
+use super::endpoints::{Endpoints, PRESENCE_CONNECTION, keep_presence};
 use super::fabric::ServedFabric;
-use super::formation::{Fresh, Nodes};
+use super::formation::{CandidateNodes, Fresh};
 use super::membership::{enter, is_connected};
-use super::post::Complaint;
+use super::post::DetachedError;
 use super::transport::Way;
 use crate::error::TcpError;
 use crate::runtime::block_on;
@@ -28,74 +28,79 @@ impl<W: Way> Clone for ServedPool<W> {
 }
 
 impl<W: Way> ServedPool<W> {
-    /// Attaches this process to a pool, once `ground` has learned from each memory node what it needs. A thread's
-    /// clients share at most `lines` lines.
+    /// Attaches this process to a pool. `shared` first asks each memory node what the transport needs. A
+    /// thread's clients share at most `sets` connection sets.
     pub(crate) fn attach<E: From<TcpError>>(
         address: &PoolAddress,
         credentials: Credentials,
-        lines: NonZeroU16,
+        sets: NonZeroU16,
         fresh: Fresh,
-        ground: impl FnOnce(&mut [Dialled]) -> Result<W::Ground, E>,
+        shared: impl FnOnce(&mut [AcceptedConnection]) -> Result<W::Shared, E>,
     ) -> Result<Self, E> {
-        let (mut nodes, shape) = Nodes::form_in_time(address, &credentials, fresh, W::SCHEME)?;
-        let ground = Arc::new(ground(&mut nodes.all)?);
+        let (mut nodes, shape) = CandidateNodes::form_in_time(address, &credentials, fresh, W::SCHEME)?;
+        let shared = Arc::new(shared(&mut nodes.all)?);
         let incarnations = nodes.all.iter().map(|node| node.welcome.incarnation).collect();
-        let reach = Arc::new(Reach::new(address.clone(), credentials, shape, incarnations));
+        let endpoints = Arc::new(Endpoints::new(address.clone(), credentials, shape, incarnations));
         let mut presence = nodes.all.swap_remove(0).stream;
         drop(nodes);
         let pool = |error| TcpError::Pool { pool: format!("{}://{address}", W::SCHEME), error };
-        let identity = enter::<W>(&ground, &reach, &mut presence).map_err(pool)?;
-        stay(&reach, identity, presence)
+        let identity = enter::<W>(&shared, &endpoints, &mut presence).map_err(pool)?;
+        keep_presence(&endpoints, identity, presence)
             .map_err(|error| pool(FabricError::CannotPost { node: NodeId(0), why: error.to_string() }))?;
-        let (next_line, left) = (AtomicU64::new(PRESENCE_LINE + 1), AtomicBool::new(false));
-        let lines_max = usize::from(lines.get());
-        Ok(Self(Arc::new(Attachment { reach, ground, identity, next_line, lines_max, left })))
+        let (next_number, left) = (AtomicU64::new(PRESENCE_CONNECTION + 1), AtomicBool::new(false));
+        let per_thread_max = usize::from(sets.get());
+        Ok(Self(Arc::new(Attachment { endpoints, shared, identity, next_number, per_thread_max, left })))
     }
 
-    /// A new client of this compute node, for the calling thread. The clients of a thread share its connections, which
-    /// are made when they are first used.
+    /// Returns a new client of this compute node, for the calling thread. The clients of a thread share its
+    /// connections, which are made at first use.
     pub fn client(&self) -> Client<ServedFabric<W>> {
         Client::new(self.fabric())
     }
 
-    /// What a client of this compute node posts on.
+    /// Returns the fabric of a new client.
     pub fn fabric(&self) -> ServedFabric<W> {
-        ServedFabric { line: self.0.line(), pool: Arc::clone(&self.0), failed: Complaint::default() }
+        ServedFabric {
+            connections: self.0.connections(),
+            pool: Arc::clone(&self.0),
+            failed: DetachedError::default(),
+        }
     }
 
-    /// What all its ways share.
-    pub(crate) fn ground(&self) -> &W::Ground {
-        &self.0.ground
+    /// Returns what all connection sets share.
+    pub(crate) fn shared(&self) -> &W::Shared {
+        &self.0.shared
     }
 
-    /// Leaves the pool before the last handle is dropped: the identity ends at every memory node, and every later post
-    /// of this compute node's clients is refused with [`FabricError::Revoked`]. No operation may be under way.
+    /// Leaves the pool before the last handle is dropped: the identity ends at every memory node, and every
+    /// later post of this compute node's clients fails with [`FabricError::Revoked`]. No operation may be
+    /// under way.
     pub fn leave(&self) {
         self.0.leave();
     }
 
-    /// The memory nodes and their sizes.
+    /// Returns the memory nodes and their sizes.
     pub fn shape(&self) -> &PoolShape {
-        &self.0.reach.shape
+        &self.0.endpoints.shape
     }
 
-    /// Who this compute node is.
+    /// Returns the identity of this compute node.
     pub fn identity(&self) -> ClientId {
         self.0.identity
     }
 
-    /// Where the memory nodes are.
+    /// Returns the addresses of the memory nodes.
     pub fn address(&self) -> &PoolAddress {
-        &self.0.reach.address
+        &self.0.endpoints.address
     }
 
-    /// What each memory node says of itself. [3 RT for each]
+    /// Asks each memory node for its report. [3 RT for each]
     ///
     /// # Errors
     /// [`FabricError::NodeLost`] and its kin.
     pub fn reports(&self) -> Result<Vec<NodeReport>, FabricError> {
-        let line = self.0.line();
-        let page = |node, number| block_on(line.control(node, Control::Stat, [number, 0, 0, 0]));
+        let connections = self.0.connections();
+        let page = |node, number| block_on(connections.control(node, Control::Stat, [number, 0, 0, 0]));
         let report = |node| {
             let [resident_bytes, connections, requests, verbs] = page(node, 0)?;
             let [bytes_in, bytes_out, refused, bad_frames] = page(node, 1)?;
@@ -114,21 +119,21 @@ impl<W: Way> ServedPool<W> {
         (0..self.shape().nodes).map(NodeId).map(report).collect()
     }
 
-    /// Whether `client` is connected to some memory node. [1 RT for each]
+    /// Returns whether `client` is connected to some memory node. [1 RT for each]
     ///
     /// # Errors
     /// [`FabricError::NodeLost`] and its kin.
     pub fn is_alive(&self, client: ClientId) -> Result<bool, FabricError> {
-        block_on(is_connected(&*self.0.line(), self.shape(), client))
+        block_on(is_connected(&*self.0.connections(), self.shape(), client))
     }
 }
 
-/// What a memory node says of itself: how it is, and what it has done since it was started.
+/// The state of a memory node, and its counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeReport {
     /// Bytes of its memory that have pages.
     pub resident_bytes: u64,
-    /// Connections now.
+    /// Open connections.
     pub connections: u64,
     /// Frames of verbs.
     pub requests: u64,
@@ -138,11 +143,11 @@ pub struct NodeReport {
     pub bytes_in: u64,
     /// Bytes of replies.
     pub bytes_out: u64,
-    /// Connections that were not let in.
+    /// Refused connections.
     pub refused: u64,
-    /// Connections that were closed for what they sent.
+    /// Connections that were closed for invalid frames.
     pub bad_frames: u64,
-    /// The microseconds, a power of two, below which 50, 90, 99 and 100 % of all requests were served.
+    /// Microseconds, a power of two, below which 50, 90, 99 and 100 % of all requests were served.
     pub latency_us: [u64; 4],
 }
 
@@ -155,7 +160,7 @@ impl<W: Way> std::fmt::Debug for ServedPool<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::framed::Line;
+    use crate::client::framed::FrameConnections;
     use crate::daemon::{MemoryNode, NodeSpec};
     use std::net::{Ipv4Addr, SocketAddr};
     use std::rc::Rc;
@@ -165,25 +170,25 @@ mod tests {
         let spec = NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 16 << 20);
         let node = MemoryNode::start(&spec).unwrap();
         let address: PoolAddress = node.address().to_string().parse().unwrap();
-        for lines in [1, 2] {
-            let ground = |_: &mut [Dialled]| Ok::<_, TcpError>(());
-            let lines_max = NonZeroU16::new(lines).unwrap();
-            let pool: ServedPool<Line> =
-                ServedPool::attach(&address, Credentials::default(), lines_max, Fresh::Forms, ground)
+        for sets in [1, 2] {
+            let shared = |_: &mut [AcceptedConnection]| Ok::<_, TcpError>(());
+            let per_thread_max = NonZeroU16::new(sets).unwrap();
+            let pool: ServedPool<FrameConnections> =
+                ServedPool::attach(&address, Credentials::default(), per_thread_max, Fresh::Forms, shared)
                     .unwrap();
             let mut fabrics: Vec<_> = (0..4).map(|_| pool.fabric()).collect();
-            let shared = |fabrics: &[ServedFabric<Line>]| {
-                let same = |at: &ServedFabric<Line>| {
-                    fabrics.iter().filter(|to| Rc::ptr_eq(&at.line, &to.line)).count()
+            let shared = |fabrics: &[ServedFabric<FrameConnections>]| {
+                let same = |at: &ServedFabric<FrameConnections>| {
+                    fabrics.iter().filter(|to| Rc::ptr_eq(&at.connections, &to.connections)).count()
                 };
                 fabrics.iter().map(same).collect::<Vec<_>>()
             };
-            let each = 4 / usize::from(lines);
-            assert_eq!(shared(&fabrics), [each; 4], "{lines} lines");
-            // Whoever comes takes the place of who went.
+            let each = 4 / usize::from(sets);
+            assert_eq!(shared(&fabrics), [each; 4], "{sets} sets");
+            // A new client takes the set of the one that left.
             fabrics.remove(1);
             fabrics.push(pool.fabric());
-            assert_eq!(shared(&fabrics), [each; 4], "{lines} lines");
+            assert_eq!(shared(&fabrics), [each; 4], "{sets} sets");
         }
     }
 }

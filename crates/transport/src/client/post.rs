@@ -1,32 +1,32 @@
-//! Posts: what a client hands over, who waits for it, and what is checked before it leaves.
+//! Posts: their content, the future that waits for them, and the checks before they leave.
 
 use farwood_fabric::{Capabilities, Capability, Doorbell, FabricError, Memory, Op, PoolShape, Request};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What became of a detached post, for its client to be told.
-pub(super) type Complaint = Rc<RefCell<Option<FabricError>>>;
+/// The error of a detached post, for the client's next post.
+pub(super) type DetachedError = Rc<RefCell<Option<FabricError>>>;
 
-/// Who waits for a post.
+/// What waits for a post.
 #[derive(Debug)]
-pub enum Waits {
+pub enum Waiter {
     /// A future.
-    Somebody,
-    /// Nobody; but what goes wrong is told to the client's next post.
-    Detached(Complaint),
-    /// Nobody any more.
-    Nobody,
+    Future,
+    /// Nothing; the client's next post reports the error.
+    Detached(DetachedError),
+    /// Nothing any more: the future was dropped.
+    Gone,
 }
 
-/// What was posted.
-pub(crate) enum Cargo {
+/// The content of a post.
+pub(crate) enum PostBody {
     /// Verbs.
     Verbs(Doorbell),
     /// A control, and the words of its answer.
     Control([u64; 4]),
 }
 
-/// Bytes that a verb touches.
+/// Bytes that a verb accesses.
 pub(super) fn bytes_of(op: &Op) -> usize {
     match op {
         Op::Read { into } => into.len(),
@@ -35,7 +35,7 @@ pub(super) fn bytes_of(op: &Op) -> usize {
     }
 }
 
-/// The error of a verb that leaves the pool's memory, that is not where such a verb can be, or that there is none of.
+/// Returns the error of a verb that exceeds the pool's memory, is misaligned, or is not supported.
 pub(crate) fn refuse(shape: &PoolShape, promised: &Capabilities, request: &Request) -> Option<FabricError> {
     if matches!(request.op, Op::MaskedCas { .. }) && !promised.masked_cas {
         return Some(FabricError::Missing(Capability::MaskedCas));

@@ -1,8 +1,9 @@
-//! What is different between pools that memory nodes serve: how verbs reach the memory nodes. All else is shared
-//! ([`pool`](super::pool)): forming a pool, entering and leaving it, who is alive, fencing.
+//! What differs between the transports of pools that memory nodes serve: how verbs reach the memory nodes.
+//! They share everything else ([`pool`](super::pool)): forming a pool, entering and leaving it, liveness,
+//! fencing.
 
-use super::endpoints::Reach;
-use super::post::Waits;
+use super::endpoints::Endpoints;
+use super::post::Waiter;
 use crate::wire::Control;
 use farwood_fabric::{Capabilities, ClientId, Doorbell, FabricError, NodeId};
 use std::cell::RefCell;
@@ -11,49 +12,56 @@ use std::future::Future;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-/// One thread's way to the memory nodes of a pool, shared by all clients of the thread. Only this crate has some.
-pub trait Way: Carrier {}
+/// A transport to memory nodes. Sealed: only this crate implements it.
+pub trait Way: ThreadConnections {}
 
-/// The ways that a thread has, by the address of their attachment.
-pub(crate) type Ways<W> = RefCell<Vec<(*const (), Weak<W>)>>;
+/// The connection sets of a thread, by the address of their attachment.
+pub(crate) type ConnectionTable<W> = RefCell<Vec<(*const (), Weak<W>)>>;
 
-/// What carries verbs.
-pub trait Carrier: Sized + fmt::Debug + 'static {
-    /// What all ways of an attachment share, besides how its memory nodes are reached.
-    type Ground: fmt::Debug + Send + Sync;
+/// One thread's connections to the memory nodes of a pool, shared by the clients of the thread.
+pub trait ThreadConnections: Sized + fmt::Debug + 'static {
+    /// What all connection sets of an attachment share besides the endpoints.
+    type Shared: fmt::Debug + Send + Sync;
 
-    /// Whether all memory of a memory node is real from its start.
-    const MEMORY_IS_REAL: bool;
+    /// Whether all memory of a memory node has pages from the start.
+    const MEMORY_IS_PROVISIONED: bool;
 
-    /// What pools of this kind are called in URLs.
+    /// The scheme of such pools in URLs.
     const SCHEME: &'static str;
 
-    /// A way of `client`, or of a compute node that has no identity yet, or none any more. `number` is unlike that of
-    /// the client's other ways.
-    fn new(ground: &Arc<Self::Ground>, reach: Arc<Reach>, client: Option<ClientId>, number: u64) -> Rc<Self>;
+    /// Connections of `client`, or of a compute node without an identity. `number` is unique among the
+    /// client's sets.
+    fn new(
+        shared: &Arc<Self::Shared>,
+        endpoints: Arc<Endpoints>,
+        client: Option<ClientId>,
+        number: u64,
+    ) -> Rc<Self>;
 
-    /// What the memory nodes promise.
-    fn capabilities(ground: &Self::Ground) -> &Capabilities;
+    /// Returns what the memory nodes promise.
+    fn capabilities(shared: &Self::Shared) -> &Capabilities;
 
-    /// Does something with the ways of this thread. `None` at the thread's end: there is nowhere to keep any.
-    fn with_ways<T>(work: impl FnOnce(&Ways<Self>) -> T) -> Option<T>;
+    /// Calls `work` with the connection sets of this thread. `None` at the end of the thread: its table is
+    /// gone.
+    fn with_table<T>(work: impl FnOnce(&ConnectionTable<Self>) -> T) -> Option<T>;
 
-    /// Whether every verb of `doorbell` must be checked before it leaves, for nobody else tells which was wrong.
+    /// Returns whether every verb of `doorbell` must be checked before it leaves, because no later error
+    /// names the verb.
     fn checks_all(doorbell: &Doorbell) -> bool;
 
-    /// Hands a doorbell over, every request of which is to a memory node of the pool.
-    fn post(&self, doorbell: Doorbell, waits: Waits) -> usize;
+    /// Starts a doorbell whose requests all address memory nodes of the pool.
+    fn post(&self, doorbell: Doorbell, waits: Waiter) -> usize;
 
-    /// Waits for a post that somebody waits for.
+    /// Waits for a post of [`Waiter::Future`].
     fn wait(&self, post: usize) -> impl Future<Output = Result<Doorbell, FabricError>>;
 
-    /// Sends what waits, at once.
+    /// Sends what is queued.
     fn flush(&self);
 
-    /// Waits for what is under way, within a bounded time.
+    /// Waits for pending posts, within a bounded time.
     fn finish(&self);
 
-    /// Asks memory node `node` for something that is no verb.
+    /// Sends a control to memory node `node` and waits for its answer.
     fn control(
         &self,
         node: NodeId,

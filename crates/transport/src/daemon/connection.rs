@@ -1,19 +1,19 @@
-//! One connection at the memory node: frames in, verbs executed in their order, answers out.
+//! One connection at the memory node: frames in, verbs executed in order, answers out.
 //!
-//! What a connection can make the memory node keep is bounded: of what arrives at most one frame is kept beyond the
-//! buffer, and no request is executed while [`BACKLOG_BYTES`] of answers wait to be taken. So a compute node that
-//! does not read its answers is not read from either.
+//! The memory of a connection is bounded: it keeps at most one frame beyond its input buffer, and executes no
+//! request while [`BACKLOG_BYTES`] of answers wait. So the memory node stops reading from a compute node that
+//! does not read its answers.
 
 use super::counters::{Counters, Done};
 use super::event::NodeEvent;
 use super::registry::{Peer, Refusal};
-use super::shared::{FAREWELL_MAX, Shared};
-use super::store::Order;
-use super::verb_executor::Card;
+use super::shared::{DRAIN_MAX, Shared};
+use super::store::WriteFence;
+use super::verb_executor::VerbExecutor;
 use crate::stream::Cipher;
 use crate::wire::{
-    ANY_NODE, Code, Control, FRAME_BYTES_MAX, Frame, Greeting, HEADER_BYTES, Hello, Kind, Malformed, VERSION,
-    WireVerb, header_words, put_text, put_words,
+    ANY_NODE, Code, Control, FRAME_BYTES_MAX, Frame, GreetingError, HEADER_BYTES, Hello, Kind, Malformed,
+    VERSION, WireVerb, header_words, put_text, put_words,
 };
 use farwood_fabric::ClientId;
 use std::io::{self, ErrorKind, Read as _};
@@ -22,57 +22,57 @@ use std::sync::Arc;
 use std::time::Instant;
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
-/// Answers that may wait before a connection's next request is executed.
+/// Answers that may wait before the next request of the connection is executed, bytes.
 const BACKLOG_BYTES: usize = 256 << 10;
-/// Room for what arrives, at first.
+/// Initial size of the input buffer, bytes.
 const INPUT_BYTES: usize = 8 << 10;
-/// Room that a connection keeps when it is idle.
+/// Size of the buffers that an idle connection keeps, bytes.
 const KEPT_BYTES: usize = 256 << 10;
-/// Bytes of the longest frame before the connection was let in.
+/// Longest frame before the connection is authenticated, bytes.
 const HELLO_BYTES_MAX: usize = 2 << 10;
-/// Answers that leave together. A compute node with many requests under way works on the first of them while the rest
-/// are executed; a system call for each would cost more than that gains.
-const PORTION_BYTES: usize = 32 << 10;
-/// Portions of one connection before others have their turn.
-const PORTIONS_MAX: usize = 16;
+/// Answers that leave together, bytes. A compute node with many requests under way works on the first answers
+/// while the rest are executed; a system call for each answer would cost more than that gains.
+const BATCH_BYTES: usize = 32 << 10;
+/// Batches of one connection before the worker serves others.
+const BATCHES_MAX: usize = 16;
 
-/// What became of a connection's turn.
+/// The outcome of serving a connection once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum TurnOutcome {
     /// It waits for its stream.
-    Waits,
+    Blocked,
     /// It has more to do at once.
-    Again,
-    /// It is over.
-    Over,
+    Ready,
+    /// It is closed.
+    Closed,
 }
 
-/// How far the end of a connection has come whose memory node stops.
+/// How far the shutdown of a connection has come when the memory node stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Farewell {
-    /// What has arrived is executed.
+enum DrainPhase {
+    /// Received frames are executed.
     Executing,
-    /// Goodbye is said behind the answers, and they leave.
-    Said,
-    /// All has left; the other side takes it, and hangs up.
+    /// The goodbye is queued behind the answers.
+    GoodbyeQueued,
+    /// Everything has left; the peer reads it and closes.
     Sent,
 }
 
-/// How a connection ends early.
-enum End {
-    /// The other side is gone.
-    Gone,
-    /// It sent what is no frame, or not at its turn.
-    Bad(Malformed),
-    /// It is not let in.
+/// Why a connection ends early.
+enum CloseReason {
+    /// The peer closed it.
+    PeerClosed,
+    /// The peer sent a malformed or unexpected frame.
+    Malformed(Malformed),
+    /// The memory node refused it.
     Refused(Refusal),
-    /// Its TLS is none, or not trusted.
+    /// TLS failed, or the peer's certificate is not trusted.
     Untrusted(String),
 }
 
-impl From<Malformed> for End {
+impl From<Malformed> for CloseReason {
     fn from(malformed: Malformed) -> Self {
-        Self::Bad(malformed)
+        Self::Malformed(malformed)
     }
 }
 
@@ -81,18 +81,18 @@ impl From<Malformed> for End {
 pub(super) struct Connection {
     peer: Arc<Peer>,
     cipher: Cipher,
-    /// The thread that it belongs to, by number.
+    /// The number of its worker thread.
     worker: usize,
-    /// Requests that were executed and not yet counted among the times.
+    /// Executed requests that are not in the latency histogram yet.
     requests: u64,
     since: Instant,
     greeted: bool,
-    /// Its stream has been ended by the other side: what is left in it is read to the end.
-    ends: bool,
-    farewell: Farewell,
-    /// The last turn with requests.
+    /// The peer has closed its direction: the rest of the stream is read to the end.
+    is_peer_closed: bool,
+    drain: DrainPhase,
+    /// When requests were last executed.
     busy: Option<Instant>,
-    line: u64,
+    connection_number: u64,
     input: Vec<u8>,
     start: usize,
     end: usize,
@@ -101,7 +101,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// A connection that has said nothing yet.
+    /// A connection before its hello.
     pub(super) fn new(peer: Arc<Peer>, cipher: Cipher, worker: usize) -> Self {
         let (input, out) = (vec![0; INPUT_BYTES], Vec::new());
         Self {
@@ -111,10 +111,10 @@ impl Connection {
             requests: 0,
             since: Instant::now(),
             greeted: false,
-            ends: false,
-            farewell: Farewell::Executing,
+            is_peer_closed: false,
+            drain: DrainPhase::Executing,
             busy: None,
-            line: 0,
+            connection_number: 0,
             input,
             start: 0,
             end: 0,
@@ -123,46 +123,46 @@ impl Connection {
         }
     }
 
-    /// How others may end it.
+    /// Returns the handle by which others may end it.
     pub(super) fn peer(&self) -> &Arc<Peer> {
         &self.peer
     }
 
-    /// When it arrived, if it has not been let in yet.
+    /// Returns when it arrived, if it is not authenticated yet.
     pub(super) fn waiting_since(&self) -> Option<Instant> {
         (!self.greeted).then_some(self.since)
     }
 
-    /// Does what can be done: executes what has arrived, sends what can be sent.
-    pub(super) fn turn(&mut self, shared: &Shared) -> Verdict {
+    /// Executes what has arrived and sends what the stream accepts.
+    pub(super) fn turn(&mut self, shared: &Shared) -> TurnOutcome {
         match self.work(shared) {
-            Ok(verdict) => verdict,
-            Err(End::Gone) => Verdict::Over,
-            Err(End::Bad(malformed)) => {
+            Ok(outcome) => outcome,
+            Err(CloseReason::PeerClosed) => TurnOutcome::Closed,
+            Err(CloseReason::Malformed(malformed)) => {
                 self.counters(shared).bad_frame();
                 let (from, why) = (self.from(), malformed.to_string());
                 self.refuse(Code::Malformed, &why);
-                shared.tell(|| NodeEvent::BadFrame { from, why });
-                Verdict::Over
+                shared.log(|| NodeEvent::BadFrame { from, why });
+                TurnOutcome::Closed
             }
-            Err(End::Refused((code, why))) => {
+            Err(CloseReason::Refused((code, why))) => {
                 self.counters(shared).refused();
                 self.refuse(code, &why);
-                self.turned_away(shared, code, why);
-                Verdict::Over
+                self.log_refusal(shared, code, why);
+                TurnOutcome::Closed
             }
-            // TLS has told the other side.
-            Err(End::Untrusted(why)) => {
+            // TLS has sent its alert.
+            Err(CloseReason::Untrusted(why)) => {
                 self.counters(shared).refused();
-                self.turned_away(shared, Code::BadToken, why);
-                Verdict::Over
+                self.log_refusal(shared, Code::BadToken, why);
+                TurnOutcome::Closed
             }
         }
     }
 
-    /// Tells the log; the counter has risen before the other side was told.
-    fn turned_away(&self, shared: &Shared, code: Code, why: String) {
-        shared.tell(|| NodeEvent::Refused { from: self.from(), code, why });
+    /// Logs a refusal. The counter was incremented before the peer received the refusal.
+    fn log_refusal(&self, shared: &Shared, code: Code, why: String) {
+        shared.log(|| NodeEvent::Refused { from: self.from(), code, why });
     }
 
     fn counters<'s>(&self, shared: &'s Shared) -> &'s Counters {
@@ -173,7 +173,7 @@ impl Connection {
         self.peer.stream().peer_addr().ok()
     }
 
-    /// Requests that were executed since this was asked last, in a turn that began at `start`.
+    /// Takes the number of executed requests, of a call that began at `start`.
     #[inline]
     pub(super) fn take_requests(&mut self, start: Instant) -> u64 {
         let requests = std::mem::take(&mut self.requests);
@@ -183,24 +183,24 @@ impl Connection {
         requests
     }
 
-    fn work(&mut self, shared: &Shared) -> Result<Verdict, End> {
+    fn work(&mut self, shared: &Shared) -> Result<TurnOutcome, CloseReason> {
         let mut may_have_more = true;
-        for _ in 0..PORTIONS_MAX {
-            self.execute_portion(shared)?;
+        for _ in 0..BATCHES_MAX {
+            self.execute_batch(shared)?;
             if self.flush()? && self.waiting_bytes() >= BACKLOG_BYTES {
-                // It goes on when the stream takes more.
-                return Ok(Verdict::Waits);
+                // It continues when the stream accepts more.
+                return Ok(TurnOutcome::Blocked);
             }
             if self.has_frame()? {
                 continue;
             }
             if !may_have_more {
-                self.give_back();
-                return Ok(Verdict::Waits);
+                self.shrink_buffers();
+                return Ok(TurnOutcome::Blocked);
             }
             may_have_more = self.fill()?;
         }
-        Ok(Verdict::Again)
+        Ok(TurnOutcome::Ready)
     }
 
     fn waiting_bytes(&self) -> usize {
@@ -211,22 +211,22 @@ impl Connection {
         Ok(Frame::first(&self.input[self.start..self.end])?.is_some())
     }
 
-    /// The other side sends no more than what has come.
-    pub(super) fn ends(&mut self) {
-        self.ends = true;
+    /// Notes that the peer sends no more.
+    pub(super) fn peer_closed(&mut self) {
+        self.is_peer_closed = true;
     }
 
-    /// Reads once. False: there was no more than that.
-    fn fill(&mut self) -> Result<bool, End> {
-        self.make_room()?;
-        let room = &mut self.input[self.end..];
-        let wanted = room.len();
-        match self.cipher.read(self.peer.stream(), room) {
-            Ok(0) => Err(End::Gone),
+    /// Reads once. False: no more was available.
+    fn fill(&mut self) -> Result<bool, CloseReason> {
+        self.make_space()?;
+        let space = &mut self.input[self.end..];
+        let wanted = space.len();
+        match self.cipher.read(self.peer.stream(), space) {
+            Ok(0) => Err(CloseReason::PeerClosed),
             Ok(bytes) => {
                 self.end += bytes;
-                // The end of a stream is told once, perhaps together with its last bytes.
-                Ok(bytes == wanted || self.ends || self.cipher.is_on())
+                // The end of a stream is reported once, perhaps together with its last bytes.
+                Ok(bytes == wanted || self.is_peer_closed || self.cipher.is_on())
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),
@@ -234,8 +234,8 @@ impl Connection {
         }
     }
 
-    /// Makes room for the rest of the frame that has begun, and a little more than that.
-    fn make_room(&mut self) -> Result<(), Malformed> {
+    /// Makes space for the rest of the incomplete frame, and a little more.
+    fn make_space(&mut self) -> Result<(), Malformed> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }
@@ -257,8 +257,8 @@ impl Connection {
         Ok(())
     }
 
-    /// An idle connection keeps no large buffers.
-    fn give_back(&mut self) {
+    /// Shrinks the buffers of an idle connection.
+    fn shrink_buffers(&mut self) {
         if self.start == self.end && self.input.len() > KEPT_BYTES {
             (self.start, self.end) = (0, 0);
             self.input.truncate(KEPT_BYTES);
@@ -269,15 +269,15 @@ impl Connection {
         }
     }
 
-    /// Sends what waits. True: the stream takes no more for now.
-    fn flush(&mut self) -> Result<bool, End> {
+    /// Sends the queued bytes. True: the stream accepts no more for now.
+    fn flush(&mut self) -> Result<bool, CloseReason> {
         while self.waiting_bytes() > 0 {
             match self.cipher.write(self.peer.stream(), &self.out.as_bytes()[self.sent..]) {
-                Ok(0) => return Err(End::Gone),
+                Ok(0) => return Err(CloseReason::PeerClosed),
                 Ok(bytes) => self.sent += bytes,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Err(End::Gone),
+                Err(_) => return Err(CloseReason::PeerClosed),
             }
         }
         self.out.clear();
@@ -285,39 +285,39 @@ impl Connection {
         match self.cipher.flush(self.peer.stream()) {
             Ok(()) => Ok(false),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
-            Err(_) => Err(End::Gone),
+            Err(_) => Err(CloseReason::PeerClosed),
         }
     }
 
-    /// Executes frames that have arrived, until their answers are a portion or too many answers wait.
-    fn execute_portion(&mut self, shared: &Shared) -> Result<(), End> {
-        let enough = BACKLOG_BYTES.min(self.waiting_bytes() + PORTION_BYTES);
+    /// Executes received frames until a batch of answers, or the backlog limit, is reached.
+    fn execute_batch(&mut self, shared: &Shared) -> Result<(), CloseReason> {
+        let enough = BACKLOG_BYTES.min(self.waiting_bytes() + BATCH_BYTES);
         let peer = Arc::clone(&self.peer);
-        let (mut turn, mut order, mut done) = (None, Order::default(), Done::default());
+        let (mut guard, mut write_fence, mut done) = (None, WriteFence::default(), Done::default());
         while self.waiting_bytes() < enough {
             let input = std::mem::take(&mut self.input);
             let frame = Frame::first(&input[self.start..self.end]);
             let executed = match frame {
-                Ok(Some(frame)) if frame.kind == Kind::Request && shared.card.is_some() => {
+                Ok(Some(frame)) if frame.kind == Kind::Request && shared.executor.is_some() => {
                     let why = "a card executes its verbs: open the pool as rdma://".to_owned();
-                    Err(End::Refused((Code::OtherFabric, why)))
+                    Err(CloseReason::Refused((Code::WrongTransport, why)))
                 }
                 Ok(Some(frame)) if frame.kind == Kind::Request && self.greeted => {
-                    if turn.is_none() {
-                        turn = peer.turn();
+                    if guard.is_none() {
+                        guard = peer.execution_guard();
                     }
-                    // Its identity was fenced, or its line goes on elsewhere.
-                    if turn.is_none() {
-                        Err(End::Gone)
+                    // The client was fenced, or reconnected elsewhere.
+                    if guard.is_none() {
+                        Err(CloseReason::PeerClosed)
                     } else {
-                        self.request(shared, &frame, &mut order, &mut done)
+                        self.request(shared, &frame, &mut write_fence, &mut done)
                     }
                 }
                 Ok(Some(frame)) => {
-                    // A control may end connections, this one among them: their turns are waited for.
-                    turn = None;
-                    order.before_answers();
-                    self.other(shared, &frame)
+                    // A control may end connections, also this one, and waits for their guards.
+                    guard = None;
+                    write_fence.flush();
+                    self.handle_frame(shared, &frame)
                 }
                 Ok(None) => Ok(0),
                 Err(malformed) => Err(malformed.into()),
@@ -328,7 +328,7 @@ impl Connection {
                 bytes => self.start += bytes,
             }
         }
-        order.before_answers();
+        write_fence.flush();
         if done.requests > 0 {
             self.requests += done.requests;
             self.counters(shared).done(done);
@@ -336,11 +336,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Executes what has arrived, as far as its answers may wait. True: that was all.
-    fn execute_rest(&mut self, shared: &Shared) -> Result<bool, End> {
-        for _ in 0..PORTIONS_MAX {
+    /// Executes the remaining frames, as far as their answers may wait. True: all are executed.
+    fn execute_rest(&mut self, shared: &Shared) -> Result<bool, CloseReason> {
+        for _ in 0..BATCHES_MAX {
             while self.has_frame()? && self.waiting_bytes() < BACKLOG_BYTES {
-                self.execute_portion(shared)?;
+                self.execute_batch(shared)?;
             }
             if self.waiting_bytes() >= BACKLOG_BYTES {
                 if self.flush()? {
@@ -353,31 +353,31 @@ impl Connection {
         Ok(false)
     }
 
-    /// Executes one request; yields its length.
+    /// Executes one request; returns its length.
     #[inline]
     fn request(
         &mut self,
         shared: &Shared,
         frame: &Frame<'_>,
-        order: &mut Order,
+        write_fence: &mut WriteFence,
         done: &mut Done,
-    ) -> Result<usize, End> {
+    ) -> Result<usize, CloseReason> {
         let start = self.out.len();
         self.out.extend_from_slice(&[0; HEADER_BYTES / 8]);
         let (mut executed, mut failed) = (0, None);
         for verb in frame.verbs() {
-            let room = FRAME_BYTES_MAX - 8 * (self.out.len() - start);
-            let fits = |verb: &WireVerb<'_>| verb.op.answer_bytes() <= room;
+            let space = FRAME_BYTES_MAX - 8 * (self.out.len() - start);
+            let fits = |verb: &WireVerb<'_>| verb.op.answer_bytes() <= space;
             let verb = match verb.and_then(|verb| if fits(&verb) { Ok(verb) } else { Err(Malformed::Verb) }) {
                 Ok(verb) => verb,
                 Err(malformed) => {
-                    // The answers before it leave, its own does not.
+                    // The answers before it leave; the answer to this frame does not.
                     self.out.truncate(start);
                     return Err(malformed.into());
                 }
             };
             let answered = self.out.len();
-            if let Err(code) = shared.store.execute(&verb, order, &mut self.out) {
+            if let Err(code) = shared.store.execute(&verb, write_fence, &mut self.out) {
                 self.out.truncate(answered);
                 failed = Some(code);
                 break;
@@ -397,23 +397,23 @@ impl Connection {
         Ok(frame.bytes())
     }
 
-    /// Anything but a request; yields its length.
-    fn other(&mut self, shared: &Shared, frame: &Frame<'_>) -> Result<usize, End> {
+    /// Handles any frame but a request; returns its length.
+    fn handle_frame(&mut self, shared: &Shared, frame: &Frame<'_>) -> Result<usize, CloseReason> {
         match frame.kind {
             Kind::Hello if !self.greeted => {
                 let hello = Hello::read(frame).map_err(|greeting| match greeting {
-                    Greeting::Malformed(malformed) => End::Bad(malformed),
-                    Greeting::Version(version) => {
+                    GreetingError::Malformed(malformed) => CloseReason::Malformed(malformed),
+                    GreetingError::Version(version) => {
                         let why = format!("it speaks version {VERSION} of the wire, and not {version}");
-                        End::Refused((Code::BadVersion, why))
+                        CloseReason::Refused((Code::BadVersion, why))
                     }
                 })?;
                 let welcome =
-                    shared.registry.welcome(&shared.store, &self.peer, &hello).map_err(End::Refused)?;
-                (self.greeted, self.line) = (true, hello.line);
+                    shared.registry.admit(&shared.store, &self.peer, &hello).map_err(CloseReason::Refused)?;
+                (self.greeted, self.connection_number) = (true, hello.connection_number);
                 let mut bytes = Vec::new();
                 welcome.put(&mut bytes);
-                self.say(&bytes);
+                self.queue_bytes(&bytes);
             }
             Kind::Control if self.greeted => {
                 let mut bytes = Vec::new();
@@ -421,9 +421,9 @@ impl Connection {
                     Ok(words) => put_words(&mut bytes, Kind::Answer, 0, frame.tag, words),
                     Err((code, why)) => put_text(&mut bytes, Kind::Answer, code, frame.tag, &why),
                 }
-                self.say(&bytes);
+                self.queue_bytes(&bytes);
             }
-            kind => return Err(Malformed::Turn(kind).into()),
+            kind => return Err(Malformed::UnexpectedFrame(kind).into()),
         }
         Ok(frame.bytes())
     }
@@ -434,60 +434,62 @@ impl Connection {
         let [a, b, c, _] = words;
         let client = ClientId { slot: u16::try_from(a).unwrap_or(ANY_NODE), epoch: b as u32 };
         let (store, registry) = (&shared.store, &shared.registry);
-        let in_words = |why| (Code::OtherPool, why);
+        let in_words = |why| (Code::WrongPool, why);
         let done = match control {
             Control::Claim => registry.claim(&self.peer, a).map(|()| [0; 4]),
-            Control::Name => registry.name(store, &self.peer, client, self.line).map(|()| [0; 4]),
-            Control::Census => Ok([registry.census(client), 0, 0, 0]),
+            Control::Identify => {
+                registry.identify(store, &self.peer, client, self.connection_number).map(|()| [0; 4])
+            }
+            Control::CountConnections => Ok([registry.connections_of(client), 0, 0, 0]),
             Control::Fence => registry.fence(store, client).map(|()| {
-                shared.tell(|| NodeEvent::Gone(client));
+                shared.log(|| NodeEvent::Gone(client));
                 [0; 4]
             }),
             Control::Form => store.form(a, b as u16, c as u16).map(|()| [0; 4]).map_err(in_words),
-            Control::Whole => store.whole().map(|()| [0; 4]).map_err(in_words),
+            Control::FinishForming => store.finish_forming().map(|()| [0; 4]).map_err(in_words),
             Control::Provision => store.provision(a, b).map(|()| [0; 4]),
-            Control::Region => card(shared).map(Card::region),
-            Control::Queue => card(shared).and_then(|card| self.connect(card, words)),
+            Control::Region => executor(shared).map(VerbExecutor::region),
+            Control::ConnectQueuePair => executor(shared).and_then(|executor| self.connect(executor, words)),
             Control::Stat => {
                 shared.stat(a).ok_or_else(|| (Code::OutOfRange, "there is no such page".to_owned()))
             }
         };
-        if let Err((Code::NotEnded, why)) = &done {
-            shared.tell(|| NodeEvent::Card(why.clone()));
+        if let Err((Code::QueuePairStuck, why)) = &done {
+            shared.log(|| NodeEvent::Card(why.clone()));
         }
         Ok(done)
     }
 
-    /// Has the card make a queue pair for this connection.
-    fn connect(&self, card: &dyn Card, other: [u64; 4]) -> Result<[u64; 4], Refusal> {
-        let made = self.peer.connect(|| card.connect(other));
+    /// Lets the executor make a queue pair for this connection.
+    fn connect(&self, executor: &dyn VerbExecutor, other: [u64; 4]) -> Result<[u64; 4], Refusal> {
+        let made = self.peer.connect(|| executor.connect(other));
         let made = made.unwrap_or_else(|| Err("its connection was ended".to_owned()));
-        made.map_err(|why| (Code::NoQueue, why))
+        made.map_err(|why| (Code::NoQueuePair, why))
     }
 
-    fn say(&mut self, bytes: &[u8]) {
+    fn queue_bytes(&mut self, bytes: &[u8]) {
         let words = bytes.chunks_exact(8);
         self.out.extend(words.map(|word| u64::read_from_bytes(word).expect("frames are made of words")));
     }
 
-    /// Says why the connection ends, if the other side takes it at once.
+    /// Sends the reason of a refusal, if the stream accepts it at once.
     pub(super) fn refuse(&mut self, code: Code, why: &str) {
         let mut bytes = Vec::new();
         put_text(&mut bytes, Kind::Refused, code, 0, why);
-        self.say(&bytes);
+        self.queue_bytes(&bytes);
         let _ = self.flush();
     }
 
-    /// Goes on with the end of the connection: executes what has arrived, says goodbye behind it, sends that, and waits
-    /// until the other side has hung up. To close a stream with something unread in it would throw away what was sent.
-    /// True: it is over.
+    /// Continues the shutdown of the connection: executes what has arrived, queues a goodbye, sends it, and
+    /// waits until the peer closes. Closing a stream with unread input would discard what was sent. True: it
+    /// is complete.
     pub(super) fn finish(&mut self, shared: &Shared) -> bool {
-        if self.farewell == Farewell::Executing {
+        if self.drain == DrainPhase::Executing {
             let executed = self.execute_rest(shared);
             match executed {
-                Ok(true) => self.say_goodbye(),
+                Ok(true) => self.queue_goodbye(),
                 // What was executed is answered.
-                Err(_) => self.farewell = Farewell::Said,
+                Err(_) => self.drain = DrainPhase::GoodbyeQueued,
                 Ok(false) => {}
             }
         }
@@ -496,29 +498,29 @@ impl Connection {
             Ok(false) => {}
             Err(_) => return true,
         }
-        if self.farewell == Farewell::Said {
-            self.farewell = Farewell::Sent;
-            // The other side reads to the end, and knows then.
+        if self.drain == DrainPhase::GoodbyeQueued {
+            self.drain = DrainPhase::Sent;
+            // The peer reads to the end, and then closes.
             let _ = self.peer.stream().shutdown(Shutdown::Write);
         }
-        self.farewell == Farewell::Sent && (!self.was_busy() || self.has_hung_up())
+        self.drain == DrainPhase::Sent && (!self.was_busy() || self.has_hung_up())
     }
 
-    /// Whether the other side may still be reading answers.
+    /// Returns whether the peer may still be reading answers.
     fn was_busy(&self) -> bool {
-        self.requests > 0 || self.busy.is_some_and(|at| at.elapsed() < FAREWELL_MAX)
+        self.requests > 0 || self.busy.is_some_and(|at| at.elapsed() < DRAIN_MAX)
     }
 
-    fn say_goodbye(&mut self) {
+    fn queue_goodbye(&mut self) {
         let mut bytes = Vec::new();
         put_text(&mut bytes, Kind::Goodbye, Code::Stopping, 0, "the memory node was stopped");
-        self.say(&bytes);
-        self.farewell = Farewell::Said;
+        self.queue_bytes(&bytes);
+        self.drain = DrainPhase::GoodbyeQueued;
     }
 
-    /// Throws away what still arrives. True: the other side sends no more.
+    /// Discards further input. True: the peer sends no more.
     fn has_hung_up(&mut self) -> bool {
-        for _ in 0..PORTIONS_MAX {
+        for _ in 0..BATCHES_MAX {
             match self.peer.stream().read(&mut self.input) {
                 Ok(0) => return true,
                 Ok(_) => {}
@@ -531,13 +533,17 @@ impl Connection {
     }
 }
 
-/// The card that executes the memory node's verbs.
-fn card(shared: &Shared) -> Result<&dyn Card, Refusal> {
-    let why = || (Code::OtherFabric, "no card executes its verbs: open the pool as tcp://".to_owned());
-    shared.card.as_deref().ok_or_else(why)
+/// Returns the device that executes the memory node's verbs.
+fn executor(shared: &Shared) -> Result<&dyn VerbExecutor, Refusal> {
+    let why = || (Code::WrongTransport, "no card executes its verbs: open the pool as tcp://".to_owned());
+    shared.executor.as_deref().ok_or_else(why)
 }
 
-/// What an error of the stream means.
-fn broken(error: &io::Error) -> End {
-    if error.kind() == ErrorKind::InvalidData { End::Untrusted(error.to_string()) } else { End::Gone }
+/// Classifies an error of the stream.
+fn broken(error: &io::Error) -> CloseReason {
+    if error.kind() == ErrorKind::InvalidData {
+        CloseReason::Untrusted(error.to_string())
+    } else {
+        CloseReason::PeerClosed
+    }
 }

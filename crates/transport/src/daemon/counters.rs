@@ -1,13 +1,14 @@
-//! What a memory node counts. Each of its threads counts for itself, and whoever asks adds up: counting costs no
-//! processor that another one waits for.
+//! The counters of a memory node. Each thread counts for itself, and a reader adds the counts up: counting
+//! shares no cache line between processors.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Buckets of the histogram of times; bucket `i` is for those below `2^i` microseconds, the last for all others.
+/// Buckets of the latency histogram; bucket `i` counts requests below `2^i` microseconds, the last one all
+/// others.
 pub const LATENCY_BUCKETS: usize = 20;
 
-/// What one thread of a memory node has done. Written by that thread alone.
+/// The counters of one thread of a memory node. Only that thread writes them.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Counters {
@@ -22,7 +23,7 @@ pub(super) struct Counters {
     latency_ns: AtomicU64,
 }
 
-/// What a batch of requests did.
+/// The work of a batch of requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Done {
     pub(super) requests: u64,
@@ -31,7 +32,7 @@ pub(super) struct Done {
     pub(super) bytes_out: u64,
 }
 
-/// Adds where nobody else does.
+/// Adds without an atomic read-modify-write: the counter has one writer.
 #[inline]
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
@@ -46,7 +47,7 @@ impl Counters {
         add(&self.bytes_out, done.bytes_out);
     }
 
-    /// So many requests took so long, from when their connection's turn began until their answers had been sent.
+    /// Counts the latency of requests, from when their connection was served until their answers were sent.
     #[inline]
     pub(super) fn took(&self, requests: u64, time: Duration) {
         let ns = time.as_nanos() as u64;
@@ -68,38 +69,38 @@ impl Counters {
     }
 }
 
-/// What a memory node has done so far, and how it is.
+/// The counters of a memory node, and its state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeCounts {
-    /// Frames of verbs that were executed, or failed.
+    /// Frames of verbs that were executed or failed.
     pub requests: u64,
-    /// Verbs that were executed.
+    /// Executed verbs.
     pub verbs: u64,
     /// Bytes of requests.
     pub bytes_in: u64,
     /// Bytes of replies.
     pub bytes_out: u64,
-    /// Connections that were accepted.
+    /// Accepted connections.
     pub accepted: u64,
-    /// Connections that were closed because of what they sent.
+    /// Connections that were closed for invalid frames.
     pub bad_frames: u64,
-    /// Connections that were not let in.
+    /// Refused connections.
     pub refused: u64,
-    /// Connections now.
+    /// Open connections.
     pub connections: u64,
     /// Bytes of memory that have pages.
     pub resident_bytes: u64,
     /// Bytes of host and device memory.
     pub memory_bytes: u64,
-    /// How many requests took less than `2^i` microseconds, and not less than half of that; the last: longer ones,
-    /// too.
+    /// Requests that took less than `2^i` microseconds and at least half of that; the last bucket also counts
+    /// longer ones.
     pub latency: [u64; LATENCY_BUCKETS],
-    /// How long all requests took together, nanoseconds.
+    /// The total latency of all requests, nanoseconds.
     pub latency_ns: u64,
 }
 
 impl NodeCounts {
-    /// Adds up what threads have counted.
+    /// Adds up the counters of all threads.
     pub(super) fn sum(threads: &[Counters]) -> Self {
         let mut all = Self::default();
         for thread in threads {
@@ -118,7 +119,8 @@ impl NodeCounts {
         all
     }
 
-    /// The time, in microseconds, below which that share of all requests was served; 0 where there were none.
+    /// Returns the time, in microseconds, below which that share of all requests was served; 0 without
+    /// requests.
     pub fn latency_us_below(&self, share: f64) -> u64 {
         let wanted = (self.latency.iter().sum::<u64>() as f64 * share).ceil() as u64;
         let mut seen = 0;

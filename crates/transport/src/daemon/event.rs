@@ -1,4 +1,4 @@
-//! What a memory node tells its log: who was not let in, who was closed, who is gone.
+//! The events of a memory node for its log.
 
 use crate::wire::Code;
 use farwood_fabric::ClientId;
@@ -6,35 +6,35 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::mpsc::SyncSender;
 
-/// Something that its operator may want to know.
+/// Something that the operator may want to know.
 #[derive(Clone, Debug)]
 pub enum NodeEvent {
-    /// A connection was not let in.
+    /// A connection was refused.
     Refused {
-        /// From where it came.
+        /// The address of the peer.
         from: Option<SocketAddr>,
-        /// Why.
+        /// The code.
         code: Code,
-        /// In words.
+        /// The reason.
         why: String,
     },
-    /// A connection was closed because of what it sent.
+    /// A connection was closed for an invalid frame.
     BadFrame {
-        /// From where it came.
+        /// The address of the peer.
         from: Option<SocketAddr>,
-        /// What was wrong.
+        /// The reason.
         why: String,
     },
-    /// A compute node has left, or was revoked: nothing of it lands any more.
+    /// A compute node has left or was revoked: none of its verbs lands any more.
     Gone(ClientId),
-    /// Its card does not do what it should.
+    /// The RDMA device failed.
     Card(String),
-    /// It is not on the list by which compute nodes find it, or is on it again.
+    /// The registration in etcd failed, or works again.
     Discovery(String),
 }
 
 impl NodeEvent {
-    /// Its name, for programs.
+    /// Returns the name of the event, for programs.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Refused { .. } => "refused",
@@ -45,7 +45,7 @@ impl NodeEvent {
         }
     }
 
-    /// Where the connection came from that it is about.
+    /// Returns the address of the peer that the event is about.
     pub fn from(&self) -> Option<SocketAddr> {
         match self {
             Self::Refused { from, .. } | Self::BadFrame { from, .. } => *from,
@@ -66,5 +66,5 @@ impl fmt::Display for NodeEvent {
     }
 }
 
-/// Where events go; those that nobody takes in time are dropped.
+/// The channel of events; when it is full, events are dropped.
 pub type NodeEvents = SyncSender<NodeEvent>;

@@ -6,7 +6,7 @@
 //! | `node.rs` | [`MemoryNode`]: start and stop; [`TcpServer`]: the server role, [`TcpMemory`]: its memory |
 //! | `store.rs` | host and device memory, and how verbs execute in them |
 //! | `registry.rs` | the connections of a memory node, and the fenced clients |
-//! | `verb_executor.rs` | `Card`: a device that executes verbs in place of the threads |
+//! | `verb_executor.rs` | `VerbExecutor`: a device that executes verbs in place of the threads |
 //! | `shared.rs` | the state that all threads share |
 //! | `connection.rs` | one connection: frames in, answers out |
 //! | `worker.rs` | the threads |

@@ -1,14 +1,14 @@
-//! A memory node: starting it, looking at it, stopping it.
+//! A memory node: start, state, stop.
 
 use super::counters::NodeCounts;
 use super::registry::Registry;
 use super::shared::Shared;
 use super::spec::NodeSpec;
 use super::store::Store;
-use super::verb_executor::Fit;
-use super::worker::{Door, Worker};
+use super::verb_executor::Attach;
+use super::worker::{Worker, WorkerHandle};
 use crate::error::TcpError;
-use crate::runtime::{look_for, sleep};
+use crate::runtime::{poll_until, sleep};
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use farwood_fabric::{Address, FabricError, LINE_WORDS, LocalMemory, Memory, NodeId, PoolShape, Server};
 use std::io;
@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 
-/// A memory node at work. Stops when dropped.
+/// A running memory node. Stops when dropped.
 #[derive(Debug)]
 pub struct MemoryNode {
     shared: Arc<Shared>,
-    doors: Vec<Door>,
+    handles: Vec<WorkerHandle>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     address: SocketAddr,
 }
@@ -30,14 +30,15 @@ impl MemoryNode {
     /// Starts a memory node, with fresh memory or that of a file.
     ///
     /// # Errors
-    /// [`TcpError::BadShape`], [`TcpError::Memory`], [`TcpError::File`], [`TcpError::Unclean`], [`TcpError::Listen`],
+    /// [`TcpError::BadShape`], [`TcpError::Memory`], [`TcpError::File`], [`TcpError::Unclean`],
+    /// [`TcpError::Listen`],
     /// [`TcpError::System`].
     pub fn start(spec: &NodeSpec) -> Result<Self, TcpError> {
         Self::start_with(spec, None)
     }
 
-    /// The same, with a card that executes the verbs.
-    pub(crate) fn start_with(spec: &NodeSpec, fit: Option<Fit<'_>>) -> Result<Self, TcpError> {
+    /// Starts a memory node, with a device that executes the verbs.
+    pub(crate) fn start_with(spec: &NodeSpec, attach: Option<Attach<'_>>) -> Result<Self, TcpError> {
         let &NodeSpec { listen, host_bytes, .. } = spec;
         let device_bytes = spec.device_bytes.unwrap_or(DEVICE_BYTES_DEFAULT);
         let alone = PoolShape { pool: 1, nodes: 1, host_bytes, device_bytes };
@@ -49,34 +50,34 @@ impl MemoryNode {
         let address = listener.local_addr().map_err(refuse)?;
         let memory = |source| TcpError::Memory { bytes: host_bytes + device_bytes, source };
         let store = match &spec.file {
-            None if fit.is_some() => Store::in_huge_pages(host_bytes, device_bytes).map_err(memory)?,
+            None if attach.is_some() => Store::in_huge_pages(host_bytes, device_bytes).map_err(memory)?,
             None => Store::anonymous(host_bytes, device_bytes).map_err(memory)?,
             Some(file) => {
-                if fit.is_some() {
-                    file.check_for_card()?;
+                if attach.is_some() {
+                    file.check_for_executor()?;
                 }
                 Store::in_file(file, host_bytes, device_bytes)?
             }
         };
-        let card = fit.map(|fit| fit(store.memory())).transpose()?;
+        let executor = attach.map(|attach| attach(store.memory())).transpose()?;
         let registry = Registry::new(spec.token.clone(), spec.connections_max);
         let threads = threads(spec.threads);
-        let shared = Arc::new(Shared::new(store, registry, card, threads, spec));
+        let shared = Arc::new(Shared::new(store, registry, executor, threads, spec));
         let system = |operation| move |source| TcpError::System { operation, source };
-        let (mut workers, mut doors) = (Vec::new(), Vec::new());
+        let (mut workers, mut handles) = (Vec::new(), Vec::new());
         for number in 0..threads {
-            let (worker, door) =
+            let (worker, handle) =
                 Worker::new(Arc::clone(&shared), number).map_err(system("wait for streams"))?;
             workers.push(worker);
-            doors.push(door);
+            handles.push(handle);
         }
-        workers[0].listen(listener, doors.clone()).map_err(system("wait for connections"))?;
-        let mut node = Self { shared, doors, threads: Vec::new(), address };
+        workers[0].listen(listener, handles.clone()).map_err(system("wait for connections"))?;
+        let mut node = Self { shared, handles, threads: Vec::new(), address };
         for worker in workers {
             let thread = std::thread::Builder::new().name("farwood-node".to_owned());
-            let all = All { shared: Arc::clone(&node.shared), doors: node.doors.clone() };
+            let all = StopOnDrop { shared: Arc::clone(&node.shared), handles: node.handles.clone() };
             let work = move || {
-                // One thread that ends, however it ends, ends them all: half a memory node is none.
+                // The end of one thread, for any reason, ends them all: a memory node needs all its threads.
                 let _all = all;
                 worker.run()
             };
@@ -85,50 +86,50 @@ impl MemoryNode {
         Ok(node)
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Device memory, bytes.
+    /// Returns the size of device memory, bytes.
     pub fn device_bytes(&self) -> u64 {
         self.shared.store.device_bytes()
     }
 
-    /// Its own role: its memory, and the immediates that were sent to it.
+    /// Returns its server role: its memory, and the immediates that clients send.
     pub fn server(&self) -> TcpServer {
         TcpServer { memory: TcpMemory(Arc::clone(&self.shared)) }
     }
 
-    /// What it has done so far.
+    /// Returns its counters.
     pub fn counts(&self) -> NodeCounts {
         self.shared.counts()
     }
 
-    /// Whether it still works: a thread of it that failed ends it.
+    /// Returns whether it is running: a failed thread ends it.
     pub fn is_at_work(&self) -> bool {
         !self.shared.stopping.load(SeqCst)
     }
 
-    /// Finishes what it accepted, tells its clients, and ends.
+    /// Finishes what it accepted, sends goodbye to its clients, and ends.
     ///
     /// # Errors
-    /// Where one of its threads had failed.
+    /// If one of its threads had failed.
     pub fn stop(mut self) -> Result<(), TcpError> {
         self.end()
     }
 
     fn end(&mut self) -> Result<(), TcpError> {
-        stop_all(&self.shared, &self.doors);
+        stop_all(&self.shared, &self.handles);
         let (mut ended, all) = (Ok(()), self.threads.len());
         for thread in self.threads.drain(..) {
             let done = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
             ended = ended.and(done);
         }
-        if let Some(card) = &self.shared.card {
-            card.end();
+        if let Some(executor) = &self.shared.executor {
+            executor.end();
         }
-        // Once, and only if nothing was left half-done.
+        // Once, and only if every thread ended normally.
         if all > 0 && ended.is_ok() {
             ended = self.shared.store.close();
         }
@@ -138,27 +139,27 @@ impl MemoryNode {
 
 impl Drop for MemoryNode {
     fn drop(&mut self) {
-        // Who wants to know calls `stop`.
+        // A caller that needs the result calls `stop`.
         let _ = self.end();
     }
 }
 
 /// Stops all threads of a memory node when it is dropped.
-struct All {
+struct StopOnDrop {
     shared: Arc<Shared>,
-    doors: Vec<Door>,
+    handles: Vec<WorkerHandle>,
 }
 
-impl Drop for All {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        stop_all(&self.shared, &self.doors);
+        stop_all(&self.shared, &self.handles);
     }
 }
 
-fn stop_all(shared: &Shared, doors: &[Door]) {
+fn stop_all(shared: &Shared, handles: &[WorkerHandle]) {
     shared.stopping.store(true, SeqCst);
-    for door in doors {
-        door.knock();
+    for handle in handles {
+        handle.wake();
     }
 }
 
@@ -183,7 +184,7 @@ impl TcpMemory {
     fn refuse(&self, offset: u64, bytes: usize) -> Result<(), FabricError> {
         let store = &self.0.store;
         let address = |offset| Address::new(NodeId(store.membership().node), Memory::Host, offset);
-        // What is beyond all addresses is behind the last word, too.
+        // An offset beyond all addresses is reported as the last word.
         let at = address(offset).or_else(|| address(store.host_bytes() & !7)).expect("memory has addresses");
         let is_aligned = offset.is_multiple_of(8);
         Err(if is_aligned { FabricError::OutOfRange { at, bytes } } else { FabricError::Misaligned { at } })
@@ -229,7 +230,7 @@ impl Server for TcpServer {
     }
 
     async fn receive(&self) -> Result<u32, FabricError> {
-        Ok(look_for(|| self.memory.0.store.receive()).await)
+        Ok(poll_until(|| self.memory.0.store.receive()).await)
     }
 
     async fn compute(&self, _: u64) {}
@@ -243,26 +244,26 @@ impl Server for TcpServer {
 mod tests {
     use super::super::event::NodeEvent;
     use super::super::store::NodeFile;
-    use super::super::verb_executor::{Card, Queue};
+    use super::super::verb_executor::{ExecutorQueuePair, VerbExecutor};
     use super::*;
     use std::net::Ipv4Addr;
     use std::sync::mpsc::sync_channel;
     use std::sync::{Mutex, atomic::AtomicBool};
     use std::time::Duration;
 
-    /// A card that makes no queue pairs, and fails when it is told to.
+    /// A device that makes no queue pairs, and fails on request.
     #[derive(Clone, Debug, Default)]
     struct Idle {
         why: Arc<Mutex<Option<String>>>,
         ended: Arc<AtomicBool>,
     }
 
-    impl Card for Idle {
+    impl VerbExecutor for Idle {
         fn region(&self) -> [u64; 4] {
             [0; 4]
         }
 
-        fn connect(&self, _: [u64; 4]) -> Result<(Box<dyn Queue>, [u64; 4]), String> {
+        fn connect(&self, _: [u64; 4]) -> Result<(Box<dyn ExecutorQueuePair>, [u64; 4]), String> {
             Err("it makes none".to_owned())
         }
 
@@ -275,8 +276,8 @@ mod tests {
         }
     }
 
-    fn start(card: &Idle, spec: &NodeSpec) -> Result<MemoryNode, TcpError> {
-        MemoryNode::start_with(spec, Some(&|_| Ok(Box::new(card.clone()) as Box<dyn Card>)))
+    fn start(executor: &Idle, spec: &NodeSpec) -> Result<MemoryNode, TcpError> {
+        MemoryNode::start_with(spec, Some(&|_| Ok(Box::new(executor.clone()) as Box<dyn VerbExecutor>)))
     }
 
     fn spec() -> NodeSpec {
@@ -286,15 +287,15 @@ mod tests {
     #[test]
     fn a_memory_node_whose_card_fails_says_so_and_ends() {
         let (events, told) = sync_channel(8);
-        let card = Idle::default();
-        let node = start(&card, &NodeSpec { events: Some(events), ..spec() }).unwrap();
+        let executor = Idle::default();
+        let node = start(&executor, &NodeSpec { events: Some(events), ..spec() }).unwrap();
         assert!(node.is_at_work());
-        *card.why.lock().unwrap() = Some("it was pulled out".to_owned());
+        *executor.why.lock().unwrap() = Some("it was pulled out".to_owned());
         let event = told.recv_timeout(Duration::from_secs(10)).unwrap();
         assert!(matches!(&event, NodeEvent::Card(why) if why.contains("pulled out")), "{event}");
         let why = node.stop().unwrap_err().to_string();
         assert!(why.contains("pulled out"), "{why}");
-        assert!(card.ended.load(SeqCst), "it lets go of the memory");
+        assert!(executor.ended.load(SeqCst), "it lets go of the memory");
     }
 
     #[test]

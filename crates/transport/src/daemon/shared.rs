@@ -1,41 +1,41 @@
-//! What all threads of a memory node share.
+//! The state that all threads of a memory node share.
 
 use super::counters::{Counters, NodeCounts};
 use super::event::{NodeEvent, NodeEvents};
 use super::registry::Registry;
 use super::spec::NodeSpec;
 use super::store::Store;
-use super::verb_executor::Card;
+use super::verb_executor::VerbExecutor;
 use crate::stream::ServerTls;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
-/// A compute node takes its last answers within this time, when the memory node stops.
-pub(super) const FAREWELL_MAX: Duration = Duration::from_secs(2);
+/// How long a stopping memory node waits for compute nodes to read their last answers.
+pub(super) const DRAIN_MAX: Duration = Duration::from_secs(2);
 
-/// What all threads of a memory node share.
+/// The state that all threads of a memory node share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) store: Store,
     pub(super) registry: Registry,
-    /// Each thread's.
+    /// The counters of each thread.
     pub(super) counters: Vec<Counters>,
     pub(super) tls: Option<ServerTls>,
-    /// What executes verbs in the threads' place.
-    pub(super) card: Option<Box<dyn Card>>,
+    /// The device that executes verbs in place of the threads.
+    pub(super) executor: Option<Box<dyn VerbExecutor>>,
     events: Option<NodeEvents>,
     pub(super) stopping: AtomicBool,
-    /// How long a thread looks again and again before it sleeps.
+    /// How long a thread polls before it sleeps.
     pub(super) spin: Duration,
     pub(super) next_worker: AtomicUsize,
 }
 
 impl Shared {
-    /// What `threads` threads share.
+    /// The state for `threads` threads.
     pub(super) fn new(
         store: Store,
         registry: Registry,
-        card: Option<Box<dyn Card>>,
+        executor: Option<Box<dyn VerbExecutor>>,
         threads: usize,
         spec: &NodeSpec,
     ) -> Self {
@@ -44,7 +44,7 @@ impl Shared {
             registry,
             counters: (0..threads).map(|_| Counters::default()).collect(),
             tls: spec.tls.clone(),
-            card,
+            executor,
             events: spec.events.clone(),
             stopping: AtomicBool::new(false),
             spin: spec.spin,
@@ -52,7 +52,7 @@ impl Shared {
         }
     }
 
-    /// What the memory node has done so far.
+    /// Returns the counters of the memory node.
     pub(super) fn counts(&self) -> NodeCounts {
         let (store, registry) = (&self.store, &self.registry);
         NodeCounts {
@@ -63,7 +63,7 @@ impl Shared {
         }
     }
 
-    /// The same in words of four, by page: the answers to `Control::Stat`.
+    /// Returns one page of four counters: the answer to `Control::Stat`.
     pub(super) fn stat(&self, page: u64) -> Option<[u64; 4]> {
         let counts = self.counts();
         Some(match page {
@@ -74,8 +74,8 @@ impl Shared {
         })
     }
 
-    /// Tells the log, unless it has too much to write already.
-    pub(super) fn tell(&self, event: impl FnOnce() -> NodeEvent) {
+    /// Logs an event, unless the log is behind.
+    pub(super) fn log(&self, event: impl FnOnce() -> NodeEvent) {
         if let Some(events) = &self.events {
             let _ = events.try_send(event());
         }

@@ -1,4 +1,4 @@
-//! What a memory node is started with.
+//! The configuration of a memory node.
 
 use super::event::NodeEvents;
 use super::store::NodeFile;
@@ -6,38 +6,40 @@ use crate::stream::{ServerTls, Token};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Connections that a memory node takes unless told.
+/// The default limit of connections.
 pub const CONNECTIONS_MAX_DEFAULT: usize = 10_000;
-/// How long a memory node's threads look for work before they sleep, unless told.
+/// How long a memory node's threads poll before they sleep, by default.
 pub const SPIN_DEFAULT: Duration = Duration::from_micros(50);
 
-/// A memory node to be started.
+/// The configuration of a memory node to start.
 #[derive(Clone, Debug)]
 pub struct NodeSpec {
-    /// Where it listens.
+    /// The address to listen on.
     pub listen: SocketAddr,
     /// Host memory, bytes.
     pub host_bytes: u64,
-    /// Device memory, bytes; `None`: 256 KiB, or where a card executes the verbs what it has, if that is less.
+    /// Device memory, bytes; `None`: 256 KiB, or the memory of the device that executes the verbs, if that is
+    /// less.
     pub device_bytes: Option<u64>,
-    /// The file that keeps its memory; without one, the memory is gone with the memory node.
+    /// The file that keeps its memory; without a file, the memory ends with the memory node.
     pub file: Option<NodeFile>,
-    /// What compute nodes have to show.
+    /// The token that compute nodes must present.
     pub token: Option<Token>,
-    /// What it shows compute nodes, and whom of them it believes; without, everything goes over the wire as it is.
+    /// The certificate that it presents, and the authorities that it trusts; without TLS, all bytes go in the
+    /// clear.
     pub tls: Option<ServerTls>,
-    /// Who is told what goes wrong.
+    /// The channel for events.
     pub events: Option<NodeEvents>,
     /// Threads; 0: one for each processor, at most four.
     pub threads: usize,
-    /// Most connections at a time.
+    /// The limit of connections.
     pub connections_max: usize,
-    /// How long its threads look for work before they sleep.
+    /// How long its threads poll before they sleep.
     pub spin: Duration,
 }
 
 impl NodeSpec {
-    /// A memory node with defaults.
+    /// A configuration with defaults.
     pub fn new(listen: SocketAddr, host_bytes: u64) -> Self {
         Self {
             listen,

@@ -1,14 +1,13 @@
-//! What a card's atomics do, tried on memory of this process before anybody relies on them: two queue pairs of the
-//! device that are connected to each other, a word, and its neighbours.
+//! A test of a device's atomics on memory of this process, before a client relies on them: two queue pairs of
+//! the device, connected to each other, one word, and its neighbours.
 //!
-//! A card that read a request otherwise than it was meant would change what it should not. Here that is a page that
-//! nobody else uses.
+//! A device that misreads a request would change other memory. Here that is a page that no other code uses.
 
 use super::abi::sys::Wc;
 use super::abi::sys::numbers::{LOCAL_WRITE, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE};
 use super::device::Device;
-use super::queue::sys::{Completions, Pair, PairSpec, Request, TAKEN_MAX, Work};
-use super::queue::{INLINE_BYTES, drawn, why};
+use super::queue::sys::{Completions, QueuePair, QueuePairSpec, Request, TAKEN_MAX, Work};
+use super::queue::{INLINE_BYTES, random_psn, why};
 use super::sys::Region;
 use crate::shm::Mapping;
 use std::fs::File;
@@ -18,15 +17,15 @@ use std::time::{Duration, Instant};
 
 const ACCESS: u32 = LOCAL_WRITE | REMOTE_READ | REMOTE_WRITE | REMOTE_ATOMIC;
 const PAGE_BYTES: u64 = 4096;
-/// How long a card may take.
-const TRIAL_MAX: Duration = Duration::from_secs(5);
-/// Where the word is: its neighbours are before and behind it, and the answer is behind those.
+/// The time limit of one atomic.
+const PROBE_MAX: Duration = Duration::from_secs(5);
+/// The offset of the word: its neighbours are before and behind it, and the answer is behind those.
 const WORD: u64 = 8;
 const ANSWER: u64 = 24;
 const NEIGHBOUR: u64 = 0xA5A5_5A5A_C3C3_3C3C;
 const BEFORE: u64 = 0x0123_4567_89AB_CDEF;
 
-/// A compare-and-swap, with its masks where it has some.
+/// A compare-and-swap, with masks or without.
 #[derive(Clone, Copy, Debug)]
 struct Attempt {
     compare: u64,
@@ -35,15 +34,15 @@ struct Attempt {
 }
 
 impl Attempt {
-    /// What it makes of [`BEFORE`].
+    /// Returns the word that it must leave in place of [`BEFORE`].
     fn expected(self) -> u64 {
         let (compared, swapped) = self.masks.unwrap_or((u64::MAX, u64::MAX));
         if (BEFORE ^ self.compare) & compared != 0 { BEFORE } else { BEFORE & !swapped | self.swap & swapped }
     }
 }
 
-/// Of each kind one that wins and one that loses. With masks that are unlike each other and no palindromes: bytes in
-/// another order, or masks and bits exchanged, show.
+/// Of each kind one that succeeds and one that fails. The masks differ from each other and are no
+/// palindromes, so that swapped bytes, or exchanged masks and bits, change the result.
 const PLAIN: [Attempt; 2] = [
     Attempt { compare: BEFORE, swap: 0x1122_3344_5566_7788, masks: None },
     Attempt { compare: BEFORE ^ 1, swap: 0x1122_3344_5566_7788, masks: None },
@@ -61,25 +60,28 @@ const MASKED: [Attempt; 2] = [
     },
 ];
 
-/// Tries the device's compare-and-swap, and masked ones where it was asked for them. In words: what was wrong.
-pub(super) fn try_atomics(device: &Device) -> Result<(), String> {
+/// Tests the device's compare-and-swap, and masked ones if the user asked for them.
+///
+/// # Errors
+/// The reason.
+pub(super) fn probe_atomics(device: &Device) -> Result<(), String> {
     let failed = |error: io::Error| format!("its atomics cannot be tried: {error}");
-    let mut bench = Bench::new(device).map_err(failed)?;
+    let mut setup = ProbeSetup::new(device).map_err(failed)?;
     let masked = if device.masked_cas { &MASKED[..] } else { &[] };
-    PLAIN.iter().chain(masked).try_for_each(|attempt| bench.attempt(*attempt))
+    PLAIN.iter().chain(masked).try_for_each(|attempt| setup.attempt(*attempt))
 }
 
 /// Two queue pairs and a page.
-struct Bench {
-    from: Pair,
-    _to: Pair,
+struct ProbeSetup {
+    from: QueuePair,
+    _to: QueuePair,
     sent: Arc<Completions>,
     // Before its memory: the registration ends first.
     region: Region,
     page: Arc<Mapping>,
 }
 
-impl Bench {
+impl ProbeSetup {
     fn new(device: &Device) -> io::Result<Self> {
         let file: File = rustix::fs::memfd_create("farwood-trial", rustix::fs::MemfdFlags::CLOEXEC)?.into();
         file.set_len(PAGE_BYTES)?;
@@ -87,20 +89,20 @@ impl Bench {
         let region = Region::of_host(&device.domain, &page, 0, PAGE_BYTES, ACCESS)?;
         let sent = Completions::new(&device.context, TAKEN_MAX as u32, None)?;
         let pair = |masked_cas| {
-            Pair::new(&PairSpec {
+            QueuePair::new(&QueuePairSpec {
                 domain: &device.domain,
                 sent: &sent,
                 received: &sent,
                 receives: None,
-                // As those that clients post to, for what is tried is how these lie in memory, too.
+                // The same as for clients: the layout of the queue is part of the test.
                 requests: TAKEN_MAX as u32,
                 inline: INLINE_BYTES,
                 masked_cas,
             })
         };
         let (from, to) = (pair(device.masked_cas)?, pair(false)?);
-        let first = drawn();
-        let (here, there) = (from.endpoint(device, first, 1), to.endpoint(device, drawn(), 1));
+        let first = random_psn();
+        let (here, there) = (from.endpoint(device, first, 1), to.endpoint(device, random_psn(), 1));
         to.receive_from(device, &here, 1)?;
         from.receive_from(device, &there, 1)?;
         from.send(first, 1)?;
@@ -135,14 +137,14 @@ impl Bench {
     }
 
     fn wait(&self) -> Result<(), String> {
-        let (mut completions, end) = ([Wc::default(); TAKEN_MAX], Instant::now() + TRIAL_MAX);
+        let (mut completions, end) = ([Wc::default(); TAKEN_MAX], Instant::now() + PROBE_MAX);
         loop {
             if self.sent.poll(&mut completions).map_err(|error| error.to_string())? > 0 {
                 let Wc { status, vendor_err, .. } = completions[0];
                 return if status == 0 { Ok(()) } else { Err(why(status, vendor_err)) };
             }
             if Instant::now() > end {
-                return Err(format!("an atomic that was tried took longer than {} s", TRIAL_MAX.as_secs()));
+                return Err(format!("an atomic that was tried took longer than {} s", PROBE_MAX.as_secs()));
             }
             std::thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! Which card, port and address a process uses, and what the card can do.
+//! An open RDMA device: its port, its address, and what it can do.
 
 use super::abi::sys::GidEntry;
 use super::sys::{Context, DeviceLimits, Domain};
@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-/// What kind of card executes verbs.
+/// The kind of device that executes verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CardKind {
     /// A network card.
@@ -16,12 +16,12 @@ pub enum CardKind {
     SoftRoce,
 }
 
-/// What a port speaks.
+/// The protocol of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkKind {
     /// InfiniBand.
     InfiniBand = 0,
-    /// RDMA in frames of Ethernet.
+    /// RDMA in Ethernet frames.
     RoceV1 = 1,
     /// RDMA in UDP, over Ethernet.
     RoceV2 = 2,
@@ -36,12 +36,12 @@ impl LinkKind {
         }
     }
 
-    /// The one of that number.
+    /// Returns the protocol of that number.
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
         [Self::InfiniBand, Self::RoceV1, Self::RoceV2].into_iter().find(|link| *link as u8 == byte)
     }
 
-    /// Whether it goes over Ethernet.
+    /// Returns whether it runs over Ethernet.
     pub fn is_ethernet(self) -> bool {
         self != Self::InfiniBand
     }
@@ -57,10 +57,10 @@ impl fmt::Display for LinkKind {
     }
 }
 
-/// `gid_type` of an address of RoCE v2.
+/// `gid_type` of a RoCE v2 address.
 pub(super) const ROCE_V2: u32 = 2;
 
-/// A card's port, open.
+/// An open port of a device.
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) name: String,
@@ -68,64 +68,64 @@ pub(super) struct Device {
     pub(super) gid: [u8; 16],
     pub(super) gid_index: u8,
     pub(super) lid: u16,
-    /// As the verbs count it: 1 for 256 bytes, 5 for 4096.
+    /// In the encoding of the verbs: 1 for 256 bytes, 5 for 4096.
     pub(super) mtu: u8,
     pub(super) link: LinkKind,
     pub(super) kind: CardKind,
     pub(super) limits: DeviceLimits,
-    /// Whether masked compare-and-swap was asked for, is there, and was tried.
+    /// Whether masked compare-and-swap was requested, exists, and passed the test.
     pub(super) masked_cas: bool,
     pub(super) domain: Arc<Domain>,
     pub(super) context: Arc<Context>,
 }
 
-/// What is known of an open device, for people and records.
+/// The properties of an open device, for users and records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CardReport {
     /// Its name.
     pub name: String,
-    /// The port that is used.
+    /// The port in use.
     pub port: u8,
     /// The port's address.
     pub gid: Ipv6Addr,
-    /// Where it stands in the port's table.
+    /// The index in the port's table of addresses.
     pub gid_index: u8,
-    /// Bytes of a packet's data.
+    /// The MTU: bytes of data in a packet.
     pub mtu_bytes: u32,
-    /// What the port speaks.
+    /// The protocol of the port.
     pub link: LinkKind,
-    /// What executes verbs.
+    /// The kind of device.
     pub kind: CardKind,
-    /// Vendor and part, as the card says it.
+    /// Vendor and part, as the device reports them.
     pub vendor: (u32, u32),
     /// Device memory, bytes; 0: none.
     pub device_memory: u64,
     /// Whether it has atomics.
     pub atomics: bool,
-    /// Where the device memory of the memory node lies whose verbs it executes, if it does.
+    /// The location of the memory node's device memory, if the device serves one.
     pub serves: Option<DevicePlace>,
 }
 
-/// Where the device memory of a memory node lies.
+/// The location of a memory node's device memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DevicePlace {
-    /// How much there is, bytes.
+    /// Its size, bytes.
     pub bytes: u64,
-    /// Why it is not the card's own but host memory; `None`: it is the card's own.
+    /// Why it is host memory; `None`: it is the device's own memory.
     pub why_on_host: Option<String>,
 }
 
-/// Bytes of a packet's data, of an MTU as the verbs count it.
+/// Returns the bytes of an MTU in the encoding of the verbs.
 pub(super) fn mtu_bytes(mtu: u8) -> u32 {
     128 << mtu
 }
 
-/// The MTU of so many bytes, as the verbs count it.
+/// Returns the encoding of an MTU of that many bytes.
 pub(super) fn mtu_of(bytes: u32) -> Option<u8> {
     (1..=5).find(|&mtu| mtu_bytes(mtu) == bytes)
 }
 
-/// Device memory of a memory node that was not told how much: what its card has, at most what others have.
+/// Returns the default size of device memory: that of the device, at most the usual default.
 pub(super) fn device_bytes(of_card: u64) -> u64 {
     match of_card / LINE_BYTES * LINE_BYTES {
         0 => DEVICE_BYTES_DEFAULT,
@@ -133,11 +133,11 @@ pub(super) fn device_bytes(of_card: u64) -> u64 {
     }
 }
 
-/// Device memory is given out by the line.
+/// Device memory is allocated in cache lines.
 const LINE_BYTES: u64 = 64;
 
 impl Device {
-    /// What is known of it.
+    /// Returns its properties.
     pub(super) fn report(&self) -> CardReport {
         CardReport {
             name: self.name.clone(),

@@ -1,23 +1,24 @@
-//! One thread's queue pair at one memory node: requests out, completions in, coming back after a loss.
+//! One thread's queue pair at one memory node: requests out, completions in, and reconnecting after a loss.
 //!
-//! Requests leave as doorbell lists, of which only the last asks for a completion: completions of one queue pair come
-//! in order, so that one tells of all before it. What the send queue has no room for waits here. A link is dialled in
-//! a thread of its own, so that whoever waits for other memory nodes goes on meanwhile.
+//! Requests leave as doorbell lists, of which only the last request makes a completion: completions of one
+//! queue pair arrive in order, so one covers all before it. Requests beyond the free slots of the send queue
+//! wait here. A queue pair is connected in its own thread, so that clients that wait for other memory nodes
+//! go on.
 
 use super::abi::sys::Wc;
-use super::arena::{Arena, Piece};
+use super::arena::{Arena, Buffer};
 use super::error::with_remedy;
-use super::queue::sys::{Completions, Pair, PairSpec, Request as Posted, Source, TAKEN_MAX, Work};
-use super::queue::{Endpoint, INLINE_BYTES, drawn, why};
-use super::region::RegionWords;
-use super::shared::Ground;
+use super::queue::sys::{Completions, QueuePair, QueuePairSpec, Request as Posted, Source, TAKEN_MAX, Work};
+use super::queue::{Endpoint, INLINE_BYTES, random_psn, why};
+use super::region::NodeRegions;
+use super::shared::RdmaShared;
 use crate::client::dial::control;
-use crate::client::endpoints::{Reach, is_open};
-use crate::client::error::NoWay;
+use crate::client::endpoints::{Endpoints, is_open};
+use crate::client::error::ConnectError;
 use crate::client::timeouts::REPLY_MAX;
 use crate::stream::Stream;
 use crate::wire::{Code, Control};
-use farwood_fabric::doorbell::{Link as Order, Op, Request};
+use farwood_fabric::doorbell::{Link as ChainLink, Op, Request};
 use farwood_fabric::{ClientId, Doorbell, Memory, NodeId};
 use std::collections::VecDeque;
 use std::io;
@@ -25,201 +26,209 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-/// Requests that a send queue holds, if the card lets it.
+/// Requests in a send queue, if the device allows it.
 const REQUESTS: u32 = 256;
-/// Requests of one doorbell list.
+/// Requests of one doorbell list, at most.
 const LIST_MAX: u32 = 64;
 /// Inline bytes that are tried where the device refuses [`INLINE_BYTES`].
-const INLINE_BYTES_LESS: [u32; 2] = [64, 0];
-/// READs and atomics under way, of one queue pair: what cards of the field have.
+const INLINE_BYTES_FALLBACK: [u32; 2] = [64, 0];
+/// READs and atomics under way on one queue pair: the usual limit of NICs.
 const READS_MAX: u8 = 16;
-/// After a failed dial, the memory node counts as lost for this long without another.
-const REST: Duration = Duration::from_millis(50);
-/// Turns without news after which the clock, and the connection, are looked at.
-const QUIET_TURNS: u32 = 64;
+/// After a failed attempt, the memory node counts as lost for this long without another attempt.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
+/// Silent polls between two looks at the clock and the connection.
+const SILENT_POLLS: u32 = 64;
 
 /// A connected queue pair.
 #[derive(Debug)]
-struct Up {
-    // Before the queue that its completions go to, and before the stream, whose end is its end at the memory node.
-    pair: Pair,
+struct ConnectedPair {
+    // Before the queue of its completions, and before the stream, whose end is its end at the memory node.
+    pair: QueuePair,
     sent: Arc<Completions>,
     stream: Stream,
-    region: RegionWords,
-    /// Requests that its send queue has room for.
-    room: u32,
+    region: NodeRegions,
+    /// Free slots of its send queue.
+    free_slots: u32,
 }
 
-impl Up {
-    /// Ends it. True: the card writes into pieces of its requests no more. Otherwise they are nobody's from now on.
+impl ConnectedPair {
+    /// Ends it. True: the device no longer writes into the buffers of its requests. Otherwise those buffers
+    /// are leaked.
     fn end(self) -> bool {
         let ended = self.pair.end(|| ());
-        // One that does not end keeps what it needs, too.
+        // A queue pair that does not end keeps its dependencies.
         ended.map_err(std::mem::forget).is_ok()
     }
 }
 
-/// Where a link stands.
+/// The state of the connection.
 #[derive(Debug)]
 enum Phase {
-    /// Not connected; nobody has asked, or the last dial failed.
-    Down(Option<(Instant, NoWay)>),
-    /// Being dialled.
-    Dialling(Receiver<Result<Box<Up>, NoWay>>),
+    /// Not connected: unused so far, or the last attempt failed.
+    Down(Option<(Instant, ConnectError)>),
+    /// Connecting.
+    Connecting(Receiver<Result<Box<ConnectedPair>, ConnectError>>),
     /// Connected.
-    Up(Box<Up>),
+    Connected(Box<ConnectedPair>),
 }
 
-/// What happened to a link.
+/// What happened to a queue pair during a poll.
 #[derive(Debug)]
-pub(super) enum News {
-    /// Nothing, or completions came.
-    Fine,
-    /// It broke, for that reason, and is up again: what was under way then has no answer.
-    Up(String),
-    /// It cannot be had: nothing that waits for it has an answer.
-    NoWay(NoWay),
+pub(super) enum QueuePairEvent {
+    /// Nothing, or completions arrived.
+    Unchanged,
+    /// It broke, for that reason, and is connected again: the requests before the break have no answer.
+    Reconnected(String),
+    /// It could not be connected: no waiting request has an answer.
+    Failed(ConnectError),
 }
 
-/// Requests of one doorbell list, under way.
+/// Requests of one doorbell list under way.
 #[derive(Clone, Copy, Debug)]
-struct List {
+struct PostedList {
     part: usize,
     from: usize,
     to: usize,
     requests: u32,
 }
 
-/// The requests of a doorbell for one memory node that are to leave, or under way.
+/// The unsent requests of a doorbell for one memory node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stretch {
+pub(super) struct WrRange {
     pub(super) part: usize,
-    /// The next of the doorbell's requests to be looked at.
+    /// The index of the next request of the doorbell.
     pub(super) from: usize,
 }
 
 /// One thread's queue pair at one memory node.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct NodeQueuePair {
     node: NodeId,
     phase: Phase,
-    /// Why it broke, until it is known whether it can be had again.
-    broke: Option<String>,
-    /// What has not left, in its order.
-    pub(super) waiting: VecDeque<Stretch>,
-    lists: VecDeque<List>,
-    /// The pieces of the requests under way, in their order.
-    pieces: VecDeque<Option<Piece>>,
+    /// Why it broke, until the new attempt succeeds or fails.
+    broken_why: Option<String>,
+    /// Unsent requests, in order.
+    pub(super) waiting: VecDeque<WrRange>,
+    lists: VecDeque<PostedList>,
+    /// The buffers of the requests under way, in order.
+    buffers: VecDeque<Option<Buffer>>,
     /// Parts that were under way when it broke.
     pub(super) lost: Vec<usize>,
-    /// Why nothing more can be sent, until the next turn.
-    trouble: Option<String>,
-    heard: Instant,
-    quiet: u32,
+    /// The error of the last post; the next poll reports it.
+    post_error: Option<String>,
+    silent_since: Instant,
+    silent_polls: u32,
 }
 
-impl Link {
-    /// A link to memory node `node`, not connected yet.
+impl NodeQueuePair {
+    /// A queue pair at memory node `node`, not connected yet.
     pub(super) fn new(node: NodeId) -> Self {
         Self {
             node,
             phase: Phase::Down(None),
-            broke: None,
+            broken_why: None,
             waiting: VecDeque::new(),
             lists: VecDeque::new(),
-            pieces: VecDeque::new(),
+            buffers: VecDeque::new(),
             lost: Vec::new(),
-            trouble: None,
-            heard: Instant::now(),
-            quiet: 0,
+            post_error: None,
+            silent_since: Instant::now(),
+            silent_polls: 0,
         }
     }
 
-    /// The memory node.
+    /// Returns the memory node.
     pub(super) fn node(&self) -> NodeId {
         self.node
     }
 
-    /// Gets ready to take requests: connects if need be. While a failed dial is young, the next turn says so.
-    pub(super) fn prepare(&mut self, way: &Dial<'_>) {
+    /// Prepares for requests: connects if necessary. Shortly after a failed attempt the next poll reports the
+    /// failure.
+    pub(super) fn prepare(&mut self, parameters: &ConnectParameters<'_>) {
         match &self.phase {
-            Phase::Down(Some((since, _))) if since.elapsed() < REST => {}
-            Phase::Down(_) => self.dial(way),
-            Phase::Dialling(_) | Phase::Up(_) => {}
+            Phase::Down(Some((since, _))) if since.elapsed() < RETRY_PAUSE => {}
+            Phase::Down(_) => self.dial(parameters),
+            Phase::Connecting(_) | Phase::Connected(_) => {}
         }
     }
 
-    fn dial(&mut self, way: &Dial<'_>) {
+    fn dial(&mut self, parameters: &ConnectParameters<'_>) {
         let (sender, receiver) = channel();
-        let (ground, reach) = (Arc::clone(way.ground), Arc::clone(way.reach));
-        let (node, client, number) = (self.node, way.client, way.number);
-        let job = move || {
-            let up = connect(&ground, &reach, node, client, number);
-            // Nobody may wait for it any more.
+        let (shared, endpoints) = (Arc::clone(parameters.shared), Arc::clone(parameters.endpoints));
+        let (node, client, number) = (self.node, parameters.client, parameters.number);
+        let connect_in_thread = move || {
+            let up = connect(&shared, &endpoints, node, client, number);
+            // The receiver may be gone.
             let _ = sender.send(up.map(Box::new));
         };
-        self.phase = match std::thread::Builder::new().name("farwood-dial".to_owned()).spawn(job) {
-            Ok(_) => Phase::Dialling(receiver),
-            Err(error) => Phase::Down(Some((Instant::now(), NoWay::Here(error.to_string())))),
-        };
+        self.phase =
+            match std::thread::Builder::new().name("farwood-dial".to_owned()).spawn(connect_in_thread) {
+                Ok(_) => Phase::Connecting(receiver),
+                Err(error) => Phase::Down(Some((Instant::now(), ConnectError::Local(error.to_string())))),
+            };
     }
 
-    /// Whether there is anything to wait for.
+    /// Returns whether there is nothing to wait for.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.lists.is_empty() && self.lost.is_empty()
     }
 
-    /// Sends what can be, and takes completions. `doorbell` yields that of a part; `done` is told of parts whose
-    /// requests are all answered.
-    pub(super) fn turn(&mut self, way: &Dial<'_>, arena: &mut Arena, doorbells: &mut impl Doorbells) -> News {
+    /// Sends what the queue accepts, and takes completions. `doorbells` finds the doorbell of a part, and
+    /// learns which parts are complete.
+    pub(super) fn advance(
+        &mut self,
+        parameters: &ConnectParameters<'_>,
+        arena: &mut Arena,
+        doorbells: &mut impl Doorbells,
+    ) -> QueuePairEvent {
         let exchanged = match &mut self.phase {
-            Phase::Down(None) => return News::Fine,
-            Phase::Down(Some((_, why))) => return News::NoWay(why.clone()),
-            Phase::Dialling(receiver) => {
+            Phase::Down(None) => return QueuePairEvent::Unchanged,
+            Phase::Down(Some((_, why))) => return QueuePairEvent::Failed(why.clone()),
+            Phase::Connecting(receiver) => {
                 return match receiver.try_recv() {
                     Ok(dialled) => self.dialled(dialled),
-                    Err(TryRecvError::Empty) => News::Fine,
+                    Err(TryRecvError::Empty) => QueuePairEvent::Unchanged,
                     Err(TryRecvError::Disconnected) => {
-                        self.dialled(Err(NoWay::Lost("the thread that connects is gone".to_owned())))
+                        self.dialled(Err(ConnectError::Lost("the thread that connects is gone".to_owned())))
                     }
                 };
             }
-            Phase::Up(_) => self.exchange(arena, doorbells),
+            Phase::Connected(_) => self.exchange(arena, doorbells),
         };
         if let Err(why) = exchanged {
-            self.give_up(why, arena);
-            self.dial(way);
+            self.reset(why, arena);
+            self.dial(parameters);
         }
-        News::Fine
+        QueuePairEvent::Unchanged
     }
 
-    fn dialled(&mut self, dialled: Result<Box<Up>, NoWay>) -> News {
+    fn dialled(&mut self, dialled: Result<Box<ConnectedPair>, ConnectError>) -> QueuePairEvent {
         match dialled {
             Ok(up) => {
-                self.phase = Phase::Up(up);
-                self.quiet = 0;
-                self.broke.take().map_or(News::Fine, News::Up)
+                self.phase = Phase::Connected(up);
+                self.silent_polls = 0;
+                self.broken_why.take().map_or(QueuePairEvent::Unchanged, QueuePairEvent::Reconnected)
             }
             Err(why) => {
-                self.broke = None;
+                self.broken_why = None;
                 self.phase = Phase::Down(Some((Instant::now(), why.clone())));
-                News::NoWay(why)
+                QueuePairEvent::Failed(why)
             }
         }
     }
 
-    /// What was under way, or waited, is lost.
-    fn give_up(&mut self, why: String, arena: &mut Arena) {
+    /// Discards everything under way and everything that waits.
+    fn reset(&mut self, why: String, arena: &mut Arena) {
         let phase = std::mem::replace(&mut self.phase, Phase::Down(None));
-        (self.broke, self.trouble) = (Some(why), None);
-        let ended = if let Phase::Up(up) = phase { up.end() } else { true };
-        for piece in self.pieces.drain(..).flatten().filter(|_| ended) {
-            arena.give(piece);
+        (self.broken_why, self.post_error) = (Some(why), None);
+        let ended = if let Phase::Connected(up) = phase { up.end() } else { true };
+        for buffer in self.buffers.drain(..).flatten().filter(|_| ended) {
+            arena.release(buffer);
         }
         let under_way = self.lists.drain(..).map(|list| list.part);
-        let waiting = self.waiting.drain(..).map(|stretch| stretch.part);
+        let waiting = self.waiting.drain(..).map(|range| range.part);
         self.lost.extend(under_way.chain(waiting));
-        // A part that had left in several lists, or in part.
+        // A part may have left in several lists, or partly.
         self.lost.sort_unstable();
         self.lost.dedup();
     }
@@ -227,55 +236,55 @@ impl Link {
     fn exchange(&mut self, arena: &mut Arena, doorbells: &mut impl Doorbells) -> Result<(), String> {
         self.take_completions(arena, doorbells)?;
         self.send(arena, doorbells);
-        self.trouble.take().map_or(Ok(()), Err)
+        self.post_error.take().map_or(Ok(()), Err)
     }
 
-    /// Sends what the send queue has room for. What goes wrong shows at the next turn.
+    /// Sends what fits into the send queue. An error shows at the next poll.
     pub(super) fn send(&mut self, arena: &mut Arena, doorbells: &mut impl Doorbells) {
-        if self.trouble.is_none()
+        if self.post_error.is_none()
             && let Err(error) = self.send_waiting(arena, doorbells)
         {
-            self.trouble = Some(format!("the card takes no requests: {}", with_remedy(&error, "")));
+            self.post_error = Some(format!("the card takes no requests: {}", with_remedy(&error, "")));
         }
     }
 
     fn send_waiting(&mut self, arena: &mut Arena, doorbells: &mut impl Doorbells) -> io::Result<()> {
-        let Phase::Up(up) = &mut self.phase else { return Ok(()) };
-        while let Some(stretch) = self.waiting.front_mut() {
-            let doorbell = doorbells.of(stretch.part);
-            let most = up.room.min(LIST_MAX);
+        let Phase::Connected(up) = &mut self.phase else { return Ok(()) };
+        while let Some(range) = self.waiting.front_mut() {
+            let doorbell = doorbells.of(range.part);
+            let most = up.free_slots.min(LIST_MAX);
             if most == 0 {
                 return Ok(());
             }
-            let (first, inline_max) = (self.pieces.len(), up.pair.inline_max());
-            let staged = stage(self.node, doorbell, stretch.from, most, inline_max, arena, &mut self.pieces);
+            let (first, inline_max) = (self.buffers.len(), up.pair.inline_max());
+            let staged = stage(self.node, doorbell, range.from, most, inline_max, arena, &mut self.buffers);
             let to = match staged {
                 Ok(to) => to,
                 Err(error) => {
-                    self.pieces.drain(first..).flatten().for_each(|piece| arena.give(piece));
-                    let part = stretch.part;
+                    self.buffers.drain(first..).flatten().for_each(|buffer| arena.release(buffer));
+                    let part = range.part;
                     if self.lists.iter().any(|list| list.part == part) {
-                        // What of it is under way comes to its end first; then there may be pieces.
+                        // Its requests under way complete first; then buffers may be free.
                         return Ok(());
                     }
                     self.waiting.pop_front();
                     let why = format!("memory for answers cannot be registered: {}", with_remedy(&error, ""));
-                    doorbells.failed(part, self.node, NoWay::Here(why));
+                    doorbells.failed(part, self.node, ConnectError::Local(why));
                     continue;
                 }
             };
-            let requests = (self.pieces.len() - first) as u32;
-            let list = List { part: stretch.part, from: stretch.from, to, requests };
+            let requests = (self.buffers.len() - first) as u32;
+            let list = PostedList { part: range.part, from: range.from, to, requests };
             if requests > 0 {
                 if self.lists.is_empty() {
-                    self.quiet = 0;
+                    self.silent_polls = 0;
                 }
-                let pieces = self.pieces.range(first..);
-                up.pair.post(posted(self.node, &up.region, doorbell, &list, arena, pieces))?;
-                up.room -= requests;
+                let buffers = self.buffers.range(first..);
+                up.pair.post(posted(self.node, &up.region, doorbell, &list, arena, buffers))?;
+                up.free_slots -= requests;
                 self.lists.push_back(list);
             }
-            stretch.from = to;
+            range.from = to;
             if to == doorbell.requests().len() {
                 self.waiting.pop_front();
             }
@@ -286,20 +295,20 @@ impl Link {
     fn take_completions(&mut self, arena: &mut Arena, doorbells: &mut impl Doorbells) -> Result<(), String> {
         let mut completions = [Wc::default(); TAKEN_MAX];
         while !self.lists.is_empty() {
-            let Phase::Up(up) = &mut self.phase else { return Ok(()) };
+            let Phase::Connected(up) = &mut self.phase else { return Ok(()) };
             let count = up.sent.poll(&mut completions).map_err(|error| error.to_string())?;
             if count == 0 {
-                return self.look_at_clock();
+                return self.check_silence();
             }
-            self.quiet = 0;
+            self.silent_polls = 0;
             for completion in &completions[..count] {
                 if completion.status != 0 {
                     return Err(why(completion.status, completion.vendor_err));
                 }
                 // One for each list, in order.
                 let Some(list) = self.lists.pop_front() else { break };
-                up.room += list.requests;
-                answer(self.node, doorbells.of(list.part), &list, arena, &mut self.pieces);
+                up.free_slots += list.requests;
+                answer(self.node, doorbells.of(list.part), &list, arena, &mut self.buffers);
                 if list.to == doorbells.of(list.part).requests().len() {
                     doorbells.done(list.part);
                 }
@@ -308,22 +317,22 @@ impl Link {
         Ok(())
     }
 
-    /// Tells time now and then if nothing comes.
-    fn look_at_clock(&mut self) -> Result<(), String> {
-        self.quiet += 1;
-        if self.quiet == 1 {
-            self.heard = Instant::now();
+    /// Checks the clock and the connection now and then if nothing completes.
+    fn check_silence(&mut self) -> Result<(), String> {
+        self.silent_polls += 1;
+        if self.silent_polls == 1 {
+            self.silent_since = Instant::now();
         }
-        if !self.quiet.is_multiple_of(QUIET_TURNS) {
+        if !self.silent_polls.is_multiple_of(SILENT_POLLS) {
             return Ok(());
         }
-        // The card would try for seconds to reach a queue pair that was ended; its connection ends at once.
-        if let Phase::Up(up) = &self.phase
+        // The device would try for seconds to reach a queue pair that has ended; its connection ends at once.
+        if let Phase::Connected(up) = &self.phase
             && !is_open(&up.stream.tcp)
         {
             return Err("it closed the connection".to_owned());
         }
-        if self.heard.elapsed() > REPLY_MAX {
+        if self.silent_since.elapsed() > REPLY_MAX {
             return Err(format!(
                 "nothing was completed for {} s; its server may take no messages",
                 REPLY_MAX.as_secs()
@@ -333,40 +342,39 @@ impl Link {
     }
 }
 
-/// Where a link finds the doorbells of its parts.
+/// The doorbells of the parts of a queue pair.
 pub(super) trait Doorbells {
-    /// That of a part.
+    /// Returns the doorbell of a part.
     fn of(&mut self, part: usize) -> &mut Doorbell;
-    /// All requests of a part are answered.
+    /// Called when all requests of a part are answered.
     fn done(&mut self, part: usize);
-    /// A part for `node`, of which nothing is under way, cannot be posted.
-    fn failed(&mut self, part: usize, node: NodeId, why: NoWay);
+    /// Called when a part for `node`, of which nothing is under way, cannot be posted.
+    fn failed(&mut self, part: usize, node: NodeId, why: ConnectError);
 }
 
-/// How a link is dialled.
+/// The parameters of a connection.
 #[derive(Debug)]
-pub(super) struct Dial<'a> {
-    pub(super) ground: &'a Arc<Ground>,
-    pub(super) reach: &'a Arc<Reach>,
+pub(super) struct ConnectParameters<'a> {
+    pub(super) shared: &'a Arc<RdmaShared>,
+    pub(super) endpoints: &'a Arc<Endpoints>,
     pub(super) client: Option<ClientId>,
     pub(super) number: u64,
 }
 
-/// The requests for `node` among those of a stretch.
-fn ours(
+/// Returns the requests for `node` in a range of the doorbell.
+fn requests_for(
     node: NodeId,
     requests: &[Request],
     from: usize,
     to: usize,
 ) -> impl Iterator<Item = (usize, &Request)> {
-    let stretch = requests[from..to].iter().enumerate();
-    stretch
-        .map(move |(at, request)| (from + at, request))
-        .filter(move |(_, request)| request.at.node() == node)
+    let range = requests[from..to].iter().enumerate();
+    range.map(move |(at, request)| (from + at, request)).filter(move |(_, request)| request.at.node() == node)
 }
 
-/// Takes pieces for the next requests for `node`, at most `most`, and fills those of WRITEs that do not go inline.
-/// Yields the request behind the last; that is the end of the doorbell where nothing for `node` is left.
+/// Allocates buffers for the next requests for `node`, at most `most`, and fills those of WRITEs that are not
+/// inline. Returns the index behind the last request, or the end of the doorbell if nothing for `node` is
+/// left.
 fn stage(
     node: NodeId,
     doorbell: &Doorbell,
@@ -374,48 +382,48 @@ fn stage(
     most: u32,
     inline_max: usize,
     arena: &mut Arena,
-    pieces: &mut VecDeque<Option<Piece>>,
+    buffers: &mut VecDeque<Option<Buffer>>,
 ) -> io::Result<usize> {
     let (requests, payload) = (doorbell.requests(), doorbell.payload());
-    for (staged, (at, request)) in ours(node, requests, from, requests.len()).enumerate() {
+    for (staged, (at, request)) in requests_for(node, requests, from, requests.len()).enumerate() {
         if staged == most as usize {
             return Ok(at);
         }
-        let piece = match &request.op {
+        let buffer = match &request.op {
             Op::Read { into } => Some(arena.take(into.len().next_multiple_of(8))?),
             Op::Write { data, .. } if data.len() <= inline_max => None,
             Op::Write { data, .. } => {
-                let piece = arena.take(data.len())?;
-                arena.fill(piece, &payload[data.clone()]);
-                Some(piece)
+                let buffer = arena.take(data.len())?;
+                arena.fill(buffer, &payload[data.clone()]);
+                Some(buffer)
             }
             Op::Cas { .. } | Op::MaskedCas { .. } | Op::Faa { .. } => Some(arena.take(8)?),
         };
-        pieces.push_back(piece);
+        buffers.push_back(buffer);
     }
     Ok(requests.len())
 }
 
-/// A list as it is posted.
+/// Returns the requests of a list, as they are posted.
 fn posted<'a>(
     node: NodeId,
-    region: &'a RegionWords,
+    region: &'a NodeRegions,
     doorbell: &'a Doorbell,
-    list: &'a List,
+    list: &'a PostedList,
     arena: &'a Arena,
-    pieces: impl Iterator<Item = &'a Option<Piece>> + 'a,
+    buffers: impl Iterator<Item = &'a Option<Buffer>> + 'a,
 ) -> impl Iterator<Item = Posted<'a>> {
     let payload = doorbell.payload();
-    let requests = ours(node, doorbell.requests(), list.from, list.to).zip(pieces).enumerate();
-    requests.map(move |(number, ((_, request), piece))| {
+    let requests = requests_for(node, doorbell.requests(), list.from, list.to).zip(buffers).enumerate();
+    requests.map(move |(number, ((_, request), buffer))| {
         let (base, key) = match request.at.memory() {
             Memory::Host => region.host,
             Memory::Device => region.device,
         };
-        let span = |bytes| arena.span(piece.expect("it was staged with a piece"), bytes);
+        let span = |bytes| arena.span(buffer.expect("it was staged with a buffer"), bytes);
         let work = match &request.op {
             Op::Read { into } => Work::Read(span(into.len())),
-            Op::Write { data, immediate } if piece.is_none() => {
+            Op::Write { data, immediate } if buffer.is_none() => {
                 Work::Write(Source::Inline(&payload[data.clone()]), *immediate)
             }
             Op::Write { data, immediate } => Work::Write(Source::Span(span(data.len())), *immediate),
@@ -428,55 +436,58 @@ fn posted<'a>(
             },
         };
         let signal = (number as u32 + 1 == list.requests).then_some(list.part as u64);
-        let fenced = request.link == Order::Fenced;
+        let fenced = request.link == ChainLink::Fenced;
         Posted { signal, fenced, at: base + request.at.offset(), key, work }
     })
 }
 
-/// Puts the answers of a list where they belong, and gives its pieces back.
+/// Copies the answers of a list into its requests, and frees its buffers.
 fn answer(
     node: NodeId,
     doorbell: &mut Doorbell,
-    list: &List,
+    list: &PostedList,
     arena: &mut Arena,
-    pieces: &mut VecDeque<Option<Piece>>,
+    buffers: &mut VecDeque<Option<Buffer>>,
 ) {
     let (requests, _) = doorbell.parts_mut();
     for request in requests[list.from..list.to].iter_mut().filter(|request| request.at.node() == node) {
-        let piece = pieces.pop_front().expect("every request under way has a place here");
-        let Some(piece) = piece else { continue };
+        let buffer = buffers.pop_front().expect("every request under way has a place here");
+        let Some(buffer) = buffer else { continue };
         match &mut request.op {
-            Op::Read { into } => arena.copy_out(piece, into.words_mut()),
+            Op::Read { into } => arena.copy_out(buffer, into.words_mut()),
             Op::Cas { old, .. } | Op::MaskedCas { old, .. } | Op::Faa { old, .. } => {
-                arena.copy_out(piece, std::slice::from_mut(old));
+                arena.copy_out(buffer, std::slice::from_mut(old));
             }
             Op::Write { .. } => {}
         }
-        arena.give(piece);
+        arena.release(buffer);
     }
 }
 
 /// Connects a queue pair to memory node `node`.
 fn connect(
-    ground: &Ground,
-    reach: &Reach,
+    shared: &RdmaShared,
+    endpoints: &Endpoints,
     node: NodeId,
     client: Option<ClientId>,
     number: u64,
-) -> Result<Up, NoWay> {
-    let device = &ground.device;
-    let mut stream = reach.dial(node, client, number)?.stream;
-    let region = RegionWords::from_words(control(&mut stream, Control::Region, [0; 4])?);
-    let region = region
-        .ok_or_else(|| NoWay::Lost("its card is of a kind that this program does not know".to_owned()))?;
-    region.check_link(device).map_err(NoWay::Lost)?;
-    region.check_promises(&ground.capabilities).map_err(|why| NoWay::Refused(Code::OtherPool, why))?;
-    let here = |error: io::Error| NoWay::Here(format!("device {}: {}", device.name, with_remedy(&error, "")));
-    let lost = |error: io::Error| NoWay::Lost(format!("device {}: {error}", device.name));
+) -> Result<ConnectedPair, ConnectError> {
+    let device = &shared.device;
+    let mut stream = endpoints.dial(node, client, number)?.stream;
+    let region = NodeRegions::from_words(control(&mut stream, Control::Region, [0; 4])?);
+    let region = region.ok_or_else(|| {
+        ConnectError::Lost("its card is of a kind that this program does not know".to_owned())
+    })?;
+    region.check_link(device).map_err(ConnectError::Lost)?;
+    region.check_promises(&shared.capabilities).map_err(|why| ConnectError::Refused(Code::WrongPool, why))?;
+    let here = |error: io::Error| {
+        ConnectError::Local(format!("device {}: {}", device.name, with_remedy(&error, "")))
+    };
+    let lost = |error: io::Error| ConnectError::Lost(format!("device {}: {error}", device.name));
     let requests = REQUESTS.min(device.limits.queue_max).max(1);
     let sent = Completions::new(&device.context, requests, None).map_err(here)?;
     let with = |inline| {
-        Pair::new(&PairSpec {
+        QueuePair::new(&QueuePairSpec {
             domain: &device.domain,
             sent: &sent,
             received: &sent,
@@ -486,15 +497,16 @@ fn connect(
             masked_cas: device.masked_cas,
         })
     };
-    let less =
-        |refused: io::Error| INLINE_BYTES_LESS.iter().find_map(|&inline| with(inline).ok()).ok_or(refused);
+    let less = |refused: io::Error| {
+        INLINE_BYTES_FALLBACK.iter().find_map(|&inline| with(inline).ok()).ok_or(refused)
+    };
     let pair = with(INLINE_BYTES).or_else(less).map_err(here)?;
-    let (first, reads) = (drawn(), device.limits.reads_out_max.clamp(1, READS_MAX));
-    let mine = pair.endpoint(device, first, reads);
-    let other = Endpoint::from_words(control(&mut stream, Control::Queue, mine.words())?);
-    let other =
-        other.ok_or_else(|| NoWay::Refused(Code::NoQueue, "it describes no queue pair".to_owned()))?;
-    pair.receive_from(device, &other, 1).map_err(lost)?;
-    pair.send(first, reads.min(other.reads)).map_err(lost)?;
-    Ok(Up { pair, sent, stream, region, room: requests })
+    let (first, reads) = (random_psn(), device.limits.reads_out_max.clamp(1, READS_MAX));
+    let local = pair.endpoint(device, first, reads);
+    let remote = Endpoint::from_words(control(&mut stream, Control::ConnectQueuePair, local.words())?);
+    let remote = remote
+        .ok_or_else(|| ConnectError::Refused(Code::NoQueuePair, "it describes no queue pair".to_owned()))?;
+    pair.receive_from(device, &remote, 1).map_err(lost)?;
+    pair.send(first, reads.min(remote.reads)).map_err(lost)?;
+    Ok(ConnectedPair { pair, sent, stream, region, free_slots: requests })
 }

@@ -1,7 +1,7 @@
-//! Opening a device: choosing its port and address, and trying its atomics.
+//! Opening a device: choosing its port and address, and testing its atomics.
 
 use super::abi::sys::{GidEntry, numbers};
-use super::atomics_probe::try_atomics;
+use super::atomics_probe::probe_atomics;
 use super::device::{CardKind, CardReport, Device, LinkKind, ROCE_V2, mtu_of};
 use super::error::RdmaError;
 use super::spec::DeviceSpec;
@@ -9,19 +9,19 @@ use super::sys::{Context, DeviceLimits, Domain, device_names};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-/// The vendor that Soft-RoCE (`rdma_rxe`) says it is of.
+/// The vendor that Soft-RoCE (`rdma_rxe`) reports.
 const SOFT_ROCE_VENDOR: u32 = 0x00FF_FFFF;
 
-/// The names of this machine's RDMA devices.
+/// Returns the names of this machine's RDMA devices.
 ///
 /// # Errors
-/// [`RdmaError::NoLibrary`] where rdma-core is not there.
+/// [`RdmaError::NoLibrary`] if rdma-core is missing.
 pub fn devices() -> Result<Vec<String>, RdmaError> {
     device_names().map_err(RdmaError::NoLibrary)
 }
 
 impl Device {
-    /// Opens the device that `spec` names, or the first that will do.
+    /// Opens the device that `spec` names, or the first usable one.
     pub(super) fn open(spec: &DeviceSpec) -> Result<Arc<Self>, RdmaError> {
         let names = devices()?;
         if let Some(wanted) = &spec.device {
@@ -82,19 +82,19 @@ impl Device {
             context,
         };
         if spec.masked_cas {
-            try_atomics(&device).map_err(unusable)?;
+            probe_atomics(&device).map_err(unusable)?;
         }
         Ok(device)
     }
 }
 
-/// Opens a device, tries its atomics on memory of this process, and says what is known of it.
+/// Opens a device, tests its atomics on memory of this process, and returns its properties.
 ///
 /// # Errors
 /// [`RdmaError`].
 pub fn examine(spec: &DeviceSpec) -> Result<CardReport, RdmaError> {
     let device = Device::open(spec)?;
-    try_atomics(&device).map_err(|why| RdmaError::Unusable { device: device.name.clone(), why })?;
+    probe_atomics(&device).map_err(|why| RdmaError::Unusable { device: device.name.clone(), why })?;
     Ok(device.report())
 }
 
@@ -116,7 +116,7 @@ fn find_port(
     })
 }
 
-/// The entry of the port's table of addresses that is asked for, or the best.
+/// Returns the requested entry of the port's table of addresses, or the best one.
 fn find_gid(
     context: &Context,
     port: u8,
@@ -130,12 +130,12 @@ fn find_gid(
         at(index)
     } else {
         let entries = u8::try_from(entries.clamp(0, 255)).unwrap_or(u8::MAX);
-        // Of equals the first.
+        // The first of equals.
         (0..entries).filter_map(at).rev().max_by_key(|(_, entry)| rank(entry))
     }
 }
 
-/// How good an address is: RoCE v2 goes through routers, and an IPv4 address is what administrators mean.
+/// Ranks addresses: RoCE v2 is routable, and administrators usually mean an IPv4 address.
 fn rank(entry: &GidEntry) -> u8 {
     let address = Ipv6Addr::from(entry.gid);
     match entry.gid_type {

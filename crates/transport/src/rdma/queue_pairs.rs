@@ -1,21 +1,21 @@
-//! One thread's way to a pool: a queue pair at each memory node, shared by clients of the thread; all of them, unless
-//! there are to be more queue pairs, and so more ways.
+//! One thread's queue pairs: one at each memory node, shared by clients of the thread. `queue-pairs=N` gives
+//! a thread up to N such sets.
 //!
-//! Doorbells are posted at once, as far as the send queues have room. Whoever waits looks for completions; with `n`
-//! waiting clients only each `n`-th poll does. What is no verb goes over TCP, on a connection of its own that is made
-//! when it is needed.
+//! Doorbells are posted at once, as far as the send queues have free slots. Waiting clients poll for
+//! completions; of `n` waiting clients only each `n`-th poll does. Controls go over separate connections that
+//! carry frames, which are made on demand.
 
 use super::arena::Arena;
-use super::node_queue_pair::{Dial, Doorbells, Link, News, Stretch};
-use super::shared::Ground;
-use crate::client::endpoints::Reach;
-use crate::client::error::NoWay;
-use crate::client::framed::Line;
-use crate::client::in_flight::{Posts, Submission, Turning};
-use crate::client::post::{Cargo, Waits};
-use crate::client::timeouts::FAREWELL_MAX;
-use crate::client::transport::{Carrier, Way, Ways};
-use crate::runtime::{Crank, Turned, add_crank};
+use super::node_queue_pair::{ConnectParameters, Doorbells, NodeQueuePair, QueuePairEvent, WrRange};
+use super::shared::RdmaShared;
+use crate::client::endpoints::Endpoints;
+use crate::client::error::ConnectError;
+use crate::client::framed::FrameConnections;
+use crate::client::in_flight::{InFlight, PostDriver, Submission};
+use crate::client::post::{PostBody, Waiter};
+use crate::client::timeouts::DRAIN_MAX;
+use crate::client::transport::{ConnectionTable, ThreadConnections, Way};
+use crate::runtime::{PollSource, Progress, add_poll_source};
 use crate::wire::Control;
 use farwood_fabric::{Capabilities, ClientId, Doorbell, FabricError, NodeId};
 use slab::Slab;
@@ -24,24 +24,24 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What the number of a line's connection for controls has besides the line's own.
-const CONTROLS: u64 = 1 << 63;
+/// The bit that distinguishes the number of the control connections from that of the set.
+const CONTROL_BIT: u64 = 1 << 63;
 
-/// A thread's way to a pool.
+/// One thread's queue pairs at the memory nodes of a pool.
 #[derive(Debug)]
-pub struct QueueLine {
-    ground: Arc<Ground>,
-    reach: Arc<Reach>,
+pub struct QueuePairs {
+    shared: Arc<RdmaShared>,
+    endpoints: Arc<Endpoints>,
     client: Option<ClientId>,
     number: u64,
-    controls: Rc<Line>,
+    controls: Rc<FrameConnections>,
     state: RefCell<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    // Before the arena: queue pairs end before the memory that they name.
-    links: Vec<Link>,
+    // Before the arena: queue pairs end before the memory that they refer to.
+    pairs: Vec<NodeQueuePair>,
     arena: Arena,
     parts: Parts,
 }
@@ -49,8 +49,8 @@ struct State {
 /// Posts, and their parts for one memory node each.
 #[derive(Debug)]
 struct Parts {
-    posts: Posts,
-    /// The post of each.
+    posts: InFlight,
+    /// The post of each part.
     all: Slab<usize>,
 }
 
@@ -63,44 +63,49 @@ impl Doorbells for Parts {
         self.end(part, None);
     }
 
-    fn failed(&mut self, part: usize, node: NodeId, why: NoWay) {
+    fn failed(&mut self, part: usize, node: NodeId, why: ConnectError) {
         self.end(part, Some((node, why)));
     }
 }
 
 impl Parts {
-    /// Ends a part, well or not; and its post, if it was the last.
-    fn end(&mut self, part: usize, why: Option<(NodeId, NoWay)>) {
+    /// Ends a part, and its post if it was the last part.
+    fn end(&mut self, part: usize, why: Option<(NodeId, ConnectError)>) {
         let post = self.all.remove(part);
         self.posts.end_part(post, why);
     }
 }
 
-impl QueueLine {
-    fn dial(&self) -> Dial<'_> {
-        Dial { ground: &self.ground, reach: &self.reach, client: self.client, number: self.number }
+impl QueuePairs {
+    fn parameters(&self) -> ConnectParameters<'_> {
+        ConnectParameters {
+            shared: &self.shared,
+            endpoints: &self.endpoints,
+            client: self.client,
+            number: self.number,
+        }
     }
 
-    /// Sends, takes completions, and gives answers to their doorbells, without waiting.
+    /// Sends, takes completions, and assigns answers to their doorbells, without waiting.
     fn exchange_all(&self, state: &mut State) {
-        state.parts.posts.turns();
-        let State { links, arena, parts, .. } = state;
-        for link in links {
-            if link.is_idle() {
+        state.parts.posts.reset_polls();
+        let State { pairs, arena, parts, .. } = state;
+        for pair in pairs {
+            if pair.is_idle() {
                 continue;
             }
-            match link.turn(&self.dial(), arena, parts) {
-                News::Fine => {}
-                News::Up(why) => {
-                    let node = link.node();
-                    for part in link.lost.drain(..) {
-                        parts.end(part, Some((node, NoWay::Lost(why.clone()))));
+            match pair.advance(&self.parameters(), arena, parts) {
+                QueuePairEvent::Unchanged => {}
+                QueuePairEvent::Reconnected(why) => {
+                    let node = pair.node();
+                    for part in pair.lost.drain(..) {
+                        parts.end(part, Some((node, ConnectError::Lost(why.clone()))));
                     }
                 }
-                News::NoWay(why) => {
-                    let node = link.node();
-                    let waiting = link.waiting.drain(..).map(|stretch| stretch.part);
-                    for part in link.lost.drain(..).chain(waiting) {
+                QueuePairEvent::Failed(why) => {
+                    let node = pair.node();
+                    let waiting = pair.waiting.drain(..).map(|range| range.part);
+                    for part in pair.lost.drain(..).chain(waiting) {
                         parts.end(part, Some((node, why.clone())));
                     }
                 }
@@ -108,9 +113,9 @@ impl QueueLine {
         }
     }
 
-    /// Waits for what is under way, within a bounded time.
-    fn end(&self) {
-        let end = Instant::now() + FAREWELL_MAX;
+    /// Waits for pending posts, up to [`DRAIN_MAX`].
+    fn drain(&self) {
+        let end = Instant::now() + DRAIN_MAX;
         loop {
             let state = &mut *self.state.borrow_mut();
             if state.parts.posts.are_done() || Instant::now() > end {
@@ -123,73 +128,78 @@ impl QueueLine {
 }
 
 thread_local! {
-    /// This thread's lines, by attachment.
-    static LINES: Ways<QueueLine> = const { RefCell::new(Vec::new()) };
+    /// This thread's sets, by attachment.
+    static TABLE: ConnectionTable<QueuePairs> = const { RefCell::new(Vec::new()) };
 }
 
-impl Way for QueueLine {}
+impl Way for QueuePairs {}
 
-impl Carrier for QueueLine {
-    type Ground = Ground;
-    /// The card has pinned it.
-    const MEMORY_IS_REAL: bool = true;
+impl ThreadConnections for QueuePairs {
+    type Shared = RdmaShared;
+    /// The device has pinned it.
+    const MEMORY_IS_PROVISIONED: bool = true;
     const SCHEME: &'static str = "rdma";
 
-    fn new(ground: &Arc<Ground>, reach: Arc<Reach>, client: Option<ClientId>, number: u64) -> Rc<Self> {
+    fn new(
+        shared: &Arc<RdmaShared>,
+        endpoints: Arc<Endpoints>,
+        client: Option<ClientId>,
+        number: u64,
+    ) -> Rc<Self> {
         let state = State {
-            links: (0..reach.shape.nodes).map(|node| Link::new(NodeId(node))).collect(),
-            arena: Arena::new(Arc::clone(&ground.device.domain)),
-            parts: Parts { posts: Posts::new(client), all: Slab::new() },
+            pairs: (0..endpoints.shape.nodes).map(|node| NodeQueuePair::new(NodeId(node))).collect(),
+            arena: Arena::new(Arc::clone(&shared.device.domain)),
+            parts: Parts { posts: InFlight::new(client), all: Slab::new() },
         };
-        let line = Rc::new(Self {
-            ground: Arc::clone(ground),
-            controls: Line::new(Arc::clone(&reach), client, number | CONTROLS),
-            reach,
+        let set = Rc::new(Self {
+            shared: Arc::clone(shared),
+            controls: FrameConnections::new(Arc::clone(&endpoints), client, number | CONTROL_BIT),
+            endpoints,
             client,
             number,
             state: RefCell::new(state),
         });
-        let crank: Weak<Self> = Rc::downgrade(&line);
-        add_crank(crank);
-        line
+        let source: Weak<Self> = Rc::downgrade(&set);
+        add_poll_source(source);
+        set
     }
 
-    fn capabilities(ground: &Ground) -> &Capabilities {
-        &ground.capabilities
+    fn capabilities(shared: &RdmaShared) -> &Capabilities {
+        &shared.capabilities
     }
 
-    fn with_ways<T>(work: impl FnOnce(&Ways<Self>) -> T) -> Option<T> {
-        LINES.try_with(work).ok()
+    fn with_table<T>(work: impl FnOnce(&ConnectionTable<Self>) -> T) -> Option<T> {
+        TABLE.try_with(work).ok()
     }
 
-    /// A card that refuses a request ends its queue pair, and all that is under way on it.
+    /// A device that refuses a request ends its queue pair, and everything under way on it.
     #[inline]
     fn checks_all(_: &Doorbell) -> bool {
         true
     }
 
-    fn post(&self, doorbell: Doorbell, waits: Waits) -> usize {
-        let State { links, arena, parts } = &mut *self.state.borrow_mut();
-        let key = parts.posts.begin(Cargo::Verbs(doorbell), waits);
-        // Without allocation: a doorbell is for few memory nodes, mostly one.
+    fn post(&self, doorbell: Doorbell, waits: Waiter) -> usize {
+        let State { pairs, arena, parts } = &mut *self.state.borrow_mut();
+        let key = parts.posts.begin(PostBody::Verbs(doorbell), waits);
+        // No allocation: a doorbell addresses few memory nodes, mostly one.
         let mut from = 0;
         while let Some((at, node)) = parts.posts.next_node(key, from) {
             from = at + 1;
             parts.posts.begin_part(key);
             let part = parts.all.insert(key);
-            let link = &mut links[usize::from(node.0)];
-            link.prepare(&self.dial());
-            link.waiting.push_back(Stretch { part, from: at });
-            link.send(arena, parts);
+            let pair = &mut pairs[usize::from(node.0)];
+            pair.prepare(&self.parameters());
+            pair.waiting.push_back(WrRange { part, from: at });
+            pair.send(arena, parts);
         }
-        parts.posts.begun(key);
+        parts.posts.seal(key);
         key
     }
 
     async fn wait(&self, post: usize) -> Result<Doorbell, FabricError> {
         match Submission::new(self, post).await? {
-            Cargo::Verbs(doorbell) => Ok(doorbell),
-            Cargo::Control(_) => unreachable!("a doorbell is no control"),
+            PostBody::Verbs(doorbell) => Ok(doorbell),
+            PostBody::Control(_) => unreachable!("a doorbell is no control"),
         }
     }
 
@@ -198,7 +208,7 @@ impl Carrier for QueueLine {
     }
 
     fn finish(&self) {
-        self.end();
+        self.drain();
     }
 
     async fn control(
@@ -211,15 +221,15 @@ impl Carrier for QueueLine {
     }
 }
 
-impl Crank for QueueLine {
-    fn crank(&self) -> Turned {
-        self.turn()
+impl PollSource for QueuePairs {
+    fn advance(&self) -> Progress {
+        PostDriver::advance(self)
     }
 }
 
-impl Turning for QueueLine {
+impl PostDriver for QueuePairs {
     #[inline]
-    fn with_posts<T>(&self, work: impl FnOnce(&mut Posts) -> T) -> T {
+    fn with_posts<T>(&self, work: impl FnOnce(&mut InFlight) -> T) -> T {
         work(&mut self.state.borrow_mut().parts.posts)
     }
 
@@ -227,13 +237,13 @@ impl Turning for QueueLine {
         self.exchange_all(&mut self.state.borrow_mut());
     }
 
-    /// Everything left when it was posted, or waits for room.
+    /// Everything left at the post, or waits for free slots.
     fn send_all(&self) {}
 }
 
-impl Drop for QueueLine {
-    /// What was posted and not waited for lands all the same.
+impl Drop for QueuePairs {
+    /// Pending posts land even if nothing waits for them.
     fn drop(&mut self) {
-        self.end();
+        self.drain();
     }
 }

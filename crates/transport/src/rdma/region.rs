@@ -3,37 +3,37 @@
 use super::device::{CardKind, Device, LinkKind, mtu_bytes};
 use farwood_fabric::Capabilities;
 
-/// What a compute node must know of a memory node's card, as it goes over the wire.
+/// The regions and properties of a memory node's device, as they go over the wire.
 ///
 /// # Map
 ///
 /// ```text
 /// the answer to `Control::Region`: four words
-/// + 0   8   address of host memory, as requests name it
+/// + 0   8   address of host memory, for requests
 /// + 8   8   address of device memory
 /// +16   4   key of host memory
 /// +20   4   key of device memory
-/// +24   1   1: device memory is the card's own; 2: Soft-RoCE; 4: a memory node with one processor;
+/// +24   1   1: device memory is the device's own; 2: Soft-RoCE; 4: a memory node with one processor;
 ///           8: masked compare-and-swap
-/// +25   1   MTU, as the verbs count it: 1 to 5 for 256 to 4096 bytes
+/// +25   1   MTU in the encoding of the verbs: 1 to 5 for 256 to 4096 bytes
 /// +26   1   link: 0 InfiniBand, 1 RoCE v1, 2 RoCE v2
 /// +27   1   0
-/// +28   4   device memory that the card has, in units of 64 bytes
+/// +28   4   device memory of the device, in units of 64 bytes
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RegionWords {
+pub(super) struct NodeRegions {
     pub(super) host: (u64, u32),
     pub(super) device: (u64, u32),
     pub(super) device_on_card: bool,
     pub(super) kind: CardKind,
     /// Soft-RoCE on a machine with one processor: no copy is interrupted by another.
-    pub(super) alone: bool,
-    /// Masked compare-and-swap, which was asked for and tried.
+    pub(super) single_processor: bool,
+    /// Masked compare-and-swap, requested and tested.
     pub(super) masked_cas: bool,
-    /// As the verbs count it.
+    /// In the encoding of the verbs.
     pub(super) mtu: u8,
     pub(super) link: LinkKind,
-    /// Device memory that the card has, used or not, bytes.
+    /// Device memory of the device, used or not, bytes.
     pub(super) of_card: u64,
 }
 
@@ -43,18 +43,19 @@ const ZERO_SHIFT: u32 = 24;
 const OF_CARD_SHIFT: u32 = 32;
 const UNIT_BYTES: u64 = 64;
 
-impl RegionWords {
+impl NodeRegions {
     pub(super) fn words(&self) -> [u64; 4] {
         let soft = self.kind == CardKind::SoftRoce;
-        let (alone, masked_cas) = (u64::from(self.alone), u64::from(self.masked_cas));
-        let flags = u64::from(self.device_on_card) | u64::from(soft) << 1 | alone << 2 | masked_cas << 3;
+        let (single_processor, masked_cas) = (u64::from(self.single_processor), u64::from(self.masked_cas));
+        let flags =
+            u64::from(self.device_on_card) | u64::from(soft) << 1 | single_processor << 2 | masked_cas << 3;
         let link = u64::from(self.mtu) << MTU_SHIFT | (self.link as u64) << LINK_SHIFT;
         let of_card = (self.of_card / UNIT_BYTES).min(u32::MAX.into()) << OF_CARD_SHIFT;
         let keys = u64::from(self.host.1) | u64::from(self.device.1) << 32;
         [self.host.0, self.device.0, keys, flags | link | of_card]
     }
 
-    /// Reads them back. `None`: this program does not know all that they say.
+    /// Decodes the words. `None`: this program does not know all their values.
     pub(super) fn from_words([host, device, keys, card]: [u64; 4]) -> Option<Self> {
         let (flags, mtu) = (card as u8, (card >> MTU_SHIFT) as u8);
         let link = LinkKind::from_byte((card >> LINK_SHIFT) as u8)?;
@@ -65,7 +66,7 @@ impl RegionWords {
             device: (device, (keys >> 32) as u32),
             device_on_card: flags & 1 != 0,
             kind,
-            alone: flags & 4 != 0,
+            single_processor: flags & 4 != 0,
             masked_cas: flags & 8 != 0,
             mtu,
             link,
@@ -73,7 +74,10 @@ impl RegionWords {
         })
     }
 
-    /// Whether packets of `device` reach it. In words: why not.
+    /// Checks that packets of `device` reach it.
+    ///
+    /// # Errors
+    /// The reason, and the remedy.
     pub(super) fn check_link(&self, device: &Device) -> Result<(), String> {
         if self.link == device.link {
             return Ok(());
@@ -85,9 +89,10 @@ impl RegionWords {
         ))
     }
 
-    /// What a memory node with this card promises (`docs/rdma.md` has the table with its sources).
+    /// Returns what a memory node with this device promises (`docs/rdma.md` has the table with its sources).
     pub(super) fn capabilities(&self) -> Capabilities {
-        // What takes several can be cut in two by the death of its writer. Its client's packets may be smaller still.
+        // A WRITE of several packets can be cut by the crash of its writer. The client's packets may be
+        // smaller still.
         let packet = mtu_bytes(self.mtu) as usize;
         match self.kind {
             CardKind::Hardware => Capabilities {
@@ -101,19 +106,19 @@ impl RegionWords {
                 write_survives_writer_bytes_max: packet,
                 cpu_sees_write: false,
             },
-            // The kernel copies with `memcpy` on any processor: nothing above a word is whole, nor in any order within
-            // a packet. With one processor, and a kernel that does not preempt itself, copies of packets come one
-            // after the other but for what an interrupt brings in between, which the litmus tests have not seen. That
-            // is enough for tests, which is what Soft-RoCE is for; packets of 1 KiB are what Ethernet's frames hold.
-            // Its compare-and-swap stores what it found where it fails, and a WRITE by another processor in between is
-            // lost: the litmus test sees it on two.
+            // The kernel copies with `memcpy` on any processor: above a word nothing is atomic, and within a
+            // packet nothing is ordered. With one processor, and a kernel without preemption, copies of
+            // packets follow each other, except for interrupts, which the litmus tests have not observed.
+            // That is enough for tests, the purpose of Soft-RoCE; packets of 1 KiB fit Ethernet frames. A
+            // failed compare-and-swap stores the value that it read, so that a concurrent WRITE by another
+            // processor is lost: the litmus test observes this on two processors.
             CardKind::SoftRoce => Capabilities {
-                version_pair_bytes_max: if self.alone { 1024 } else { 0 },
-                whole_bytes: if self.alone { 64 } else { 8 },
-                write_upward: self.alone,
+                version_pair_bytes_max: if self.single_processor { 1024 } else { 0 },
+                whole_bytes: if self.single_processor { 64 } else { 8 },
+                write_upward: self.single_processor,
                 atomic_then_read: true,
                 arrival_sees_write: true,
-                write_beside_cas: self.alone,
+                write_beside_cas: self.single_processor,
                 masked_cas: false,
                 write_survives_writer_bytes_max: packet,
                 cpu_sees_write: true,
@@ -122,8 +127,11 @@ impl RegionWords {
     }
 }
 
-impl RegionWords {
-    /// Whether a memory node with this card keeps what its pool promised when it was opened. In words: that not.
+impl NodeRegions {
+    /// Checks that a memory node with this device keeps the promises that its pool made when it was opened.
+    ///
+    /// # Errors
+    /// The reason.
     pub(super) fn check_promises(&self, promised: &Capabilities) -> Result<(), String> {
         if weakest(*promised, &self.capabilities()) == *promised {
             return Ok(());
@@ -133,7 +141,7 @@ impl RegionWords {
     }
 }
 
-/// The weakest of what two memory nodes promise.
+/// Returns the weaker of each promise of two memory nodes.
 pub(super) fn weakest(one: Capabilities, other: &Capabilities) -> Capabilities {
     Capabilities {
         version_pair_bytes_max: one.version_pair_bytes_max.min(other.version_pair_bytes_max),
@@ -150,22 +158,22 @@ pub(super) fn weakest(one: Capabilities, other: &Capabilities) -> Capabilities {
     }
 }
 
-/// What a memory node says of its card.
+/// What a memory node reports of its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeCard {
-    /// What executes verbs there.
+    /// The kind of device.
     pub kind: CardKind,
-    /// Whether device memory is the card's own, or host memory in its place.
+    /// Whether device memory is the device's own, not host memory.
     pub device_on_card: bool,
-    /// Device memory that the card has, used or not, bytes.
+    /// Device memory of the device, used or not, bytes.
     pub device_memory: u64,
-    /// Bytes of a packet's data.
+    /// The MTU: bytes of data in a packet.
     pub mtu_bytes: u32,
-    /// What its port speaks.
+    /// The protocol of its port.
     pub link: LinkKind,
 }
 
-impl RegionWords {
+impl NodeRegions {
     pub(super) fn card(&self) -> NodeCard {
         NodeCard {
             kind: self.kind,
@@ -181,13 +189,13 @@ impl RegionWords {
 mod tests {
     use super::*;
 
-    fn some(kind: CardKind, alone: bool) -> RegionWords {
-        RegionWords {
+    fn some(kind: CardKind, single_processor: bool) -> NodeRegions {
+        NodeRegions {
             host: (0x7F00_0000_0000, 17),
             device: (64, u32::MAX),
             device_on_card: true,
             kind,
-            alone,
+            single_processor,
             masked_cas: kind == CardKind::Hardware,
             mtu: 3,
             link: LinkKind::RoceV2,
@@ -196,16 +204,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_a_card_survives_its_words() {
-        for (kind, alone) in [(CardKind::Hardware, false), (CardKind::SoftRoce, true)] {
-            let told = some(kind, alone);
-            assert_eq!(RegionWords::from_words(told.words()), Some(told));
+    fn what_is_regions_of_a_card_survives_its_words() {
+        for (kind, single_processor) in [(CardKind::Hardware, false), (CardKind::SoftRoce, true)] {
+            let regions = some(kind, single_processor);
+            assert_eq!(NodeRegions::from_words(regions.words()), Some(regions));
         }
         let good = some(CardKind::Hardware, false).words();
         for (unknown, what) in [(16, "a flag"), (7 << 8, "an MTU"), (1 << 16, "a link"), (1 << 24, "a byte")]
         {
             let words = [good[0], good[1], good[2], good[3] | unknown];
-            assert_eq!(RegionWords::from_words(words), None, "{what} that this program does not know");
+            assert_eq!(NodeRegions::from_words(words), None, "{what} that this program does not know");
         }
     }
 
@@ -214,10 +222,10 @@ mod tests {
         let had = some(CardKind::Hardware, false);
         let promised = had.capabilities();
         assert_eq!(had.check_promises(&promised), Ok(()));
-        assert_eq!(RegionWords { mtu: 5, ..had }.check_promises(&promised), Ok(()), "more is no loss");
+        assert_eq!(NodeRegions { mtu: 5, ..had }.check_promises(&promised), Ok(()), "more is no loss");
         for less in [
-            RegionWords { mtu: 2, ..had },
-            RegionWords { masked_cas: false, ..had },
+            NodeRegions { mtu: 2, ..had },
+            NodeRegions { masked_cas: false, ..had },
             some(CardKind::SoftRoce, true),
         ] {
             let why = less.check_promises(&promised).unwrap_err();
@@ -233,7 +241,7 @@ mod tests {
         assert_eq!((both.version_pair_bytes_max, both.whole_bytes, both.write_upward), (0, 8, false));
         assert_eq!((both.cpu_sees_write, both.atomic_then_read), (false, true));
         assert_eq!((card.masked_cas, both.masked_cas), (true, false));
-        let small = RegionWords { mtu: 2, ..some(CardKind::Hardware, false) };
+        let small = NodeRegions { mtu: 2, ..some(CardKind::Hardware, false) };
         let both = weakest(card, &small.capabilities());
         assert_eq!((card.write_survives_writer_bytes_max, both.write_survives_writer_bytes_max), (1024, 512));
     }

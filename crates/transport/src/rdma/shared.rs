@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// What all threads of a compute node share.
 #[derive(Debug)]
-pub struct Ground {
+pub struct RdmaShared {
     pub(super) device: Arc<Device>,
     pub(super) capabilities: Capabilities,
     pub(super) cards: Vec<NodeCard>,

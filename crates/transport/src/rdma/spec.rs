@@ -1,14 +1,14 @@
-//! Which device, port and address a process uses, as users name them.
+//! The RDMA device, port and address of a process, as users name them.
 
 use super::device::mtu_of;
 use super::error::RdmaError;
-use crate::client::{Access, PoolAddress};
+use crate::client::{AddressOptions, PoolAddress};
 use crate::error::TcpError;
 use std::fmt;
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
-/// Which device: `DEVICE[,PORT[,GID]][,mtu=BYTES][,masked-cas]`, or nothing, for the first that will do.
+/// A device: `DEVICE[,PORT[,GID]][,mtu=BYTES][,masked-cas]`, or `auto` for the first usable one.
 ///
 /// ```
 /// use farwood_transport::rdma::DeviceSpec;
@@ -22,22 +22,22 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceSpec {
-    /// Its name, as `ibv_devices` lists it; `None`: the first with an active port and atomics.
+    /// The name, as `ibv_devices` lists it; `None`: the first with an active port and atomics.
     pub device: Option<String>,
-    /// Its port, counted from 1; `None`: the first that is active.
+    /// The port, counted from 1; `None`: the first active one.
     pub port: Option<u8>,
-    /// Index in the port's table of GIDs; `None`: RoCE v2 with an IPv4 address before others, 0 on InfiniBand.
+    /// The index in the port's table of GIDs; `None`: RoCE v2 with an IPv4 address first, 0 on InfiniBand.
     pub gid: Option<u8>,
-    /// Most bytes of a packet's data, of 256, 512, 1024, 2048 and 4096; `None`: what the port has.
+    /// The largest MTU, of 256, 512, 1024, 2048 and 4096 bytes; `None`: that of the port.
     pub mtu_bytes: Option<u32>,
-    /// Whether masked compare-and-swap is wanted, which only cards of mlx5 have, and which no card was seen to do as
-    /// it should: the device is then refused where it has none, or where a trial of it goes wrong.
+    /// Whether masked compare-and-swap is required. Only mlx5 devices have it, and it has not been verified
+    /// on hardware: a device without it, or one that fails the test, is refused.
     pub masked_cas: bool,
 }
 
-/// What asks for [`DeviceSpec::masked_cas`].
+/// The word for [`DeviceSpec::masked_cas`].
 const MASKED_CAS: &str = "masked-cas";
-/// And for [`DeviceSpec::mtu_bytes`].
+/// The prefix for [`DeviceSpec::mtu_bytes`].
 const MTU: &str = "mtu=";
 
 impl FromStr for DeviceSpec {
@@ -86,7 +86,8 @@ impl FromStr for DeviceSpec {
 }
 
 impl DeviceSpec {
-    /// The one that an address names (`?device=DEVICE,PORT,GID`), or else `FARWOOD_RDMA_DEVICE`, or else the first.
+    /// Returns the device that an address names (`?device=DEVICE,PORT,GID`), or that of
+    /// `FARWOOD_RDMA_DEVICE`, or the default.
     ///
     /// # Errors
     /// [`RdmaError::BadDevice`].
@@ -95,16 +96,16 @@ impl DeviceSpec {
     }
 }
 
-/// The device that the environment names (`FARWOOD_RDMA_DEVICE`), if it does.
+/// Returns the device of `FARWOOD_RDMA_DEVICE`, if it is set.
 pub fn device_of_environment() -> Option<String> {
-    Access::default().device()
+    AddressOptions::default().device()
 }
 
-/// How many queue pairs a thread has at each memory node: as an address says (`?queue-pairs=2`), or else
-/// `FARWOOD_RDMA_QUEUE_PAIRS`, or else one.
+/// Returns the queue pairs of a thread at each memory node: those of the address (`?queue-pairs=2`), of
+/// `FARWOOD_RDMA_QUEUE_PAIRS`, or one.
 ///
 /// # Errors
-/// [`TcpError::BadAddress`], in an [`RdmaError::Pool`], where the environment says no such number.
+/// [`TcpError::BadAddress`], in an [`RdmaError::Pool`], if the environment's value is invalid.
 pub fn queue_pairs(address: &PoolAddress) -> Result<NonZeroU16, RdmaError> {
     let refuse = |why| TcpError::BadAddress { text: address.to_string(), why };
     address.access().queue_pairs().map_err(|why| refuse(why).into())

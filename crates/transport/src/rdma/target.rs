@@ -1,21 +1,22 @@
-//! The card at a memory node: it executes verbs in the node's memory, and no thread of the node does.
+//! The RDMA device at a memory node: it executes verbs in the node's memory, in place of the node's threads.
 //!
-//! Host memory is registered as a whole, without the papers and fences behind it, which no verb may reach. Device
-//! memory is the card's own where it has as much; elsewhere it lies behind the host memory, and
-//! [`RegionWords::device_on_card`] says so.
+//! Host memory is registered as a whole, without the header page and the fences behind it, which no verb may
+//! access. Device memory is the device's own if that is large enough; otherwise it lies behind the host
+//! memory, and [`NodeRegions::device_on_card`] says so.
 //!
-//! A thread sleeps until there are immediates. It keeps as many receives posted as the server's queue has room for; who
-//! writes with an immediate beyond that is told "not ready" by the card, and tries again.
+//! A thread sleeps until there are immediates. It keeps as many receives posted as the server's queue has
+//! space for; to a WRITE_WITH_IMM beyond that the device answers "not ready", and the sender's device
+//! retries.
 
 use super::abi::sys::Wc;
 use super::abi::sys::numbers::{LOCAL_WRITE, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE, WC_RECV_IMM};
 use super::device::{Device, DevicePlace};
 use super::error::with_remedy;
-use super::queue::sys::{Channel, Completions, Pair, PairSpec, Receives, TAKEN_MAX};
-use super::queue::{Endpoint, drawn};
-use super::region::RegionWords;
+use super::queue::sys::{Channel, Completions, QueuePair, QueuePairSpec, Receives, TAKEN_MAX};
+use super::queue::{Endpoint, random_psn};
+use super::region::NodeRegions;
 use super::sys::Region;
-use crate::daemon::verb_executor::{Card, Immediates, NodeMemory, Queue};
+use crate::daemon::verb_executor::{ExecutorQueuePair, ImmediateQueue, NodeMemory, VerbExecutor};
 use crate::error::TcpError;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,32 +25,32 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 const ACCESS: u32 = LOCAL_WRITE | REMOTE_READ | REMOTE_WRITE | REMOTE_ATOMIC;
-/// Immediates that wait for the server.
+/// Immediates that may wait for the server.
 const RECEIVES_MAX: u32 = 4096;
-/// How long the thread sleeps before it looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(50);
-/// And while receives are withheld, because the server's queue is full.
-const LOOK_WITHHELD: Duration = Duration::from_millis(1);
+/// How long the thread sleeps before it checks whether it must stop.
+const WAIT: Duration = Duration::from_millis(50);
+/// The same, while receives are withheld because the server's queue is full.
+const WAIT_WITHHELD: Duration = Duration::from_millis(1);
 
-/// The thread that waits for immediates, and why it ended.
-type Listening = JoinHandle<io::Result<()>>;
+/// The thread that waits for immediates; yields why it ended.
+type CompletionThreadHandle = JoinHandle<io::Result<()>>;
 
-/// A memory node's card.
+/// A memory node's device.
 #[derive(Debug)]
 pub(super) struct Target {
     device: Arc<Device>,
-    words: RegionWords,
-    place: DevicePlace,
-    intake: Arc<Intake>,
-    /// Host memory and device memory, registered for as long as there is a queue pair.
+    words: NodeRegions,
+    location: DevicePlace,
+    intake: Arc<ImmediateIntake>,
+    /// Host memory and device memory, registered as long as queue pairs exist.
     regions: Mutex<Option<[Region; 2]>>,
     stopping: Arc<AtomicBool>,
-    listener: Mutex<Option<Listening>>,
+    listener: Mutex<Option<CompletionThreadHandle>>,
 }
 
 impl Target {
-    /// Registers a memory node's memory with the card, and waits for immediates.
-    pub(super) fn fit(device: &Arc<Device>, memory: NodeMemory) -> Result<Self, TcpError> {
+    /// Registers a memory node's memory with the device, and starts to wait for immediates.
+    pub(super) fn attach(device: &Arc<Device>, memory: NodeMemory) -> Result<Self, TcpError> {
         let failed = |what: &'static str| {
             move |error: io::Error| {
                 let remedy = with_remedy(&error, ", or give the memory node less (--memory)");
@@ -60,7 +61,7 @@ impl Target {
         let domain = &device.domain;
         let host = Region::of_host(domain, &mapping, 0, host_bytes, ACCESS)
             .map_err(failed("register the memory"))?;
-        // A card without device memory, or without as much, is no failure.
+        // A device without device memory, or with too little, is no error.
         let (device_memory, why_on_host) = match Region::of_card(domain, device_bytes, ACCESS) {
             Ok(region) => (region, None),
             Err(error) => {
@@ -69,34 +70,35 @@ impl Target {
                 (region, Some(why_on_host(device.limits.device_memory, device_bytes, &error)))
             }
         };
-        let place = DevicePlace { bytes: device_bytes, why_on_host };
+        let location = DevicePlace { bytes: device_bytes, why_on_host };
         let receives_max = RECEIVES_MAX.min(device.limits.receives_max).min(device.limits.completions_max);
         let queues = failed("make queues");
         let channel = Channel::new(&device.context).map_err(queues)?;
         let completions = Completions::new(&device.context, receives_max, Some(&channel)).map_err(queues)?;
         let receives = Receives::new(domain, receives_max).map_err(queues)?;
-        let words = RegionWords {
+        let words = NodeRegions {
             host: (host.base(), host.remote_key()),
             device: (device_memory.base(), device_memory.remote_key()),
             device_on_card: device_memory.is_on_card(),
             kind: device.kind,
-            alone: has_one_processor(),
+            single_processor: has_one_processor(),
             masked_cas: device.masked_cas,
             mtu: device.mtu,
             link: device.link,
             of_card: device.limits.device_memory,
         };
         let posted = Mutex::new(0);
-        let intake = Arc::new(Intake { completions, receives, immediates, receives_max, posted });
+        let intake = Arc::new(ImmediateIntake { completions, receives, immediates, receives_max, posted });
         intake.refill().map_err(queues)?;
         let stopping = Arc::new(AtomicBool::new(false));
-        let listener = Listener { channel, intake: Arc::clone(&intake), stopping: Arc::clone(&stopping) };
+        let listener =
+            CompletionThread { channel, intake: Arc::clone(&intake), stopping: Arc::clone(&stopping) };
         let thread = std::thread::Builder::new().name("farwood-rdma".to_owned());
         let listener = thread.spawn(move || listener.run()).map_err(failed("start a thread"))?;
         Ok(Self {
             device: Arc::clone(device),
             words,
-            place,
+            location,
             intake,
             regions: Mutex::new(Some([host, device_memory])),
             stopping,
@@ -106,17 +108,17 @@ impl Target {
 }
 
 impl Target {
-    /// Where the memory node's device memory lies.
-    pub(super) fn place(&self) -> &DevicePlace {
-        &self.place
+    /// Returns the location of the memory node's device memory.
+    pub(super) fn location(&self) -> &DevicePlace {
+        &self.location
     }
 
-    fn listener(&self) -> MutexGuard<'_, Option<Listening>> {
+    fn listener(&self) -> MutexGuard<'_, Option<CompletionThreadHandle>> {
         self.listener.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Why device memory is not the card's own.
+/// Returns why device memory is not the device's own.
 fn why_on_host(of_card: u64, wanted: u64, error: &io::Error) -> String {
     match of_card {
         0 => "the card has none".to_owned(),
@@ -127,21 +129,21 @@ fn why_on_host(of_card: u64, wanted: u64, error: &io::Error) -> String {
     }
 }
 
-/// Whether the machine has one processor; not whether this process may use one only.
+/// Returns whether the machine has one processor, whatever this process may use.
 fn has_one_processor() -> bool {
     std::fs::read_to_string("/sys/devices/system/cpu/online").is_ok_and(|online| online.trim() == "0")
 }
 
-impl Card for Target {
+impl VerbExecutor for Target {
     fn region(&self) -> [u64; 4] {
         self.words.words()
     }
 
-    fn connect(&self, other: [u64; 4]) -> Result<(Box<dyn Queue>, [u64; 4]), String> {
+    fn connect(&self, other: [u64; 4]) -> Result<(Box<dyn ExecutorQueuePair>, [u64; 4]), String> {
         let other = Endpoint::from_words(other).ok_or("that describes no queue pair")?;
         let reads = self.device.limits.reads_in_max.max(1);
         let make = || {
-            let pair = Pair::new(&PairSpec {
+            let pair = QueuePair::new(&QueuePairSpec {
                 domain: &self.device.domain,
                 sent: &self.intake.completions,
                 received: &self.intake.completions,
@@ -154,7 +156,7 @@ impl Card for Target {
             Ok::<_, io::Error>(pair)
         };
         let pair = make().map_err(|error| format!("the memory node's card makes no queue pair: {error}"))?;
-        let endpoint = pair.endpoint(&self.device, drawn(), reads);
+        let endpoint = pair.endpoint(&self.device, random_psn(), reads);
         let queue = TargetQueue { pair: Some(pair), intake: Arc::clone(&self.intake) };
         Ok((Box::new(queue), endpoint.words()))
     }
@@ -171,7 +173,7 @@ impl Card for Target {
     fn end(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         if let Some(listener) = self.listener().take() {
-            // A listener that panicked has nothing to end any more.
+            // A thread that panicked has nothing left to end.
             let _ = listener.join();
         }
         *self.regions.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -184,19 +186,20 @@ impl Drop for Target {
     }
 }
 
-/// A queue pair that a compute node's requests arrive at.
+/// A queue pair that receives a compute node's requests.
 #[derive(Debug)]
 struct TargetQueue {
-    /// `None`: it was ended.
-    pair: Option<Pair>,
-    intake: Arc<Intake>,
+    /// `None`: it has ended.
+    pair: Option<QueuePair>,
+    intake: Arc<ImmediateIntake>,
 }
 
-impl Queue for TargetQueue {
+impl ExecutorQueuePair for TargetQueue {
     fn end(&mut self) -> Result<(), String> {
         let Some(pair) = self.pair.take() else { return Ok(()) };
-        // What its client was told had arrived must arrive. What fails here fails the listener, too.
-        let ended = pair.end(|| drop(self.intake.take_in()));
+        // Immediates that were acknowledged to the client must arrive. An error here also fails the
+        // completion thread.
+        let ended = pair.end(|| drop(self.intake.drain()));
         ended.map_err(|(pair, error)| {
             self.pair = Some(pair);
             error.to_string()
@@ -204,24 +207,25 @@ impl Queue for TargetQueue {
     }
 }
 
-/// Receives, and what arrives in them. For the thread that waits for immediates, and for who ends a queue pair.
+/// The receives, and the immediates that arrive in them. Shared by the completion thread and by threads that
+/// end a queue pair.
 #[derive(Debug)]
-struct Intake {
+struct ImmediateIntake {
     completions: Arc<Completions>,
     receives: Arc<Receives>,
-    immediates: Arc<Immediates>,
+    immediates: Arc<ImmediateQueue>,
     receives_max: u32,
-    /// Receives that are posted. Under this lock completions are taken, and so immediates in their order.
+    /// Posted receives. Completions are taken under this lock, so immediates stay in order.
     posted: Mutex<u32>,
 }
 
-impl Intake {
+impl ImmediateIntake {
     fn posted(&self) -> MutexGuard<'_, u32> {
         self.posted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands immediates to the server. False: there were none.
-    fn take_in(&self) -> io::Result<bool> {
+    /// Moves immediates to the server's queue. False: there were none.
+    fn drain(&self) -> io::Result<bool> {
         let (mut posted, mut any) = (self.posted(), false);
         let mut completions = [Wc::default(); TAKEN_MAX];
         loop {
@@ -240,7 +244,7 @@ impl Intake {
         }
     }
 
-    /// Posts receives for what the server's queue has room for. True: some are withheld.
+    /// Posts receives for the free space of the server's queue. True: some are withheld.
     fn refill(&self) -> io::Result<bool> {
         let mut posted = self.posted();
         let waiting = self.immediates.queue().len() as u32;
@@ -254,29 +258,29 @@ impl Intake {
 }
 
 /// The thread that waits for immediates.
-struct Listener {
+struct CompletionThread {
     channel: Arc<Channel>,
-    intake: Arc<Intake>,
+    intake: Arc<ImmediateIntake>,
     stopping: Arc<AtomicBool>,
 }
 
-impl Listener {
-    /// Works until it is told to stop; yields why it cannot go on.
+impl CompletionThread {
+    /// Runs until it is told to stop; yields why it cannot go on.
     fn run(&self) -> io::Result<()> {
         while !self.stopping.load(Ordering::SeqCst) {
-            self.turn()?;
+            self.step()?;
         }
         Ok(())
     }
 
-    /// Takes in what has arrived, or sleeps until something does.
-    fn turn(&self) -> io::Result<()> {
-        // Armed before it is looked at: what arrives after the look makes an event.
+    /// Takes what has arrived, or sleeps until something arrives.
+    fn step(&self) -> io::Result<()> {
+        // Armed before the poll: a completion after the poll raises an event.
         self.intake.completions.arm()?;
-        let taken = self.intake.take_in()?;
+        let taken = self.intake.drain()?;
         let withheld = self.intake.refill()?;
         if !taken {
-            self.channel.wait(if withheld { LOOK_WITHHELD } else { LOOK })?;
+            self.channel.wait(if withheld { WAIT_WITHHELD } else { WAIT })?;
         }
         Ok(())
     }

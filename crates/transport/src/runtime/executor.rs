@@ -1,13 +1,13 @@
-//! Running clients' futures on the threads of real machines.
+//! Executors that run clients' futures on the threads of real machines.
 //!
-//! Shared memory completes posts at once; what waits is a lock's queue, a pause before a retry, an empty message
-//! queue. So a future is polled on the spot, and only what stays pending costs a waker. A post over TCP waits for its
-//! thread's line to a pool, which goes on only while somebody turns it: these executors do, between polls, and
-//! poll a future only when its answer is there. They look again and again, giving way in between, and a single future's
-//! thread naps after milliseconds. Pauses have timers. Where nothing is left to turn, a thread spins for microseconds,
-//! and then sleeps until it is woken.
+//! Shared memory completes posts at once; futures wait only for lock queues, pauses before a retry, and empty
+//! message queues. So a future is polled in place, and only a pending one costs a waker. A post over TCP or
+//! RDMA waits for the connections of its thread, which make progress only while a thread polls them: these
+//! executors do so between polls of futures, and poll a future only when its answer has arrived. They poll
+//! continuously and yield in between; the thread of a single future naps after milliseconds. Pauses have
+//! timers. Without poll sources, a thread spins for microseconds and then sleeps until a waker wakes it.
 
-use super::poll_source::{poll, turn};
+use super::poll_source::{advance_all, poll};
 use super::timers::{fire_timers, park};
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -17,37 +17,37 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// Polls that follow each other before the thread gives up its processor.
+/// Consecutive polls before the thread yields its processor.
 const SPINS: u32 = 64;
-/// Times that the thread gives up its processor before it sleeps.
+/// Yields before the thread naps.
 const YIELDS: u32 = 2_000;
-/// How long it sleeps then.
+/// The length of a nap.
 const NAP: Duration = Duration::from_micros(50);
 
-/// Wakes a thread, and remembers it.
-struct Bell {
+/// A waker of one thread that remembers its wake-ups.
+struct ThreadWaker {
     thread: Thread,
-    rung: AtomicBool,
+    is_set: AtomicBool,
 }
 
-impl Bell {
-    fn is_rung(&self) -> bool {
-        self.rung.load(Ordering::Relaxed)
+impl ThreadWaker {
+    fn is_woken(&self) -> bool {
+        self.is_set.load(Ordering::Relaxed)
     }
 
-    /// Whether it has rung; it has not any more then.
+    /// Returns whether it was woken, and resets it.
     fn take(&self) -> bool {
-        self.is_rung() && self.rung.swap(false, Ordering::Acquire)
+        self.is_woken() && self.is_set.swap(false, Ordering::Acquire)
     }
 }
 
-impl Wake for Bell {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.rung.swap(true, Ordering::Release) {
+        if !self.is_set.swap(true, Ordering::Release) {
             self.thread.unpark();
         }
     }
@@ -55,10 +55,10 @@ impl Wake for Bell {
 
 /// How long a thread has been waiting.
 #[derive(Default)]
-struct Idle(u32);
+struct Backoff(u32);
 
-impl Idle {
-    /// Waits a little: longer, the longer it has lasted.
+impl Backoff {
+    /// Waits a little: longer, the longer it has waited.
     fn wait(&mut self) {
         self.0 = self.0.saturating_add(1);
         if self.0 < SPINS {
@@ -71,12 +71,12 @@ impl Idle {
     }
 }
 
-/// How long nothing has been left to do before somebody wakes this thread.
+/// How long a thread has had nothing to poll.
 #[derive(Default)]
-struct Quiet(u32);
+struct ParkBackoff(u32);
 
-impl Quiet {
-    /// Waits a little, then until it is woken: what another does for this one may take less than falling asleep.
+impl ParkBackoff {
+    /// Spins a little, then parks: another thread's work for this one may take less time than parking.
     fn wait(&mut self) {
         if self.0 < SPINS {
             self.0 += 1;
@@ -87,50 +87,50 @@ impl Quiet {
     }
 }
 
-/// Runs a future to its end on this thread.
+/// Runs a future to completion on this thread.
 #[inline]
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
     match future.as_mut().poll(&mut context) {
         Poll::Ready(output) => output,
-        Poll::Pending => wait_for(future),
+        Poll::Pending => block_on_pending(future),
     }
 }
 
 #[cold]
-fn wait_for<T>(mut future: Pin<&mut impl Future<Output = T>>) -> T {
-    let bell = Arc::new(Bell { thread: thread::current(), rung: AtomicBool::new(true) });
-    let waker = Waker::from(Arc::clone(&bell));
-    let mut idle = Idle::default();
-    let mut quiet = Quiet::default();
+fn block_on_pending<T>(mut future: Pin<&mut impl Future<Output = T>>) -> T {
+    let waker_state = Arc::new(ThreadWaker { thread: thread::current(), is_set: AtomicBool::new(true) });
+    let waker = Waker::from(Arc::clone(&waker_state));
+    let mut backoff = Backoff::default();
+    let mut park_backoff = ParkBackoff::default();
     loop {
         fire_timers();
-        if bell.take() {
-            quiet = Quiet::default();
+        if waker_state.take() {
+            park_backoff = ParkBackoff::default();
             if let Poll::Ready(output) = poll(future.as_mut(), &waker) {
                 return output;
             }
         }
-        let turned = turn();
-        if turned.answered {
-            idle = Idle::default();
-        } else if turned.waited_for || bell.is_rung() {
-            idle.wait();
+        let progress = advance_all();
+        if progress.answered {
+            backoff = Backoff::default();
+        } else if progress.awaited || waker_state.is_woken() {
+            backoff.wait();
         } else {
-            quiet.wait();
+            park_backoff.wait();
         }
     }
 }
 
-/// Which futures of a thread have been woken.
-struct Woken {
+/// The woken futures of a thread.
+struct ReadySet {
     thread: Thread,
-    /// One bit for each.
+    /// One bit for each future.
     words: Box<[AtomicU64]>,
 }
 
-impl Woken {
+impl ReadySet {
     /// All of `count` futures.
     fn all(count: usize) -> Arc<Self> {
         let word = |first: usize| AtomicU64::new(u64::MAX >> 64usize.saturating_sub(count - first));
@@ -138,7 +138,7 @@ impl Woken {
         Arc::new(Self { thread: thread::current(), words })
     }
 
-    /// Takes those of word `word` that have been woken since they were taken, but for those in `except`.
+    /// Takes the woken futures of word `word`, except those in `except`.
     fn take(&self, word: usize, except: u64) -> u64 {
         let word = &self.words[word];
         let taken = word.load(Ordering::Relaxed) & !except;
@@ -148,57 +148,59 @@ impl Woken {
         taken
     }
 
-    /// As [`take`](Self::take), those of some word, and which; `None`: there are none. `except` has all words.
+    /// Like [`take`](Self::take), for the first word that has any; `None`: no future was woken. `except` has
+    /// all words.
     fn take_any(&self, except: &[u64]) -> Option<(usize, u64)> {
         let mut words = except.iter().enumerate().map(|(word, except)| (word, self.take(word, *except)));
         words.find(|(_, taken)| *taken != 0)
     }
 }
 
-/// Wakes one of them.
-struct Call {
-    woken: Arc<Woken>,
+/// The waker of one future.
+struct FutureWaker {
+    ready: Arc<ReadySet>,
     at: usize,
 }
 
-impl Wake for Call {
+impl Wake for FutureWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
         let bit = 1 << (self.at % 64);
-        if self.woken.words[self.at / 64].fetch_or(bit, Ordering::Release) & bit == 0 {
-            self.woken.thread.unpark();
+        if self.ready.words[self.at / 64].fetch_or(bit, Ordering::Release) & bit == 0 {
+            self.ready.thread.unpark();
         }
     }
 }
 
-/// Runs several futures of one thread to their ends, each in its turn; yields their outputs in order. The thread
-/// never sleeps while one of them asks to be polled again: it cannot tell whether that one waits or works.
+/// Runs several futures on this thread to completion, in turn; returns their outputs in order. The thread
+/// does not sleep while a future asks to be polled again: it cannot tell whether that future waits or works.
 pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T> {
-    let woken = Woken::all(futures.len());
+    let ready = ReadySet::all(futures.len());
     let mut left = futures.len();
     let mut outputs: Vec<Option<T>> = futures.iter().map(|_| None).collect();
-    let call = |at| Waker::from(Arc::new(Call { woken: Arc::clone(&woken), at }));
+    let waker_of = |at| Waker::from(Arc::new(FutureWaker { ready: Arc::clone(&ready), at }));
     let mut running: Vec<_> =
-        futures.into_iter().enumerate().map(|(at, future)| Some((future, call(at)))).collect();
-    let mut polled: Box<[u64]> = woken.words.iter().map(|_| 0).collect();
-    let mut fruitless = 0;
-    let mut quiet = Quiet::default();
+        futures.into_iter().enumerate().map(|(at, future)| Some((future, waker_of(at)))).collect();
+    let mut polled: Box<[u64]> = ready.words.iter().map(|_| 0).collect();
+    let mut idle_rounds = 0;
+    let mut park_backoff = ParkBackoff::default();
     while left > 0 {
         let before = left;
         polled.fill(0);
         fire_timers();
-        // Whoever is woken by another goes on before the cranks are turned, so that what both post goes out together:
-        // who is handed a lock need not wait for one more exchange. Each has one turn.
-        while let Some((word, calls)) = woken.take_any(&polled) {
-            polled[word] |= calls;
-            let mut calls = calls;
-            while calls != 0 {
-                let at = 64 * word + calls.trailing_zeros() as usize;
-                calls &= calls - 1;
-                // Whoever has come to its end may be called all the same.
+        // Futures that another future woke run before the sources are polled, so that the posts of both leave
+        // together: a client that receives a lock by handover need not wait for one more exchange. Each
+        // future runs once.
+        while let Some((word, indices)) = ready.take_any(&polled) {
+            polled[word] |= indices;
+            let mut indices = indices;
+            while indices != 0 {
+                let at = 64 * word + indices.trailing_zeros() as usize;
+                indices &= indices - 1;
+                // A completed future may be woken again.
                 let Some((future, waker)) = &mut running[at] else { continue };
                 if let Poll::Ready(output) = poll(future.as_mut(), waker) {
                     (outputs[at], running[at]) = (Some(output), None);
@@ -208,15 +210,15 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
         }
         let polled = polled.iter().any(|word| *word != 0);
         if polled {
-            quiet = Quiet::default();
+            park_backoff = ParkBackoff::default();
         }
-        let turned = turn();
-        if left < before || turned.answered {
-            fruitless = 0;
-        } else if !polled && !turned.waited_for {
-            quiet.wait();
-        } else if fruitless < SPINS {
-            fruitless += 1;
+        let progress = advance_all();
+        if left < before || progress.answered {
+            idle_rounds = 0;
+        } else if !polled && !progress.awaited {
+            park_backoff.wait();
+        } else if idle_rounds < SPINS {
+            idle_rounds += 1;
         } else {
             thread::yield_now();
         }
@@ -226,7 +228,7 @@ pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T>
 
 #[cfg(test)]
 mod tests {
-    use super::super::poll_source::{Crank, Turned, add_crank};
+    use super::super::poll_source::{PollSource, Progress, add_poll_source};
     use super::super::timers::give_way;
     use super::*;
     use std::cell::{Cell, RefCell};
@@ -267,20 +269,20 @@ mod tests {
         }
     }
 
-    /// Counts how often it is turned.
+    /// Counts its polls.
     struct Counter(Cell<u32>);
 
-    impl Crank for Counter {
-        fn crank(&self) -> Turned {
+    impl PollSource for Counter {
+        fn advance(&self) -> Progress {
             self.0.set(self.0.get() + 1);
-            Turned { answered: true, waited_for: true }
+            Progress { answered: true, awaited: true }
         }
     }
 
     #[test]
     fn who_is_woken_by_another_goes_on_before_the_cranks_are_turned() {
         let counter = std::rc::Rc::new(Counter(Cell::new(0)));
-        add_crank(std::rc::Rc::downgrade(&counter) as Weak<dyn Crank>);
+        add_poll_source(std::rc::Rc::downgrade(&counter) as Weak<dyn PollSource>);
         let (handed, waiting) = (Cell::new(None), RefCell::new(None::<Waker>));
         let (handed, waiting, turns) = (&handed, &waiting, &counter.0);
         let receiver = Box::pin(poll_fn(move |context| {

@@ -1,4 +1,4 @@
-//! Runs the clients' futures on the threads of real machines.
+//! Runs clients' futures on the threads of real machines.
 //!
 //! | file | contents |
 //! |---|---|
@@ -13,6 +13,6 @@ mod timers;
 pub use executor::{block_on, run_all};
 pub(crate) use poll_source::thread_number;
 #[cfg(feature = "tcp")]
-pub(crate) use poll_source::{Crank, Turned, add_crank, is_turning};
+pub(crate) use poll_source::{PollSource, Progress, add_poll_source, is_polled_by_executor};
 pub use timers::give_way;
-pub(crate) use timers::{look_for, sleep};
+pub(crate) use timers::{poll_until, sleep};

@@ -8,72 +8,72 @@ use std::rc::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
-/// What futures of a thread wait for, and what goes on only while that thread turns it.
-pub(crate) trait Crank {
-    /// Does what can be done without waiting, and wakes whoever has an answer now.
-    fn crank(&self) -> Turned;
+/// A source of answers that makes progress only while its thread polls it.
+pub(crate) trait PollSource {
+    /// Does what is possible without waiting, and wakes the futures whose answers have arrived.
+    fn advance(&self) -> Progress;
 }
 
-/// What turning a crank has done.
+/// The result of polling a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Turned {
-    /// Something was answered.
+pub(crate) struct Progress {
+    /// An answer arrived.
     pub(crate) answered: bool,
-    /// Somebody waits for an answer.
-    pub(crate) waited_for: bool,
+    /// A future waits for an answer.
+    pub(crate) awaited: bool,
 }
 
 thread_local! {
-    /// What this thread's executors turn.
-    static CRANKS: RefCell<Vec<Weak<dyn Crank>>> = const { RefCell::new(Vec::new()) };
-    /// Which waker one of them polls with right now, by its data; null: none does.
+    /// The sources of this thread's executors.
+    static SOURCES: RefCell<Vec<Weak<dyn PollSource>>> = const { RefCell::new(Vec::new()) };
+    /// The data pointer of the waker that an executor polls with right now; null: none does.
     static POLLING: Cell<*const ()> = const { Cell::new(ptr::null()) };
 }
 
-/// The number of this thread: 0 for the first that asks, and so on.
+/// Returns the number of this thread: threads count from 0 in the order of their first call.
 #[inline]
 pub(crate) fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
     }
-    // At the thread's end any will do.
+    // At the end of the thread any number is correct.
     NUMBER.try_with(|number| *number).unwrap_or(0)
 }
 
-/// Lets this thread's executors turn `crank`.
+/// Registers `source` with this thread's executors.
 #[cfg(any(test, feature = "tcp"))]
-pub(crate) fn add_crank(crank: Weak<dyn Crank>) {
-    // At the thread's end nobody turns it; then whoever waits does.
-    let _ = CRANKS.try_with(|cranks| cranks.borrow_mut().push(crank));
+pub(crate) fn add_poll_source(source: Weak<dyn PollSource>) {
+    // At the end of the thread no executor polls it; the waiting future does.
+    let _ = SOURCES.try_with(|sources| sources.borrow_mut().push(source));
 }
 
-/// Whether whoever polls with `context` turns the cranks of this thread, and polls again only when it is woken. It does
-/// not where a future has put another waker in between.
+/// Returns whether `context` belongs to an executor that polls the sources of this thread, and polls the
+/// future again only when it is woken. It does not if a future has substituted another waker.
 #[inline]
-pub(crate) fn is_turning(context: &Context<'_>) -> bool {
+pub(crate) fn is_polled_by_executor(context: &Context<'_>) -> bool {
     let polling = POLLING.try_with(Cell::get).unwrap_or(ptr::null());
     !polling.is_null() && polling == context.waker().data()
 }
 
-/// Turns all cranks of this thread.
-pub(super) fn turn() -> Turned {
-    CRANKS.with_borrow_mut(|cranks| {
-        let mut all = Turned::default();
-        cranks.retain(|crank| {
-            let Some(crank) = crank.upgrade() else { return false };
-            let turned = crank.crank();
-            all.answered |= turned.answered;
-            all.waited_for |= turned.waited_for;
+/// Polls all sources of this thread.
+pub(super) fn advance_all() -> Progress {
+    SOURCES.with_borrow_mut(|sources| {
+        let mut all = Progress::default();
+        sources.retain(|source| {
+            let Some(source) = source.upgrade() else { return false };
+            let progress = source.advance();
+            all.answered |= progress.answered;
+            all.awaited |= progress.awaited;
             true
         });
         all
     })
 }
 
-/// Polls as an executor that turns the cranks.
+/// Polls a future as an executor that also polls the sources.
 pub(super) fn poll<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>, waker: &Waker) -> Poll<T> {
-    /// Whoever was polling before: executors may lie within each other.
+    /// The waker of the outer executor: executors may nest.
     struct Outer(*const ());
     impl Drop for Outer {
         fn drop(&mut self) {

@@ -1,8 +1,8 @@
-//! Pauses: who is to be woken, and when. A thread all of whose futures pause sleeps until the first of them is due.
+//! Timers: a thread whose futures all pause sleeps until the first of them is due.
 //!
-//! A pause that is dropped leaves its timer, which wakes its executor for nothing.
+//! A dropped pause leaves its timer, which causes one needless wake-up of its executor.
 
-use super::poll_source::is_turning;
+use super::poll_source::is_polled_by_executor;
 use crate::shm::monotonic_nanoseconds;
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -12,10 +12,10 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-/// Pauses up to this are waited for by looking at the clock, nanoseconds: to be woken takes as long.
-const SHORT_PAUSE: u64 = 50_000;
+/// Pauses up to this length spin, nanoseconds: a wake-up takes as long.
+const SPIN_MAX: u64 = 50_000;
 
-/// When somebody is to be woken, and who. The earliest is the greatest.
+/// A due time, and the waker. The earliest is the greatest.
 struct Timer(Reverse<u64>, Waker);
 
 impl PartialEq for Timer {
@@ -39,11 +39,11 @@ impl Ord for Timer {
 }
 
 thread_local! {
-    /// Whom this thread's executors wake, and when.
+    /// The timers of this thread's executors.
     static TIMERS: RefCell<BinaryHeap<Timer>> = const { RefCell::new(BinaryHeap::new()) };
 }
 
-/// Wakes those whose time has come.
+/// Wakes the futures whose time has come.
 pub(crate) fn fire_timers() {
     TIMERS.with_borrow_mut(|timers| {
         if timers.is_empty() {
@@ -56,7 +56,7 @@ pub(crate) fn fire_timers() {
     });
 }
 
-/// Sleeps until somebody wakes this thread, or its next timer is due.
+/// Sleeps until this thread is woken, or its next timer is due.
 pub(crate) fn park() {
     let due = TIMERS.with_borrow(|timers| timers.peek().map(|timer| timer.0.0));
     match due.map(|due| due.saturating_sub(monotonic_nanoseconds())) {
@@ -66,11 +66,11 @@ pub(crate) fn park() {
     }
 }
 
-/// Lets the other futures of the thread have their turn.
+/// Yields to the other futures of the thread.
 pub async fn give_way() {
-    let mut given = false;
+    let mut has_yielded = false;
     poll_fn(|context| {
-        if std::mem::replace(&mut given, true) {
+        if std::mem::replace(&mut has_yielded, true) {
             return Poll::Ready(());
         }
         context.waker().wake_by_ref();
@@ -79,20 +79,20 @@ pub async fn give_way() {
     .await;
 }
 
-/// Lets at least `nanoseconds` pass; 0 only lets others run.
+/// Sleeps at least `nanoseconds`; 0 yields.
 pub(crate) async fn sleep(nanoseconds: u64) {
     if nanoseconds == 0 {
         return give_way().await;
     }
     let due = monotonic_nanoseconds().saturating_add(nanoseconds);
-    // Who will be woken; another executor, which may go on with this future, has another waker.
+    // The waker of the timer; another executor, which may continue this future, has another waker.
     let mut set: Option<Waker> = None;
     poll_fn(|context| {
         let left = due.saturating_sub(monotonic_nanoseconds());
         if left == 0 {
             return Poll::Ready(());
         }
-        if left <= SHORT_PAUSE || !is_turning(context) {
+        if left <= SPIN_MAX || !is_polled_by_executor(context) {
             context.waker().wake_by_ref();
         } else if !set.as_ref().is_some_and(|set| set.will_wake(context.waker())) {
             TIMERS.with_borrow_mut(|timers| timers.push(Timer(Reverse(due), context.waker().clone())));
@@ -103,19 +103,19 @@ pub(crate) async fn sleep(nanoseconds: u64) {
     .await;
 }
 
-/// Longest pause between two looks, nanoseconds.
-const LOOK_PAUSE_MAX: u64 = 500_000;
+/// Longest pause between two attempts, nanoseconds.
+const POLL_PAUSE_MAX: u64 = 500_000;
 
-/// Looks for what nobody rings a bell for, until it is there: again and again at first, then with pauses of a
-/// sixteenth of the time that it has taken.
-pub(crate) async fn look_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
+/// Repeats `attempt` until it yields a value: continuously at first, then with pauses of a sixteenth of the
+/// elapsed time.
+pub(crate) async fn poll_until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     let mut begun = None;
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = attempt() {
             return found;
         }
         let now = monotonic_nanoseconds();
-        sleep(((now - *begun.get_or_insert(now)) / 16).min(LOOK_PAUSE_MAX)).await;
+        sleep(((now - *begun.get_or_insert(now)) / 16).min(POLL_PAUSE_MAX)).await;
     }
 }
 
@@ -126,7 +126,7 @@ mod tests {
     use std::future::Future;
     use std::pin::Pin;
 
-    /// Time that this thread has had a processor for, so far.
+    /// Returns the processor time of this thread.
     fn processor_time() -> Duration {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -141,7 +141,7 @@ mod tests {
                 for _ in 0..10 + me {
                     sleep(10_000_000).await;
                 }
-                look_for({
+                poll_until({
                     let mut looks = 0;
                     move || {
                         looks += 1;

@@ -1,8 +1,8 @@
-//! One process's attachment to a pool: its client slot, its journal lanes, and its end.
+//! One process's attachment to a pool: its client slot, its journal buffers, and its end.
 
 use super::error::ShmError;
-use super::journal::{Journal, Lanes, Refused, Target};
-use super::nodes::Nodes;
+use super::journal::{Journal, JournalBuffers, WriteRefused, WriteTarget};
+use super::nodes::MappedNodes;
 use super::presence::Presence;
 use super::sys;
 use crate::runtime::{block_on, sleep};
@@ -16,19 +16,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One process's attachment to a pool.
 pub(super) struct Attachment {
-    pub(super) nodes: Nodes,
+    pub(super) nodes: MappedNodes,
     pub(super) presence: Presence,
     pub(super) journal: Arc<Journal>,
-    pub(super) lanes: Lanes,
+    pub(super) buffers: JournalBuffers,
     pub(super) identity: ClientId,
-    /// Set once, when this compute node has left the pool: none of its clients may post any more.
+    /// Set once, when this compute node has left the pool; afterwards none of its clients may post.
     pub(super) left: AtomicBool,
 }
 
-/// Takes a slot of the client table: one whose presence lock is free, which proves that nobody else
-/// has it, or that whoever had it is gone. What that one was writing is ended first.
-pub(super) fn enter(nodes: &Nodes, presence: &Presence, journal: &Journal) -> Result<ClientId, ShmError> {
-    let client = Client::new(Nameless(nodes));
+/// Takes a slot of the client table whose presence lock is free, which proves that it has no owner, or that
+/// its owner is gone. Replays the journal of that owner first.
+pub(super) fn enter(
+    nodes: &MappedNodes,
+    presence: &Presence,
+    journal: &Journal,
+) -> Result<ClientId, ShmError> {
+    let client = Client::new(Unregistered(nodes));
     let process = u64::from(std::process::id());
     let mut refused = None;
     for slot in 0..client_table::CLIENTS_MAX as u16 {
@@ -36,7 +40,8 @@ pub(super) fn enter(nodes: &Nodes, presence: &Presence, journal: &Journal) -> Re
             continue;
         }
         if let Err(error) = journal.replay(slot, &nodes.segments) {
-            // What the dead one left cannot be ended: its slot stays its own, and others are tried.
+            // The journal of the crashed owner cannot be replayed: its slot stays claimed, and other slots
+            // are tried.
             refused = Some(error);
             presence.release(u32::from(slot))?;
             continue;
@@ -52,21 +57,21 @@ pub(super) fn enter(nodes: &Nodes, presence: &Presence, journal: &Journal) -> Re
 }
 
 impl Attachment {
-    /// Leaves the client table, once. Should that fail, the process's end will do.
+    /// Leaves the client table, once. If that fails, the end of the process has the same effect.
     pub(super) fn leave(&self) {
         if !self.left.swap(true, Ordering::SeqCst) {
-            let client = Client::new(Nameless(&self.nodes));
+            let client = Client::new(Unregistered(&self.nodes));
             let _ = block_on(client_table::expire(&client, self.identity));
             let _ = self.presence.release(u32::from(self.identity.slot));
         }
     }
 
     #[inline]
-    pub(super) fn execute(&self, lane: usize, doorbell: &mut Doorbell) -> Result<(), FabricError> {
+    pub(super) fn execute(&self, buffer: usize, doorbell: &mut Doorbell) -> Result<(), FabricError> {
         if self.left.load(Ordering::Relaxed) {
             return Err(FabricError::Revoked(self.identity));
         }
-        self.nodes.execute(doorbell, |to, bytes| self.lanes.write(lane, to, bytes))
+        self.nodes.execute(doorbell, |to, bytes| self.buffers.write(buffer, to, bytes))
     }
 }
 
@@ -76,15 +81,15 @@ impl Drop for Attachment {
     }
 }
 
-/// A WRITE of a process that has no lanes: it writes single words.
-fn unjournaled(to: Target<'_>, bytes: &[u8]) -> Result<(), Refused> {
-    to.mapping.write_up(to.offset, bytes).map_err(Refused::Access)
+/// Executes a WRITE of a process without journal buffers: it writes single words.
+fn write_unjournaled(to: WriteTarget<'_>, bytes: &[u8]) -> Result<(), WriteRefused> {
+    to.mapping.write_up(to.offset, bytes).map_err(WriteRefused::AccessFault)
 }
 
-/// The connection of a process that is not in the client table: while it enters, and when it leaves.
-struct Nameless<'a>(&'a Nodes);
+/// The connection of a process that is not in the client table: while it enters, and while it leaves.
+struct Unregistered<'a>(&'a MappedNodes);
 
-impl Fabric for Nameless<'_> {
+impl Fabric for Unregistered<'_> {
     fn capabilities(&self) -> &Capabilities {
         &self.0.capabilities
     }
@@ -98,12 +103,12 @@ impl Fabric for Nameless<'_> {
     }
 
     fn submit(&self, mut doorbell: Doorbell) -> impl Future<Output = Result<Doorbell, FabricError>> {
-        std::future::ready(self.0.execute(&mut doorbell, unjournaled).map(|()| doorbell))
+        std::future::ready(self.0.execute(&mut doorbell, write_unjournaled).map(|()| doorbell))
     }
 
     fn submit_detached(&self, mut doorbell: Doorbell) -> Option<Doorbell> {
-        // Nobody here posts detached verbs; their failure would have nobody to be told.
-        let _ = self.0.execute(&mut doorbell, unjournaled);
+        // No caller posts detached verbs here, so nothing can report their errors.
+        let _ = self.0.execute(&mut doorbell, write_unjournaled);
         Some(doorbell)
     }
 

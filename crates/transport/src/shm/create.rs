@@ -8,22 +8,22 @@ use farwood_fabric::superblock::HEADER_OFFSET;
 use farwood_fabric::{NodeId, PoolShape};
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// A pool to be created.
+/// The configuration of a pool to create.
 #[derive(Clone, Debug)]
 pub struct PoolSpec {
     /// The name.
     pub name: PoolName,
-    /// Memory nodes.
+    /// The number of memory nodes.
     pub nodes: u16,
     /// Host memory of each, bytes.
     pub host_bytes: u64,
     /// Device memory of each, bytes.
     pub device_bytes: u64,
-    /// Whether all of it is taken at once.
+    /// Whether all memory is allocated at once.
     pub backing: Backing,
 }
 
-/// Creates the pool's segments, node 0 last: nobody can open the pool before it is whole.
+/// Creates the pool's segments, node 0 last: no process can open the pool before it is whole.
 ///
 /// # Errors
 /// [`ShmError::Exists`], [`ShmError::NoSpace`], [`ShmError::BadShape`] and the system's.
@@ -37,7 +37,7 @@ pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
     if let Some(why) = shape.refuse() {
         return Err(ShmError::BadShape { pool: spec.name.to_string(), why });
     }
-    // Seen for certain when node 0 is made, whose turn is the last: this spares the others.
+    // The creation of node 0, the last, checks this reliably; the early check saves the other nodes.
     dir.refuse_existing(&spec.name, 0)?;
     let mut made = Vec::new();
     for node in (0..spec.nodes).rev() {
@@ -65,7 +65,7 @@ pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
     Ok(())
 }
 
-/// Writes the superblock of a new memory node. The chunk that it lies in, and the device memory, get their pages.
+/// Writes the superblock of a new memory node. Its chunk and the device memory get their pages.
 fn initialise(segment: &Segment, shape: &PoolShape, node: u16) -> Result<(), ShmError> {
     segment.provision(0, farwood_fabric::chunks::CHUNK_BYTES)?;
     segment.provision(shape.host_bytes, shape.device_bytes)?;

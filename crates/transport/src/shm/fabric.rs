@@ -11,18 +11,18 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::sync::Arc;
 
-/// One client's connection to a shared-memory pool. Posts are done when they return.
+/// One client's connection to a shared-memory pool. Posts are complete when they return.
 pub struct ShmFabric {
     pub(super) pool: Arc<Attachment>,
-    /// Which of the process's lanes in the journal is its.
-    pub(super) lane: usize,
-    /// What went wrong with a detached post.
+    /// The number of its journal buffer.
+    pub(super) buffer: usize,
+    /// The error of a detached post.
     pub(super) failed: RefCell<Option<FabricError>>,
 }
 
 impl ShmFabric {
-    /// Ends a client whose slot has been claimed: first what it was writing, then its identity.
-    async fn end(&self, table: &Client<&Self>, client: ClientId) -> Result<Revocation, FabricError> {
+    /// Ends a client whose slot has been claimed: replays its journal, then ends its identity.
+    async fn end_client(&self, table: &Client<&Self>, client: ClientId) -> Result<Revocation, FabricError> {
         if client_table::look(table, client.slot).await?.is(client) {
             if self.pool.journal.replay(client.slot, &self.pool.nodes.segments).is_err() {
                 return Ok(Revocation::Alive);
@@ -52,12 +52,12 @@ impl Fabric for ShmFabric {
     #[inline]
     fn submit(&self, mut doorbell: Doorbell) -> impl Future<Output = Result<Doorbell, FabricError>> {
         let earlier = self.failed.take();
-        let done = earlier.map_or_else(|| self.pool.execute(self.lane, &mut doorbell), Err);
+        let done = earlier.map_or_else(|| self.pool.execute(self.buffer, &mut doorbell), Err);
         std::future::ready(done.map(|()| doorbell))
     }
 
     fn submit_detached(&self, mut doorbell: Doorbell) -> Option<Doorbell> {
-        if let Err(error) = self.pool.execute(self.lane, &mut doorbell) {
+        if let Err(error) = self.pool.execute(self.buffer, &mut doorbell) {
             self.failed.replace(Some(error));
         }
         Some(doorbell)
@@ -76,9 +76,9 @@ impl Fabric for ShmFabric {
         sleep(nanoseconds)
     }
 
-    /// A client is gone when the kernel has dropped its process's presence lock, which it does only
-    /// when all threads of the process have stopped, and when what it was writing has been ended. Whoever does that
-    /// has the lock meanwhile, and the client still counts as alive.
+    /// A client is gone when the kernel has dropped its process's presence lock, which it does only after all
+    /// threads of the process have stopped, and when its journal is replayed. The process that replays it
+    /// holds the lock meanwhile, and the client still counts as alive.
     async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
         let table = Client::new(self);
         if !client_table::look(&table, client.slot).await?.is(client) {
@@ -88,7 +88,7 @@ impl Fabric for ShmFabric {
         if client.slot == self.pool.identity.slot || !self.pool.presence.claim(slot).unwrap_or(false) {
             return Ok(Revocation::Alive);
         }
-        let ended = self.end(&table, client).await;
+        let ended = self.end_client(&table, client).await;
         let _ = self.pool.presence.release(slot);
         ended
     }

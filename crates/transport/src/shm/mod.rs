@@ -1,22 +1,22 @@
 //! Shared memory as far memory: the memory nodes of a pool are files that every process of the machine maps.
 //!
-//! | file | what it knows |
+//! | file | contents |
 //! |---|---|
 //! | `sys.rs` | [`Mapping`]: READ, WRITE and the atomics on mapped words; `mmap`, `fallocate`, locks. All unsafe code |
 //! | [`copying`] | why a READ copies downward and a WRITE upward: the proof, and its litmus tests |
 //! | `segment.rs` | [`SegmentDir`], [`Segment`]: memory nodes as named files; create, open, list, remove |
-//! | `draft.rs` | how a segment comes to be: built under a temporary name, then published in one step |
-//! | `name.rs` | [`PoolName`], and which file belongs to which pool |
-//! | `pages.rs` | [`Pages`]: which page size a segment can have and has; how much memory is left |
-//! | `presence.rs` | [`Presence`]: which clients' processes are alive, proven by the kernel |
+//! | `draft.rs` | the creation of a segment: built under a temporary name, published in one step |
+//! | `name.rs` | [`PoolName`], and the names of a pool's files |
+//! | `pages.rs` | [`Pages`]: the page size of a segment, and the available memory |
+//! | `presence.rs` | [`Presence`]: the kernel's proof of which clients' processes are alive |
 //! | `create.rs` | [`PoolSpec`], [`create`]: creating a pool |
 //! | `nodes.rs` | the mapped memory nodes of a pool, and how verbs execute in them |
-//! | `attachment.rs` | the attachment of one process: client slot, journal lanes, end |
+//! | `attachment.rs` | the attachment of one process: client slot, journal buffers, end |
 //! | `pool.rs`, `fabric.rs` | [`ShmPool`], [`ShmFabric`]: the pool as a fabric |
 //! | `server.rs` | [`ShmServer`], [`ShmMemory`]: the server role of a memory node |
-//! | `journal.rs` | what a killed process was writing, for whoever proves it dead |
+//! | `journal.rs` | the WRITEs under way of each process, for a replay after a kill |
 //! | `immediates.rs` | the queue behind WRITE_WITH_IMM |
-//! | `error.rs` | [`ShmError`]: what can go wrong, where, and what to do about it |
+//! | `error.rs` | [`ShmError`] |
 
 mod attachment;
 pub mod copying;
@@ -51,5 +51,5 @@ pub use segment::{Backing, Leftover, PoolFiles, Segment, SegmentDir, SegmentFile
 pub use server::{ShmMemory, ShmServer};
 #[cfg(feature = "tcp")]
 pub(crate) use sys::provision;
-pub use sys::{Access, Mapping};
+pub use sys::{AccessFault, Mapping};
 pub(crate) use sys::{HUGE_PAGE_BYTES, monotonic_nanoseconds};

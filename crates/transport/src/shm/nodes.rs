@@ -1,21 +1,21 @@
 //! The memory nodes of a pool, mapped into this process, and how verbs execute in them.
 
 use super::error::ShmError;
-use super::immediates::Immediates;
-use super::journal::{Refused, Target, WRITE_BYTES_MAX};
+use super::immediates::ImmediateRing;
+use super::journal::{WRITE_BYTES_MAX, WriteRefused, WriteTarget};
 use super::name::PoolName;
 use super::segment::{Segment, SegmentDir};
-use super::sys::{Access, Mapping};
+use super::sys::{AccessFault, Mapping};
 use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
 use farwood_fabric::{Address, Capabilities, Doorbell, FabricError, Memory, NodeId, Op, PoolShape};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-/// What two processors that copy through shared memory promise.
+/// What processors that copy through shared memory promise.
 ///
 /// READs copy downward and WRITEs upward, so that a pair of versions proves a copy of any size whole
-/// ([`copying`](super::copying)); nothing above a word is whole by itself. What a process leaves half-written that
-/// dies in the middle of a WRITE, of up to 256 KiB, is ended before it counts as gone.
+/// ([`copying`](super::copying)); nothing above a word is atomic by itself. A WRITE of up to 256 KiB whose
+/// process is killed is completed before that process counts as gone.
 pub const CAPABILITIES: Capabilities = Capabilities {
     version_pair_bytes_max: usize::MAX,
     whole_bytes: 8,
@@ -29,13 +29,13 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 };
 
 /// The memory nodes of a pool, mapped into this process.
-pub(super) struct Nodes {
+pub(super) struct MappedNodes {
     pub(super) shape: PoolShape,
     pub(super) segments: Vec<Arc<Segment>>,
     pub(super) capabilities: Capabilities,
 }
 
-impl Nodes {
+impl MappedNodes {
     pub(super) fn open(
         dir: &SegmentDir,
         name: &PoolName,
@@ -58,7 +58,7 @@ impl Nodes {
                 let why = "it belongs to another pool of the same name".to_owned();
                 return Err(refuse(FabricError::NotAPool { node: NodeId(node), why }));
             }
-            // The superblock and the locks are touched by every operation: no fault on first use.
+            // Every operation accesses the superblock and the locks: no page fault on first use.
             segment.prefault(0, farwood_fabric::chunks::CHUNK_BYTES)?;
             segment.prefault(shape.host_bytes, shape.device_bytes)?;
             segments.push(Arc::new(segment));
@@ -70,9 +70,9 @@ impl Nodes {
         ShmError::Pool { pool: self.segments[0].name().to_string(), error }
     }
 
-    /// The mapping and the place in it of `bytes` bytes at `at`.
+    /// Returns the mapping and the offset of `bytes` bytes at `at`.
     #[inline]
-    fn place(&self, at: Address, bytes: usize) -> Result<(&Mapping, u64), FabricError> {
+    fn locate(&self, at: Address, bytes: usize) -> Result<(&Mapping, u64), FabricError> {
         let (start, limit) = match at.memory() {
             Memory::Host => (0, self.shape.host_bytes),
             Memory::Device => (self.shape.host_bytes, self.shape.device_bytes),
@@ -91,22 +91,22 @@ impl Nodes {
     pub(super) fn execute(
         &self,
         doorbell: &mut Doorbell,
-        write: impl Fn(Target<'_>, &[u8]) -> Result<(), Refused>,
+        write: impl Fn(WriteTarget<'_>, &[u8]) -> Result<(), WriteRefused>,
     ) -> Result<(), FabricError> {
         let (requests, payload) = doorbell.parts_mut();
         if requests.len() > 1 {
-            // Several READs miss the processor's caches at the same time instead of one after the other.
+            // The cache misses of several READs overlap.
             for request in &*requests {
                 if let Op::Read { into } = &request.op
-                    && let Ok((mapping, offset)) = self.place(request.at, into.len())
+                    && let Ok((mapping, offset)) = self.locate(request.at, into.len())
                 {
                     mapping.prefetch(offset, into.len() as u64);
                 }
             }
         }
-        // A store may wait in the processor's store buffer while a later load is served. Whoever arrives after a
-        // WRITE was executed must see it, and a WRITE was executed when a READ chained behind it is answered, or
-        // the post is.
+        // A store may wait in the store buffer while a later load executes. A client that arrives after a
+        // WRITE was executed must see it, and a WRITE counts as executed when a READ chained behind it, or
+        // the post, completes.
         let mut unseen = false;
         for request in requests {
             if unseen && matches!(request.op, Op::Read { .. }) {
@@ -128,31 +128,31 @@ impl Nodes {
         at: Address,
         op: &mut Op,
         payload: &[u8],
-        write: &impl Fn(Target<'_>, &[u8]) -> Result<(), Refused>,
+        write: &impl Fn(WriteTarget<'_>, &[u8]) -> Result<(), WriteRefused>,
     ) -> Result<(), FabricError> {
         let fault = |bytes: usize| {
             move |access| match access {
-                Access::OutOfRange => FabricError::OutOfRange { at, bytes },
-                Access::Misaligned => FabricError::Misaligned { at },
+                AccessFault::OutOfRange => FabricError::OutOfRange { at, bytes },
+                AccessFault::Misaligned => FabricError::Misaligned { at },
             }
         };
         match op {
             Op::Read { into } => {
                 let bytes = into.len();
-                let (mapping, offset) = self.place(at, bytes)?;
+                let (mapping, offset) = self.locate(at, bytes)?;
                 mapping.read_down(offset, into.words_mut()).map_err(fault(bytes))
             }
             Op::Write { data, immediate } => {
-                let (mapping, offset) = self.place(at, data.len())?;
-                let to = Target { node: at.node().0, mapping, offset };
+                let (mapping, offset) = self.locate(at, data.len())?;
+                let to = WriteTarget { node: at.node().0, mapping, offset };
                 write(to, &payload[data.clone()]).map_err(|refused| match refused {
-                    Refused::Access(access) => fault(data.len())(access),
-                    Refused::Memory(error) => {
+                    WriteRefused::AccessFault(access) => fault(data.len())(access),
+                    WriteRefused::Memory(error) => {
                         FabricError::NoMemory { node: at.node(), why: error.to_string() }
                     }
                 })?;
                 match immediate {
-                    Some(immediate) if !Immediates::of(mapping).send(*immediate).map_err(fault(8))? => {
+                    Some(immediate) if !ImmediateRing::of(mapping).send(*immediate).map_err(fault(8))? => {
                         let why = "its server takes no messages".to_owned();
                         Err(FabricError::NodeLost { node: at.node(), why })
                     }
@@ -160,19 +160,19 @@ impl Nodes {
                 }
             }
             Op::Cas { compare, swap, old } => {
-                let (mapping, offset) = self.place(at, 8)?;
+                let (mapping, offset) = self.locate(at, 8)?;
                 *old = mapping.compare_exchange(offset, *compare, *swap).map_err(fault(8))?;
                 Ok(())
             }
             Op::MaskedCas { compare, compare_mask, swap, swap_mask, old } => {
-                let (mapping, offset) = self.place(at, 8)?;
+                let (mapping, offset) = self.locate(at, 8)?;
                 let swapped =
                     mapping.masked_compare_exchange(offset, *compare, *compare_mask, *swap, *swap_mask);
                 *old = swapped.map_err(fault(8))?;
                 Ok(())
             }
             Op::Faa { add, old } => {
-                let (mapping, offset) = self.place(at, 8)?;
+                let (mapping, offset) = self.locate(at, 8)?;
                 *old = mapping.fetch_add(offset, *add).map_err(fault(8))?;
                 Ok(())
             }
@@ -180,7 +180,7 @@ impl Nodes {
     }
 
     pub(super) fn provision(&self, at: Address, bytes: u64) -> Result<(), FabricError> {
-        let (_, offset) = self.place(at, bytes as usize)?;
+        let (_, offset) = self.locate(at, bytes as usize)?;
         let segment = &self.segments[usize::from(at.node().0)];
         let no_memory = |error: ShmError| FabricError::NoMemory { node: at.node(), why: error.to_string() };
         segment.provision(offset, bytes).map_err(no_memory)

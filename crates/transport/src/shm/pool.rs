@@ -3,9 +3,9 @@
 use super::attachment::{Attachment, enter};
 use super::error::ShmError;
 use super::fabric::ShmFabric;
-use super::journal::{Journal, Lanes};
+use super::journal::{Journal, JournalBuffers};
 use super::name::PoolName;
-use super::nodes::{CAPABILITIES, Nodes};
+use super::nodes::{CAPABILITIES, MappedNodes};
 use super::pages::Pages;
 use super::presence::Presence;
 use super::segment::SegmentDir;
@@ -23,54 +23,56 @@ impl ShmPool {
     /// Attaches this process to a pool, as a new compute node.
     ///
     /// # Errors
-    /// [`ShmError::NotFound`], [`ShmError::Permission`], [`ShmError::TooSmall`]; [`ShmError::Pool`] where what is
-    /// there is no pool of this version, or all client slots are taken.
+    /// [`ShmError::NotFound`], [`ShmError::Permission`], [`ShmError::TooSmall`]; [`ShmError::Pool`] if the
+    /// segments are not
+    /// a pool of this version, or all client slots are taken.
     pub fn open(dir: &SegmentDir, name: &PoolName) -> Result<Self, ShmError> {
         Self::open_promising(dir, name, CAPABILITIES)
     }
 
-    /// As [`open`](Self::open), promising less than is true: so that tests see what an index does without.
+    /// Like [`open`](Self::open), with weaker promises than the true ones, so that tests see how an index
+    /// works without them.
     pub fn open_promising(
         dir: &SegmentDir,
         name: &PoolName,
         capabilities: Capabilities,
     ) -> Result<Self, ShmError> {
-        let nodes = Nodes::open(dir, name, capabilities)?;
+        let nodes = MappedNodes::open(dir, name, capabilities)?;
         let presence = Presence::new(Arc::clone(&nodes.segments[0]));
         let journal = Arc::new(Journal::open(dir, name, nodes.shape.pool)?);
         let identity = enter(&nodes, &presence, &journal)?;
-        let lanes = Lanes::open(Arc::clone(&journal), identity.slot)?;
+        let buffers = JournalBuffers::open(Arc::clone(&journal), identity.slot)?;
         let left = AtomicBool::new(false);
-        Ok(Self(Arc::new(Attachment { nodes, presence, journal, lanes, identity, left })))
+        Ok(Self(Arc::new(Attachment { nodes, presence, journal, buffers, identity, left })))
     }
 
-    /// A new client of this compute node, for the calling thread.
+    /// Returns a new client of this compute node, for the calling thread.
     pub fn client(&self) -> Client<ShmFabric> {
         Client::new(self.fabric())
     }
 
-    /// What a client of this compute node posts on.
+    /// Returns the fabric of a new client.
     pub fn fabric(&self) -> ShmFabric {
-        ShmFabric { lane: self.0.lanes.assign(), pool: Arc::clone(&self.0), failed: RefCell::new(None) }
+        ShmFabric { buffer: self.0.buffers.assign(), pool: Arc::clone(&self.0), failed: RefCell::new(None) }
     }
 
-    /// Leaves the pool before the last handle is dropped: the identity ends, and every later post of this compute
-    /// node's clients is refused with [`FabricError::Revoked`]. No operation may be under way.
+    /// Leaves the pool before the last handle is dropped: the identity ends, and every later post of this
+    /// compute node's clients fails with [`FabricError::Revoked`]. No operation may be under way.
     pub fn leave(&self) {
         self.0.leave();
     }
 
-    /// The memory nodes and their sizes.
+    /// Returns the memory nodes and their sizes.
     pub fn shape(&self) -> &PoolShape {
         &self.0.nodes.shape
     }
 
-    /// Who this compute node is.
+    /// Returns the identity of this compute node.
     pub fn identity(&self) -> ClientId {
         self.0.identity
     }
 
-    /// The pages that each memory node lies in, and the bytes of it that have pages.
+    /// Returns the pages of each memory node, and its bytes that have pages.
     ///
     /// # Errors
     /// The system's.
@@ -78,7 +80,7 @@ impl ShmPool {
         self.0.nodes.segments.iter().map(|segment| Ok((segment.pages(), segment.bytes_resident()?))).collect()
     }
 
-    /// The server role of memory node `node`. At most one process plays it.
+    /// Returns the server role of memory node `node`. At most one process may take it.
     pub fn server(&self, node: NodeId) -> Option<ShmServer> {
         let segment = self.0.nodes.segments.get(usize::from(node.0))?;
         let memory = ShmMemory { segment: Arc::clone(segment), node, host_bytes: self.shape().host_bytes };

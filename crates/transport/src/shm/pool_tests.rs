@@ -1,4 +1,4 @@
-//! Tests of pools: their journals.
+//! Tests of pools and their journals.
 
 use super::super::create::{PoolSpec, create};
 use super::super::segment::Backing;

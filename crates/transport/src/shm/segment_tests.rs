@@ -1,4 +1,4 @@
-//! Tests of segments: how they appear, grow, are found and vanish, and what goes wrong.
+//! Tests of segments: creation, growth, discovery, removal, and errors.
 
 use super::super::testing::{Process, Scratch, as_child_in, eventually};
 use super::*;
@@ -180,7 +180,7 @@ fn small_and_odd_files_are_no_segments() {
 
 #[test]
 fn a_directory_that_forbids_it_is_reported_as_such() {
-    // Nobody can make files in sysfs, not even root.
+    // No user, not even root, can create files in sysfs.
     let error = create(&SegmentDir::at("/sys/kernel"), &spec(PAGE)).unwrap_err();
     assert!(matches!(error, ShmError::Permission { .. }), "{error}");
 }
@@ -247,7 +247,7 @@ fn what_a_dead_creator_left_is_found_and_swept() {
     let found = dir.leftovers().unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!((&found[0].name, found[0].node), (&demo(), 0));
-    // As long as its lock is held, a process is at work on it.
+    // While its lock is held, a process uses it.
     draft.lock().unwrap();
     assert!(dir.leftovers().unwrap().is_empty());
     assert!(!SegmentDir::sweep(&found[0]).unwrap());
@@ -269,7 +269,7 @@ fn a_dead_draft_is_in_nobodys_way() {
     assert_eq!(scratch.entries(), [".farwood.other.0.new"]);
 }
 
-/// What the child process of the test below does.
+/// The work of the child process of the test below.
 fn create_for_ever(dir: &SegmentDir) {
     let never: Result<Segment, ShmError> = dir.create(&spec(PAGE), |_| {
         std::thread::sleep(std::time::Duration::from_mins(1));
@@ -297,7 +297,7 @@ fn a_creator_killed_at_work_leaves_a_leftover() {
 
 #[test]
 fn the_second_place_is_searched_as_well() {
-    // Huge pages are not there on every machine: another directory stands in for their mount.
+    // Not every machine has huge pages: another directory replaces their mount.
     let (scratch, huge) = (Scratch::new(), Scratch::new());
     let dir = SegmentDir { ordinary: scratch.path().into(), huge: Some(huge.path().into()) };
     huge.file("farwood.demo.0", 2 * HUGE_PAGE_BYTES);
@@ -326,7 +326,7 @@ fn a_huge_draft_is_built_and_published_beside_the_ordinary_one() {
 fn without_free_huge_pages_ordinary_ones_are_used() {
     let (scratch, huge) = (Scratch::new(), Scratch::new());
     let dir = SegmentDir { ordinary: scratch.path().into(), huge: Some(huge.path().into()) };
-    // More than any machine has set aside.
+    // More than any machine has reserved.
     let segment = create(&dir, &spec(1 << 44)).unwrap();
     assert_ne!(segment.pages(), Pages::Huge);
     assert_eq!(segment.path().parent(), Some(scratch.path()));

@@ -1,8 +1,8 @@
 //! The server role of a shared-memory node, and its own view of its memory.
 
-use super::immediates::Immediates;
+use super::immediates::ImmediateRing;
 use super::segment::Segment;
-use crate::runtime::{look_for, sleep};
+use crate::runtime::{poll_until, sleep};
 use farwood_fabric::{Address, FabricError, LINE_WORDS, LocalMemory, Memory, NodeId, Server};
 use std::future::Future;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ impl Server for ShmServer {
     }
 
     async fn receive(&self) -> Result<u32, FabricError> {
-        Ok(look_for(|| Immediates::of(self.memory.segment.mapping()).receive()).await)
+        Ok(poll_until(|| ImmediateRing::of(self.memory.segment.mapping()).receive()).await)
     }
 
     async fn compute(&self, _: u64) {}

@@ -1,33 +1,34 @@
-//! A stream of bytes between a compute node and a memory node: as it is, or through TLS.
+//! A stream of bytes between a compute node and a memory node: plain, or through TLS.
 //!
-//! A stream that does not block says so, with TLS as without: [`ErrorKind::WouldBlock`] is passed on. What TLS could
-//! not send at once it keeps, a bounded amount, and [`Cipher::flush`] sends later.
+//! A non-blocking stream behaves the same with TLS and without: [`ErrorKind::WouldBlock`] is passed on. TLS
+//! keeps a bounded amount that it could not send at once, and [`Cipher::flush`] sends it later.
 
 use rustls::Connection;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-/// What stands between frames and a TCP stream: nothing, or TLS.
+/// The layer between frames and a TCP stream: none, or TLS.
 #[derive(Debug, Default)]
 pub(crate) struct Cipher(Option<Box<Connection>>);
 
 impl Cipher {
-    /// TLS, whose handshake happens as bytes come and go.
+    /// TLS, whose handshake runs as bytes are read and written.
     pub(crate) fn tls(connection: Connection) -> Self {
         Self(Some(Box::new(connection)))
     }
 
-    /// Whether it is TLS: then a short read does not mean that there is no more.
+    /// Returns whether it is TLS: then a short read does not mean that no more is available.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Reads. What is no TLS, or not trusted, is [`ErrorKind::InvalidData`], and the other side is told.
+    /// Reads. Bytes that are not TLS, or not trusted, are [`ErrorKind::InvalidData`], after an alert to the
+    /// peer.
     #[inline]
     pub(crate) fn read(&mut self, mut stream: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.0 else { return stream.read(into) };
-        // Each turn takes bytes of the stream in, or ends.
+        // Each iteration consumes bytes of the stream, or ends.
         loop {
             match tls.reader().read(into) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -44,7 +45,7 @@ impl Cipher {
         }
     }
 
-    /// Writes, or keeps for [`Self::flush`]; never more than a bounded amount.
+    /// Writes, or keeps bytes for [`Self::flush`], up to a bounded amount.
     #[inline]
     pub(crate) fn write(&mut self, mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.0 else { return stream.write(bytes) };
@@ -54,7 +55,7 @@ impl Cipher {
             return match (send(tls, stream), taken) {
                 (Err(error), 0) => Err(error),
                 (Err(error), _) if error.kind() != ErrorKind::WouldBlock => Err(error),
-                // There is room now, and as the stream took everything, nobody would tell of it later.
+                // There is space now; the stream took everything, so no later event would report it.
                 (Ok(()), 0) if was_full => continue,
                 (_, 0) => Err(ErrorKind::WouldBlock.into()),
                 (_, taken) => Ok(taken),
@@ -62,7 +63,7 @@ impl Cipher {
         }
     }
 
-    /// Sends what was kept.
+    /// Sends the kept bytes.
     #[inline]
     pub(crate) fn flush(&mut self, stream: &TcpStream) -> io::Result<()> {
         self.0.as_mut().map_or(Ok(()), |tls| send(tls, stream))
@@ -78,7 +79,7 @@ fn send(tls: &mut Connection, mut stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// A TCP stream and what is between it and frames, at the compute node.
+/// A compute node's TCP stream and its TLS layer.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) tcp: TcpStream,

@@ -4,12 +4,12 @@ use std::io::{self, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// A memory node that does not take a connection within this time is lost.
+/// A memory node that does not accept a connection within this time is lost.
 pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(3);
-/// A compute node that does not even acknowledge what was sent for this long is gone.
+/// A peer that acknowledges nothing for this long is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 
-/// Connects to the first of its addresses that takes the connection.
+/// Connects to the first of the addresses that accepts the connection.
 pub(crate) fn connect(address: impl ToSocketAddrs) -> io::Result<TcpStream> {
     let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
     for address in address.to_socket_addrs()? {
@@ -25,7 +25,7 @@ pub(crate) fn connect(address: impl ToSocketAddrs) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Has the kernel find out whether the other side is there, and close the stream where it is not.
+/// Makes the kernel probe an idle peer, and close the stream if the peer is gone.
 pub(crate) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     use rustix::net::sockopt;
     sockopt::set_socket_keepalive(stream, true)?;

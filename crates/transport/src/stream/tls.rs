@@ -1,4 +1,4 @@
-//! TLS 1.3 for both sides, from PEM files: who shows what, and who is believed.
+//! TLS 1.3 for both sides, from PEM files: the certificates that each side presents and trusts.
 
 use super::cipher::Cipher;
 use crate::error::TcpError;
@@ -10,10 +10,10 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, Server
 use std::path::Path;
 use std::sync::Arc;
 
-/// A certificate with what it takes to prove that it is one's own.
+/// A certificate with its private key.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity<'a> {
-    /// PEM file of the certificate, and of those between it and its authority.
+    /// PEM file of the certificate, and of the intermediate certificates.
     pub cert: &'a Path,
     /// PEM file of its private key.
     pub key: &'a Path,
@@ -29,7 +29,7 @@ impl Identity<'_> {
         Ok((certificates, key))
     }
 
-    /// What is wrong with the certificate and its key.
+    /// Returns the error of a certificate that does not match its key.
     fn refuse(&self, error: &rustls::Error) -> TcpError {
         refuse(self.cert, &format!("it does not go with {}: {error}", self.key.display()))
     }
@@ -57,7 +57,7 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// A memory node's side.
+/// The TLS configuration of a memory node.
 #[derive(Clone, Debug)]
 pub struct ServerTls {
     config: Arc<ServerConfig>,
@@ -65,8 +65,8 @@ pub struct ServerTls {
 }
 
 impl ServerTls {
-    /// A memory node that shows `identity`. With `client_ca`, a PEM file of authorities, it lets in only who shows a
-    /// certificate of one of them.
+    /// A memory node that presents `identity`. With `client_ca`, a PEM file of authorities, it accepts only
+    /// clients with a certificate of one of them.
     ///
     /// # Errors
     /// [`TcpError::Tls`].
@@ -83,23 +83,23 @@ impl ServerTls {
             }
         };
         let mut config = config.with_single_cert(chain, key).map_err(|error| identity.refuse(&error))?;
-        // Nothing is sent that nobody asked for: a compute node takes unread bytes for the end of a connection.
+        // No unsolicited bytes: a compute node takes unread bytes for the end of a connection.
         config.send_tls13_tickets = 0;
         Ok(Self { config: Arc::new(config), asks_for_certificates: client_ca.is_some() })
     }
 
-    /// Whether it lets in only who shows a certificate.
+    /// Returns whether it requires client certificates.
     pub fn asks_for_certificates(&self) -> bool {
         self.asks_for_certificates
     }
 
-    /// For a connection that has just come.
+    /// Returns the TLS layer of a new connection.
     pub(crate) fn cipher(&self) -> Result<Cipher, rustls::Error> {
         Ok(Cipher::tls(ServerConnection::new(Arc::clone(&self.config))?.into()))
     }
 }
 
-/// A compute node's side.
+/// The TLS configuration of a compute node.
 #[derive(Clone, Debug)]
 pub struct ClientTls {
     config: Arc<ClientConfig>,
@@ -107,8 +107,9 @@ pub struct ClientTls {
 }
 
 impl ClientTls {
-    /// A compute node that believes memory nodes with certificates of the authorities in the PEM file `ca`, and shows
-    /// `identity` to those that ask for one. Their certificates must be for `name`, or for the host in their address.
+    /// A compute node that trusts memory nodes with certificates of the authorities in the PEM file `ca`, and
+    /// presents `identity` to those that require one. Their certificates must be for `name`, or for the host
+    /// in their address.
     ///
     /// # Errors
     /// [`TcpError::Tls`].
@@ -130,7 +131,7 @@ impl ClientTls {
         Ok(Self { config: Arc::new(config), name })
     }
 
-    /// For a connection to `host:port`.
+    /// Returns the TLS layer of a connection to `host:port`.
     pub(crate) fn cipher(&self, address: &str) -> Result<Cipher, String> {
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']');

@@ -1,4 +1,4 @@
-//! The secret that lets compute nodes in.
+//! The secret that authenticates compute nodes.
 
 use crate::error::TcpError;
 use crate::wire::TOKEN_BYTES_MAX;
@@ -6,15 +6,15 @@ use std::fmt;
 use std::path::Path;
 use subtle::ConstantTimeEq as _;
 
-/// Shorter ones can be guessed.
+/// Shorter tokens can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// A secret. Never printed, and compared in a time that tells nothing of it but its length.
+/// A secret. It is never printed, and compared in a time that depends only on its length.
 #[derive(Clone)]
 pub struct Token(Vec<u8>);
 
 impl Token {
-    /// The first line of a file.
+    /// Reads the first line of a file.
     ///
     /// # Errors
     /// [`TcpError::Token`].
@@ -24,10 +24,10 @@ impl Token {
         Self::new(text.lines().next().unwrap_or_default().trim()).map_err(refuse)
     }
 
-    /// A token.
+    /// Creates a token from text.
     ///
     /// # Errors
-    /// In words, where it is too short or too long.
+    /// The reason, if it is too short or too long.
     pub fn new(text: &str) -> Result<Self, String> {
         if (TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX).contains(&text.len()) {
             return Ok(Self(text.as_bytes().to_vec()));
@@ -35,12 +35,12 @@ impl Token {
         Err(format!("its first line has {} characters", text.len()))
     }
 
-    /// Whether `other` is this one.
+    /// Compares it with `other` in constant time.
     pub(crate) fn is(&self, other: &[u8]) -> bool {
         self.0.ct_eq(other).into()
     }
 
-    /// What goes over the wire.
+    /// Returns the bytes on the wire.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }

@@ -13,7 +13,9 @@ mod pool;
 
 pub use crate::client::framed::CAPABILITIES;
 pub use crate::client::timeouts::REPLY_MAX;
-pub use crate::client::{Access, Credentials, Fresh, NodeReport, PoolAddress, ServedFabric, ServedPool, Way};
+pub use crate::client::{
+    AddressOptions, Credentials, Fresh, NodeReport, PoolAddress, ServedFabric, ServedPool, Way,
+};
 pub use crate::daemon::{
     CONNECTIONS_MAX_DEFAULT, LATENCY_BUCKETS, MemoryNode, NodeCounts, NodeEvent, NodeEvents, NodeFile,
     NodeSpec, SPIN_DEFAULT, TcpMemory, TcpServer,

@@ -1,27 +1,27 @@
 //! A pool over TCP.
 
-use crate::client::framed::Line;
+use crate::client::framed::FrameConnections;
 use crate::client::{Credentials, Fresh, PoolAddress, ServedFabric, ServedPool};
 use crate::error::TcpError;
 use std::num::NonZeroU16;
 
 /// A pool over TCP.
-pub type TcpPool = ServedPool<Line>;
+pub type TcpPool = ServedPool<FrameConnections>;
 /// One client's connection to a pool over TCP.
-pub type TcpFabric = ServedFabric<Line>;
+pub type TcpFabric = ServedFabric<FrameConnections>;
 
 impl TcpPool {
-    /// Attaches this process to a pool, as a new compute node. Where all its memory nodes are fresh, they become a
+    /// Attaches this process to a pool, as a new compute node. If all its memory nodes are fresh, they form a
     /// pool.
     ///
     /// # Errors
     /// [`TcpError::NotThere`], [`TcpError::BadToken`], [`TcpError::Unusable`], [`TcpError::NotThisPool`];
-    /// [`TcpError::Pool`] where all client slots are taken.
+    /// [`TcpError::Pool`] if all client slots are taken.
     pub fn open(address: &PoolAddress, credentials: Credentials) -> Result<Self, TcpError> {
         Self::open_with(address, credentials, Fresh::Forms)
     }
 
-    /// As [`open`](Self::open), where `fresh` says what memory nodes are that are all fresh.
+    /// Like [`open`](Self::open); `fresh` decides what happens if all memory nodes are fresh.
     ///
     /// # Errors
     /// As [`open`](Self::open); [`TcpError::NoPool`].

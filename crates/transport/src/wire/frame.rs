@@ -1,27 +1,27 @@
-//! Frames: a header and what is behind it.
+//! Frames: a header and a body.
 
 use super::{Code, FRAME_BYTES_MAX, HEADER_BYTES, Kind};
 use std::fmt;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Bytes that are no frame.
+/// Why bytes are not a valid frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// The frame's length cannot be.
+    /// The length is invalid.
     Length(u32),
-    /// There is no such kind.
+    /// The kind is unknown.
     Kind(u8),
-    /// The body is shorter or longer than what is said to be in it.
+    /// The body is shorter or longer than its frame declares.
     Body,
-    /// There is no such verb, or its length cannot be.
+    /// The verb is unknown, or its length is invalid.
     Verb,
-    /// The magic number is another.
+    /// The magic number is wrong.
     Magic(u64),
-    /// There is no such control.
+    /// The control is unknown.
     Control(u8),
-    /// A frame of this kind was not to come here.
-    Turn(Kind),
+    /// A frame of this kind is not allowed here.
+    UnexpectedFrame(Kind),
 }
 
 impl fmt::Display for Malformed {
@@ -33,12 +33,12 @@ impl fmt::Display for Malformed {
             Self::Verb => f.write_str("a verb that cannot be"),
             Self::Magic(magic) => write!(f, "magic {magic:#018x}: that is no Farwood at the other end"),
             Self::Control(code) => write!(f, "there is no control {code}"),
-            Self::Turn(kind) => write!(f, "a frame of kind {kind:?} out of its turn"),
+            Self::UnexpectedFrame(kind) => write!(f, "a frame of kind {kind:?} out of its turn"),
         }
     }
 }
 
-/// A frame's header as it goes over the wire.
+/// A frame's header on the wire.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Header {
@@ -49,26 +49,26 @@ pub(super) struct Header {
     tag: U64,
 }
 
-/// A frame, where it lies.
+/// A frame in the receive buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
     /// See the map.
     pub code: u8,
     /// See the map.
     pub count: u16,
-    /// Chosen by who asks.
+    /// Chosen by the sender of the request.
     pub tag: u64,
-    /// What is behind the header.
+    /// The bytes behind the header.
     pub body: &'a [u8],
 }
 
 impl<'a> Frame<'a> {
-    /// The first frame in `bytes`; `None` where it has not arrived as a whole.
+    /// Decodes the first frame in `bytes`; `None` if it is incomplete.
     ///
     /// # Errors
-    /// [`Malformed`]: what follows cannot be made out either.
+    /// [`Malformed`]: the following bytes cannot be decoded either.
     #[inline]
     pub fn first(bytes: &'a [u8]) -> Result<Option<Self>, Malformed> {
         let Ok((header, _)) = Header::ref_from_prefix(bytes) else { return Ok(None) };
@@ -82,24 +82,25 @@ impl<'a> Frame<'a> {
         Ok(Some(Self { kind, code: header.code, count: header.count.get(), tag: header.tag.get(), body }))
     }
 
-    /// Bytes of the frame that begins here, as far as it can be told; for who has to make room.
+    /// Returns the length of the frame that begins here, as far as it is known, for sizing the receive
+    /// buffer.
     pub fn announced(bytes: &[u8]) -> usize {
         Header::ref_from_prefix(bytes).map_or(HEADER_BYTES, |(header, _)| header.bytes.get() as usize)
     }
 
-    /// Bytes of the whole frame.
+    /// Returns the bytes of the whole frame.
     #[inline]
     pub fn bytes(&self) -> usize {
         HEADER_BYTES + self.body.len()
     }
 
-    /// The text of a refusal. What is no text is shown as well as it can be.
+    /// Returns the text of a refusal. Invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         let text = self.body.get(..usize::from(self.count)).unwrap_or(self.body);
         String::from_utf8_lossy(text).into_owned()
     }
 
-    /// The words of a control or its answer.
+    /// Returns the words of a control or its answer.
     ///
     /// # Errors
     /// [`Malformed::Body`].
@@ -109,7 +110,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The first two words of a frame, for who builds frames of words.
+/// Returns the first two words of a frame, for frames that are built of words.
 #[inline]
 pub fn header_words(bytes: usize, kind: Kind, code: u8, count: u16, tag: u64) -> [u64; 2] {
     zerocopy::transmute!(header(bytes, kind, code, count, tag))
@@ -126,7 +127,7 @@ pub(super) fn header(bytes: usize, kind: Kind, code: u8, count: u16, tag: u64) -
     }
 }
 
-/// Appends a frame of `kind` whose body is `body`, filled up to a multiple of 8.
+/// Appends a frame of `kind` with `body`, padded to a multiple of 8.
 pub fn put_frame(out: &mut Vec<u8>, kind: Kind, code: u8, count: u16, tag: u64, body: &[u8]) {
     let bytes = HEADER_BYTES + body.len().next_multiple_of(8);
     out.extend_from_slice(header(bytes, kind, code, count, tag).as_bytes());
@@ -134,7 +135,7 @@ pub fn put_frame(out: &mut Vec<u8>, kind: Kind, code: u8, count: u16, tag: u64, 
     pad(out, body.len());
 }
 
-/// Appends a frame with a text, cut to what fits.
+/// Appends a frame with a text, truncated to its limit.
 pub fn put_text(out: &mut Vec<u8>, kind: Kind, code: Code, tag: u64, text: &str) {
     const TEXT_BYTES_MAX: usize = 1000;
     let text = &text.as_bytes()[..text.len().min(TEXT_BYTES_MAX)];

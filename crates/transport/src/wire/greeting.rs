@@ -1,4 +1,4 @@
-//! Greetings: how a connection begins.
+//! Greetings: the first frame of each side.
 
 use super::frame::put_frame;
 use super::{Frame, Kind, MAGIC, Malformed, TOKEN_BYTES_MAX, VERSION};
@@ -6,22 +6,22 @@ use farwood_fabric::ClientId;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// What a compute node says first.
+/// The first frame of a compute node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Identity of the pool; 0: whichever this is.
+    /// Identity of the pool; 0: any.
     pub pool: u64,
-    /// Number of the memory node; [`ANY_NODE`](super::ANY_NODE): whichever this is.
+    /// Number of the memory node; [`ANY_NODE`](super::ANY_NODE): any.
     pub node: u16,
-    /// Who is speaking, if it has a name.
+    /// The identity of the client, if it has one.
     pub client: Option<ClientId>,
-    /// Of connections with the same identity and line, the newest lives.
-    pub line: u64,
-    /// What shows that it may.
+    /// Of several connections with the same identity and number, the newest is valid.
+    pub connection_number: u64,
+    /// The token.
     pub token: Vec<u8>,
 }
 
-/// Hello as it goes over the wire, before the token.
+/// A hello on the wire, without its token.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct HelloHead {
@@ -35,26 +35,26 @@ struct HelloHead {
     token_bytes: U16,
     epoch: U32,
     zero_too: U32,
-    line: U64,
+    connection_number: U64,
 }
 
-/// What is wrong with a hello or a welcome.
+/// Why a hello or a welcome is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Greeting {
-    /// It is none.
+pub enum GreetingError {
+    /// It is malformed.
     Malformed(Malformed),
-    /// It is one of another version.
+    /// It has another version.
     Version(u32),
 }
 
-impl From<Malformed> for Greeting {
+impl From<Malformed> for GreetingError {
     fn from(malformed: Malformed) -> Self {
         Self::Malformed(malformed)
     }
 }
 
 impl Hello {
-    /// Appends the frame. A token that is too long is cut, and thereby wrong.
+    /// Appends the frame. A token beyond the limit is truncated, and therefore wrong.
     pub fn put(&self, out: &mut Vec<u8>) {
         let token = &self.token[..self.token.len().min(TOKEN_BYTES_MAX)];
         let client = self.client.unwrap_or(ClientId { slot: 0, epoch: 0 });
@@ -69,19 +69,19 @@ impl Hello {
             token_bytes: U16::new(token.len() as u16),
             epoch: U32::new(client.epoch),
             zero_too: U32::ZERO,
-            line: U64::new(self.line),
+            connection_number: U64::new(self.connection_number),
         };
         let body = [head.as_bytes(), token].concat();
         put_frame(out, Kind::Hello, 0, 0, 0, &body);
     }
 
-    /// Reads the body of the frame.
+    /// Decodes the frame.
     ///
     /// # Errors
-    /// [`Greeting`].
-    pub fn read(frame: &Frame<'_>) -> Result<Self, Greeting> {
+    /// [`GreetingError`].
+    pub fn read(frame: &Frame<'_>) -> Result<Self, GreetingError> {
         if frame.kind != Kind::Hello {
-            return Err(Malformed::Turn(frame.kind).into());
+            return Err(Malformed::UnexpectedFrame(frame.kind).into());
         }
         let (head, token) = HelloHead::ref_from_prefix(frame.body).map_err(|_| Malformed::Body)?;
         check_magic(head.magic, head.version)?;
@@ -94,35 +94,36 @@ impl Hello {
             1 => Some(ClientId { slot: head.slot.get(), epoch: head.epoch.get() }),
             _ => return Err(Malformed::Body.into()),
         };
-        let (pool, node, line) = (head.pool.get(), head.node.get(), head.line.get());
-        Ok(Self { pool, node, client, line, token: token[..token_bytes].to_vec() })
+        let (pool, node, connection_number) =
+            (head.pool.get(), head.node.get(), head.connection_number.get());
+        Ok(Self { pool, node, client, connection_number, token: token[..token_bytes].to_vec() })
     }
 }
 
-fn check_magic(magic: U64, version: U32) -> Result<(), Greeting> {
+fn check_magic(magic: U64, version: U32) -> Result<(), GreetingError> {
     match (magic.get(), version.get()) {
         (MAGIC, VERSION) => Ok(()),
-        (MAGIC, version) => Err(Greeting::Version(version)),
+        (MAGIC, version) => Err(GreetingError::Version(version)),
         (magic, _) => Err(Malformed::Magic(magic).into()),
     }
 }
 
-/// Whether a memory node belongs to a pool.
+/// How far the formation of a memory node's pool has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Formed {
+pub enum Formation {
     /// Its memory is fresh.
     Blank,
-    /// Some node of its pool may not know of the pool yet.
+    /// Another node of its pool may not belong to the pool yet.
     Part,
-    /// All nodes of its pool were formed.
+    /// All nodes of its pool are formed.
     Whole,
 }
 
-/// What a memory node answers.
+/// The answer of a memory node to a hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Welcome {
     /// Whether it belongs to a pool.
-    pub formed: Formed,
+    pub formed: Formation,
     /// Identity of its pool, or 0.
     pub pool: u64,
     /// Its number, or 0.
@@ -133,11 +134,11 @@ pub struct Welcome {
     pub host_bytes: u64,
     /// Device memory, bytes.
     pub device_bytes: u64,
-    /// Drawn for fresh memory, and for that which a crash left.
+    /// Random for fresh memory, and renewed after a crash.
     pub incarnation: u64,
 }
 
-/// Welcome as it goes over the wire.
+/// A welcome on the wire.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct WelcomeBody {
@@ -171,17 +172,17 @@ impl Welcome {
         put_frame(out, Kind::Welcome, 0, 0, 0, body.as_bytes());
     }
 
-    /// Reads the body of the frame.
+    /// Decodes the frame.
     ///
     /// # Errors
-    /// [`Greeting`].
-    pub fn read(frame: &Frame<'_>) -> Result<Self, Greeting> {
+    /// [`GreetingError`].
+    pub fn read(frame: &Frame<'_>) -> Result<Self, GreetingError> {
         let body = WelcomeBody::ref_from_bytes(frame.body).map_err(|_| Malformed::Body)?;
         check_magic(body.magic, body.version)?;
         let formed = match body.formed.get() {
-            0 => Formed::Blank,
-            1 => Formed::Part,
-            2 => Formed::Whole,
+            0 => Formation::Blank,
+            1 => Formation::Part,
+            2 => Formation::Whole,
             _ => return Err(Malformed::Body.into()),
         };
         Ok(Self {

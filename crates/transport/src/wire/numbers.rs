@@ -1,6 +1,6 @@
-//! The numbers of the wire: kinds of frames, reasons, controls.
+//! The numbers on the wire: kinds of frames, codes of refusals, controls.
 
-/// Enums that go over the wire as a byte, counted from 1 without a gap.
+/// Declares enums that go over the wire as a byte, counted from 1 without a gap.
 macro_rules! numbered {
     ($($(#[$doc:meta])* pub enum $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $number:literal,)* })*) => {
         $(
@@ -12,7 +12,7 @@ macro_rules! numbered {
             }
 
             impl $name {
-                /// The one of that number.
+                /// Returns the variant of that number.
                 pub fn from_byte(byte: u8) -> Option<Self> {
                     match byte {
                         $($number => Some(Self::$variant),)*
@@ -25,25 +25,25 @@ macro_rules! numbered {
 }
 
 numbered! {
-    /// What a frame is.
+    /// The kind of a frame.
     pub enum Kind {
-        /// A compute node introduces itself.
+        /// The greeting of a compute node.
         Hello = 1,
-        /// A memory node lets it in.
+        /// The memory node accepts the connection.
         Welcome = 2,
-        /// A memory node does not let it in.
+        /// The memory node refuses the connection.
         Refused = 3,
         /// Verbs.
         Request = 4,
         /// Their answers.
         Reply = 5,
-        /// One of them could not be executed.
+        /// A verb could not be executed.
         Failed = 6,
-        /// Something that is no verb.
+        /// A request that is not a verb.
         Control = 7,
-        /// What came of it.
+        /// The answer to a control.
         Answer = 8,
-        /// The memory node stops.
+        /// The memory node is stopping.
         Goodbye = 9,
     }
 
@@ -55,56 +55,57 @@ numbered! {
         Misaligned = 2,
         /// The queue of immediates is full: the rest may be sent again.
         QueueFull = 3,
-        /// No memory behind the promise.
+        /// No memory for the pages.
         NoMemory = 4,
-        /// The token is wrong, or missing.
+        /// The token is wrong or missing.
         BadToken = 5,
-        /// Another version of the wire.
+        /// The version of the wire differs.
         BadVersion = 6,
-        /// Another pool than was asked for, or none.
-        OtherPool = 7,
+        /// The node belongs to another pool, or to none.
+        WrongPool = 7,
         /// The identity was revoked.
         Revoked = 8,
-        /// The slot is claimed by a living compute node.
-        Taken = 9,
-        /// As many connections as the memory node takes.
-        Crowded = 10,
-        /// No frame, or one out of its turn.
+        /// A live compute node has claimed the slot.
+        SlotTaken = 9,
+        /// The memory node's limit of connections is reached.
+        TooManyConnections = 10,
+        /// The frame is malformed or unexpected.
         Malformed = 11,
-        /// The memory node stops.
+        /// The memory node is stopping.
         Stopping = 12,
-        /// Its verbs go over another fabric.
-        OtherFabric = 13,
-        /// A queue pair cannot be made.
-        NoQueue = 14,
-        /// A queue pair cannot be ended: something of it may still land.
-        NotEnded = 15,
+        /// Verbs use another transport.
+        WrongTransport = 13,
+        /// A queue pair cannot be created.
+        NoQueuePair = 14,
+        /// A queue pair cannot be ended: its verbs may still land.
+        QueuePairStuck = 15,
     }
 
-    /// What is asked of a memory node besides verbs. The words of each are its arguments, and those of its answer.
+    /// Requests to a memory node that are not verbs. The words are their arguments, and those of the answer.
     pub enum Control {
-        /// `[slot]`: this connection wants the slot of the client table; refused as [`Code::Taken`].
+        /// `[slot]`: claims the slot of the client table for this connection; refused as [`Code::SlotTaken`].
         Claim = 1,
-        /// `[slot, epoch]`: this connection is that compute node's from now on.
-        Name = 2,
-        /// `[slot, epoch]` to `[connections of it]`.
-        Census = 3,
-        /// `[slot, epoch]`: nothing of that compute node lands any more when this is answered.
+        /// `[slot, epoch]`: gives this connection the identity of that client.
+        Identify = 2,
+        /// `[slot, epoch]` to `[number of its connections]`.
+        CountConnections = 3,
+        /// `[slot, epoch]`: fences that client; after the answer none of its verbs lands any more.
         Fence = 4,
-        /// `[pool, node, nodes]`: become that node of that pool, unless it is one already.
+        /// `[pool, node, nodes]`: makes the memory node that node of that pool, unless it is one already.
         Form = 5,
-        /// The pool is whole: all its nodes were formed.
-        Whole = 6,
-        /// `[pointer, bytes]`: make host memory real.
+        /// The pool is whole: all its nodes are formed.
+        FinishForming = 6,
+        /// `[pointer, bytes]`: provisions host memory.
         Provision = 7,
-        /// `[page]` to, by page, 0: `[bytes that have pages, connections, requests, verbs]`, 1: `[bytes of requests,
-        /// bytes of replies, connections refused, closed for what they sent]`, 2: the microseconds below which 50,
-        /// 90, 99 and 100 % of all requests were served.
+        /// `[page]` to, by page, 0: `[bytes that have pages, connections, requests, verbs]`, 1: `[bytes of
+        /// requests, bytes of replies, refused connections, connections closed for invalid frames]`, 2: the
+        /// microseconds below which 50, 90, 99 and 100 % of all requests were served.
         Stat = 8,
-        /// What a compute node must know to reach the memory through a card ([`rdma`](crate::rdma)); refused as
-        /// [`Code::OtherFabric`] where none executes the verbs.
+        /// Returns what a compute node must know to reach the memory through a device (module `rdma`);
+        /// refused as [`Code::WrongTransport`] without a device.
         Region = 9,
-        /// `[a queue pair]` to `[the one that was connected to it]`: it is this connection's, and ends with it.
-        Queue = 10,
+        /// `[a queue pair]` to `[the queue pair connected to it]`, which belongs to this connection and ends
+        /// with it.
+        ConnectQueuePair = 10,
     }
 }

@@ -1,25 +1,25 @@
-//! Requests: verbs, one behind the other.
+//! Requests: a sequence of verbs.
 
 use super::frame::{Frame, header, pad};
 use super::{FRAME_BYTES_MAX, HEADER_BYTES, Kind, Malformed, VERB_BYTES, VERB_DATA_MAX};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// One verb of a request, where it lies.
+/// One verb of a request, in the receive buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireVerb<'a> {
-    /// A remote pointer, as a word that nobody has checked.
+    /// A remote pointer, as an unchecked word.
     pub at: u64,
-    /// What to do there.
+    /// The operation.
     pub op: WireOp<'a>,
 }
 
-/// What a verb does.
+/// The operation of a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireOp<'a> {
-    /// READ of so many bytes.
+    /// READ of that many bytes.
     Read(usize),
-    /// WRITE, with an immediate or without.
+    /// WRITE, with or without an immediate.
     Write(&'a [u8], Option<u32>),
     /// Compare and swap.
     Cas {
@@ -38,7 +38,7 @@ pub enum WireOp<'a> {
 }
 
 impl WireOp<'_> {
-    /// Bytes of the answer in a reply.
+    /// Returns the bytes of the answer in a reply.
     #[inline]
     pub fn answer_bytes(&self) -> usize {
         match self {
@@ -48,7 +48,7 @@ impl WireOp<'_> {
         }
     }
 
-    /// Bytes of the verb in a request.
+    /// Returns the bytes of the verb in a request.
     #[inline]
     pub fn request_bytes(&self) -> usize {
         VERB_BYTES
@@ -71,7 +71,7 @@ const CAS: u8 = 4;
 const MASKED_CAS: u8 = 5;
 const FAA: u8 = 6;
 
-/// A verb's head as it goes over the wire.
+/// A verb's header on the wire.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct VerbHead {
@@ -82,15 +82,15 @@ struct VerbHead {
 }
 
 impl<'a> Frame<'a> {
-    /// The verbs of a request.
+    /// Returns the verbs of a request.
     #[inline]
     pub fn verbs(&self) -> Verbs<'a> {
         Verbs::new(self.body, self.count)
     }
 }
 
-/// The verbs of a request, one after the other. Ends with the first that cannot be, and with an error if the body
-/// does not end with the last.
+/// The verbs of a request, one after the other. Ends after the first invalid verb, and with an error if the
+/// body does not end with the last verb.
 #[derive(Clone, Debug)]
 pub struct Verbs<'a> {
     rest: &'a [u8],
@@ -179,7 +179,7 @@ impl<'o> RequestFrame<'o> {
         Self { out, start, count: 0, answer_bytes: HEADER_BYTES }
     }
 
-    /// Whether a verb fits: itself into this frame, and its answer into the reply.
+    /// Returns whether a verb fits into this frame, and its answer into the reply.
     #[inline]
     pub fn has_room(&self, op: &WireOp<'_>) -> bool {
         let bytes = self.out.len() - self.start + op.request_bytes();
@@ -187,7 +187,7 @@ impl<'o> RequestFrame<'o> {
         bytes <= FRAME_BYTES_MAX && answers <= FRAME_BYTES_MAX && self.count < u16::MAX
     }
 
-    /// Adds a verb, for which there is room.
+    /// Adds a verb, which must fit.
     pub fn push(&mut self, verb: WireVerb<'_>) {
         debug_assert!(self.has_room(&verb.op));
         self.answer_bytes += verb.op.answer_bytes();

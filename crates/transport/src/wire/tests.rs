@@ -1,4 +1,5 @@
-//! Whatever bytes come, the decoder neither panics nor reads beyond them; what was encoded comes back.
+//! For arbitrary bytes the decoder neither panics nor reads beyond them; encoded frames decode to the same
+//! values.
 
 use super::*;
 use farwood_fabric::ClientId;
@@ -110,16 +111,18 @@ proptest! {
 
     #[test]
     fn greetings_come_back(
-        pool: u64, node: u16, name: Option<(u16, u32)>, line: u64, token in prop::collection::vec(any::<u8>(), 0..40),
+        pool: u64, node: u16, name: Option<(u16, u32)>, connection_number: u64,
+        token in prop::collection::vec(any::<u8>(), 0..40),
     ) {
         let client = name.map(|(slot, epoch)| ClientId { slot, epoch });
-        let hello = Hello { pool, node, client, line, token };
+        let hello = Hello { pool, node, client, connection_number, token };
         let mut bytes = Vec::new();
         hello.put(&mut bytes);
         let frame = Frame::first(&bytes).unwrap().unwrap();
         prop_assert_eq!(Hello::read(&frame), Ok(hello));
         let welcome = Welcome {
-            formed: Formed::Part, pool, node, nodes: node, host_bytes: line, device_bytes: pool, incarnation: line,
+            formed: Formation::Part, pool, node, nodes: node, host_bytes: connection_number, device_bytes: pool,
+            incarnation: connection_number,
         };
         let mut bytes = Vec::new();
         welcome.put(&mut bytes);
@@ -140,15 +143,15 @@ fn lengths_that_cannot_be_are_refused() {
 
 #[test]
 fn another_version_and_another_magic_are_told() {
-    let hello = Hello { pool: 0, node: ANY_NODE, client: None, line: 0, token: Vec::new() };
+    let hello = Hello { pool: 0, node: ANY_NODE, client: None, connection_number: 0, token: Vec::new() };
     let mut bytes = Vec::new();
     hello.put(&mut bytes);
     let mut newer = bytes.clone();
     newer[HEADER_BYTES + 8] = 3;
-    assert_eq!(Hello::read(&Frame::first(&newer).unwrap().unwrap()), Err(Greeting::Version(3)));
+    assert_eq!(Hello::read(&Frame::first(&newer).unwrap().unwrap()), Err(GreetingError::Version(3)));
     bytes[HEADER_BYTES] = b'G';
     let read = Hello::read(&Frame::first(&bytes).unwrap().unwrap());
-    assert!(matches!(read, Err(Greeting::Malformed(Malformed::Magic(_)))), "{read:?}");
+    assert!(matches!(read, Err(GreetingError::Malformed(Malformed::Magic(_)))), "{read:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A memory node over TCP and whoever talks to it, well or badly: what is refused, what is counted, what is bounded.
+//! A memory node over TCP with correct and incorrect clients: refusals, counters, bounds.
 
 use farwood_fabric::{Address, Memory, NodeId, Remote};
 use farwood_transport::tcp::{MemoryNode, NodeCounts, NodeSpec, Token};
@@ -19,7 +19,7 @@ fn spec() -> NodeSpec {
 }
 
 fn hello() -> Hello {
-    Hello { pool: 0, node: ANY_NODE, client: None, line: 0, token: Vec::new() }
+    Hello { pool: 0, node: ANY_NODE, client: None, connection_number: 0, token: Vec::new() }
 }
 
 /// A raw connection to a memory node.
@@ -33,7 +33,7 @@ impl Caller {
         Self(stream)
     }
 
-    /// A connection that was let in, to a node that is node 0 of pool [`POOL`].
+    /// An authenticated connection to a node that is node 0 of pool [`POOL`].
     fn greeted(node: &MemoryNode) -> Self {
         let mut caller = Self::connect(node);
         assert_eq!(caller.say_hello(&hello()).0, Kind::Welcome);
@@ -42,11 +42,11 @@ impl Caller {
     }
 
     fn send(&mut self, bytes: &[u8]) {
-        // A memory node that closes while it is being written to is seen by the next read.
+        // A memory node that closes during a write shows at the next read.
         let _ = self.0.write_all(bytes);
     }
 
-    /// The next frame; `None`: the connection was closed.
+    /// Returns the next frame; `None`: the connection was closed.
     fn frame(&mut self) -> Option<(Kind, u8, u16, u64, Vec<u8>)> {
         let mut bytes = vec![0; HEADER_BYTES];
         match self.0.read_exact(&mut bytes) {
@@ -113,7 +113,7 @@ fn host(offset: u64) -> u64 {
     at(0, Memory::Host, offset)
 }
 
-/// Waits until the counts are as they should be.
+/// Waits until the counts satisfy a condition.
 fn eventually(node: &MemoryNode, what: &str, holds: impl Fn(&NodeCounts) -> bool) {
     let end = Instant::now() + Duration::from_secs(10);
     while !holds(&node.counts()) {
@@ -149,7 +149,7 @@ fn bad_frames_close_their_connection_alone_and_are_counted() {
         eventually(&node, "the bad frame is counted", |counts| counts.bad_frames == number);
         assert!(good.read_word(64).is_some(), "others go on");
     }
-    // Before it was let in, nothing but a short hello is taken.
+    // An unauthenticated connection may send only a short hello.
     for bytes in [request(&[WireVerb { at: host(64), op: WireOp::Read(8) }], 1), unfinished(1 << 16, 1)] {
         let mut caller = Caller::connect(&node);
         caller.send(&bytes);
@@ -180,7 +180,7 @@ fn who_is_not_let_in_is_told_why() {
     assert_eq!(right.say_hello(&Hello { token: token.clone(), ..hello() }).0, Kind::Welcome);
     assert_eq!(right.control(Control::Form, [POOL, 0, 1, 0]), Ok([0; 4]));
     let other = Caller::connect(&node).say_hello(&Hello { token, pool: POOL + 1, node: 0, ..hello() });
-    assert_eq!(other, (Kind::Refused, Code::OtherPool as u8));
+    assert_eq!(other, (Kind::Refused, Code::WrongPool as u8));
     assert_eq!(node.counts().refused, 5);
 }
 
@@ -189,7 +189,7 @@ fn there_are_no_more_connections_than_may_be() {
     let node = MemoryNode::start(&NodeSpec { connections_max: 3, ..spec() }).unwrap();
     let mut callers: Vec<_> = (0..3).map(|_| Caller::greeted(&node)).collect();
     let mut late = Caller::connect(&node);
-    assert_eq!(late.frame().map(|frame| frame.1), Some(Code::Crowded as u8));
+    assert_eq!(late.frame().map(|frame| frame.1), Some(Code::TooManyConnections as u8));
     callers.pop();
     eventually(&node, "one has left", |counts| counts.connections == 2);
     Caller::greeted(&node);
@@ -200,7 +200,7 @@ fn who_says_nothing_keeps_nobody_out() {
     let node = MemoryNode::start(&NodeSpec { connections_max: 16, threads: 1, ..spec() }).unwrap();
     let mut first = Caller::greeted(&node);
     let mut silent: Vec<_> = (0..40).map(|_| Caller::connect(&node)).collect();
-    // Even where all its places are taken for a moment.
+    // Also when all its slots are taken for a moment.
     let mut second = loop {
         let mut second = Caller::connect(&node);
         if second.say_hello(&hello()).0 == Kind::Welcome {
@@ -215,7 +215,7 @@ fn who_says_nothing_keeps_nobody_out() {
     assert!(told.count() >= 36 - 4, "the oldest go, and are told");
 }
 
-/// Whether something, if only its end, can be read from a stream at once.
+/// Returns whether a stream has bytes, or its end, to read at once.
 fn is_over(stream: &TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     let peeked = stream.peek(&mut [0]);
@@ -223,7 +223,8 @@ fn is_over(stream: &TcpStream) -> bool {
     peeked.is_ok()
 }
 
-/// Whoever has said who it is when it gets its turn is let in, however many come at once.
+/// A connection whose hello is complete when the memory node serves it is accepted, however many arrive at
+/// once.
 #[test]
 fn who_says_it_at_once_is_let_in_however_many_come() {
     let node = MemoryNode::start(&NodeSpec { connections_max: 64, threads: 2, ..spec() }).unwrap();
@@ -235,7 +236,7 @@ fn who_says_it_at_once_is_let_in_however_many_come() {
             caller.send(&bytes);
         }
         let welcomed = |caller: &mut Caller| caller.frame().is_some_and(|frame| frame.0 == Kind::Welcome);
-        // Connections that come before their hello may be too many for a moment; not most of them.
+        // Connections before their hello may exceed the limit for a moment; most must not.
         let let_in = callers.iter_mut().filter_map(|caller| welcomed(caller).then_some(())).count();
         assert!(let_in >= 16, "{let_in}");
         drop(callers);
@@ -277,7 +278,7 @@ fn who_does_not_read_its_answers_is_not_read_from() {
     for tag in 0..READS {
         greedy.send(&read(tag));
     }
-    // It sits on 80 MB of answers that nobody takes; sockets hold a few of them, and the node hardly more.
+    // 80 MB of answers that no client reads: sockets hold a few of them, and the node hardly more.
     let executed = || node.counts().requests;
     let mut last = executed();
     loop {
@@ -299,24 +300,24 @@ fn who_does_not_read_its_answers_is_not_read_from() {
 fn a_fenced_compute_node_lands_nothing_more_and_does_not_come_back() {
     let node = MemoryNode::start(&spec()).unwrap();
     let mut judge = Caller::greeted(&node);
-    let named = |slot: u16, epoch: u32, line| {
+    let named = |slot: u16, epoch: u32, connection_number| {
         let client = Some(farwood_fabric::ClientId { slot, epoch });
-        Hello { pool: POOL, node: 0, client, line, token: Vec::new() }
+        Hello { pool: POOL, node: 0, client, connection_number, token: Vec::new() }
     };
-    let mut lines: Vec<_> = (1..=3).map(|_| Caller::connect(&node)).collect();
-    for (line, caller) in (1..).zip(&mut lines) {
-        assert_eq!(caller.say_hello(&named(4, 7, line)).0, Kind::Welcome);
+    let mut callers: Vec<_> = (1..=3).map(|_| Caller::connect(&node)).collect();
+    for (connection_number, caller) in (1..).zip(&mut callers) {
+        assert_eq!(caller.say_hello(&named(4, 7, connection_number)).0, Kind::Welcome);
     }
     let mut next = Caller::connect(&node);
     assert_eq!(next.say_hello(&named(4, 8, 1)).0, Kind::Welcome);
-    assert_eq!(judge.control(Control::Census, [4, 7, 0, 0]), Ok([3, 0, 0, 0]));
-    assert_eq!(judge.control(Control::Claim, [4, 0, 0, 0]), Err(Code::Taken as u8));
+    assert_eq!(judge.control(Control::CountConnections, [4, 7, 0, 0]), Ok([3, 0, 0, 0]));
+    assert_eq!(judge.control(Control::Claim, [4, 0, 0, 0]), Err(Code::SlotTaken as u8));
     assert_eq!(judge.control(Control::Fence, [4, 7, 0, 0]), Ok([0; 4]));
     let add = [WireVerb { at: host(256), op: WireOp::Faa(1) }];
-    for caller in &mut lines {
+    for caller in &mut callers {
         assert_eq!(caller.post(&add), None, "its connections are closed");
     }
-    assert_eq!(judge.control(Control::Census, [4, 7, 0, 0]), Ok([0; 4]));
+    assert_eq!(judge.control(Control::CountConnections, [4, 7, 0, 0]), Ok([0; 4]));
     assert_eq!(judge.read_word(256), Some(0), "nothing of it landed");
     for epoch in [7, 6] {
         let again = Caller::connect(&node).say_hello(&named(4, epoch, 9));
@@ -327,16 +328,17 @@ fn a_fenced_compute_node_lands_nothing_more_and_does_not_come_back() {
 }
 
 #[test]
-fn of_connections_of_one_line_the_newest_lives() {
+fn the_newest_connection_of_a_number_replaces_the_others() {
     let node = MemoryNode::start(&spec()).unwrap();
     let mut judge = Caller::greeted(&node);
     let client = Some(farwood_fabric::ClientId { slot: 1, epoch: 1 });
-    let line = |line| Hello { pool: POOL, node: 0, client, line, token: Vec::new() };
+    let hello =
+        |connection_number| Hello { pool: POOL, node: 0, client, connection_number, token: Vec::new() };
     let (mut old, mut new, mut other) =
         (Caller::connect(&node), Caller::connect(&node), Caller::connect(&node));
-    assert_eq!(old.say_hello(&line(3)).0, Kind::Welcome);
-    assert_eq!(other.say_hello(&line(4)).0, Kind::Welcome);
-    assert_eq!(new.say_hello(&line(3)).0, Kind::Welcome);
+    assert_eq!(old.say_hello(&hello(3)).0, Kind::Welcome);
+    assert_eq!(other.say_hello(&hello(4)).0, Kind::Welcome);
+    assert_eq!(new.say_hello(&hello(3)).0, Kind::Welcome);
     let add = [WireVerb { at: host(256), op: WireOp::Faa(1) }];
     assert_eq!(old.post(&add), None, "nothing of the old connection lands after the new one was welcomed");
     assert!(new.post(&add).is_some() && other.post(&add).is_some());
@@ -362,7 +364,7 @@ fn a_full_queue_of_immediates_refuses_verb_and_immediate_together() {
 
 #[test]
 fn a_memory_node_that_stops_answers_and_says_goodbye() {
-    // More than fits its buffers: answers of 4 KiB that nobody reads before it stops.
+    // More than its buffers hold: answers of 4 KiB that no client reads before it stops.
     const REQUESTS: u64 = 2_000;
     let node = MemoryNode::start(&spec()).unwrap();
     let mut caller = Caller::greeted(&node);
@@ -374,7 +376,7 @@ fn a_memory_node_that_stops_answers_and_says_goodbye() {
     std::thread::sleep(Duration::from_millis(50));
     std::thread::scope(|scope| {
         let stopped = scope.spawn(|| node.stop().unwrap());
-        // Who goes on asking meanwhile is answered, or not, and loses nothing of what was answered.
+        // A client that continues to send is answered, or not, and loses no answered request.
         let mut asker = caller.0.try_clone().unwrap();
         scope.spawn(move || {
             for tag in REQUESTS.. {
@@ -397,7 +399,7 @@ fn a_memory_node_that_stops_answers_and_says_goodbye() {
     });
 }
 
-/// Has the system allow this process so many descriptors.
+/// Raises this process's limit of descriptors.
 fn allow_descriptors(wanted: u64) {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
@@ -438,7 +440,7 @@ fn a_thousand_idle_and_two_hundred_busy_connections_are_served() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-    /// Arbitrary streams, some of which begin as good ones do.
+    /// Arbitrary streams, some with a valid beginning.
     #[test]
     fn arbitrary_bytes_harm_nobody_else(
         greeted: bool, kind in 0..=10_u8, bytes in prop::collection::vec(any::<u8>(), 0..4000),

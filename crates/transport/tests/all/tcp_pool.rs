@@ -1,4 +1,4 @@
-//! A pool over TCP as its compute nodes see it: forming, large posts, many clients, losses, and coming back.
+//! A pool over TCP as its compute nodes see it: formation, large posts, many clients, losses, reconnecting.
 
 use farwood_fabric::{
     Chain as _, Client, Fabric as _, FabricError, Memory, NodeId, Parallel as _, Remote, Revocation,
@@ -16,7 +16,7 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 const HOST_BYTES: u64 = 32 << 20;
-/// Where no table lies.
+/// An offset beyond all tables.
 const GROUND: u64 = 9 << 20;
 
 fn start() -> MemoryNode {
@@ -98,7 +98,7 @@ fn what_does_not_fit_a_frame_goes_in_several() {
             let expected = u64::from_le_bytes(data[from..from + 8].try_into().unwrap());
             assert_eq!(word.check(&()).unwrap().word(), expected, "word {number}");
         }
-        // Of a large chain that cannot be, nothing is executed.
+        // A large chain with an invalid verb executes nothing.
         let beyond = place(NodeId(0), Memory::Host, HOST_BYTES - 8);
         let zeroes = vec![0; BYTES];
         let chain = write(at(0), &zeroes).then(write(beyond, &[0; 16]));
@@ -152,7 +152,7 @@ fn threads_of_one_compute_node_have_connections_of_their_own() {
     assert_eq!(block_on(peek_word(&pool.client(), word(0, 0))), Ok(2000));
 }
 
-/// Posts until it works again; yields the errors on the way.
+/// Posts until it works again; returns the errors on the way.
 fn errors_until_it_works(client: &Client<TcpFabric>) -> Vec<FabricError> {
     let end = Instant::now() + Duration::from_secs(10);
     let mut errors = Vec::new();
@@ -190,7 +190,7 @@ fn a_lost_memory_node_is_told_at_once_and_fresh_memory_is_not_used() {
         std::thread::sleep(Duration::from_millis(10));
     };
     assert!(matches!(error, FabricError::NotAPool { .. }) && error.to_string().contains("fresh"), "{error}");
-    // Opened anew it is a new pool, which the old attachment does not take for its own.
+    // After reopening it is a new pool, and the old attachment rejects it.
     let new = TcpPool::open(&address, Credentials::default()).unwrap();
     assert_eq!(block_on(peek_word(&new.client(), word(0, 0))), Ok(0));
     std::thread::sleep(Duration::from_millis(60));
@@ -218,14 +218,14 @@ fn a_connection_that_breaks_is_told_and_comes_back() {
     }
 }
 
-/// What is idle is not dead: where its network was gone for a while, it is seen to be there again.
+/// An idle client is not a crashed one: after a loss of its network it becomes present again.
 #[test]
 fn a_compute_node_that_has_nothing_to_say_comes_back_too() {
     let node = start();
     let (relay, cut) = relay(node.address());
     let idle = TcpPool::open(&relay.to_string().parse().unwrap(), Credentials::default()).unwrap();
     let other = TcpPool::open(&address(&[&node]), Credentials::default()).unwrap();
-    // Who asks has its connection already.
+    // The asking client has its connection already.
     let _client = other.client();
     other.is_alive(idle.identity()).unwrap();
     for _ in 0..3 {
@@ -246,7 +246,7 @@ fn a_compute_node_that_has_nothing_to_say_comes_back_too() {
     );
 }
 
-/// Passes connections on to `to`; yields where, and what cuts all of them.
+/// Relays connections to `to`; returns the address, and a function that cuts all of them.
 fn relay(to: SocketAddr) -> (SocketAddr, impl Fn()) {
     use std::net::{Shutdown, TcpStream};
     use std::sync::{Arc, Mutex};
@@ -298,7 +298,7 @@ fn a_memory_node_that_says_nothing_is_lost_in_time() {
     );
 }
 
-/// Two connections work as they should, those of attaching; all others are welcomed and never answered.
+/// The two connections of the attachment work; all others receive a welcome and no answer.
 fn silent_after(listener: &TcpListener, to: SocketAddr) {
     use std::net::TcpStream;
     let mut kept = Vec::new();
@@ -351,7 +351,7 @@ fn a_living_compute_node_that_was_revoked_is_told_so() {
     let (client, me) = (victim.client(), victim.identity());
     block_on(poke_word(&client, word(1, 0), 1)).unwrap();
     assert_eq!(block_on(judge.client().fabric().revoke(me)), Ok(Revocation::Alive));
-    // As if every connection of it had been lost at once, and somebody had looked at that moment.
+    // As if all its connections had been lost at once, and a client had looked at that moment.
     for node in &nodes {
         fence(node, me.slot, me.epoch);
     }
@@ -372,7 +372,7 @@ fn fence(node: &MemoryNode, slot: u16, epoch: u32) {
     use farwood_transport::wire::{ANY_NODE, Control, Hello, put_words};
     let mut stream = std::net::TcpStream::connect(node.address()).unwrap();
     let mut bytes = Vec::new();
-    Hello { pool: 0, node: ANY_NODE, client: None, line: 0, token: Vec::new() }.put(&mut bytes);
+    Hello { pool: 0, node: ANY_NODE, client: None, connection_number: 0, token: Vec::new() }.put(&mut bytes);
     put_words(&mut bytes, Kind::Control, Control::Fence as u8, 0, [slot.into(), epoch.into(), 0, 0]);
     stream.write_all(&bytes).unwrap();
     stream.read_exact(&mut [0; 72 + 48]).unwrap();
@@ -423,7 +423,7 @@ fn a_full_queue_of_immediates_makes_its_sender_wait_and_nobody_else() {
             assert_eq!(other.post(cas(word(0, 128), round - 1, round)).await, Ok(Swapped::Won));
             assert!(before.elapsed() < Duration::from_secs(2), "it waits for nobody");
         }
-        // Time enough for the queue to be full.
+        // Enough time for the queue to fill.
         other.fabric().sleep(300_000_000).await;
         for message in 0..MESSAGES {
             assert_eq!(server.receive().await, Ok(message), "in order, none lost");
@@ -444,7 +444,7 @@ fn a_read_of_nothing_and_a_post_of_nothing_are_answered() {
     });
 }
 
-/// A memory node whose memory is the file `path`, at `listen`.
+/// Starts a memory node on the file `path`, at `listen`.
 fn kept(path: &std::path::Path, listen: SocketAddr, accept_unclean: bool) -> Result<MemoryNode, TcpError> {
     let file = Some(NodeFile { path: path.to_owned(), accept_unclean });
     MemoryNode::start(&NodeSpec { file, ..NodeSpec::new(listen, HOST_BYTES) })
@@ -476,9 +476,15 @@ fn a_memory_node_with_a_file_goes_on_where_it_stopped() {
     let mut stream = std::net::TcpStream::connect(node.address()).unwrap();
     let mut hello = Vec::new();
     let client = Some(farwood_fabric::ClientId { slot: 9, epoch: 4 });
-    let (pool_number, line) = (pool.shape().pool, 1);
-    farwood_transport::wire::Hello { pool: pool_number, node: 0, client, line, token: Vec::new() }
-        .put(&mut hello);
+    let (pool_number, connection_number) = (pool.shape().pool, 1);
+    farwood_transport::wire::Hello {
+        pool: pool_number,
+        node: 0,
+        client,
+        connection_number,
+        token: Vec::new(),
+    }
+    .put(&mut hello);
     stream.write_all(&hello).unwrap();
     let mut head = [0; 16];
     stream.read_exact(&mut head).unwrap();
@@ -488,7 +494,7 @@ fn a_memory_node_with_a_file_goes_on_where_it_stopped() {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// Who was attached before a memory node crashed does not go on with what that left, as if nothing had been lost.
+/// A client that was attached before a memory node crashed must not continue on what the crash left.
 #[test]
 fn what_a_crash_left_is_another_memory_for_who_was_there_before() {
     let path = std::env::temp_dir().join(format!("farwood-test-crash-{}", std::process::id()));
@@ -497,7 +503,7 @@ fn what_a_crash_left_is_another_memory_for_who_was_there_before() {
     let pool = TcpPool::open(&address, Credentials::default()).unwrap();
     let client = pool.client();
     block_on(poke_word(&client, word(0, 0), 7)).unwrap();
-    // As a crash leaves it.
+    // The state after a crash.
     let left = std::fs::read(&path).unwrap();
     drop(node);
     std::fs::write(&path, left).unwrap();

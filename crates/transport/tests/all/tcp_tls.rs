@@ -1,4 +1,4 @@
-//! TLS between compute nodes and memory nodes: who is believed, who is not, and what each is told.
+//! TLS between compute nodes and memory nodes: which certificates are trusted, and the error of each side.
 
 use farwood_fabric::{Client, Memory, NodeId, Remote, faa, read_bytes, write};
 use farwood_testkit::harness::place;
@@ -17,16 +17,16 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const HOST_BYTES: u64 = 32 << 20;
-/// Where no table lies.
+/// An offset beyond all tables.
 const GROUND: u64 = 9 << 20;
 
-/// An authority, and files of what it has certified.
+/// An authority, and files of the certificates that it issued.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: TempDir,
 }
 
-/// Files of a certificate and its key.
+/// The files of a certificate and its key.
 struct Files {
     cert: PathBuf,
     key: PathBuf,
@@ -86,7 +86,7 @@ fn word(offset: u64) -> Remote<u64> {
     place(NodeId(0), Memory::Host, GROUND + offset).part(0)
 }
 
-/// Adds to a word in far memory; yields what it was.
+/// Adds to a word in far memory; returns the old value.
 async fn add(client: &Client<TcpFabric>, offset: u64, more: u64) -> u64 {
     client.post(faa(word(offset), more)).await.unwrap()
 }
@@ -101,7 +101,7 @@ fn certificates_let_both_sides_in_and_large_posts_pass() {
     let client = pool.client();
     block_on(add(&client, 0, 42));
     assert_eq!(block_on(add(&client, 0, 1)), 42);
-    // Larger than a frame, and than what TLS keeps at once.
+    // Larger than a frame, and than the buffer of TLS.
     let bytes: Vec<u8> = (0..3 << 20).map(|at: u32| (at % 251) as u8).collect();
     let at = place(NodeId(0), Memory::Host, GROUND + 64);
     block_on(client.post(write(at, &bytes))).unwrap();
@@ -140,7 +140,7 @@ fn who_is_not_trusted_is_told_so_and_counted() {
         assert!(matches!(error, TcpError::Untrusted { .. }), "{error}");
         assert!(error.to_string().contains(words), "{words}: {error}");
     };
-    // It shows no certificate, one of another authority, and asks for another authority's.
+    // Without a certificate, with one of another authority, and trusting another authority.
     untrusted(client(&authority.file(), None), "CertificateRequired");
     untrusted(client(&authority.file(), Some(other.certify("user").identity())), "alert");
     untrusted(client(&other.file(), None), "invalid peer certificate");
@@ -201,7 +201,8 @@ fn bytes_that_are_no_tls_close_their_connection_alone() {
         let mut stream = TcpStream::connect(node.address()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(15))).unwrap();
         stream.write_all(bytes).unwrap();
-        // What it says, if anything, is no frame, and then it hangs up; a record that was only begun is waited for.
+        // The memory node may send an alert, but no frame, and then closes; it waits for the rest of an
+        // incomplete record.
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let mut all = Vec::new();
         let _ = stream.read_to_end(&mut all);

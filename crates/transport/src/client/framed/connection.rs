@@ -1,10 +1,10 @@
-//! One thread's connection to one memory node: bytes out, frames in, and coming back after a loss.
+//! One thread's connection to one memory node: bytes out, frames in, and reconnecting after a loss.
 //!
-//! A link is dialled in a thread of its own, so that whoever waits for other memory nodes goes on meanwhile.
+//! A connection is dialled in its own thread, so that clients that wait for other memory nodes go on.
 
-use crate::client::dial::Dialled;
-use crate::client::endpoints::Reach;
-use crate::client::error::NoWay;
+use crate::client::dial::AcceptedConnection;
+use crate::client::endpoints::Endpoints;
+use crate::client::error::ConnectError;
 use crate::client::timeouts::REPLY_MAX;
 use crate::stream::Stream;
 use crate::wire::{FRAME_BYTES_MAX, Frame, Kind, Malformed};
@@ -14,207 +14,216 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-/// After a failed dial, the memory node counts as lost for this long without another.
-const REST: Duration = Duration::from_millis(50);
-/// Room for what arrives, at first.
+/// After a failed dial, the memory node counts as lost for this long without another attempt.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
+/// Initial size of the input buffer, bytes.
 const INPUT_BYTES: usize = 64 << 10;
-/// Frames that are worth a system call before all clients of the thread have put theirs.
+/// Queued frames that are worth a system call before all clients of the thread have queued theirs.
 const FRAMES_EARLY: usize = 16;
-/// Turns without news after which the clock is looked at.
-const QUIET_TURNS: u32 = 64;
+/// Silent polls between two looks at the clock.
+const SILENT_POLLS: u32 = 64;
 
-/// Where a link stands.
+/// The state of a connection.
 #[derive(Debug)]
 enum Phase {
-    /// Not connected; nobody has asked, or the last dial failed.
-    Down(Option<(Instant, NoWay)>),
-    /// Being dialled.
-    Dialling(Receiver<Result<Dialled, NoWay>>),
+    /// Not connected: unused so far, or the last dial failed.
+    Down(Option<(Instant, ConnectError)>),
+    /// Dialling.
+    Connecting(Receiver<Result<AcceptedConnection, ConnectError>>),
     /// Connected.
-    Up(Box<Stream>),
+    Connected(Box<Stream>),
 }
 
-/// What happened to a link.
+/// What happened to a connection during a poll.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum ConnectionEvent {
     /// Nothing, or frames arrived.
-    Fine,
-    /// The connection broke, and is being dialled again: what was asked over it has no answer.
-    Broke,
+    Unchanged,
+    /// The connection broke, and is being dialled again: its pending frames have no answer.
+    Broken,
     /// It is up, after a break for that reason, or for the first time.
-    Up(Option<String>),
-    /// It cannot be had.
-    NoWay(NoWay),
+    Connected(Option<String>),
+    /// It could not be established.
+    Failed(ConnectError),
 }
 
 /// A connection to one memory node.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct FrameConnection {
     node: NodeId,
     phase: Phase,
-    /// Why the connection broke, until it is known whether it can be had again.
-    broke: Option<String>,
+    /// Why the connection broke, until the redial succeeds or fails.
+    broken_why: Option<String>,
     pub(super) out: Vec<u8>,
     sent: usize,
     pub(super) input: Input,
     /// Frames without an answer, and those of them that have not left.
-    asked: usize,
+    pending: usize,
     unsent: usize,
-    /// Counts breaks: frames of an earlier era have no answer any more.
-    pub(super) era: u64,
-    heard: Instant,
-    quiet: u32,
+    /// Counts breaks: frames of an earlier generation have no answer.
+    pub(super) generation: u64,
+    silent_since: Instant,
+    silent_polls: u32,
 }
 
-impl Link {
-    /// A link to memory node `node`, not connected yet.
+impl FrameConnection {
+    /// A connection to memory node `node`, not established yet.
     pub(super) fn new(node: NodeId) -> Self {
         Self {
             node,
             phase: Phase::Down(None),
-            broke: None,
+            broken_why: None,
             out: Vec::new(),
             sent: 0,
             input: Input::default(),
-            asked: 0,
+            pending: 0,
             unsent: 0,
-            era: 0,
-            heard: Instant::now(),
-            quiet: 0,
+            generation: 0,
+            silent_since: Instant::now(),
+            silent_polls: 0,
         }
     }
 
-    /// Gets ready to take a frame: connects if need be.
+    /// Prepares for a frame: connects if necessary.
     pub(super) fn prepare(
         &mut self,
-        reach: &Arc<Reach>,
+        endpoints: &Arc<Endpoints>,
         client: Option<ClientId>,
-        line: u64,
-    ) -> Result<(), NoWay> {
+        number: u64,
+    ) -> Result<(), ConnectError> {
         match &self.phase {
-            Phase::Down(Some((since, why))) if since.elapsed() < REST => Err(why.clone()),
+            Phase::Down(Some((since, why))) if since.elapsed() < RETRY_PAUSE => Err(why.clone()),
             Phase::Down(_) => {
-                self.dial(reach, client, line);
+                self.dial(endpoints, client, number);
                 Ok(())
             }
-            Phase::Dialling(_) | Phase::Up(_) => Ok(()),
+            Phase::Connecting(_) | Phase::Connected(_) => Ok(()),
         }
     }
 
-    /// Notes that a frame was put into `out`.
+    /// Counts a frame that was put into `out`.
     #[inline]
-    pub(super) fn asks(&mut self) {
-        if self.asked == 0 {
-            self.quiet = 0;
+    pub(super) fn frame_queued(&mut self) {
+        if self.pending == 0 {
+            self.silent_polls = 0;
         }
-        self.asked += 1;
+        self.pending += 1;
         self.unsent += 1;
     }
 
-    /// Sends what waits where that is half of what is under way: so the memory node has something to do while the
-    /// thread's other clients go on, and they while it does.
+    /// Sends the queued frames early if they are half of the pending ones, so that the memory node and the
+    /// thread's other clients work at the same time.
     #[inline]
     pub(super) fn send_early(&mut self) {
-        if self.unsent >= FRAMES_EARLY && 2 * self.unsent >= self.asked && self.sent == 0 {
-            // What goes wrong shows at the next turn.
+        if self.unsent >= FRAMES_EARLY && 2 * self.unsent >= self.pending && self.sent == 0 {
+            // An error shows at the next poll.
             let _ = self.flush();
         }
     }
 
-    /// Notes that a frame was answered. False: none was asked.
+    /// Counts an answered frame. False: none was pending.
     #[inline]
     pub(super) fn answered(&mut self) -> bool {
-        self.asked = self.asked.wrapping_sub(1);
-        self.asked != usize::MAX
+        self.pending = self.pending.wrapping_sub(1);
+        self.pending != usize::MAX
     }
 
-    fn dial(&mut self, reach: &Arc<Reach>, client: Option<ClientId>, line: u64) {
+    fn dial(&mut self, endpoints: &Arc<Endpoints>, client: Option<ClientId>, number: u64) {
         let (sender, receiver) = channel();
-        let (reach, node) = (Arc::clone(reach), self.node);
-        let job = move || {
-            let dialled = reach.dial(node, client, line).and_then(|dialled| {
-                dialled.stream.tcp.set_nonblocking(true).map_err(|error| NoWay::Lost(error.to_string()))?;
+        let (endpoints, node) = (Arc::clone(endpoints), self.node);
+        let connect = move || {
+            let dialled = endpoints.dial(node, client, number).and_then(|dialled| {
+                dialled
+                    .stream
+                    .tcp
+                    .set_nonblocking(true)
+                    .map_err(|error| ConnectError::Lost(error.to_string()))?;
                 Ok(dialled)
             });
-            // Nobody may wait for it any more.
+            // The receiver may be gone.
             let _ = sender.send(dialled);
         };
-        self.phase = match std::thread::Builder::new().name("farwood-dial".to_owned()).spawn(job) {
-            Ok(_) => Phase::Dialling(receiver),
-            Err(error) => Phase::Down(Some((Instant::now(), NoWay::Lost(error.to_string())))),
+        self.phase = match std::thread::Builder::new().name("farwood-dial".to_owned()).spawn(connect) {
+            Ok(_) => Phase::Connecting(receiver),
+            Err(error) => Phase::Down(Some((Instant::now(), ConnectError::Lost(error.to_string())))),
         };
     }
 
-    /// Sends and receives what can be, without waiting.
-    pub(super) fn turn(&mut self, reach: &Arc<Reach>, client: Option<ClientId>, line: u64) -> News {
+    /// Sends and receives without waiting.
+    pub(super) fn advance(
+        &mut self,
+        endpoints: &Arc<Endpoints>,
+        client: Option<ClientId>,
+        number: u64,
+    ) -> ConnectionEvent {
         let exchanged = match &mut self.phase {
-            Phase::Down(None) => return News::Fine,
-            Phase::Down(Some((_, why))) => return News::NoWay(why.clone()),
-            Phase::Dialling(receiver) => {
+            Phase::Down(None) => return ConnectionEvent::Unchanged,
+            Phase::Down(Some((_, why))) => return ConnectionEvent::Failed(why.clone()),
+            Phase::Connecting(receiver) => {
                 return match receiver.try_recv() {
                     Ok(dialled) => self.dialled(dialled),
-                    Err(TryRecvError::Empty) => News::Fine,
+                    Err(TryRecvError::Empty) => ConnectionEvent::Unchanged,
                     Err(TryRecvError::Disconnected) => {
-                        self.dialled(Err(NoWay::Lost("the thread that connects is gone".to_owned())))
+                        self.dialled(Err(ConnectError::Lost("the thread that connects is gone".to_owned())))
                     }
                 };
             }
-            Phase::Up(_) => self.exchange(),
+            Phase::Connected(_) => self.exchange(),
         };
         match exchanged {
-            Ok(()) => News::Fine,
+            Ok(()) => ConnectionEvent::Unchanged,
             Err(why) => {
-                self.give_up(why);
-                self.dial(reach, client, line);
-                News::Broke
+                self.reset(why);
+                self.dial(endpoints, client, number);
+                ConnectionEvent::Broken
             }
         }
     }
 
-    fn dialled(&mut self, dialled: Result<Dialled, NoWay>) -> News {
+    fn dialled(&mut self, dialled: Result<AcceptedConnection, ConnectError>) -> ConnectionEvent {
         match dialled {
             Ok(dialled) => {
-                self.phase = Phase::Up(Box::new(dialled.stream));
-                self.quiet = 0;
-                // What goes wrong shows at the next turn.
+                self.phase = Phase::Connected(Box::new(dialled.stream));
+                self.silent_polls = 0;
+                // An error shows at the next poll.
                 let _ = self.flush();
-                News::Up(self.broke.take())
+                ConnectionEvent::Connected(self.broken_why.take())
             }
             Err(why) => {
-                self.give_up(String::new());
-                self.broke = None;
+                self.reset(String::new());
+                self.broken_why = None;
                 self.phase = Phase::Down(Some((Instant::now(), why.clone())));
-                News::NoWay(why)
+                ConnectionEvent::Failed(why)
             }
         }
     }
 
-    /// What was on its way is lost.
-    fn give_up(&mut self, why: String) {
+    /// Discards all pending frames.
+    fn reset(&mut self, why: String) {
         self.out.clear();
         self.input.clear();
-        (self.sent, self.asked, self.unsent, self.era) = (0, 0, 0, self.era + 1);
-        (self.phase, self.broke) = (Phase::Down(None), Some(why));
+        (self.sent, self.pending, self.unsent, self.generation) = (0, 0, 0, self.generation + 1);
+        (self.phase, self.broken_why) = (Phase::Down(None), Some(why));
     }
 
     fn exchange(&mut self) -> Result<(), String> {
-        // Nothing can have been answered that leaves only now.
-        let answered = self.asked > self.unsent;
+        // A frame that leaves only now cannot have an answer yet.
+        let answered = self.pending > self.unsent;
         self.flush()?;
-        // What has left in part may hold whole requests: their answers are taken, or the other side stops to read.
+        // A partly sent buffer may hold whole requests: read their answers, or the peer stops reading.
         if answered || self.sent > 0 { self.fill() } else { Ok(()) }
     }
 
-    /// Sends what waits, as far as the stream takes it.
+    /// Sends the queued bytes, as far as the stream accepts them.
     pub(super) fn flush(&mut self) -> Result<(), String> {
-        let Phase::Up(stream) = &mut self.phase else { return Ok(()) };
+        let Phase::Connected(stream) = &mut self.phase else { return Ok(()) };
         while self.sent < self.out.len() {
             match stream.write(&self.out[self.sent..]) {
                 Ok(0) => return Err("it takes nothing more".to_owned()),
                 Ok(bytes) => {
                     if self.sent > 0 {
-                        // What was stuck moves: a slow network is not a lost memory node.
-                        self.quiet = 0;
+                        // Stalled bytes move again: a slow network is not a lost memory node.
+                        self.silent_polls = 0;
                     }
                     self.sent += bytes;
                 }
@@ -231,36 +240,42 @@ impl Link {
         }
     }
 
-    /// Reads what has arrived; tells time now and then if nothing has.
+    /// Reads what has arrived; checks the clock now and then if nothing has.
     fn fill(&mut self) -> Result<(), String> {
-        let Phase::Up(stream) = &mut self.phase else { return Ok(()) };
+        let Phase::Connected(stream) = &mut self.phase else { return Ok(()) };
         if self.input.fill(stream)? {
-            self.quiet = 0;
+            self.silent_polls = 0;
             return Ok(());
         }
-        self.quiet += 1;
-        if self.quiet == 1 {
-            self.heard = Instant::now();
+        self.silent_polls += 1;
+        if self.silent_polls == 1 {
+            self.silent_since = Instant::now();
         }
-        if self.quiet.is_multiple_of(QUIET_TURNS) && self.heard.elapsed() > REPLY_MAX {
+        if self.silent_polls.is_multiple_of(SILENT_POLLS) && self.silent_since.elapsed() > REPLY_MAX {
             return Err(format!("it has not answered for {} s", REPLY_MAX.as_secs()));
         }
         Ok(())
     }
 
-    /// Breaks the link, and dials again.
-    pub(super) fn break_off(&mut self, why: String, reach: &Arc<Reach>, client: Option<ClientId>, line: u64) {
-        self.give_up(why);
-        self.dial(reach, client, line);
+    /// Breaks the connection, and dials again.
+    pub(super) fn break_off(
+        &mut self,
+        why: String,
+        endpoints: &Arc<Endpoints>,
+        client: Option<ClientId>,
+        number: u64,
+    ) {
+        self.reset(why);
+        self.dial(endpoints, client, number);
     }
 
-    /// Whether there is anything to wait for.
+    /// Returns whether there is nothing to wait for.
     pub(super) fn is_idle(&self) -> bool {
-        self.asked == 0 && self.out.is_empty() && self.broke.is_none()
+        self.pending == 0 && self.out.is_empty() && self.broken_why.is_none()
     }
 }
 
-/// What has arrived and was not looked at.
+/// Received bytes that are not decoded yet.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     bytes: Vec<u8>,
@@ -273,18 +288,18 @@ impl Input {
         (self.start, self.end) = (0, 0);
     }
 
-    /// Reads as much as there is, or as there is room for. False: there was nothing.
+    /// Reads all that is available, up to the size of the buffer. False: nothing was available.
     fn fill(&mut self, stream: &mut Stream) -> Result<bool, String> {
         let before = self.end - self.start;
         loop {
-            self.make_room()?;
-            let room = &mut self.bytes[self.end..];
-            let wanted = room.len();
-            match stream.read(room) {
+            self.make_space()?;
+            let space = &mut self.bytes[self.end..];
+            let needed = space.len();
+            match stream.read(space) {
                 Ok(0) => return Err("it closed the connection".to_owned()),
                 Ok(bytes) => {
                     self.end += bytes;
-                    if bytes < wanted || self.end - self.start >= FRAME_BYTES_MAX {
+                    if bytes < needed || self.end - self.start >= FRAME_BYTES_MAX {
                         return Ok(true);
                     }
                 }
@@ -297,8 +312,8 @@ impl Input {
         }
     }
 
-    /// Makes room for the rest of the frame that has begun.
-    fn make_room(&mut self) -> Result<(), String> {
+    /// Makes space for the rest of the incomplete frame.
+    fn make_space(&mut self) -> Result<(), String> {
         if self.start == self.end {
             self.clear();
         }
@@ -310,14 +325,14 @@ impl Input {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
-        let wanted = announced.max(self.end + 1).max(INPUT_BYTES).next_power_of_two();
-        if self.bytes.len() < wanted {
-            self.bytes.resize(wanted, 0);
+        let needed = announced.max(self.end + 1).max(INPUT_BYTES).next_power_of_two();
+        if self.bytes.len() < needed {
+            self.bytes.resize(needed, 0);
         }
         Ok(())
     }
 
-    /// The next frame, if it has arrived as a whole. What is none, or ends the connection, is an error.
+    /// Returns the next whole frame. Malformed bytes, and frames that end the connection, are errors.
     #[inline]
     pub(super) fn next(&mut self) -> Result<Option<Frame<'_>>, String> {
         match Frame::first(&self.bytes[self.start..self.end]) {

@@ -1,20 +1,20 @@
-//! One thread's way to a pool: a connection to each memory node, shared by all clients of the thread.
+//! One thread's connections to the memory nodes of a pool, shared by all clients of the thread.
 //!
-//! Doorbells become frames in a buffer for each memory node. They leave together with those of the thread's other
-//! clients, in one system call, when the line is turned: by the thread's executor, if it is one of
-//! [ours](crate::runtime), which then polls only those who have an answer; or else by whoever waits, of `n` waiting
-//! clients by each `n`-th poll. Answers find their doorbell by the tag of their frame, so no client waits for another's
+//! Doorbells become frames in one buffer per memory node. The frames of all clients of the thread leave in
+//! one system call, when the set is polled: by the thread's executor, if it is one of [ours](crate::runtime),
+//! which then polls only the futures that have an answer; otherwise by the waiting clients, of `n` clients at
+//! each `n`-th poll. The tag of a frame matches an answer to its doorbell, so no client waits for another's
 //! answer.
 
-use super::connection::{Link, News};
-use super::encode::{Cursor, Verbs, is_large};
-use crate::client::endpoints::Reach;
-use crate::client::error::NoWay;
-use crate::client::in_flight::{Posts, Submission, Turning};
-use crate::client::post::{Cargo, Waits};
-use crate::client::timeouts::FAREWELL_MAX;
-use crate::client::transport::{Carrier, Way, Ways};
-use crate::runtime::{Crank, Turned, add_crank};
+use super::connection::{ConnectionEvent, FrameConnection};
+use super::encode::{AnsweredVerbs, Cursor, is_large};
+use crate::client::endpoints::Endpoints;
+use crate::client::error::ConnectError;
+use crate::client::in_flight::{InFlight, PostDriver, Submission};
+use crate::client::post::{PostBody, Waiter};
+use crate::client::timeouts::DRAIN_MAX;
+use crate::client::transport::{ConnectionTable, ThreadConnections, Way};
+use crate::runtime::{PollSource, Progress, add_poll_source};
 use crate::shm::monotonic_nanoseconds;
 use crate::wire::VERB_DATA_MAX;
 use crate::wire::{Code, Control, Frame, Kind, Malformed, put_words};
@@ -25,17 +25,17 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How long a sender waits for room in a server's queue of immediates, nanoseconds.
-const PATIENCE: u64 = 10_000_000_000;
-/// How long it waits before it tries again, nanoseconds.
-const AGAIN: u64 = 50_000;
+/// How long a sender waits for space in a server's queue of immediates, nanoseconds.
+const QUEUE_FULL_MAX: u64 = 10_000_000_000;
+/// Pause before a refused WRITE_WITH_IMM is sent again, nanoseconds.
+const QUEUE_FULL_PAUSE: u64 = 50_000;
 
-/// What a memory node promises whose threads execute verbs of different connections at the same time.
+/// What a memory node promises whose threads execute verbs of different connections concurrently.
 ///
-/// They copy as processors do that share memory ([`copying`](crate::shm::copying)): READs downward, WRITEs upward, so
-/// that a pair of versions proves a copy whole, up to the largest READ of one verb; nothing above a word is whole by
-/// itself. A WRITE is executed when all of it has arrived, whatever becomes of who sent it; a
-/// longer one than fits a verb is several.
+/// The threads copy as processors do that share memory ([`copying`](crate::shm::copying)): READs downward,
+/// WRITEs upward, so that a pair of versions proves a copy whole, up to the largest READ of one verb; nothing
+/// above a word is atomic by itself. A WRITE is executed when all of it has arrived, even if its sender
+/// crashes; a WRITE that exceeds one verb becomes several.
 pub const CAPABILITIES: Capabilities = Capabilities {
     version_pair_bytes_max: VERB_DATA_MAX,
     whole_bytes: 8,
@@ -53,20 +53,20 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 struct Part {
     post: usize,
     node: NodeId,
-    /// What the frame under way holds.
+    /// The cursors at the start and the end of the frame under way.
     from: Cursor,
     to: Cursor,
-    era: u64,
-    /// When to send it again: its server's queue was full.
-    again: Option<u64>,
-    /// When to give up, since the queue was full for the first time.
-    patience: Option<u64>,
+    generation: u64,
+    /// When to send it again, after a full queue refused it.
+    retry_at: Option<u64>,
+    /// When to give up, counted from the first refusal.
+    deadline: Option<u64>,
 }
 
-/// A thread's way to a pool.
+/// One thread's connections to the memory nodes of a pool.
 #[derive(Debug)]
-pub struct Line {
-    reach: Arc<Reach>,
+pub struct FrameConnections {
+    endpoints: Arc<Endpoints>,
     client: Option<ClientId>,
     number: u64,
     state: RefCell<State>,
@@ -74,50 +74,50 @@ pub struct Line {
 
 #[derive(Debug)]
 struct State {
-    links: Vec<Link>,
-    posts: Posts,
+    connections: Vec<FrameConnection>,
+    posts: InFlight,
     parts: Slab<Part>,
-    /// Parts to be sent again.
+    /// Parts that wait for their retry.
     retries: usize,
     client: Option<ClientId>,
 }
 
-impl Line {
-    /// A line of `client`, or of a compute node that has no identity yet, or none any more. `number` is unlike that of
-    /// the client's other lines.
-    pub(crate) fn new(reach: Arc<Reach>, client: Option<ClientId>, number: u64) -> Rc<Self> {
+impl FrameConnections {
+    /// Connections of `client`, or of a compute node without an identity. `number` is unique among the
+    /// client's sets.
+    pub(crate) fn new(endpoints: Arc<Endpoints>, client: Option<ClientId>, number: u64) -> Rc<Self> {
         let state = State {
-            links: (0..reach.shape.nodes).map(|node| Link::new(NodeId(node))).collect(),
-            posts: Posts::new(client),
+            connections: (0..endpoints.shape.nodes).map(|node| FrameConnection::new(NodeId(node))).collect(),
+            posts: InFlight::new(client),
             parts: Slab::new(),
             retries: 0,
             client,
         };
-        let line = Rc::new(Self { reach, client, number, state: RefCell::new(state) });
-        let crank: Weak<Self> = Rc::downgrade(&line);
-        add_crank(crank);
-        line
+        let set = Rc::new(Self { endpoints, client, number, state: RefCell::new(state) });
+        let source: Weak<Self> = Rc::downgrade(&set);
+        add_poll_source(source);
+        set
     }
 
-    /// Hands a doorbell over, every request of which is to a memory node of the pool.
-    fn put(&self, doorbell: Doorbell, waits: Waits) -> usize {
+    /// Starts a doorbell whose requests all address memory nodes of the pool.
+    fn start_post(&self, doorbell: Doorbell, waits: Waiter) -> usize {
         let state = &mut *self.state.borrow_mut();
-        let key = state.posts.begin(Cargo::Verbs(doorbell), waits);
-        // Without allocation: a doorbell is for few memory nodes, mostly one.
+        let key = state.posts.begin(PostBody::Verbs(doorbell), waits);
+        // No allocation: a doorbell addresses few memory nodes, mostly one.
         let mut from = 0;
         while let Some((at, node)) = state.posts.next_node(key, from) {
             from = at + 1;
             let part = state.part(key, node);
-            match state.links[usize::from(node.0)].prepare(&self.reach, self.client, self.number) {
+            match state.connections[usize::from(node.0)].prepare(&self.endpoints, self.client, self.number) {
                 Ok(()) => state.send(part),
                 Err(why) => state.end_part(part, Some(why)),
             }
         }
-        state.posts.begun(key);
+        state.posts.seal(key);
         key
     }
 
-    /// Asks memory node `node` for something that is no verb.
+    /// Sends a control to memory node `node` and waits for its answer.
     pub(crate) async fn ask(
         &self,
         node: NodeId,
@@ -126,52 +126,54 @@ impl Line {
     ) -> Result<[u64; 4], FabricError> {
         let key = {
             let state = &mut *self.state.borrow_mut();
-            let key = state.posts.begin(Cargo::Control([0; 4]), Waits::Somebody);
+            let key = state.posts.begin(PostBody::Control([0; 4]), Waiter::Future);
             let part = state.part(key, node);
-            let link = &mut state.links[usize::from(node.0)];
-            match link.prepare(&self.reach, self.client, self.number) {
+            let connection = &mut state.connections[usize::from(node.0)];
+            match connection.prepare(&self.endpoints, self.client, self.number) {
                 Ok(()) => {
-                    put_words(&mut link.out, Kind::Control, control as u8, part as u64, words);
-                    link.asks();
+                    put_words(&mut connection.out, Kind::Control, control as u8, part as u64, words);
+                    connection.frame_queued();
                 }
                 Err(why) => state.end_part(part, Some(why)),
             }
-            state.posts.begun(key);
+            state.posts.seal(key);
             key
         };
         match Submission::new(self, key).await? {
-            Cargo::Control(words) => Ok(words),
-            Cargo::Verbs(_) => unreachable!("a control is no doorbell"),
+            PostBody::Control(words) => Ok(words),
+            PostBody::Verbs(_) => unreachable!("a control is no doorbell"),
         }
     }
 
-    /// Sends, receives, and gives answers to their doorbells, without waiting.
+    /// Sends, receives, and assigns answers to their posts, without waiting.
     fn exchange_all(&self, state: &mut State) {
-        state.posts.turns();
+        state.posts.reset_polls();
         if state.retries > 0 {
             state.retry();
         }
-        for at in 0..state.links.len() {
-            let link = &mut state.links[at];
-            if link.is_idle() {
+        for at in 0..state.connections.len() {
+            let connection = &mut state.connections[at];
+            if connection.is_idle() {
                 continue;
             }
-            match link.turn(&self.reach, self.client, self.number) {
-                News::Fine => {
-                    if let Err(why) = state.hear(at) {
-                        state.links[at].break_off(why, &self.reach, self.client, self.number);
+            match connection.advance(&self.endpoints, self.client, self.number) {
+                ConnectionEvent::Unchanged => {
+                    if let Err(why) = state.receive(at) {
+                        state.connections[at].break_off(why, &self.endpoints, self.client, self.number);
                     }
                 }
-                News::Broke | News::Up(None) => {}
-                News::Up(Some(why)) => state.lose(at, &NoWay::Lost(why), Lost::Earlier),
-                News::NoWay(why) => state.lose(at, &why, Lost::All),
+                ConnectionEvent::Broken | ConnectionEvent::Connected(None) => {}
+                ConnectionEvent::Connected(Some(why)) => {
+                    state.fail_parts(at, &ConnectError::Lost(why), LostFrames::Earlier)
+                }
+                ConnectionEvent::Failed(why) => state.fail_parts(at, &why, LostFrames::All),
             }
         }
     }
 
-    /// Waits for what is under way, within a bounded time.
-    fn end(&self) {
-        let end = Instant::now() + FAREWELL_MAX;
+    /// Waits for pending posts, up to [`DRAIN_MAX`].
+    fn drain(&self) {
+        let end = Instant::now() + DRAIN_MAX;
         loop {
             let state = &mut *self.state.borrow_mut();
             if state.parts.is_empty() || Instant::now() > end {
@@ -184,45 +186,45 @@ impl Line {
 }
 
 thread_local! {
-    /// This thread's lines, by attachment.
-    static LINES: Ways<Line> = const { RefCell::new(Vec::new()) };
+    /// This thread's connection sets, by attachment.
+    static TABLE: ConnectionTable<FrameConnections> = const { RefCell::new(Vec::new()) };
 }
 
-impl Way for Line {}
+impl Way for FrameConnections {}
 
-impl Carrier for Line {
-    type Ground = ();
-    const MEMORY_IS_REAL: bool = false;
+impl ThreadConnections for FrameConnections {
+    type Shared = ();
+    const MEMORY_IS_PROVISIONED: bool = false;
     const SCHEME: &'static str = "tcp";
 
-    fn new(_: &Arc<()>, reach: Arc<Reach>, client: Option<ClientId>, number: u64) -> Rc<Self> {
-        Self::new(reach, client, number)
+    fn new(_: &Arc<()>, endpoints: Arc<Endpoints>, client: Option<ClientId>, number: u64) -> Rc<Self> {
+        Self::new(endpoints, client, number)
     }
 
     fn capabilities((): &()) -> &Capabilities {
         &CAPABILITIES
     }
 
-    fn with_ways<T>(work: impl FnOnce(&Ways<Self>) -> T) -> Option<T> {
-        LINES.try_with(work).ok()
+    fn with_table<T>(work: impl FnOnce(&ConnectionTable<Self>) -> T) -> Option<T> {
+        TABLE.try_with(work).ok()
     }
 
-    /// The memory nodes check what they are asked for, and say which verb of a frame was wrong.
+    /// The memory nodes check requests, and name the verb of a frame that failed.
     #[inline]
     fn checks_all(doorbell: &Doorbell) -> bool {
         is_large(doorbell)
     }
 
     #[inline]
-    fn post(&self, doorbell: Doorbell, waits: Waits) -> usize {
-        self.put(doorbell, waits)
+    fn post(&self, doorbell: Doorbell, waits: Waiter) -> usize {
+        self.start_post(doorbell, waits)
     }
 
     #[inline]
     async fn wait(&self, post: usize) -> Result<Doorbell, FabricError> {
         match Submission::new(self, post).await? {
-            Cargo::Verbs(doorbell) => Ok(doorbell),
-            Cargo::Control(_) => unreachable!("a doorbell is no control"),
+            PostBody::Verbs(doorbell) => Ok(doorbell),
+            PostBody::Control(_) => unreachable!("a doorbell is no control"),
         }
     }
 
@@ -231,7 +233,7 @@ impl Carrier for Line {
     }
 
     fn finish(&self) {
-        self.end();
+        self.drain();
     }
 
     async fn control(
@@ -244,15 +246,15 @@ impl Carrier for Line {
     }
 }
 
-impl Crank for Line {
-    fn crank(&self) -> Turned {
-        self.turn()
+impl PollSource for FrameConnections {
+    fn advance(&self) -> Progress {
+        PostDriver::advance(self)
     }
 }
 
-impl Turning for Line {
+impl PostDriver for FrameConnections {
     #[inline]
-    fn with_posts<T>(&self, work: impl FnOnce(&mut Posts) -> T) -> T {
+    fn with_posts<T>(&self, work: impl FnOnce(&mut InFlight) -> T) -> T {
         work(&mut self.state.borrow_mut().posts)
     }
 
@@ -261,24 +263,24 @@ impl Turning for Line {
     }
 
     fn send_all(&self) {
-        for link in &mut self.state.borrow_mut().links {
-            // What goes wrong shows at the next turn.
-            let _ = link.flush();
+        for connection in &mut self.state.borrow_mut().connections {
+            // An error shows at the next poll.
+            let _ = connection.flush();
         }
     }
 }
 
-impl Drop for Line {
+impl Drop for FrameConnections {
     /// What was posted and not waited for lands all the same.
     fn drop(&mut self) {
-        self.end();
+        self.drain();
     }
 }
 
-/// Which frames are lost with a link.
+/// The frames that are lost with a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Lost {
-    /// Those from before it broke.
+enum LostFrames {
+    /// Those from before the break.
     Earlier,
     /// All.
     All,
@@ -288,42 +290,42 @@ impl State {
     fn part(&mut self, post: usize, node: NodeId) -> usize {
         self.posts.begin_part(post);
         let (from, to) = (Cursor::default(), Cursor::default());
-        let era = self.links[usize::from(node.0)].era;
-        self.parts.insert(Part { post, node, from, to, era, again: None, patience: None })
+        let generation = self.connections[usize::from(node.0)].generation;
+        self.parts.insert(Part { post, node, from, to, generation, retry_at: None, deadline: None })
     }
 
-    /// Puts the next frame of a part into its link's buffer.
+    /// Puts the next frame of a part into its connection's buffer.
     fn send(&mut self, key: usize) {
         let part = &mut self.parts[key];
         let doorbell = self.posts.doorbell(part.post);
-        let link = &mut self.links[usize::from(part.node.0)];
-        part.era = link.era;
-        part.to = part.from.encode(part.node, doorbell, key as u64, &mut link.out);
-        link.asks();
-        link.send_early();
+        let connection = &mut self.connections[usize::from(part.node.0)];
+        part.generation = connection.generation;
+        part.to = part.from.encode(part.node, doorbell, key as u64, &mut connection.out);
+        connection.frame_queued();
+        connection.send_early();
     }
 
-    /// Sends again what a full queue refused, if it is time.
+    /// Sends again what a full queue refused, when its pause is over.
     fn retry(&mut self) {
         let now = monotonic_nanoseconds();
-        let due = |part: &Part| part.again.is_some_and(|at| now >= at);
+        let due = |part: &Part| part.retry_at.is_some_and(|at| now >= at);
         let due: Vec<usize> = self.parts.iter().filter(|(_, part)| due(part)).map(|(key, _)| key).collect();
         for key in due {
             self.retries -= 1;
             let part = &mut self.parts[key];
-            part.again = None;
-            if part.patience.is_some_and(|end| now > end) {
-                self.end_part(key, Some(NoWay::Lost("its server takes no messages".to_owned())));
+            part.retry_at = None;
+            if part.deadline.is_some_and(|end| now > end) {
+                self.end_part(key, Some(ConnectError::Lost("its server takes no messages".to_owned())));
             } else {
                 self.send(key);
             }
         }
     }
 
-    /// Takes in the frames that a link has received.
-    fn hear(&mut self, at: usize) -> Result<(), String> {
-        let mut input = std::mem::take(&mut self.links[at].input);
-        let heard = loop {
+    /// Decodes the frames that a connection has received.
+    fn receive(&mut self, at: usize) -> Result<(), String> {
+        let mut input = std::mem::take(&mut self.connections[at].input);
+        let result = loop {
             match input.next() {
                 Ok(None) => break Ok(()),
                 Ok(Some(frame)) => {
@@ -334,53 +336,54 @@ impl State {
                 Err(why) => break Err(why),
             }
         };
-        self.links[at].input = input;
-        heard
+        self.connections[at].input = input;
+        result
     }
 
-    /// Gives an answer to the part that it is for.
+    /// Assigns an answer to its part.
     fn answer(&mut self, at: usize, frame: &Frame<'_>) -> Result<(), Malformed> {
-        let out_of_turn = Malformed::Turn(frame.kind);
-        let key = usize::try_from(frame.tag).map_err(|_| out_of_turn)?;
+        let unexpected = Malformed::UnexpectedFrame(frame.kind);
+        let key = usize::try_from(frame.tag).map_err(|_| unexpected)?;
         let known = |part: &&mut Part| usize::from(part.node.0) == at;
-        let part = self.parts.get_mut(key).filter(known).ok_or(out_of_turn)?;
-        if !self.links[at].answered() {
-            return Err(out_of_turn);
+        let part = self.parts.get_mut(key).filter(known).ok_or(unexpected)?;
+        if !self.connections[at].answered() {
+            return Err(unexpected);
         }
         let (node, post) = (part.node, part.post);
-        match (self.posts.cargo(post), frame.kind) {
-            (Cargo::Verbs(doorbell), Kind::Reply) => {
-                part.from = part.from.answer(node, doorbell, Verbs::UpTo(part.to), frame.body)?;
+        match (self.posts.body(post), frame.kind) {
+            (PostBody::Verbs(doorbell), Kind::Reply) => {
+                part.from = part.from.answer(node, doorbell, AnsweredVerbs::UpTo(part.to), frame.body)?;
                 if part.from.is_done(node, doorbell) {
                     self.end_part(key, None);
                 } else {
                     self.send(key);
                 }
             }
-            (Cargo::Verbs(doorbell), Kind::Failed) => {
-                part.from = part.from.answer(node, doorbell, Verbs::Count(frame.count), frame.body)?;
+            (PostBody::Verbs(doorbell), Kind::Failed) => {
+                part.from =
+                    part.from.answer(node, doorbell, AnsweredVerbs::Count(frame.count), frame.body)?;
                 self.failed(key, frame)?;
             }
-            (Cargo::Control(words), Kind::Answer) => {
+            (PostBody::Control(words), Kind::Answer) => {
                 match Code::from_byte(frame.code) {
                     None => *words = frame.words()?,
                     Some(code) => self.posts.fail(post, refused(node, self.client, code, frame.text())),
                 }
                 self.end_part(key, None);
             }
-            _ => return Err(out_of_turn),
+            _ => return Err(unexpected),
         }
         Ok(())
     }
 
-    /// The verb where a part stands now was not executed.
+    /// Handles the failure of the verb at the part's cursor.
     fn failed(&mut self, key: usize, frame: &Frame<'_>) -> Result<(), Malformed> {
         let part = &mut self.parts[key];
         let code = Code::from_byte(frame.code).ok_or(Malformed::Body)?;
         if code == Code::QueueFull {
             let now = monotonic_nanoseconds();
-            part.again = Some(now + AGAIN);
-            part.patience.get_or_insert(now + PATIENCE);
+            part.retry_at = Some(now + QUEUE_FULL_PAUSE);
+            part.deadline.get_or_insert(now + QUEUE_FULL_MAX);
             self.retries += 1;
             return Ok(());
         }
@@ -392,28 +395,31 @@ impl State {
         Ok(())
     }
 
-    /// Ends a part, well or not; and its post, if it was the last.
-    fn end_part(&mut self, key: usize, why: Option<NoWay>) {
+    /// Ends a part, and its post if it was the last part.
+    fn end_part(&mut self, key: usize, why: Option<ConnectError>) {
         let part = self.parts.remove(key);
         self.posts.end_part(part.post, why.map(|why| (part.node, why)));
     }
 
-    /// What was asked over a link has no answer.
-    fn lose(&mut self, at: usize, why: &NoWay, lost: Lost) {
-        let era = self.links[at].era;
-        let gone = |part: &Part| usize::from(part.node.0) == at && (lost == Lost::All || part.era < era);
-        let gone: Vec<usize> = self.parts.iter().filter(|(_, part)| gone(part)).map(|(key, _)| key).collect();
-        for key in gone {
-            self.retries -= usize::from(self.parts[key].again.is_some());
+    /// Ends the parts that were lost with a connection.
+    fn fail_parts(&mut self, at: usize, why: &ConnectError, lost: LostFrames) {
+        let generation = self.connections[at].generation;
+        let lost_parts = |part: &Part| {
+            usize::from(part.node.0) == at && (lost == LostFrames::All || part.generation < generation)
+        };
+        let lost_parts: Vec<usize> =
+            self.parts.iter().filter(|(_, part)| lost_parts(part)).map(|(key, _)| key).collect();
+        for key in lost_parts {
+            self.retries -= usize::from(self.parts[key].retry_at.is_some());
             self.end_part(key, Some(why.clone()));
         }
     }
 }
 
-/// What a control's refusal is to whoever asked.
+/// Converts the refusal of a control to the error of the fabric.
 fn refused(node: NodeId, client: Option<ClientId>, code: Code, why: String) -> FabricError {
     match code {
         Code::NoMemory => FabricError::NoMemory { node, why },
-        code => NoWay::Refused(code, why).of_node(node, client),
+        code => ConnectError::Refused(code, why).into_fabric_error(node, client),
     }
 }

@@ -1,27 +1,28 @@
-//! The frames of a doorbell, and where their answers go. Pure.
+//! The frames of a doorbell, and the assignment of their answers. Pure.
 //!
-//! The verbs for one memory node go in their order in as few frames as hold them, mostly one; where there are several,
-//! each leaves when the one before it was answered, so that a chain that fails goes no further. A READ or WRITE that is
-//! larger than a verb may be goes in pieces, by increasing address.
+//! The verbs for one memory node go in order into as few frames as possible, mostly one. Of several frames
+//! each leaves when the one before it was answered, so that a chain that fails goes no further. A READ or
+//! WRITE that exceeds the limit of one verb goes in pieces, by increasing address.
 
 use crate::client::post::bytes_of;
 use crate::wire::{Malformed, RequestFrame, VERB_DATA_MAX, WireOp, WireVerb};
 use farwood_fabric::{Doorbell, FabricError, NodeId, Op, Remote, Request};
 
-/// How far the verbs for one memory node were sent: the next request, and the next of its bytes.
+/// How far the verbs for one memory node were sent: the next request, and its next byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cursor {
     request: usize,
     offset: usize,
 }
 
-/// Whether a doorbell's verbs may need more than one frame for a node. These are checked before they leave.
+/// Returns whether a doorbell's verbs may need more than one frame for a node. Such verbs are checked before
+/// they leave.
 pub(crate) fn is_large(doorbell: &Doorbell) -> bool {
     let bytes: usize = doorbell.requests().iter().map(|request| 40 + bytes_of(&request.op)).sum();
     bytes > 3 * VERB_DATA_MAX || doorbell.requests().len() > usize::from(u16::MAX)
 }
 
-/// The piece of a request that begins at `offset`, and the cursor behind it.
+/// Returns the piece of a request that begins at the cursor, and the cursor behind it.
 fn piece<'a>(request: &'a Request, payload: &'a [u8], at: Cursor) -> (WireVerb<'a>, Cursor) {
     let all = bytes_of(&request.op);
     let bytes = (all - at.offset).min(VERB_DATA_MAX);
@@ -47,8 +48,8 @@ impl Cursor {
         Self { request: self.request + 1, offset: 0 }
     }
 
-    /// Moves on to the next request for `node`; `None`: there is none.
-    fn settle<'r>(&mut self, node: NodeId, requests: &'r [Request]) -> Option<&'r Request> {
+    /// Moves to the next request for `node`; `None`: there is none.
+    fn seek<'r>(&mut self, node: NodeId, requests: &'r [Request]) -> Option<&'r Request> {
         while let Some(request) = requests.get(self.request) {
             if request.at.node() == node {
                 return Some(request);
@@ -58,16 +59,16 @@ impl Cursor {
         None
     }
 
-    /// Whether nothing for `node` is left.
+    /// Returns whether nothing for `node` is left.
     pub(crate) fn is_done(mut self, node: NodeId, doorbell: &Doorbell) -> bool {
-        self.settle(node, doorbell.requests()).is_none()
+        self.seek(node, doorbell.requests()).is_none()
     }
 
-    /// Appends a frame with the verbs for `node` from here on; yields where it ends.
+    /// Appends a frame with the verbs for `node` from the cursor on; returns the cursor behind them.
     pub(crate) fn encode(self, node: NodeId, doorbell: &Doorbell, tag: u64, out: &mut Vec<u8>) -> Self {
         let mut at = self;
         let mut frame = RequestFrame::begin(out);
-        while let Some(request) = at.settle(node, doorbell.requests()) {
+        while let Some(request) = at.seek(node, doorbell.requests()) {
             let (verb, next) = piece(request, doorbell.payload(), at);
             if !frame.has_room(&verb.op) {
                 break;
@@ -79,21 +80,21 @@ impl Cursor {
         at
     }
 
-    /// Takes the answers to the first `verbs` verbs from here on out of `body`; yields the verb behind them.
+    /// Takes the answers to the next `verbs` verbs out of `body`; returns the cursor behind them.
     ///
     /// # Errors
-    /// [`Malformed`], where they are others than were asked for.
+    /// [`Malformed`], if the answers do not match the verbs.
     pub(crate) fn answer(
         self,
         node: NodeId,
         doorbell: &mut Doorbell,
-        verbs: Verbs,
+        verbs: AnsweredVerbs,
         mut body: &[u8],
     ) -> Result<Self, Malformed> {
         let (requests, payload) = doorbell.parts_mut();
         let (mut at, mut answered) = (self, 0);
         loop {
-            let more = at.settle(node, requests).is_some();
+            let more = at.seek(node, requests).is_some();
             if verbs.are_done(answered, at) || !more {
                 break;
             }
@@ -106,29 +107,29 @@ impl Cursor {
         if complete { Ok(at) } else { Err(Malformed::Body) }
     }
 
-    /// What went wrong at the verb here.
+    /// Returns the error of the verb at the cursor.
     pub(crate) fn failed(
         mut self,
         node: NodeId,
         doorbell: &Doorbell,
         misaligned: bool,
     ) -> Option<FabricError> {
-        let request = self.settle(node, doorbell.requests())?;
+        let request = self.seek(node, doorbell.requests())?;
         let (at, bytes) = (request.at, bytes_of(&request.op));
         Some(if misaligned { FabricError::Misaligned { at } } else { FabricError::OutOfRange { at, bytes } })
     }
 }
 
-/// How many verbs an answer is for.
+/// The verbs that an answer covers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Verbs {
-    /// All up to there.
+pub(crate) enum AnsweredVerbs {
+    /// All verbs up to the cursor.
     UpTo(Cursor),
-    /// So many.
+    /// That many verbs.
     Count(u16),
 }
 
-impl Verbs {
+impl AnsweredVerbs {
     fn are_done(self, answered: u32, at: Cursor) -> bool {
         match self {
             Self::UpTo(end) => at == end,
@@ -137,7 +138,7 @@ impl Verbs {
     }
 }
 
-/// Puts an answer where its verb wants it.
+/// Stores an answer in its verb.
 fn take(op: &mut Op, offset: usize, answer: &[u8]) {
     match op {
         Op::Read { into } => {

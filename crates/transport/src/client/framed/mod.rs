@@ -11,4 +11,4 @@ mod connections;
 mod encode;
 
 pub use connections::CAPABILITIES;
-pub(crate) use connections::Line;
+pub(crate) use connections::FrameConnections;

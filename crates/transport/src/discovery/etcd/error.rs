@@ -1,21 +1,21 @@
 //! Errors of discovery through etcd.
 
-/// What goes wrong with etcd.
+/// Errors of discovery through etcd.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EtcdError {
-    /// That is no pool in etcd.
+    /// The text names no pool in etcd.
     #[error("'{text}' names no pool in etcd: {why}; write HOST:PORT/POOL")]
     BadAddress {
-        /// What was given.
+        /// The text.
         text: String,
         /// What is wrong with it.
         why: String,
     },
-    /// No etcd answers, or not as it should.
+    /// No etcd server answers, or not as etcd does.
     #[error("etcd does not answer: {why}; is its client port right, and reached by http?")]
     NoAnswer {
-        /// Why, for each server.
+        /// The reason, for each server.
         why: String,
     },
     /// Some memory nodes have not registered.
@@ -25,19 +25,19 @@ pub enum EtcdError {
     Incomplete {
         /// The pool.
         pool: String,
-        /// What there is of it.
+        /// What is missing.
         found: String,
-        /// Its address in etcd.
+        /// The address in etcd.
         at: String,
     },
-    /// The number is another memory node's.
+    /// Another memory node has this number.
     #[error(
         "memory node {node} of the pool is at {other} already, as etcd says; give another --node, or stop that one"
     )]
     Taken {
         /// The number.
         node: u16,
-        /// Where the other one is.
+        /// The address of the other one.
         other: String,
     },
 }

@@ -1,4 +1,4 @@
-//! etcd's version 3 through its JSON gateway: leases, keys, and one transaction. Keys and values travel in base64.
+//! The JSON gateway of etcd version 3: leases, keys, and one transaction. Keys and values travel in base64.
 
 use super::error::EtcdError;
 use base64::Engine as _;
@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// An etcd that does not answer within this time is passed over.
+/// A server that does not answer within this time is skipped.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
 
 /// The servers of one etcd.
@@ -16,13 +16,13 @@ pub(super) struct Gateway {
     agent: ureq::Agent,
 }
 
-/// What became of an attempt to make a key.
+/// The outcome of an attempt to create a key.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Made {
-    /// It is there now.
-    New,
-    /// It was there, with this value.
-    Already(String),
+pub(super) enum KeyCreation {
+    /// It was created.
+    Created,
+    /// It exists, with this value.
+    Exists(String),
 }
 
 impl Gateway {
@@ -32,13 +32,13 @@ impl Gateway {
         Self { servers: servers.to_vec(), agent: agent.build().into() }
     }
 
-    /// A lease of so many seconds.
+    /// Grants a lease for `seconds`.
     pub(super) fn grant(&self, seconds: u64) -> Result<String, EtcdError> {
         let answer = self.ask("lease/grant", &json!({ "TTL": seconds }))?;
-        text(&answer["ID"]).ok_or_else(|| self.odd(&answer))
+        text(&answer["ID"]).ok_or_else(|| self.unexpected(&answer))
     }
 
-    /// Renews a lease; false: it has ended.
+    /// Renews a lease; false: it has expired.
     pub(super) fn keep(&self, lease: &str) -> Result<bool, EtcdError> {
         let answer = self.ask("lease/keepalive", &json!({ "ID": lease }))?;
         let left = text(&answer["result"]["TTL"]).and_then(|seconds| seconds.parse::<i64>().ok());
@@ -50,8 +50,8 @@ impl Gateway {
         self.ask("lease/revoke", &json!({ "ID": lease })).map(|_| ())
     }
 
-    /// Makes a key under a lease, unless it is there.
-    pub(super) fn make(&self, key: &str, value: &str, lease: &str) -> Result<Made, EtcdError> {
+    /// Creates a key under a lease, unless it exists.
+    pub(super) fn make(&self, key: &str, value: &str, lease: &str) -> Result<KeyCreation, EtcdError> {
         let key = BASE64.encode(key);
         let answer = self.ask(
             "kv/txn",
@@ -62,10 +62,10 @@ impl Gateway {
             }),
         )?;
         if answer["succeeded"] == true {
-            return Ok(Made::New);
+            return Ok(KeyCreation::Created);
         }
         let there = decoded(&answer["responses"][0]["response_range"]["kvs"][0]["value"]);
-        there.map(Made::Already).ok_or_else(|| self.odd(&answer))
+        there.map(KeyCreation::Exists).ok_or_else(|| self.unexpected(&answer))
     }
 
     /// Replaces a key, under a lease.
@@ -74,7 +74,7 @@ impl Gateway {
         self.ask("kv/put", &body).map(|_| ())
     }
 
-    /// All keys that begin so, with their values.
+    /// Returns all keys with that prefix, with their values.
     pub(super) fn list(&self, prefix: &str) -> Result<Vec<(String, String)>, EtcdError> {
         let mut end = prefix.as_bytes().to_vec();
         if let Some(last) = end.last_mut() {
@@ -84,7 +84,7 @@ impl Gateway {
         let answer = self.ask("kv/range", &body)?;
         let entries = answer["kvs"].as_array().map_or(&[][..], Vec::as_slice);
         let entry = |entry: &Value| Some((decoded(&entry["key"])?, decoded(&entry["value"])?));
-        entries.iter().map(|found| entry(found).ok_or_else(|| self.odd(found))).collect()
+        entries.iter().map(|found| entry(found).ok_or_else(|| self.unexpected(found))).collect()
     }
 
     /// Asks one server after the other, until one answers.
@@ -110,7 +110,7 @@ impl Gateway {
         serde_json::from_str(&text).map_err(|error| format!("it does not answer as etcd does: {error}"))
     }
 
-    fn odd(&self, answer: &Value) -> EtcdError {
+    fn unexpected(&self, answer: &Value) -> EtcdError {
         EtcdError::NoAnswer { why: format!("{}: an answer that cannot be: {answer}", self.servers.join(",")) }
     }
 }

@@ -1,4 +1,4 @@
-//! Finding the memory nodes of a pool through etcd: they register under a lease, compute nodes look them up.
+//! Discovery through etcd: memory nodes register under a lease, compute nodes look them up.
 //!
 //! # Entries
 //!
@@ -7,17 +7,16 @@
 //! value  {"address":"HOST:PORT","nodes":N}
 //! ```
 //!
-//! A memory node that ends in an orderly way ends its lease; one that is killed is gone from the list 10 s later. Which
-//! memory nodes make up a pool, and whether their memory is the pool's, they decide themselves, as without etcd: the
-//! list only says where they are.
+//! A memory node that stops ends its lease; the entry of a killed one expires after 10 s. As without etcd, the memory
+//! nodes decide which of them form a pool, and whether their memory belongs to it: etcd only stores their addresses.
 
 mod error;
 mod gateway;
 
 pub use error::EtcdError;
 
-use crate::client::{Access, PoolAddress};
-use gateway::{Gateway, Made};
+use crate::client::{AddressOptions, PoolAddress};
+use gateway::{Gateway, KeyCreation};
 use serde_json::{Value, json};
 use std::fmt;
 use std::str::FromStr;
@@ -25,36 +24,36 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A memory node that is not heard of for this long is off the list, seconds.
+/// A memory node that does not renew its lease for this long is removed, seconds.
 const LEASE_SECONDS: u64 = 10;
-/// How often it is heard of.
-const KEEP: Duration = Duration::from_secs(LEASE_SECONDS / 4);
-/// How long a compute node waits until all memory nodes of a pool are on the list.
+/// The interval of renewals.
+const RENEW_INTERVAL: Duration = Duration::from_secs(LEASE_SECONDS / 4);
+/// How long a compute node waits until all memory nodes of a pool are registered.
 const COMPLETE_MAX: Duration = Duration::from_secs(5);
-/// Between two looks at it.
-const LOOK: Duration = Duration::from_millis(200);
+/// The pause between two queries.
+const POLL_PAUSE: Duration = Duration::from_millis(200);
 
-/// Where a pool is looked up: `host:port,host:port/pool`, the servers of one etcd and the pool's name.
+/// A pool in etcd: `host:port,host:port/pool`, the servers of one etcd cluster and the pool's name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EtcdAddress {
     servers: Vec<String>,
     pool: String,
-    access: Access,
+    access: AddressOptions,
 }
 
 impl EtcdAddress {
-    /// The pool's name.
+    /// Returns the pool's name.
     pub fn pool(&self) -> &str {
         &self.pool
     }
 
-    /// Where it is looked up, without what memory nodes are shown.
+    /// Returns the servers and the pool, without parameters.
     pub fn place(&self) -> String {
         format!("{}/{}", self.servers.join(","), self.pool)
     }
 
-    /// Where the token and the certificates are that memory nodes are shown.
-    pub fn access(&self) -> &Access {
+    /// Returns the parameters: the files of the token and the certificates.
+    pub fn access(&self) -> &AddressOptions {
         &self.access
     }
 
@@ -62,7 +61,7 @@ impl EtcdAddress {
         format!("/farwood/{}/", self.pool)
     }
 
-    /// Where the memory nodes are now. Waits for up to 5 s until all have registered.
+    /// Looks up the memory nodes. Waits for up to 5 s until all have registered.
     ///
     /// # Errors
     /// [`EtcdError::NoAnswer`], [`EtcdError::Incomplete`].
@@ -76,7 +75,7 @@ impl EtcdAddress {
                     return text.parse().map_err(|error| self.incomplete(format!("{error}")));
                 }
                 Err(why) if Instant::now() > end => return Err(self.incomplete(why)),
-                Err(_) => std::thread::sleep(LOOK),
+                Err(_) => std::thread::sleep(POLL_PAUSE),
             }
         }
     }
@@ -85,7 +84,7 @@ impl EtcdAddress {
         EtcdError::Incomplete { pool: self.pool.clone(), found, at: format!("etcd://{}", self.place()) }
     }
 
-    /// The addresses of all memory nodes, in the order of their numbers; or what is missing.
+    /// Returns the addresses of all memory nodes, in the order of their numbers, or what is missing.
     fn complete(&self, entries: &[(String, String)]) -> Result<Vec<String>, String> {
         let prefix = self.prefix();
         let mut nodes = Vec::new();
@@ -117,7 +116,7 @@ impl EtcdAddress {
     }
 }
 
-/// Address and number of memory nodes in a value.
+/// Returns the address and the number of memory nodes in a value.
 fn read(value: &str) -> Option<(String, u16)> {
     let value: Value = serde_json::from_str(value).ok()?;
     Some((value["address"].as_str()?.to_owned(), u16::try_from(value["nodes"].as_u64()?).ok()?))
@@ -128,12 +127,12 @@ impl FromStr for EtcdAddress {
 
     fn from_str(text: &str) -> Result<Self, EtcdError> {
         let refuse = |why: String| EtcdError::BadAddress { text: text.to_owned(), why };
-        let (place, access) = match text.split_once('?') {
-            None => (text, Access::default()),
-            Some((place, access)) => (place, access.parse().map_err(refuse)?),
+        let (location, access) = match text.split_once('?') {
+            None => (text, AddressOptions::default()),
+            Some((location, access)) => (location, access.parse().map_err(refuse)?),
         };
         let (servers, pool) =
-            place.split_once('/').ok_or_else(|| refuse("the pool's name is missing".into()))?;
+            location.split_once('/').ok_or_else(|| refuse("the pool's name is missing".into()))?;
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if pool.is_empty() || !pool.bytes().all(fits) {
             return Err(refuse(format!("'{pool}' is no pool's name: A-Z a-z 0-9 . _ -")));
@@ -149,7 +148,7 @@ impl fmt::Display for EtcdAddress {
     }
 }
 
-/// A memory node to be registered.
+/// A memory node to register.
 #[derive(Clone, Debug)]
 pub struct Registrant {
     /// The pool, in etcd.
@@ -158,11 +157,11 @@ pub struct Registrant {
     pub node: u16,
     /// Memory nodes of the pool.
     pub nodes: u16,
-    /// Where compute nodes reach it.
+    /// The address that compute nodes connect to.
     pub address: String,
 }
 
-/// A memory node that is on the list, until this is dropped.
+/// A registered memory node; its registration ends on drop.
 #[derive(Debug)]
 pub struct Registration {
     stop: Option<Sender<()>>,
@@ -178,28 +177,28 @@ impl Registrant {
         json!({ "address": self.address, "nodes": self.nodes }).to_string()
     }
 
-    /// Puts the memory node on the list, and keeps it there. `tell` hears when that does not succeed, and when it does
-    /// again.
+    /// Registers the memory node, and keeps it registered. Calls `tell` when a renewal fails, and when it
+    /// succeeds again.
     ///
     /// # Errors
     /// [`EtcdError::NoAnswer`], [`EtcdError::Taken`].
-    pub fn register(self, tell: impl Fn(String) + Send + 'static) -> Result<Registration, EtcdError> {
+    pub fn register(self, report: impl Fn(String) + Send + 'static) -> Result<Registration, EtcdError> {
         let gateway = Gateway::new(&self.etcd.servers);
         let lease = self.enter(&gateway)?;
         let (stop, stopped) = channel();
         let keep = move || {
-            let (mut lease, mut well) = (Some(lease), true);
-            while stopped.recv_timeout(KEEP) == Err(RecvTimeoutError::Timeout) {
+            let (mut lease, mut is_registered) = (Some(lease), true);
+            while stopped.recv_timeout(RENEW_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let kept = self.keep(&gateway, &mut lease);
                 match &kept {
-                    Err(error) if well => tell(error.to_string()),
-                    Ok(()) if !well => tell("registered in etcd again".to_owned()),
+                    Err(error) if is_registered => report(error.to_string()),
+                    Ok(()) if !is_registered => report("registered in etcd again".to_owned()),
                     _ => {}
                 }
-                well = kept.is_ok();
+                is_registered = kept.is_ok();
             }
             if let Some(lease) = lease {
-                // Where that fails, the lease ends by itself.
+                // If that fails, the lease expires.
                 let _ = gateway.revoke(&lease);
             }
         };
@@ -208,7 +207,7 @@ impl Registrant {
         Ok(Registration { stop: Some(stop), keeper: Some(keeper) })
     }
 
-    /// Renews the lease, or enters anew where it has ended.
+    /// Renews the lease, or registers again after it has expired.
     fn keep(&self, gateway: &Gateway, lease: &mut Option<String>) -> Result<(), EtcdError> {
         if let Some(granted) = lease
             && gateway.keep(granted)?
@@ -220,14 +219,14 @@ impl Registrant {
         Ok(())
     }
 
-    /// Makes the key under a new lease; yields the lease. An own key, of one that was killed here, is replaced.
+    /// Creates the key under a new lease; returns the lease. A stale key with the same value is replaced.
     fn enter(&self, gateway: &Gateway) -> Result<String, EtcdError> {
         let (key, value) = (self.key(), self.value());
         let lease = gateway.grant(LEASE_SECONDS)?;
         match gateway.make(&key, &value, &lease)? {
-            Made::New => {}
-            Made::Already(there) if there == value => gateway.put(&key, &value, &lease)?,
-            Made::Already(there) => {
+            KeyCreation::Created => {}
+            KeyCreation::Exists(there) if there == value => gateway.put(&key, &value, &lease)?,
+            KeyCreation::Exists(there) => {
                 let _ = gateway.revoke(&lease);
                 let other = read(&there).map_or(there, |(address, _)| address);
                 return Err(EtcdError::Taken { node: self.node, other });
