@@ -36,7 +36,7 @@ pub enum TcpError {
         source: io::Error,
     },
     /// The device that executes a memory node's verbs failed.
-    #[error("the memory node's card {why}")]
+    #[error("the memory node's RDMA device: {why}")]
     Card {
         /// The reason, and the remedy.
         why: String,
@@ -76,8 +76,8 @@ pub enum TcpError {
     },
     /// The last memory node of a file did not stop cleanly.
     #[error(
-        "{}: the memory node that had it was not stopped but ended, so that what was being written then may be \
-         half-written; take it up all the same (--accept-unclean) and `farwood check` its indexes, or remove it",
+        "{}: the last memory node on this file crashed, so that its last writes may be incomplete; accept it with \
+         --accept-unclean and run `farwood check` on its indexes, or remove it",
         path.display()
     )]
     Unclean {
@@ -96,8 +96,8 @@ pub enum TcpError {
     },
     /// The memory node requires another token.
     #[error(
-        "the memory node at {address} refuses the token: {why}; name its file in FARWOOD_TOKEN_FILE, or in the URL \
-         (?token-file=FILE), which comes first"
+        "the memory node at {address} refuses the token: {why}; name the token's file in FARWOOD_TOKEN_FILE, or in the URL \
+         (?token-file=FILE), which takes precedence"
     )]
     BadToken {
         /// The address.
@@ -107,8 +107,8 @@ pub enum TcpError {
     },
     /// The memory node and this program do not trust each other, or only one of them speaks TLS.
     #[error(
-        "no TLS with the memory node at {address}: {why}; tls-ca (or FARWOOD_TLS_CA) must name its authority, tls-cert \
-         and tls-key a certificate if it asks for one, and where it speaks no TLS none of them"
+        "no TLS with the memory node at {address}: {why}; name its authority in tls-ca (or FARWOOD_TLS_CA), and a \
+         certificate in tls-cert and tls-key if it requires one; omit all of them if it does not speak TLS"
     )]
     Untrusted {
         /// The address.
@@ -126,7 +126,7 @@ pub enum TcpError {
     },
     /// The memory nodes are fresh, and the caller forms no pool of them.
     #[error(
-        "{pool}: there is no pool yet, its memory is fresh; name all its memory nodes, and create an index in it \
+        "{pool}: there is no pool yet: its memory nodes are fresh; name all its memory nodes, and create an index in it \
          (`farwood create`)"
     )]
     NoPool {
@@ -156,7 +156,7 @@ pub enum TcpError {
 #[non_exhaustive]
 pub enum FileFault {
     /// Another memory node uses it.
-    #[error("another memory node has it; stop that one, or name another file")]
+    #[error("another memory node uses it; stop that one, or name another file")]
     InUse,
     /// The system cannot create, read or write it.
     #[error("{0}")]

@@ -54,13 +54,13 @@ impl FromStr for PoolAddress {
             let parts = node.rsplit_once(':').filter(|(host, _)| !host.is_empty());
             let (host, port) = parts.ok_or_else(|| refuse(format!("'{node}' has no host or no port")))?;
             if port.parse::<u16>().is_err() {
-                return Err(refuse(format!("'{port}' is no port")));
+                return Err(refuse(format!("'{port}' is not a port number")));
             }
             if host.contains(':') && !(host.starts_with('[') && host.ends_with(']')) {
-                return Err(refuse(format!("'{host}' needs brackets around it")));
+                return Err(refuse(format!("'{host}' is an IPv6 address: put brackets around it")));
             }
             if nodes.iter().any(|known| known == node) {
-                return Err(refuse(format!("'{node}' is in it twice")));
+                return Err(refuse(format!("'{node}' is listed twice")));
             }
             nodes.push(node.to_owned());
         }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_back() {
+    fn addresses_round_trip() {
         for text in [
             "localhost:7470",
             "10.0.0.1:1,10.0.0.2:65535",
@@ -95,13 +95,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_with_the_right_words() {
+    fn an_invalid_address_is_refused_with_its_reason() {
         for (text, words) in [
             ("", "no port"),
             ("host", "no port"),
             (":7470", "no host"),
-            ("host:", "is no port"),
-            ("host:99999", "is no port"),
+            ("host:", "is not a port"),
+            ("host:99999", "is not a port"),
             ("::1:7470", "brackets"),
             ("a:1,a:1", "twice"),
             ("a:1,", "no host"),

@@ -53,7 +53,7 @@ impl AddressOptions {
             (Some(ca), identity) => Some(ClientTls::from_files(ca.as_ref(), identity, name.clone())?),
             (None, None) => None,
             (None, Some(identity)) => {
-                let why = "who shows a certificate must say whom it believes: give tls-ca".to_owned();
+                let why = "a client certificate also needs trusted authorities: give tls-ca".to_owned();
                 return Err(TcpError::Tls { path: identity.cert.to_owned(), why });
             }
         };
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_an_identity_is_none() {
+    fn a_certificate_needs_its_key_and_an_authority() {
         let refused =
             |text: &str| text.parse::<AddressOptions>().unwrap().credentials().unwrap_err().to_string();
         assert!(refused("tls-ca=a&tls-cert=b").contains("tls-key"));

@@ -39,11 +39,11 @@ pub(crate) fn dial(
         .map_err(|why| if hello.pool == 0 { greeted(why, &stream) } else { why })?;
     let frame = whole(&answer);
     if frame.kind != Kind::Welcome {
-        return Err(ConnectError::Lost("it does not answer as a memory node does".to_owned()));
+        return Err(ConnectError::Lost("its answer is not that of a memory node".to_owned()));
     }
     let welcome = Welcome::read(&frame).map_err(|greeting| match greeting {
         GreetingError::Version(version) => {
-            ConnectError::Lost(format!("it speaks version {version} of the wire, and this program {VERSION}"))
+            ConnectError::Lost(format!("it speaks version {version} of the protocol, and this program {VERSION}; use the same version on both sides"))
         }
         GreetingError::Malformed(malformed) => ConnectError::Lost(malformed.to_string()),
     })?;
@@ -79,7 +79,7 @@ fn exchange(stream: &mut Stream, bytes: &[u8]) -> Result<Vec<u8>, ConnectError> 
     stream.read_exact(&mut answer).map_err(|error| lost(&error))?;
     let length = Frame::announced(&answer);
     if !(HEADER_BYTES..=FRAME_BYTES_MAX).contains(&length) {
-        return Err(ConnectError::Lost("it does not answer as a memory node does".to_owned()));
+        return Err(ConnectError::Lost("its answer is not that of a memory node".to_owned()));
     }
     answer.resize(length, 0);
     stream.read_exact(&mut answer[HEADER_BYTES..]).map_err(|error| lost(&error))?;
@@ -89,7 +89,7 @@ fn exchange(stream: &mut Stream, bytes: &[u8]) -> Result<Vec<u8>, ConnectError> 
             Err(ConnectError::Refused(code, frame.text()))
         }
         Ok(Some(_)) => Ok(answer),
-        Ok(None) => Err(ConnectError::Lost("it does not answer as a memory node does".to_owned())),
+        Ok(None) => Err(ConnectError::Lost("its answer is not that of a memory node".to_owned())),
         Err(malformed) => Err(ConnectError::Lost(malformed.to_string())),
     }
 }
@@ -102,7 +102,7 @@ fn whole(answer: &[u8]) -> Frame<'_> {
 fn greeted(why: ConnectError, stream: &Stream) -> ConnectError {
     match why {
         ConnectError::Lost(why) if why == CLOSED && !stream.cipher.is_on() => {
-            ConnectError::Lost(format!("{why}; where it speaks TLS, name its authority in FARWOOD_TLS_CA"))
+            ConnectError::Lost(format!("{why}; if it speaks TLS, name its authority in FARWOOD_TLS_CA"))
         }
         why => why,
     }

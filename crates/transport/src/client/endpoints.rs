@@ -58,7 +58,7 @@ impl Endpoints {
         if dialled.welcome.incarnation == self.incarnations[at] {
             return Ok(dialled);
         }
-        let why = "it ended without being stopped, and what was written last may be lost; `farwood check` the pool's \
+        let why = "it crashed, and its last writes may be lost; run `farwood check` on the pool's \
                    indexes, and open it again";
         Err(ConnectError::Refused(Code::WrongPool, why.to_owned()))
     }

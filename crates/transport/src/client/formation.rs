@@ -22,7 +22,7 @@ pub enum Fresh {
 
 /// The remedy where a memory node has lost the pool's data.
 const RESTART_REMEDY: &str =
-    "start all its memory nodes anew, those that have files with new ones, and load it again";
+    "restart all its memory nodes, those with files on new files, and load the data again";
 
 /// The memory nodes of an address, each with a connection that has no identity.
 pub(super) struct CandidateNodes<'a> {
@@ -86,22 +86,20 @@ impl<'a> CandidateNodes<'a> {
         for at in 1..self.all.len() {
             let (other, address) = (self.welcome(at), &self.address.nodes()[at]);
             if (other.host_bytes, other.device_bytes) != (first.host_bytes, first.device_bytes) {
-                let why = format!("{address} has another size than {}", self.address.nodes()[0]);
-                return Err(self.refuse(format!("{why}; the memory nodes of a pool are of one size")));
+                let why = format!("{address} and {} have different sizes", self.address.nodes()[0]);
+                return Err(self.refuse(format!("{why}; all memory nodes of a pool must have one size")));
             }
             if other.formed != Formation::Blank && other.pool != first.pool {
                 return Err(self.refuse(self.mismatch(at)));
             }
             if other.formed == Formation::Blank && first.formed == Formation::Whole {
-                let why = format!("{address} has fresh memory: what the pool had there is lost");
+                let why = format!("{address} has fresh memory: the pool's data there is lost");
                 return Err(self.refuse(format!("{why}; {RESTART_REMEDY}")));
             }
         }
         if first.formed != Formation::Blank && (first.node, first.nodes) != (0, nodes) {
             let why = format!("{} is node {} of {}", self.address.nodes()[0], first.node, first.nodes);
-            return Err(
-                self.refuse(format!("{why}; name the memory nodes of the pool in their order, all of them"))
-            );
+            return Err(self.refuse(format!("{why}; name all memory nodes of the pool, in order")));
         }
         let pool = match (first.formed, fresh) {
             (Formation::Blank, Fresh::Forms) => self.form_first()?,
@@ -124,7 +122,7 @@ impl<'a> CandidateNodes<'a> {
         let (first, address) = (&self.address.nodes()[0], &self.address.nodes()[at]);
         match self.welcome(0).formed {
             Formation::Blank => format!(
-                "{first} has fresh memory, and {address} belongs to a pool; what the pool had on {first} is lost: \
+                "{first} has fresh memory, and {address} belongs to a pool; the pool's data on {first} is lost: \
                  {RESTART_REMEDY}"
             ),
             _ => format!("{address} belongs to another pool than {first}"),
@@ -138,10 +136,8 @@ impl<'a> CandidateNodes<'a> {
         let nodes = self.all.len() as u64;
         match control(&mut self.all[0].stream, Control::Form, [random, 0, nodes, 0]) {
             Ok(_) => Ok(random),
-            Err(ConnectError::Refused(Code::WrongPool, why)) => {
-                Err(self
-                    .refuse(format!("{} is no fresh memory node any more: {why}", self.address.nodes()[0])))
-            }
+            Err(ConnectError::Refused(Code::WrongPool, why)) => Err(self
+                .refuse(format!("{} does not have fresh memory any more: {why}", self.address.nodes()[0]))),
             Err(why) => Err(node_error(&self.address.nodes()[0], why)),
         }
     }

@@ -100,7 +100,7 @@ impl InFlight {
     pub(crate) fn doorbell(&mut self, key: usize) -> &mut Doorbell {
         match &mut self.all[key].body {
             PostBody::Verbs(doorbell) => doorbell,
-            PostBody::Control(_) => unreachable!("a control is no doorbell"),
+            PostBody::Control(_) => unreachable!("a control is not a doorbell"),
         }
     }
 
@@ -191,7 +191,7 @@ impl<L: PostDriver> Future for Submission<'_, L> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let key = self.key.expect("nobody polls a future that is done");
+        let key = self.key.expect("a completed future must not be polled");
         let driver = self.driver;
         let mut done = driver.with_posts(|posts| posts.take_done(key));
         if done.is_none() && is_polled_by_executor(context) {

@@ -95,15 +95,15 @@ pub(super) struct Unregistered<W: Way>(pub(super) Rc<W>);
 
 impl<W: Way> Fabric for Unregistered<W> {
     fn capabilities(&self) -> &Capabilities {
-        unreachable!("who enters or leaves the client table asks for no promises")
+        unreachable!("entering and leaving the client table needs no capabilities")
     }
 
     fn shape(&self) -> &PoolShape {
-        unreachable!("who enters or leaves the client table asks for no shape")
+        unreachable!("entering and leaving the client table needs no shape")
     }
 
     fn identity(&self) -> ClientId {
-        unreachable!("who enters or leaves the client table asks for no identity")
+        unreachable!("entering and leaving the client table needs no identity")
     }
 
     async fn submit(&self, doorbell: Doorbell) -> Result<Doorbell, FabricError> {

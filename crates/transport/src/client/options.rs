@@ -55,7 +55,7 @@ impl FromStr for AddressOptions {
                 queue_pairs(value)?;
             }
             if value.is_empty() || access.values[at].replace(value.to_owned()).is_some() {
-                return Err(format!("'{key}' is empty, or there twice"));
+                return Err(format!("'{key}' is empty, or given twice"));
             }
         }
         Ok(access)
@@ -96,7 +96,7 @@ impl AddressOptions {
 
 fn queue_pairs(text: &str) -> Result<NonZeroU16, String> {
     let number = text.parse().ok().filter(|number: &NonZeroU16| number.get() <= QUEUE_PAIRS_MAX);
-    number.ok_or_else(|| format!("'{text}' is no number of {QUEUE_PAIRS}: give 1 to {QUEUE_PAIRS_MAX}"))
+    number.ok_or_else(|| format!("'{text}' is not a valid {QUEUE_PAIRS}: give 1 to {QUEUE_PAIRS_MAX}"))
 }
 
 const _: () =
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_read_back_in_their_order() {
+    fn parameters_are_displayed_in_order() {
         let text = "tls-ca=/etc/ca.pem&token-file=/run/token";
         let access = text.parse::<AddressOptions>().unwrap();
         assert_eq!(access.to_string(), "?token-file=/run/token&tls-ca=/etc/ca.pem");
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_parameter_is_refused_with_the_right_words() {
+    fn an_invalid_parameter_is_refused_with_its_reason() {
         for (text, words) in [
             ("", "no value"),
             ("token-file", "no value"),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_for_rdma_is_for_rdma() {
+    fn parameters_of_rdma_are_recognised() {
         let only = |text: &str| text.parse::<AddressOptions>().unwrap().for_rdma_only();
         assert_eq!(only("device=mlx5_0&queue-pairs=2"), Some("device"));
         assert_eq!((only("queue-pairs=2"), only("token-file=/t")), (Some("queue-pairs"), None));

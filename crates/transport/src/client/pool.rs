@@ -166,7 +166,7 @@ mod tests {
     use std::rc::Rc;
 
     #[test]
-    fn clients_of_a_thread_share_as_many_lines_as_there_may_be() {
+    fn clients_of_a_thread_share_the_allowed_number_of_connection_sets() {
         let spec = NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 16 << 20);
         let node = MemoryNode::start(&spec).unwrap();
         let address: PoolAddress = node.address().to_string().parse().unwrap();

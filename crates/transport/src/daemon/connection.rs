@@ -12,8 +12,8 @@ use super::store::WriteFence;
 use super::verb_executor::VerbExecutor;
 use crate::stream::Cipher;
 use crate::wire::{
-    ANY_NODE, Code, Control, FRAME_BYTES_MAX, Frame, GreetingError, HEADER_BYTES, Hello, Kind, Malformed,
-    VERSION, WireVerb, header_words, put_text, put_words,
+    Code, Control, FRAME_BYTES_MAX, Frame, GreetingError, HEADER_BYTES, Hello, Kind, Malformed, VERSION,
+    WireVerb, header_words, put_text, put_words,
 };
 use farwood_fabric::ClientId;
 use std::io::{self, ErrorKind, Read as _};
@@ -299,7 +299,7 @@ impl Connection {
             let frame = Frame::first(&input[self.start..self.end]);
             let executed = match frame {
                 Ok(Some(frame)) if frame.kind == Kind::Request && shared.executor.is_some() => {
-                    let why = "a card executes its verbs: open the pool as rdma://".to_owned();
+                    let why = "an RDMA device executes its verbs: open the pool as rdma://".to_owned();
                     Err(CloseReason::Refused((Code::WrongTransport, why)))
                 }
                 Ok(Some(frame)) if frame.kind == Kind::Request && self.greeted => {
@@ -404,7 +404,7 @@ impl Connection {
                 let hello = Hello::read(frame).map_err(|greeting| match greeting {
                     GreetingError::Malformed(malformed) => CloseReason::Malformed(malformed),
                     GreetingError::Version(version) => {
-                        let why = format!("it speaks version {VERSION} of the wire, and not {version}");
+                        let why = format!("it speaks version {VERSION} of the protocol, not {version}; use the same version on both sides");
                         CloseReason::Refused((Code::BadVersion, why))
                     }
                 })?;
@@ -432,20 +432,24 @@ impl Connection {
         let control = Control::from_byte(frame.code).ok_or(Malformed::Control(frame.code))?;
         let words = frame.words()?;
         let [a, b, c, _] = words;
-        let client = ClientId { slot: u16::try_from(a).unwrap_or(ANY_NODE), epoch: b as u32 };
         let (store, registry) = (&shared.store, &shared.registry);
         let in_words = |why| (Code::WrongPool, why);
         let done = match control {
             Control::Claim => registry.claim(&self.peer, a).map(|()| [0; 4]),
-            Control::Identify => {
-                registry.identify(store, &self.peer, client, self.connection_number).map(|()| [0; 4])
+            Control::Identify => client_of(words)
+                .and_then(|client| registry.identify(store, &self.peer, client, self.connection_number))
+                .map(|()| [0; 4]),
+            Control::CountConnections => {
+                client_of(words).map(|client| [registry.connections_of(client), 0, 0, 0])
             }
-            Control::CountConnections => Ok([registry.connections_of(client), 0, 0, 0]),
-            Control::Fence => registry.fence(store, client).map(|()| {
+            Control::Fence => client_of(words).and_then(|client| {
+                registry.fence(store, client)?;
                 shared.log(|| NodeEvent::Gone(client));
-                [0; 4]
+                Ok([0; 4])
             }),
-            Control::Form => store.form(a, b as u16, c as u16).map(|()| [0; 4]).map_err(in_words),
+            Control::Form => number_of(b)
+                .and_then(|node| store.form(a, node, number_of(c)?).map_err(in_words))
+                .map(|()| [0; 4]),
             Control::FinishForming => store.finish_forming().map(|()| [0; 4]).map_err(in_words),
             Control::Provision => store.provision(a, b).map(|()| [0; 4]),
             Control::Region => executor(shared).map(VerbExecutor::region),
@@ -535,8 +539,19 @@ impl Connection {
 
 /// Returns the device that executes the memory node's verbs.
 fn executor(shared: &Shared) -> Result<&dyn VerbExecutor, Refusal> {
-    let why = || (Code::WrongTransport, "no card executes its verbs: open the pool as tcp://".to_owned());
+    let why = || (Code::WrongTransport, "it has no RDMA device: open the pool as tcp://".to_owned());
     shared.executor.as_deref().ok_or_else(why)
+}
+
+/// The client in the first two words of a control.
+fn client_of([slot, epoch, ..]: [u64; 4]) -> Result<ClientId, Refusal> {
+    let epoch = u32::try_from(epoch).map_err(|_| (Code::OutOfRange, format!("there is no epoch {epoch}")))?;
+    Ok(ClientId { slot: number_of(slot)?, epoch })
+}
+
+/// The number of a slot or a node in a word of a control.
+fn number_of(word: u64) -> Result<u16, Refusal> {
+    u16::try_from(word).map_err(|_| (Code::OutOfRange, format!("there is no slot or node {word}")))
 }
 
 /// Classifies an error of the stream.

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_fall_into_their_buckets() {
+    fn latencies_are_counted_in_their_buckets() {
         let thread = Counters::default();
         for (micros, requests) in [(0, 1), (1, 2), (3, 4), (u64::MAX / 1_000_000, 8)] {
             thread.took(requests, Duration::from_micros(micros));

@@ -57,9 +57,9 @@ impl NodeEvent {
 impl fmt::Display for NodeEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused { why, .. } => write!(f, "a connection was not let in: {why}"),
-            Self::BadFrame { why, .. } => write!(f, "a connection was closed for what it sent: {why}"),
-            Self::Card(why) => write!(f, "the card does not do what it should: {why}"),
+            Self::Refused { why, .. } => write!(f, "a connection was refused: {why}"),
+            Self::BadFrame { why, .. } => write!(f, "a connection was closed for an invalid frame: {why}"),
+            Self::Card(why) => write!(f, "the RDMA device failed: {why}"),
             Self::Discovery(what) => f.write_str(what),
             Self::Gone(client) => write!(f, "client {client} is gone: it has left, or was revoked"),
         }

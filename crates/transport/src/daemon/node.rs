@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_node_whose_card_fails_says_so_and_ends() {
+    fn a_memory_node_ends_when_its_device_fails() {
         let (events, told) = sync_channel(8);
         let executor = Idle::default();
         let node = start(&executor, &NodeSpec { events: Some(events), ..spec() }).unwrap();
@@ -295,11 +295,11 @@ mod tests {
         assert!(matches!(&event, NodeEvent::Card(why) if why.contains("pulled out")), "{event}");
         let why = node.stop().unwrap_err().to_string();
         assert!(why.contains("pulled out"), "{why}");
-        assert!(executor.ended.load(SeqCst), "it lets go of the memory");
+        assert!(executor.ended.load(SeqCst), "it releases the memory");
     }
 
     #[test]
-    fn a_card_keeps_no_file_of_a_disk() {
+    fn a_device_refuses_a_file_on_a_disk() {
         let path = std::path::PathBuf::from("/proc/self/farwood");
         let file = Some(NodeFile { path, accept_unclean: false });
         let why = start(&Idle::default(), &NodeSpec { file, ..spec() }).unwrap_err().to_string();

@@ -48,7 +48,7 @@ impl Peer {
         // Held until the queue pair is stored: a thread that ends the connection finds it.
         let _guard = self.execution_guard()?;
         if self.queue().is_some() {
-            return Some(Err("its connection has one already".to_owned()));
+            return Some(Err("its connection has a queue pair already".to_owned()));
         }
         Some(make().map(|(queue, answer)| {
             *self.queue() = Some(queue);
@@ -170,14 +170,15 @@ impl Registry {
     /// Authenticates a connection. An older connection that it replaces is over when this returns.
     pub(super) fn admit(&self, store: &Store, peer: &Peer, hello: &Hello) -> Result<Welcome, Refusal> {
         if self.token.as_ref().is_some_and(|token| !token.is(&hello.token)) {
-            let why = if hello.token.is_empty() { "it wants a token" } else { "it has another token" };
+            let why =
+                if hello.token.is_empty() { "it requires a token" } else { "it requires another token" };
             return Err((Code::BadToken, why.to_owned()));
         }
         let membership = store.membership();
         let whichever = hello.pool == 0 && hello.node == ANY_NODE;
         if !whichever && (hello.pool, hello.node) != (membership.pool, membership.node) {
             let why = if membership.formed == Formation::Blank {
-                "its memory is fresh: it was started anew, and what the pool had there is lost; open the pool again"
+                "it was restarted with fresh memory, and the pool's data there is lost; open the pool again"
             } else {
                 "it belongs to another pool now; open the pool again"
             };
@@ -235,7 +236,7 @@ impl Registry {
             entry.peer.number != peer.number && (named || entry.claim == Some(slot))
         });
         if taken {
-            return Err((Code::SlotTaken, format!("slot {slot} is a living compute node's")));
+            return Err((Code::SlotTaken, format!("slot {slot} belongs to a live compute node")));
         }
         if let Some(entry) = entries.all.get_mut(&peer.number) {
             entry.claim = Some(slot);
@@ -275,7 +276,10 @@ impl Registry {
 
 /// The refusal where a queue pair cannot be ended: what may still land cannot be fenced or replaced.
 fn not_ended(why: &str) -> Refusal {
-    (Code::QueuePairStuck, format!("the card does not end a queue pair: {why}; start the memory node anew"))
+    (
+        Code::QueuePairStuck,
+        format!("the RDMA device does not end a queue pair: {why}; restart the memory node"),
+    )
 }
 
 #[cfg(test)]
@@ -301,7 +305,7 @@ mod tests {
     /// Two survivors fence the same compute node at once while verbs of it execute: neither fence returns
     /// before they are done.
     #[test]
-    fn nobody_takes_a_peer_for_gone_whose_verbs_execute() {
+    fn a_fence_waits_for_executing_verbs() {
         let (store, registry, peer) = with_a_peer();
         let guard = peer.execution_guard().unwrap();
         thread::scope(|scope| {
@@ -309,7 +313,7 @@ mod tests {
             thread::sleep(Duration::from_millis(50));
             assert!(
                 fences.iter().all(|fence| !fence.is_finished()),
-                "a fence was result while a verb executed"
+                "a fence returned while a verb executed"
             );
             assert_eq!(registry.connections_of(CLIENT), 1);
             drop(guard);
@@ -330,12 +334,12 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_gone_whose_queue_pair_the_card_does_not_end() {
+    fn a_client_with_a_stuck_queue_pair_is_not_gone() {
         let (store, registry, peer) = with_a_peer();
         let connect =
             || peer.connect(|| Ok((Box::new(Stubborn(3)) as Box<dyn ExecutorQueuePair>, ()))).unwrap();
         assert_eq!(connect(), Ok(()));
-        assert!(connect().unwrap_err().contains("has one already"));
+        assert!(connect().unwrap_err().contains("has a queue pair already"));
         let (code, why) = registry.fence(&store, CLIENT).unwrap_err();
         assert!(code == Code::QueuePairStuck && why.contains("does not answer"), "{why}");
         registry.end_stuck();

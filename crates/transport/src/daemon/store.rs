@@ -56,8 +56,8 @@ const FENCED: u64 = 1 << 32;
 /// Immediates that wait for the server; a sender beyond this limit must retry.
 pub(crate) const IMMEDIATES_MAX: usize = 4096;
 /// Why a file is refused whose length or header does not match the requested sizes.
-const OTHER_SIZE: &str = "it is no memory node's, or one's of another size: give the --memory and --device-memory that \
-                          it was made with, or another file";
+const OTHER_SIZE: &str = "it is not a memory node's file, or of another size: give the --memory and --device-memory that \
+                          it was created with, or another file";
 /// The number of a node that belongs to no pool.
 const NO_NODE: u32 = u32::MAX;
 
@@ -84,8 +84,8 @@ impl NodeFile {
         match rustix::fs::statfs(there) {
             Ok(found) if found.f_type == libc::TMPFS_MAGIC => Ok(()),
             Ok(_) => refuse(FileFault::Unfit(
-                "a card pins the pages of its memory, and only those of a tmpfs bear that; name a file on one \
-                 (/dev/shm), which outlives the memory node but not the machine, or leave --file or --rdma out"
+                "an RDMA device pins the pages of its memory, which only a tmpfs supports; name a file on one \
+                 (/dev/shm), which outlives the memory node but not the machine, or omit --file or --rdma"
                     .to_owned(),
             )),
             Err(error) => refuse(FileFault::System(error.into())),
@@ -245,7 +245,7 @@ impl Store {
         let [magic, version, host_bytes, device_bytes] = [0, 8, 16, 24].map(|at| self.header_word(at));
         if magic == MAGIC && version != VERSION {
             return Err(format!(
-                "it is of version {version}, and this program reads {VERSION}; use the program that made it, or \
+                "it has version {version}, and this program reads {VERSION}; use the program that created it, or \
                  another file"
             ));
         }
@@ -260,9 +260,12 @@ impl Store {
             0 => return Ok(()),
             1 => Formation::Part,
             2 => Formation::Whole,
-            other => return Err(format!("its papers are damaged: {other} stands for no state of a pool")),
+            other => return Err(format!("its header is damaged: {other} is not a state of a pool")),
         };
         let (node, nodes) = (numbers as u16, (numbers >> 16) as u16);
+        if pool == 0 || node >= nodes || numbers >> 32 != 0 {
+            return Err(format!("its header is damaged: it names node {node} of {nodes} of pool {pool:#x}"));
+        }
         *self.membership.lock().unwrap_or_else(PoisonError::into_inner) =
             Membership { pool, node, nodes, formed };
         self.number.store(node.into(), Ordering::Release);
@@ -279,13 +282,13 @@ impl Store {
     /// Reads a word of the header.
     fn header_word(&self, at: u64) -> u64 {
         let at = self.host_bytes + self.device_bytes + at;
-        u64::from_le(self.mapping.load(at).expect("the papers are mapped"))
+        u64::from_le(self.mapping.load(at).expect("the header is mapped"))
     }
 
     /// Writes a word of the header.
     fn set_header_word(&self, at: u64, word: u64) {
         let at = self.host_bytes + self.device_bytes + at;
-        self.mapping.write_up(at, &word.to_le_bytes()).expect("the papers are mapped");
+        self.mapping.write_up(at, &word.to_le_bytes()).expect("the header is mapped");
     }
 
     /// Host memory, bytes.
@@ -403,7 +406,7 @@ impl Store {
 
     /// Provisions `bytes` at the remote pointer `at`.
     pub(super) fn provision(&self, at: u64, bytes: u64) -> Result<(), (Code, String)> {
-        let out_of_range = || (Code::OutOfRange, "that is not its memory".to_owned());
+        let out_of_range = || (Code::OutOfRange, "the address is not in its memory".to_owned());
         let bytes = usize::try_from(bytes).ok().filter(|&bytes| bytes as u64 <= self.host_bytes);
         let bytes = bytes.ok_or_else(out_of_range)?;
         let offset = self.locate(at, bytes).map_err(|_| out_of_range())?;

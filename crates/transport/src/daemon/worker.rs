@@ -180,7 +180,7 @@ impl Worker {
         let failed = self.shared.executor.as_ref().and_then(|executor| executor.failed());
         failed.map_or(Ok(()), |why| {
             self.shared.log(|| NodeEvent::Card(why.clone()));
-            Err(io::Error::other(format!("the card failed: {why}")))
+            Err(io::Error::other(format!("the RDMA device failed: {why}")))
         })
     }
 
@@ -190,7 +190,7 @@ impl Worker {
                 None => drop(self.unauthenticated.pop_front()),
                 Some(since) if since.elapsed() > GREETING_MAX => {
                     let seconds = GREETING_MAX.as_secs();
-                    let why = format!("it did not say who it is within {seconds} s");
+                    let why = format!("it sent no hello within {seconds} s");
                     self.reject(key, Code::Malformed, &why);
                 }
                 // The others arrived later.
@@ -266,14 +266,14 @@ impl Worker {
         let connections = &self.connections;
         self.unauthenticated.retain(|&key| connections[key].waiting_since().is_some());
         while self.unauthenticated.len() > self.unauthenticated_max {
-            let why = "too many others came before it said who it is";
+            let why = "too many others connected before it sent a hello";
             self.reject(self.unauthenticated[0], Code::TooManyConnections, why);
         }
     }
 
     /// Refuses a connection beyond the limit.
     fn reject_excess(&self, mut stream: TcpStream) {
-        let why = "it has as many connections as it takes";
+        let why = "its limit of connections is reached";
         self.counters().refused();
         let from = stream.peer_addr().ok();
         self.shared.log(|| NodeEvent::Refused { from, code: Code::TooManyConnections, why: why.to_owned() });

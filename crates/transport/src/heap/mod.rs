@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_use_and_nobody_elses_is_found() {
+    fn private_resident_memory_is_found() {
         let smaps = "\
             55d0c0000000-55d0c0800000 rw-p 00000000 00:00 0                          [heap]\n\
             Size:               8192 kB\n\
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_on_the_heap_stays_as_it_is() {
+    fn collapsing_keeps_the_contents_of_the_heap() {
         let numbers: Vec<u64> =
             (0..4 << 20).map(|number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
         into_huge_pages().unwrap();

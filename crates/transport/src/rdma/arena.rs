@@ -97,15 +97,13 @@ impl Arena {
     #[inline]
     pub(super) fn fill(&self, buffer: Buffer, bytes: &[u8]) {
         let mapping = &self.slabs[buffer.slab as usize].mapping;
-        mapping.write_up(buffer.offset, bytes).expect("a buffer is taken as large as what it is filled with");
+        mapping.write_up(buffer.offset, bytes).expect("a buffer has at least the size of its contents");
     }
 
     /// Copies whole words out of a buffer.
     #[inline]
     pub(super) fn copy_out(&self, buffer: Buffer, words: &mut [u64]) {
         let mapping = &self.slabs[buffer.slab as usize].mapping;
-        mapping
-            .read_down(buffer.offset, words)
-            .expect("a buffer is taken as large as what is fetched into it");
+        mapping.read_down(buffer.offset, words).expect("a buffer has at least the size of its answer");
     }
 }

@@ -65,7 +65,7 @@ const MASKED: [Attempt; 2] = [
 /// # Errors
 /// The reason.
 pub(super) fn probe_atomics(device: &Device) -> Result<(), String> {
-    let failed = |error: io::Error| format!("its atomics cannot be tried: {error}");
+    let failed = |error: io::Error| format!("its atomics cannot be tested: {error}");
     let mut setup = ProbeSetup::new(device).map_err(failed)?;
     let masked = if device.masked_cas { &MASKED[..] } else { &[] };
     PLAIN.iter().chain(masked).try_for_each(|attempt| setup.attempt(*attempt))
@@ -110,7 +110,7 @@ impl ProbeSetup {
     }
 
     fn attempt(&mut self, attempt: Attempt) -> Result<(), String> {
-        let failed = |error: io::Error| format!("its atomics cannot be tried: {error}");
+        let failed = |error: io::Error| format!("its atomics cannot be tested: {error}");
         let words = [NEIGHBOUR, BEFORE, NEIGHBOUR, 0];
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         self.page.write_up(0, &bytes).expect("the page is larger");
@@ -133,7 +133,7 @@ impl ProbeSetup {
             return Ok(());
         }
         let kind = if masks.is_some() { "masked compare-and-swap" } else { "compare-and-swap" };
-        Err(format!("its {kind} was tried, and left {found:x?} where {expected:x?} was expected"))
+        Err(format!("its {kind} left {found:x?} instead of {expected:x?} in a test; use another device"))
     }
 
     fn wait(&self) -> Result<(), String> {
@@ -144,7 +144,10 @@ impl ProbeSetup {
                 return if status == 0 { Ok(()) } else { Err(why(status, vendor_err)) };
             }
             if Instant::now() > end {
-                return Err(format!("an atomic that was tried took longer than {} s", PROBE_MAX.as_secs()));
+                return Err(format!(
+                    "an atomic took longer than {} s in a test; use another device",
+                    PROBE_MAX.as_secs()
+                ));
             }
             std::thread::yield_now();
         }
@@ -156,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_tried_tells_one_meaning_from_another() {
+    fn the_probe_distinguishes_misread_requests() {
         let [wins, loses] = MASKED;
         assert_eq!((wins.expected(), loses.expected()), (0x0123_4344_89AB_CDEF, BEFORE));
         assert_eq!((PLAIN[0].expected(), PLAIN[1].expected()), (0x1122_3344_5566_7788, BEFORE));

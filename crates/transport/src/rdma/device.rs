@@ -160,14 +160,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn device_memory_is_what_the_card_has_if_nobody_says() {
+    fn device_memory_defaults_to_that_of_the_device() {
         let of = |kib: u64| device_bytes(kib << 10);
         assert_eq!([of(0), of(128), of(256), of(512)], [256 << 10, 128 << 10, 256 << 10, 256 << 10]);
         assert_eq!((device_bytes(100), device_bytes(63)), (64, 256 << 10));
     }
 
     #[test]
-    fn a_link_is_told_by_its_layer_and_its_address() {
+    fn a_link_is_recognised_by_its_layer_and_its_address() {
         let entry = |gid_type| GidEntry { gid_type, ..GidEntry::default() };
         assert_eq!(LinkKind::of(false, &entry(0)), LinkKind::InfiniBand);
         assert_eq!(LinkKind::of(true, &entry(1)), LinkKind::RoceV1);

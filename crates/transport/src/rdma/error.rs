@@ -12,12 +12,12 @@ pub enum RdmaError {
     NoLibrary(String),
     /// The machine has no device.
     #[error(
-        "this machine has no RDMA device; without a card, Soft-RoCE makes one of a network interface: `modprobe \
+        "this machine has no RDMA device; without hardware, Soft-RoCE creates one on a network interface: `modprobe \
          rdma_rxe && rdma link add rxe0 type rxe netdev INTERFACE`"
     )]
     NoDevices,
     /// The machine has no device of that name.
-    #[error("this machine has no RDMA device '{wanted}', only: [{}]", there.join(", "))]
+    #[error("this machine has no RDMA device '{wanted}'; its devices: [{}]", there.join(", "))]
     NoDevice {
         /// The requested name.
         wanted: String,
@@ -26,7 +26,7 @@ pub enum RdmaError {
     },
     /// The text names no device.
     #[error(
-        "'{text}' names no RDMA device: {why}; write DEVICE, DEVICE,PORT or DEVICE,PORT,GID, perhaps with ,mtu=BYTES \
+        "'{text}' names no RDMA device: {why}; write DEVICE, DEVICE,PORT or DEVICE,PORT,GID, optionally with ,mtu=BYTES \
          or ,masked-cas"
     )]
     BadDevice {
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_little_that_may_be_locked_is_told_with_its_remedy() {
+    fn a_limit_on_locked_memory_is_reported_with_its_remedy() {
         let words = |number| with_remedy(&io::Error::from_raw_os_error(number), ", or this");
         assert!(words(libc::ENOMEM).ends_with("LimitMEMLOCK=infinity), or this"));
         assert!(!words(libc::EINVAL).contains("ulimit"));

@@ -189,7 +189,7 @@ impl NodeQueuePair {
                     Ok(dialled) => self.dialled(dialled),
                     Err(TryRecvError::Empty) => QueuePairEvent::Unchanged,
                     Err(TryRecvError::Disconnected) => {
-                        self.dialled(Err(ConnectError::Lost("the thread that connects is gone".to_owned())))
+                        self.dialled(Err(ConnectError::Lost("the connecting thread ended".to_owned())))
                     }
                 };
             }
@@ -244,7 +244,7 @@ impl NodeQueuePair {
         if self.post_error.is_none()
             && let Err(error) = self.send_waiting(arena, doorbells)
         {
-            self.post_error = Some(format!("the card takes no requests: {}", with_remedy(&error, "")));
+            self.post_error = Some(format!("the device accepts no requests: {}", with_remedy(&error, "")));
         }
     }
 
@@ -334,7 +334,7 @@ impl NodeQueuePair {
         }
         if self.silent_since.elapsed() > REPLY_MAX {
             return Err(format!(
-                "nothing was completed for {} s; its server may take no messages",
+                "no request completed for {} s; its server may not receive messages",
                 REPLY_MAX.as_secs()
             ));
         }
@@ -420,7 +420,7 @@ fn posted<'a>(
             Memory::Host => region.host,
             Memory::Device => region.device,
         };
-        let span = |bytes| arena.span(buffer.expect("it was staged with a buffer"), bytes);
+        let span = |bytes| arena.span(buffer.expect("a request that is not inline has a buffer"), bytes);
         let work = match &request.op {
             Op::Read { into } => Work::Read(span(into.len())),
             Op::Write { data, immediate } if buffer.is_none() => {
@@ -451,7 +451,7 @@ fn answer(
 ) {
     let (requests, _) = doorbell.parts_mut();
     for request in requests[list.from..list.to].iter_mut().filter(|request| request.at.node() == node) {
-        let buffer = buffers.pop_front().expect("every request under way has a place here");
+        let buffer = buffers.pop_front().expect("every request under way has an entry here");
         let Some(buffer) = buffer else { continue };
         match &mut request.op {
             Op::Read { into } => arena.copy_out(buffer, into.words_mut()),
@@ -475,9 +475,7 @@ fn connect(
     let device = &shared.device;
     let mut stream = endpoints.dial(node, client, number)?.stream;
     let region = NodeRegions::from_words(control(&mut stream, Control::Region, [0; 4])?);
-    let region = region.ok_or_else(|| {
-        ConnectError::Lost("its card is of a kind that this program does not know".to_owned())
-    })?;
+    let region = region.ok_or_else(|| ConnectError::Lost("its device is of an unknown kind".to_owned()))?;
     region.check_link(device).map_err(ConnectError::Lost)?;
     region.check_promises(&shared.capabilities).map_err(|why| ConnectError::Refused(Code::WrongPool, why))?;
     let here = |error: io::Error| {
@@ -504,8 +502,9 @@ fn connect(
     let (first, reads) = (random_psn(), device.limits.reads_out_max.clamp(1, READS_MAX));
     let local = pair.endpoint(device, first, reads);
     let remote = Endpoint::from_words(control(&mut stream, Control::ConnectQueuePair, local.words())?);
-    let remote = remote
-        .ok_or_else(|| ConnectError::Refused(Code::NoQueuePair, "it describes no queue pair".to_owned()))?;
+    let remote = remote.ok_or_else(|| {
+        ConnectError::Refused(Code::NoQueuePair, "its answer does not describe a queue pair".to_owned())
+    })?;
     pair.receive_from(device, &remote, 1).map_err(lost)?;
     pair.send(first, reads.min(remote.reads)).map_err(lost)?;
     Ok(ConnectedPair { pair, sent, stream, region, free_slots: requests })

@@ -47,7 +47,7 @@ impl Device {
         let context = context.ok_or_else(|| unusable("it is gone".to_owned()))?;
         let limits = context.limits().map_err(system)?;
         if !limits.atomics {
-            return Err(unusable("it has no atomics, and locks need them; take another card".to_owned()));
+            return Err(unusable("it has no atomics, which locks require; use another device".to_owned()));
         }
         let port = find_port(&context, &limits, spec, name)?;
         let attributes = context.port(port).map_err(system)?;
@@ -60,7 +60,7 @@ impl Device {
                 ))
             })?;
         if spec.masked_cas {
-            let remedy = "take another card, or do not ask for masked-cas";
+            let remedy = "use another device, or omit masked-cas";
             context.examine_masked_cas().map_err(|why| unusable(format!("{why}; {remedy}")))?;
         }
         let device = Self {
@@ -106,11 +106,13 @@ fn find_port(
 ) -> Result<u8, RdmaError> {
     let is_active = |port: u8| context.port(port).is_ok_and(|port| port.state == numbers::PORT_ACTIVE);
     let ports = spec.port.map_or(1..=limits.ports, |port| port..=port);
-    let wanted = spec.port.map_or_else(|| "no port".to_owned(), |port| format!("not port {port}"));
+    let wanted = spec
+        .port
+        .map_or_else(|| "no port".to_owned(), |port| format!("port {port} of it is not active, and none"));
     ports.clone().find(|&port| is_active(port)).ok_or_else(|| RdmaError::Unusable {
         device: name.to_owned(),
         why: format!(
-            "{wanted} of it is active; bring its interface up (`ip link set … up`), or on InfiniBand start a \
+            "{wanted} is active; bring its interface up (`ip link set … up`), or on InfiniBand start a \
                       subnet manager"
         ),
     })

@@ -80,8 +80,7 @@ fn ask(node: &mut AcceptedConnection, address: &str) -> Result<NodeRegions, TcpE
     let words = control(&mut node.stream, Control::Region, [0; 4]).map_err(|why| node_error(address, why))?;
     NodeRegions::from_words(words).ok_or_else(|| TcpError::Unusable {
         address: address.to_owned(),
-        why: "its card is of a kind that this program does not know; use the same version on both sides"
-            .to_owned(),
+        why: "its device is of an unknown kind; use the same version on both sides".to_owned(),
     })
 }
 

@@ -199,7 +199,7 @@ impl ThreadConnections for QueuePairs {
     async fn wait(&self, post: usize) -> Result<Doorbell, FabricError> {
         match Submission::new(self, post).await? {
             PostBody::Verbs(doorbell) => Ok(doorbell),
-            PostBody::Control(_) => unreachable!("a doorbell is no control"),
+            PostBody::Control(_) => unreachable!("a doorbell is not a control"),
         }
     }
 

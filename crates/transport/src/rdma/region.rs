@@ -45,6 +45,7 @@ const UNIT_BYTES: u64 = 64;
 
 impl NodeRegions {
     pub(super) fn words(&self) -> [u64; 4] {
+        assert!((1..=5).contains(&self.mtu), "an MTU in the encoding of the verbs: {self:?}");
         let soft = self.kind == CardKind::SoftRoce;
         let (single_processor, masked_cas) = (u64::from(self.single_processor), u64::from(self.masked_cas));
         let flags =
@@ -83,7 +84,7 @@ impl NodeRegions {
             return Ok(());
         }
         Err(format!(
-            "its card speaks {}, and {} here speaks {}: they do not understand each other; name a port and a GID of \
+            "its device speaks {}, and {} here speaks {}; name a port and a GID of \
              the same kind on both sides (DEVICE,PORT,GID; `ibv_devinfo -v` lists them)",
             self.link, device.name, device.link
         ))
@@ -136,7 +137,7 @@ impl NodeRegions {
         if weakest(*promised, &self.capabilities()) == *promised {
             return Ok(());
         }
-        Err("it came back with a card, or an MTU, that promises less than the pool did; open the pool again"
+        Err("it restarted with a device or an MTU that promises less than before; open the pool again"
             .to_owned())
     }
 }
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_regions_of_a_card_survives_its_words() {
+    fn regions_round_trip() {
         for (kind, single_processor) in [(CardKind::Hardware, false), (CardKind::SoftRoce, true)] {
             let regions = some(kind, single_processor);
             assert_eq!(NodeRegions::from_words(regions.words()), Some(regions));
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_node_that_comes_back_with_less_is_refused() {
+    fn a_memory_node_that_restarts_with_weaker_promises_is_refused() {
         let had = some(CardKind::Hardware, false);
         let promised = had.capabilities();
         assert_eq!(had.check_promises(&promised), Ok(()));

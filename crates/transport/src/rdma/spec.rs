@@ -55,24 +55,26 @@ impl FromStr for DeviceSpec {
                 Some(bytes) => {
                     let known = bytes.parse().ok().filter(|&bytes| mtu_of(bytes).is_some());
                     let bytes = known.ok_or_else(|| {
-                        refuse(&format!("'{bytes}' is no MTU: give 256, 512, 1024, 2048 or 4096"))
+                        refuse(&format!("'{bytes}' is not an MTU: give 256, 512, 1024, 2048 or 4096"))
                     })?;
                     mtu_bytes.replace(bytes).is_none()
                 }
             };
             if !is_new {
-                return Err(refuse(&format!("'{last}' is there twice")));
+                return Err(refuse(&format!("'{last}' is given twice")));
             }
         }
         let mut parts = rest.split(',');
         let device = parts.next().unwrap_or_default();
         let mut number = || match parts.next() {
             None => Ok(None),
-            Some(number) => number.parse().map(Some).map_err(|_| refuse(&format!("'{number}' is no number"))),
+            Some(number) => {
+                number.parse().map(Some).map_err(|_| refuse(&format!("'{number}' is not a number")))
+            }
         };
         let (port, gid) = (number()?, number()?);
         if parts.next().is_some() {
-            return Err(refuse("there is something behind the GID"));
+            return Err(refuse("there is text behind the GID"));
         }
         if port == Some(0) {
             return Err(refuse("ports count from 1"));
@@ -132,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn specs_are_read_back() {
+    fn specs_round_trip() {
         for text in [
             "auto",
             "mlx5_0",
@@ -149,19 +151,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_device_is_refused_with_the_right_words() {
+    fn an_invalid_device_is_refused_with_its_reason() {
         for (text, words) in [
             ("", "no name"),
             (",1", "no name"),
-            ("a,x", "no number"),
+            ("a,x", "not a number"),
             ("a,0", "from 1"),
             ("a,1,2,3", "behind"),
-            ("masked-cas,1,masked", "no number"),
+            ("masked-cas,1,masked", "not a number"),
             (",masked-cas", "no name"),
             ("a,mtu=1500", "2048"),
             ("a,mtu=x", "2048"),
             ("a,mtu=256,mtu=512", "twice"),
-            ("a,mtu=256,1", "no number"),
+            ("a,mtu=256,1", "not a number"),
         ] {
             let error = text.parse::<DeviceSpec>().unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");

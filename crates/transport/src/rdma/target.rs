@@ -66,7 +66,7 @@ impl Target {
             Ok(region) => (region, None),
             Err(error) => {
                 let region = Region::of_host(domain, &mapping, host_bytes, device_bytes, ACCESS)
-                    .map_err(failed("register the memory of the locks"))?;
+                    .map_err(failed("register the device memory"))?;
                 (region, Some(why_on_host(device.limits.device_memory, device_bytes, &error)))
             }
         };
@@ -121,11 +121,11 @@ impl Target {
 /// Returns why device memory is not the device's own.
 fn why_on_host(of_card: u64, wanted: u64, error: &io::Error) -> String {
     match of_card {
-        0 => "the card has none".to_owned(),
+        0 => "the device has none".to_owned(),
         bytes if bytes < wanted => {
-            format!("the card has {bytes} bytes of its own; give no --device-memory, or at most that")
+            format!("the device has {bytes} bytes; omit --device-memory, or give at most that")
         }
-        _ => format!("the card does not give it: {error}"),
+        _ => format!("the device does not allocate it: {error}"),
     }
 }
 
@@ -140,7 +140,7 @@ impl VerbExecutor for Target {
     }
 
     fn connect(&self, other: [u64; 4]) -> Result<(Box<dyn ExecutorQueuePair>, [u64; 4]), String> {
-        let other = Endpoint::from_words(other).ok_or("that describes no queue pair")?;
+        let other = Endpoint::from_words(other).ok_or("the words do not describe a queue pair")?;
         let reads = self.device.limits.reads_in_max.max(1);
         let make = || {
             let pair = QueuePair::new(&QueuePairSpec {
@@ -155,7 +155,8 @@ impl VerbExecutor for Target {
             pair.receive_from(&self.device, &other, reads)?;
             Ok::<_, io::Error>(pair)
         };
-        let pair = make().map_err(|error| format!("the memory node's card makes no queue pair: {error}"))?;
+        let pair =
+            make().map_err(|error| format!("the memory node's device makes no queue pair: {error}"))?;
         let endpoint = pair.endpoint(&self.device, random_psn(), reads);
         let queue = TargetQueue { pair: Some(pair), intake: Arc::clone(&self.intake) };
         Ok((Box::new(queue), endpoint.words()))
@@ -291,9 +292,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn why_locks_lie_in_host_memory_is_told() {
+    fn the_reason_for_locks_in_host_memory_is_reported() {
         let error = io::Error::from_raw_os_error(libc::EACCES);
-        assert_eq!(why_on_host(0, 256 << 10, &error), "the card has none");
+        assert_eq!(why_on_host(0, 256 << 10, &error), "the device has none");
         assert!(why_on_host(128 << 10, 256 << 10, &error).contains("131072 bytes"));
         assert!(why_on_host(256 << 10, 256 << 10, &error).contains("denied"), "the system's own words");
     }

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn many_futures_of_one_thread_come_to_their_ends() {
+    fn many_futures_of_one_thread_complete() {
         for count in [0, 1, 63, 64, 65, 200] {
             let future = |me: usize| {
                 Box::pin(async move {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_woken_by_another_goes_on_before_the_cranks_are_turned() {
+    fn a_woken_future_runs_before_the_sources_are_polled() {
         let counter = std::rc::Rc::new(Counter(Cell::new(0)));
         add_poll_source(std::rc::Rc::downgrade(&counter) as Weak<dyn PollSource>);
         let (handed, waiting) = (Cell::new(None), RefCell::new(None::<Waker>));

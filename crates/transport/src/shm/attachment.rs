@@ -99,7 +99,7 @@ impl Fabric for Unregistered<'_> {
     }
 
     fn identity(&self) -> ClientId {
-        unreachable!("who enters or leaves the client table asks for no identity")
+        unreachable!("entering and leaving the client table needs no identity")
     }
 
     fn submit(&self, mut doorbell: Doorbell) -> impl Future<Output = Result<Doorbell, FabricError>> {

@@ -134,7 +134,7 @@ mod tests {
     /// Shows why the direction matters. Whether the race is lost in the given time depends on the machine, so
     /// it is reported, not asserted.
     #[test]
-    fn reading_up_is_the_weaker_way() {
+    fn reading_upward_can_miss_a_torn_node() {
         let tally = race(2_000_000, |map, node| {
             for (index, word) in node.iter_mut().enumerate() {
                 *word = map.load(512 + 8 * index as u64).unwrap();
@@ -215,7 +215,7 @@ mod tests {
 
     /// Message passing: a reader that sees a flag also sees the data written before it.
     #[test]
-    fn what_was_written_before_a_flag_is_seen_after_it() {
+    fn a_reader_of_a_flag_sees_the_data_before_it() {
         const ROUNDS: u64 = 200_000;
         let map = anonymous(4096);
         std::thread::scope(|scope| {

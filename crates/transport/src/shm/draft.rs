@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_draft_is_replaced_but_never_reused() {
+    fn a_stale_draft_is_replaced_but_never_reused() {
         let scratch = Scratch::new();
         let stale = scratch.file(".farwood.demo.0.new", 4096);
         // The process died after publishing: both names lead to the same file.

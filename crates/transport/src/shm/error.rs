@@ -51,7 +51,7 @@ pub enum ShmError {
     },
     /// A segment is smaller than required.
     #[error(
-        "{} has {bytes} bytes where {needed} are needed; it is damaged or no pool of farwood's: see \
+        "{} has {bytes} bytes where {needed} are needed; it is damaged, or not a pool of Farwood: run \
          `farwood doctor`",
         path.display()
     )]
@@ -65,7 +65,7 @@ pub enum ShmError {
     },
     /// Memory or the file system is full.
     #[error(
-        "no room to {operation} {bytes} bytes for {}; make the pool smaller, free memory, or enlarge the file \
+        "not enough memory to {operation} {bytes} bytes for {}; make the pool smaller, free memory, or enlarge the file \
          system (`mount -o remount,size=…`)",
         path.display()
     )]
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_systems_answers_are_sorted() {
+    fn system_errors_are_classified() {
         for errno in [libc::ENOSPC, libc::EFBIG, libc::ENOMEM, libc::EDQUOT] {
             assert!(matches!(sorted(errno), ShmError::NoSpace { bytes: 4096, .. }), "{errno}");
         }

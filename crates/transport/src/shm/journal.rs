@@ -115,7 +115,8 @@ impl Journal {
         if length == 0 {
             return Ok(());
         }
-        let corrupt = || io::Error::new(io::ErrorKind::InvalidData, "a buffer holds no WRITE of this pool");
+        let corrupt =
+            || io::Error::new(io::ErrorKind::InvalidData, "a buffer does not hold a WRITE of this pool");
         let length =
             usize::try_from(length).ok().filter(|&length| length <= WRITE_BYTES_MAX).ok_or_else(corrupt)?;
         let mut bytes = vec![0; length];
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_was_done_is_not_done_again() {
+    fn a_completed_write_is_not_replayed() {
         let bench = Bench::new();
         let to = |offset| WriteTarget { node: 1, mapping: bench.segments[1].mapping(), offset };
         for bytes in [3, 24, 1024, 100_001] {
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_was_cut_off_is_done_once() {
+    fn an_incomplete_write_is_replayed_once() {
         let bench = Bench::new();
         bench.cut_off(0, 1, 512, &[5; 24]);
         bench.cut_off(15, 0, 64, &[6; 16]);
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_write_is_refused() {
+    fn an_invalid_journal_entry_is_refused() {
         let bench = Bench::new();
         for (node, offset) in [(2, 64), (0, 1 << 40)] {
             bench.cut_off(0, node, offset, &[5; 24]);
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_s_journal_goes_with_it() {
+    fn a_pool_is_removed_with_its_journal() {
         let bench = Bench::new();
         assert_eq!(bench.scratch.entries().iter().filter(|name| name.ends_with(".journal")).count(), 1);
         bench.scratch.dir().remove(&"demo".parse().unwrap()).unwrap();

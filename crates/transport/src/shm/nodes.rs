@@ -153,7 +153,7 @@ impl MappedNodes {
                 })?;
                 match immediate {
                     Some(immediate) if !ImmediateRing::of(mapping).send(*immediate).map_err(fault(8))? => {
-                        let why = "its server takes no messages".to_owned();
+                        let why = "its server does not receive messages".to_owned();
                         Err(FabricError::NodeLost { node: at.node(), why })
                     }
                     _ => Ok(()),

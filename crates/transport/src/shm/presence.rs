@@ -131,7 +131,7 @@ mod tests {
         assert!(!b.is_gone(3).unwrap());
         assert!(b.claim(4).unwrap() && !a.is_gone(4).unwrap());
         b.release(3).unwrap();
-        assert!(!b.is_gone(3).unwrap(), "released by one who did not have it");
+        assert!(!b.is_gone(3).unwrap(), "released by a process that did not hold it");
         a.release(3).unwrap();
         assert!(a.is_gone(3).unwrap() && b.is_gone(3).unwrap());
         assert!(b.claim(3).unwrap());
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attachment_that_ends_gives_its_slots_back() {
+    fn an_attachment_that_ends_releases_its_slots() {
         let scratch = Scratch::new();
         let (a, b) = (create(&scratch), attach(&scratch.dir()));
         assert!(a.claim(1).unwrap());
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_threads_one_gets_the_slot() {
+    fn one_of_many_threads_claims_a_slot() {
         let scratch = Scratch::new();
         let presence = create(&scratch);
         let claims = || (0..200).filter(|slot| presence.claim(*slot).unwrap()).count();

@@ -491,7 +491,7 @@ fn attach(
 ) -> Result<Segment, ShmError> {
     let data = file.metadata().map_err(ShmError::on("examine", &path))?;
     if !data.is_file() {
-        let error = io::Error::new(ErrorKind::InvalidData, "it is no regular file");
+        let error = io::Error::new(ErrorKind::InvalidData, "it is not a regular file");
         return Err(ShmError::from_io("open", &path, 0, error));
     }
     let bytes = data.len() / pages.bytes() * pages.bytes();

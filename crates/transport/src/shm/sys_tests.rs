@@ -50,7 +50,7 @@ fn nothing_beyond_the_end_is_touched() {
 }
 
 #[test]
-fn what_is_put_into_huge_pages_stays_as_it_is() {
+fn collapsed_pages_keep_their_contents() {
     let scratch = Scratch::new();
     let bytes = 4 * HUGE_PAGE_BYTES;
     let file = scratch.file("huge", bytes);
@@ -88,7 +88,7 @@ fn words_are_aligned() {
 }
 
 #[test]
-fn atomics_answer_with_what_was_there() {
+fn atomics_return_the_old_word() {
     let map = anonymous(BYTES);
     assert_eq!(map.compare_exchange(8, 0, 5), Ok(0));
     assert_eq!(map.compare_exchange(8, 0, 6), Ok(5));
@@ -151,7 +151,7 @@ proptest! {
 
 /// Eight threads own one byte of a word each (and the edges of its neighbours), and write it over and over.
 #[test]
-fn neighbours_in_a_word_lose_nothing() {
+fn writers_of_neighbouring_bytes_lose_nothing() {
     const ROUNDS: u32 = 100_000;
     let map = anonymous(BYTES);
     std::thread::scope(|scope| {
@@ -213,7 +213,7 @@ fn partial_writes_and_atomics_on_one_word_lose_nothing() {
 }
 
 #[test]
-fn eight_aligned_bytes_are_whole() {
+fn eight_aligned_bytes_are_atomic() {
     const ROUNDS: u64 = 500_000;
     let map = anonymous(BYTES);
     std::thread::scope(|scope| {

@@ -31,7 +31,7 @@ impl Identity<'_> {
 
     /// Returns the error of a certificate that does not match its key.
     fn refuse(&self, error: &rustls::Error) -> TcpError {
-        refuse(self.cert, &format!("it does not go with {}: {error}", self.key.display()))
+        refuse(self.cert, &format!("it does not match the key in {}: {error}", self.key.display()))
     }
 }
 
@@ -42,7 +42,7 @@ fn refuse(path: &Path, why: &str) -> TcpError {
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TcpError> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let all = read.map_err(|error| refuse(path, &error.to_string()))?;
-    if all.is_empty() { Err(refuse(path, "there is no certificate in it")) } else { Ok(all) }
+    if all.is_empty() { Err(refuse(path, "it contains no certificate")) } else { Ok(all) }
 }
 
 fn authorities(path: &Path) -> Result<RootCertStore, TcpError> {
@@ -137,7 +137,7 @@ impl ClientTls {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let name = self.name.as_deref().unwrap_or(host).to_owned();
         let server = ServerName::try_from(name.clone())
-            .map_err(|_| format!("'{name}' is no name in a certificate"))?;
+            .map_err(|_| format!("'{name}' is not a valid name of a certificate"))?;
         let connection = ClientConnection::new(Arc::clone(&self.config), server);
         Ok(Cipher::tls(connection.map_err(|error| error.to_string())?.into()))
     }

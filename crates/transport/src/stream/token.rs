@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_only_itself_and_is_not_shown() {
+    fn a_token_equals_only_itself_and_is_not_printed() {
         let token = Token::new("0123456789abcdef").unwrap();
         assert!(token.is(b"0123456789abcdef"));
         assert!(!token.is(b"0123456789abcdeF") && !token.is(b"0123456789abcde") && !token.is(b""));
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_refused() {
+    fn an_invalid_token_is_refused() {
         assert!(Token::new("short").unwrap_err().contains("5 characters"));
         assert!(Token::new(&"x".repeat(TOKEN_BYTES_MAX + 1)).is_err());
         let error = Token::from_file(Path::new("/nonexistent/token")).unwrap_err();

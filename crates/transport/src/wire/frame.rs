@@ -27,13 +27,15 @@ pub enum Malformed {
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Length(bytes) => write!(f, "a frame of {bytes} bytes cannot be"),
+            Self::Length(bytes) => write!(f, "a frame cannot have {bytes} bytes"),
             Self::Kind(kind) => write!(f, "there is no frame of kind {kind}"),
-            Self::Body => f.write_str("a body has another length than its frame says"),
-            Self::Verb => f.write_str("a verb that cannot be"),
-            Self::Magic(magic) => write!(f, "magic {magic:#018x}: that is no Farwood at the other end"),
+            Self::Body => f.write_str("a body does not have the length that its frame declares"),
+            Self::Verb => f.write_str("an invalid verb"),
+            Self::Magic(magic) => {
+                write!(f, "magic {magic:#018x}: the peer does not speak Farwood's protocol")
+            }
             Self::Control(code) => write!(f, "there is no control {code}"),
-            Self::UnexpectedFrame(kind) => write!(f, "a frame of kind {kind:?} out of its turn"),
+            Self::UnexpectedFrame(kind) => write!(f, "an unexpected frame of kind {kind:?}"),
         }
     }
 }
@@ -117,7 +119,7 @@ pub fn header_words(bytes: usize, kind: Kind, code: u8, count: u16, tag: u64) ->
 }
 
 pub(super) fn header(bytes: usize, kind: Kind, code: u8, count: u16, tag: u64) -> Header {
-    debug_assert!(bytes <= FRAME_BYTES_MAX && bytes.is_multiple_of(8));
+    assert!(bytes <= FRAME_BYTES_MAX && bytes.is_multiple_of(8), "a frame of {bytes} bytes");
     Header {
         bytes: U32::new(bytes as u32),
         kind: kind as u8,

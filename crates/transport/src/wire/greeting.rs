@@ -85,6 +85,9 @@ impl Hello {
         }
         let (head, token) = HelloHead::ref_from_prefix(frame.body).map_err(|_| Malformed::Body)?;
         check_magic(head.magic, head.version)?;
+        if head.zero != U32::ZERO || head.zero_too != U32::ZERO {
+            return Err(Malformed::Body.into());
+        }
         let token_bytes = usize::from(head.token_bytes.get());
         if token_bytes > TOKEN_BYTES_MAX || token_bytes.next_multiple_of(8) != token.len() {
             return Err(Malformed::Body.into());
@@ -179,6 +182,9 @@ impl Welcome {
     pub fn read(frame: &Frame<'_>) -> Result<Self, GreetingError> {
         let body = WelcomeBody::ref_from_bytes(frame.body).map_err(|_| Malformed::Body)?;
         check_magic(body.magic, body.version)?;
+        if body.zero != U32::ZERO {
+            return Err(Malformed::Body.into());
+        }
         let formed = match body.formed.get() {
             0 => Formation::Blank,
             1 => Formation::Part,

@@ -200,7 +200,7 @@ impl<'o> RequestFrame<'o> {
             WireOp::MaskedCas { .. } => (MASKED_CAS, 8),
             WireOp::Faa(_) => (FAA, 8),
         };
-        debug_assert!(bytes <= VERB_DATA_MAX);
+        assert!(bytes <= VERB_DATA_MAX, "a verb of {bytes} bytes");
         let head = VerbHead { op, zero: [0; 3], bytes: U32::new(bytes as u32), at: U64::new(verb.at) };
         self.out.extend_from_slice(head.as_bytes());
         match verb.op {

@@ -47,7 +47,7 @@ fn encoded(verbs: &[(u64, Owned)], tag: u64) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn verbs_come_back(verbs in prop::collection::vec(verb(), 0..4), tag: u64) {
+    fn verbs_round_trip(verbs in prop::collection::vec(verb(), 0..4), tag: u64) {
         let bytes = encoded(&verbs, tag);
         let frame = Frame::first(&bytes).unwrap().unwrap();
         prop_assert_eq!((frame.kind, frame.tag, frame.bytes()), (Kind::Request, tag, bytes.len()));
@@ -57,7 +57,7 @@ proptest! {
     }
 
     #[test]
-    fn a_frame_cut_short_is_waited_for(
+    fn an_incomplete_frame_is_waited_for(
         verbs in prop::collection::vec(verb(), 0..4), cut in any::<prop::sample::Index>(),
     ) {
         let bytes = encoded(&verbs, 1);
@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn a_count_that_is_wrong_is_found(verbs in prop::collection::vec(verb(), 1..4), count: u16) {
+    fn a_wrong_count_is_detected(verbs in prop::collection::vec(verb(), 1..4), count: u16) {
         prop_assume!(usize::from(count) != verbs.len());
         let mut bytes = encoded(&verbs, 1);
         bytes[6..8].copy_from_slice(&count.to_le_bytes());
@@ -75,7 +75,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_request_is_read_or_refused(
+    fn a_damaged_request_is_decoded_or_refused(
         verbs in prop::collection::vec(verb(), 0..4), at in any::<prop::sample::Index>(), with: u8,
     ) {
         let mut bytes = encoded(&verbs, 1);
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn arbitrary_bytes_are_decoded_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         if let Ok(Some(frame)) = Frame::first(&bytes) {
             prop_assert!(frame.bytes() <= bytes.len());
             let data: usize = frame.verbs().flatten().map(|verb| verb.op.request_bytes()).sum();
@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bodies_are_read_or_refused(
+    fn arbitrary_bodies_are_decoded_or_refused(
         kind in 1..=9_u8, count: u16,
         body in prop::collection::vec(any::<u8>(), 0..30).prop_map(|words| words.repeat(8)),
     ) {
@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn greetings_come_back(
+    fn greetings_round_trip(
         pool: u64, node: u16, name: Option<(u16, u32)>, connection_number: u64,
         token in prop::collection::vec(any::<u8>(), 0..40),
     ) {
@@ -132,7 +132,7 @@ proptest! {
 }
 
 #[test]
-fn lengths_that_cannot_be_are_refused() {
+fn invalid_lengths_are_refused() {
     for bytes in [0, 8, 15, 17, 20, FRAME_BYTES_MAX as u32 + 8, u32::MAX] {
         let mut frame = vec![0; 64];
         frame[..4].copy_from_slice(&bytes.to_le_bytes());
@@ -142,7 +142,7 @@ fn lengths_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn another_version_and_another_magic_are_told() {
+fn another_version_and_another_magic_are_distinguished() {
     let hello = Hello { pool: 0, node: ANY_NODE, client: None, connection_number: 0, token: Vec::new() };
     let mut bytes = Vec::new();
     hello.put(&mut bytes);
@@ -171,7 +171,7 @@ fn the_largest_verbs_fit_and_one_more_byte_does_not() {
 }
 
 #[test]
-fn every_number_of_a_kind_a_code_and_a_control_comes_back() {
+fn every_number_of_a_kind_a_code_and_a_control_round_trips() {
     let all = |from: fn(u8) -> Option<u8>| (0..=u8::MAX).filter_map(from).collect::<Vec<_>>();
     assert_eq!(all(|byte| Kind::from_byte(byte).map(|kind| kind as u8)), (1..=9).collect::<Vec<_>>());
     assert_eq!(all(|byte| Code::from_byte(byte).map(|code| code as u8)), (1..=15).collect::<Vec<_>>());

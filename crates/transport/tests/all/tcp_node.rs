@@ -123,7 +123,7 @@ fn eventually(node: &MemoryNode, what: &str, holds: impl Fn(&NodeCounts) -> bool
 }
 
 #[test]
-fn bad_frames_close_their_connection_alone_and_are_counted() {
+fn bad_frames_close_only_their_connection_and_are_counted() {
     let node = MemoryNode::start(&spec()).unwrap();
     let mut good = Caller::greeted(&node);
     let unfinished = |bytes: u32, kind: u8| [&bytes.to_le_bytes()[..], &[kind], &[0; 11], &[0; 8]].concat();
@@ -143,7 +143,7 @@ fn bad_frames_close_their_connection_alone_and_are_counted() {
     for (number, bytes) in (1..).zip(&bad) {
         let mut caller = Caller::greeted(&node);
         caller.send(bytes);
-        let (kind, code, ..) = caller.frame().expect("it is told why");
+        let (kind, code, ..) = caller.frame().expect("the refusal has a reason");
         assert_eq!((kind, code), (Kind::Refused, Code::Malformed as u8), "bad frame {number}");
         assert_eq!(caller.frame(), None, "bad frame {number} ends its connection");
         eventually(&node, "the bad frame is counted", |counts| counts.bad_frames == number);
@@ -159,7 +159,7 @@ fn bad_frames_close_their_connection_alone_and_are_counted() {
 }
 
 #[test]
-fn who_is_not_let_in_is_told_why() {
+fn a_refused_client_gets_the_reason() {
     let token = Token::new("0123456789abcdef").unwrap();
     let node = MemoryNode::start(&NodeSpec { token: Some(token), ..spec() }).unwrap();
     let mut version = Vec::new();
@@ -185,7 +185,7 @@ fn who_is_not_let_in_is_told_why() {
 }
 
 #[test]
-fn there_are_no_more_connections_than_may_be() {
+fn connections_beyond_the_limit_are_refused() {
     let node = MemoryNode::start(&NodeSpec { connections_max: 3, ..spec() }).unwrap();
     let mut callers: Vec<_> = (0..3).map(|_| Caller::greeted(&node)).collect();
     let mut late = Caller::connect(&node);
@@ -196,7 +196,7 @@ fn there_are_no_more_connections_than_may_be() {
 }
 
 #[test]
-fn who_says_nothing_keeps_nobody_out() {
+fn silent_connections_do_not_block_others() {
     let node = MemoryNode::start(&NodeSpec { connections_max: 16, threads: 1, ..spec() }).unwrap();
     let mut first = Caller::greeted(&node);
     let mut silent: Vec<_> = (0..40).map(|_| Caller::connect(&node)).collect();
@@ -208,11 +208,11 @@ fn who_says_nothing_keeps_nobody_out() {
         }
     };
     assert!(first.read_word(64).is_some() && second.read_word(64).is_some());
-    eventually(&node, "a fourth of its places are for who has not said it yet", |counts| {
+    eventually(&node, "a quarter of its connections may be unauthenticated", |counts| {
         counts.connections <= 2 + 4
     });
     let told = silent.iter_mut().filter(|caller| is_over(&caller.0)).filter_map(Caller::frame);
-    assert!(told.count() >= 36 - 4, "the oldest go, and are told");
+    assert!(told.count() >= 36 - 4, "the oldest are refused");
 }
 
 /// Returns whether a stream has bytes, or its end, to read at once.
@@ -226,7 +226,7 @@ fn is_over(stream: &TcpStream) -> bool {
 /// A connection whose hello is complete when the memory node serves it is accepted, however many arrive at
 /// once.
 #[test]
-fn who_says_it_at_once_is_let_in_however_many_come() {
+fn clients_with_a_complete_hello_are_accepted_under_load() {
     let node = MemoryNode::start(&NodeSpec { connections_max: 64, threads: 2, ..spec() }).unwrap();
     for _ in 0..10 {
         let mut callers: Vec<_> = (0..50).map(|_| Caller::connect(&node)).collect();
@@ -245,7 +245,7 @@ fn who_says_it_at_once_is_let_in_however_many_come() {
 }
 
 #[test]
-fn verbs_that_cannot_be_fail_and_the_connection_goes_on() {
+fn invalid_verbs_fail_and_the_connection_continues() {
     let node = MemoryNode::start(&spec()).unwrap();
     let mut caller = Caller::greeted(&node);
     let read = |at, bytes| WireVerb { at, op: WireOp::Read(bytes) };
@@ -269,7 +269,7 @@ fn verbs_that_cannot_be_fail_and_the_connection_goes_on() {
 }
 
 #[test]
-fn who_does_not_read_its_answers_is_not_read_from() {
+fn a_client_that_does_not_read_its_answers_is_not_read_from() {
     const READS: u64 = 400;
     let node = MemoryNode::start(&NodeSpec { threads: 1, ..spec() }).unwrap();
     let mut greedy = Caller::greeted(&node);
@@ -297,7 +297,7 @@ fn who_does_not_read_its_answers_is_not_read_from() {
 }
 
 #[test]
-fn a_fenced_compute_node_lands_nothing_more_and_does_not_come_back() {
+fn no_verb_of_a_fenced_client_lands_and_it_cannot_reconnect() {
     let node = MemoryNode::start(&spec()).unwrap();
     let mut judge = Caller::greeted(&node);
     let named = |slot: u16, epoch: u32, connection_number| {
@@ -355,11 +355,7 @@ fn a_full_queue_of_immediates_refuses_verb_and_immediate_together() {
     }
     let (kind, code, count, ..) = caller.post(&send(&[2; 8])).unwrap();
     assert_eq!((kind, code, count), (Kind::Failed, Code::QueueFull as u8, 0));
-    assert_eq!(
-        caller.read_word(512),
-        Some(0x0101_0101_0101_0101),
-        "what is to be sent again was not written"
-    );
+    assert_eq!(caller.read_word(512), Some(0x0101_0101_0101_0101), "a refused WRITE was not executed");
 }
 
 #[test]
@@ -388,7 +384,7 @@ fn a_memory_node_that_stops_answers_and_says_goodbye() {
             }
         });
         for tag in 0..REQUESTS {
-            let (kind, _, _, got, _) = caller.frame().expect("what it had accepted is answered");
+            let (kind, _, _, got, _) = caller.frame().expect("accepted requests are answered");
             assert_eq!((kind, got), (Kind::Reply, tag));
         }
         let last = std::iter::from_fn(|| caller.frame()).find(|frame| frame.0 != Kind::Reply);
@@ -442,7 +438,7 @@ proptest! {
 
     /// Arbitrary streams, some with a valid beginning.
     #[test]
-    fn arbitrary_bytes_harm_nobody_else(
+    fn arbitrary_bytes_do_not_affect_other_connections(
         greeted: bool, kind in 0..=10_u8, bytes in prop::collection::vec(any::<u8>(), 0..4000),
     ) {
         let node = MemoryNode::start(&NodeSpec { threads: 1, ..spec() }).unwrap();

@@ -37,7 +37,7 @@ fn word(node: u16, offset: u64) -> Remote<u64> {
 }
 
 #[test]
-fn of_many_who_open_fresh_nodes_at_once_all_open_one_pool() {
+fn concurrent_openers_of_fresh_nodes_open_one_pool() {
     let nodes = [start(), start(), start()];
     let address = address(&[&nodes[0], &nodes[1], &nodes[2]]);
     let open = || TcpPool::open(&address, Credentials::default()).unwrap();
@@ -55,7 +55,7 @@ fn of_many_who_open_fresh_nodes_at_once_all_open_one_pool() {
 }
 
 #[test]
-fn an_address_that_is_not_the_pools_is_refused_with_the_right_words() {
+fn an_address_of_another_pool_is_refused_with_its_reason() {
     let nodes = [start(), start(), start()];
     let both = address(&[&nodes[0], &nodes[1]]);
     TcpPool::open(&both, Credentials::default()).unwrap();
@@ -76,7 +76,7 @@ fn an_address_that_is_not_the_pools_is_refused_with_the_right_words() {
 }
 
 #[test]
-fn what_does_not_fit_a_frame_goes_in_several() {
+fn a_post_beyond_one_frame_is_sent_in_several() {
     const BYTES: usize = 5 << 20;
     let nodes = [start(), start()];
     let pool = TcpPool::open(&address(&[&nodes[0], &nodes[1]]), Credentials::default()).unwrap();
@@ -87,7 +87,7 @@ fn what_does_not_fit_a_frame_goes_in_several() {
         client.post(write(at(0), &data).and(write(at(1), &data[8..]))).await.unwrap();
         let (both, counted) =
             client.post(read_bytes(at(0), BYTES).then(faa(word(0, 6 << 20), 3))).await.unwrap();
-        assert!(*both.check(&()).unwrap() == data[..], "what was written is read");
+        assert!(*both.check(&()).unwrap() == data[..], "the written bytes are read");
         assert_eq!(counted, 0);
         assert!(read_raw(&client, at(1), BYTES - 8).await.unwrap() == data[8..], "on the other node, too");
         let many: Vec<_> =
@@ -98,13 +98,8 @@ fn what_does_not_fit_a_frame_goes_in_several() {
             let expected = u64::from_le_bytes(data[from..from + 8].try_into().unwrap());
             assert_eq!(word.check(&()).unwrap().word(), expected, "word {number}");
         }
-<<<<<<< HEAD:crates/transport/tests/all/tcp_pool.rs
         // A large chain with an invalid verb executes nothing.
-        let beyond = place(NodeId(0), Memory::Host, HOST_BYTES - 8);
-=======
-        // Of a large chain that cannot be, nothing is executed.
         let beyond = raw_address(NodeId(0), Memory::Host, HOST_BYTES - 8);
->>>>>>> main:crates/transport/tests/all/tcp_pool.rs
         let zeroes = vec![0; BYTES];
         let chain = write(at(0), &zeroes).then(write(beyond, &[0; 16]));
         assert!(matches!(client.post(chain).await, Err(FabricError::OutOfRange { bytes: 16, .. })));
@@ -141,7 +136,7 @@ fn many_clients_of_a_thread_share_its_connections_and_few_system_calls() {
 }
 
 #[test]
-fn threads_of_one_compute_node_have_connections_of_their_own() {
+fn threads_of_one_compute_node_have_separate_connections() {
     let node = start();
     let pool = TcpPool::open(&address(&[&node]), Credentials::default()).unwrap();
     std::thread::scope(|scope| {
@@ -172,7 +167,7 @@ fn errors_until_it_works(client: &Client<TcpFabric>) -> Vec<FabricError> {
 }
 
 #[test]
-fn a_lost_memory_node_is_told_at_once_and_fresh_memory_is_not_used() {
+fn a_lost_memory_node_is_reported_at_once_and_fresh_memory_is_not_used() {
     let node = start();
     let (at, address) = (node.address(), address(&[&node]));
     let pool = TcpPool::open(&address, Credentials::default()).unwrap();
@@ -205,7 +200,7 @@ fn a_lost_memory_node_is_told_at_once_and_fresh_memory_is_not_used() {
 }
 
 #[test]
-fn a_connection_that_breaks_is_told_and_comes_back() {
+fn a_broken_connection_is_reported_and_restored() {
     let node = start();
     let (relay, cut) = relay(node.address());
     let pool = TcpPool::open(&relay.to_string().parse().unwrap(), Credentials::default()).unwrap();
@@ -225,7 +220,7 @@ fn a_connection_that_breaks_is_told_and_comes_back() {
 
 /// An idle client is not a crashed one: after a loss of its network it becomes present again.
 #[test]
-fn a_compute_node_that_has_nothing_to_say_comes_back_too() {
+fn an_idle_compute_node_reconnects() {
     let node = start();
     let (relay, cut) = relay(node.address());
     let idle = TcpPool::open(&relay.to_string().parse().unwrap(), Credentials::default()).unwrap();
@@ -247,7 +242,7 @@ fn a_compute_node_that_has_nothing_to_say_comes_back_too() {
     std::thread::sleep(Duration::from_secs(1));
     assert!(
         !other.is_alive(gone).unwrap() && node.counts().accepted <= accepted + 1,
-        "who has left stays away"
+        "a client that left stays away"
     );
 }
 
@@ -281,7 +276,7 @@ fn relay(to: SocketAddr) -> (SocketAddr, impl Fn()) {
 }
 
 #[test]
-fn a_memory_node_that_says_nothing_is_lost_in_time() {
+fn a_silent_memory_node_is_lost_after_the_limit() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address: PoolAddress = listener.local_addr().unwrap().to_string().parse().unwrap();
     let real = start();
@@ -331,7 +326,7 @@ fn silent_after(listener: &TcpListener, to: SocketAddr) {
 }
 
 #[test]
-fn answers_that_cannot_be_break_the_connection_and_nothing_else() {
+fn invalid_answers_break_only_their_connection() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address: PoolAddress = listener.local_addr().unwrap().to_string().parse().unwrap();
     std::thread::spawn(move || {
@@ -346,7 +341,7 @@ fn answers_that_cannot_be_break_the_connection_and_nothing_else() {
 }
 
 #[test]
-fn a_living_compute_node_that_was_revoked_is_told_so() {
+fn a_live_client_that_was_revoked_gets_an_error() {
     let nodes = [start(), start()];
     let address = address(&[&nodes[0], &nodes[1]]);
     let (judge, victim) = (
@@ -384,7 +379,7 @@ fn fence(node: &MemoryNode, slot: u16, epoch: u32) {
 }
 
 #[test]
-fn who_leaves_is_gone_for_everybody() {
+fn a_client_that_leaves_is_gone_at_every_node() {
     let node = start();
     let address = address(&[&node]);
     let (stays, leaves) = (
@@ -408,7 +403,7 @@ fn who_leaves_is_gone_for_everybody() {
 }
 
 #[test]
-fn a_full_queue_of_immediates_makes_its_sender_wait_and_nobody_else() {
+fn a_full_queue_of_immediates_delays_only_its_sender() {
     const MESSAGES: u32 = 6000;
     let node = start();
     let pool = TcpPool::open(&address(&[&node]), Credentials::default()).unwrap();
@@ -426,7 +421,7 @@ fn a_full_queue_of_immediates_makes_its_sender_wait_and_nobody_else() {
         for round in 1..=2000 {
             let before = Instant::now();
             assert_eq!(other.post(cas(word(0, 128), round - 1, round)).await, Ok(Swapped::Won));
-            assert!(before.elapsed() < Duration::from_secs(2), "it waits for nobody");
+            assert!(before.elapsed() < Duration::from_secs(2), "it does not wait");
         }
         // Enough time for the queue to fill.
         other.fabric().sleep(300_000_000).await;
@@ -438,7 +433,7 @@ fn a_full_queue_of_immediates_makes_its_sender_wait_and_nobody_else() {
 }
 
 #[test]
-fn a_read_of_nothing_and_a_post_of_nothing_are_answered() {
+fn an_empty_read_and_an_empty_post_are_answered() {
     let node = start();
     let pool = TcpPool::open(&address(&[&node]), Credentials::default()).unwrap();
     let client = pool.client();
@@ -456,7 +451,7 @@ fn kept(path: &std::path::Path, listen: SocketAddr, accept_unclean: bool) -> Res
 }
 
 #[test]
-fn a_memory_node_with_a_file_goes_on_where_it_stopped() {
+fn a_memory_node_with_a_file_continues_where_it_stopped() {
     let path = std::env::temp_dir().join(format!("farwood-test-node-{}", std::process::id()));
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let node = kept(&path, any, false).unwrap();
@@ -466,7 +461,7 @@ fn a_memory_node_with_a_file_goes_on_where_it_stopped() {
     block_on(write_word(&client, word(0, 0), 7)).unwrap();
     fence(&node, 9, 4);
     let twice = kept(&path, any, true).unwrap_err();
-    assert!(twice.to_string().contains("another memory node has it"), "{twice}");
+    assert!(twice.to_string().contains("another memory node uses it"), "{twice}");
     node.stop().unwrap();
     let other = NodeSpec { host_bytes: 2 * HOST_BYTES, ..NodeSpec::new(any, HOST_BYTES) };
     let file = Some(NodeFile { path: path.clone(), accept_unclean: true });
@@ -475,9 +470,9 @@ fn a_memory_node_with_a_file_goes_on_where_it_stopped() {
     let node = kept(&path, at, false).unwrap();
     let errors = errors_until_it_works(&client);
     assert!(errors.iter().all(|error| matches!(error, FabricError::NodeLost { .. })), "{errors:?}");
-    assert_eq!(block_on(read_word(&client, word(0, 0))), Ok(7), "the same memory, for who was there before");
+    assert_eq!(block_on(read_word(&client, word(0, 0))), Ok(7), "the same memory for the old client");
     let again = TcpPool::open(&address, Credentials::default()).unwrap();
-    assert_eq!(again.shape(), pool.shape(), "the same pool, for who opens it anew");
+    assert_eq!(again.shape(), pool.shape(), "the same pool for a new client");
     let mut stream = std::net::TcpStream::connect(node.address()).unwrap();
     let mut hello = Vec::new();
     let client = Some(farwood_fabric::ClientId { slot: 9, epoch: 4 });
@@ -501,19 +496,14 @@ fn a_memory_node_with_a_file_goes_on_where_it_stopped() {
 
 /// A client that was attached before a memory node crashed must not continue on what the crash left.
 #[test]
-fn what_a_crash_left_is_another_memory_for_who_was_there_before() {
+fn a_client_does_not_continue_on_the_memory_of_a_crash() {
     let path = std::env::temp_dir().join(format!("farwood-test-crash-{}", std::process::id()));
     let node = kept(&path, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), false).unwrap();
     let (at, address) = (node.address(), address(&[&node]));
     let pool = TcpPool::open(&address, Credentials::default()).unwrap();
     let client = pool.client();
-<<<<<<< HEAD:crates/transport/tests/all/tcp_pool.rs
-    block_on(poke_word(&client, word(0, 0), 7)).unwrap();
-    // The state after a crash.
-=======
     block_on(write_word(&client, word(0, 0), 7)).unwrap();
-    // As a crash leaves it.
->>>>>>> main:crates/transport/tests/all/tcp_pool.rs
+    // The state after a crash.
     let left = std::fs::read(&path).unwrap();
     drop(node);
     std::fs::write(&path, left).unwrap();
@@ -523,11 +513,11 @@ fn what_a_crash_left_is_another_memory_for_who_was_there_before() {
     let why = loop {
         match block_on(read_word(&client, word(0, 0))) {
             Err(FabricError::NotAPool { why, .. }) => break why,
-            Err(FabricError::NodeLost { .. }) => assert!(Instant::now() < end, "it is told at last"),
+            Err(FabricError::NodeLost { .. }) => assert!(Instant::now() < end, "the error is reported"),
             other => panic!("{other:?}"),
         }
     };
-    assert!(why.contains("farwood check") && why.contains("open it again"), "{why}");
+    assert!(why.contains("farwood check") && why.contains("open the pool again"), "{why}");
     let again = TcpPool::open(&address, Credentials::default()).unwrap();
     assert_eq!(block_on(read_word(&again.client(), word(0, 0))), Ok(7));
     drop((again, pool, client, node));

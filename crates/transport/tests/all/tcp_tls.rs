@@ -92,7 +92,7 @@ async fn add(client: &Client<TcpFabric>, offset: u64, more: u64) -> u64 {
 }
 
 #[test]
-fn certificates_let_both_sides_in_and_large_posts_pass() {
+fn both_sides_authenticate_and_large_posts_pass() {
     let authority = Authority::new();
     let (server, user) = (authority.certify("127.0.0.1"), authority.certify("user"));
     let tls = ServerTls::from_files(server.identity(), Some(&authority.file())).unwrap();
@@ -106,13 +106,13 @@ fn certificates_let_both_sides_in_and_large_posts_pass() {
     let at = raw_address(NodeId(0), Memory::Host, GROUND + 64);
     block_on(client.post(write(at, &bytes))).unwrap();
     let read = block_on(client.post(read_bytes(at, bytes.len()))).unwrap();
-    assert!(*read.check(&()).unwrap() == bytes[..], "what was written is read");
+    assert!(*read.check(&()).unwrap() == bytes[..], "the written bytes are read");
     let counts = node.counts();
     assert_eq!((counts.bad_frames, counts.refused), (0, 0));
 }
 
 #[test]
-fn many_clients_of_a_thread_work_through_tls() {
+fn many_clients_of_a_thread_share_a_tls_connection() {
     let authority = Authority::new();
     let server = authority.certify("127.0.0.1");
     let (node, _) = start(ServerTls::from_files(server.identity(), None).unwrap(), None);
@@ -130,7 +130,7 @@ fn many_clients_of_a_thread_work_through_tls() {
 }
 
 #[test]
-fn who_is_not_trusted_is_told_so_and_counted() {
+fn an_untrusted_client_gets_an_error_and_is_counted() {
     let (authority, other) = (Authority::new(), Authority::new());
     let server = authority.certify("127.0.0.1");
     let tls = ServerTls::from_files(server.identity(), Some(&authority.file())).unwrap();
@@ -156,7 +156,7 @@ fn who_is_not_trusted_is_told_so_and_counted() {
 }
 
 #[test]
-fn a_certificate_is_for_its_name_alone() {
+fn a_certificate_is_valid_for_its_name_only() {
     let authority = Authority::new();
     let server = authority.certify("memory-0");
     let (node, _) = start(ServerTls::from_files(server.identity(), None).unwrap(), None);
@@ -171,7 +171,7 @@ fn a_certificate_is_for_its_name_alone() {
 }
 
 #[test]
-fn a_token_is_asked_for_through_tls_as_well() {
+fn a_token_is_required_through_tls_as_well() {
     let authority = Authority::new();
     let server = authority.certify("127.0.0.1");
     let token = || Token::new("0123456789abcdef").unwrap();
@@ -192,7 +192,7 @@ fn a_memory_node_without_tls_is_not_taken_for_one_with_it() {
 }
 
 #[test]
-fn bytes_that_are_no_tls_close_their_connection_alone() {
+fn bytes_that_are_not_tls_close_only_their_connection() {
     let authority = Authority::new();
     let server = authority.certify("127.0.0.1");
     let (node, _) = start(ServerTls::from_files(server.identity(), None).unwrap(), None);

@@ -164,7 +164,7 @@ impl FrameConnection {
                     Ok(dialled) => self.dialled(dialled),
                     Err(TryRecvError::Empty) => ConnectionEvent::Unchanged,
                     Err(TryRecvError::Disconnected) => {
-                        self.dialled(Err(ConnectError::Lost("the thread that connects is gone".to_owned())))
+                        self.dialled(Err(ConnectError::Lost("the connecting thread ended".to_owned())))
                     }
                 };
             }
@@ -219,7 +219,7 @@ impl FrameConnection {
         let Phase::Connected(stream) = &mut self.phase else { return Ok(()) };
         while self.sent < self.out.len() {
             match stream.write(&self.out[self.sent..]) {
-                Ok(0) => return Err("it takes nothing more".to_owned()),
+                Ok(0) => return Err("it accepts no more bytes".to_owned()),
                 Ok(bytes) => {
                     if self.sent > 0 {
                         // Stalled bytes move again: a slow network is not a lost memory node.

@@ -141,7 +141,7 @@ impl FrameConnections {
         };
         match Submission::new(self, key).await? {
             PostBody::Control(words) => Ok(words),
-            PostBody::Verbs(_) => unreachable!("a control is no doorbell"),
+            PostBody::Verbs(_) => unreachable!("a control is not a doorbell"),
         }
     }
 
@@ -224,7 +224,7 @@ impl ThreadConnections for FrameConnections {
     async fn wait(&self, post: usize) -> Result<Doorbell, FabricError> {
         match Submission::new(self, post).await? {
             PostBody::Verbs(doorbell) => Ok(doorbell),
-            PostBody::Control(_) => unreachable!("a doorbell is no control"),
+            PostBody::Control(_) => unreachable!("a doorbell is not a control"),
         }
     }
 
@@ -315,7 +315,10 @@ impl State {
             let part = &mut self.parts[key];
             part.retry_at = None;
             if part.deadline.is_some_and(|end| now > end) {
-                self.end_part(key, Some(ConnectError::Lost("its server takes no messages".to_owned())));
+                self.end_part(
+                    key,
+                    Some(ConnectError::Lost("its server does not receive messages".to_owned())),
+                );
             } else {
                 self.send(key);
             }

@@ -13,14 +13,16 @@ pub enum EtcdError {
         why: String,
     },
     /// No etcd server answers, or not as etcd does.
-    #[error("etcd does not answer: {why}; is its client port right, and reached by http?")]
+    #[error(
+        "etcd does not answer: {why}; check that the address is its client port, and that it speaks http"
+    )]
     NoAnswer {
         /// The reason, for each server.
         why: String,
     },
     /// Some memory nodes have not registered.
     #[error(
-        "the pool '{pool}' is not complete in etcd: {found}; start its memory nodes with `farwood serve --etcd {at}`"
+        "the pool '{pool}' is incomplete in etcd: {found}; start its memory nodes with `farwood serve --etcd {at}`"
     )]
     Incomplete {
         /// The pool.
@@ -32,7 +34,7 @@ pub enum EtcdError {
     },
     /// Another memory node has this number.
     #[error(
-        "memory node {node} of the pool is at {other} already, as etcd says; give another --node, or stop that one"
+        "etcd lists memory node {node} of the pool at {other} already; give another --node, or stop that one"
     )]
     Taken {
         /// The number.

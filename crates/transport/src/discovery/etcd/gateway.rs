@@ -107,11 +107,11 @@ impl Gateway {
         if !response.status().is_success() {
             return Err(format!("{}: {}", response.status(), text.trim()));
         }
-        serde_json::from_str(&text).map_err(|error| format!("it does not answer as etcd does: {error}"))
+        serde_json::from_str(&text).map_err(|error| format!("its answer is not etcd's: {error}"))
     }
 
     fn unexpected(&self, answer: &Value) -> EtcdError {
-        EtcdError::NoAnswer { why: format!("{}: an answer that cannot be: {answer}", self.servers.join(",")) }
+        EtcdError::NoAnswer { why: format!("{}: unexpected answer: {answer}", self.servers.join(",")) }
     }
 }
 

@@ -91,7 +91,11 @@ impl EtcdAddress {
         for (key, value) in entries {
             let number = key.strip_prefix(&prefix).and_then(|number| number.parse::<u16>().ok());
             let (address, count) = read(value).ok_or_else(|| format!("{key} holds {value}"))?;
-            nodes.push((number.ok_or_else(|| format!("{key} is no memory node"))?, address, count));
+            nodes.push((
+                number.ok_or_else(|| format!("{key} is not the key of a memory node"))?,
+                address,
+                count,
+            ));
         }
         nodes.sort_unstable();
         let Some(wanted) = nodes.iter().map(|node| node.2).max() else {
@@ -104,7 +108,7 @@ impl EtcdAddress {
             [] => {
                 let says = nodes.iter().map(|node| format!("node {} says {}", node.0, node.2));
                 let says = says.collect::<Vec<_>>().join(", ");
-                return Err(format!("its memory nodes do not agree on how many they are (--nodes): {says}"));
+                return Err(format!("its memory nodes were started with different --nodes: {says}"));
             }
             [one] => return Err(format!("it has {wanted} memory nodes, and node {one} has not registered")),
             several => {
@@ -135,7 +139,7 @@ impl FromStr for EtcdAddress {
             location.split_once('/').ok_or_else(|| refuse("the pool's name is missing".into()))?;
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if pool.is_empty() || !pool.bytes().all(fits) {
-            return Err(refuse(format!("'{pool}' is no pool's name: A-Z a-z 0-9 . _ -")));
+            return Err(refuse(format!("'{pool}' is not the name of a pool: use A-Z a-z 0-9 . _ -")));
         }
         let servers: PoolAddress = servers.parse().map_err(|error| refuse(format!("{error}")))?;
         Ok(Self { servers: servers.nodes().to_vec(), pool: pool.to_owned(), access })
@@ -250,14 +254,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_back_and_what_is_none_is_refused() {
+    fn addresses_round_trip_and_invalid_ones_are_refused() {
         for text in ["a:2379/words", "a:1,b:2/w.o-r_d?tls-ca=/etc/ca.pem"] {
             assert_eq!(text.parse::<EtcdAddress>().unwrap().to_string(), text);
         }
         for (text, words) in [
             ("a:1", "name is missing"),
-            ("a:1/", "no pool's name"),
-            ("a:1/x/y", "no pool's name"),
+            ("a:1/", "not the name of a pool"),
+            ("a:1/x/y", "not the name of a pool"),
             ("a/x", "no port"),
             ("a:1/x?y=z", "no parameter"),
         ] {
@@ -267,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_is_complete_when_all_its_numbers_are_there() {
+    fn a_pool_is_complete_when_all_its_nodes_are_registered() {
         let etcd: EtcdAddress = "a:1/p".parse().unwrap();
         let entry = |number: &str, nodes: u16| {
             (
@@ -284,7 +288,7 @@ mod tests {
             why(&[entry("0", 1), entry("1", 2)]).contains("node 0 says 1, node 1 says 2"),
             "they disagree"
         );
-        assert!(etcd.complete(&[entry("x", 1)]).unwrap_err().contains("no memory node"));
+        assert!(etcd.complete(&[entry("x", 1)]).unwrap_err().contains("not the key of a memory node"));
         assert!(etcd.complete(&[("/farwood/p/0".to_owned(), "{}".to_owned())]).is_err());
     }
 }

@@ -152,7 +152,7 @@ fn numbers() -> Vec<Claim> {
 }
 
 #[test]
-fn layouts_are_the_headers() {
+fn layouts_match_the_headers() {
     if need::file(need::VERBS_HEADER, Path::new(HEADER)).is_none() {
         return;
     }

@@ -145,7 +145,7 @@ const WORDS_OF_8: u16 = 8;
 pub(super) fn check(answer: &[u8; ANSWER_BYTES]) -> Result<(), &'static str> {
     let half = |at: usize| u16::from_be_bytes([answer[at], answer[at + 1]]);
     if answer[0] != 0 {
-        return Err("it does not say what atomics it has");
+        return Err("it does not report its atomics");
     }
     if half(34) & MASKED_CAS == 0 || half(38) & WORDS_OF_8 == 0 {
         return Err("it has no masked compare-and-swap of 8 bytes");
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_is_at_its_place() {
+    fn every_field_has_its_offset() {
         let request = MaskedCasRequest {
             queue_pair: 0x0012_3456,
             fenced: true,
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_card_that_says_so_has_it() {
+    fn only_a_device_that_reports_it_has_masked_cas() {
         let mut answer = [0; ANSWER_BYTES];
         let why = |answer: &[u8; ANSWER_BYTES]| check(answer).unwrap_err();
         assert!(why(&answer).contains("no masked"));
@@ -219,6 +219,6 @@ mod tests {
             .contains("no masked")
         );
         answer[0] = 1;
-        assert!(why(&answer).contains("does not say"));
+        assert!(why(&answer).contains("does not report"));
     }
 }

@@ -40,14 +40,14 @@ impl Context {
         let device = unsafe { (*self.handle.as_ptr()).device };
         // SAFETY: the device of an open context is alive.
         if !unsafe { (mlx5.is_supported)(device) } {
-            return Err("it is no card of mlx5".to_owned());
+            return Err("it is not an mlx5 device".to_owned());
         }
         let mut answer = [0_u8; ANSWER_BYTES];
         let (question, into) = (QUESTION.as_ptr().cast(), answer.as_mut_ptr().cast());
         // SAFETY: the context is open and of an mlx5 device; both buffers have the given lengths.
         let asked =
             unsafe { (mlx5.general_cmd)(self.handle.as_ptr(), question, QUESTION.len(), into, ANSWER_BYTES) };
-        check_errno(asked).map_err(|error| format!("it cannot be asked what atomics it has: {error}"))?;
+        check_errno(asked).map_err(|error| format!("its atomics cannot be queried: {error}"))?;
         check(&answer).map_err(str::to_owned)
     }
 }
@@ -58,7 +58,7 @@ mod tests {
 
     /// If the library is installed, it has the functions, whatever devices exist.
     #[test]
-    fn the_library_has_what_is_asked_of_it() {
+    fn the_library_has_the_required_functions() {
         let found = super::functions();
         if let Err(why) = &found {
             assert!(why.contains("is not on this machine"), "{why}");

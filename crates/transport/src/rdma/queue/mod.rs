@@ -41,9 +41,11 @@ const READS_SHIFT: u32 = 56;
 impl Endpoint {
     /// Returns the words on the wire.
     pub(super) fn words(&self) -> [u64; 4] {
+        assert!(u64::from(self.number.max(self.first)) <= LOW_24, "numbers of 24 bits: {self:?}");
+        assert!((1..=5).contains(&self.mtu) && self.reads > 0, "an MTU and concurrent READs: {self:?}");
         let gid = u128::from_le_bytes(self.gid);
-        let numbers = u64::from(self.number) & LOW_24
-            | (u64::from(self.first) & LOW_24) << FIRST_SHIFT
+        let numbers = u64::from(self.number)
+            | u64::from(self.first) << FIRST_SHIFT
             | u64::from(self.mtu) << MTU_SHIFT
             | u64::from(self.reads) << READS_SHIFT;
         [gid as u64, (gid >> 64) as u64, numbers, u64::from(self.lid)]
@@ -175,18 +177,18 @@ pub(super) fn why(status: u32, vendor: u32) -> String {
     // `enum ibv_wc_status`.
     let words = match status {
         1 => "a request was longer than its queue pair allows",
-        2 => "the card refuses an operation on this queue pair",
-        4 => "the card refuses a local buffer: a bug of Farwood",
-        5 => "the queue pair was ended while it was under way",
-        7 => "the answer was not what was asked for",
-        9 => "the memory node's card takes no such request",
+        2 => "the device refuses an operation on this queue pair",
+        4 => "the device refuses a local buffer: a bug of Farwood",
+        5 => "the queue pair ended during the request",
+        7 => "the answer does not match the request",
+        9 => "the memory node's device does not accept the request",
         10 => {
-            "the memory node's card refuses the address or its key: it was started anew, or this is a bug of Farwood"
+            "the memory node's device refuses the address or its key: it was restarted, or this is a bug of Farwood"
         }
-        11 => "the memory node's card could not execute it",
-        12 => "the memory node does not answer: it is gone, or no packets come through (`farwood doctor`)",
-        13 => "its server takes no messages",
-        _ => "the card reports an error",
+        11 => "the memory node's device could not execute it",
+        12 => "the memory node does not answer: it is gone, or packets are lost (run `farwood doctor`)",
+        13 => "its server does not receive messages",
+        _ => "the device reports an error",
     };
     format!("{words} (verbs status {status}, vendor {vendor:#x})")
 }
@@ -201,7 +203,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_queue_pair_survives_its_words(
+        fn an_endpoint_round_trips(
             gid in any::<[u8; 16]>(), lid in any::<u16>(), number in 0_u32..1 << 24, first in 0_u32..1 << 24,
             mtu in 1_u8..=5, reads in 1_u8..,
         ) {
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_no_queue_pair_are_refused() {
+    fn words_that_describe_no_queue_pair_are_refused() {
         let good = Endpoint { gid: [1; 16], lid: 0, number: 17, first: 4, mtu: 3, reads: 16 }.words();
         assert!(Endpoint::from_words(good).is_some());
         for (at, word) in [
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_node_that_is_gone_is_told_from_a_wrong_key() {
+    fn a_lost_memory_node_and_a_wrong_key_have_different_errors() {
         assert!(why(12, 0).contains("does not answer") && why(10, 0x88).contains("0x88"));
     }
 }

@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn a_masked_compare_and_swap_goes_between_others_as_its_bytes() {
+    fn a_masked_compare_and_swap_is_posted_as_a_raw_request() {
         // SAFETY: numbers, null pointers and no functions.
         let mut pair: abi::QpEx = unsafe { MaybeUninit::zeroed().assume_init() };
         pair.start = Some(start);

@@ -256,7 +256,7 @@ impl ConnectionState {
     /// Assigns the next response.
     fn answer(&mut self, words: Vec<u64>) -> io::Result<()> {
         let Some(request_state) = self.requests.get_mut(self.answered) else {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a response that nobody asked for"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a response without a request"));
         };
         request_state.wake();
         *request_state = match request_state {

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_dropped_leaves_nothing_and_misleads_nobody() {
+    fn a_dropped_call_leaves_nothing_and_does_not_shift_responses() {
         with_server(None, |address| {
             let exchange = Exchange::open(address, None).unwrap();
             for round in 0..200 {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_says_nothing_is_lost_in_time() {
+    fn a_silent_server_is_lost_after_the_limit() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = silent.local_addr().unwrap();
         let exchange = Exchange::open_for(address, None, Duration::from_secs(1)).unwrap();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_is_one_request_however_long_and_a_token_is_short() {
+    fn a_request_may_be_long_and_a_token_may_not() {
         with_server(None, |address| {
             let exchange = Exchange::open(address, None).unwrap();
             let (long, mut response) = (vec![1; 1 << 20], Vec::new());
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn who_drips_its_token_is_closed_as_well() {
+    fn a_client_that_sends_its_token_too_slowly_is_disconnected() {
         with_server(None, |address| {
             let mut stream = TcpStream::connect(address).unwrap();
             for _ in 0..3 {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_takes_so_many_connections_and_no_more() {
+    fn a_server_refuses_connections_beyond_its_limit() {
         with_server_of(5, None, |address| {
             let works = || {
                 let exchange = Exchange::open(address, None).unwrap();
@@ -222,13 +222,13 @@ mod tests {
             all.pop();
             let end = Instant::now() + Duration::from_secs(10);
             while works().is_err() {
-                assert!(Instant::now() < end, "a place comes free");
+                assert!(Instant::now() < end, "a slot is released");
             }
         });
     }
 
     #[test]
-    fn who_has_not_the_token_gets_no_answer() {
+    fn a_client_without_the_token_gets_no_answer() {
         let (right, wrong) = ("0123456789abcdef_", "0123456789abcdef-");
         let token = Token::new(right).unwrap();
         with_server(Some(&token), |address| {
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_without_end_is_refused() {
+    fn a_frame_beyond_the_limit_is_refused() {
         assert!(frame_of(&u64::MAX.to_le_bytes(), WORDS_MAX).is_err());
         assert!(frame_of(&4_u64.to_le_bytes(), 3).is_err());
         assert!(frame_of(&3_u64.to_le_bytes(), 3).unwrap().is_none());
