@@ -12,8 +12,8 @@ fn key(number: u64) -> [u8; 8] {
     (4 * number).to_be_bytes()
 }
 
-/// Systems with what they keep to find their way: SMART with all nodes and with none, and Sphinx with a filter so
-/// large that it misleads nobody, for the prefixes that are tried after a false positive take room of their own.
+/// Systems and their cache sizes: SMART with all nodes cached and with none, and Sphinx with a filter so large that it
+/// has no false positives, because a retry after a false positive allocates.
 fn cases() -> [(&'static str, Config, usize); 3] {
     [
         ("smart", Config::Smart(smart::Config::default()), 16 << 20),

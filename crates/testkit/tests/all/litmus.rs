@@ -123,7 +123,7 @@ fn writes_that_a_failed_cas_undoes_are_noticed() {
 
 #[test]
 fn writes_that_linger_are_noticed() {
-    let faults = Faults { write_lingers: true, ..Faults::NONE };
+    let faults = Faults { write_is_late: true, ..Faults::NONE };
     let names = ["", " chains", " after chains"].map(|how| format!("arrival sees write, crossed{how}"));
     broken(faults, &names.each_ref().map(String::as_str));
     let report = server_litmus(&Loopback::new(Settings { faults, ..Settings::default() }), ITERATIONS);
@@ -134,7 +134,7 @@ fn writes_that_linger_are_noticed() {
 fn atomics_that_swallow_are_noticed() {
     let races = Faults { atomic_races: true, ..Faults::NONE };
     broken(races, &["masked CAS of neighbours"]);
-    let swallows = Faults { atomic_swallows: true, ..Faults::NONE };
+    let swallows = Faults { atomic_loses_writes: true, ..Faults::NONE };
     kept(swallows, &["masked CAS of neighbours"]);
     broken(swallows, &["WRITE beside an atomic"]);
 }

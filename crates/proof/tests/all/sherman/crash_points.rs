@@ -6,6 +6,7 @@ use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::options::Leaves;
 use farwood_index::sherman::{self, Variant};
 use farwood_proof::crash_points::{Change, CrashCase, paired_crashes, single_crashes};
+use farwood_testkit::campaign::size;
 
 /// Leaves have 8 entries, sorted or not, inner nodes 12 or 13 children.
 fn config(variant: Variant) -> Config {
@@ -50,6 +51,6 @@ fn a_crash_at_any_verb_loses_no_key() {
 
 #[test]
 fn a_second_crash_at_any_verb_loses_no_key() {
-    let pairs = paired_crashes(&cases(Variant::Sherman), 40);
-    assert!(pairs > 1_000, "{pairs} pairs");
+    let pairs = paired_crashes(&cases(Variant::Sherman), size(8, 40) as usize);
+    assert!(pairs > size(200, 1_000), "{pairs} pairs");
 }

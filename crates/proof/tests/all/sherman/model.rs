@@ -14,7 +14,7 @@ use farwood_proof::sherman_model::{
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness;
 use farwood_testkit::loopback::Loopback;
-use farwood_testkit::model::{Bytes, Family, Ordered as _, Shape, programs};
+use farwood_testkit::model::{Bytes, Family, Ordered as _, ProgramShape, programs};
 use proptest::prelude::*;
 use std::ops::Bound;
 
@@ -68,7 +68,7 @@ fn values_of_any_length() {
     let sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 256 };
     let fill = prop::sample::select(&[0.5, 1.0][..]);
     for value_bytes_max in [40, 3_000] {
-        let shape = Shape { value_bytes: 0, value_bytes_max, ..shape(sizes, 200, 250) };
+        let shape = ProgramShape { value_bytes: 0, value_bytes_max, ..shape(sizes, 200, 250) };
         for variant in [Variant::RECOMMENDED, Variant::FgPlus] {
             let config = Config { values: Values::AnyLength, ..config(sizes, variant, None) };
             drawn(12, &(fill.clone(), 0..300_u16, programs(shape)), |(fill, count, program)| {

@@ -16,7 +16,7 @@ fn every_operation_costs_what_the_table_says() {
 }
 
 #[test]
-fn the_costs_that_are_asked_for() {
+fn get_and_update_stay_within_their_limits() {
     let bench = CostFixture::new(ordered::Config::Smart(Config::default()));
     let get = bench.get(&bench.tree, &key(5, 5));
     assert!(get.round_trips == 1 && get.bytes_read <= 64, "{get:?}");
@@ -24,7 +24,7 @@ fn the_costs_that_are_asked_for() {
     assert!(update.round_trips <= 3 && update.bytes_read <= 64 && update.bytes_written <= 64, "{update:?}");
 }
 
-/// Random keys into a tree of random keys that was just loaded: splits and growth are in the average.
+/// Random keys are put into a tree of random keys: the average includes splits and growth.
 #[test]
 fn a_new_key_takes_few_round_trips_on_average() {
     const KEYS: u64 = 100_000;
