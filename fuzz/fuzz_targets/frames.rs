@@ -1,4 +1,4 @@
-//! The decoder of frames: whatever bytes come, it neither panics nor reads beyond them, and a frame that it takes is as
+//! The decoder of frames: for arbitrary bytes it neither panics nor reads beyond them, and a decoded frame is as
 //! long as it says. `fuzz/run 60 frames`
 #![no_main]
 

@@ -96,8 +96,8 @@ pub enum TcpError {
     },
     /// The memory node requires another token.
     #[error(
-        "the memory node at {address} refuses the token: {why}; name the token's file in FARWOOD_TOKEN_FILE, or in the URL \
-         (?token-file=FILE), which takes precedence"
+        "the memory node at {address} refuses the token: {why}; name the token's file in FARWOOD_TOKEN_FILE, or in the \
+         URL (?token-file=FILE), which takes precedence"
     )]
     BadToken {
         /// The address.
@@ -126,8 +126,8 @@ pub enum TcpError {
     },
     /// The memory nodes are fresh, and the caller forms no pool of them.
     #[error(
-        "{pool}: there is no pool yet: its memory nodes are fresh; name all its memory nodes, and create an index in it \
-         (`farwood create`)"
+        "{pool}: there is no pool yet: its memory nodes are fresh; name all its memory nodes, and create an index in \
+         it (`farwood create`)"
     )]
     NoPool {
         /// The pool's URL.

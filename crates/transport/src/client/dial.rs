@@ -43,7 +43,10 @@ pub(crate) fn dial(
     }
     let welcome = Welcome::read(&frame).map_err(|greeting| match greeting {
         GreetingError::Version(version) => {
-            ConnectError::Lost(format!("it speaks version {version} of the protocol, and this program {VERSION}; use the same version on both sides"))
+            ConnectError::Lost(format!(
+                "it speaks version {version} of the protocol, and this program {VERSION}; use the same version on both \
+                 sides"
+            ))
         }
         GreetingError::Malformed(malformed) => ConnectError::Lost(malformed.to_string()),
     })?;

@@ -404,7 +404,10 @@ impl Connection {
                 let hello = Hello::read(frame).map_err(|greeting| match greeting {
                     GreetingError::Malformed(malformed) => CloseReason::Malformed(malformed),
                     GreetingError::Version(version) => {
-                        let why = format!("it speaks version {VERSION} of the protocol, not {version}; use the same version on both sides");
+                        let why = format!(
+                            "it speaks version {VERSION} of the protocol, not {version}; use the same version on both \
+                             sides"
+                        );
                         CloseReason::Refused((Code::BadVersion, why))
                     }
                 })?;

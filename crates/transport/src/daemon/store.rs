@@ -56,8 +56,8 @@ const FENCED: u64 = 1 << 32;
 /// Immediates that wait for the server; a sender beyond this limit must retry.
 pub(crate) const IMMEDIATES_MAX: usize = 4096;
 /// Why a file is refused whose length or header does not match the requested sizes.
-const OTHER_SIZE: &str = "it is not a memory node's file, or of another size: give the --memory and --device-memory that \
-                          it was created with, or another file";
+const OTHER_SIZE: &str = "it is not a memory node's file, or of another size: give the --memory and --device-memory \
+                          that it was created with, or another file";
 /// The number of a node that belongs to no pool.
 const NO_NODE: u32 = u32::MAX;
 

@@ -26,8 +26,8 @@ pub enum RdmaError {
     },
     /// The text names no device.
     #[error(
-        "'{text}' names no RDMA device: {why}; write DEVICE, DEVICE,PORT or DEVICE,PORT,GID, optionally with ,mtu=BYTES \
-         or ,masked-cas"
+        "'{text}' names no RDMA device: {why}; write DEVICE, DEVICE,PORT or DEVICE,PORT,GID, optionally with \
+         ,mtu=BYTES or ,masked-cas"
     )]
     BadDevice {
         /// The text.

@@ -65,8 +65,8 @@ pub enum ShmError {
     },
     /// Memory or the file system is full.
     #[error(
-        "not enough memory to {operation} {bytes} bytes for {}; make the pool smaller, free memory, or enlarge the file \
-         system (`mount -o remount,size=…`)",
+        "not enough memory to {operation} {bytes} bytes for {}; make the pool smaller, free memory, or enlarge the \
+         file system (`mount -o remount,size=…`)",
         path.display()
     )]
     NoSpace {
