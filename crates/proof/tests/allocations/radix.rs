@@ -28,7 +28,7 @@ pub(crate) fn warm_operations_allocate_nothing() {
     for (name, config, cache_bytes) in cases() {
         let tree = block_on(Ordered::create(&client, name, config, cache_bytes)).expect("a tree");
         let entries = (0..KEYS).map(|number| (key(number), number.to_le_bytes()));
-        block_on(tree.bulk_load(&client, entries, 1.0, |_| {})).expect("it is loaded");
+        block_on(tree.bulk_load(&client, entries, 1.0, |_| {})).expect("a bulk load");
         let numbers = || (0..KEYS).step_by(7);
         let gets = blocks(|| {
             for n in numbers() {

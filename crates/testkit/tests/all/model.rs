@@ -1,4 +1,4 @@
-//! Random programs accept a right index and find the faults of wrong ones, shrunk to little.
+//! Random programs accept a correct index, and find the faults of incorrect ones, shrunk to few steps.
 
 use farwood_testkit::model::{Bytes, Edge, Family, Ordered, Program, ProgramShape, programs, run};
 use proptest::strategy::Strategy as _;

@@ -5,14 +5,14 @@ use farwood_index::lock::LockWidth;
 use farwood_index::ordered::System;
 use farwood_index::sabotage::Sabotage;
 use farwood_index::sherman::{Variant, layout::Sizes};
-use farwood_proof::seeds::simulator::{Report, SimulatorCase, outcome};
+use farwood_proof::seeds::simulator::{SimulatorCase, SimulatorReport, outcome};
 use farwood_proof::workload::{CHURNING, GROWING, MIXED};
 use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
 use farwood_testkit::campaign::size;
 
 /// Runs the cases of the first `seeds` seeds; yields the sum of their reports.
-fn run_all(seeds: u64, case: impl Fn(u64) -> SimulatorCase) -> Report {
-    let mut sum = Report::default();
+fn run_all(seeds: u64, case: impl Fn(u64) -> SimulatorCase) -> SimulatorReport {
+    let mut sum = SimulatorReport::default();
     for seed in 0..seeds {
         let case = case(seed);
         match outcome(&case) {
@@ -30,7 +30,7 @@ fn sherman(seed: u64) -> SimulatorCase {
     case
 }
 
-fn expect_mark(report: &Report, mark: &str) {
+fn expect_mark(report: &SimulatorReport, mark: &str) {
     assert!(report.marks.contains_key(mark), "no client passed {mark}: {:?}", report.marks);
 }
 

@@ -63,7 +63,7 @@ fn table() -> CostTable {
 }
 
 #[test]
-fn every_operation_costs_what_the_table_says() {
+fn every_operation_has_the_costs_of_the_table() {
     table().agree_with("costs.md");
 }
 

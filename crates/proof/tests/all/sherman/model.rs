@@ -95,19 +95,22 @@ fn values_of_several_parts() {
     let shm = Shm::new();
     let client = shm.client();
     let tree = shm.block_on(Sherman::create(&client, NAME, config, CACHE_BYTES)).expect("a new tree");
-    let get = |number: u64| shm.block_on(tree.get(&client, &number.to_be_bytes())).expect("it answers");
-    shm.block_on(tree.bulk_load(&client, entries(), 1.0, |_| {})).expect("it loads");
+    let get = |number: u64| shm.block_on(tree.get(&client, &number.to_be_bytes())).expect("a get");
+    shm.block_on(tree.bulk_load(&client, entries(), 1.0, |_| {})).expect("a bulk load");
     for round in 0..lengths.len() {
         for number in 0..lengths.len() {
             let right = value((number + round) % lengths.len());
-            assert!(*get(number as u64).expect("it is there") == *right, "round {round}, key {number}");
+            assert!(
+                *get(number as u64).expect("the key is present") == *right,
+                "round {round}, key {number}"
+            );
             let next = value((number + round + 1) % lengths.len());
-            shm.block_on(tree.put(&client, &(number as u64).to_be_bytes(), &next)).expect("there is room");
+            shm.block_on(tree.put(&client, &(number as u64).to_be_bytes(), &next)).expect("memory is free");
         }
     }
     let too_long = shm.block_on(tree.put(&client, &[0; 8], &vec![0; VALUE_BYTES_MAX + 1]));
     assert!(matches!(too_long, Err(IndexError::TooLong { .. })), "{too_long:?}");
-    let walk = shm.block_on(tree.walk(&client)).expect("it can be walked");
+    let walk = shm.block_on(tree.walk(&client)).expect("a walk");
     assert_eq!((walk.problems, walk.values_far), (vec![], 6));
 }
 

@@ -21,7 +21,7 @@ const FIRST: [u8; 34] = [1; 34];
 const OTHER: [u8; 34] = [2; 34];
 /// Seeds of the fabric, each of which lets a transfer rest at other words.
 const SEEDS: u64 = 16;
-/// Polls after which who has no answer waits for somebody.
+/// Polls after which an operation without an answer waits for another client.
 const POLLS_ENOUGH: usize = 4_000;
 /// The most polls of the reader before the writer continues.
 const READER_POLLS: usize = 4;

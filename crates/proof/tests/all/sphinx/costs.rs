@@ -1,5 +1,5 @@
 //! Golden costs of Sphinx, as `docs/costs-sphinx.md` has them. `FARWOOD_BLESS=1 cargo test -p farwood-proof --test all
-//! sphinx::costs` writes the table anew.
+//! sphinx::costs` rewrites the table.
 
 use farwood_index::ordered;
 use farwood_index::sphinx::{Config, Sphinx, Variant};
@@ -9,7 +9,7 @@ use farwood_testkit::harness::TestRng;
 use farwood_testkit::loopback::Loopback;
 
 #[test]
-fn every_operation_costs_what_the_table_says() {
+fn every_operation_has_the_costs_of_the_table() {
     let of = |variant: Variant| {
         ordered::Config::Sphinx(Config { options: variant.options(), ..Config::default() })
     };

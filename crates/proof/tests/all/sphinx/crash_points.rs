@@ -1,15 +1,15 @@
 //! Crash points of changes that update a hash table: a compute node crashes before, at and after each verb between the
-//! change of the tree and that of the entry, in the middle of a subtable's split, and while a directory is doubled. And
-//! pairs of crashes: a second compute node meets the remains and crashes as well, and a third continues.
+//! change of the tree and that of the entry, in the middle of a subtable's split, and while a directory is doubled.
+//! And pairs of crashes: a second compute node meets the remains and crashes as well, and a third continues.
 //!
-//! After each crash, every key must have the acknowledged value; the key of the interrupted operation may be present or
-//! absent. Every key must be changeable, and the walk must find no problem. Once all keys have been read and nodes
+//! After each crash, every key must have the acknowledged value; the key of the interrupted operation may be present
+//! or absent. Every key must be changeable, and the walk must find no problem. Once all keys have been read and nodes
 //! entered beside the old ones, at most one entry for each crash is unsettled.
 
 use farwood_fabric::{Client, Fabric as _};
 use farwood_index::IndexError;
 use farwood_index::radix::prefix::PrefixHash;
-use farwood_index::sphinx::table::layout::Spot;
+use farwood_index::sphinx::table::layout::TablePosition;
 use farwood_index::sphinx::{Config, Groups, Options, Sphinx, Variant};
 use farwood_proof::crash_cluster::{
     CRASH_POINTS, CrashCluster, FIRST_CRASH, SECOND_CRASH, SURVIVOR, TIME_MAX,
@@ -243,7 +243,7 @@ fn half_settled() -> Fixture {
 
 /// First bytes of new keys whose nodes have their entries in that half of a table that was split once.
 fn of_half(half: u64) -> impl Iterator<Item = u8> {
-    (100..=255).filter(move |&byte| Spot::of(PrefixHash::of(&[byte]), 1).upper(1) == half)
+    (100..=255).filter(move |&byte| TablePosition::of(PrefixHash::of(&[byte]), 1).upper(1) == half)
 }
 
 /// Creates a node with a prefix of one byte.
