@@ -1,4 +1,4 @@
-//! Creating and opening an index of any system, and what the directory says of one.
+//! Creates and opens an index of any system, and reads its directory entry.
 
 use super::{Ordered, System};
 use crate::error::IndexError;
@@ -9,7 +9,7 @@ use crate::sphinx::{self, Sphinx};
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{Client, Fabric};
 
-/// What an index is created as.
+/// The configuration of an index of any system.
 #[derive(Clone, Copy, Debug)]
 pub enum OrderedConfig {
     /// A [`Sherman`].
@@ -31,7 +31,7 @@ impl OrderedConfig {
     }
 }
 
-/// What the directory says of an index, without opening it.
+/// The directory entry of an index of any system, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OrderedDescription {
     /// A [`Sherman`].
@@ -67,8 +67,7 @@ impl Ordered {
         })
     }
 
-    /// Opens the index `name`, whatever its system, with a cache of `cache_bytes`; `None`: as large as its system has
-    /// it where nothing is said.
+    /// Opens the index `name` of any system, with a cache of `cache_bytes`; `None`: of the default size.
     ///
     /// # Errors
     /// [`IndexError::NoSuchIndex`], [`IndexError::WrongFormat`], [`IndexError::Unsafe`].
@@ -88,10 +87,10 @@ impl Ordered {
     }
 }
 
-/// Reads a directory entry as an ordered index's. [0 RT]
+/// Decodes the directory entry of an ordered index. [0 RT]
 ///
 /// # Errors
-/// [`IndexError::WrongFormat`] where it is none of this version.
+/// [`IndexError::WrongFormat`] where it is not one of this version.
 pub fn describe(entry: &Entry) -> Result<OrderedDescription, IndexError> {
     Ok(match system_of(entry)? {
         System::Sherman => OrderedDescription::Sherman(sherman::describe(entry)?),
