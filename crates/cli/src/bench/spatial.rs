@@ -10,8 +10,8 @@ use std::path::PathBuf;
 /// Options of spatial indexes.
 #[derive(Debug, clap::Args)]
 pub(super) struct SpatialArgs {
-    /// Rectangles: the longest edge of a window, such as 0.00001 or 0.01; power-law; or hundred, for windows with about a
-    /// hundred results [default: 0.00001]
+    /// Rectangles: the longest edge of a window, such as 0.00001 or 0.01; power-law; or hundred, for windows with
+    /// about a hundred results [default: 0.00001]
     #[arg(long, value_name = "SCALE")]
     scale: Option<String>,
     /// Rectangles: read them from the rows of this file: least x, least y, greatest x, greatest y
