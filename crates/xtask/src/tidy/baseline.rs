@@ -4,6 +4,7 @@
 //! the file has. What counts is the sum over a crate (or over `docs`), so that a file may be renamed or split.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use super::{RULES, Tree, Violation};
 
@@ -97,7 +98,7 @@ pub(super) fn text(counts: &Counts) -> String {
     let mut text =
         "# Known violations: rule, file, count. `cargo xtask tidy --shrink` lowers the counts.\n".to_owned();
     for ((rule, path), count) in counts {
-        text += &format!("{rule}\t{path}\t{count}\n");
+        let _ = writeln!(text, "{rule}\t{path}\t{count}");
     }
     text
 }
@@ -115,7 +116,7 @@ pub(super) fn table(counts: &Counts) -> String {
     let count = |rule: &str, scope: &str| sums.get(&(rule, scope)).copied().unwrap_or(0);
     for scope in scopes {
         let cells = rules.iter().map(|rule| cell(&count(rule, scope).to_string()));
-        table += &format!("{scope:<18}{}\n", cells.collect::<String>());
+        let _ = writeln!(table, "{scope:<18}{}", cells.collect::<String>());
     }
     table
 }

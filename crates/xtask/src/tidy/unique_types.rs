@@ -48,12 +48,9 @@ fn visible_types<'a>(tokens: &[Token<'a>]) -> Vec<(&'a str, usize)> {
             continue;
         }
         let before: Vec<&str> = tokens[..index].iter().rev().take(5).map(|token| token.text).collect();
-        let is_visible = match before.as_slice() {
-            ["pub" | "unsafe", ..] => true,
-            // `pub(in a::b)` is not used here.
-            [")", _, "(", "pub", ..] => true,
-            _ => false,
-        };
+        // `pub(in a::b)` is not used here.
+        let is_visible =
+            matches!(before.as_slice(), ["pub", ..] | ["unsafe", "pub", ..] | [")", _, "(", "pub", ..]);
         if let Some(name) = tokens.get(index + 1).filter(|name| name.is_word() && is_visible) {
             types.push((name.text, name.line));
         }

@@ -1,0 +1,35 @@
+//! `cargo xtask test`: every test that a change must pass.
+
+use std::path::Path;
+
+use crate::steps::{Output, Step, run};
+
+/// The help text.
+pub(crate) const HELP: &str = "\
+Runs every test that a change must pass: `cargo test --workspace --locked --no-fail-fast`, then a summary of the tests
+that were skipped and what this machine lacks for them.
+
+Usage: cargo xtask test [CARGO ARGUMENTS]
+
+Environment:
+  FARWOOD_STRICT=1                a test whose need is not met fails instead of being skipped
+  FARWOOD_STRICT_EXCEPT=NEED,..   needs whose tests are skipped all the same
+
+Examples:
+  cargo xtask test
+  cargo xtask test --package farwood-index
+  FARWOOD_STRICT=1 FARWOOD_STRICT_EXCEPT=netns cargo xtask test
+";
+
+/// Runs the tests of the tree at `root`; yields whether all passed. `arguments` replace `--workspace`.
+///
+/// # Errors
+/// If `FARWOOD_STRICT` has a value that the tests do not know.
+pub(crate) fn test(root: &Path, arguments: &[&str]) -> Result<bool, String> {
+    match std::env::var("FARWOOD_STRICT").as_deref() {
+        Ok("0" | "1" | "") | Err(_) => {}
+        Ok(value) => return Err(format!("FARWOOD_STRICT is '{value}'; set it to 0 or 1")),
+    }
+    let arguments = if arguments.is_empty() { &["--workspace"] } else { arguments };
+    Ok(run(root, &[Step::tests("tests", &[&["--no-fail-fast"], arguments].concat())], Output::Shown))
+}
