@@ -36,9 +36,9 @@ pub struct Capabilities {
     pub write_beside_cas: bool,
     /// Compare-and-swap on part of a word.
     pub masked_cas: bool,
-    /// Longest WRITE, in bytes, that lands whole or not at all when the process that posted it dies: half of it may be
-    /// seen until [`revoke`](crate::Fabric::revoke) says that the client is gone. Of a longer one
-    /// pieces of this length may have landed, from its front on, and not the rest.
+    /// Longest WRITE, in bytes, that lands whole or not at all when the process that posted it dies: half of it may
+    /// be seen until [`revoke`](crate::Fabric::revoke) says that the client is gone. Of a longer one pieces of this
+    /// length may have landed, from its front on, and not the rest.
     ///
     /// On NICs: a packet. Through shared memory: 256 KiB.
     pub write_survives_writer_bytes_max: usize,

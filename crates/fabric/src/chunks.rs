@@ -132,9 +132,9 @@ async fn retake<F: Fabric>(
     Ok(client.post(cas(chunk.table_word(), word, owner.word())).await? == Swapped::Won)
 }
 
-/// Takes over a chunk of memory node `node` from an owner of the same index that is gone. How much of it is used, only
-/// its bytes tell. `None`: there is none. [1 RT, 1 RT per 128 chunks, what it takes to ask about each owner, 1 for the
-/// CAS]
+/// Takes over a chunk of memory node `node` from an owner of the same index that is gone. How much of it is used,
+/// only its bytes tell. `None`: there is none. [1 RT, 1 RT per 128 chunks, what it takes to ask about each owner, 1
+/// for the CAS]
 pub async fn inherit<F: Fabric>(
     client: &Client<F>,
     node: NodeId,

@@ -46,8 +46,8 @@ pub trait Fabric {
     /// virtual.
     fn now(&self) -> u64;
 
-    /// A small number of the thread that asks, by which a client may keep apart what threads write; 0 where all clients
-    /// are one thread's, or nobody counts them.
+    /// A small number of the thread that asks, by which a client may keep apart what threads write; 0 where all
+    /// clients are one thread's, or nobody counts them.
     fn thread(&self) -> usize {
         0
     }

@@ -50,7 +50,7 @@ pub trait Server {
     /// Accounts for `nanoseconds` of CPU work: virtual time in the laboratory, nothing elsewhere.
     fn compute(&self, nanoseconds: u64) -> impl Future<Output = ()>;
 
-    /// Lets `nanoseconds` pass as a thread does that looks for something again and again: in the laboratory it keeps a
-    /// core busy meanwhile; elsewhere as [`Fabric::sleep`](crate::Fabric::sleep).
+    /// Lets `nanoseconds` pass as a thread does that looks for something again and again: in the laboratory it keeps
+    /// a core busy meanwhile; elsewhere as [`Fabric::sleep`](crate::Fabric::sleep).
     fn look_on(&self, nanoseconds: u64) -> impl Future<Output = ()>;
 }

@@ -2,8 +2,8 @@
 //!
 //! `quick`, `test` and `campaign` are three tiers of checks, from minutes to hours.
 //!
-//! Exit codes: 0 when what was checked holds, 1 when it does not, 2 when the command line is wrong or the command could
-//! not run.
+//! Exit codes: 0 when what was checked holds, 1 when it does not, 2 when the command line is wrong or the command
+//! could not run.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 

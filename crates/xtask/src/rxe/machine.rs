@@ -17,9 +17,9 @@ const PROCESSOR: &str = "max,-erms,-fsrm";
 const END: &str = "farwood-rxe: exit ";
 /// What a guest says every few seconds as long as its kernel runs processes.
 const ALIVE: &str = "farwood-rxe: alive";
-/// Seconds without a word after which a guest's kernel is stuck: it runs no process any more. Why is not known; it may
-/// be that Soft-RoCE, where a queue pair is destroyed, waits for its tasks without letting them run, on one processor
-/// that is not preempted.
+/// Seconds without a word after which a guest's kernel is stuck: it runs no process any more. Why is not known; it
+/// may be that Soft-RoCE, where a queue pair is destroyed, waits for its tasks without letting them run, on one
+/// processor that is not preempted.
 const SILENCE_MAX: u64 = 90;
 /// Guests that are booted in place of such a one, at most.
 const AGAIN_MAX: u32 = 2;

@@ -96,7 +96,8 @@ fn ends_sentence(line: &str) -> bool {
     line.is_empty() || line.ends_with(['.', ':', ';', '!', '?', '|', '`'])
 }
 
-/// The first words of the sentences in `line` that have no subject. A question needs none. `before`: the previous line.
+/// The first words of the sentences in `line` that have no subject. A question needs none. `before`: the previous
+/// line.
 fn headless(before: &str, line: &str) -> Vec<&'static str> {
     let sentences = line.split_inclusive(". ").enumerate();
     let sentences = sentences.filter(|(at, _)| *at > 0 || ends_sentence(before));

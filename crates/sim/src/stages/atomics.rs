@@ -1,6 +1,6 @@
-//! Atomic slots: two atomics whose addresses fall into one slot follow each other.
+//! Atomic slots: atomics whose addresses share a slot execute one after the other.
 
-use crate::card::Atomics;
+use crate::nic_model::Atomics;
 use crate::queue::Key;
 use farwood_fabric::Memory;
 use std::collections::VecDeque;
@@ -16,12 +16,12 @@ pub(crate) struct Slot {
 
 /// The slots of one NIC, for host and for device memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Slots {
+pub(crate) struct AtomicSlots {
     host: Vec<Slot>,
     device: Vec<Slot>,
 }
 
-impl Slots {
+impl AtomicSlots {
     pub(crate) fn new(card: &Atomics) -> Self {
         Self { host: vec![Slot::default(); card.slots], device: vec![Slot::default(); card.slots] }
     }
@@ -38,14 +38,23 @@ impl Slots {
     }
 }
 
+/// The effect of an atomic on its word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AtomicOutcome {
+    /// It stores a word.
+    Stored,
+    /// It stores nothing.
+    Unchanged,
+}
+
 /// How long an atomic holds its slot, nanoseconds.
 #[inline]
-pub(crate) fn hold(card: &Atomics, memory: Memory, stored: bool) -> u64 {
-    let hold = match (memory, stored) {
-        (Memory::Host, true) => card.host_success_ns,
-        (Memory::Host, false) => card.host_failure_ns,
-        (Memory::Device, true) => card.device_success_ns,
-        (Memory::Device, false) => card.device_failure_ns,
+pub(crate) fn hold(card: &Atomics, memory: Memory, outcome: AtomicOutcome) -> u64 {
+    let hold = match (memory, outcome) {
+        (Memory::Host, AtomicOutcome::Stored) => card.host_success_ns,
+        (Memory::Host, AtomicOutcome::Unchanged) => card.host_failure_ns,
+        (Memory::Device, AtomicOutcome::Stored) => card.device_success_ns,
+        (Memory::Device, AtomicOutcome::Unchanged) => card.device_failure_ns,
     };
     hold as u64
 }
