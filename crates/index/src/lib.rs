@@ -1,7 +1,6 @@
 //! Tree indexes for far memory, generic over the fabric.
 #![forbid(unsafe_code)]
 
-pub mod alloc;
 pub mod cache;
 pub mod catfish;
 pub mod combine;
@@ -9,25 +8,22 @@ pub mod combine;
 mod combine_tests;
 pub mod consistency;
 mod error;
-pub mod extent;
-pub mod inherit;
 mod key;
 mod lifecycle;
 pub mod lock;
 mod marks;
+pub mod memory;
 #[expect(dead_code, reason = "the systems are converted to it one by one")]
 mod op;
 pub mod ordered;
 mod queue;
 pub mod radix;
 mod range;
-pub mod reclaim;
 pub mod retry;
 #[doc(hidden)]
 pub mod sabotage;
 pub mod sherman;
 pub mod smart;
-pub mod spare;
 pub mod sphinx;
 mod sync;
 mod variant;

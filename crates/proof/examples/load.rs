@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 
 use farwood_index::ordered::System;
-use farwood_proof::load::{Load, play};
+use farwood_proof::load::{Load, run_child};
 use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
@@ -42,7 +42,7 @@ fn asked(words: &[String]) -> Option<Load> {
 }
 
 fn main() -> ExitCode {
-    if play() {
+    if run_child() {
         return ExitCode::SUCCESS;
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     let program = || Command::new(std::env::current_exe().expect("this is a program"));
     let report = load.run(&program, &folder);
     println!("{report}");
-    report.expect_flat();
+    report.expect_no_leak();
     let _ = std::fs::remove_dir_all(&folder);
     ExitCode::SUCCESS
 }

@@ -1,6 +1,6 @@
-//! What Catfish's operations cost, on any fabric with servers: the rows of `docs/costs-catfish.md`.
+//! The costs of Catfish's operations on any fabric with servers: the rows of `docs/costs-catfish.md`.
 
-use crate::golden::Table;
+use crate::golden::CostTable;
 use farwood_fabric::{Client, Costs, NodeId, Server as _};
 use farwood_index::catfish::{
     Catfish, Config, Count, Inbox, Issue, Item, Messenger, Notice, Query, Reader, Rectangle, ServerSettings,
@@ -26,7 +26,7 @@ fn window(min: [f64; 2], edge: f64) -> Query {
 }
 
 /// A loaded tree.
-struct Bench<H: ServerHarness> {
+struct CostFixture<H: ServerHarness> {
     world: H,
     client: Client<H::Fabric>,
     server: H::Server,
@@ -34,7 +34,7 @@ struct Bench<H: ServerHarness> {
     tree: TreeServer,
 }
 
-impl<H: ServerHarness> Bench<H> {
+impl<H: ServerHarness> CostFixture<H> {
     fn on(world: H) -> Self {
         let (client, server) = (world.client(), world.server(NodeId(0)));
         let items: Vec<_> = (0..SIDE * SIDE).map(item).collect();
@@ -42,14 +42,14 @@ impl<H: ServerHarness> Bench<H> {
             let config = Config { blocks: 1, ring_bytes: 4096, ..Config::default() };
             let index = Catfish::create(&client, "costs", config).await.expect("a pool");
             let settings = ServerSettings { rest_ns: 0, ..ServerSettings::default() };
-            let tree = index.serve(&client, &server, settings).await.expect("nobody serves it");
-            tree.worker(&client, &server).bulk_load(&items, 1.0).await.expect("there is room");
+            let tree = index.serve(&client, &server, settings).await.expect("no other server");
+            tree.worker(&client, &server).bulk_load(&items, 1.0).await.expect("memory is free");
             (index, tree)
         });
         Self { world, client, server, index, tree }
     }
 
-    /// The costs of `work`, which `client` does.
+    /// The costs of `work` of `client`.
     fn cost<T>(&self, client: &Client<H::Fabric>, work: impl Future<Output = T>) -> Costs {
         client.take_costs();
         self.world.block_on(work);
@@ -57,26 +57,26 @@ impl<H: ServerHarness> Bench<H> {
     }
 }
 
-/// Searches by READs.
-fn rows_of_reads<H: ServerHarness>(table: &mut Table, bench: &Bench<H>) {
+/// Adds the rows of searches by READs.
+fn add_reads<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>) {
     let client = bench.world.client();
-    for (issue, way) in [(Issue::One, "offloading"), (Issue::Many, "+multi-issue")] {
+    for (issue, variant) in [(Issue::One, "offloading"), (Issue::Many, "+multi-issue")] {
         let mut reader = Reader::new(&bench.index, &client, issue);
-        let mut row = |operation: &str, case: &str, costs: Costs| table.row(way, operation, case, costs);
+        let mut row = |operation: &str, case: &str, costs: Costs| table.row(variant, operation, case, costs);
         let mut search = |query: Query| {
             let mut found = Count::default();
             let costs =
                 bench.cost(&client, async { reader.search(&query, &mut found).await.expect("a search") });
             (costs, found.0)
         };
-        // The first search learns where the root is.
+        // The first search caches the root's address.
         search(window([3.1, 3.1], 0.1));
         let (costs, found) = search(window([3.1, 3.1], 0.1));
         assert_eq!(found, 1);
         row("search", "1 result", costs);
         let (costs, found) = search(window([-5.0, -5.0], 1.0));
         assert_eq!(found, 0);
-        row("search", "nothing there", costs);
+        row("search", "no result", costs);
         let (costs, found) = search(window([10.0, 10.0], 9.2));
         assert_eq!(found, 100);
         row("search", "100 results", costs);
@@ -100,8 +100,8 @@ fn rows_of_reads<H: ServerHarness>(table: &mut Table, bench: &Bench<H>) {
     }
 }
 
-/// The server's own work.
-fn rows_of_server<H: ServerHarness>(table: &mut Table, bench: &Bench<H>) {
+/// Adds the rows of the server's local operations.
+fn add_server<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>) {
     let worker = bench.tree.worker(&bench.client, &bench.server);
     let mut row = |operation: &str, case: &str, costs: Costs| table.row("in place", operation, case, costs);
     let (query, new) = (window([10.0, 10.0], 9.2), item(SIDE * SIDE + 7));
@@ -126,8 +126,12 @@ fn rows_of_server<H: ServerHarness>(table: &mut Table, bench: &Bench<H>) {
     row("remove", "", cost(Box::pin(async { assert!(worker.remove(&moved).await.expect("a removal")) })));
 }
 
-/// Runs `work` while the server answers on connections of its own.
-fn beside_server<H: ServerHarness, T>(bench: &Bench<H>, notice: Notice, work: impl Future<Output = T>) -> T {
+/// Runs `work` while the server answers requests.
+fn with_server<H: ServerHarness, T>(
+    bench: &CostFixture<H>,
+    notice: Notice,
+    work: impl Future<Output = T>,
+) -> T {
     let settings = ServiceSettings { notice, ..ServiceSettings::default() };
     let service = Service::new(&bench.tree, settings);
     let clients: Vec<_> = (0..4).map(|_| bench.world.client()).collect();
@@ -153,13 +157,13 @@ fn beside_server<H: ServerHarness, T>(bench: &Bench<H>, notice: Notice, work: im
     })
 }
 
-/// Requests by message, as the client pays for them.
-fn rows_of_messages<H: ServerHarness>(table: &mut Table, bench: &Bench<H>) {
-    for (notice, way) in [(Notice::Polling, "fast messaging"), (Notice::Event, "+event")] {
+/// Adds the rows of requests by message, as the client pays for them.
+fn add_messages<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>) {
+    for (notice, variant) in [(Notice::Polling, "fast messaging"), (Notice::Event, "+event")] {
         let client = bench.world.client();
         let memory = bench.world.server(NodeId(0));
         let mut costs: Vec<(&str, &str, Costs)> = Vec::new();
-        beside_server(bench, notice, async {
+        with_server(bench, notice, async {
             let inbox = Inbox { local: memory.local(), at: None };
             let connected = Messenger::connect(&bench.index, &client, inbox, notice).await;
             let mut connection = connected.expect("the server answers");
@@ -191,23 +195,23 @@ fn rows_of_messages<H: ServerHarness>(table: &mut Table, bench: &Bench<H>) {
             note("close", "");
         });
         for (operation, case, costs) in costs {
-            table.row(way, operation, case, costs);
+            table.row(variant, operation, case, costs);
         }
     }
 }
 
-/// The table of all of it.
+/// The table of all rows.
 ///
 /// # Panics
-/// Where something fails.
-pub fn table<H: ServerHarness>(world: H) -> Table {
+/// If an operation fails.
+pub fn table<H: ServerHarness>(world: H) -> CostTable {
     let of = "a tree of 900 rectangles in nodes\nof 7 entries, four levels high, and rings of 4 KiB, as the client \
               pays for it. A WRITE with an immediate is a\nWRITE; what the server does in place takes none, and \
               each segment of a response is one WRITE of the server";
-    let mut table = Table::new("Costs of Catfish", of, "catfish_costs.rs");
-    let bench = Bench::on(world);
-    rows_of_reads(&mut table, &bench);
-    rows_of_server(&mut table, &bench);
-    rows_of_messages(&mut table, &bench);
+    let mut table = CostTable::new("Costs of Catfish", of, "catfish/costs.rs");
+    let bench = CostFixture::on(world);
+    add_reads(&mut table, &bench);
+    add_server(&mut table, &bench);
+    add_messages(&mut table, &bench);
     table
 }

@@ -1,11 +1,12 @@
-//! Every crash point of every operation: a compute node dies before, at and after each verb that it sends. And pairs
-//! of them: who comes across what was left dies as well, before, at and after each verb, and a third goes on.
+//! Every crash point of every operation: a compute node crashes before, at and after each verb that it sends. And
+//! pairs of crashes: a second compute node meets the remains of the first, and crashes at each verb as well, while a
+//! third continues.
 //!
-//! After each, every key must have the value that was acknowledged, or, of the key that the operation was about, the
-//! one from before or from after, and from the first look on always the same; every change must be possible; the
-//! walker must find nothing; and what one operation has in its hands may be lost for each that died.
+//! After each crash, every key must have the acknowledged value. The key of the interrupted operation may have the
+//! value from before or from after, and all reads must return the same one. Every key must be changeable, and the walk
+//! must find no problem. For each crash, the memory that one operation has allocated or unlinked may be lost.
 
-use crate::casualties::{Cluster, HEIR, POINTS, SURVIVOR, VICTIM};
+use crate::crash_cluster::{CRASH_POINTS, CrashCluster, FIRST_CRASH, SECOND_CRASH, SURVIVOR};
 use farwood_fabric::Client;
 use farwood_index::ordered::{Config, Entries, Length, Ordered, Walk};
 use farwood_index::radix::inner::Size;
@@ -16,49 +17,49 @@ use std::collections::{BTreeMap, BTreeSet};
 const CACHE_BYTES: usize = 1 << 16;
 /// Verbs of one operation, at most.
 const VERBS_MAX: u64 = 200;
-/// Most bytes of a radix tree that an operation takes, or has in its hands: two inner nodes, two leaves, two values.
+/// Most bytes that an operation on a radix tree has allocated or unlinked: two inner nodes, two leaves, two values.
 const LOST_BYTES: i64 = 8192;
 
 type Model = BTreeMap<u64, u64>;
 
-/// What the victim does, with a key between the loaded ones or one of them.
+/// The operation that is interrupted; its key is a loaded one or lies between two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Stores a value.
     Put(u64),
-    /// Stores a value of so many bytes.
+    /// Stores a value of this many bytes.
     PutLong(u64, usize),
-    /// Takes a key out.
+    /// Removes a key.
     Remove(u64),
-    /// Gives back the memory that the compute node does not use.
+    /// Returns the memory that the compute node does not use.
     Leave,
 }
 
-/// A tree, and what is done to it.
+/// A tree and the operation that is interrupted.
 #[derive(Clone, Copy, Debug)]
-pub struct Scene {
-    /// What it shows.
+pub struct CrashCase {
+    /// Its name in messages.
     pub name: &'static str,
-    /// What the tree is created as.
+    /// The configuration of the tree.
     pub config: Config,
     /// Keys that are loaded, from 0 in steps of [`KEY_STEP`].
     pub keys: u64,
-    /// How full nodes are that can be fuller or emptier.
+    /// The fill of the loaded nodes, where the system has a choice.
     pub fill: f64,
-    /// Keys that are removed once it is loaded.
-    pub gone: (u64, u64),
-    /// What is done.
+    /// Keys that are removed after loading, a range of their numbers.
+    pub removed: (u64, u64),
+    /// The operation.
     pub change: Change,
-    /// A mark that the operation must come along when nobody dies.
+    /// A coverage mark that the operation must pass if no compute node crashes.
     pub mark: Option<&'static str>,
 }
 
-/// From one loaded key to the next.
+/// The distance between loaded keys.
 pub const KEY_STEP: u64 = 10;
 
-/// A world with the tree of a scene, open on all compute nodes.
-struct Stage {
-    cluster: Cluster<Ordered>,
+/// The tree of a case, open on all compute nodes, and its contents.
+struct Fixture {
+    cluster: CrashCluster<Ordered>,
     before: Model,
 }
 
@@ -66,13 +67,13 @@ fn bytes(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// The number that a key or a value begins with.
+/// The number at the beginning of a key or value.
 fn number(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(bytes[..8].try_into().expect("eight bytes"))
 }
 
-impl Stage {
-    /// A number as a value of the tree.
+impl Fixture {
+    /// Encodes a number as a value of the tree.
     fn value(&self, number: u64) -> Vec<u8> {
         let mut value = bytes(number).to_vec();
         if let Length::Exactly(length) = self.cluster.trees[0].value_length() {
@@ -82,32 +83,32 @@ impl Stage {
     }
 }
 
-impl Scene {
-    fn stage(&self) -> Stage {
-        let card = Card::named("cx5-100g").expect("it is one of the named");
+impl CrashCase {
+    fn fixture(&self) -> Fixture {
+        let card = Card::named("cx5-100g").expect("the simulator has this NIC");
         let world =
             World::new(WorldSpec { host_bytes: 32 << 20, ..WorldSpec::small(card) }).expect("a world");
         let trees: Vec<_> = (0..3).map(|node| open(&world, node, self.config)).collect();
         let mut before: Model = (0..self.keys).map(|number| (number * KEY_STEP, number)).collect();
-        let client = world.at_once(VICTIM);
-        let stage = Stage { cluster: Cluster { world, trees }, before: Model::new() };
-        let (world, trees) = (&stage.cluster.world, &stage.cluster.trees);
-        let entries = before.iter().map(|(&key, &value)| (bytes(key), stage.value(value)));
-        let loaded = trees[VICTIM].bulk_load(&client, entries, self.fill, |_| {});
+        let client = world.at_once(FIRST_CRASH);
+        let fixture = Fixture { cluster: CrashCluster { world, trees }, before: Model::new() };
+        let (world, trees) = (&fixture.cluster.world, &fixture.cluster.trees);
+        let entries = before.iter().map(|(&key, &value)| (bytes(key), fixture.value(value)));
+        let loaded = trees[FIRST_CRASH].bulk_load(&client, entries, self.fill, |_| {});
         at_once(loaded).expect("it is loaded");
-        for number in self.gone.0..self.gone.1 {
+        for number in self.removed.0..self.removed.1 {
             before.remove(&(number * KEY_STEP));
-            let removed = at_once(trees[VICTIM].remove(&client, &bytes(number * KEY_STEP)));
+            let removed = at_once(trees[FIRST_CRASH].remove(&client, &bytes(number * KEY_STEP)));
             assert!(removed.expect("a removal"), "{}: {number}", self.name);
         }
-        // All know the tree as it is now.
+        // Fill the caches of all compute nodes.
         for (node, tree) in trees.iter().enumerate() {
             let client = world.at_once(node);
             for &key in before.keys() {
                 at_once(tree.get(&client, &bytes(key))).expect("a get");
             }
         }
-        Stage { before, ..stage }
+        Fixture { before, ..fixture }
     }
 }
 
@@ -117,12 +118,12 @@ fn open(world: &World, node: usize, config: Config) -> Ordered {
         0 => at_once(Ordered::create(&client, "crash", config, CACHE_BYTES)),
         _ => at_once(Ordered::open(&client, "crash", CACHE_BYTES)),
     };
-    opened.expect("the tree is there")
+    opened.expect("the tree is open")
 }
 
-impl Stage {
-    fn change(&self, scene: &Scene) -> u64 {
-        self.cluster.perform(VICTIM, &async |tree, client| match scene.change {
+impl Fixture {
+    fn change(&self, case: &CrashCase) -> u64 {
+        self.cluster.perform(FIRST_CRASH, &async |tree, client| match case.change {
             Change::Put(key) => tree.put(client, &bytes(key), &self.value(7_777)).await.map(drop),
             Change::PutLong(key, length) => {
                 let mut value = self.value(7_777);
@@ -134,8 +135,8 @@ impl Stage {
         })
     }
 
-    /// Writes every key that was there anew, so that every lock that was left is met.
-    fn go_on(&self, node: usize, keys: &BTreeSet<u64>) -> u64 {
+    /// Updates every key that was present, which meets every lock left behind.
+    fn update_all(&self, node: usize, keys: &BTreeSet<u64>) -> u64 {
         self.cluster.perform(node, &async |tree, client| {
             for &key in keys {
                 let value = tree.get(client, &bytes(key)).await?.map(|value| value.to_vec());
@@ -147,10 +148,10 @@ impl Stage {
         })
     }
 
-    /// Looks at everything, changes everything, and looks again.
-    fn check(&self, scene: &Scene, dead: u64) {
+    /// Reads everything, changes everything, and reads again.
+    fn check(&self, case: &CrashCase, crashes: u64) {
         let mut after = self.before.clone();
-        match scene.change {
+        match case.change {
             Change::Put(key) | Change::PutLong(key, _) => drop(after.insert(key, 7_777)),
             Change::Remove(key) => drop(after.remove(&key)),
             Change::Leave => {}
@@ -174,24 +175,24 @@ impl Stage {
         assert_eq!(self.cluster.world.block_on(entries(tree, &client)), all);
         let walk = self.cluster.world.block_on(tree.walk(&client)).expect("a walk");
         assert_eq!((walk.problems(), walk.entries()), (&[][..], all.len() as u64));
-        self.check_memory(&walk, dead);
+        self.check_memory(&walk, crashes);
     }
 
-    /// What is allocated is linked, but for what the dead had in their hands.
-    fn check_memory(&self, walk: &Walk, dead: u64) {
+    /// Checks that all allocated memory is linked, except what interrupted operations may lose.
+    fn check_memory(&self, walk: &Walk, crashes: u64) {
         let allocated = |tree: &Ordered| match tree {
             Ordered::Sherman(tree) => tree.nodes_allocated(),
             Ordered::Smart(_) | Ordered::Sphinx(_) => tree.bytes_allocated(),
         };
-        // The root was allocated by whoever created the tree.
+        // The creator of the tree allocated the root.
         let (linked, root, lost) = match walk {
             Walk::Sherman(walk) => {
-                let cut_off = (walk.half_linked, walk.half_merged);
-                assert!(cut_off.0 <= dead && cut_off.1 == 0, "{cut_off:?}");
+                let half_done = (walk.half_linked, walk.half_merged);
+                assert!(half_done.0 <= crashes && half_done.1 == 0, "{half_done:?}");
                 (walk.nodes.iter().sum::<u64>(), 1, 1)
             }
             Walk::Radix(walk) => {
-                assert!(walk.unsettled == 0 || dead > 0, "{} are unsettled", walk.unsettled);
+                assert!(walk.unsettled == 0 || crashes > 0, "{} are unsettled", walk.unsettled);
                 (
                     walk.node_bytes + walk.leaf_bytes + walk.value_bytes,
                     Size::All.bytes().cast_signed() as i64,
@@ -202,7 +203,7 @@ impl Stage {
         let (linked, allocated) =
             (linked.cast_signed(), root + self.cluster.trees.iter().map(allocated).sum::<i64>());
         assert!(
-            (linked..=linked + lost * dead.cast_signed()).contains(&allocated),
+            (linked..=linked + lost * crashes.cast_signed()).contains(&allocated),
             "{allocated} allocated, {linked} linked"
         );
     }
@@ -215,54 +216,58 @@ async fn entries(tree: &Ordered, client: &Client<SimFabric>) -> Model {
     found.iter().map(|(key, value)| (number(key), number(value))).collect()
 }
 
-/// A compute node dies at every verb of each scene; yields how many deaths that were.
-pub fn one_dies(scenes: &[Scene]) -> u64 {
-    let mut points = 0;
-    for scene in scenes {
-        let whole = scene.stage();
-        let verbs = whole.change(scene);
-        assert!((1..VERBS_MAX).contains(&verbs), "{}: {verbs}", scene.name);
-        if let Some(mark) = scene.mark {
+/// Crashes a compute node at every verb of each case; yields the number of crashes.
+pub fn single_crashes(cases: &[CrashCase]) -> u64 {
+    let mut crashes = 0;
+    for case in cases {
+        let whole = case.fixture();
+        let verbs = whole.change(case);
+        assert!((1..VERBS_MAX).contains(&verbs), "{}: {verbs}", case.name);
+        if let Some(mark) = case.mark {
             let marks = whole.cluster.world.marks();
-            assert!(marks.contains_key(mark), "{}: no {mark}: {marks:?}", scene.name);
+            assert!(marks.contains_key(mark), "{}: no {mark}: {marks:?}", case.name);
         }
-        whole.check(scene, 0);
-        for (verb, point) in (1..=verbs).flat_map(|verb| POINTS.map(|point| (verb, point))) {
-            let stage = scene.stage();
-            stage.cluster.dies_at(VICTIM, verb, point);
-            stage.change(scene);
-            assert!(stage.cluster.world.crashed(VICTIM), "{scene:?}, verb {verb}, {point:?}");
-            stage.check(scene, 1);
-            points += 1;
+        whole.check(case, 0);
+        for (verb, point) in (1..=verbs).flat_map(|verb| CRASH_POINTS.map(|point| (verb, point))) {
+            let fixture = case.fixture();
+            fixture.cluster.crash_at(FIRST_CRASH, verb, point);
+            fixture.change(case);
+            assert!(fixture.cluster.world.crashed(FIRST_CRASH), "{case:?}, verb {verb}, {point:?}");
+            fixture.check(case, 1);
+            crashes += 1;
         }
     }
-    points
+    crashes
 }
 
-/// The heir dies while it meets what the victim left: every verb of the victim, and so many verbs of the heir, up to
-/// where it has met everything; yields how many pairs that were.
-pub fn two_die(scenes: &[Scene], heirs_max: usize) -> u64 {
+/// Crashes the first compute node at every verb of each case, and the second at about `seconds_max` of the verbs with
+/// which it meets the remains; yields the number of pairs.
+pub fn paired_crashes(cases: &[CrashCase], seconds_max: usize) -> u64 {
     let mut pairs = 0;
-    for scene in scenes {
-        let verbs = scene.stage().change(scene);
+    for case in cases {
+        let verbs = case.fixture().change(case);
         for verb in 1..=verbs {
-            let point = POINTS[(verb % 3) as usize];
-            let left = || {
-                let stage = scene.stage();
-                stage.cluster.dies_at(VICTIM, verb, point);
-                stage.change(scene);
-                stage
+            let point = CRASH_POINTS[(verb % 3) as usize];
+            let interrupted = || {
+                let fixture = case.fixture();
+                fixture.cluster.crash_at(FIRST_CRASH, verb, point);
+                fixture.change(case);
+                fixture
             };
-            let keys: BTreeSet<u64> = left().before.keys().copied().collect();
-            let whole = left();
-            let heirs = whole.go_on(HEIR, &keys);
-            whole.check(scene, 1);
-            for heir_verb in (1..=heirs).step_by(1 + heirs as usize / heirs_max) {
-                let stage = left();
-                stage.cluster.dies_at(HEIR, heir_verb, POINTS[(heir_verb % 3) as usize]);
-                stage.go_on(HEIR, &keys);
-                assert!(stage.cluster.world.crashed(HEIR), "{}, verbs {verb} and {heir_verb}", scene.name);
-                stage.check(scene, 2);
+            let keys: BTreeSet<u64> = interrupted().before.keys().copied().collect();
+            let whole = interrupted();
+            let second_verbs = whole.update_all(SECOND_CRASH, &keys);
+            whole.check(case, 1);
+            for second_verb in (1..=second_verbs).step_by(1 + second_verbs as usize / seconds_max) {
+                let fixture = interrupted();
+                fixture.cluster.crash_at(SECOND_CRASH, second_verb, CRASH_POINTS[(second_verb % 3) as usize]);
+                fixture.update_all(SECOND_CRASH, &keys);
+                assert!(
+                    fixture.cluster.world.crashed(SECOND_CRASH),
+                    "{}, verbs {verb} and {second_verb}",
+                    case.name
+                );
+                fixture.check(case, 2);
                 pairs += 1;
             }
         }

@@ -1,16 +1,16 @@
-//! Full load over TCP for as long as one likes, while clients are killed and come and go at random: no answer is wrong,
-//! no memory is lost, no lock is left.
+//! Full load over TCP for any time, while clients are killed, leave and start at random: no answer is wrong, no memory
+//! is lost, and no lock stays held.
 //!
-//! | file | what it is |
+//! | file | content |
 //! |---|---|
-//! | `load.rs` | the parent: starts everybody, kills, watches the memory nodes, and judges |
-//! | `load/client.rs` | a process of clients, each with keys that only it writes |
-//! | `load/ledger.rs` | what such a process has asked for and what was acknowledged, where its death cannot reach it |
+//! | `load.rs` | the parent: starts and kills processes, samples the memory nodes, and checks the result |
+//! | `load/client.rs` | a process of clients, each with keys that no other client writes |
+//! | `load/progress_file.rs` | the steps that a process has requested and completed, in a file that survives it |
 //!
-//! All processes are the same program, told by [`ROLE`] what they are.
+//! All processes run the same program; the environment variable [`ROLE`] selects the role.
 
 mod client;
-mod ledger;
+mod progress_file;
 
 use crate::served::{OverTcp, attach};
 use client::{KEYS_PER_CLIENT, key, value};
@@ -29,59 +29,59 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The environment's variable that tells a process what it is in a run; the program's first act is [`play`].
+/// The environment variable with the role of a process; the program calls [`run_child`] first.
 pub const ROLE: &str = "FARWOOD_LOAD_ROLE";
 const NAME: &str = "load";
 const CACHE_BYTES: usize = 1 << 20;
 const SIZES: Sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 512 };
 const MEMORY_NODES: usize = 2;
 const HOST_BYTES: u64 = 512 << 20;
-/// Between two looks at the memory nodes.
-const LOOK: Duration = Duration::from_millis(200);
-/// Heap that a memory node may take more at the end than at the beginning.
+/// Time between two samples of the memory nodes.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
+/// The most by which the heap of a memory node may grow.
 const HEAP_GROWTH_MAX: u64 = 4 << 20;
 
 /// A run.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Of which system the index is.
+    /// The system of the index.
     pub system: System,
-    /// How long.
+    /// Duration.
     pub seconds: u64,
-    /// Processes of clients at a time.
+    /// Processes of clients that run at the same time.
     pub processes: u64,
-    /// Clients of each.
+    /// Clients of each process.
     pub clients: u64,
-    /// Of everything that is drawn.
+    /// Seed of all random draws.
     pub seed: u64,
 }
 
-/// What a run saw.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Verbs of both memory nodes.
+    /// Verbs that both memory nodes executed.
     pub verbs: u64,
-    /// Operations that were acknowledged and checked, as far as clients lived to tell.
+    /// Operations that were acknowledged and checked.
     pub operations: u64,
     /// Processes that were killed.
     pub kills: u64,
-    /// Processes that left by themselves.
+    /// Processes that left the pool.
     pub leaves: u64,
-    /// Connections that only came and went, or sent what is no frame.
-    pub visits: u64,
+    /// Connections that were closed at once, or sent an invalid frame.
+    pub brief_connections: u64,
     /// Bytes of a memory node's heap, in the second quarter and in the last.
     pub heap_bytes: [u64; 2],
     /// Chunks in use, in the second quarter and in the last.
     pub chunks: [u64; 2],
     /// Descriptors of the process of memory nodes, before and after.
     pub descriptors: [u64; 2],
-    /// Locks of the gone that the last sweep freed.
+    /// Locks of gone clients that the last sweep released.
     pub locks_swept: u64,
-    /// Entries of the tree at the end, after that.
+    /// Entries of the tree after the sweep.
     pub entries: u64,
-    /// Locks that are held then.
+    /// Locks that are held after the sweep.
     pub locks_left: u64,
-    /// What is wrong with it then.
+    /// Problems of the tree after the sweep.
     pub problems: Vec<String>,
 }
 
@@ -91,14 +91,14 @@ impl fmt::Display for Report {
         let ([chunks, chunks_last], [files, files_last]) = (self.chunks, self.descriptors);
         write!(
             f,
-            "{} operations, {} verbs; {} killed, {} left, {} visits; heap {heap} then {heap_last} KiB, {chunks} \
-             then {chunks_last} chunks, {files} then {files_last} descriptors; {} entries, {} locks of \
-             the gone, swept, {} left, {} problems",
+            "{} operations, {} verbs; {} killed, {} left, {} brief connections; heap {heap} then {heap_last} KiB, \
+             {chunks} then {chunks_last} chunks, {files} then {files_last} descriptors; {} entries, {} locks of \
+             gone clients swept, {} held, {} problems",
             self.operations,
             self.verbs,
             self.kills,
             self.leaves,
-            self.visits,
+            self.brief_connections,
             self.entries,
             self.locks_swept,
             self.locks_left,
@@ -107,49 +107,49 @@ impl fmt::Display for Report {
     }
 }
 
-/// Plays the part that the environment names, if it names one. The program then has nothing else to do.
+/// Runs the role that the environment names; yields whether it names one. If it does, the program ends afterwards.
 ///
 /// # Panics
-/// Where an answer is wrong.
-pub fn play() -> bool {
+/// If an answer is wrong.
+pub fn run_child() -> bool {
     let Ok(role) = std::env::var(ROLE) else { return false };
     match role.split_once(' ') {
         None => serve(),
-        Some((number, rest)) => client::work(number.parse().expect("a number"), rest),
+        Some((number, rest)) => client::run(number.parse().expect("a number"), rest),
     }
     true
 }
 
-/// The process of memory nodes: tells where they listen, and ends with its parent.
+/// Runs the process of memory nodes: prints their addresses, and ends with its parent.
 fn serve() {
     let spec = NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), HOST_BYTES);
     let nodes: Vec<_> = (0..MEMORY_NODES).map(|_| MemoryNode::start(&spec).expect("memory")).collect();
     let at: Vec<_> = nodes.iter().map(|node| node.address().to_string()).collect();
     let mut out = std::io::stdout().lock();
-    writeln!(out, "\nserving {}", at.join(",")).and_then(|()| out.flush()).expect("the parent listens");
+    writeln!(out, "\nserving {}", at.join(",")).and_then(|()| out.flush()).expect("the parent reads");
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 
-/// A process of the run; killed when it is dropped.
+/// A process of the run, killed on drop.
 struct Process(Child);
 
 impl Process {
     fn start(mut program: Command, role: &str, stdout: Stdio) -> Self {
         let program = program.env(ROLE, role).stdin(Stdio::piped()).stdout(stdout);
-        Self(program.spawn().expect("a process can be started"))
+        Self(program.spawn().expect("a process starts"))
     }
 
-    /// Kills it; it must not have failed by itself before.
+    /// Kills the process, which must not have ended before.
     fn kill(mut self) {
-        self.0.kill().expect("it is there");
-        let status = self.0.wait().expect("it ends");
+        self.0.kill().expect("the process runs");
+        let status = self.0.wait().expect("the process ends");
         assert_eq!(status.signal(), Some(9), "a process of clients failed before it was killed: {status}");
     }
 
-    /// Has it leave by itself.
+    /// Lets the process leave the pool and end.
     fn leave(mut self) {
         drop(self.0.stdin.take());
-        let status = self.0.wait().expect("it ends");
+        let status = self.0.wait().expect("the process ends");
         assert!(status.success(), "a process of clients failed: {status}");
     }
 }
@@ -161,19 +161,19 @@ impl Drop for Process {
     }
 }
 
-/// What was seen of the memory nodes while they worked.
+/// The memory use of the memory nodes at one time.
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct Sample {
     heap_bytes: u64,
     chunks: u64,
 }
 
-/// The parent.
-struct Stage<'a> {
+/// The parent of a run.
+struct LoadParent<'a> {
     load: Load,
     program: &'a dyn Fn() -> Command,
     folder: &'a Path,
-    // Before the memory nodes: it leaves while they are there.
+    // Before the memory nodes, so that it leaves while they still run.
     tree: Ordered,
     client: Client<TcpFabric>,
     pool: TcpPool,
@@ -185,49 +185,48 @@ struct Stage<'a> {
 }
 
 impl Load {
-    /// Runs it. `program` starts this very program so that it comes to [`play`]; `folder` is empty, and outlives the
-    /// run.
+    /// Runs the load. `program` starts this program again, so that it calls [`run_child`]; `folder` is empty.
     ///
     /// # Panics
-    /// Where an answer is wrong, something is lost or left, or the machine refuses.
+    /// If an answer is wrong, an entry is lost, or the system refuses.
     pub fn run(self, program: &dyn Fn() -> Command, folder: &Path) -> Report {
-        let mut stage = Stage::set(self, program, folder);
-        let before = descriptors(stage.memory.0.id());
-        let looks = stage.load();
+        let mut parent = LoadParent::set(self, program, folder);
+        let before = descriptors(parent.memory.0.id());
+        let samples = parent.load();
         let half = |from: usize, to: usize| {
-            let part = &looks[looks.len() * from / 4..looks.len() * to / 4];
-            [part.iter().map(|look| look.heap_bytes).max(), part.iter().map(|look| look.chunks).max()]
+            let part = &samples[samples.len() * from / 4..samples.len() * to / 4];
+            [part.iter().map(|sample| sample.heap_bytes).max(), part.iter().map(|sample| sample.chunks).max()]
                 .map(Option::unwrap_or_default)
         };
         let ([heap, chunks], [heap_last, chunks_last]) = (half(1, 2), half(3, 4));
-        stage.report.heap_bytes = [heap, heap_last];
-        stage.report.chunks = [chunks, chunks_last];
-        stage.judge();
-        stage.report.descriptors = [before, descriptors(stage.memory.0.id())];
-        stage.report.clone()
+        parent.report.heap_bytes = [heap, heap_last];
+        parent.report.chunks = [chunks, chunks_last];
+        parent.check();
+        parent.report.descriptors = [before, descriptors(parent.memory.0.id())];
+        parent.report.clone()
     }
 }
 
 impl Report {
-    /// Nothing grew, and no lock is left: neither one of the living, nor one of the gone.
+    /// Checks that memory and descriptors did not grow, and that no lock is held.
     ///
     /// # Panics
-    /// Where it was.
-    pub fn expect_flat(&self) {
+    /// If they did, or a lock is held.
+    pub fn expect_no_leak(&self) {
         let ([heap, heap_last], [chunks, chunks_last]) = (self.heap_bytes, self.chunks);
         assert!(heap_last <= heap + HEAP_GROWTH_MAX, "a memory node's heap grows: {self}");
         assert!(chunks_last <= chunks + chunks / 4 + 2, "chunks are lost: {self}");
-        assert!(self.descriptors[1] <= self.descriptors[0], "connections are left: {self}");
+        assert!(self.descriptors[1] <= self.descriptors[0], "connections stay open: {self}");
         assert_eq!((self.locks_left, &self.problems[..]), (0, &[][..]), "{self}");
     }
 }
 
-impl<'a> Stage<'a> {
+impl<'a> LoadParent<'a> {
     fn set(load: Load, program: &'a dyn Fn() -> Command, folder: &'a Path) -> Self {
         let mut memory = Process::start(program(), "memory", Stdio::piped());
-        let mut lines = BufReader::new(memory.0.stdout.take().expect("its output is a pipe")).lines();
+        let mut lines = BufReader::new(memory.0.stdout.take().expect("stdout is a pipe")).lines();
         let address = lines.find_map(|line| line.ok()?.strip_prefix("serving ").map(str::to_owned));
-        let address = address.expect("it says where it listens");
+        let address = address.expect("it prints its addresses");
         let pool = attach::<OverTcp>(&address);
         let client = pool.client();
         let config = match load.system {
@@ -250,43 +249,44 @@ impl<'a> Stage<'a> {
         Process::start((self.program)(), &role, Stdio::null())
     }
 
-    /// Has everybody work, and kills, until time is up.
-    fn load(&mut self) -> Vec<Look> {
+    /// Runs, kills and restarts processes of clients until the time is up.
+    fn load(&mut self) -> Vec<Sample> {
         let mut processes: Vec<_> =
             (0..self.load.processes).map(|number| (number, self.start(number))).collect();
         let end = Instant::now() + Duration::from_secs(self.load.seconds);
-        let (mut looks, mut next) = (Vec::new(), Instant::now());
+        let (mut samples, mut next) = (Vec::new(), Instant::now());
         while Instant::now() < end {
             std::thread::sleep(Duration::from_millis(20 + self.random.below(150)));
             let number = self.random.below(self.load.processes);
             match self.random.below(8) {
                 0..6 => {
-                    let place =
+                    let position =
                         processes.iter().position(|(of, _)| *of == number).expect("each has a process");
-                    let (_, old) = processes.swap_remove(place);
-                    // The next begins when the one before it is gone: the keys have one writer.
+                    let (_, old) = processes.swap_remove(position);
+                    // The next process starts after the old one has ended: its keys have one writer.
                     self.end(old);
                     processes.push((number, self.start(number)));
                 }
-                _ => self.visit(),
+                _ => self.connect_briefly(),
             }
             for (_, process) in &mut processes {
-                let status = process.0.try_wait().expect("it can be asked");
-                assert_eq!(status, None, "a process of clients ended by itself; it has said why");
+                let status = process.0.try_wait().expect("its status");
+                assert_eq!(status, None, "a process of clients failed; it printed why");
             }
             if Instant::now() >= next {
-                next = Instant::now() + LOOK;
-                looks.push(self.look());
+                next = Instant::now() + SAMPLE_INTERVAL;
+                samples.push(self.sample());
             }
         }
         for (_, process) in processes {
             process.kill();
         }
-        self.report.verbs = self.pool.reports().expect("they live").iter().map(|report| report.verbs).sum();
-        looks
+        self.report.verbs =
+            self.pool.reports().expect("the memory nodes run").iter().map(|report| report.verbs).sum();
+        samples
     }
 
-    /// Kills a process of clients, or has it leave.
+    /// Kills a process of clients, or lets it leave.
     fn end(&mut self, process: Process) {
         if self.random.below(3) < 2 {
             self.report.kills += 1;
@@ -297,40 +297,40 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Somebody comes and goes: a compute node that does nothing, or one that sends nonsense.
-    fn visit(&mut self) {
-        self.report.visits += 1;
+    /// Opens and closes a connection: of a compute node without operations, or with random bytes.
+    fn connect_briefly(&mut self) {
+        self.report.brief_connections += 1;
         if self.random.below(2) == 0 {
             drop(attach::<OverTcp>(&self.address));
             return;
         }
-        let first = self.address.split(',').next().expect("there is one");
-        let mut stream = TcpStream::connect(first).expect("it listens");
+        let first = self.address.split(',').next().expect("an address");
+        let mut stream = TcpStream::connect(first).expect("the memory node listens");
         let _ = stream.write_all(&self.random.below(u64::MAX).to_le_bytes().repeat(5));
     }
 
-    fn look(&self) -> Look {
-        let chunks = (0..MEMORY_NODES as u16)
-            .map(|node| block_on(chunks::in_use(&self.client, NodeId(node))).expect("it lives").len() as u64);
-        Look { heap_bytes: heap_bytes(self.memory.0.id()), chunks: chunks.sum() }
+    fn sample(&self) -> Sample {
+        let chunks = (0..MEMORY_NODES as u16).map(|node| {
+            block_on(chunks::in_use(&self.client, NodeId(node))).expect("the process runs").len() as u64
+        });
+        Sample { heap_bytes: heap_bytes(self.memory.0.id()), chunks: chunks.sum() }
     }
 
-    /// Looks at all that is left, when nobody else is there.
-    fn judge(&mut self) {
+    /// Checks the tree when no other client runs.
+    fn check(&mut self) {
         for process in 0..self.load.processes {
-            self.report.operations += client::judge(self, process);
+            self.report.operations += client::check(self, process);
         }
-        // Nearly every lock that the dead have left is taken over by who changes its node: all leaves, and as the tree
-        // shrinks to nothing and grows again, all others. What is left are words to which no node leads any more.
+        // Removing and inserting all keys changes every node, and so takes nearly every lock of killed clients. The
+        // locks that remain belong to no node.
         for removes in [true, false] {
             for process in 0..self.load.processes {
                 for number in 0..self.load.clients * KEYS_PER_CLIENT {
                     let key = key(self.load.processes, process, number);
                     if removes {
-                        block_on(self.tree.remove(&self.client, &key)).expect("it can be removed");
+                        block_on(self.tree.remove(&self.client, &key)).expect("a removal");
                     } else {
-                        block_on(self.tree.put(&self.client, &key, &value(key, 1)))
-                            .expect("it can be written");
+                        block_on(self.tree.put(&self.client, &key, &value(key, 1))).expect("a put");
                     }
                 }
             }
@@ -341,20 +341,20 @@ impl<'a> Stage<'a> {
         self.report.locks_left = walk.locks_held() + walk.locks_of_the_gone();
         self.report.problems = walk.problems().iter().map(|problem| format!("{problem:?}")).collect();
         let all = self.load.processes * self.load.clients * KEYS_PER_CLIENT;
-        assert_eq!(self.report.entries, all, "all keys are there that were put at last");
+        assert_eq!(self.report.entries, all, "all keys that were put at last are present");
     }
 }
 
-/// A process's heap and stacks, which leaves out the memory that it serves.
+/// Bytes of a process's heap and stacks, without the memory that it serves.
 fn heap_bytes(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it lives");
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("Linux tells");
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("the process runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("a line of Linux");
     line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") << 10
 }
 
-/// A process's descriptors, once those of connections that are over are gone.
+/// The number of a process's descriptors, after those of closed connections are gone.
 fn descriptors(process: u32) -> u64 {
-    let count = || std::fs::read_dir(format!("/proc/{process}/fd")).expect("it lives").count() as u64;
+    let count = || std::fs::read_dir(format!("/proc/{process}/fd")).expect("the process runs").count() as u64;
     let (mut least, end) = (count(), Instant::now() + Duration::from_millis(500));
     while Instant::now() < end {
         std::thread::sleep(Duration::from_millis(20));

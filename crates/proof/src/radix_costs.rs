@@ -1,9 +1,9 @@
-//! Golden costs of radix trees: round trips, verbs and bytes of every operation of every variant, as the tables in
-//! `docs` have them.
+//! Golden costs of radix trees: round trips, verbs and bytes of every operation of every variant, compared with the
+//! tables in `docs`.
 
-use crate::golden::Table;
-use crate::sherman::Span;
+use crate::golden::CostTable;
 use crate::tree::Tree as _;
+use crate::workload::ScanSpan;
 use farwood_fabric::{Client, Costs};
 use farwood_index::ordered::{self, Ordered};
 use farwood_testkit::Harness;
@@ -13,7 +13,7 @@ use farwood_testkit::loopback::Loopback;
 /// Bytes of the node cache: all inner nodes.
 pub const CACHE_BYTES: usize = 64 << 20;
 
-/// Key `leaf` of group `group`; the groups' nodes have 16 slots, of which ten are taken.
+/// Key `leaf` of group `group`. The node of a group has 16 slots, of which ten are used.
 pub fn key(group: u8, leaf: u8) -> [u8; 8] {
     [group, leaf, 9, 9, 9, 9, 9, 9]
 }
@@ -24,28 +24,28 @@ fn key_below(below: u8, leaf: u8) -> [u8; 8] {
 }
 
 /// A tree of one variant with a warm cache.
-pub struct Bench<H: Harness> {
+pub struct CostFixture<H: Harness> {
     world: H,
     /// The tree.
     pub tree: Ordered,
     client: Client<H::Fabric>,
 }
 
-impl Bench<Loopback> {
-    /// The tree of that configuration, on the loopback.
+impl CostFixture<Loopback> {
+    /// A tree of that configuration on the loopback fabric.
     ///
     /// # Panics
-    /// Where there can be none.
+    /// If it cannot be created.
     pub fn new(config: ordered::Config) -> Self {
         Self::on(Loopback::default(), config)
     }
 }
 
-impl<H: Harness> Bench<H> {
+impl<H: Harness> CostFixture<H> {
     /// The same on any fabric.
     ///
     /// # Panics
-    /// Where there can be none.
+    /// If it cannot be created.
     pub fn on(world: H, config: ordered::Config) -> Self {
         let client = world.client();
         let tree = world.block_on(Ordered::create(&client, "costs", config, CACHE_BYTES)).expect("a tree");
@@ -55,7 +55,7 @@ impl<H: Harness> Bench<H> {
                 bench.put(&key(group, leaf), 8);
             }
         }
-        // Keys with much in common, so that there is a prefix to be split.
+        // Keys with a common prefix that can be split.
         bench.put(&[200, 1, 1, 1, 1, 1, 1, 1], 8);
         bench.put(&[200, 1, 1, 1, 1, 1, 1, 2], 8);
         for group in 0..100 {
@@ -76,46 +76,46 @@ impl<H: Harness> Bench<H> {
         self.perform(&self.tree, key, &Action::Put(vec![1; value_bytes]))
     }
 
-    /// The costs of a lookup in this tree, or in one that was opened once more.
+    /// The costs of a lookup in this tree, or in another one that is open.
     pub fn get(&self, tree: &Ordered, key: &[u8]) -> Costs {
         self.perform(tree, key, &Action::Get)
     }
 
     fn perform(&self, tree: &Ordered, key: &[u8], action: &Action) -> Costs {
-        self.cost(async { tree.perform(&self.client, key, action).await.expect("it succeeds") })
+        self.cost(async { tree.perform(&self.client, key, action).await.expect("the operation succeeds") })
     }
 
     fn scan(&self, tree: &Ordered, from: [u8; 8]) -> Costs {
         let (from, direction) = (Some(from.to_vec()), Direction::Forward);
-        let span = Span { direction, from, to: None, limit: 100 };
+        let span = ScanSpan { direction, from, to: None, limit: 100 };
         self.cost(async {
             let found = tree.scan_span(&self.client, &span).await.expect("a scan");
             assert_eq!(found.len(), 100);
         })
     }
 
-    /// The tree as a compute node sees it that has just come.
+    /// The tree opened again, with an empty cache.
     ///
     /// # Panics
-    /// Where it cannot be opened.
+    /// If it cannot be opened.
     pub fn cold(&self) -> Ordered {
         self.world.block_on(Ordered::open(&self.client, "costs", CACHE_BYTES)).expect("the tree is opened")
     }
 }
 
-fn rows<H: Harness>(table: &mut Table, name: &str, bench: &Bench<H>) {
+fn rows<H: Harness>(table: &mut CostTable, name: &str, bench: &CostFixture<H>) {
     let mut row = |operation: &str, case: &str, costs: Costs| table.row(name, operation, case, costs);
     let tree = &bench.tree;
     let there = key(7, 7);
     let other = [7, 7, 1, 1, 1, 1, 1, 1];
-    row("get", "key there", bench.get(tree, &there));
+    row("get", "key present", bench.get(tree, &there));
     row("get", "key absent, another in its slot", bench.get(tree, &other));
     row("get", "key absent, its slot empty", bench.get(tree, &key(7, 77)));
     row("get", "key absent, a node of another prefix", bench.get(tree, &[200, 1, 1, 9, 9]));
     let cold = bench.cold();
     row("get", "nothing cached, 2 nodes", bench.get(&cold, &there));
     row("put", "update", bench.put(&there, 8));
-    row("put", "new key, a slot of its own", bench.put(&key(8, 100), 8));
+    row("put", "new key in an empty slot", bench.put(&key(8, 100), 8));
     row("put", "leaf split", bench.put(&[9, 7, 1, 1, 1, 1, 1, 1], 8));
     row("put", "prefix split", bench.put(&[200, 1, 1, 9, 9, 9, 9, 9], 8));
     for leaf in 10..16 {
@@ -123,14 +123,14 @@ fn rows<H: Harness>(table: &mut Table, name: &str, bench: &Bench<H>) {
     }
     row("put", "new key, its node grows from 16 slots to 48", bench.put(&key(11, 16), 8));
     row("put", "value outgrows its leaf", bench.put(&key(12, 1), 100));
-    row("insert", "key there", bench.perform(tree, &there, &Action::Insert(vec![2; 8])));
+    row("insert", "key present", bench.perform(tree, &there, &Action::Insert(vec![2; 8])));
     let new = Action::Insert(vec![2; 8]);
     row("insert", "leaf split", bench.perform(tree, &[13, 7, 1, 1, 1, 1, 1, 1], &new));
     let update = Action::Update(vec![2; 8]);
     row("update", "key absent, another in its slot", bench.perform(tree, &other, &update));
-    row("remove", "key there", bench.perform(tree, &key(14, 3), &Action::Remove));
+    row("remove", "key present", bench.perform(tree, &key(14, 3), &Action::Remove));
     let last = bench.perform(tree, &[9, 7, 1, 1, 1, 1, 1, 1], &Action::Remove);
-    row("remove", "key there, its node gives way", last);
+    row("remove", "key present, its node is removed", last);
     row("scan", "100 entries", bench.scan(tree, key(50, 0)));
     row("scan", "100 entries, nothing cached", bench.scan(&bench.cold(), key(50, 0)));
     for below in 0..100 {
@@ -142,33 +142,33 @@ fn rows<H: Harness>(table: &mut Table, name: &str, bench: &Bench<H>) {
     row("scan", "100 entries, below children of a node of 256 slots", bench.scan(tree, key_below(50, 0)));
 }
 
-/// Compares the table of these variants with the golden one, the page of costs of that system in `docs`.
+/// Compares the costs of these variants with the golden table of the system in `docs`.
 ///
 /// # Panics
-/// Where a cost is another.
+/// If a cost differs.
 pub fn compare(title: &str, system: &str, variants: &[(&str, ordered::Config)]) {
     let mut table = empty(title, system);
     for (name, config) in variants {
-        rows(&mut table, name, &Bench::new(*config));
+        rows(&mut table, name, &CostFixture::new(*config));
     }
     table.agree_with(&format!("costs-{system}.md"));
 }
 
-/// Compares round trips and verbs on another fabric with the golden ones: nothing is added below the index.
+/// Compares round trips and verbs on another fabric with the golden ones: fabrics add none.
 ///
 /// # Panics
-/// Where they are others.
+/// If they differ.
 pub fn compare_on<H: Harness>(world: H, system: &str, (name, config): (&str, ordered::Config)) {
     let mut table = empty(system, system);
-    rows(&mut table, name, &Bench::on(world, config));
-    assert!(table.agree_in_counts_with(&format!("costs-{system}.md")) > 10, "all cases are there");
+    rows(&mut table, name, &CostFixture::on(world, config));
+    assert!(table.agree_in_counts_with(&format!("costs-{system}.md")) > 10, "all cases are compared");
 }
 
-fn empty(title: &str, system: &str) -> Table {
-    Table::new(
+fn empty(title: &str, system: &str) -> CostTable {
+    CostTable::new(
         &format!("Costs of {title}"),
         "keys and values of 8 bytes, two memory nodes, the\n\
          cache warm unless said otherwise",
-        &format!("{system}_costs.rs"),
+        &format!("{system}/costs.rs"),
     )
 }

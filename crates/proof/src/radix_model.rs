@@ -1,7 +1,9 @@
-//! Radix trees and a `BTreeMap` run the same programs over keys that are hard on radix trees: every answer is the same.
+//! Model tests of radix trees: a tree and a `BTreeMap` run the same programs, over keys that stress radix trees.
 
-use crate::sherman::{Driven, Span, perform, scan};
+use crate::blocking_index::BlockingIndex;
+use crate::sherman_model::drawn;
 use crate::shm::Shm;
+use crate::workload::{ScanSpan, perform, scan};
 use farwood_index::drop_index;
 use farwood_index::ordered::{self, Ordered};
 use farwood_testkit::Harness;
@@ -10,7 +12,6 @@ use farwood_testkit::history::{Action, Answer, Direction};
 use farwood_testkit::loopback::Loopback;
 use farwood_testkit::model::{Bytes, Family, Program, Shape, programs, run};
 use proptest::prelude::*;
-use proptest::test_runner::{Config as Runs, RngAlgorithm, TestRng, TestRunner};
 use std::collections::BTreeMap;
 
 const CACHE_BYTES: usize = 8 << 10;
@@ -18,57 +19,51 @@ const NAME: &str = "model";
 
 type Model = BTreeMap<Bytes, Bytes>;
 
-/// Runs `test` on drawn inputs, always the same ones unless FARWOOD_SEEDS says how many.
-fn drawn<S: Strategy>(cases: u32, inputs: &S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
-    let asked = std::env::var("FARWOOD_SEEDS").ok().and_then(|count| count.parse().ok());
-    let runs = Runs { cases: asked.unwrap_or(cases), failure_persistence: None, ..Runs::default() };
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    if let Err(failure) = TestRunner::new_with_rng(runs, rng).run(inputs, test) {
-        panic!("{failure}");
-    }
-}
-
 /// A new tree that holds `loaded`.
-fn tree<'h, H: Harness>(harness: &'h H, config: ordered::Config, loaded: &Model) -> Driven<'h, H, Ordered> {
+fn tree<'h, H: Harness>(
+    harness: &'h H,
+    config: ordered::Config,
+    loaded: &Model,
+) -> BlockingIndex<'h, H, Ordered> {
     let client = harness.client();
     let tree = harness.block_on(Ordered::create(&client, NAME, config, CACHE_BYTES)).expect("a new tree");
     if !loaded.is_empty() {
-        let count = harness.block_on(tree.bulk_load(&client, loaded, 1.0, |_| {})).expect("it loads");
+        let count = harness.block_on(tree.bulk_load(&client, loaded, 1.0, |_| {})).expect("a bulk load");
         assert_eq!(count, loaded.len() as u64);
     }
-    Driven { harness, tree, client }
+    BlockingIndex { harness, tree, client }
 }
 
-/// Walks what is left, and drops it.
-fn end<H: Harness>(driven: Driven<'_, H, Ordered>, model: &Model) -> Result<(), TestCaseError> {
-    let Driven { harness, tree, client } = driven;
-    let walk = harness.block_on(tree.walk(&client)).expect("it can be walked");
+/// Walks the tree, compares it with the model, and drops it.
+fn finish<H: Harness>(index: BlockingIndex<'_, H, Ordered>, model: &Model) -> Result<(), TestCaseError> {
+    let BlockingIndex { harness, tree, client } = index;
+    let walk = harness.block_on(tree.walk(&client)).expect("a walk");
     let dropped = tree.locks_dropped();
     drop(tree);
-    harness.block_on(drop_index(&client, NAME)).expect("nobody else has it open");
+    harness.block_on(drop_index(&client, NAME)).expect("no other client has it open");
     prop_assert_eq!(walk.problems(), []);
     prop_assert_eq!((walk.entries(), walk.half_done(), dropped), (model.len() as u64, 0, 0));
     Ok(())
 }
 
-/// Runs one program on a new tree that holds `loaded`, and walks what is left.
+/// Runs one program on a new tree that holds `loaded`, and walks the tree.
 fn agree<H: Harness>(
     harness: &H,
     config: ordered::Config,
     loaded: &Model,
     program: &Program,
 ) -> Result<(), TestCaseError> {
-    let mut driven = tree(harness, config, loaded);
+    let mut index = tree(harness, config, loaded);
     let mut model = loaded.clone();
-    let ran = run(program, &mut driven, &mut model);
-    let ended = end(driven, &model);
+    let ran = run(program, &mut index, &mut model);
+    let finished = finish(index, &model);
     ran.map_err(|wrong| TestCaseError::fail(wrong.to_string()))?;
-    ended
+    finished
 }
 
 const SIZES: [(usize, usize); 4] = [(8, 8), (16, 0), (40, 100), (1024, 8)];
 
-/// Programs from the empty tree, each on trees of all configurations.
+/// Runs programs on empty trees of all configurations.
 pub fn from_empty<H: Harness>(harness: &H, configs: &[ordered::Config], steps_max: usize, cases: u32) {
     for (key_bytes, value_bytes) in SIZES {
         let shape = Shape { key_bytes, value_bytes, value_bytes_max: value_bytes, keys_max: 200, steps_max };
@@ -78,7 +73,7 @@ pub fn from_empty<H: Harness>(harness: &H, configs: &[ordered::Config], steps_ma
     }
 }
 
-/// Programs from bulk-loaded trees, in shared memory and on the loopback.
+/// Runs programs on bulk-loaded trees, in shared memory and on the loopback fabric.
 pub fn from_bulk_loaded(config: ordered::Config) {
     let (shm, loopback) = (Shm::new(), Loopback::default());
     let family = prop::sample::select(&Family::ALL[..]);
@@ -95,9 +90,9 @@ pub fn from_bulk_loaded(config: ordered::Config) {
     }
 }
 
-/// Keys of all lengths: each begins as another does, and goes on with few bytes out of few, out of all, or many times
-/// the same.
-fn paths(chance: &mut Chance, count: usize) -> Vec<Bytes> {
+/// Keys of all lengths. Each begins with a prefix of an earlier key, and continues with a few bytes: any bytes, one of
+/// three, or one byte repeated.
+fn draw_keys(chance: &mut Chance, count: usize) -> Vec<Bytes> {
     let mut keys = vec![Bytes::new()];
     while keys.len() < count {
         let mut key = keys[chance.below(keys.len() as u64) as usize].clone();
@@ -114,9 +109,9 @@ fn paths(chance: &mut Chance, count: usize) -> Vec<Bytes> {
     keys
 }
 
-/// A random program over keys of all lengths, values of many.
-fn wander<H: Harness>(
-    driven: &Driven<'_, H, Ordered>,
+/// Runs a random program over keys and values of all lengths.
+fn run_random<H: Harness>(
+    index: &BlockingIndex<'_, H, Ordered>,
     model: &mut Model,
     keys: &[Bytes],
     chance: &mut Chance,
@@ -134,12 +129,12 @@ fn wander<H: Harness>(
             7 => (Action::Update(value.clone()), Answer::Done(there)),
             8..11 => (Action::Remove, Answer::Done(there)),
             _ => {
-                look(driven, model, (of(chance), of(chance)), chance);
+                compare_scan(index, model, (of(chance), of(chance)), chance);
                 continue;
             }
         };
-        let done = driven.harness.block_on(perform(&driven.tree, &driven.client, &key, &action));
-        assert_eq!(done.expect("it succeeds"), right, "{action:?} {key:02x?}");
+        let done = index.harness.block_on(perform(&index.tree, &index.client, &key, &action));
+        assert_eq!(done.expect("the operation succeeds"), right, "{action:?} {key:02x?}");
         match (&right, action) {
             (_, Action::Put(_)) | (Answer::Done(true), Action::Insert(_) | Action::Update(_)) => {
                 model.insert(key, value);
@@ -150,9 +145,9 @@ fn wander<H: Harness>(
     }
 }
 
-/// A scan between two keys, either way.
-fn look<H: Harness>(
-    driven: &Driven<'_, H, Ordered>,
+/// Scans between two keys, in either direction.
+fn compare_scan<H: Harness>(
+    index: &BlockingIndex<'_, H, Ordered>,
     model: &Model,
     ends: (Bytes, Bytes),
     chance: &mut Chance,
@@ -169,52 +164,53 @@ fn look<H: Harness>(
     } else {
         (Direction::Backward, within.rev().take(limit).collect())
     };
-    let span = Span { direction, from: from.clone(), to: to.clone(), limit };
-    let found = driven.harness.block_on(scan(&driven.tree, &driven.client, &span)).expect("it succeeds");
+    let span = ScanSpan { direction, from: from.clone(), to: to.clone(), limit };
+    let found =
+        index.harness.block_on(scan(&index.tree, &index.client, &span)).expect("the operation succeeds");
     assert_eq!(found, right, "{direction:?} from {from:02x?} to {to:02x?}, {limit}");
 }
 
-/// Random programs over keys of all lengths, with values that outgrow their leaves.
+/// Runs random programs over keys of all lengths, with values that outgrow their leaves.
 pub fn keys_of_all_lengths(config: impl Fn(u64) -> ordered::Config) {
     let loopback = Loopback::default();
     for seed in 0..40 {
         let mut chance = Chance::new(seed);
-        let keys = paths(&mut chance, [20, 200, 1500][seed as usize % 3]);
+        let keys = draw_keys(&mut chance, [20, 200, 1500][seed as usize % 3]);
         let mut model = Model::new();
         if seed % 2 == 1 {
             model = keys.iter().step_by(2).map(|key| (key.clone(), vec![1; 9])).collect();
         }
-        let driven = tree(&loopback, config(seed), &model);
-        wander(&driven, &mut model, &keys, &mut chance, 1500);
-        end(driven, &model).expect("the tree is whole");
+        let index = tree(&loopback, config(seed), &model);
+        run_random(&index, &mut model, &keys, &mut chance, 1500);
+        finish(index, &model).expect("the tree is valid");
     }
 }
 
-/// A tree that is filled and emptied again and again takes no more memory than at its fullest.
+/// Fills and empties a tree many times: it takes no more memory than at its fullest.
 ///
 /// # Panics
-/// Where it does.
-pub fn memory_comes_back(config: ordered::Config) {
+/// If it does.
+pub fn removed_keys_free_their_memory(config: ordered::Config) {
     let loopback = Loopback::default();
-    let driven = tree(&loopback, config, &Model::new());
+    let index = tree(&loopback, config, &Model::new());
     let mut most = 0;
     for round in 0..30 {
         for key in 0..400_u64 {
             let key = (key * 7 + round).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes();
             let action = Action::Put(vec![1; 8]);
-            let put = perform(&driven.tree, &driven.client, &key, &action);
-            loopback.block_on(put).expect("it succeeds");
+            let put = perform(&index.tree, &index.client, &key, &action);
+            loopback.block_on(put).expect("the operation succeeds");
         }
         if round == 0 {
-            most = driven.tree.bytes_allocated();
+            most = index.tree.bytes_allocated();
         }
-        assert!(driven.tree.bytes_allocated() < most + most / 4, "{round}");
+        assert!(index.tree.bytes_allocated() < most + most / 4, "{round}");
         for key in 0..400_u64 {
             let key = (key * 7 + round).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes();
-            let removed = perform(&driven.tree, &driven.client, &key, &Action::Remove);
-            assert_eq!(loopback.block_on(removed).expect("it succeeds"), Answer::Done(true));
+            let removed = perform(&index.tree, &index.client, &key, &Action::Remove);
+            assert_eq!(loopback.block_on(removed).expect("the operation succeeds"), Answer::Done(true));
         }
-        assert_eq!(driven.tree.bytes_allocated(), 0, "all that is left is the root");
+        assert_eq!(index.tree.bytes_allocated(), 0, "only the root is left");
     }
-    end(driven, &Model::new()).expect("the tree is whole");
+    finish(index, &Model::new()).expect("the tree is valid");
 }

@@ -1,5 +1,5 @@
-//! Pools that memory nodes serve as a [`Harness`]: memory nodes of its own for each test, in this process; over TCP, or
-//! over RDMA where there is a card.
+//! Pools of memory nodes as a [`Harness`]: each test starts its own memory nodes in this process, over TCP, or over
+//! RDMA if the machine has an RDMA device.
 
 use farwood_fabric::{Client, NodeId, PoolShape};
 use farwood_testkit::harness::{on_threads, serve_on_threads};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 const NODES: usize = 2;
 const HOST_BYTES: u64 = 64 << 20;
 
-/// A folder of a test's own, removed on drop.
+/// A folder of one test, removed on drop.
 #[derive(Debug)]
 struct Folder(PathBuf);
 
@@ -27,27 +27,27 @@ impl Folder {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("farwood-proof-served-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).expect("a directory can be made");
+        std::fs::create_dir(&path).expect("a directory is created");
         Self(path)
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left in it, if it cannot be removed, harms nobody.
+        // A folder that cannot be removed does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// How memory nodes of a kind are started, and their pools opened.
-pub trait Kind: Sized + Sync + 'static {
-    /// How verbs reach them.
+/// A transport: how its memory nodes are started, and their pools opened.
+pub trait Transport: Sized + Sync + 'static {
+    /// The carrier of verbs.
     type Way: Way;
 
-    /// A memory node on some free port.
+    /// Starts a memory node on a free port.
     fn start(spec: &NodeSpec) -> MemoryNode;
 
-    /// This process's attachment to a pool.
+    /// Attaches this process to a pool.
     fn open(address: &PoolAddress) -> ServedPool<Self::Way>;
 }
 
@@ -55,11 +55,11 @@ pub trait Kind: Sized + Sync + 'static {
 #[derive(Debug)]
 pub enum OverTcp {}
 
-/// Memory nodes whose card does: the device that `FARWOOD_RDMA_DEVICE` names, or the first.
+/// Memory nodes whose NIC executes verbs: the device that `FARWOOD_RDMA_DEVICE` names, or the first.
 #[derive(Debug)]
 pub enum OverRdma {}
 
-impl Kind for OverTcp {
+impl Transport for OverTcp {
     type Way = <TcpPool as WayOf>::Way;
 
     fn start(spec: &NodeSpec) -> MemoryNode {
@@ -71,23 +71,23 @@ impl Kind for OverTcp {
     }
 }
 
-impl Kind for OverRdma {
+impl Transport for OverRdma {
     type Way = <RdmaPool as WayOf>::Way;
 
     fn start(spec: &NodeSpec) -> MemoryNode {
-        rdma::serve(spec, &device()).expect("a memory node with a card can be started").0
+        rdma::serve(spec, &device()).expect("a memory node with an RDMA device can be started").0
     }
 
     fn open(address: &PoolAddress) -> RdmaPool {
-        let queue_pairs = rdma::queue_pairs(address).expect("a good number of queue pairs");
+        let queue_pairs = rdma::queue_pairs(address).expect("a valid number of queue pairs");
         RdmaPool::open(address, Credentials::default(), &device(), queue_pairs, Fresh::Forms)
             .expect("the pool can be opened")
     }
 }
 
-/// The way of a pool's type.
+/// The carrier of a pool's type.
 pub trait WayOf {
-    /// How verbs reach its memory nodes.
+    /// The carrier of verbs.
     type Way: Way;
 }
 
@@ -95,29 +95,28 @@ impl<W: Way> WayOf for ServedPool<W> {
     type Way = W;
 }
 
-/// The device of tests.
+/// The RDMA device of the tests.
 fn device() -> DeviceSpec {
     let named = std::env::var("FARWOOD_RDMA_DEVICE").unwrap_or_else(|_| "auto".to_owned());
     named.parse().expect("FARWOOD_RDMA_DEVICE names a device")
 }
 
-/// Memory nodes whose card executes verbs, if this machine has a card. Where it has none, the test
-/// is skipped ([`need`]).
+/// Memory nodes whose NIC executes verbs. On a machine without an RDMA device the test is skipped ([`need`]).
 #[track_caller]
 pub fn rdma_or_skip() -> Option<Rdma> {
-    is_rdma_there().then(Rdma::new)
+    has_rdma().then(Rdma::new)
 }
 
-/// Whether this machine has a card, as [`rdma_or_skip`] sees it.
+/// Whether this machine has an RDMA device. Without one the test is skipped ([`need`]).
 #[track_caller]
-pub fn is_rdma_there() -> bool {
+pub fn has_rdma() -> bool {
     need::met(need::RDMA_DEVICE, rdma::examine(&device())).is_some()
 }
 
 /// Memory nodes for one test, and this process's attachment to their pool.
 #[derive(Debug)]
-pub struct Served<K: Kind> {
-    // Before the memory nodes: it leaves while they are there.
+pub struct Served<K: Transport> {
+    // Before the memory nodes, so that it leaves while they still run.
     pool: ServedPool<K::Way>,
     nodes: Vec<MemoryNode>,
     folder: Folder,
@@ -128,19 +127,19 @@ pub type Tcp = Served<OverTcp>;
 /// A pool over RDMA.
 pub type Rdma = Served<OverRdma>;
 
-impl<K: Kind> Served<K> {
+impl<K: Transport> Served<K> {
     /// A new pool of two memory nodes.
     ///
     /// # Panics
-    /// Where the machine refuses.
+    /// If the system refuses.
     pub fn new() -> Self {
         Self::with("")
     }
 
-    /// The same, with parameters behind its address: `?queue-pairs=2`.
+    /// The same, with parameters in its address, as `?queue-pairs=2`.
     ///
     /// # Panics
-    /// Where the machine refuses.
+    /// If the system refuses.
     pub fn with(parameters: &str) -> Self {
         let nodes: Vec<_> = (0..NODES).map(|_| start::<K>()).collect();
         let address: Vec<_> = nodes.iter().map(|node| node.address().to_string()).collect();
@@ -148,7 +147,7 @@ impl<K: Kind> Served<K> {
         Self { pool, nodes, folder: Folder::new() }
     }
 
-    /// Where another process finds the pool, with [`attach`].
+    /// The address that another process passes to [`attach`].
     pub fn address(&self) -> String {
         self.pool.address().to_string()
     }
@@ -158,7 +157,7 @@ impl<K: Kind> Served<K> {
         &self.pool
     }
 
-    /// A folder of the test's own.
+    /// The test's folder.
     pub fn folder(&self) -> &Path {
         &self.folder.0
     }
@@ -169,29 +168,29 @@ impl<K: Kind> Served<K> {
     }
 }
 
-impl<K: Kind> Default for Served<K> {
+impl<K: Transport> Default for Served<K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-/// A memory node on some free port.
+/// Starts a memory node on a free port.
 ///
 /// # Panics
-/// Where the machine refuses.
-pub fn start<K: Kind>() -> MemoryNode {
+/// If the system refuses.
+pub fn start<K: Transport>() -> MemoryNode {
     K::start(&NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), HOST_BYTES))
 }
 
-/// Attaches once more to the pool of a [`Served`], perhaps another process's.
+/// Attaches to the pool of a [`Served`], perhaps of another process.
 ///
 /// # Panics
-/// Where there is no such pool.
-pub fn attach<K: Kind>(address: &str) -> ServedPool<K::Way> {
-    K::open(&address.parse().expect("a good address"))
+/// If there is no such pool.
+pub fn attach<K: Transport>(address: &str) -> ServedPool<K::Way> {
+    K::open(&address.parse().expect("a valid address"))
 }
 
-impl<K: Kind> Harness for Served<K> {
+impl<K: Transport> Harness for Served<K> {
     type Fabric = ServedFabric<K::Way>;
 
     fn client(&self) -> Client<Self::Fabric> {
@@ -219,7 +218,7 @@ impl<K: Kind> Harness for Served<K> {
     }
 }
 
-impl<K: Kind> ServerHarness for Served<K> {
+impl<K: Transport> ServerHarness for Served<K> {
     type Server = TcpServer;
 
     fn server(&self, node: NodeId) -> TcpServer {

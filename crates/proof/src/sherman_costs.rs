@@ -1,6 +1,6 @@
-//! What Sherman's operations cost, on any fabric: the rows of `docs/costs.md`.
+//! The costs of Sherman's operations on any fabric: the rows of `docs/costs.md`.
 
-use crate::golden::Table;
+use crate::golden::CostTable;
 use farwood_fabric::{Client, Costs};
 use farwood_index::consistency::Consistency;
 use farwood_index::sherman::layout::Sizes;
@@ -14,8 +14,8 @@ const KEYS: u64 = 40_000;
 /// Bytes of the index cache: all of level 1.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// A tree of one variant, and two compute nodes that have it open.
-pub struct Bench<H: Harness> {
+/// A tree of one variant that two compute nodes have open.
+pub struct CostFixture<H: Harness> {
     world: H,
     /// The tree.
     pub tree: Sherman,
@@ -25,26 +25,26 @@ pub struct Bench<H: Harness> {
     other_client: Client<H::Fabric>,
 }
 
-/// Keys are even, so that there is a new key between any two.
+/// Keys are even, so that a new key fits between any two.
 pub fn key(number: u64) -> [u8; 8] {
     (2 * number).to_be_bytes()
 }
 
-impl Bench<Loopback> {
-    /// The tree of that configuration, on the loopback.
+impl CostFixture<Loopback> {
+    /// A tree of that configuration on the loopback fabric.
     ///
     /// # Panics
-    /// Where there can be none.
+    /// If it cannot be created.
     pub fn new(config: Config) -> Self {
         Self::on(Loopback::default(), config)
     }
 }
 
-impl<H: Harness> Bench<H> {
+impl<H: Harness> CostFixture<H> {
     /// The same on any fabric.
     ///
     /// # Panics
-    /// Where there can be none.
+    /// If it cannot be created.
     pub fn on(world: H, config: Config) -> Self {
         let client = world.client();
         let other_client = world.stranger();
@@ -66,7 +66,7 @@ impl<H: Harness> Bench<H> {
             for number in far..far + 50 {
                 self.world.block_on(tree.put(client, &key(number), &[0; 8])).expect("a put");
             }
-            // Every node of level 1 is on the way to one of these.
+            // The paths to these keys pass every node of level 1.
             for number in (0..KEYS).step_by(8) {
                 self.world.block_on(tree.get(client, &key(number))).expect("a get");
             }
@@ -83,10 +83,10 @@ impl<H: Harness> Bench<H> {
         costs
     }
 
-    /// What storing a value costs, `offset` behind key `number`.
+    /// The costs of storing a value under the key `offset` behind key `number`.
     ///
     /// # Panics
-    /// Where it fails.
+    /// If it fails.
     pub fn put(&self, number: u64, offset: u64) -> Costs {
         self.put_by((&self.tree, &self.client), number, offset)
     }
@@ -96,7 +96,7 @@ impl<H: Harness> Bench<H> {
         self.cost(async { tree.put(client, &key, &[1; 8]).await.expect("a put") })
     }
 
-    /// Fills the leaf of key number `first` until a put splits it; its costs. The parent has room.
+    /// Fills the leaf of key number `first` until a put splits it; yields its costs. The parent has space.
     fn split_by(&self, who: (&Sherman, &Client<H::Fabric>), first: u64) -> Costs {
         let without = self.put_by(who, first, 1);
         (first + 1..first + 100)
@@ -105,8 +105,8 @@ impl<H: Harness> Bench<H> {
             .expect("a leaf has less than 100 entries")
     }
 
-    /// Removes keys from number `first` on until a leaf is merged: the costs of a removal behind which the neighbours
-    /// are looked at, and of that one.
+    /// Removes keys from number `first` on until a leaf is merged; yields the costs of a removal that reads the
+    /// neighbours of its leaf, and of the one that merges.
     fn merge(&self, first: u64) -> (Costs, Costs) {
         let remove = |number| self.cost(self.tree.remove(&self.client, &key(number)));
         let without = remove(first);
@@ -116,10 +116,10 @@ impl<H: Harness> Bench<H> {
         (look, merge)
     }
 
-    /// What a scan of 100 entries costs.
+    /// The costs of a scan of 100 entries.
     ///
     /// # Panics
-    /// Where it fails.
+    /// If it fails.
     pub fn scan(&self, tree: &Sherman) -> Costs {
         let from = key(1000);
         let range = Range { from: Some(&from), to: None };
@@ -145,14 +145,15 @@ impl<H: Harness> Bench<H> {
         self.world.block_on(Sherman::open(&self.client, "costs", CACHE_BYTES)).expect("the tree is opened")
     }
 
-    /// Two clients of one compute node change one entry at once, until one hands its lock to the other.
+    /// Lets two clients of one compute node change one entry at the same time, until one hands its lock over; yields
+    /// the costs of the client that received it.
     ///
     /// # Panics
-    /// Where a put fails.
+    /// If a put fails.
     pub fn handed_over(&self) -> Option<Costs> {
         for _ in 0..200 {
             let tree = &self.tree;
-            // Odd numbers are of other compute nodes: they only look on.
+            // Client 1 belongs to another compute node, and does nothing.
             let costs = taking_turns(&self.world, 3, async |number, client| {
                 if number != 1 {
                     tree.put(&client, &key(500), &[1; 8]).await.expect("a put");
@@ -167,15 +168,15 @@ impl<H: Harness> Bench<H> {
     }
 }
 
-/// The rows of one variant.
+/// Adds the rows of one variant.
 ///
 /// # Panics
-/// Where an operation fails.
-pub fn rows<H: Harness>(table: &mut Table, name: &str, bench: &Bench<H>) {
+/// If an operation fails.
+pub fn rows<H: Harness>(table: &mut CostTable, name: &str, bench: &CostFixture<H>) {
     let mut row = |operation: &str, case: &str, costs: Costs| table.row(name, operation, case, costs);
     let (tree, client) = (&bench.tree, &bench.client);
     let (there, absent) = (key(777), 1555u64.to_be_bytes());
-    row("get", "key there", bench.cost(tree.get(client, &there)));
+    row("get", "key present", bench.cost(tree.get(client, &there)));
     row("get", "key absent", bench.cost(tree.get(client, &absent)));
     let cold = bench.cold();
     row("get", "nothing cached, 3 levels", bench.cost(cold.get(client, &there)));
@@ -183,16 +184,16 @@ pub fn rows<H: Harness>(table: &mut Table, name: &str, bench: &Bench<H>) {
     if let Some(costs) = bench.handed_over() {
         row("put", "update, lock handed over", costs);
     }
-    row("put", "new key, room in the leaf", bench.put(3000, 1));
+    row("put", "new key, space in the leaf", bench.put(3000, 1));
     row("put", "split, sibling on the same memory node", bench.split_by((tree, client), 6000));
     let other = (&bench.other_tree, &bench.other_client);
     row("put", "split, sibling on another memory node", bench.split_by(other, 9000));
-    row("insert", "key there", bench.cost(tree.insert(client, &there, &[2; 8])));
+    row("insert", "key present", bench.cost(tree.insert(client, &there, &[2; 8])));
     row("update", "key absent", bench.cost(tree.update(client, &absent, &[2; 8])));
-    row("remove", "key there", bench.cost(tree.remove(client, &key(12_000))));
+    row("remove", "key present", bench.cost(tree.remove(client, &key(12_000))));
     row("remove", "key absent", bench.cost(tree.remove(client, &absent)));
     let (look, merge) = bench.merge(15_000);
-    row("remove", "leaf half empty: its neighbours are looked at", look);
+    row("remove", "leaf half empty: its neighbours are read", look);
     row("remove", "leaf merged with a neighbour", merge);
     row("scan", "100 entries", bench.scan(tree));
     if tree.can_snapshot() {
@@ -201,21 +202,21 @@ pub fn rows<H: Harness>(table: &mut Table, name: &str, bench: &Bench<H>) {
     row("scan", "100 entries, nothing cached", bench.scan(&bench.cold()));
 }
 
-/// The name of [`checksums`]' rows.
+/// The variant in the rows of [`checksums`].
 pub const CHECKSUMS: &str = "sherman, checksums";
 
-/// Sherman as it is on a fabric whose copies prove nothing by themselves.
+/// The configuration of Sherman for a fabric on which versions prove nothing.
 pub fn checksums() -> Config {
     let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 1024 };
     Config { sizes, consistency: Some(Consistency::Checksum), ..Config::default() }
 }
 
 /// The table, without rows.
-pub fn empty() -> Table {
-    Table::new(
+pub fn empty() -> CostTable {
+    CostTable::new(
         "Costs",
         "keys and values of 8 bytes, nodes of 1 KiB, the\n\
          caches warm unless said otherwise; a split goes up one level",
-        "costs.rs",
+        "sherman/costs.rs",
     )
 }

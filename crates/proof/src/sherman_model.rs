@@ -1,6 +1,6 @@
-//! Sherman and a `BTreeMap` run the same programs over keys that are hard on trees, on any fabric.
+//! Model tests of Sherman: a tree and a `BTreeMap` run the same programs, over keys that stress trees, on any fabric.
 
-use crate::sherman::Driven;
+use crate::blocking_index::BlockingIndex;
 use farwood_index::consistency::Consistency;
 use farwood_index::drop_index;
 use farwood_index::sherman::layout::Sizes;
@@ -16,34 +16,34 @@ pub const CACHE_BYTES: usize = 8 << 10;
 /// The trees' name.
 pub const NAME: &str = "model";
 
-/// What a tree holds.
+/// The contents of a tree.
 pub type Model = BTreeMap<Bytes, Bytes>;
 
-/// Runs `test` on drawn inputs, always the same ones unless FARWOOD_SEEDS says how many.
+/// Runs `test` on the first `cases` of a fixed sequence of inputs, or on as many as `FARWOOD_SEEDS` says.
 ///
 /// # Panics
-/// Where the test fails.
+/// If the test fails.
 pub fn drawn<S: Strategy>(cases: u32, inputs: &S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
-    let asked = std::env::var("FARWOOD_SEEDS").ok().and_then(|count| count.parse().ok());
-    let runs = Runs { cases: asked.unwrap_or(cases), failure_persistence: None, ..Runs::default() };
+    let requested = std::env::var("FARWOOD_SEEDS").ok().and_then(|count| count.parse().ok());
+    let runs = Runs { cases: requested.unwrap_or(cases), failure_persistence: None, ..Runs::default() };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     if let Err(failure) = TestRunner::new_with_rng(runs, rng).run(inputs, test) {
         panic!("{failure}");
     }
 }
 
-/// A tree of those sizes.
+/// The configuration of a tree of those sizes.
 pub fn config(sizes: Sizes, variant: Variant, consistency: Option<Consistency>) -> Config {
     Config { sizes, options: variant.options(), consistency, ..Config::default() }
 }
 
-/// Runs one program on a new tree that holds `loaded`, at that fill, and walks what is left.
+/// Runs one program on a new tree that holds `loaded`, at that fill, and walks the tree.
 ///
 /// # Errors
-/// Where they do not agree.
+/// If tree and model differ.
 ///
 /// # Panics
-/// Where there can be no tree.
+/// If the tree cannot be created.
 pub fn agree<H: Harness>(
     harness: &H,
     config: Config,
@@ -53,30 +53,30 @@ pub fn agree<H: Harness>(
     let client = harness.client();
     let tree = harness.block_on(Sherman::create(&client, NAME, config, CACHE_BYTES)).expect("a new tree");
     if !loaded.is_empty() {
-        let count = harness.block_on(tree.bulk_load(&client, loaded, fill, |_| {})).expect("it loads");
+        let count = harness.block_on(tree.bulk_load(&client, loaded, fill, |_| {})).expect("a bulk load");
         prop_assert_eq!(count, loaded.len() as u64);
     }
-    let mut driven = Driven { harness, tree, client };
+    let mut index = BlockingIndex { harness, tree, client };
     let mut model = loaded.clone();
-    let ran = run(program, &mut driven, &mut model);
-    let walk = harness.block_on(driven.tree.walk(&driven.client)).expect("it can be walked");
-    let dropped = driven.tree.locks_dropped();
-    let Driven { tree, client, .. } = driven;
+    let ran = run(program, &mut index, &mut model);
+    let walk = harness.block_on(index.tree.walk(&index.client)).expect("a walk");
+    let dropped = index.tree.locks_dropped();
+    let BlockingIndex { tree, client, .. } = index;
     drop(tree);
-    harness.block_on(drop_index(&client, NAME)).expect("nobody else has it open");
+    harness.block_on(drop_index(&client, NAME)).expect("no other client has it open");
     ran.map_err(|wrong| TestCaseError::fail(wrong.to_string()))?;
     prop_assert_eq!(walk.problems, []);
     prop_assert_eq!((walk.entries, walk.half_linked, dropped), (model.len() as u64, 0, 0));
     Ok(())
 }
 
-/// Programs for trees of those sizes.
+/// The shape of programs for trees of those sizes.
 pub fn shape(sizes: Sizes, keys_max: usize, steps_max: usize) -> Shape {
     let Sizes { key_bytes, value_bytes, .. } = sizes;
     Shape { key_bytes, value_bytes, value_bytes_max: value_bytes, keys_max, steps_max }
 }
 
-/// From the empty tree, all variants and both schemes.
+/// Runs programs on empty trees of all variants, with versions and with checksums.
 pub fn from_empty<H: Harness>(harness: &H, sizes: Sizes, steps_max: usize, cases: u32) {
     for (variant, _) in Variant::ALL {
         drawn(cases, &programs(shape(sizes, 200, steps_max)), |program| {

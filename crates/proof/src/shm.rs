@@ -1,4 +1,4 @@
-//! Shared memory as a [`Harness`]: a pool of its own for each test.
+//! Shared memory as a [`Harness`]: each test has its own pool.
 
 use farwood_fabric::{Client, NodeId, PoolShape};
 use farwood_testkit::harness::{on_threads, serve_on_threads};
@@ -12,7 +12,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// The name of every test's pool; its directory is the test's own.
+/// The name of every test's pool. Each test has its own directory.
 const NAME: &str = "proof";
 
 /// The pool's memory nodes and their sizes in tests.
@@ -20,7 +20,7 @@ const NODES: u16 = 2;
 const HOST_BYTES: u64 = 64 << 20;
 const DEVICE_BYTES: u64 = 256 << 10;
 
-/// A directory of its own in shared memory, removed on drop.
+/// A directory in shared memory, removed on drop.
 #[derive(Debug)]
 struct Scratch(PathBuf);
 
@@ -33,10 +33,10 @@ impl Scratch {
             let name = format!("farwood-proof-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
             let path = root.join(name);
             match std::fs::create_dir(&path) {
-                // A process with this one's number was killed, and has left it.
+                // A killed process with the same process id left this directory.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                made => {
-                    made.expect("a directory can be made in shared memory");
+                created => {
+                    created.expect("a directory in shared memory");
                     return Self(path);
                 }
             }
@@ -46,7 +46,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A process that a test killed may have left files; they go with the directory.
+        // A killed process may have left files, which are removed with the directory.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -62,15 +62,15 @@ impl Shm {
     /// A new pool of two memory nodes.
     ///
     /// # Panics
-    /// Where the machine refuses.
+    /// If the system refuses.
     pub fn new() -> Self {
         Self::of_bytes(HOST_BYTES)
     }
 
-    /// A new pool of two memory nodes of that size, which takes what is used of it.
+    /// A new pool of two memory nodes of that size; it takes only the memory that is used.
     ///
     /// # Panics
-    /// Where the machine refuses.
+    /// If the system refuses.
     pub fn of_bytes(host_bytes: u64) -> Self {
         let directory = Scratch::new();
         let spec = PoolSpec {
@@ -84,7 +84,7 @@ impl Shm {
         Self { pool: attach(&directory.0), directory }
     }
 
-    /// Where another process finds the pool, with [`attach`].
+    /// The path that another process passes to [`attach`].
     pub fn path(&self) -> &Path {
         &self.directory.0
     }
@@ -102,13 +102,13 @@ impl Default for Shm {
 }
 
 fn name() -> PoolName {
-    NAME.parse().expect("a good name")
+    NAME.parse().expect("a valid name")
 }
 
-/// Attaches once more to the pool of a [`Shm`], perhaps another process's.
+/// Attaches to the pool of a [`Shm`], perhaps of another process.
 ///
 /// # Panics
-/// Where there is no such pool.
+/// If there is no such pool.
 pub fn attach(path: &Path) -> ShmPool {
     ShmPool::open(&SegmentDir::at(path), &name()).expect("the pool can be opened")
 }

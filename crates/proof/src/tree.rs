@@ -1,6 +1,6 @@
-//! Trees of every kind as the testkit's checks see them.
+//! The operations of every ordered index, in the terms of the testkit.
 
-use crate::sherman::Span;
+use crate::workload::ScanSpan;
 use farwood_fabric::{Client, Fabric};
 use farwood_index::IndexError;
 use farwood_index::ordered::{self, Ordered};
@@ -9,7 +9,7 @@ use farwood_index::smart::{self, Smart};
 use farwood_index::sphinx::{self, Sphinx};
 use farwood_testkit::history::{Action, Answer, Bytes};
 
-/// What every tree does.
+/// The operations of every ordered index.
 #[expect(async_fn_in_trait, reason = "clients belong to one thread")]
 pub trait Tree {
     /// Performs one operation.
@@ -24,13 +24,13 @@ pub trait Tree {
     async fn scan_span<F: Fabric>(
         &self,
         client: &Client<F>,
-        span: &Span,
+        span: &ScanSpan,
     ) -> Result<Vec<(Bytes, Bytes)>, IndexError>;
 
-    /// How many keys there are.
+    /// Counts the keys.
     async fn count_all<F: Fabric>(&self, client: &Client<F>) -> Result<u64, IndexError>;
 
-    /// Gives back the memory that the compute node does not use.
+    /// Returns the memory that the compute node does not use.
     async fn leave_all<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError>;
 }
 
@@ -55,7 +55,7 @@ macro_rules! tree {
             async fn scan_span<F: Fabric>(
                 &self,
                 client: &Client<F>,
-                span: &Span,
+                span: &ScanSpan,
             ) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
                 let mut entries = $entries;
                 self.scan(client, span.range(), span.tree_direction(), span.limit, &mut entries).await?;
@@ -78,14 +78,14 @@ tree!(Smart, smart::Entries::new());
 tree!(Sphinx, sphinx::Entries::new());
 tree!(Ordered, ordered::Entries::new());
 
-/// Scans a span at one moment, where the tree can.
+/// Scans a snapshot of a span, or the span itself if the tree has no snapshots.
 ///
 /// # Errors
 /// The index's.
 pub async fn snapshot_span<F: Fabric>(
     tree: &Ordered,
     client: &Client<F>,
-    span: &Span,
+    span: &ScanSpan,
 ) -> Result<Vec<(Bytes, Bytes)>, IndexError> {
     let mut entries = ordered::Entries::new();
     let (range, direction) = (span.range(), span.tree_direction());

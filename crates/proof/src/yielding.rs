@@ -1,15 +1,15 @@
-//! A fabric that gives way to other threads and processes between two posts now and then: where there are few
-//! processors, clients that are not interrupted hardly meet.
+//! A fabric that yields to other threads and processes after some posts. On a machine with few processors, clients
+//! that are never interrupted rarely overlap.
 
 use farwood_fabric::{Address, Capabilities, ClientId, Doorbell, Fabric, FabricError, PoolShape, Revocation};
 use farwood_testkit::harness::Chance;
 use std::cell::RefCell;
 use std::future::Future;
 
-/// Posts for each time that a client gives way, on average.
+/// Posts for each yield, on average.
 const POSTS_PER_YIELD: u64 = 4;
 
-/// A connection that gives way.
+/// A connection that yields after some posts.
 #[derive(Debug)]
 pub struct Yielding<F> {
     fabric: F,
@@ -17,7 +17,7 @@ pub struct Yielding<F> {
 }
 
 impl<F: Fabric> Yielding<F> {
-    /// The connection `fabric`, giving way as `seed` draws it.
+    /// Wraps `fabric`; `seed` determines after which posts it yields.
     pub fn new(fabric: F, seed: u64) -> Self {
         Self { fabric, chance: RefCell::new(Chance::new(seed)) }
     }

@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`campaign`] | the two sizes of long tests |
 //! | [`harness`] | how a test gets clients, runs them together and finds memory to play on |
 //! | [`contract`] | what every fabric does, one named check each |
 //! | [`litmus`] | one program per promise about order and tearing, run whether it is promised or not |
@@ -13,6 +14,7 @@
 //! Checks panic with what went wrong; only [`need`] prints.
 #![forbid(unsafe_code)]
 
+pub mod campaign;
 pub mod contract;
 pub mod harness;
 pub mod history;

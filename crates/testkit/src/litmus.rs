@@ -101,7 +101,8 @@ pub fn server_litmus<H: ServerHarness>(harness: &H, iterations: u64) -> Report {
     order::cpu_sees_write(harness, iterations)
 }
 
-/// Runs the other program for memory nodes with servers: who polls for the last byte of a WRITE finds the others there.
+/// Runs the other program for memory nodes with servers: who polls for the last byte of a WRITE finds the others
+/// there.
 pub fn server_upward<H: ServerHarness>(harness: &H, iterations: u64) -> Report {
     tearing::server_upward(harness, iterations)
 }
@@ -113,8 +114,8 @@ pub fn server_stores<H: ServerHarness>(harness: &H, iterations: u64) -> [Report;
 }
 
 /// Judges what is left of a WRITE whose writer died: `bytes` of a region that it kept filling, each WRITE with one
-/// byte. For `write_survives_writer_bytes_max` of [`Capabilities`](farwood_fabric::Capabilities); killing the writer is
-/// the caller's business.
+/// byte. For `write_survives_writer_bytes_max` of [`Capabilities`](farwood_fabric::Capabilities); killing the writer
+/// is the caller's business.
 pub fn is_whole(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == bytes[0])
 }

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! A skipped test prints one line to the real stderr, which libtest does not capture, and appends one line to a file
-//! in the target directory: the test, the need and the cause, separated by tabs. `cargo xtask test` counts these lines.
+//! in the target directory: the test, the need and the cause, separated by tabs. `cargo xtask test` counts these
+//! lines.
 //!
 //! | variable | meaning |
 //! |---|---|

@@ -12,8 +12,8 @@ pub use open::{Config, Description, describe};
 pub use walk::Walk;
 
 use crate::error::IndexError;
-use crate::extent::VALUE_BYTES_MAX;
 use crate::lock::{LockMemory, LockWidth};
+use crate::memory::overflow::VALUE_BYTES_MAX;
 use crate::radix::key::KEY_BYTES_MAX;
 use crate::radix::tree;
 use crate::radix::tree::create::NODE_LOCKS;

@@ -7,7 +7,6 @@
 pub mod cache;
 mod coverage;
 pub mod format;
-pub mod heap;
 pub mod scan;
 pub mod tree;
 

@@ -10,12 +10,12 @@ use super::descend::Source;
 use super::layout::Values;
 use super::node::{Fences, Node, RawNode};
 use super::split::Orphan;
-use crate::alloc::Allocator;
 use crate::error::IndexError;
-use crate::extent::{self, RawExtent};
 use crate::key::compare;
 use crate::lock::Held;
-use crate::reclaim::{Room, RoomKind};
+use crate::memory::chunks::Allocator;
+use crate::memory::overflow::{self, RawExtent};
+use crate::memory::slot::{Room, RoomKind};
 use farwood_fabric::{Client, Fabric, Remote, Swapped, all, cas, write};
 use std::cmp::Ordering;
 
@@ -53,7 +53,7 @@ struct Writer<'c, F: Fabric> {
     /// All rooms that were taken.
     rooms: Vec<Room<RawNode>>,
     /// Values out of line, on their way.
-    values: Vec<extent::Image>,
+    values: Vec<overflow::Image>,
     value_rooms: Vec<Room<RawExtent>>,
 }
 
@@ -76,7 +76,7 @@ impl<F: Fabric> Writer<'_, F> {
     }
 
     /// Writes values out of line.
-    async fn write_values(&mut self, images: Vec<extent::Image>) -> Result<(), IndexError> {
+    async fn write_values(&mut self, images: Vec<overflow::Image>) -> Result<(), IndexError> {
         self.values.extend(images);
         let bytes: usize = self.values.iter().map(|(_, bytes)| bytes.len()).sum();
         if self.values.len() >= NODES_PER_POST || bytes >= VALUE_BYTES_PER_POST {
@@ -87,7 +87,7 @@ impl<F: Fabric> Writer<'_, F> {
 
     async fn flush_values(&mut self) -> Result<(), IndexError> {
         if !self.values.is_empty() {
-            extent::write_all(self.client, &self.values).await?;
+            overflow::write_all(self.client, &self.values).await?;
             self.values.clear();
         }
         Ok(())

@@ -7,9 +7,10 @@ use super::node::RawNode;
 use super::options::{LockRead, WriteBack};
 use super::{Sherman, Way};
 use crate::error::IndexError;
-use crate::extent::Link;
 use crate::lock::{Held, LocalRelease};
 use crate::marks;
+use crate::memory::overflow::Link;
+use crate::op::Op;
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Chain, Client, Fabric, FabricError, Fetched, Remote, write};
 
@@ -194,7 +195,7 @@ impl Sherman {
     ) -> Result<Locked<'a, F>, IndexError> {
         let in_order = client.fabric().capabilities().atomic_then_read;
         let (held, copy) = if self.options.lock_read == LockRead::Together && in_order && beside.is_none() {
-            self.locks.acquire_and_read(client, at, self.layout.node_bytes, operation).await?
+            Op::new(&self.locks, client, operation).acquire_and_read(at, self.layout.node_bytes).await?
         } else {
             (self.locks.acquire(client, at, operation).await?, None)
         };

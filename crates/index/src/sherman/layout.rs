@@ -34,7 +34,7 @@
 use super::options::Leaves;
 use crate::consistency::{Consistency, checksum, versions};
 use crate::error::IndexError;
-use crate::reclaim::RoomKind;
+use crate::memory::slot::RoomKind;
 use crate::sabotage::Sabotage;
 use std::ops::Range;
 

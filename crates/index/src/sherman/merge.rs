@@ -40,6 +40,7 @@ use super::node::{Freed, Node, RawNode};
 use crate::error::IndexError;
 use crate::lock::{Attempt, Held};
 use crate::marks;
+use crate::op::Op;
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, Remote, Swapped, Torn, all, cas, read_bytes, write};
 use std::ops::Deref;
@@ -180,7 +181,7 @@ impl Sherman {
         let pair = self.pair(client, parent.count() + 1, covering, |child| parent.child(child)).await?;
         let Some(pair) = pair else { return Ok(false) };
         for child in [pair.left, pair.right] {
-            match self.locks.try_acquire(client, child, locks).await? {
+            match Op::new(&self.locks, client, "merge").try_acquire(child, locks).await? {
                 Attempt::Taken(held) => locks.push(held),
                 Attempt::Mine => {}
                 Attempt::Busy => {
@@ -333,7 +334,7 @@ impl Sherman {
         left: Remote<RawNode>,
         at: Remote<RawNode>,
     ) -> Result<Revived, IndexError> {
-        match self.locks.try_acquire(client, at, locks).await? {
+        match Op::new(&self.locks, client, "merge").try_acquire(at, locks).await? {
             Attempt::Taken(held) => locks.push(held),
             Attempt::Mine => {}
             Attempt::Busy => return Ok(Revived::Busy),

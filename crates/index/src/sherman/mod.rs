@@ -11,7 +11,7 @@
 //! 5. There are no sentinel keys; an entry in use is told by a bit of its version.
 //! 6. Chunks of memory are taken one-sidedly.
 //! 7. Where a node is larger than the fabric proves versions for, hashes take their place.
-//! 8. Merges and the reuse of memory have a protocol of their own ([`reclaim`](crate::reclaim), `merge.rs`).
+//! 8. Merges and the reuse of memory have a protocol of their own ([`reclaim`](crate::memory::slot), `merge.rs`).
 
 mod bulk;
 mod cached;
@@ -43,12 +43,12 @@ pub use options::{Options, Variant};
 pub use snapshot::SNAPSHOT_LEAVES_MAX;
 pub use walk::{Problem, Walk};
 
-use crate::alloc::Allocator;
 use crate::cache::OrderedCache;
 use crate::error::IndexError;
-use crate::extent::{Far, VALUE_BYTES_MAX};
 use crate::lock::NodeLocks;
 use crate::marks;
+use crate::memory::chunks::Allocator;
+use crate::memory::overflow::{Far, VALUE_BYTES_MAX};
 use crate::retry::Retry;
 use arc_swap::ArcSwapOption;
 use cached::{CachedInner, Top};

@@ -5,7 +5,7 @@
 use super::layout::{COUNT, FLAGS, INDEX, LEVEL, Layout, SIBLING, VERSION};
 use crate::consistency::{Consistency, checksum, versions};
 use crate::key::compare;
-use crate::reclaim::Room;
+use crate::memory::slot::Room;
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Object, Remote, Torn};
 use std::borrow::Cow;

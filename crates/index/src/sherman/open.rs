@@ -17,15 +17,15 @@ use super::Sherman;
 use super::layout::{FORMAT, INDEX, Layout, NODE_BYTES_DEFAULT, Sizes, Values};
 use super::node::{Fences, Node, RawNode};
 use super::options::{Leaves, LockRead, Options, WriteBack};
-use crate::alloc::{Allocator, RoomOf, Units};
 use crate::cache::OrderedCache;
 use crate::consistency::Consistency;
 use crate::error::IndexError;
-use crate::extent;
 use crate::lifecycle;
 use crate::lock::{LOCK_BYTES, LocalLocks, LockMemory, LockOptions, LockWidth, NodeLocks, Release};
-use crate::reclaim::Room;
-use crate::spare::Give;
+use crate::memory::chunks::{Allocator, RoomOf, Units};
+use crate::memory::free_list::Give;
+use crate::memory::overflow;
+use crate::memory::slot::Room;
 use arc_swap::ArcSwapOption;
 use farwood_fabric::directory::{Entry, NewEntry, PARAMETER_BYTES};
 use farwood_fabric::{Capability, Client, Fabric, write};
@@ -139,7 +139,7 @@ fn allocator_of(entry: &Entry, layout: &Layout) -> Allocator {
     let node_bytes = layout.room_bytes as u32;
     let (unit_bytes, room_of) = match layout.values {
         Values::Fixed => (layout.room_bytes, RoomOf::One(node_bytes)),
-        Values::AnyLength => (extent::UNIT_BYTES, RoomOf::Told(extent::room_of, node_bytes)),
+        Values::AnyLength => (overflow::UNIT_BYTES, RoomOf::Told(overflow::room_of, node_bytes)),
     };
     Allocator::new(entry.slot, Units { index: layout.index, index_offset: INDEX, unit_bytes, room_of })
 }

@@ -15,8 +15,8 @@ use super::Sherman;
 use super::node::{Fences, Freed, Node, RawNode};
 use crate::error::IndexError;
 use crate::marks;
-use crate::reclaim::{Room, RoomKind};
-use crate::spare::Give;
+use crate::memory::free_list::Give;
+use crate::memory::slot::{Room, RoomKind};
 use farwood_fabric::{Client, Fabric, Remote, Swapped, cas, read, write};
 use std::ops::Deref;
 
@@ -27,7 +27,7 @@ const TRIES_MAX: u32 = 1000;
 
 impl Sherman {
     /// A room of that kind. [0 RT; before a chunk is taken, 1 to see whether others have given rooms, and as in
-    /// [`Allocator::allocate`](crate::alloc::Allocator::allocate)]
+    /// [`Allocator::allocate`](crate::memory::chunks::Allocator::allocate)]
     pub(super) async fn allocate<F: Fabric>(
         &self,
         client: &Client<F>,
@@ -51,7 +51,7 @@ impl Sherman {
     }
 
     /// A room for a new node, in which nothing that was linked ever lay. [0 RT; as
-    /// [`Allocator::allocate`](crate::alloc::Allocator::allocate)]
+    /// [`Allocator::allocate`](crate::memory::chunks::Allocator::allocate)]
     pub(super) async fn new_node_room<F: Fabric>(
         &self,
         client: &Client<F>,

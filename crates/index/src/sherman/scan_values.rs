@@ -6,8 +6,8 @@ use super::entries::{Entries, FarValues, Place};
 use super::scan::Wanted;
 use super::values::Stored;
 use crate::error::IndexError;
-use crate::extent::{self, Link};
 use crate::key::successor;
+use crate::memory::overflow::{self, Link};
 use crate::range::{Direction, Range};
 use crate::retry::Retry;
 use farwood_fabric::{Client, Fabric};
@@ -116,7 +116,7 @@ impl Sherman {
         let mut places = Vec::with_capacity(short.len());
         if !short.is_empty() {
             let take = |_, value: Option<&[u8]>| places.push(value.map(|value| far.append(value)));
-            extent::follow_all(client, self.layout.index, &short, take).await?;
+            overflow::follow_all(client, self.layout.index, &short, take).await?;
         }
         let mut places = places.into_iter();
         let mut all = Vec::with_capacity(links.len());

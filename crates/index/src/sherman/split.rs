@@ -13,7 +13,8 @@ use super::options::WriteBack;
 use crate::error::IndexError;
 use crate::lock::{Attempt, Held};
 use crate::marks;
-use crate::reclaim::Room;
+use crate::memory::slot::Room;
+use crate::op::Op;
 use crate::retry::Retry;
 use farwood_fabric::{Chain, Client, Fabric, Remote, Swapped, cas, write};
 
@@ -72,7 +73,7 @@ impl Sherman {
         if room.version.is_none() {
             return Ok((room, None));
         }
-        match self.locks.try_acquire(client, room.at, std::slice::from_ref(held)).await {
+        match Op::new(&self.locks, client, "split").try_acquire(room.at, std::slice::from_ref(held)).await {
             Ok(Attempt::Taken(lock)) => return Ok((room, Some(lock))),
             Ok(Attempt::Mine) => return Ok((room, None)),
             Ok(Attempt::Busy) => self.allocator.put_aside(room),

@@ -1,5 +1,5 @@
 //! Values of any length, in entries of one size: short ones in the entry, others out of line
-//! ([`extent`](crate::extent)).
+//! ([`overflow`](crate::memory::overflow)).
 //!
 //! ```text
 //! what an entry has for a value in a tree whose values have any length; V bytes, little endian
@@ -16,9 +16,9 @@ use super::Sherman;
 use super::layout::{Layout, VALUE_SLOT_BYTES, Values};
 use super::leaf::Change;
 use crate::error::IndexError;
-use crate::extent::{self, Link, RawExtent, VALUE_BYTES_MAX};
 use crate::marks;
-use crate::reclaim::Room;
+use crate::memory::overflow::{self, Link, RawExtent, VALUE_BYTES_MAX};
+use crate::memory::slot::Room;
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Client, Fabric, Remote, Words, read_bytes};
 use std::ops::Range;
@@ -153,8 +153,8 @@ impl Sherman {
             return Ok(Prepared { slot: Slot::inline(&self.layout, value), rooms: Vec::new() });
         }
         let mut rooms = self.rooms_for(client, value.len()).await?;
-        let (link, images) = extent::lay_out(self.layout.index, value, &mut rooms);
-        extent::write_all(client, &images).await?;
+        let (link, images) = overflow::lay_out(self.layout.index, value, &mut rooms);
+        overflow::write_all(client, &images).await?;
         Ok(Prepared { slot: Slot::linked(&self.layout, link), rooms })
     }
 
@@ -165,8 +165,8 @@ impl Sherman {
         length: usize,
     ) -> Result<Vec<Room<RawExtent>>, IndexError> {
         let mut rooms = Vec::new();
-        for length in extent::lengths(length) {
-            match self.allocate(client, extent::room_kind(length)).await {
+        for length in overflow::lengths(length) {
+            match self.allocate(client, overflow::room_kind(length)).await {
                 Ok(room) => rooms.push(room.cast()),
                 Err(error) => {
                     self.give_back(rooms);
@@ -184,15 +184,15 @@ impl Sherman {
         client: &Client<F>,
         value: &[u8],
         rooms: &mut Vec<Room<RawExtent>>,
-    ) -> Result<(Slot, Vec<extent::Image>), IndexError> {
+    ) -> Result<(Slot, Vec<overflow::Image>), IndexError> {
         if value.len() <= self.layout.inline_bytes_max() {
             return Ok((Slot::inline(&self.layout, value), Vec::new()));
         }
         let first = rooms.len();
-        for length in extent::lengths(value.len()) {
-            rooms.push(self.allocator.allocate_new(client, extent::room_kind(length)).await?);
+        for length in overflow::lengths(value.len()) {
+            rooms.push(self.allocator.allocate_new(client, overflow::room_kind(length)).await?);
         }
-        let (link, images) = extent::lay_out(self.layout.index, value, &mut rooms[first..]);
+        let (link, images) = overflow::lay_out(self.layout.index, value, &mut rooms[first..]);
         Ok((Slot::linked(&self.layout, link), images))
     }
 
@@ -206,7 +206,7 @@ impl Sherman {
     /// is dropped; the change was made all the same.
     async fn unlink<F: Fabric>(&self, client: &Client<F>, replaced: Option<Link>) {
         let Some(link) = replaced else { return };
-        if let Ok(rooms) = extent::rooms_of(client, self.layout.index, link).await {
+        if let Ok(rooms) = overflow::rooms_of(client, self.layout.index, link).await {
             self.give_back(rooms);
             let _ = self.share_rooms(client).await;
         }
@@ -218,15 +218,15 @@ impl Sherman {
         &self,
         client: &Client<F>,
         link: Link,
-    ) -> Result<Option<extent::Far>, IndexError> {
+    ) -> Result<Option<overflow::Far>, IndexError> {
         if self.layout.sabotage == Some(Sabotage::ExtentBelieved) {
-            let (at, length) = (link.at.part::<Words>(extent::HEADER_BYTES as u64), link.length as usize);
+            let (at, length) = (link.at.part::<Words>(overflow::HEADER_BYTES as u64), link.length as usize);
             let Ok(bytes) = client.post(read_bytes(at, length.next_multiple_of(8))).await?.check(&()) else {
                 unreachable!("words are whole")
             };
-            return Ok(Some(extent::Far::Joined(bytes[..length].to_vec())));
+            return Ok(Some(overflow::Far::Joined(bytes[..length].to_vec())));
         }
-        let found = extent::follow(client, self.layout.index, link).await?;
+        let found = overflow::follow(client, self.layout.index, link).await?;
         if found.is_none() {
             client.fabric().mark(marks::VALUE_MOVED);
         }

@@ -21,9 +21,9 @@ use super::node::{Node, RawNode};
 use super::options::Leaves;
 use super::values::Stored;
 use crate::error::IndexError;
-use crate::extent;
 use crate::key::compare;
 use crate::lock::{LOCK_BYTES, LockMemory, LockWidth, comes_free, sweep, words_held};
+use crate::memory::overflow;
 use farwood_fabric::{
     Checked, Client, Fabric, FabricError, LockWord, NodeId, Remote, Revocation, Torn, read, read_bytes,
 };
@@ -255,7 +255,7 @@ impl Sherman {
             if !extents.insert(link.at.word()) {
                 walk.problem(at, format!("entry {slot} has the value of another"));
             }
-            match extent::follow(client, self.layout.index, link).await {
+            match overflow::follow(client, self.layout.index, link).await {
                 Ok(Some(_)) => {}
                 Ok(None) => {
                     walk.problem(at, format!("the value of entry {slot}, at {}, is not there", link.at));

@@ -1,21 +1,20 @@
-//! Runs on the loopback fabric, in an order that is drawn poll by poll.
+//! Runs on the loopback fabric: the seed draws which client is polled next.
 //!
-//! Transfers are copied word by word, and between two words anybody may run, or be kept from running for long. So
-//! torn reads, lost races and stale caches are not rare here: they are most of what happens.
+//! Transfers are copied word by word. Between two words any client may run, and a client may be stalled for many
+//! polls. So torn reads, lost races and stale caches are frequent.
 
-use super::{
-    Coverage, DEVICE_BYTES, LEFT_CLOSED, Notes, Plan, SIZES, caught, fulfil, judge, left_by_the_living,
-    settle,
-};
-use crate::sherman::{CHURNING, GROWING, MIXED, Mix, variant};
+use super::RunTotals;
+use super::check::{LEFT_CLOSED, caught, check_contents, check_history, check_unsettled, perform_request};
+use super::plan::{DEVICE_BYTES, Plan, SIZES};
+use super::record::RunRecord;
+use crate::workload::{CHURNING, GROWING, MIXED, Mix, variant};
 use farwood_fabric::{Client, PoolShape};
 use farwood_index::IndexError;
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LockWidth;
-use farwood_index::ordered::{Ordered, Walk};
+use farwood_index::ordered::{Config, Ordered, System, Walk};
 use farwood_index::sabotage::Sabotage;
-use farwood_index::sherman::Config;
-use farwood_index::{smart, sphinx};
+use farwood_index::{sherman, smart, sphinx};
 use farwood_testkit::Harness;
 use farwood_testkit::harness::Chance;
 use farwood_testkit::history::Bytes;
@@ -24,23 +23,23 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-/// How the fabric copies, and what it promises.
+/// How the fabric copies transfers, and what proves that a copy is not torn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fabric {
-    /// Reads downward, writes upward: version pairs prove.
+pub enum Copies {
+    /// READs are copied downward and WRITEs upward: version pairs are a proof.
     SharedMemory,
-    /// Both upward, and a READ stays behind a WRITE: version pairs prove.
+    /// Both are copied upward, and a READ does not overtake a WRITE: version pairs are a proof.
     Nic,
-    /// Both upward, and READs overtake: nothing proves but checksums.
+    /// Both are copied upward, and READs overtake WRITEs: only checksums are a proof.
     Overtaking,
 }
 
 /// One run.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
-    /// What is asked of the tree.
+pub struct LoopbackCase {
+    /// What the run asks of its index.
     pub plan: Plan,
-    /// The fabric.
+    /// The settings of the fabric.
     pub settings: Settings,
     /// Compute nodes.
     pub compute_nodes: usize,
@@ -48,62 +47,63 @@ pub struct Case {
     pub clients: usize,
     /// Operations of each client.
     pub steps: u64,
-    /// One operation of this many is dropped half-way.
+    /// One operation of this many is dropped before it is answered.
     pub dropped_once_in: Option<u64>,
-    /// One poll of this many keeps its client from running for a while.
+    /// One poll of this many stalls its client.
     pub stalled_once_in: u64,
     /// Polls after which the run counts as stuck.
     pub polls_max: u64,
-    /// How the tree is broken on purpose.
-    pub sabotage: Option<Sabotage>,
+    /// How the index is broken deliberately.
+    pub mutant: Option<Sabotage>,
 }
 
-impl Case {
+impl LoopbackCase {
     /// The run of a seed: all variants in turn, each on every fabric.
-    pub fn of(seed: u64) -> Self {
-        let fabric = [Fabric::SharedMemory, Fabric::Nic, Fabric::Overtaking][(seed / 8 % 3) as usize];
-        Self::on(seed, fabric)
+    pub fn new(system: System, seed: u64) -> Self {
+        let copies = [Copies::SharedMemory, Copies::Nic, Copies::Overtaking][(seed / 8 % 3) as usize];
+        Self::on(system, seed, copies)
     }
 
-    /// The run of a seed that is short, and all growth from the empty tree: two clients often want to give it its next
-    /// root, and one of them was kept from running just then.
+    /// A short run in which a Sherman tree grows from empty: often two clients replace the root at the same time, one
+    /// of them stalled.
     pub fn growing(seed: u64) -> Self {
-        let mut case = Self::on(seed, Fabric::SharedMemory);
-        case.plan.config.sizes = SIZES[1];
+        let mut case = Self::on(System::Sherman, seed, Copies::SharedMemory);
+        case.plan.sherman().sizes = SIZES[1];
         (case.plan.keys, case.plan.mix) = (40, Mix { gets: 0, scans: 2, removals: 0 });
         case.steps = 8;
         case.stalled_once_in = 40;
         case
     }
 
-    /// The run of a seed in which operations are dropped half-way: on fabrics whose atomics cannot be dropped before
-    /// they are answered (decision 6 says why).
-    pub fn with_drops(seed: u64) -> Self {
-        let fabric = if seed.is_multiple_of(2) { Fabric::SharedMemory } else { Fabric::Overtaking };
-        let mut case = Self::on(seed, fabric);
-        case.plan.config.options = variant(seed / 2).options();
+    /// The run of a seed in which operations are dropped before they are answered, on fabrics that answer atomics at
+    /// once (decision 6 says why).
+    pub fn with_drops(system: System, seed: u64) -> Self {
+        let copies = if seed.is_multiple_of(2) { Copies::SharedMemory } else { Copies::Overtaking };
+        let mut case = Self::on(system, seed, copies);
+        if let Config::Sherman(config) = &mut case.plan.index {
+            config.options = variant(seed / 2).options();
+        }
         case.settings.faults.atomics_at_once = true;
         case.dropped_once_in = Some(10);
         case
     }
 
-    /// The same run with a SMART tree: all variants in turn.
-    #[must_use]
-    pub fn of_smart(mut self) -> Self {
-        self.plan.smart = Some(smart_config(self.plan.seed));
-        self
+    /// The run of a seed on a fabric that copies so.
+    pub fn on(system: System, seed: u64, copies: Copies) -> Self {
+        let mut case = Self::sherman(seed, copies);
+        case.plan.index = match system {
+            System::Sherman => case.plan.index,
+            System::Smart => Config::Smart(smart_config(seed)),
+            System::Sphinx => Config::Sphinx(sphinx_config(seed)),
+        };
+        if system == System::Sphinx {
+            case.plan.cache_bytes = filter_bytes(seed);
+        }
+        case
     }
 
-    /// The same run with a Sphinx tree: all variants in turn.
-    #[must_use]
-    pub fn of_sphinx(mut self) -> Self {
-        self.plan.sphinx = Some(sphinx_config(self.plan.seed));
-        self.plan.cache_bytes = filter_bytes(self.plan.seed);
-        self
-    }
-
-    /// The run of a seed on a fabric of that kind.
-    pub fn on(seed: u64, fabric: Fabric) -> Self {
+    /// The run of a seed with a Sherman tree.
+    fn sherman(seed: u64, copies: Copies) -> Self {
         let mut chance = Chance::new(seed);
         let mut options = variant(seed).options();
         if chance.once_in(4) {
@@ -112,16 +112,15 @@ impl Case {
         let sizes = SIZES[chance.below(SIZES.len() as u64) as usize];
         let swallows = chance.once_in(3);
         let consistency = chance.once_in(4).then_some(Consistency::Checksum);
-        let config = Config { sizes, options, consistency, ..Config::default() };
+        let config = sherman::Config { sizes, options, consistency, ..sherman::Config::default() };
         let shape = PoolShape { device_bytes: DEVICE_BYTES[chance.below(3) as usize], ..SMALL };
-        let mut settings = Settings { shape, ..settings(fabric, seed) };
+        let mut settings = Settings { shape, ..settings(copies, seed) };
         settings.faults.atomic_swallows = swallows;
         let clients = 6 + chance.below(3) as usize;
         let plan = Plan {
             seed,
-            config,
-            smart: None,
-            sphinx: None,
+            index: Config::Sherman(config),
+            radix_value_bytes: sizes.value_bytes,
             keys: [12, 40, 90, 240][chance.below(4) as usize],
             mix: [MIXED, GROWING, CHURNING][chance.below(3) as usize],
             cache_bytes: [0, 1 << 10, 1 << 20][chance.below(3) as usize],
@@ -136,15 +135,15 @@ impl Case {
             dropped_once_in: None,
             stalled_once_in: 150,
             polls_max: 50_000_000,
-            sabotage: None,
+            mutant: None,
         }
     }
 }
 
-/// Bytes of an entry up to which values lie in their leaves, where some are to lie out of line.
+/// Bytes of an entry up to which its value lies in the leaf, in runs in which some values are overflow values.
 const INLINE_BYTES: usize = 24;
 
-/// All variants of SMART in turn, and what combines with each.
+/// All variants of SMART in turn, combined with other options.
 pub(crate) fn smart_config(seed: u64) -> smart::Config {
     let mut chance = Chance::new(seed ^ 0x736D_6172);
     let variants = smart::Variant::ALL;
@@ -162,7 +161,7 @@ pub(crate) fn smart_config(seed: u64) -> smart::Config {
     config
 }
 
-/// All variants of Sphinx in turn, mostly the filter's; subtables are small, so that they are split.
+/// All variants of Sphinx in turn, mostly the one with the filter. Subtables are small, so that they are split.
 pub(crate) fn sphinx_config(seed: u64) -> sphinx::Config {
     let mut chance = Chance::new(seed ^ 0x7370_6869);
     let variant = match seed % 4 {
@@ -171,35 +170,35 @@ pub(crate) fn sphinx_config(seed: u64) -> sphinx::Config {
         _ => sphinx::Variant::Filter,
     };
     let mut options = variant.options();
-    options.groups = sphinx::Groups::new(chance.below(3) as u8 / 2).expect("they are few");
+    options.groups = sphinx::Groups::new(chance.below(3) as u8 / 2).expect("0 and 1 are valid");
     if chance.once_in(6) {
         options.scans = sphinx::options::Scans::OneByOne;
     }
     sphinx::Config { options, ..sphinx::Config::default() }
 }
 
-/// A filter that knows nothing, that forgets most of the time, or that is large enough.
+/// The size of a filter that is empty, that forgets most prefixes, or that is large enough.
 pub(crate) fn filter_bytes(seed: u64) -> usize {
     [0, 16, 1 << 10][(seed / 4 % 3) as usize]
 }
 
 /// A fabric whose transfers are copied word by word.
-pub fn settings(fabric: Fabric, seed: u64) -> Settings {
+pub fn settings(copies: Copies, seed: u64) -> Settings {
     let faults = Faults { reads: Copying::Upward, writes: Copying::Upward, ..Faults::NONE };
-    let (faults, version_pair_bytes_max) = match fabric {
-        Fabric::SharedMemory => (Faults { reads: Copying::Downward, ..faults }, usize::MAX),
-        Fabric::Nic => (Faults { reads_stay_behind: true, ..faults }, usize::MAX),
-        Fabric::Overtaking => (faults, 0),
+    let (faults, version_pair_bytes_max) = match copies {
+        Copies::SharedMemory => (Faults { reads: Copying::Downward, ..faults }, usize::MAX),
+        Copies::Nic => (Faults { reads_stay_behind: true, ..faults }, usize::MAX),
+        Copies::Overtaking => (faults, 0),
     };
     let promises = farwood_fabric::Capabilities { version_pair_bytes_max, whole_bytes: 8, ..EVERYTHING };
     Settings { promises, faults, seed, ..Settings::default() }
 }
 
-/// Runs a case; a panic is a failure like any other.
+/// Runs a case; a panic is a failure.
 ///
 /// # Errors
-/// What went wrong.
-pub fn outcome(case: &Case) -> Result<Coverage, String> {
+/// The failure of the run.
+pub fn outcome(case: &LoopbackCase) -> Result<RunTotals, String> {
     caught(|| run(case))
 }
 
@@ -208,84 +207,86 @@ type Node = (Ordered, Client<LoopbackFabric>);
 /// Runs a case and checks everything.
 ///
 /// # Errors
-/// What went wrong. Panics of the index come through.
-pub fn run(case: &Case) -> Result<Coverage, String> {
+/// The failure of the run. Panics of the index are not caught.
+pub fn run(case: &LoopbackCase) -> Result<RunTotals, String> {
     let loopback = Loopback::new(case.settings);
     let nodes = open(case, &loopback).map_err(|error| format!("opening: {error}"))?;
-    let notes = Notes::default();
+    let record = RunRecord::default();
     let keys = case.plan.draw_keys();
-    let clients: Vec<_> = (0..case.clients).map(|me| loopback.sibling(&nodes[me % nodes.len()].1)).collect();
+    let clients: Vec<_> =
+        (0..case.clients).map(|number| loopback.sibling(&nodes[number % nodes.len()].1)).collect();
     let tasks: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = (0..)
         .zip(&clients)
-        .map(|(me, client)| {
-            let tree = &nodes[me as usize % nodes.len()].0;
-            Box::pin(one_client(case, me, tree, client, &keys, &notes)) as Pin<Box<dyn Future<Output = ()>>>
+        .map(|(number, client)| {
+            let tree = &nodes[number as usize % nodes.len()].0;
+            Box::pin(run_client(case, number, tree, client, &keys, &record))
+                as Pin<Box<dyn Future<Output = ()>>>
         })
         .collect();
-    interleave(case, tasks, &notes);
+    interleave(case, tasks, &record);
     for client in &clients {
-        notes.coverage.borrow_mut().costs += client.take_costs();
+        record.totals.borrow_mut().costs += client.take_costs();
     }
-    notes.verdict()?;
+    record.verdict()?;
     loopback.finish();
-    let looking: Vec<_> = nodes.iter().map(|(tree, client)| (tree, client)).collect();
-    let walk = loopback.block_on(settle(&looking, &keys, &notes));
+    let reading: Vec<_> = nodes.iter().map(|(tree, client)| (tree, client)).collect();
+    let walk = loopback.block_on(check_contents(&reading, &keys, &record));
     let walk = walk.map_err(|error| format!("at the end: {error}"))?;
-    let mut coverage = notes.coverage.take();
-    coverage.runs = 1;
-    if case.dropped_once_in.is_none() && coverage.locks_dropped > 0 {
-        notes.fail(format!("{} locks were dropped", coverage.locks_dropped));
+    let mut totals = record.totals.take();
+    totals.runs = 1;
+    if case.dropped_once_in.is_none() && totals.locks_dropped > 0 {
+        record.fail(format!("{} locks were dropped", totals.locks_dropped));
     }
     if case.dropped_once_in.is_none() {
         let rest = match &walk {
-            Walk::Radix(walk) => left_by_the_living(walk, loopback.marked(LEFT_CLOSED)),
+            Walk::Radix(walk) => check_unsettled(walk, loopback.marked(LEFT_CLOSED)),
             Walk::Sherman(_) if walk.half_done() > 0 => {
                 Err(format!("{} nodes are half-linked", walk.half_done()))
             }
             Walk::Sherman(_) => Ok(()),
         };
-        rest.unwrap_or_else(|what| notes.fail(what));
+        rest.unwrap_or_else(|what| record.fail(what));
     }
-    notes.verdict()?;
-    judge(&notes.history.into_inner()).map(|()| coverage)
+    record.verdict()?;
+    check_history(&record.history.into_inner()).map(|()| totals)
 }
 
-fn open(case: &Case, loopback: &Loopback) -> Result<Vec<Node>, IndexError> {
+fn open(case: &LoopbackCase, loopback: &Loopback) -> Result<Vec<Node>, IndexError> {
     let mut nodes = Vec::new();
     for number in 0..case.compute_nodes {
         let client = loopback.stranger();
         let mut tree = loopback.block_on(async {
             match number {
-                0 => Ordered::create(&client, "seeds", case.plan.tree(), case.plan.cache_bytes).await,
+                0 => Ordered::create(&client, "seeds", case.plan.index, case.plan.cache_bytes).await,
                 _ => Ordered::open(&client, "seeds", case.plan.cache_bytes).await,
             }
         })?;
-        if let Some(sabotage) = case.sabotage {
-            tree.sabotage(sabotage);
+        if let Some(mutant) = case.mutant {
+            tree.sabotage(mutant);
         }
         nodes.push((tree, client));
     }
     Ok(nodes)
 }
 
-async fn one_client(
-    case: &Case,
-    me: u64,
+async fn run_client(
+    case: &LoopbackCase,
+    number: u64,
     tree: &Ordered,
     client: &Client<LoopbackFabric>,
     keys: &[Bytes],
-    notes: &Notes,
+    record: &RunRecord,
 ) {
-    let mut wishes = case.plan.wishes(keys, me + 1);
+    let mut workload = case.plan.workload(keys, number + 1);
     for _ in 0..case.steps {
-        let Some(wish) = wishes.next() else { break };
-        let polls = case.dropped_once_in.filter(|&once_in| wishes.chance().once_in(once_in));
-        let polls = polls.map(|_| wishes.chance().below(60));
-        let done = fulfil(me, tree, client, &wish, notes);
+        let Some(request) = workload.next() else { break };
+        let polls = case.dropped_once_in.filter(|&once_in| workload.random().once_in(once_in));
+        let polls = polls.map(|_| workload.random().below(60));
+        let done = perform_request(number, tree, client, &request, record);
         match at_most(polls, done).await {
             Some(Ok(())) => {}
-            Some(Err(error)) => return notes.fail(format!("client {me}: {error}")),
-            None => notes.coverage.borrow_mut().dropped += 1,
+            Some(Err(error)) => return record.fail(format!("client {number}: {error}")),
+            None => record.totals.borrow_mut().dropped += 1,
         }
     }
 }
@@ -305,19 +306,19 @@ async fn at_most<T>(polls: Option<u64>, operation: impl Future<Output = T>) -> O
     .await
 }
 
-/// Polls of all others for which it is kept at most.
+/// The most polls for which a stalled client is not polled.
 const STALL_POLLS_MAX: u64 = 600;
 
 /// Polls the tasks in an order that the seed draws, until all are done.
-fn interleave(case: &Case, tasks: Vec<Pin<Box<dyn Future<Output = ()> + '_>>>, notes: &Notes) {
+fn interleave(case: &LoopbackCase, tasks: Vec<Pin<Box<dyn Future<Output = ()> + '_>>>, record: &RunRecord) {
     let mut chance = Chance::new(case.plan.seed ^ 0x7461_736B);
     let mut context = Context::from_waker(Waker::noop());
     let mut running: Vec<_> = tasks.into_iter().map(|task| (task, 0)).collect();
     let mut polls = 0;
-    while !running.is_empty() && !notes.failed() {
+    while !running.is_empty() && !record.failed() {
         polls += 1;
         if polls > case.polls_max {
-            return notes.fail(format!("{} clients are stuck", running.len()));
+            return record.fail(format!("{} clients are stuck", running.len()));
         }
         let at = chance.below(running.len() as u64) as usize;
         let (task, stalled_until) = &mut running[at];

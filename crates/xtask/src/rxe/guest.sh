@@ -49,10 +49,10 @@ end_stuck() {
     kill -KILL "$2"
 }
 
-# run_tests NAME BINARY FILTER: tests of one binary, one at a time, in processes that reach each other through lo.
+# run_tests FILTER PROGRAM: tests of a program, one at a time, in processes that reach each other through lo.
 run_tests() {
     local start=$SECONDS tests watch
-    FARWOOD_RDMA_DEVICE=rxe_lo "$2" --test-threads=1 --nocapture "$3" 2>&1 &
+    FARWOOD_RDMA_DEVICE=rxe_lo "$2" --test-threads=1 --nocapture "$1" 2>&1 &
     tests=$!
     end_stuck "$1" $tests &
     watch=$!

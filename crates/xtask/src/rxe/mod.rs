@@ -16,25 +16,27 @@ mod kernel;
 mod machine;
 
 use machine::Processors;
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The tests that run in a guest with one processor: binaries of `crates/proof/tests`, and which of their tests.
-const TESTS: [Test; 2] = [("rdma", ""), ("catfish_shm", "over_rdma")];
+/// The test program of `crates/proof` that the guests run.
+const PROGRAM: &str = "all";
+
+/// The tests that run in a guest with one processor: filters of [`PROGRAM`].
+const TESTS: [Test; 2] = ["rdma::", "catfish::threads::over_rdma"];
 
 /// And in one with two: processes that are killed while they post. Linux 6.1 waits for a killed process's requests by
 /// looking again and again, which on one processor that is not preempted can keep out what it waits for.
-const TESTS_OF_TWO: [Test; 2] = [("rdma", "rdma_keeps"), ("sherman_processes", "over_rdma")];
+const TESTS_OF_TWO: [Test; 2] = ["rdma::rdma_keeps", "sherman::processes::over_rdma"];
 
-type Test = (&'static str, &'static str);
+type Test = &'static str;
 
 /// What a filter calls the demo.
 const DEMO: &str = "demo";
 
-/// Runs it; yields the guest's exit status. `filter`: only test binaries whose names hold it, or the demo.
+/// Runs it; yields the guest's exit status. `filter`: only tests whose filters hold it, or the demo.
 ///
 /// # Errors
 /// In words, where something is missing or does not start.
@@ -47,7 +49,7 @@ pub fn run(root: &Path, filter: Option<&str>) -> Result<u8, String> {
     let built = build(root)?;
     let mut jobs = Vec::new();
     for (processors, tests) in [(Processors::One, &TESTS[..]), (Processors::Two, &TESTS_OF_TWO[..])] {
-        let is_wanted = |(name, _): &&Test| filter.is_none_or(|filter| name.contains(filter));
+        let is_wanted = |name: &&Test| filter.is_none_or(|filter| name.contains(filter));
         let wanted: Vec<Test> = tests.iter().filter(is_wanted).copied().collect();
         let has_demo = processors == Processors::Two && filter.is_none_or(|filter| filter == DEMO);
         if wanted.is_empty() && !has_demo {
@@ -122,10 +124,7 @@ fn build(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["build", "--locked", "--profile", "guest", "--message-format=json"]);
     command.args(["--package", "farwood-cli", "--bin", COMMAND, "--package", "farwood-proof"]);
-    let tests: BTreeSet<&str> = TESTS.iter().chain(&TESTS_OF_TWO).map(|(name, _)| *name).collect();
-    for name in tests {
-        command.args(["--test", name]);
-    }
+    command.args(["--test", PROGRAM]);
     command.current_dir(root).stderr(Stdio::inherit());
     let output = command.output().map_err(|error| format!("cargo: {error}"))?;
     if !output.status.success() {
@@ -151,10 +150,10 @@ fn job(root: &Path, built: &[PathBuf], wanted: &[Test], has_demo: bool) -> Resul
     };
     let command = find(&|file| file == COMMAND, COMMAND)?;
     let mut job = format!("FARWOOD={command}\ncd {}\n", root.join("crates/proof").display());
-    for (name, tests_of_it) in wanted {
-        let stem = format!("{name}-");
-        let binary = find(&|file| file.starts_with(&stem), name)?;
-        writeln!(job, "run_tests {name} {binary} '{tests_of_it}'").map_err(|error| error.to_string())?;
+    let stem = format!("{PROGRAM}-");
+    let program = find(&|file| file.starts_with(&stem), PROGRAM)?;
+    for filter in wanted {
+        writeln!(job, "run_tests '{filter}' {program}").map_err(|error| error.to_string())?;
     }
     if has_demo {
         job.push_str("demo\n");

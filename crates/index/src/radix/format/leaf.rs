@@ -21,7 +21,7 @@
 //! (`tree/fetch.rs`).
 
 use super::reverse::Reverse;
-use crate::extent::Link;
+use crate::memory::overflow::Link;
 use farwood_fabric::{Object, Torn};
 use std::ops::{Deref, DerefMut};
 use xxhash_rust::xxh3::xxh3_64_with_seed;

@@ -14,7 +14,7 @@
 use super::cursor::{Course, Edges, Wanted, behind};
 use super::start::Trust;
 use crate::error::IndexError;
-use crate::extent::Link;
+use crate::memory::overflow::Link;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::coverage as marks;
 use crate::radix::inner::{

@@ -1,6 +1,6 @@
 //! What is left of a scan: between which keys, how many, and which children of a node may have some of them.
 
-use crate::extent::Link;
+use crate::memory::overflow::Link;
 use crate::radix::inner::{Size, slot_of_all};
 use crate::radix::key::{Step, step_at};
 use crate::radix::leaf::{Content, Leaf};

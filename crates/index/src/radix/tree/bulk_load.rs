@@ -3,15 +3,15 @@
 use super::values::check_value;
 use super::{Event, Guide, Sign, Tree};
 use crate::error::IndexError;
-use crate::extent::Link;
-use crate::radix::heap::Kind;
+use crate::memory::heap::Kind;
+use crate::memory::overflow::Link;
+use crate::memory::slot::Room;
 use crate::radix::inner::{self, Header, Inner, RawInner, Size, State, slot_offset};
 use crate::radix::key::{Step, check_key, common_prefix, step_at};
 use crate::radix::leaf::{self, Class, Content, Entry, RawLeaf};
 use crate::radix::prefix::PrefixHash;
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, Slot};
-use crate::reclaim::Room;
 use farwood_fabric::{Client, Fabric, NodeId, Remote, Swapped, all, cas, write};
 
 /// Objects that are written by one doorbell.

@@ -6,12 +6,12 @@ use super::{Guide, Options, Tree};
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, NodeLocks, Release};
+use crate::memory::heap::{Heap, Kind};
+use crate::memory::slot::Room;
 use crate::radix::cache::node_cache::NodeCache;
-use crate::radix::heap::{Heap, Kind};
 use crate::radix::inner::{self, Header, RawInner, Size, State};
 use crate::radix::leaf::FRONT_BYTES;
 use crate::radix::reverse::Reverse;
-use crate::reclaim::Room;
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{Capability, Client, Fabric, NodeId, Remote, read, write};
 

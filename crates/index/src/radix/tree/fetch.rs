@@ -9,7 +9,7 @@
 //! - where equal versions in front and behind prove that no WRITE overlapped the READ
 //!   ([`Capability::VersionPair`]): the front is one of the pair, what is salted with it the other;
 //! - where lines are whole and the three words are in one line, as they are in all rooms that are larger than what
-//!   such a pair proves ([`Heap`](crate::radix::heap::Heap)). What is behind proves itself: by the checksum; in a node
+//!   such a pair proves ([`Heap`](crate::memory::heap::Heap)). What is behind proves itself: by the checksum; in a node
 //!   by the generation in each slot without a child, and by what each child says of itself;
 //! - elsewhere, where the front is read once more before and after.
 
@@ -17,6 +17,7 @@ use super::find::damaged;
 use super::{Guide, Tree, marks};
 use crate::error::IndexError;
 use crate::lock::Held;
+use crate::op::Op;
 use crate::radix::inner::{Inner, InnerFormat, RawInner, Size};
 use crate::radix::leaf::{Class, Leaf, LeafFormat, RawLeaf};
 use crate::retry::{Retry, bury_the_dead};
@@ -134,9 +135,9 @@ impl<G: Guide> Tree<G> {
     ) -> Result<(Held<'a, F>, InnerCopy), IndexError> {
         let promised = client.fabric().capabilities();
         let (held, copy) = if promised.atomic_then_read {
-            self.nodes.acquire_and_read(client, at, size.bytes(), operation).await?
+            Op::new(&self.nodes, client, operation).acquire_and_read(at, size.bytes()).await?
         } else {
-            (self.nodes.acquire(client, at, operation).await?, None)
+            (Op::new(&self.nodes, client, operation).acquire(at).await?, None)
         };
         let copy = copy.filter(|_| proves(promised, at, size.bytes()));
         if let Some(Ok(copy)) = copy.map(|copy| copy.check(&InnerFormat { number: self.number })) {
@@ -160,7 +161,7 @@ impl<G: Guide> Tree<G> {
         class: Class,
         operation: &'static str,
     ) -> Result<(Held<'a, F>, LeafCopy), IndexError> {
-        let (held, copy) = self.leaves.acquire_rear(client, at, class.bytes(), operation).await?;
+        let (held, copy) = Op::new(&self.leaves, client, operation).acquire_rear(at, class.bytes()).await?;
         let copy = copy.filter(|_| proves(client.fabric().capabilities(), at, class.bytes()));
         if let Some(Ok(copy)) = copy.map(|copy| copy.check(&LeafFormat { number: self.number })) {
             return Ok((held, Leaf::new(copy)));

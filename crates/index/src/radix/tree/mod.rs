@@ -61,10 +61,10 @@ pub(crate) use verify::problem_of;
 pub use verify::{Census, Problem, Walk};
 
 use crate::error::IndexError;
-use crate::extent::Far;
 use crate::lock::NodeLocks;
+use crate::memory::heap::Heap;
+use crate::memory::overflow::Far;
 use crate::radix::cache::node_cache::NodeCache;
-use crate::radix::heap::Heap;
 use crate::radix::inner::RawInner;
 use crate::radix::leaf::Content;
 use crate::sabotage::Sabotage;

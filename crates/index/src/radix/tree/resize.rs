@@ -29,14 +29,15 @@ use super::split::{Grown, KeyBelow};
 use super::{Event, Guide, Tree, marks};
 use crate::error::IndexError;
 use crate::lock::{Attempt, Held};
+use crate::memory::heap::Kind;
+use crate::memory::slot::Room;
+use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
-use crate::radix::heap::Kind;
 use crate::radix::inner::{HEADER, Header, Inner, REVERSE, RawInner, Size, State, slot_offset, step_of};
 use crate::radix::key::Step;
 use crate::radix::leaf;
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, Slot};
-use crate::reclaim::Room;
 use farwood_fabric::{Client, Fabric, Remote, Swapped, all, cas, write};
 use std::sync::Arc;
 
@@ -199,8 +200,11 @@ impl<G: Guide> Tree<G> {
         (at, header): (Remote<RawInner>, Header),
         (spare, way): (usize, &Way<'_>),
     ) -> Result<Replaced, IndexError> {
-        let above = self.nodes.acquire(client, parent.at, way.operation).await?;
-        let own = match self.nodes.try_acquire(client, at, std::slice::from_ref(&above)).await {
+        let above = Op::new(&self.nodes, client, way.operation).acquire(parent.at).await?;
+        let own = match Op::new(&self.nodes, client, way.operation)
+            .try_acquire(at, std::slice::from_ref(&above))
+            .await
+        {
             Ok(Attempt::Taken(own)) => Some(own),
             Ok(Attempt::Mine) => None,
             busy_or_error => {
@@ -292,8 +296,9 @@ impl<G: Guide> Tree<G> {
     ) -> Result<Attempt<'a, F>, IndexError> {
         let Some(own) = own else { return Ok(Attempt::Mine) };
         for _ in 0..TRIES_MAX {
-            let attempt =
-                self.nodes.try_acquire(client, leaving.parent.at, std::slice::from_ref(own)).await?;
+            let attempt = Op::new(&self.nodes, client, "replace")
+                .try_acquire(leaving.parent.at, std::slice::from_ref(own))
+                .await?;
             if !matches!(attempt, Attempt::Busy) {
                 return Ok(attempt);
             }

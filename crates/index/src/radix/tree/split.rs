@@ -6,15 +6,15 @@ use super::options::Rooms;
 use super::{Event, Guide, Sign, Tree, marks};
 use crate::error::IndexError;
 use crate::lock::Held;
+use crate::memory::heap::Kind;
+use crate::memory::slot::Room;
 use crate::radix::cache::cached_node::CachedNode;
-use crate::radix::heap::Kind;
 use crate::radix::inner::{self, Header, Inner, RawInner, Size, State, slot_offset};
 use crate::radix::key::{Step, common_prefix, step_at};
 use crate::radix::leaf::{self, Class, Entry, Leaf, RawLeaf};
 use crate::radix::prefix::PrefixHash;
 use crate::radix::reverse::Reverse;
 use crate::radix::slot::{Child, Slot};
-use crate::reclaim::Room;
 use farwood_fabric::{Cas, Chain as _, Client, Fabric, NodeId, Parallel as _, Remote, Swapped, cas, write};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -113,7 +113,7 @@ pub(crate) enum KeyBelow {
 
 impl<G: Guide> Tree<G> {
     /// A leaf for `entry`, to be linked in the node `parent` of that generation.
-    /// [0 RT; as in [`Heap::allocate`](crate::radix::heap::Heap::allocate)]
+    /// [0 RT; as in [`Heap::allocate`](crate::memory::heap::Heap::allocate)]
     pub(crate) async fn planted<F: Fabric>(
         &self,
         client: &Client<F>,

@@ -1,4 +1,4 @@
-//! Values that are too long for their leaves: out of line, behind a link ([`extent`]).
+//! Values that are too long for their leaves: out of line, behind a link ([`overflow`]).
 //!
 //! A change writes the new value's extents before it looks for the key's leaf, and gives back the old ones' rooms when
 //! the leaf has been written, or taken out. One that stores nothing gives back the rooms that it has filled. What
@@ -6,12 +6,12 @@
 
 use super::{Change, Guide, Tree};
 use crate::error::IndexError;
-use crate::extent::{self, Far, Link, RawExtent, VALUE_BYTES_MAX};
 use crate::marks;
-use crate::radix::heap::Kind;
+use crate::memory::heap::Kind;
+use crate::memory::overflow::{self, Far, Link, RawExtent, VALUE_BYTES_MAX};
+use crate::memory::slot::{Room, RoomKind};
 use crate::radix::key::check_key;
 use crate::radix::leaf::Content;
-use crate::reclaim::{Room, RoomKind};
 use farwood_fabric::{Client, Fabric, NodeId};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -65,8 +65,8 @@ impl<G: Guide> Tree<G> {
         let nodes = u64::from(client.fabric().shape().nodes);
         let near = NodeId((xxh3_64(key) % nodes) as u16);
         let mut rooms = Vec::new();
-        for length in extent::lengths(value.len()) {
-            match self.heap.allocate(client, near, extent::room_kind(length)).await {
+        for length in overflow::lengths(value.len()) {
+            match self.heap.allocate(client, near, overflow::room_kind(length)).await {
                 Ok(room) => rooms.push(room),
                 Err(error) => {
                     self.give_back(rooms);
@@ -74,8 +74,8 @@ impl<G: Guide> Tree<G> {
                 }
             }
         }
-        let (link, images) = extent::lay_out(self.entry.number, value, &mut rooms);
-        extent::write_all(client, &images).await?;
+        let (link, images) = overflow::lay_out(self.entry.number, value, &mut rooms);
+        overflow::write_all(client, &images).await?;
         Ok(Some(Stowed { link, rooms }))
     }
 
@@ -89,7 +89,7 @@ impl<G: Guide> Tree<G> {
     /// the index is dropped; the change was made all the same. [0 RT; 1 for a value of several parts]
     pub(super) async fn unlink<F: Fabric>(&self, client: &Client<F>, replaced: Option<Link>) {
         let Some(link) = replaced else { return };
-        if let Ok(rooms) = extent::rooms_of(client, self.entry.number, link).await {
+        if let Ok(rooms) = overflow::rooms_of(client, self.entry.number, link).await {
             self.give_back(rooms);
         }
     }
@@ -101,7 +101,7 @@ impl<G: Guide> Tree<G> {
         client: &Client<F>,
         link: Link,
     ) -> Result<Option<Far>, IndexError> {
-        let found = extent::follow(client, self.entry.number, link).await?;
+        let found = overflow::follow(client, self.entry.number, link).await?;
         if found.is_none() {
             client.fabric().mark(marks::VALUE_MOVED);
         }
@@ -118,6 +118,6 @@ pub(super) fn check_value(value: &[u8]) -> Result<(), IndexError> {
 
 /// Rooms of extents are of a kind of their own, beside those of nodes and leaves.
 const _: () = {
-    const ROOM: RoomKind = RoomKind { bytes: 64, of: extent::OF_EXTENTS };
+    const ROOM: RoomKind = RoomKind { bytes: 64, of: overflow::OF_EXTENTS };
     assert!(ROOM.of == Kind::Extent as u8 && Kind::Leaf as u8 != ROOM.of && Kind::Inner as u8 != ROOM.of);
 };

@@ -10,8 +10,8 @@
 use super::create::NODE_LOCKS;
 use super::{Guide, Sign, Tree};
 use crate::error::IndexError;
-use crate::extent::{self, Link};
 use crate::lock::{comes_free, sweep, words_held};
+use crate::memory::overflow::{self, Link};
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::inner::{Inner, RawInner, Size, State as NodeState};
 use crate::radix::key::{Step, step_at};
@@ -276,9 +276,9 @@ impl<G: Guide> Tree<G> {
         if !extents.insert(link.at.word()) {
             walk.problem(at, "it has the value of another leaf");
         }
-        match extent::follow(client, self.entry.number, link).await {
+        match overflow::follow(client, self.entry.number, link).await {
             Ok(Some(_)) => {
-                let rooms = extent::rooms_of(client, self.entry.number, link).await?;
+                let rooms = overflow::rooms_of(client, self.entry.number, link).await?;
                 walk.value_bytes += rooms.iter().map(|room| u64::from(room.kind.bytes)).sum::<u64>();
             }
             Ok(None) => walk.problem(at, format!("its value, at {}, is not there", link.at)),

@@ -26,7 +26,7 @@ pub(super) use directory::plant;
 use super::coverage as marks;
 use crate::error::IndexError;
 use crate::lock::NodeLocks;
-use crate::radix::heap::Heap;
+use crate::memory::heap::Heap;
 use crate::radix::inner::{self, RawInner, State};
 use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::Sign;

@@ -37,10 +37,11 @@ use super::layout::{
 use super::{Hands, HashTable, Leads, Standing, front, marks};
 use crate::error::IndexError;
 use crate::lock::{Attempt, Held};
-use crate::radix::heap::Kind;
+use crate::memory::heap::Kind;
+use crate::memory::slot::Room;
+use crate::op::Op;
 use crate::radix::inner;
 use crate::radix::tree::find::damaged;
-use crate::reclaim::Room;
 use crate::retry::Retry;
 use farwood_fabric::{Capability, Client, Fabric, NodeId, Remote, Swapped, all, cas, read_bytes, write};
 
@@ -104,14 +105,16 @@ impl HashTable {
             let Some(split) = halves(&directory, spot, directory.subtable(spot)?.depth) else {
                 return Ok(());
             };
-            if let Attempt::Taken(held) = hands.locks.try_acquire(client, split.old, &[]).await? {
+            if let Attempt::Taken(held) =
+                Op::new(hands.locks, client, GROWTH).try_acquire(split.old, &[]).await?
+            {
                 let done = self.resume(client, &split).await;
                 held.give_up().await?;
                 return done;
             }
             if looks.next().is_none() {
                 // Whoever has it may be dead.
-                return hands.locks.acquire(client, split.old, GROWTH).await?.give_up().await;
+                return Op::new(hands.locks, client, GROWTH).acquire(split.old).await?.give_up().await;
             }
             client.fabric().sleep(LOOK_PAUSE).await;
             if self.look(client, spot).await?.standing() != Standing::Unsettled {
@@ -146,7 +149,8 @@ impl HashTable {
         let mut is_full = true;
         for _ in 0..LOOKS_MAX {
             if is_full
-                && let Attempt::Taken(table) = hands.locks.try_acquire(client, table_lock, &[]).await?
+                && let Attempt::Taken(table) =
+                    Op::new(hands.locks, client, GROWTH).try_acquire(table_lock, &[]).await?
                 && let Some(has_room) = self.split(hands, client, spot, table).await?
             {
                 return Ok(has_room);
@@ -159,8 +163,8 @@ impl HashTable {
             is_full = looked.is_settled();
         }
         let subtable = self.subtable(client, spot).await?;
-        hands.locks.acquire(client, table_lock, GROWTH).await?.give_up().await?;
-        hands.locks.acquire(client, subtable.at, GROWTH).await?.give_up().await?;
+        Op::new(hands.locks, client, GROWTH).acquire(table_lock).await?.give_up().await?;
+        Op::new(hands.locks, client, GROWTH).acquire(subtable.at).await?.give_up().await?;
         Ok(true)
     }
 
@@ -183,7 +187,7 @@ impl HashTable {
                     Begun::Full => Ok(Some(false)),
                     Begun::Busy => Ok(None),
                     Begun::Unsettled(split) => {
-                        let held = hands.locks.acquire(client, split.old, GROWTH).await?;
+                        let held = Op::new(hands.locks, client, GROWTH).acquire(split.old).await?;
                         let done = self.resume(client, &split).await;
                         held.give_up().await?;
                         done.map(|()| Some(true))
@@ -216,7 +220,10 @@ impl HashTable {
     ) -> Result<Begun<'a, F>, IndexError> {
         let directory = self.refresh(client, spot.home).await?;
         let subtable = directory.subtable(spot)?;
-        let own = match hands.locks.try_acquire(client, subtable.at, std::slice::from_ref(table)).await? {
+        let own = match Op::new(hands.locks, client, GROWTH)
+            .try_acquire(subtable.at, std::slice::from_ref(table))
+            .await?
+        {
             Attempt::Taken(own) => Some(own),
             Attempt::Mine => None,
             Attempt::Busy => return Ok(Begun::Busy),

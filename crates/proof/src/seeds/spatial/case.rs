@@ -1,4 +1,4 @@
-//! One run: its world, its faults, and who works in it.
+//! One run: its world, its faults, its servers and its clients.
 
 use farwood_fabric::{Capabilities, NodeId};
 use farwood_index::catfish::{
@@ -11,32 +11,33 @@ use farwood_testkit::harness::Chance;
 
 /// One run.
 #[derive(Clone, Debug)]
-pub struct Case {
-    /// The world, with its faults. Compute node 0 serves, 1 serves after it; the others search.
+pub struct SpatialCase {
+    /// The world, with its faults. Compute node 0 serves; compute node 1 serves after node 0 has crashed; the others
+    /// search.
     pub spec: WorldSpec,
     /// The index.
     pub config: Config,
-    /// How the server works.
+    /// The settings of the server.
     pub settings: ServerSettings,
     /// Items that are loaded before the run.
     pub loaded: u64,
-    /// Changes that a worker makes between two rests, on average.
+    /// Changes that a worker makes between two pauses, on average.
     pub burst: u64,
     /// Workers of the server that change the tree.
     pub workers: usize,
     /// Clients that search.
     pub clients: usize,
-    /// Searches that are answered before all stop.
+    /// Searches that are answered before the run ends.
     pub searches: u64,
-    /// How many READs a search has in flight.
+    /// Whether a search has one READ or many in flight.
     pub issue: Issue,
-    /// Virtual time after which a run is stuck.
+    /// Virtual time after which the run counts as stuck, nanoseconds.
     pub nanoseconds_max: u64,
-    /// Clients that change the tree and search it by message, too; `None`: all search by READs, and the server changes
-    /// the tree by itself.
-    pub talk: Option<ServiceSettings>,
-    /// How server and clients are broken on purpose.
-    pub sabotage: Option<Sabotage>,
+    /// Clients change the tree and search it by message, too. `None`: all clients search by READs, and workers of the
+    /// server change the tree.
+    pub messages: Option<ServiceSettings>,
+    /// How server and clients are broken deliberately.
+    pub mutant: Option<Sabotage>,
 }
 
 /// Searches of a counted seed.
@@ -46,21 +47,21 @@ pub const COMMITS: u64 = 100;
 /// Faults of a counted seed.
 pub const FAULTS: u64 = 3;
 pub(super) const TIME_MAX: u64 = 20_000_000_000;
-/// The same where everybody looks for messages all the time.
-pub(super) const TALK_TIME_MAX: u64 = 10_000_000_000;
-/// Compute nodes that serve, one after the other.
+/// The same for runs with messages, whose clients poll all the time.
+pub(super) const MESSAGES_TIME_MAX: u64 = 10_000_000_000;
+/// Compute nodes that serve, the second after the first has crashed.
 pub(super) const SERVERS: usize = 2;
-/// Edge of the square in which everything lies: so few places that rectangles meet.
-pub(super) const PLACES: u64 = 40;
+/// Edge of the square that holds all items: so small that rectangles overlap.
+pub(super) const EDGE: u64 = 40;
 
-impl Case {
+impl SpatialCase {
     /// The run of a seed without faults.
-    pub fn calm(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         let mut chance = Chance::new(seed ^ 0x7370_6174);
         let names = Card::names();
         let card =
             if chance.once_in(2) { "cx5-100g" } else { names[chance.below(names.len() as u64) as usize] };
-        let mut card = Card::named(card).expect("it is one of the named");
+        let mut card = Card::named(card).expect("the simulator has this NIC");
         card.pcie.bytes_per_ns = [card.pcie.bytes_per_ns, 0.5, 0.2][chance.below(3) as usize];
         let memory_nodes = 1 + chance.below(2) as u16;
         let spec = WorldSpec {
@@ -93,20 +94,21 @@ impl Case {
             searches: SEARCHES,
             issue: if chance.once_in(4) { Issue::One } else { Issue::Many },
             nanoseconds_max: TIME_MAX,
-            talk: None,
-            sabotage: None,
+            messages: None,
+            mutant: None,
         }
     }
 
-    /// Lets clients talk to the server: each machine is a memory node, too, where its clients have their inboxes.
+    /// Lets clients send messages to the server. Each machine is a memory node, too, which holds the inboxes of its
+    /// clients.
     #[must_use]
-    pub fn talking(mut self) -> Self {
+    pub fn with_messages(mut self) -> Self {
         let mut chance = Chance::new(self.spec.seed ^ 0x7461_6C6B);
         self.spec.memory_nodes = self.spec.compute_nodes as u16;
         self.spec.colocate = true;
         self.config.node = NodeId(0);
-        self.nanoseconds_max = TALK_TIME_MAX;
-        self.talk = Some(ServiceSettings {
+        self.nanoseconds_max = MESSAGES_TIME_MAX;
+        self.messages = Some(ServiceSettings {
             notice: if chance.once_in(2) { Notice::Event } else { Notice::Polling },
             poll_ns: 100 + chance.below(2_000),
             heartbeat_ns: 50_000 + chance.below(500_000),
@@ -117,10 +119,9 @@ impl Case {
         self
     }
 
-    /// The same on a fabric where only words are whole, as through shared memory and TCP: nodes are checked by a pair
-    /// of versions.
+    /// Uses a fabric on which only words are whole, as shared memory and TCP are: a pair of versions checks each node.
     #[must_use]
-    pub fn by_pairs(mut self) -> Self {
+    pub fn with_version_pairs(mut self) -> Self {
         let words = Capabilities {
             whole_bytes: 8,
             version_pair_bytes_max: 1 << 16,
@@ -131,17 +132,17 @@ impl Case {
         self
     }
 
-    /// A run of the swarm: with faults, or one in sixteen without, by READs only or by message as well, by lines or by
-    /// pairs.
-    pub fn swarmed(seed: u64) -> Self {
-        let case = if seed.is_multiple_of(16) { Self::calm(seed) } else { Self::of(seed) };
-        let case = if (seed / 4).is_multiple_of(2) { case } else { case.talking() };
-        if (seed / 8).is_multiple_of(3) { case.by_pairs() } else { case }
+    /// A run of the swarm: one in sixteen has no faults; by READs only or by message as well; checked by lines or by
+    /// version pairs.
+    pub fn swarm(seed: u64) -> Self {
+        let case = if seed.is_multiple_of(16) { Self::new(seed) } else { Self::with_faults(seed) };
+        let case = if (seed / 4).is_multiple_of(2) { case } else { case.with_messages() };
+        if (seed / 8).is_multiple_of(3) { case.with_version_pairs() } else { case }
     }
 
-    /// The run of a counted seed: in every other the server crashes, and another takes its place.
-    pub fn of(seed: u64) -> Self {
-        let mut case = Self::calm(seed);
+    /// The run of a counted seed. In every other run the server crashes, and the second server replaces it.
+    pub fn with_faults(seed: u64) -> Self {
+        let mut case = Self::new(seed);
         let mut chance = Chance::new(seed ^ 0x6661_756C);
         let mut rules: Vec<_> = (0..=FAULTS).map(|_| case.fault(&mut chance)).collect();
         if chance.once_in(2) {
@@ -152,7 +153,7 @@ impl Case {
         case
     }
 
-    /// A fault that a search survives, or that excuses it.
+    /// A fault that a search survives, or that explains its error.
     fn fault(&self, chance: &mut Chance) -> Rule {
         let searchers = (self.spec.compute_nodes - SERVERS) as u64;
         let compute_node = SERVERS + chance.below(searchers) as usize;
@@ -161,7 +162,7 @@ impl Case {
         let longest = [100_000, RETRY_NS, 3 * RETRY_NS][chance.below(3) as usize];
         let outage = 1 + chance.below(longest);
         let fault = match chance.below(6) {
-            // Compute node 2 stays, so that searches go on.
+            // Compute node 2 never crashes, so that searches continue.
             0 if compute_node > SERVERS => {
                 let points = [CrashPoint::Before, CrashPoint::At, CrashPoint::After];
                 Fault::Crash { compute_node, point: points[chance.below(3) as usize] }
@@ -176,16 +177,16 @@ impl Case {
     }
 }
 
-/// Draws an item's place: from the few there are, some of them points.
-pub(super) fn place(chance: &mut Chance) -> Rectangle {
-    let min = [chance.below(PLACES) as f64, chance.below(PLACES) as f64];
+/// Draws the bounds of an item; some are points.
+pub(super) fn bounds(chance: &mut Chance) -> Rectangle {
+    let min = [chance.below(EDGE) as f64, chance.below(EDGE) as f64];
     let edges = [chance.below(4) as f64, chance.below(4) as f64];
     Rectangle::new(min, [min[0] + edges[0], min[1] + edges[1]]).expect("edges are not negative")
 }
 
 pub(super) fn query(chance: &mut Chance) -> Query {
-    let min = [chance.below(PLACES) as f64, chance.below(PLACES) as f64];
-    let edge = [0, 3, 10, PLACES][chance.below(4) as usize] as f64;
+    let min = [chance.below(EDGE) as f64, chance.below(EDGE) as f64];
+    let edge = [0, 3, 10, EDGE][chance.below(4) as usize] as f64;
     let window = Rectangle::new(min, [min[0] + edge, min[1] + edge]).expect("an edge is not negative");
     let relations = [Relation::Intersects, Relation::Intersects, Relation::Within, Relation::Contains];
     Query { window, relation: relations[chance.below(4) as usize] }

@@ -1,13 +1,13 @@
-//! What runs met.
+//! What runs met: operations, faults and coverage marks.
 
-use super::super::many::Sum;
+use super::super::runner::Sum;
 use farwood_sim::fault::Met;
 use std::collections::BTreeMap;
 
 /// What runs met.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Runs, and those that count.
+    /// Runs.
     pub runs: u64,
     /// Runs that were counted seeds.
     pub counted: u64,
@@ -15,17 +15,17 @@ pub struct Report {
     pub searches: u64,
     /// Of those, how many ran while the tree changed.
     pub raced: u64,
-    /// What was found, all in all.
+    /// Items that were found.
     pub found: u64,
     /// Commits.
     pub commits: u64,
-    /// Servers that took the place of one that crashed.
+    /// Servers that replaced one that crashed.
     pub successors: u64,
-    /// Searches that failed because their memory node was lost.
-    pub excused: u64,
+    /// Searches whose errors faults explain.
+    pub explained_errors: u64,
     /// Faults.
     pub met: Met,
-    /// Marks passed.
+    /// Coverage marks, and how often they were passed.
     pub marks: BTreeMap<&'static str, u64>,
     /// Runs by the levels of the tree at the end.
     pub levels: [u64; 8],
@@ -40,13 +40,13 @@ impl Sum for Report {
         self.found += other.found;
         self.commits += other.commits;
         self.successors += other.successors;
-        self.excused += other.excused;
+        self.explained_errors += other.explained_errors;
         self.met += other.met;
         for (mark, times) in &other.marks {
             *self.marks.entry(mark).or_default() += times;
         }
-        for (mine, other) in self.levels.iter_mut().zip(other.levels) {
-            *mine += other;
+        for (own, other) in self.levels.iter_mut().zip(other.levels) {
+            *own += other;
         }
     }
 }

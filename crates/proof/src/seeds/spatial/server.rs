@@ -1,8 +1,8 @@
-//! The servers of a run: one that changes the tree word by word, and one that takes its place.
+//! The servers of a run: one that changes the tree word by word, and one that replaces it after a crash.
 
-use super::case::{Case, place, query};
-use super::clients::lost;
-use super::notes::{Notes, judge};
+use super::case::{SpatialCase, bounds, query};
+use super::clients::outage_explains_loss;
+use super::record::{SearchRecord, check_search};
 use farwood_fabric::{Client, Fabric as _, FabricError};
 use farwood_index::IndexError;
 use farwood_index::catfish::{Catfish, Item, Service, ServiceSettings, TreeServer};
@@ -16,51 +16,51 @@ use std::task::Poll;
 
 /// The server, until all searches are done or its compute node crashes.
 pub(super) async fn serve(
-    case: &Case,
+    case: &SpatialCase,
     world: &World,
     index: &Catfish,
     client: &Client<SimFabric>,
-    notes: &Notes,
+    record: &SearchRecord,
 ) {
     let server = world.server(case.config.node);
-    while notes.searching.get() > 0 {
+    while record.searching.get() > 0 {
         let began = world.now();
         match index.serve(client, &server, case.settings).await {
             Ok(tree) => {
-                let tree = match case.sabotage {
-                    Some(sabotage) => tree.sabotage(sabotage),
+                let tree = match case.mutant {
+                    Some(mutant) => tree.sabotage(mutant),
                     None => tree,
                 };
-                let tree = notes.serve(tree);
-                return match case.talk {
-                    Some(talk) => answer(case, world, &tree, talk, client, notes).await,
-                    None => work(case, world, &tree, client, notes).await,
+                let tree = record.serve(tree);
+                return match case.messages {
+                    Some(talk) => answer(case, world, &tree, talk, client, record).await,
+                    None => work(case, world, &tree, client, record).await,
                 };
             }
-            Err(error) if is_loss(&error) && lost(world, began) => {}
-            // A memory node that is down cannot confirm yet that the dead one's verbs are over.
+            Err(error) if is_node_lost(&error) && outage_explains_loss(world, began) => {}
+            // A memory node that is down cannot confirm yet that the verbs of the crashed server have ended.
             Err(IndexError::Served { .. }) if world.crashed(0) => client.fabric().sleep(100_000).await,
-            Err(error) => return notes.fail(format!("serving: {error}")),
+            Err(error) => return record.fail(format!("serving: {error}")),
         }
     }
 }
 
-pub(super) fn is_loss(error: &IndexError) -> bool {
+pub(super) fn is_node_lost(error: &IndexError) -> bool {
     matches!(error, IndexError::Fabric(FabricError::NodeLost { .. }))
 }
 
-/// Changes the tree, with several workers at once.
+/// Changes the tree with several workers at the same time.
 pub(super) async fn work(
-    case: &Case,
+    case: &SpatialCase,
     world: &World,
     tree: &TreeServer,
     client: &Client<SimFabric>,
-    notes: &Notes,
+    record: &SearchRecord,
 ) {
-    all((0..case.workers).map(|me| one_worker(case, me as u64, world, tree, client, notes))).await;
+    all((0..case.workers).map(|me| run_worker(case, me as u64, world, tree, client, record))).await;
 }
 
-/// Runs flows of one task together, to their ends. Of many, those that were woken are polled, in that order.
+/// Runs several futures in one task until all are ready. Those that were woken are polled, in the order of the wakes.
 pub(super) async fn all(flows: impl Iterator<Item = impl Future<Output = ()>>) {
     let mut flows: FuturesUnordered<_> = flows.collect();
     poll_fn(|context| {
@@ -75,30 +75,30 @@ pub(super) async fn all(flows: impl Iterator<Item = impl Future<Output = ()>>) {
     .await;
 }
 
-/// Connections that the server looks after: more than there are clients, for some are left by the dead.
+/// Connections of the server: more than there are clients, because crashed clients leave connections behind.
 pub(super) const CONNECTIONS: usize = 40;
 
 /// Answers messages until all searches are done.
 pub(super) async fn answer(
-    case: &Case,
+    case: &SpatialCase,
     world: &World,
     tree: &TreeServer,
     talk: ServiceSettings,
     client: &Client<SimFabric>,
-    notes: &Notes,
+    record: &SearchRecord,
 ) {
     let seat = client.fabric().seat().compute_node();
     let service = Service::new(tree, talk);
     let server = world.server(case.config.node);
     let clients: Vec<_> = (0..CONNECTIONS).map(|_| world.client(seat)).collect();
     let (service, server, failed) = (&service, &server, |what: &str, error: IndexError| {
-        notes.fail(format!("{what}: {error}"));
+        record.fail(format!("{what}: {error}"));
     });
     let connections = clients.iter().enumerate().map(|(number, client)| {
         let flow = async move {
-            // A memory node that is lost is the client's to wait for.
+            // The client waits for a lost memory node.
             while let Err(error) = service.connection(number, client, server).await {
-                if !is_loss(&error) {
+                if !is_node_lost(&error) {
                     return failed("a connection", error);
                 }
             }
@@ -111,7 +111,7 @@ pub(super) async fn answer(
         }
     });
     let end = Box::pin(async {
-        while notes.searching.get() > 0 {
+        while record.searching.get() > 0 {
             client.fabric().sleep(20_000).await;
         }
         service.end();
@@ -127,49 +127,49 @@ pub(super) async fn answer(
     .await;
 }
 
-pub(super) async fn one_worker(
-    case: &Case,
+pub(super) async fn run_worker(
+    case: &SpatialCase,
     me: u64,
     world: &World,
     tree: &TreeServer,
     client: &Client<SimFabric>,
-    notes: &Notes,
+    record: &SearchRecord,
 ) {
     let server = world.server(case.config.node);
     let worker = tree.worker(client, &server);
-    let mut chance = Chance::new(case.spec.seed ^ (0x776F_726B + me) ^ notes.commits() as u64);
-    // Items that this worker put there, so that no other takes them out.
-    let mut mine: Vec<Item> = Vec::new();
-    while notes.searching.get() > 0 {
+    let mut chance = Chance::new(case.spec.seed ^ (0x776F_726B + me) ^ record.commits() as u64);
+    // Items that this worker inserted; no other worker removes them.
+    let mut own: Vec<Item> = Vec::new();
+    while record.searching.get() > 0 {
         let result = match chance.below(4) {
-            0 | 1 if mine.len() < 120 => {
-                let item = Item { bounds: place(&mut chance), id: notes.new_id() };
-                mine.push(item);
+            0 | 1 if own.len() < 120 => {
+                let item = Item { bounds: bounds(&mut chance), id: record.new_id() };
+                own.push(item);
                 worker.insert(&item).await
             }
-            2 if !mine.is_empty() => {
-                let at = chance.below(mine.len() as u64) as usize;
-                let (from, to) = (mine[at], Item { bounds: place(&mut chance), id: mine[at].id });
-                mine[at] = to;
-                expect_there(worker.update(&from, to.bounds).await, notes)
+            2 if !own.is_empty() => {
+                let at = chance.below(own.len() as u64) as usize;
+                let (from, to) = (own[at], Item { bounds: bounds(&mut chance), id: own[at].id });
+                own[at] = to;
+                expect_found(worker.update(&from, to.bounds).await, record)
             }
-            _ if !mine.is_empty() => {
-                let item = mine.swap_remove(chance.below(mine.len() as u64) as usize);
-                expect_there(worker.remove(&item).await, notes)
+            _ if !own.is_empty() => {
+                let item = own.swap_remove(chance.below(own.len() as u64) as usize);
+                expect_found(worker.remove(&item).await, record)
             }
             _ => Ok(()),
         };
         if let Err(error) = result {
-            return notes.fail(format!("worker {me}: {error}"));
+            return record.fail(format!("worker {me}: {error}"));
         }
         if chance.once_in(8) {
-            look_locally(&worker, &mut chance, notes).await;
+            search_locally(&worker, &mut chance, record).await;
         }
-        // Now and then the server rests until some searches are through, or those by READs would never end.
+        // Now and then the server pauses until some searches have ended: otherwise those by READs would never end.
         if chance.once_in(case.burst) {
-            let enough = notes.searches.get() + chance.below(4 * case.clients as u64);
+            let enough = record.searches.get() + chance.below(4 * case.clients as u64);
             let began = world.now();
-            while notes.searches.get() < enough && notes.searching.get() > 0 {
+            while record.searches.get() < enough && record.searching.get() > 0 {
                 let waited = world.now() - began;
                 client.fabric().sleep((waited / 8).max(case.spec.card.wire.one_way_ns as u64)).await;
             }
@@ -178,40 +178,40 @@ pub(super) async fn one_worker(
     }
 }
 
-pub(super) fn expect_there(done: Result<bool, IndexError>, notes: &Notes) -> Result<(), IndexError> {
+pub(super) fn expect_found(done: Result<bool, IndexError>, record: &SearchRecord) -> Result<(), IndexError> {
     if !done? {
-        notes.fail("an item that is there was not found to be changed".to_owned());
+        record.fail("a change did not find an item that is present".to_owned());
     }
     Ok(())
 }
 
-/// The server's own search: it holds a snapshot.
-pub(super) async fn look_locally(
+/// Searches the tree in the server, on a snapshot.
+pub(super) async fn search_locally(
     worker: &farwood_index::catfish::Worker<'_, SimFabric, farwood_sim::SimServer>,
     chance: &mut Chance,
-    notes: &Notes,
+    record: &SearchRecord,
 ) {
-    let (query, begun, mut found) = (query(chance), notes.begin(), Vec::new());
+    let (query, begun, mut found) = (query(chance), record.begin(), Vec::new());
     match worker.search(&query, &mut found).await {
-        Ok(()) => judge(&query, begun, found, notes),
-        Err(error) => notes.fail(format!("the server's own search: {error}")),
+        Ok(()) => check_search(&query, begun, found, record),
+        Err(error) => record.fail(format!("the server's local search: {error}")),
     }
 }
 
-/// The second server: it waits until the first has crashed.
-pub(super) async fn succeed(
-    case: &Case,
+/// The second server: it serves once the first has crashed.
+pub(super) async fn serve_after_crash(
+    case: &SpatialCase,
     world: &World,
     index: &Catfish,
     client: &Client<SimFabric>,
-    notes: &Notes,
+    record: &SearchRecord,
 ) {
     while !world.crashed(0) {
-        if notes.searching.get() == 0 {
+        if record.searching.get() == 0 {
             return;
         }
         client.fabric().sleep(50_000).await;
     }
-    notes.successors.set(1);
-    serve(case, world, index, client, notes).await;
+    record.successors.set(1);
+    serve(case, world, index, client, record).await;
 }

@@ -1,0 +1,422 @@
+//! Acquiring a lock: first the local one, then the global one, unless the previous holder hands it over.
+
+use super::held::Held;
+use super::local::LocalGuard;
+use super::uncertain::UncertainLocks;
+use super::wait::LockWait;
+use super::{GlobalLock, LOCK_BYTES, LocalLocks, LocalTables, LockMemory, LockOptions, LockWidth};
+use crate::error::IndexError;
+use crate::marks;
+use crate::op::Op;
+use crate::sabotage::Sabotage;
+use farwood_fabric::{
+    Cas, Chain, Client, ClientId, Either, Fabric, FabricError, Fetched, LockWord, Object, PoolShape, Remote,
+    Revocation, Swapped, read_bytes,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes up to which every attempt at a lock reads the object as well.
+const SMALL_BYTES: usize = 256;
+
+/// The locks of one compute node: its view of the global tables, and its local tables.
+#[derive(Debug)]
+pub struct NodeLocks {
+    pub(super) options: LockOptions,
+    tables: Arc<LocalTables>,
+    /// Locks of each memory node's table.
+    lock_count: u64,
+    /// Bytes of a node with its lock, where the lock lies in the node.
+    slot_bytes: u64,
+    dropped: AtomicU64,
+    uncertain: Arc<UncertainLocks>,
+    /// Mutant: takes locks over from live clients, too.
+    breaks_live_locks: bool,
+}
+
+/// The outcome of [`Op::try_acquire`].
+pub enum Attempt<'a, F: Fabric> {
+    /// This client has acquired the lock.
+    Taken(Held<'a, F>),
+    /// The client holds the lock already: the node shares it with one whose lock is held.
+    Mine,
+    /// Another client holds the lock.
+    Busy,
+}
+
+/// What an attempt reads after the first one has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reread {
+    Nothing,
+    Object,
+}
+
+/// An object to read together with its lock.
+struct ObjectSpan<T: ?Sized> {
+    at: Remote<T>,
+    bytes: usize,
+}
+
+impl<T: ?Sized> Copy for ObjectSpan<T> {}
+
+impl<T: ?Sized> Clone for ObjectSpan<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+/// No object.
+const NOTHING: Option<ObjectSpan<u64>> = None;
+
+impl NodeLocks {
+    /// Locks for a pool of shape `shape`, and for nodes in slots of `slot_bytes` bytes: a lock that lies in its node is
+    /// the last word of the slot.
+    pub fn new(options: LockOptions, shape: &PoolShape, slot_bytes: usize) -> Self {
+        let lock_count = GlobalLock::count(options, shape);
+        // Nodes that share a local lock do not share the lock in the node, so it is never handed over.
+        let local = match (options.memory, options.local) {
+            (LockMemory::Node, LocalLocks::Queued { .. }) => LocalLocks::Queued { hand_over_max: 0 },
+            (_, local) => local,
+        };
+        let tables = LocalTables::new(local, usize::from(shape.nodes), lock_count as usize);
+        Self {
+            options,
+            tables: Arc::new(tables),
+            lock_count,
+            slot_bytes: slot_bytes as u64,
+            dropped: AtomicU64::new(0),
+            uncertain: Arc::default(),
+            breaks_live_locks: false,
+        }
+    }
+
+    /// Shares the record of uncertain locks with `other`, so that a client that acquires a lock of either frees the
+    /// uncertain locks of both. Otherwise a client that holds one of these and waits for one of those could wait for
+    /// another client that does the reverse.
+    #[must_use]
+    pub fn sharing_doubts(mut self, other: &Self) -> Self {
+        self.uncertain = Arc::clone(&other.uncertain);
+        self
+    }
+
+    /// The number of held locks that were dropped instead of released: by a bug, or by a cancelled operation.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// The number of locks that this compute node may hold although none of its clients does: a memory node was lost
+    /// during their acquisition or release. The next client that acquires a lock frees them.
+    pub fn in_doubt(&self) -> usize {
+        self.uncertain.count()
+    }
+
+    /// Turns the locks into a mutant.
+    pub(crate) fn sabotage(&mut self, sabotage: Sabotage) {
+        self.breaks_live_locks = sabotage == Sabotage::LeaseExpires;
+    }
+
+    /// Acquires the lock of the node at `node`. The caller holds no lock.
+    /// [1 RT; 0 when it is handed over; 1 more for each attempt that finds it held by another compute node]
+    ///
+    /// # Errors
+    /// [`IndexError::LockHeld`] where live clients hold it for 20 s.
+    pub async fn acquire<'a, F: Fabric, T: ?Sized>(
+        &'a self,
+        client: &'a Client<F>,
+        node: Remote<T>,
+        operation: &'static str,
+    ) -> Result<Held<'a, F>, IndexError> {
+        Op::new(self, client, operation).acquire(node).await
+    }
+
+    pub(super) fn count_dropped(&self) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The lock of the node at `node`.
+    #[inline]
+    fn lock_of<T: ?Sized>(&self, node: Remote<T>) -> GlobalLock {
+        let lock = GlobalLock::of(self.options, self.lock_count, node);
+        match self.options.memory {
+            LockMemory::Node => lock.in_node(node.part(self.slot_bytes - LOCK_BYTES as u64)),
+            LockMemory::Host | LockMemory::Device => lock,
+        }
+    }
+
+    /// The verb that frees a lock if this compute node holds it; `None` where another of its clients may hold it.
+    pub(super) fn free_own<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock) -> Option<Cas> {
+        let mine = LockWord::held_by(client.fabric().identity());
+        let certain = self.options.local != LocalLocks::None && self.options.width == LockWidth::Word;
+        certain.then(|| lock.free_from(mine))
+    }
+
+    /// Records that this compute node may hold the lock.
+    pub(super) fn record_uncertain<F: Fabric>(&self, client: &Client<F>, lock: GlobalLock) {
+        if self.free_own(client, lock).is_some() {
+            client.fabric().mark(marks::LOCK_IN_DOUBT);
+            self.uncertain.record(lock, &self.tables, client.fabric().now());
+        }
+    }
+
+    /// Removes a lock that a client holds from the record: that client releases it.
+    fn clear_uncertain(&self, lock: GlobalLock) {
+        if self.uncertain.count() > 0 {
+            self.uncertain.remove(lock);
+        }
+    }
+}
+
+impl<'a, F: Fabric> Op<'a, F, NodeLocks> {
+    /// Acquires the lock of the node at `node`. The caller holds no lock.
+    /// [1 RT; 0 when it is handed over; 1 more for each attempt that finds it held by another compute node]
+    ///
+    /// # Errors
+    /// [`IndexError::LockHeld`] where live clients hold it for 20 s.
+    pub(crate) async fn acquire<T: ?Sized>(self, node: Remote<T>) -> Result<Held<'a, F>, IndexError> {
+        let held = self.acquire_local(self.index.lock_of(node)).await?;
+        if held.local.handed_over() {
+            return Ok(held.with_global());
+        }
+        let first = self.client.post(held.lock.try_take(self.fabric().identity())).await;
+        let (held, _) = self.finish(held, first.map(Either::value), NOTHING).await?;
+        Ok(held)
+    }
+
+    /// Acquires the lock as [`acquire`](Self::acquire) does; the first attempt reads `bytes` bytes of the node behind
+    /// the lock, in the same doorbell. The fabric executes an atomic and a READ after it in order. A lock that is
+    /// handed over carries the node. Returns no copy where the handed-over lock carries another node, or where a later
+    /// attempt acquired the lock. [1 RT; 0 when it is handed over; otherwise as `acquire`]
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    pub(crate) async fn acquire_and_read<T: Object + ?Sized>(
+        self,
+        node: Remote<T>,
+        bytes: usize,
+    ) -> Result<(Held<'a, F>, Option<Fetched<T>>), IndexError> {
+        let held = self.acquire_local(self.index.lock_of(node)).await?;
+        if held.local.handed_over() {
+            let mut held = held.with_global();
+            let copy = held.local.read_handed_over(node.word(), |bytes| self.client.copy_of(bytes));
+            if copy.is_some() {
+                self.hit(marks::NODE_HANDED_OVER);
+            }
+            return Ok((held, copy));
+        }
+        self.acquire_global_and_read(held, ObjectSpan { at: node, bytes }, Reread::Nothing).await
+    }
+
+    /// Acquires the lock that is the last word of the `slot_bytes` bytes at `object`, as [`acquire`](Self::acquire)
+    /// does. The first attempt also reads the object, if the fabric executes an atomic and a READ after it in order.
+    /// Later attempts read it only if it is small: a client that acquired a contended lock must not hold it longer for
+    /// a READ.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    pub(crate) async fn acquire_rear<T: Object + ?Sized>(
+        self,
+        object: Remote<T>,
+        slot_bytes: usize,
+    ) -> Result<(Held<'a, F>, Option<Fetched<T>>), IndexError> {
+        let word = object.part((slot_bytes - LOCK_BYTES) as u64);
+        let lock = GlobalLock::of(self.index.options, self.index.lock_count, object).in_node(word);
+        let held = self.acquire_local(lock).await?;
+        if self.fabric().capabilities().atomic_then_read {
+            let reread = if slot_bytes <= SMALL_BYTES { Reread::Object } else { Reread::Nothing };
+            let span = ObjectSpan { at: object, bytes: slot_bytes };
+            return self.acquire_global_and_read(held, span, reread).await;
+        }
+        let first = self.client.post(held.lock.try_take(self.fabric().identity())).await;
+        self.finish(held, first.map(Either::value), None).await
+    }
+
+    /// Acquires the lock of the node at `node` if that needs no waiting. A client that holds locks, those in
+    /// `holding`, never waits for another, which may be one of them. [1 RT; 0 when a client of this compute node holds
+    /// the lock]
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub(crate) async fn try_acquire<T: ?Sized>(
+        self,
+        node: Remote<T>,
+        holding: &[Held<'a, F>],
+    ) -> Result<Attempt<'a, F>, IndexError> {
+        let lock = self.index.lock_of(node);
+        if holding.iter().any(|held| held.lock == lock) {
+            return Ok(Attempt::Mine);
+        }
+        let Some(local) = self.index.tables.try_acquire(lock) else { return Ok(Attempt::Busy) };
+        let held = self.held(lock, local);
+        match self.client.post(lock.try_take(self.fabric().identity())).await.map(Either::value) {
+            Ok(Swapped::Lost(found)) if !self.is_own_uncertain(lock, found) => Ok(Attempt::Busy),
+            Ok(_) => {
+                self.index.uncertain.remove(lock);
+                Ok(Attempt::Taken(held.with_global()))
+            }
+            Err(error) => {
+                // The CAS may have been executed, and its answer lost.
+                self.index.record_uncertain(self.client, lock);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// A lock of which this client has the local part.
+    fn held(self, lock: GlobalLock, local: LocalGuard<'a>) -> Held<'a, F> {
+        Held { locks: self.index, client: self.client, lock, local, global_held: false }
+    }
+
+    /// Acquires the local lock that guards `lock`; the previous holder may hand the global one over with it.
+    async fn acquire_local(self, lock: GlobalLock) -> Result<Held<'a, F>, IndexError> {
+        if lock.node().0 >= self.fabric().shape().nodes {
+            return Err(FabricError::OutOfRange { at: lock.word().address(), bytes: 0 }.into());
+        }
+        self.free_uncertain(None).await;
+        let me = self.fabric().identity();
+        let abandon = || self.client.post_detached(lock.release(self.index.options.release, me));
+        let local = self.index.tables.acquire(self.client, lock, &abandon).await;
+        if local.handed_over() {
+            self.client.note(|costs| costs.handed_over += 1);
+            self.index.clear_uncertain(lock);
+        }
+        Ok(self.held(lock, local))
+    }
+
+    /// Acquires the global lock for a client that holds the local one, with a READ behind it in the same doorbell. A
+    /// copy is valid only if the attempt that read it acquired the lock.
+    async fn acquire_global_and_read<T: Object + ?Sized>(
+        self,
+        held: Held<'a, F>,
+        span: ObjectSpan<T>,
+        reread: Reread,
+    ) -> Result<(Held<'a, F>, Option<Fetched<T>>), IndexError> {
+        let lock = held.lock.try_take(self.fabric().identity());
+        let again = (reread == Reread::Object).then_some(span);
+        match self.client.post(lock.then(read_bytes(span.at, span.bytes))).await {
+            Ok((first, copy)) => {
+                let won = first.value() == Swapped::Won;
+                let (held, later) = self.finish(held, Ok(first.value()), again).await?;
+                Ok((held, if won { Some(copy) } else { later }))
+            }
+            Err(error) => self.finish(held, Err(error), again).await,
+        }
+    }
+
+    /// Acquires the global lock after a first attempt, for a client that holds the local one. Later attempts read
+    /// `again`, and the one that acquires the lock returns it.
+    async fn finish<T: Object + ?Sized>(
+        self,
+        held: Held<'a, F>,
+        first: Result<Swapped, FabricError>,
+        again: Option<ObjectSpan<T>>,
+    ) -> Result<(Held<'a, F>, Option<Fetched<T>>), IndexError> {
+        let lock = held.lock;
+        let acquired = match first {
+            Ok(first) => self.acquire_global(lock, first, again).await,
+            Err(error) => Err(error.into()),
+        };
+        if let Err(IndexError::Fabric(_)) = acquired {
+            // The CAS may have been executed, and its answer lost.
+            self.index.record_uncertain(self.client, lock);
+        }
+        let copy = acquired?;
+        self.index.clear_uncertain(lock);
+        Ok((held.with_global(), copy))
+    }
+
+    /// Tries to acquire the global lock until it succeeds, and takes it over from a crashed client. Each attempt reads
+    /// `again`; returns the copy of the successful attempt.
+    async fn acquire_global<T: Object + ?Sized>(
+        self,
+        lock: GlobalLock,
+        first: Swapped,
+        again: Option<ObjectSpan<T>>,
+    ) -> Result<Option<Fetched<T>>, IndexError> {
+        match first {
+            Swapped::Won => return Ok(None),
+            Swapped::Lost(found) if self.is_own_uncertain(lock, found) => return Ok(None),
+            Swapped::Lost(_) => {}
+        }
+        let mut wait = LockWait::new(self.fabric().now());
+        loop {
+            self.client.note(|costs| costs.lock += 1);
+            let pause = wait.pause_ns();
+            if pause > 0 {
+                self.hit(marks::LOCK_STUCK);
+            }
+            self.fabric().sleep(pause).await;
+            let copy = again.map(|span| read_bytes(span.at, span.bytes));
+            let attempt = lock.try_take(self.fabric().identity()).then_maybe(copy);
+            let (attempt, copy) = self.client.post(attempt).await?;
+            let found = match attempt.value() {
+                Swapped::Won => return Ok(copy),
+                Swapped::Lost(found) if self.is_own_uncertain(lock, found) => return Ok(None),
+                Swapped::Lost(found) => found,
+            };
+            if wait.liveness_check_due(self.fabric()) {
+                // Otherwise two compute nodes could each wait for an uncertain lock of the other.
+                self.free_uncertain(Some(lock)).await;
+                if let Some(holder) = lock.holder(found)
+                    && self.break_lock(lock, found, holder).await?
+                {
+                    return Ok(None);
+                }
+            }
+            if let Err(error) = wait.check_limit(self.name, lock.holder(found)) {
+                self.hit(marks::LOCK_GIVEN_UP);
+                return Err(error);
+            }
+        }
+    }
+
+    /// Frees the uncertain locks whose memory nodes are reachable. The client holds the local lock that guards
+    /// `mine`, which may guard others as well. [1 RT each]
+    async fn free_uncertain(self, mine: Option<GlobalLock>) {
+        let locks = self.index;
+        if locks.uncertain.count() == 0 {
+            return;
+        }
+        for (lock, tables) in locks.uncertain.due(self.fabric().now()) {
+            let local = tables.try_acquire(lock);
+            let guarded = local.is_some()
+                || mine.is_some_and(|mine| {
+                    Arc::ptr_eq(&tables, &locks.tables) && tables.guards_both(mine, lock)
+                });
+            // Another client that holds the local lock frees the uncertain one itself.
+            if !guarded {
+                continue;
+            }
+            let Some(free) = locks.free_own(self.client, lock) else { continue };
+            match self.client.post(free).await {
+                Ok(_) => {
+                    self.hit(marks::DOUBT_SETTLED);
+                    locks.uncertain.remove(lock);
+                }
+                Err(_) => locks.uncertain.record(lock, &tables, self.fabric().now()),
+            }
+        }
+    }
+
+    /// Whether this client, which holds the local lock, holds a global one whose word was `found`: the word names this
+    /// compute node, and the lock was uncertain.
+    fn is_own_uncertain(self, lock: GlobalLock, found: u64) -> bool {
+        let own = found == LockWord::held_by(self.fabric().identity()).word();
+        let own = own && self.index.uncertain.contains(lock);
+        if own {
+            self.hit(marks::LEFT_OVER);
+        }
+        own
+    }
+
+    /// Takes the lock over from `holder` if that client has crashed: first revokes it, then swaps its lock word.
+    async fn break_lock(self, lock: GlobalLock, found: u64, holder: ClientId) -> Result<bool, IndexError> {
+        if self.fabric().revoke(holder).await? == Revocation::Alive && !self.index.breaks_live_locks {
+            self.hit(marks::HOLDER_LIVES);
+            return Ok(false);
+        }
+        let mine = self.fabric().identity();
+        let won = self.client.post(lock.take_from(LockWord::from_word(found), mine)).await? == Swapped::Won;
+        self.hit(if won { marks::LOCK_BROKEN } else { marks::LOCK_BROKEN_BEFORE });
+        Ok(won)
+    }
+}

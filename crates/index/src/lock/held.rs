@@ -1,0 +1,122 @@
+//! A held lock, and its release: first the global lock, by a verb behind the write-back, then the local one.
+
+use super::acquire::NodeLocks;
+use super::local::LocalGuard;
+use super::{GlobalLock, Unlock};
+use crate::error::IndexError;
+use crate::marks;
+use farwood_fabric::{Client, Fabric};
+
+/// A lock that this client holds.
+#[must_use = "a held lock must be released"]
+pub struct Held<'a, F: Fabric> {
+    pub(super) locks: &'a NodeLocks,
+    pub(super) client: &'a Client<F>,
+    pub(super) lock: GlobalLock,
+    pub(super) local: LocalGuard<'a>,
+    /// Whether the global lock is held: not during the acquisition, nor after the release.
+    pub(super) global_held: bool,
+}
+
+impl<'a, F: Fabric> Held<'a, F> {
+    /// Records that the global lock is held.
+    pub(super) fn with_global(mut self) -> Self {
+        self.global_held = true;
+        self
+    }
+
+    /// Releases the lock. The caller chains the verb, if there is one, behind the write-back; there is none where the
+    /// lock is handed over to the next client of this compute node. The caller completes the [`LocalRelease`] after
+    /// the answer to the post.
+    pub fn release(mut self) -> (Option<Unlock>, LocalRelease<'a, F>) {
+        self.global_held = false;
+        let hand_over = self.local.should_hand_over();
+        let unlock = (!hand_over).then(|| self.unlock());
+        (unlock, LocalRelease { held: self, hand_over })
+    }
+
+    /// Releases the lock as part of a WRITE whose last word frees it. The caller completes the [`LocalRelease`] after
+    /// the answer to that WRITE.
+    pub fn release_within(mut self) -> LocalRelease<'a, F> {
+        self.global_held = false;
+        LocalRelease { held: self, hand_over: false }
+    }
+
+    /// Releases the lock without writing anything. [1 RT; 0 when it is handed over]
+    pub async fn give_up(self) -> Result<(), IndexError> {
+        let client = self.client;
+        let (unlock, local) = self.release();
+        if let Some(unlock) = unlock
+            && let Err(error) = client.post(unlock).await
+        {
+            local.failed().await;
+            return Err(error.into());
+        }
+        local.complete();
+        Ok(())
+    }
+
+    fn unlock(&self) -> Unlock {
+        self.lock.release(self.locks.options.release, self.client.fabric().identity())
+    }
+}
+
+impl<F: Fabric> Drop for Held<'_, F> {
+    /// Frees the global lock of an operation that failed or was cancelled. The operation has no other verb in flight
+    /// than those posted before this one, so the lock is free once this verb has been executed.
+    fn drop(&mut self) {
+        if self.global_held {
+            self.locks.count_dropped();
+            self.client.post_detached(self.unlock());
+        }
+    }
+}
+
+/// A lock whose unlock is in flight, or that is handed over when the write-back has been answered.
+#[must_use = "complete it when the unlock has been answered"]
+pub struct LocalRelease<'a, F: Fabric> {
+    held: Held<'a, F>,
+    hand_over: bool,
+}
+
+impl<F: Fabric> LocalRelease<'_, F> {
+    /// Passes the local lock to the next client of the compute node: the write-back has been answered.
+    pub fn complete(self) {
+        self.complete_with(None);
+    }
+
+    /// As [`complete`](Self::complete); a lock that is handed over carries the node, given as its address and its
+    /// present bytes.
+    pub fn complete_with(mut self, node: Option<(u64, &[u8])>) {
+        if self.hand_over && !self.held.local.hand_over(node) {
+            // The next client was cancelled, and no other waits.
+            self.held.client.post_detached(self.held.unlock());
+        }
+        self.hand_over = false;
+    }
+
+    /// Frees the lock after a failed post, of which the unlock may have been executed or not. Where the clients of
+    /// this compute node share no local lock, another of them may hold the lock now, so it stays until this compute
+    /// node leaves the pool. Where the memory node is unreachable, the lock is freed later. [1 RT]
+    pub async fn failed(mut self) {
+        self.hand_over = false;
+        self.held.client.fabric().mark(marks::RELEASE_FAILED);
+        let Held { locks, client, lock, .. } = self.held;
+        if let Some(free) = locks.free_own(client, lock)
+            && client.post(free).await.is_err()
+        {
+            // The caller reports the first error of the fabric, not this one.
+            locks.record_uncertain(client, lock);
+        }
+    }
+}
+
+impl<F: Fabric> Drop for LocalRelease<'_, F> {
+    /// Frees the global lock of a cancelled operation. A posted unlock is in flight already; for a lock that was to be
+    /// handed over, this unlock follows the write-back on the same queue pair.
+    fn drop(&mut self) {
+        if self.hand_over {
+            self.held.client.post_detached(self.held.unlock());
+        }
+    }
+}

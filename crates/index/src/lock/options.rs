@@ -1,0 +1,104 @@
+//! How nodes are locked, as values chosen at run time.
+
+use farwood_fabric::Capabilities;
+
+/// The memory that holds the global locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockMemory {
+    /// The locked node itself, in host memory: every atomic crosses PCIe twice, and nodes whose size is a power of two
+    /// share few of a NIC's atomic slots.
+    Node,
+    /// A table in host memory.
+    Host,
+    /// A table in the NIC's on-chip memory.
+    Device,
+}
+
+/// The size of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockWidth {
+    /// 64 bits: the lock names its holder and the holder's epoch, so that a client can take over the lock of a crashed
+    /// one.
+    Word,
+    /// 16 bits, four to a word, acquired by masked CAS (the paper's; 131,072 locks in 256 KiB). The lock names the
+    /// holder's slot but not its epoch, so nobody can take over the lock of a crashed client. For reproduction.
+    Packed,
+}
+
+/// The verb that releases a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// FAA (FG).
+    Faa,
+    /// WRITE (FG+, Sherman).
+    Write,
+}
+
+/// How the clients of one compute node coordinate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalLocks {
+    /// Not at all: each client competes for the global lock.
+    None,
+    /// A local lock on which they spin.
+    Spinning,
+    /// A local lock with a first-come-first-served queue; the holder hands the global lock over within the compute
+    /// node at most `hand_over_max` times in a row.
+    Queued {
+        /// Consecutive hand-overs; 0: none.
+        hand_over_max: u8,
+    },
+}
+
+/// How nodes are locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockOptions {
+    /// The memory that holds the global locks.
+    pub memory: LockMemory,
+    /// The size of a lock.
+    pub width: LockWidth,
+    /// The verb that releases a lock.
+    pub release: Release,
+    /// How the clients of one compute node coordinate.
+    pub local: LocalLocks,
+}
+
+impl LockOptions {
+    /// Adapts the options to a fabric: where a failed compare-and-swap may undo a WRITE, locks are released by FAA,
+    /// which costs the same.
+    #[must_use]
+    pub fn on(self, capabilities: &Capabilities) -> Self {
+        let release = if capabilities.write_beside_cas { self.release } else { Release::Faa };
+        Self { release, ..self }
+    }
+}
+
+impl LockMemory {
+    /// The name in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Host => "host",
+            Self::Device => "device",
+        }
+    }
+}
+
+impl LockWidth {
+    /// The name in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Word => "64 bit",
+            Self::Packed => "16 bit",
+        }
+    }
+}
+
+impl Release {
+    /// The name in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Faa => "faa",
+            Self::Write => "write",
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Global lock tables as a whole: the locks that are held in one, and freeing those of crashed clients.
+//!
+//! A lock word names its holder and the holder's epoch. Once that identity has been revoked, no verb of it takes
+//! effect any more and its last WRITE is whole, so its lock guards nothing: a client that takes it over continues as
+//! with a free one. The sweep frees such a lock earlier, by a CAS that expects exactly the word that it read.
+
+use super::{GlobalLock, LockMemory, LockOptions, LockWidth};
+use crate::error::IndexError;
+use crate::retry::bury_the_dead;
+use farwood_fabric::{
+    Client, Fabric, LockWord, NodeId, Remote, Revocation, Swapped, Words, cas, read, read_bytes,
+};
+
+/// Bytes of a lock table that one READ fetches.
+const TABLE_BYTES_PER_READ: usize = 1024;
+/// READs of a held lock before it counts as abandoned.
+const READS_MAX: usize = 100;
+/// Pause between two of them, nanoseconds.
+const READ_PAUSE_NS: u64 = 100_000;
+
+/// A word of a lock table that was not free.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldWord {
+    /// Its number in the table.
+    pub(crate) number: usize,
+    pub(crate) at: Remote<u64>,
+    /// Its content.
+    pub(crate) word: u64,
+}
+
+/// Reads the table of memory node `node` once; returns the words that were not free. [1 RT per KiB]
+pub(crate) async fn words_held<F: Fabric>(
+    client: &Client<F>,
+    options: LockOptions,
+    node: NodeId,
+) -> Result<Vec<HeldWord>, IndexError> {
+    let table = GlobalLock::at(options, node, 0).word();
+    let bytes = GlobalLock::table_bytes(options, client.fabric().shape());
+    let mut held = Vec::new();
+    for offset in (0..bytes).step_by(TABLE_BYTES_PER_READ) {
+        let length = TABLE_BYTES_PER_READ.min(bytes - offset);
+        let words = client.post(read_bytes(table.part::<Words>(offset as u64), length)).await?;
+        let Ok(words) = words.check(&()) else { unreachable!("words are whole") };
+        for (at, word) in words.as_chunks().0.iter().enumerate() {
+            let (number, word) = (offset / 8 + at, u64::from_le_bytes(*word));
+            if word != LockWord::FREE.word() {
+                held.push(HeldWord { number, at: table.part(8 * number as u64), word });
+            }
+        }
+    }
+    Ok(held)
+}
+
+/// Reads a lock word until it is free, [`READS_MAX`] times; returns whether it was free once. [1 RT per READ]
+pub(crate) async fn comes_free<F: Fabric>(client: &Client<F>, word: Remote<u64>) -> Result<bool, IndexError> {
+    for _ in 0..READS_MAX {
+        let Ok(found) = client.post(read(word)).await?.check(&()) else { unreachable!("words are whole") };
+        if found.word() == 0 {
+            return Ok(true);
+        }
+        client.fabric().sleep(READ_PAUSE_NS).await;
+    }
+    Ok(false)
+}
+
+/// Frees all locks of crashed clients in the lock tables of the pool; returns their number. Locks of live clients stay
+/// held. So do packed locks, which do not name the epoch of their holder, and locks inside nodes, which are in no
+/// table. [1 RT per KiB of table; 1 and a revocation for each held lock]
+///
+/// # Errors
+/// The fabric's.
+pub(crate) async fn sweep<F: Fabric>(client: &Client<F>, options: LockOptions) -> Result<u64, IndexError> {
+    if options.memory == LockMemory::Node || options.width == LockWidth::Packed {
+        return Ok(0);
+    }
+    bury_the_dead(client).await?;
+    let mut freed = 0;
+    for node in 0..client.fabric().shape().nodes {
+        for held in words_held(client, options, NodeId(node)).await? {
+            let Some(holder) = LockWord::from_word(held.word).holder() else { continue };
+            if holder == client.fabric().identity()
+                || client.fabric().revoke(holder).await? == Revocation::Alive
+            {
+                continue;
+            }
+            let free = cas(held.at, held.word, LockWord::FREE.word());
+            freed += u64::from(client.post(free).await? == Swapped::Won);
+        }
+    }
+    Ok(freed)
+}

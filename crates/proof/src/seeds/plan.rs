@@ -1,0 +1,141 @@
+//! What a run asks of its index: the configuration, the keys and the operations.
+
+use crate::workload::{Mix, ValueLengths, Workload};
+use farwood_index::ordered::Config;
+use farwood_index::sherman::layout::{Sizes, Values};
+use farwood_index::{sherman, smart, sphinx};
+use farwood_testkit::harness::Chance;
+use farwood_testkit::history::Bytes;
+
+/// What a run asks of its index.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Seed of everything.
+    pub seed: u64,
+    /// The configuration of the index.
+    pub index: Config,
+    /// The unit of the lengths of values in a radix tree, bytes.
+    pub radix_value_bytes: usize,
+    /// Keys of the run.
+    pub keys: u64,
+    /// Kinds of operations.
+    pub mix: Mix,
+    /// Bytes of each compute node's cache.
+    pub cache_bytes: usize,
+    /// Whether scans with a limit are snapshots.
+    pub snapshots: bool,
+}
+
+/// Sizes that make small nodes, and so high trees, in different ways.
+pub(crate) const SIZES: [Sizes; 4] = [
+    Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 256 },
+    Sizes { key_bytes: 24, value_bytes: 8, node_bytes: 256 },
+    Sizes { key_bytes: 13, value_bytes: 21, node_bytes: 256 },
+    Sizes { key_bytes: 8, value_bytes: 0, node_bytes: 256 },
+];
+
+/// Sizes of device memory: many locks, or so few that nodes share them.
+pub(crate) const DEVICE_BYTES: [u64; 3] = [4 << 10, 256, 64];
+
+impl Plan {
+    /// The configuration of the Sherman tree.
+    ///
+    /// # Panics
+    /// If the index is of another system.
+    pub fn sherman(&mut self) -> &mut sherman::Config {
+        match &mut self.index {
+            Config::Sherman(config) => config,
+            other => unreachable!("a plan for Sherman: {other:?}"),
+        }
+    }
+
+    /// Replaces the configuration by that of a SMART tree.
+    pub fn use_smart(&mut self, config: smart::Config) {
+        self.index = Config::Smart(config);
+    }
+
+    /// Replaces the configuration by that of a Sphinx tree.
+    pub fn use_sphinx(&mut self, config: sphinx::Config) {
+        self.index = Config::Sphinx(config);
+    }
+
+    /// Lets values of the Sherman tree have any length.
+    pub(crate) fn use_any_length(&mut self) {
+        let config = self.sherman();
+        config.values = Values::AnyLength;
+        (config.sizes.value_bytes, config.sizes.node_bytes) = (16, 320);
+    }
+
+    /// Whether the index is a radix tree.
+    pub(crate) fn is_radix(&self) -> bool {
+        !matches!(self.index, Config::Sherman(_))
+    }
+
+    /// Bytes of a value that the index accepts.
+    pub(crate) fn value_bytes(&self) -> usize {
+        match &self.index {
+            Config::Sherman(config) => config.sizes.value_bytes,
+            Config::Smart(_) | Config::Sphinx(_) => self.radix_value_bytes,
+        }
+    }
+
+    /// The requests of client number `client`.
+    pub(crate) fn workload<'k>(&self, keys: &'k [Bytes], client: u64) -> Workload<'k> {
+        let lengths = match &self.index {
+            Config::Sherman(config) => ValueLengths::of(config),
+            Config::Smart(_) | Config::Sphinx(_) => {
+                ValueLengths::UpTo { bytes: self.radix_value_bytes, times: 5 }
+            }
+        };
+        let mut workload = Workload::new(keys, lengths, self.mix, client, self.seed);
+        if self.snapshots {
+            workload.use_snapshots();
+        }
+        workload
+    }
+
+    /// Keys of many lengths. Each begins with a prefix of an earlier key, and continues with a few bytes: any bytes,
+    /// one of three, or one byte repeated.
+    fn draw_radix_keys(&self) -> Vec<Bytes> {
+        let mut chance = Chance::new(self.seed ^ 0x7061_7468);
+        let mut keys = vec![Bytes::new()];
+        while keys.len() < self.keys as usize {
+            let mut key = keys[chance.below(keys.len() as u64) as usize].clone();
+            key.truncate(chance.below(key.len() as u64 + 1) as usize);
+            let more = chance.below(4);
+            match chance.below(4) {
+                0 => key.extend((0..more).map(|_| chance.next_u64() as u8)),
+                1 => key.extend(std::iter::repeat_n(7, more as usize * 17)),
+                _ => key.extend((0..=more).map(|_| [0, 1, 255][chance.below(3) as usize])),
+            }
+            if key.len() <= 300 && !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys.sort();
+        keys.rotate_left(chance.below(self.keys) as usize);
+        keys
+    }
+
+    /// The keys of the run. For Sherman: the least and the greatest key, and keys that differ in all bytes or in the
+    /// last ones.
+    pub(crate) fn draw_keys(&self) -> Vec<Bytes> {
+        let Config::Sherman(config) = &self.index else { return self.draw_radix_keys() };
+        let bytes = config.sizes.key_bytes;
+        let mut keys = vec![vec![0; bytes], vec![u8::MAX; bytes]];
+        let mut chance = Chance::new(self.seed ^ 0x6B65_7973);
+        while keys.len() < self.keys as usize {
+            let number = keys.len() as u64;
+            let mut key = vec![7; bytes];
+            match chance.below(2) {
+                0 => key.fill_with(|| chance.next_u64() as u8),
+                _ => key[bytes - 8..].copy_from_slice(&number.to_be_bytes()),
+            }
+            keys.push(key);
+        }
+        // The workload prefers the first few keys: after the rotation they are neighbours, anywhere in the tree.
+        keys.sort();
+        keys.rotate_left(chance.below(self.keys) as usize);
+        keys
+    }
+}

@@ -1,0 +1,93 @@
+//! The simulator as a [`Harness`]: each test has its own world.
+
+use farwood_fabric::{Client, Fabric, NodeId, PoolShape};
+use farwood_sim::{SimFabric, SimServer, World, WorldSpec};
+use farwood_testkit::{Harness, ServerHarness};
+use std::cell::RefCell;
+use std::future::Future;
+
+/// A simulated world under test.
+#[derive(Debug)]
+pub struct Simulator(World);
+
+impl Simulator {
+    /// Creates a world.
+    ///
+    /// # Panics
+    /// If the specification is invalid.
+    pub fn new(spec: WorldSpec) -> Self {
+        Self(World::new(spec).expect("a valid world"))
+    }
+
+    /// The world.
+    pub fn world(&self) -> &World {
+        &self.0
+    }
+
+    fn numbered(&self, number: usize) -> Client<SimFabric> {
+        if number.is_multiple_of(2) { self.client() } else { self.stranger() }
+    }
+}
+
+impl Harness for Simulator {
+    type Fabric = SimFabric;
+
+    fn client(&self) -> Client<SimFabric> {
+        self.0.client(0)
+    }
+
+    fn stranger(&self) -> Client<SimFabric> {
+        self.0.visitor()
+    }
+
+    fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.0.block_on(work)
+    }
+
+    fn together<T: Send>(
+        &self,
+        count: usize,
+        work: impl AsyncFn(usize, Client<SimFabric>) -> T + Sync,
+    ) -> Vec<T> {
+        let done: Vec<RefCell<Option<T>>> = (0..count).map(|_| RefCell::default()).collect();
+        let mut crew = self.0.crew();
+        for (number, done) in done.iter().enumerate() {
+            let client = self.numbered(number);
+            let (seat, work) = (client.fabric().seat(), &work);
+            crew.spawn_at(seat, async move { *done.borrow_mut() = Some(work(number, client).await) });
+        }
+        crew.run().expect("the clients end");
+        drop(crew);
+        done.into_iter().filter_map(RefCell::into_inner).collect()
+    }
+
+    fn shape(&self) -> PoolShape {
+        *self.0.client(0).fabric().shape()
+    }
+}
+
+impl ServerHarness for Simulator {
+    type Server = SimServer;
+
+    fn server(&self, node: NodeId) -> SimServer {
+        self.0.server(node)
+    }
+
+    fn serve<S: Send, C: Send>(
+        &self,
+        server: impl AsyncFnOnce(SimServer) -> S + Send,
+        client: impl AsyncFnOnce(Client<SimFabric>) -> C + Send,
+    ) -> (S, C) {
+        let (served, asked) = (RefCell::new(None), RefCell::new(None));
+        let mut crew = self.0.crew();
+        let (us, them) = (self.0.server(NodeId(0)), self.0.client(0));
+        crew.spawn_server(async { *served.borrow_mut() = Some(server(us).await) });
+        crew.spawn_at(them.fabric().seat(), async { *asked.borrow_mut() = Some(client(them).await) });
+        crew.run().expect("server and client end");
+        drop(crew);
+        let (Some(served), Some(asked)) = (served.into_inner(), asked.into_inner()) else {
+            unreachable!("server and client ended")
+        };
+        (served, asked)
+    }
+}

@@ -1,0 +1,29 @@
+//! The example of the switch between messages and READs: Sherman's lookups go by message while the server has time,
+//! and by READs, some of them, when it has none.
+
+#[path = "../../examples/adaptive_lookups.rs"]
+mod adaptive_lookups;
+
+use adaptive_lookups::{Scheme, Seen, measure};
+
+#[test]
+fn lookups_are_offloaded_when_the_server_is_busy_and_only_then() {
+    let seen = |scheme, clients| {
+        let seen: Seen = measure(scheme, clients).unwrap();
+        assert_eq!(seen.wrong, 0, "{scheme:?}: {seen:?}");
+        assert!(seen.lookups > 500, "{scheme:?}: {seen:?}");
+        seen
+    };
+    let idle = seen(Scheme::Adaptive, 2);
+    assert!(idle.busy < 0.9 && idle.offloaded == 0, "{idle:?}");
+    let (messages, adaptive) = (seen(Scheme::Messages, 32), seen(Scheme::Adaptive, 32));
+    assert!(messages.busy > 0.95 && messages.offloaded == 0, "{messages:?}");
+    assert!(adaptive.offloaded > 0 && adaptive.offloaded < adaptive.lookups, "{adaptive:?}");
+    assert!(adaptive.lookups > messages.lookups, "{adaptive:?} against {messages:?}");
+    assert_eq!(seen(Scheme::Reads, 32).busy.total_cmp(&0.05), std::cmp::Ordering::Less, "READs need no core");
+}
+
+#[test]
+fn the_example_ends_well() {
+    adaptive_lookups::main().unwrap();
+}

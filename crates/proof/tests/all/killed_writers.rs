@@ -1,0 +1,353 @@
+//! Writers killed with SIGKILL at any moment, over shared memory: survivors neither hang nor answer wrongly, and
+//! the locks of a process that is gone come free.
+//!
+//! Each child process owns some keys, writes ever higher versions of them, removes some, and tells the parent what was
+//! acknowledged. After its death a key must hold the last version that was acknowledged, or the one under way; and a
+//! WRITE that its writer's death cut in two is whole by then.
+//!
+//! `FARWOOD_KILLS=N cargo test --release -p farwood-proof --test all killed_writers` kills so many instead of 60.
+
+use farwood_fabric::chunks::CHUNK_BYTES;
+use farwood_fabric::{Client, ClientId, Fabric as _, Remote, Revocation, client_table, read};
+use farwood_index::IndexError;
+use farwood_index::drop_index;
+use farwood_index::lock::NodeLocks;
+use farwood_index::ordered::{self, Entries, Ordered};
+use farwood_index::sherman::layout::Sizes;
+use farwood_index::sherman::{Config, Direction, Range, Sherman, Variant};
+use farwood_index::smart;
+use farwood_proof::children::rerun;
+use farwood_proof::shm::{Shm, attach};
+use farwood_transport::runtime::block_on;
+use farwood_transport::shm::ShmFabric;
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const CHILD: &str = "FARWOOD_KILL_CHILD";
+const CHILDREN: u64 = 3;
+const KEYS_PER_CHILD: u64 = 400;
+const KILLS: u32 = 60;
+/// Longer than any operation may take, with every retry that it has.
+const OPERATION_MAX: Duration = Duration::from_secs(10);
+const CACHE_BYTES: usize = 64 << 10;
+/// Chunks of a memory node besides those of the killed: of the superblock, and of those who live.
+const CHUNKS: u64 = 8;
+/// Processes that are killed for each further chunk. Each had one at least, which others must have taken over.
+const KILLS_PER_CHUNK: u64 = 8;
+
+fn key(child: u64, number: u64) -> [u8; 8] {
+    // Neighbouring keys belong to different children: they meet in every leaf.
+    (number * CHILDREN + child).to_be_bytes()
+}
+
+fn value(version: u64) -> [u8; 16] {
+    let mut value = [0; 16];
+    value[..8].copy_from_slice(&version.to_le_bytes());
+    value[8..].copy_from_slice(&(!version).to_le_bytes());
+    value
+}
+
+fn version(value: &[u8]) -> u64 {
+    let word = |at: usize| u64::from_le_bytes(value[at..at + 8].try_into().unwrap());
+    assert_eq!(word(0), !word(8), "a mixture of two values");
+    word(0)
+}
+
+/// Whether a child removes its key in that step: in long runs of steps, so that leaves are emptied and merged.
+fn removes(step: u64) -> bool {
+    step / KEYS_PER_CHILD % 3 == 2
+}
+
+/// A child: writes for ever; each line tells a key and the version that was acknowledged.
+fn child(spec: &str) {
+    let (me, path) = spec.split_once(':').unwrap();
+    let (me, pool) = (me.parse::<u64>().unwrap(), attach(Path::new(path)));
+    let client = pool.client();
+    let tree = block_on(Ordered::open(&client, "kill", CACHE_BYTES)).unwrap();
+    let mut out = std::io::stdout().lock();
+    let start = block_on(highest(&tree, &client, me));
+    for step in start + 1.. {
+        let number = number_of(step);
+        let key = key(me, number);
+        let done = if removes(step) {
+            block_on(tree.remove(&client, &key))
+        } else {
+            block_on(tree.put(&client, &key, &value(step)))
+        };
+        match done {
+            Ok(_) => writeln!(out, "{number} {step}").and_then(|()| out.flush()).unwrap(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// The highest version of a child's keys.
+async fn highest(tree: &Ordered, client: &Client<ShmFabric>, me: u64) -> u64 {
+    let mut highest = 0;
+    for number in 0..KEYS_PER_CHILD {
+        if let Ok(Some(value)) = tree.get(client, &key(me, number)).await {
+            highest = highest.max(version(&value));
+        }
+    }
+    highest
+}
+
+/// A child of the test that is named.
+fn spawn(test: &str, me: u64, path: &Path) -> Child {
+    rerun(module_path!(), test)
+        .env(CHILD, format!("{me}:{}", path.display()))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Kills a child a while after its first word; yields the step that was acknowledged last, per key.
+fn kill(mut child: Child, after: Duration) -> Vec<u64> {
+    let out = child.stdout.take().unwrap();
+    let (at_work, first_word) = std::sync::mpsc::channel();
+    let listener = std::thread::spawn(move || {
+        let mut last = vec![0; KEYS_PER_CHILD as usize];
+        for line in BufReader::new(out).lines().map_while(Result::ok) {
+            // The line at which the child died may be cut short, and the test runner has some to say, too.
+            let mut words = line.split_whitespace().map(str::parse::<u64>);
+            if let (Some(Ok(number)), Some(Ok(step)), None) = (words.next(), words.next(), words.next())
+                && number_of(step) == number
+            {
+                last[number as usize] = step;
+                let _ = at_work.send(());
+            }
+        }
+        last
+    });
+    first_word.recv_timeout(OPERATION_MAX).expect("the child comes to work");
+    std::thread::sleep(after);
+    child.kill().unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(9), "it did not fail by itself before: {status}");
+    listener.join().unwrap()
+}
+
+/// The survivor: the parent, with a tree of its own.
+struct Survivor<'a> {
+    tree: &'a Ordered,
+    client: &'a Client<ShmFabric>,
+}
+
+/// An operation's answer. It must not take for ever.
+fn bounded<T>(operation: impl Future<Output = Result<T, IndexError>>) -> T {
+    let start = Instant::now();
+    let answer = block_on(operation);
+    assert!(start.elapsed() < OPERATION_MAX, "the survivor hung for {:?}", start.elapsed());
+    answer.expect("survivors do what they want")
+}
+
+impl Survivor<'_> {
+    /// Compares a dead child's keys with what it was told.
+    fn check(&self, me: u64, acknowledged: &[u64]) {
+        let under_way = acknowledged.iter().max().unwrap() + 1;
+        for (number, &last) in (0..).zip(acknowledged) {
+            let found = bounded(self.tree.get(self.client, &key(me, number)));
+            let found = found.map_or(0, |value| version(&value));
+            // What the child was at when it died may have been done, or not.
+            let removed = removes(last) || number_of(under_way) == number && removes(under_way);
+            let right = found >= last && (found == last || found == under_way || last == 0) && !removes(last);
+            assert!(
+                right || found == 0 && removed || found == under_way,
+                "key {number} of child {me}: step {last} was acknowledged, {found} is there"
+            );
+            assert!(
+                found == 0 || number_of(found) == number,
+                "key {number} of child {me} holds another's value"
+            );
+        }
+    }
+
+    /// Takes every lock that a dead child may have held: by an update in every leaf.
+    fn touch_all(&self) {
+        for number in 0..CHILDREN * KEYS_PER_CHILD {
+            bounded(self.tree.update(self.client, &number.to_be_bytes(), &value(1)));
+        }
+    }
+
+    /// The scan and the walk of what is left.
+    fn check_all(&self) {
+        let mut found = Entries::new();
+        let scan = self.tree.scan(self.client, Range::default(), Direction::Forward, usize::MAX, &mut found);
+        bounded(scan);
+        for (_, value) in found.iter() {
+            version(value);
+        }
+        assert!(found.len() > KEYS_PER_CHILD as usize, "there was something to check");
+        let walk = block_on(self.tree.walk(self.client)).expect("a walk");
+        assert_eq!(walk.problems(), []);
+    }
+}
+
+fn number_of(version: u64) -> u64 {
+    version.wrapping_mul(0x9E37_79B9_7F4A_7C15) % KEYS_PER_CHILD
+}
+
+#[test]
+fn killed_writers_harm_nobody() {
+    let sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 256 };
+    let config = ordered::Config::Sherman(Config { sizes, ..Config::default() });
+    kill_writers("killed_writers_harm_nobody", config);
+}
+
+#[test]
+fn killed_writers_of_a_radix_tree_harm_nobody() {
+    let config = ordered::Config::Smart(smart::Config::default());
+    kill_writers("killed_writers_of_a_radix_tree_harm_nobody", config);
+}
+
+#[test]
+fn killed_writers_of_values_out_of_line_harm_nobody() {
+    let config = ordered::Config::Smart(smart::Config { inline_bytes: 12, ..smart::Config::default() });
+    kill_writers("killed_writers_of_values_out_of_line_harm_nobody", config);
+}
+
+/// The body of the test that is named, which is a child of itself as well.
+fn kill_writers(test: &str, config: ordered::Config) {
+    if let Ok(spec) = std::env::var(CHILD) {
+        return child(&spec);
+    }
+    let kills =
+        std::env::var("FARWOOD_KILLS").map_or(KILLS, |kills| kills.parse().expect("a number of kills"));
+    let shm = Shm::of_bytes((CHUNKS + u64::from(kills) / KILLS_PER_CHUNK) * CHUNK_BYTES);
+    let client = shm.pool().client();
+    let tree = block_on(Ordered::create(&client, "kill", config, CACHE_BYTES)).expect("a tree is created");
+    let survivor = Survivor { tree: &tree, client: &client };
+    let mut children: Vec<_> = (0..CHILDREN).map(|me| spawn(test, me, shm.path())).collect();
+    let mut acknowledged = 0;
+    for round in 0..kills {
+        let me = u64::from(round) % CHILDREN;
+        let after = Duration::from_micros(20_000 + u64::from(round) * 7919 % 30_000);
+        let last = kill(children.remove(0), after);
+        acknowledged += last.iter().filter(|&&step| step > 0).count();
+        survivor.check(me, &last);
+        children.push(spawn(test, me, shm.path()));
+    }
+    for child in children {
+        kill(child, Duration::ZERO);
+    }
+    assert!(acknowledged > kills as usize * 10, "the children did write: {acknowledged}");
+    survivor.touch_all();
+    survivor.check_all();
+}
+
+/// A child that takes the lock of the root leaf, and holds it until it is killed.
+fn hold(path: &Path) {
+    let pool = attach(path);
+    let client = pool.client();
+    let tree = block_on(Sherman::open(&client, "kill", CACHE_BYTES)).unwrap();
+    let locks = NodeLocks::new(tree.options().lock, pool.shape(), tree.layout().room_bytes);
+    let root = block_on(client.post(read(tree.entry().root()))).unwrap().check(&()).unwrap().word();
+    let root = Remote::<[u8]>::from_word(root).unwrap();
+    let _held = block_on(locks.acquire(&client, root, "hold")).unwrap();
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "held").and_then(|()| out.flush()).unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Such a child, of the test that is named, which holds the lock by now.
+fn holder(test: &str, path: &Path) -> Child {
+    let mut program = rerun(module_path!(), test);
+    let mut holder = program.env(CHILD, path).stdout(Stdio::piped()).spawn().unwrap();
+    let out = BufReader::new(holder.stdout.take().unwrap());
+    assert!(out.lines().map_while(Result::ok).any(|line| line.contains("held")), "the lock is held");
+    holder
+}
+
+#[test]
+fn a_sweep_frees_the_locks_of_the_gone_and_no_others() {
+    if let Ok(path) = std::env::var(CHILD) {
+        return hold(Path::new(&path));
+    }
+    let shm = Shm::new();
+    let client = shm.pool().client();
+    let tree = block_on(Sherman::create(&client, "kill", Config::default(), CACHE_BYTES)).unwrap();
+    let mut holder = holder("a_sweep_frees_the_locks_of_the_gone_and_no_others", shm.path());
+    assert_eq!(block_on(tree.sweep_locks(&client)).unwrap(), 0, "its holder lives");
+    assert_eq!(block_on(tree.walk(&client)).unwrap().locks_held, 1, "so it is held as before");
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert_eq!(block_on(tree.walk(&client)).unwrap().locks_of_the_gone, 1, "looking frees nothing");
+    assert_eq!(block_on(tree.sweep_locks(&client)).unwrap(), 1);
+    let walk = block_on(tree.walk(&client)).unwrap();
+    assert_eq!((walk.locks_of_the_gone, walk.locks_held, walk.problems), (0, 0, vec![]));
+    assert_eq!(block_on(tree.sweep_locks(&client)).unwrap(), 0, "once is enough");
+}
+
+#[test]
+fn the_lock_of_a_process_that_is_gone_comes_free() {
+    if let Ok(path) = std::env::var(CHILD) {
+        return hold(Path::new(&path));
+    }
+    let shm = Shm::new();
+    let client = shm.pool().client();
+    for (variant, name) in Variant::ALL {
+        let config = Config { options: variant.options(), ..Config::default() };
+        let tree =
+            block_on(Sherman::create(&client, "kill", config, CACHE_BYTES)).expect("a tree is created");
+        let mut holder = holder("the_lock_of_a_process_that_is_gone_comes_free", shm.path());
+        let walk = block_on(tree.walk(&client)).unwrap();
+        assert!(walk.problems.iter().any(|problem| problem.what.contains("held by")), "{name}: {walk:?}");
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        let start = Instant::now();
+        block_on(tree.put(&client, &[0; 8], &[1; 8])).expect("the lock is taken over");
+        assert!(start.elapsed() < Duration::from_secs(1), "{name}: {:?}", start.elapsed());
+        assert_eq!(block_on(tree.walk(&client)).unwrap().problems, [], "{name}");
+        drop(tree);
+        block_on(drop_index(&client, "kill")).expect("nobody has it open");
+    }
+}
+
+/// A process that is stopped, not gone, keeps its locks, and its client slot.
+#[test]
+fn a_stopped_process_keeps_its_slot() {
+    if let Ok(spec) = std::env::var(CHILD) {
+        return child(&spec);
+    }
+    let shm = Shm::new();
+    let client = shm.pool().client();
+    let sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 256 };
+    let tree = block_on(Sherman::create(&client, "kill", Config { sizes, ..Config::default() }, CACHE_BYTES));
+    drop(tree.expect("a tree is created"));
+    let before: BTreeSet<ClientId> = residents(&client);
+    let mut child = spawn("a_stopped_process_keeps_its_slot", 0, shm.path());
+    let stopped = loop {
+        let new: BTreeSet<_> = residents(&client).difference(&before).copied().collect();
+        if let Some(&new) = new.first() {
+            break new;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    signal(&child, "STOP");
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(block_on(client.fabric().revoke(stopped)).unwrap(), Revocation::Alive);
+    let newcomer = attach(shm.path());
+    assert_ne!(newcomer.identity().slot, stopped.slot, "the slot of a stopped process is not reused");
+    drop(newcomer);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(block_on(client.fabric().revoke(stopped)).unwrap(), Revocation::Gone);
+    let newcomer = attach(shm.path());
+    assert_eq!(newcomer.identity().slot, stopped.slot, "the slot of a process that is gone is reused");
+    assert_ne!(newcomer.identity().epoch, stopped.epoch);
+}
+
+fn residents(client: &Client<ShmFabric>) -> BTreeSet<ClientId> {
+    block_on(client_table::residents(client)).unwrap().into_iter().map(|resident| resident.client).collect()
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}

@@ -1,0 +1,59 @@
+//! Every test of indexes on fabrics, in one program: it is linked once.
+//!
+//! `cargo test -p farwood-proof --test all sherman::` runs the tests of one system.
+
+mod adaptive_lookups;
+mod catfish {
+    mod costs;
+    mod killed_processes;
+    mod simulator;
+    mod threads;
+}
+mod coverage_marks;
+mod damage;
+mod fabric {
+    mod shm;
+    mod shm_processes;
+    mod simulator;
+    mod tcp;
+}
+mod killed_writers;
+mod radix;
+mod rdma;
+mod sherman {
+    mod adverse_schedules;
+    mod churn;
+    mod costs;
+    mod crash_points;
+    mod fabric_mutants;
+    mod interleavings;
+    mod memory_reuse;
+    mod model;
+    mod mutants;
+    mod processes;
+    mod scale;
+    mod simulator;
+    mod snapshots;
+    mod threads;
+    mod unlinked_leaves;
+    mod values;
+}
+mod smart {
+    mod costs;
+    mod crash_points;
+    mod interleavings;
+    mod model;
+    mod mutants;
+    mod reverse_pointers;
+    mod scans;
+    mod simulator;
+}
+mod sphinx {
+    mod costs;
+    mod crash_points;
+    mod interleavings;
+    mod model;
+    mod mutants;
+    mod simulator;
+}
+mod tcp_load;

@@ -1,0 +1,87 @@
+//! Tests of radix trees on seeds, for SMART and for Sphinx.
+
+use farwood_index::ordered::System;
+use farwood_index::radix;
+use farwood_index::sabotage::Sabotage;
+use farwood_proof::seeds::loopback::LoopbackCase;
+use farwood_proof::seeds::simulator::SimulatorCase;
+use farwood_proof::seeds::{loopback, mutants, runner, simulator};
+use farwood_testkit::campaign::size;
+
+/// A test's module and name.
+pub(crate) type Test = (&'static str, &'static str);
+
+/// Seeds within which every mutant must be noticed.
+const MUTANT_SEEDS: u64 = 400;
+/// The bound of a mutant's run in polls, many times the usual number: a mutant may loop.
+pub(crate) const POLLS_MAX: u64 = 3_000_000;
+
+/// Runs seeds in the simulator without faults: every answer is explained.
+pub(crate) fn simulated_without_faults(test: Test, system: System) {
+    let case = |seed| SimulatorCase::new(system, seed);
+    let report = runner::expect_success(test, size(25, 100), case, simulator::outcome);
+    assert_eq!((report.met.faults(), report.explained_errors, report.totals.half_linked), (0, 0, 0));
+}
+
+/// Runs seeds in the simulator with faults: every answer is explained, and every error by a fault. A thousand seeds
+/// pass every coverage mark in `own_marks`, those of the system, and every mark of radix trees.
+pub(crate) fn simulated_with_faults(test: Test, system: System, own_marks: &[&'static str]) {
+    let case = |seed| SimulatorCase::with_faults(system, seed);
+    let report = runner::expect_success(test, size(25, 100), case, simulator::outcome);
+    if report.totals.runs >= 1_000 {
+        let marks = radix::tree::MARKS.iter().chain(own_marks);
+        let missed: Vec<_> = marks.filter(|mark| !report.marks.contains_key(**mark)).collect();
+        assert!(missed.is_empty(), "no client passed {missed:?}");
+    }
+    // In a few runs a compute node ends before it has sent the verb that triggers a fault.
+    assert!(report.counted * 50 >= report.totals.runs * 49, "{} are counted", report.counted);
+}
+
+/// Runs seeds that failed once, each with a description of the bug.
+pub(crate) fn regressions(system: System, seeds: &[(u64, &str)]) {
+    for &(seed, bug) in seeds {
+        if let Err(what) = simulator::outcome(&SimulatorCase::with_faults(system, seed)) {
+            panic!("seed {seed} ({bug}): {what}");
+        }
+    }
+}
+
+/// Runs seeds on the loopback fabric: every answer is explained.
+pub(crate) fn interleaved(test: Test, system: System) {
+    let seeds = size(60, 240);
+    let totals =
+        runner::expect_success(test, seeds, |seed| LoopbackCase::new(system, seed), loopback::outcome);
+    if totals.runs >= seeds {
+        let costs = totals.costs;
+        for (what, count) in [
+            ("torn copies", costs.torn),
+            ("nodes read again", costs.moved),
+            ("locks lost", costs.lock),
+            ("slots lost", costs.cas_failures),
+            ("trees of five levels", totals.levels[5]),
+        ] {
+            assert!(count > 0, "no {what}: {totals:?}");
+        }
+    }
+}
+
+/// Runs seeds in which operations are dropped before they are answered: no lock stays held, and every answer is
+/// explained.
+pub(crate) fn dropped_operations(test: Test, system: System) {
+    let seeds = size(60, 120);
+    let case = |seed| LoopbackCase::with_drops(system, seed);
+    let totals = runner::expect_success(test, seeds, case, loopback::outcome);
+    assert!(totals.dropped > 50 || totals.runs < seeds, "{totals:?}");
+}
+
+/// Expects that a mutant is noticed on the loopback fabric.
+pub(crate) fn noticed(name: &str, intact: impl Fn(u64) -> LoopbackCase, mutant: Sabotage) {
+    let mutate = |case: &mut LoopbackCase| case.mutant = Some(mutant);
+    mutants::expect_noticed(name, MUTANT_SEEDS, loopback::outcome, intact, mutate);
+}
+
+/// Expects that a lease that expires under a frozen client is noticed.
+pub(crate) fn expired_lease_is_noticed(intact: impl Fn(u64) -> SimulatorCase) {
+    let mutate = |case: &mut SimulatorCase| case.mutant = Some(Sabotage::LeaseExpires);
+    mutants::expect_noticed("the lease expires", MUTANT_SEEDS, simulator::outcome, intact, mutate);
+}

@@ -1,0 +1,96 @@
+//! Golden costs: round trips, verbs and bytes of every operation of every variant, as `docs/costs.md` has them.
+//!
+//! The table is measured on the loopback fabric, where nothing depends on time; costs are counted above the fabric
+//! and are the same on every one. A change of cost is a diff:
+//! `FARWOOD_BLESS=1 cargo test -p farwood-proof --test all sherman::costs` writes the table.
+
+use farwood_fabric::Costs;
+use farwood_index::lock::LockWidth;
+use farwood_index::sherman::layout::{Sizes, Values};
+use farwood_index::sherman::{Config, Variant};
+use farwood_proof::golden::CostTable;
+use farwood_proof::sherman_costs::{CHECKSUMS, CostFixture, checksums, empty, key, rows};
+
+/// What values out of line cost: keys `number` have values of 1,000 bytes, or of 3 MiB.
+fn rows_far(table: &mut CostTable, name: &str, config: Config) {
+    let bench = CostFixture::new(config);
+    let mut row = |operation: &str, case: &str, costs: Costs| table.row(name, operation, case, costs);
+    let (tree, client) = (&bench.tree, &bench.client);
+    let put = |number: u64, bytes: usize| {
+        bench.cost(async { tree.put(client, &key(number), &vec![1; bytes]).await.expect("a put") })
+    };
+    let get = |number: u64| bench.cost(async { tree.get(client, &key(number)).await.expect("a get") });
+    // The first of each size takes the memory, or finds it in the rests of chunks.
+    for bytes in [1_000, 3 << 20] {
+        for number in 0..4 {
+            put(number, bytes);
+            put(number + 4, bytes);
+            put(number, 8);
+        }
+    }
+    row("put", "8 bytes replace 8 bytes", put(777, 8));
+    row("put", "1,000 bytes replace 8 bytes", put(777, 1_000));
+    row("get", "1,000 bytes", get(777));
+    row("put", "1,000 bytes replace 1,000 bytes", put(777, 1_000));
+    row("remove", "1,000 bytes", bench.cost(tree.remove(client, &key(777))));
+    row("put", "3 MiB replace 8 bytes", put(778, 3 << 20));
+    row("get", "3 MiB", get(778));
+    row("put", "8 bytes replace 3 MiB", put(778, 8));
+    for number in 1000..1100 {
+        put(number, 1_000);
+    }
+    row("scan", "100 entries of 1,000 bytes", bench.scan(tree));
+}
+
+fn table() -> CostTable {
+    let mut table = empty();
+    let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 1024 };
+    for (variant, name) in Variant::ALL {
+        let config = Config { sizes, options: variant.options(), ..Config::default() };
+        rows(&mut table, name, &CostFixture::new(config));
+    }
+    rows(&mut table, CHECKSUMS, &CostFixture::new(checksums()));
+    let mut packed = Config { sizes, ..Config::default() };
+    packed.options.lock.width = LockWidth::Packed;
+    rows(&mut table, "sherman, 16-bit locks", &CostFixture::new(packed));
+    for variant in [Variant::Sherman, Variant::LockRead] {
+        let sizes = Sizes { value_bytes: 32, ..sizes };
+        let options = variant.options();
+        let config = Config { sizes, options, values: Values::AnyLength, ..Config::default() };
+        rows_far(&mut table, &format!("{}, any length", variant.name()), config);
+    }
+    table
+}
+
+#[test]
+fn every_operation_costs_what_the_table_says() {
+    table().agree_with("costs.md");
+}
+
+#[test]
+fn the_costs_that_the_paper_gives() {
+    let cost = |variant: Variant| {
+        let bench = CostFixture::new(Config { options: variant.options(), ..Config::default() });
+        let get = bench.cost(bench.tree.get(&bench.client, &key(5)));
+        (get.round_trips, bench.put(5, 0), bench.handed_over())
+    };
+    let (get, update, _) = cost(Variant::FgPlus);
+    assert_eq!((get, update.round_trips), (1, 4));
+    assert_eq!(update.bytes_written, 1016 + 8, "one node, and the lock in it");
+    let (get, update, handed_over) = cost(Variant::Sherman);
+    assert_eq!((get, update.round_trips), (1, 3));
+    assert!(update.bytes_written <= 32, "{update:?}");
+    assert_eq!(handed_over.map(|costs| costs.round_trips), Some(2));
+}
+
+#[test]
+fn lock_and_read_in_one_doorbell_save_a_round_trip() {
+    let bench = CostFixture::new(Config { options: Variant::LockRead.options(), ..Config::default() });
+    let update = bench.put(5, 0);
+    assert_eq!((update.round_trips, update.reads, update.cas, update.writes), (2, 1, 1, 2));
+    let handed_over = bench.handed_over().expect("a lock is handed over");
+    assert!(
+        handed_over.round_trips <= 1 && handed_over.reads == 0,
+        "the leaf comes with the lock: {handed_over:?}"
+    );
+}

@@ -1,0 +1,55 @@
+//! Every crash point of every operation of Sherman, alone and in pairs ([`crash_points`]).
+
+use farwood_index::MARKS;
+use farwood_index::ordered::Config;
+use farwood_index::sherman::layout::Sizes;
+use farwood_index::sherman::options::Leaves;
+use farwood_index::sherman::{self, Variant};
+use farwood_proof::crash_points::{Change, CrashCase, paired_crashes, single_crashes};
+
+/// Leaves have 8 entries, sorted or not, inner nodes 12 or 13 children.
+fn config(variant: Variant) -> Config {
+    let value_bytes = if variant.options().leaves == Leaves::Sorted { 16 } else { 8 };
+    let sizes = Sizes { key_bytes: 8, value_bytes, node_bytes: 256 };
+    Config::Sherman(sherman::Config { sizes, options: variant.options(), ..sherman::Config::default() })
+}
+
+fn cases(variant: Variant) -> [CrashCase; 9] {
+    let case = |name, keys, fill, change| CrashCase {
+        name,
+        config: config(variant),
+        keys,
+        fill,
+        removed: (0, 0),
+        change,
+        mark: None,
+    };
+    let marked = |case: CrashCase, removed, mark| {
+        assert!(MARKS.contains(&mark), "there is no mark {mark}");
+        CrashCase { removed, mark: Some(mark), ..case }
+    };
+    [
+        case("an update", 30, 0.5, Change::Put(70)),
+        case("a new key", 30, 0.5, Change::Put(75)),
+        case("a root leaf splits", 8, 1.0, Change::Put(35)),
+        case("a leaf splits", 60, 1.0, Change::Put(75)),
+        case("an inner root splits", 104, 1.0, Change::Put(75)),
+        case("a removal", 60, 1.0, Change::Remove(70)),
+        marked(case("leaves merge", 60, 0.5, Change::Remove(60)), (0, 6), "a merge"),
+        marked(case("the root is removed", 9, 1.0, Change::Remove(0)), (1, 4), "a root less"),
+        marked(case("free slots are listed", 60, 0.5, Change::Leave), (0, 8), "rooms given"),
+    ]
+}
+
+#[test]
+fn a_crash_at_any_verb_loses_no_key() {
+    let variants = [Variant::Sherman, Variant::Combine, Variant::LockRead];
+    let points: u64 = variants.map(|variant| single_crashes(&cases(variant))).iter().sum();
+    assert!(points > 300, "{points} crash points");
+}
+
+#[test]
+fn a_second_crash_at_any_verb_loses_no_key() {
+    let pairs = paired_crashes(&cases(Variant::Sherman), 40);
+    assert!(pairs > 1_000, "{pairs} pairs");
+}

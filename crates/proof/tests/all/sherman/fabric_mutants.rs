@@ -1,0 +1,136 @@
+//! Fabrics that break their promises, under a Sherman that relies on them: the checks must notice each fault within a
+//! few seeds, and must accept the intact fabric on the same seed.
+
+use farwood_fabric::Capabilities;
+use farwood_index::consistency::Consistency;
+use farwood_index::lock::LockWidth;
+use farwood_index::ordered::System;
+use farwood_index::sherman::Variant;
+use farwood_proof::seeds::loopback::{Copies, LoopbackCase, outcome};
+use farwood_proof::seeds::mutants;
+use farwood_testkit::loopback::{Bug, Copying, Faults};
+
+/// Seeds within which every fault must be noticed.
+const SEEDS: u64 = 60;
+/// Polls after which a run counts as stuck: many times the usual number.
+const POLLS_MAX: u64 = 1_500_000;
+
+/// Expects that the fault that `mutate` adds to the intact case is noticed.
+fn noticed(name: &str, intact: impl Fn(u64) -> LoopbackCase, mutate: impl Fn(&mut LoopbackCase)) {
+    let intact = |seed| LoopbackCase { polls_max: POLLS_MAX, ..intact(seed) };
+    mutants::expect_noticed(name, SEEDS, outcome, intact, mutate);
+}
+
+/// A run of one variant on a fabric that copies as shared memory does, with 64-bit locks and version pairs.
+fn plain(variant: Variant) -> impl Fn(u64) -> LoopbackCase {
+    move |seed| {
+        let mut case = LoopbackCase::on(System::Sherman, seed, Copies::SharedMemory);
+        case.plan.sherman().options = variant.options();
+        case.plan.sherman().consistency = Some(Consistency::Versions);
+        case.settings.faults.atomic_swallows = false;
+        case
+    }
+}
+
+fn faulty_fabric(name: &str, fault: impl Fn(&mut Faults)) {
+    noticed(name, plain(Variant::Sherman), |case| fault(&mut case.settings.faults));
+}
+
+fn buggy_fabric(name: &str, intact: impl Fn(u64) -> LoopbackCase, bug: Bug) {
+    noticed(name, intact, |case| case.settings.bug = Some(bug));
+}
+
+/// READs overtake WRITEs. Checksums detect the torn copies; version pairs do not, though the fabric promises it.
+#[test]
+fn version_pairs_are_noticed_if_reads_overtake() {
+    let hashes = |seed| {
+        let mut case = LoopbackCase::on(System::Sherman, seed, Copies::Overtaking);
+        case.plan.sherman().options = Variant::Sherman.options();
+        case.plan.sherman().consistency = Some(Consistency::Checksum);
+        case
+    };
+    noticed("reads overtake", hashes, |case| {
+        case.plan.sherman().consistency = Some(Consistency::Versions);
+        let promises = Capabilities { version_pair_bytes_max: usize::MAX, ..case.settings.promises };
+        case.settings.promises = promises;
+    });
+}
+
+#[test]
+fn version_pairs_are_noticed_if_writes_are_placed_downward() {
+    faulty_fabric("writes downward", |faults| faults.writes = Copying::Downward);
+}
+
+#[test]
+fn unlocks_before_the_write_back_are_noticed() {
+    buggy_fabric("chains reversed", plain(Variant::Sherman), Bug::ChainReversed);
+    faulty_fabric("writes overtake", |faults| faults.write_overtakes = true);
+}
+
+#[test]
+fn write_backs_that_the_next_holder_misses_are_noticed() {
+    faulty_fabric("writes linger", |faults| faults.write_lingers = true);
+}
+
+/// Soft-RoCE on several processors does this. If the fabric says so, locks are released by FAA.
+#[test]
+fn unlocks_by_write_are_noticed_if_a_failed_cas_stores() {
+    let declared = |seed| {
+        let mut case = plain(Variant::Sherman)(seed);
+        case.settings.faults.failed_cas_stores = true;
+        case.settings.promises.write_beside_cas = false;
+        case
+    };
+    noticed("a failed CAS stores", declared, |case| case.settings.promises.write_beside_cas = true);
+}
+
+#[test]
+fn locks_that_two_clients_can_take_are_noticed() {
+    faulty_fabric("atomics race", |faults| faults.atomic_races = true);
+    buggy_fabric("a lost CAS stores", plain(Variant::Fg), Bug::CasAlwaysSwaps);
+    buggy_fabric("a lost CAS wins", plain(Variant::Sherman), Bug::CasClaimsToWin);
+    buggy_fabric("live clients are revoked", plain(Variant::Sherman), Bug::RevokesTheLiving);
+}
+
+#[test]
+fn roots_that_two_clients_can_replace_are_noticed() {
+    let growing = |seed| {
+        let mut case = LoopbackCase::growing(seed);
+        // Locks survive this bug: the WRITE of the holder releases a lock, whichever client it names.
+        case.plan.sherman().options = Variant::Sherman.options();
+        case
+    };
+    buggy_fabric("the loser replaces the root", growing, Bug::CasAlwaysSwaps);
+}
+
+#[test]
+fn locks_that_stay_held_are_noticed() {
+    buggy_fabric("FAA saturates", plain(Variant::Fg), Bug::AddSaturates);
+    let packed = |seed| {
+        let mut case = plain(Variant::Sherman)(seed);
+        case.plan.sherman().options.lock.width = LockWidth::Packed;
+        case
+    };
+    buggy_fabric("masks are ignored", packed, Bug::MaskIgnored);
+}
+
+#[test]
+fn bytes_that_were_never_written_are_noticed() {
+    buggy_fabric("reads are short", plain(Variant::Sherman), Bug::ReadShort);
+    let odd_keys = |seed| {
+        let mut case = plain(Variant::Sherman)(seed);
+        case.plan.sherman().sizes.key_bytes = 13;
+        case
+    };
+    buggy_fabric("neighbours are spoiled", odd_keys, Bug::NeighbourSpoiled);
+}
+
+fn with_drops(seed: u64) -> LoopbackCase {
+    LoopbackCase::with_drops(System::Sherman, seed)
+}
+
+#[test]
+fn lost_unlocks_of_dropped_operations_are_noticed() {
+    buggy_fabric("detached verbs are lost", with_drops, Bug::DetachedLost);
+    buggy_fabric("dropped posts are taken back", with_drops, Bug::CancelTakesBack);
+}

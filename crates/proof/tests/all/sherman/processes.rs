@@ -1,0 +1,324 @@
+//! Several processes on few keys of one tree, two threads each, over shared memory and over TCP: all that they did and
+//! were told is one history, and some order explains it. Also when processes are killed in the middle.
+//!
+//! The clock of both fabrics is the machine's monotonic one, the same in all processes. A fence stands between it
+//! and the operation: what an operation does lies between its two times.
+
+use farwood_fabric::{Client, Fabric};
+use farwood_index::sherman::layout::Sizes;
+use farwood_index::sherman::{Config, Sherman, Variant};
+use farwood_proof::children::rerun;
+use farwood_proof::served::Tcp;
+use farwood_proof::shared_pool::{Attachment as _, SharedPool};
+use farwood_proof::shm::Shm;
+use farwood_proof::workload::{
+    CHURNING, MIXED, ScanSpan, TreeRequest, ValueLengths, Workload, bounds, perform, scan,
+};
+use farwood_proof::yielding::Yielding;
+use farwood_testkit::history::{Action, Bytes, Direction, History, Recorder, Scan};
+use farwood_transport::runtime::block_on;
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{Ordering::SeqCst, fence};
+use std::time::{Duration, Instant};
+
+const CHILD: &str = "FARWOOD_HISTORY_CHILD";
+const CHILDREN: u64 = 4;
+const THREADS: u64 = 2;
+const KEYS: u64 = 24;
+const SIZES: Sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 256 };
+const CACHE_BYTES: usize = 4 << 10;
+/// Operations of each thread, where none is killed.
+const STEPS: usize = 2_500;
+/// Time in which a key must be decided.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn keys() -> Vec<Bytes> {
+    (0..KEYS).map(|number| (number * 3).to_be_bytes().to_vec()).collect()
+}
+
+/// One thread of one process: a tree, a client of it, and a journal.
+struct Player<'a, F, W> {
+    tree: &'a Sherman,
+    client: Client<Yielding<&'a F>>,
+    number: u64,
+    journal: Recorder<W>,
+}
+
+impl<F: Fabric, W: Write> Player<'_, F, W> {
+    fn call_time(&self) -> u64 {
+        let now = self.client.fabric().now();
+        fence(SeqCst);
+        now
+    }
+
+    fn end_time(&self) -> u64 {
+        fence(SeqCst);
+        self.client.fabric().now()
+    }
+
+    /// Does what is wished for.
+    fn fulfil(&mut self, wish: TreeRequest) {
+        match wish {
+            TreeRequest::Operation(key, action) => self.one(&key, &action),
+            TreeRequest::Scan(span) | TreeRequest::Snapshot(span) => self.scan(&span),
+            TreeRequest::Count => {
+                block_on(self.tree.count(&self.client)).expect("it succeeds");
+            }
+            TreeRequest::Leave => block_on(self.tree.leave(&self.client)).expect("it succeeds"),
+        }
+    }
+
+    fn one(&mut self, key: &[u8], action: &Action) {
+        let call = self.call_time();
+        let pending = self.journal.call(call, key, action).expect("the journal is written");
+        let answer = block_on(perform(self.tree, &self.client, key, action)).expect("it succeeds");
+        let end = self.end_time();
+        self.journal.answer(pending, end, &answer).expect("the journal is written");
+    }
+
+    fn scan(&mut self, span: &ScanSpan) {
+        let call = self.call_time();
+        let entries = block_on(scan(self.tree, &self.client, span)).expect("it succeeds");
+        let (end, client, (from, to)) = (self.end_time(), self.number, bounds(span));
+        let (direction, limit) = (span.direction, span.limit);
+        let scan = Scan { client, call, end, direction, from, to, limit, entries };
+        self.journal.scan(&scan).expect("the journal is written");
+    }
+}
+
+/// Whether a process writes its journals at its end, or each line when it happens.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Natural,
+    Killed,
+}
+
+/// A child process: `NUMBER:SEED:START:END:FOLDER:PLACE`.
+fn child<S: SharedPool>(spec: &str) {
+    let mut words = spec.splitn(6, ':');
+    let mut word = || words.next().expect("six words");
+    let mut number = || word().parse::<u64>().expect("a number");
+    let (me, seed, start) = (number(), number(), number());
+    let end = if word() == "killed" { End::Killed } else { End::Natural };
+    let path = PathBuf::from(word());
+    let pool = S::attach(word());
+    let tree = block_on(Sherman::open(&pool.client(), "history", CACHE_BYTES)).expect("there is a tree");
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (pool, tree, path) = (&pool, &tree, &path);
+            scope.spawn(move || play::<S>(pool, tree, me * THREADS + thread, seed, start, end, path));
+        }
+    });
+}
+
+fn play<S: SharedPool>(
+    pool: &S::Pool,
+    tree: &Sherman,
+    me: u64,
+    seed: u64,
+    start: u64,
+    end: End,
+    path: &Path,
+) {
+    let (seat, keys) = (pool.client(), keys());
+    let client = Client::new(Yielding::new(seat.fabric(), seed ^ me));
+    let wishes = Workload::new(
+        &keys,
+        ValueLengths::One(SIZES.value_bytes),
+        [MIXED, CHURNING][me as usize % 2],
+        me,
+        seed,
+    );
+    let mut file = File::create(path.join(format!("{me}.journal"))).expect("a journal can be made");
+    while client.fabric().now() < start {
+        std::thread::yield_now();
+    }
+    if end == End::Killed {
+        let mut player = Player { tree, client, number: me, journal: Recorder::new(me, file) };
+        wishes.for_each(|wish| player.fulfil(wish));
+        return;
+    }
+    let mut player = Player { tree, client, number: me, journal: Recorder::new(me, Vec::new()) };
+    wishes.take(STEPS).for_each(|wish| player.fulfil(wish));
+    file.write_all(&player.journal.into_inner()).expect("the journal is written");
+}
+
+/// The parent's side of one run.
+struct Run<S> {
+    shared: S,
+    test: &'static str,
+    seed: u64,
+    started: u64,
+}
+
+impl<S: SharedPool> Run<S> {
+    fn new(test: &'static str, variant: Variant, seed: u64) -> (Self, Sherman) {
+        let shared = S::default();
+        let config = Config { sizes: SIZES, options: variant.options(), ..Config::default() };
+        let tree = block_on(Sherman::create(&shared.pool().client(), "history", config, CACHE_BYTES));
+        (Self { shared, test, seed, started: 0 }, tree.expect("a tree is created"))
+    }
+
+    /// Starts a child that begins at `start`.
+    fn start(&mut self, start: u64, end: End) -> Child {
+        self.started += 1;
+        let end = if end == End::Killed { "killed" } else { "natural" };
+        let (folder, place) = (self.shared.folder().display(), self.shared.address());
+        let spec = format!("{}:{}:{start}:{end}:{folder}:{place}", self.started, self.seed);
+        let mut command = rerun(module_path!(), self.test);
+        command.env(CHILD, spec).stdout(Stdio::null());
+        command.spawn().expect("a process can be started")
+    }
+
+    /// Waits until child `number` has written so much.
+    fn wait(&self, number: u64, bytes: u64) {
+        let journal = |thread| self.shared.folder().join(format!("{}.journal", number * THREADS + thread));
+        let length = |thread| std::fs::metadata(journal(thread)).map_or(0, |journal| journal.len());
+        let since = Instant::now();
+        while (0..THREADS).map(length).sum::<u64>() < bytes {
+            assert!(since.elapsed() < PATIENCE, "child {number} does nothing");
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    /// Everything that all children noted.
+    fn history(&self) -> History {
+        let mut history = History::default();
+        for number in THREADS..(self.started + 1) * THREADS {
+            let path = self.shared.folder().join(format!("{number}.journal"));
+            // A child that was killed at once has none.
+            let Ok(journal) = File::open(path) else { continue };
+            history.merge(History::read(BufReader::new(journal)).expect("a journal"));
+        }
+        history
+    }
+
+    /// Looks at all that is left, and checks everything.
+    fn judge(&self, tree: &Sherman) -> usize {
+        let seat = self.shared.pool().client();
+        let client = Client::new(Yielding::new(seat.fabric(), self.seed));
+        let mut last = Player { tree, client, number: 0, journal: Recorder::new(0, Vec::new()) };
+        for key in keys() {
+            last.one(&key, &Action::Get);
+            // Whoever held the lock of its leaf is gone.
+            last.one(&key, &Action::Remove);
+        }
+        last.scan(&ScanSpan::all(Direction::Forward));
+        last.scan(&ScanSpan::all(Direction::Backward));
+        let mut history = self.history();
+        history.merge(History::read(&last.journal.into_inner()[..]).expect("a journal"));
+        let verdict = history.check(PATIENCE);
+        verdict.expect_right();
+        assert!(meetings(&history) > 100, "{}: the clients hardly met", meetings(&history));
+        verdict.operations
+    }
+}
+
+/// Operations that began while another client's on the same key was under way.
+fn meetings(history: &History) -> usize {
+    let mut operations: Vec<_> = history
+        .operations
+        .iter()
+        .filter_map(|one| Some((&one.key, one.call, one.answer.as_ref()?.0)))
+        .collect();
+    operations.sort_unstable();
+    operations.windows(2).filter(|pair| pair[0].0 == pair[1].0 && pair[1].1 < pair[0].2).count()
+}
+
+fn processes_agree<S: SharedPool>(test: &'static str, variants: &[(Variant, &str)]) {
+    if let Ok(spec) = std::env::var(CHILD) {
+        return child::<S>(&spec);
+    }
+    for (seed, &(variant, name)) in (0..).zip(variants) {
+        let (mut run, tree) = Run::<S>::new(test, variant, seed);
+        let start = run.shared.pool().client().fabric().now() + 60_000_000;
+        let children: Vec<_> = (0..CHILDREN).map(|_| run.start(start, End::Natural)).collect();
+        for mut child in children {
+            assert!(child.wait().expect("it ends").success(), "{name}: a child failed");
+        }
+        let operations = run.judge(&tree);
+        assert!(operations > (CHILDREN * THREADS) as usize * STEPS * 8 / 10, "{name}: {operations}");
+        let walk = block_on(tree.walk(&run.shared.pool().client())).expect("a walk");
+        assert_eq!((walk.problems, walk.entries, walk.half_linked), (vec![], 0, 0), "{name}");
+    }
+}
+
+#[test]
+fn processes_on_hot_keys_agree() {
+    processes_agree::<Shm>("processes_on_hot_keys_agree", &Variant::ALL);
+}
+
+#[test]
+fn processes_on_hot_keys_agree_over_tcp() {
+    // The others differ where no fabric does.
+    let some: Vec<_> = Variant::ALL.into_iter().rev().step_by(3).collect();
+    processes_agree::<Tcp>("processes_on_hot_keys_agree_over_tcp", &some);
+}
+
+const KILLED: [Variant; 2] = [Variant::Sherman, Variant::FgPlus];
+const KILLS: u64 = 12;
+/// Bytes that a child has written before it is killed: some 1000 operations.
+const JOURNAL_BYTES: u64 = 120_000;
+
+fn killed_processes<S: SharedPool>(test: &'static str, variants: &[Variant], kills: u64) {
+    if let Ok(spec) = std::env::var(CHILD) {
+        return child::<S>(&spec);
+    }
+    for &variant in variants {
+        let (mut run, tree) = Run::<S>::new(test, variant, 7);
+        let mut children: Vec<_> = (0..CHILDREN - 1).map(|_| run.start(0, End::Killed)).collect();
+        for kill in 0..kills {
+            // The oldest child's number, and what it must have written: kills come anywhere, not at once.
+            run.wait(kill + 1, JOURNAL_BYTES + kill * 997);
+            end(children.remove(0));
+            children.push(run.start(0, End::Killed));
+        }
+        children.into_iter().for_each(end);
+        let operations = run.judge(&tree);
+        assert!(operations > 1_000, "the children did work: {operations}");
+    }
+}
+
+#[test]
+fn killed_processes_leave_an_explained_history() {
+    killed_processes::<Shm>("killed_processes_leave_an_explained_history", &KILLED, KILLS);
+}
+
+#[test]
+fn killed_processes_leave_an_explained_history_over_tcp() {
+    killed_processes::<Tcp>("killed_processes_leave_an_explained_history_over_tcp", &KILLED, KILLS);
+}
+
+fn end(mut child: Child) {
+    child.kill().expect("it runs");
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), None, "a child failed before it was killed");
+}
+
+/// The guests of `cargo xtask rxe` run this module.
+mod over_rdma {
+    use super::{KILLED, killed_processes, processes_agree};
+    use farwood_index::sherman::Variant;
+    use farwood_proof::served::{Rdma, has_rdma};
+
+    #[test]
+    fn processes_on_hot_keys_agree() {
+        if has_rdma() {
+            processes_agree::<Rdma>(
+                "over_rdma::processes_on_hot_keys_agree",
+                &[(Variant::Sherman, Variant::Sherman.name())],
+            );
+        }
+    }
+
+    #[test]
+    fn killed_processes_leave_an_explained_history() {
+        if has_rdma() {
+            let test = "over_rdma::killed_processes_leave_an_explained_history";
+            killed_processes::<Rdma>(test, &KILLED[..1], 4);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Scans of one moment, beside a writer that changes keys of different leaves one after the other: at every moment
+//! each key is as far as the one before it, or one step behind. Splits and merges move the keys meanwhile.
+
+use farwood_fabric::Client;
+use farwood_index::sherman::layout::{Sizes, Values};
+use farwood_index::sherman::{Config, Direction, Entries, Range, Sherman, Variant};
+use farwood_sim::{Card, Ended, SimFabric, World, WorldSpec, at_once};
+use std::cell::Cell;
+
+/// Keys that are counted up, one after the other; between them are others, that come and go.
+const COUNTERS: u64 = 24;
+const STEP: u64 = 100;
+const ROUNDS: u64 = 30;
+const TIME_MAX: u64 = 1_000_000_000;
+
+fn key(number: u64) -> [u8; 8] {
+    number.to_be_bytes()
+}
+
+/// How the counters are looked at.
+#[derive(Clone, Copy, PartialEq)]
+enum Look {
+    Snapshot,
+    Scan,
+}
+
+struct Stage {
+    world: World,
+    trees: Vec<Sherman>,
+    values: Values,
+    seed: u64,
+}
+
+impl Stage {
+    fn new(seed: u64, values: Values) -> Self {
+        let card = Card::named("cx5-100g").expect("it is one of the named");
+        let spec = WorldSpec { compute_nodes: 3, memory_nodes: 2, seed, ..WorldSpec::small(card) };
+        let world = World::new(WorldSpec { host_bytes: 64 << 20, ..spec }).expect("a world");
+        let sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 320 };
+        let options = [Variant::Sherman, Variant::LockRead, Variant::FgPlus][seed as usize % 3].options();
+        let config = Config { sizes, values, options, ..Config::default() };
+        let mut trees = vec![at_once(Sherman::create(&world.at_once(0), "moment", config, 1 << 16))];
+        trees.extend((1..3).map(|node| at_once(Sherman::open(&world.at_once(node), "moment", 1 << 16))));
+        let trees: Vec<_> = trees.into_iter().map(|tree| tree.expect("a tree")).collect();
+        Self { world, trees, values, seed }
+    }
+
+    fn value(&self, count: u64) -> Vec<u8> {
+        let mut value = count.to_be_bytes().to_vec();
+        let bytes = if self.values == Values::Fixed { 16 } else { 8 + count as usize * 7 % 60 };
+        value.resize(bytes, 0);
+        value
+    }
+
+    async fn count_up(&self, tree: &Sherman, client: &Client<SimFabric>, done: &Cell<bool>) {
+        for count in 1..=ROUNDS {
+            for counter in 0..COUNTERS {
+                tree.put(client, &key(counter * STEP), &self.value(count)).await.expect("a put");
+            }
+        }
+        done.set(true);
+    }
+
+    /// Others come between the counters and go again: leaves split and merge.
+    async fn disturb(&self, tree: &Sherman, client: &Client<SimFabric>, done: &Cell<bool>) {
+        let mut round = self.seed;
+        while !done.get() {
+            let first = round % COUNTERS * STEP;
+            for other in 1..40 {
+                tree.put(client, &key(first + other), &self.value(other)).await.expect("a put");
+            }
+            for other in 1..40 {
+                tree.remove(client, &key(first + other)).await.expect("a removal");
+            }
+            round += 7;
+        }
+    }
+
+    /// Looks at all counters until the writer is done; what was wrong.
+    async fn watch(
+        &self,
+        look: Look,
+        tree: &Sherman,
+        client: &Client<SimFabric>,
+        done: &Cell<bool>,
+    ) -> Option<String> {
+        let mut found = Entries::new();
+        while !done.get() {
+            let range = Range { from: Some(&[0; 8]), to: None };
+            let direction =
+                if self.seed.is_multiple_of(2) { Direction::Forward } else { Direction::Backward };
+            match look {
+                Look::Snapshot => tree.scan_snapshot(client, range, direction, usize::MAX, &mut found).await,
+                Look::Scan => tree.scan(client, range, direction, usize::MAX, &mut found).await,
+            }
+            .expect("a scan");
+            let mut counts: Vec<u64> = found.iter().filter_map(count_of).collect();
+            if direction == Direction::Backward {
+                counts.reverse();
+            }
+            let in_step = counts.windows(2).all(|pair| pair[0] >= pair[1] && pair[0] <= pair[1] + 1);
+            let all = counts.is_empty() || counts.len() as u64 == COUNTERS || counts[0] == 1;
+            let ends = counts.first().zip(counts.last()).is_none_or(|(first, last)| *first <= last + 1);
+            if !(in_step && all && ends) {
+                return Some(format!("seed {}: {counts:?}", self.seed));
+            }
+        }
+        None
+    }
+}
+
+/// What a counter stands at, if it is one.
+fn count_of((key, value): (&[u8], &[u8])) -> Option<u64> {
+    let number = u64::from_be_bytes(key.try_into().expect("eight bytes"));
+    number.is_multiple_of(STEP).then(|| u64::from_be_bytes(value[..8].try_into().expect("eight bytes")))
+}
+
+/// What a watcher saw that never was.
+fn seen(seed: u64, values: Values, look: Look) -> Option<String> {
+    let stage = Stage::new(seed, values);
+    let clients: Vec<_> = (0..4).map(|client| stage.world.client(client % 3)).collect();
+    let (done, wrong) = (Cell::new(false), Cell::new(None));
+    let mut crew = stage.world.crew();
+    crew.spawn(&clients[0], stage.count_up(&stage.trees[0], &clients[0], &done));
+    crew.spawn(&clients[1], stage.disturb(&stage.trees[1], &clients[1], &done));
+    crew.spawn(&clients[2], async {
+        wrong.set(stage.watch(look, &stage.trees[2], &clients[2], &done).await);
+    });
+    assert_eq!(crew.run_until(TIME_MAX), Ended::Done, "seed {seed}");
+    drop(crew);
+    wrong.take()
+}
+
+#[test]
+fn a_snapshot_is_of_one_moment() {
+    for seed in 0..60 {
+        for values in [Values::Fixed, Values::AnyLength] {
+            assert_eq!(seen(seed, values, Look::Snapshot), None);
+        }
+    }
+}
+
+/// The same looks find an ordinary scan out.
+#[test]
+fn a_scan_is_not() {
+    assert!((0..10).any(|seed| seen(seed, Values::Fixed, Look::Scan).is_some()));
+}

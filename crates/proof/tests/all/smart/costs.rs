@@ -1,0 +1,49 @@
+//! Golden costs of SMART, as `docs/costs-smart.md` has them. `FARWOOD_BLESS=1 cargo test -p farwood-proof --test all
+//! smart::costs` writes the table anew.
+
+use farwood_index::ordered;
+use farwood_index::smart::{Config, Smart, Variant};
+use farwood_proof::radix_costs::{CACHE_BYTES, CostFixture, compare, key};
+use farwood_testkit::Harness;
+use farwood_testkit::harness::Chance;
+use farwood_testkit::loopback::Loopback;
+
+#[test]
+fn every_operation_costs_what_the_table_says() {
+    let of =
+        |variant: Variant| ordered::Config::Smart(Config { options: variant.options(), ..Config::default() });
+    compare("SMART", "smart", &Variant::ALL.map(|(variant, name)| (name, of(variant))));
+}
+
+#[test]
+fn the_costs_that_are_asked_for() {
+    let bench = CostFixture::new(ordered::Config::Smart(Config::default()));
+    let get = bench.get(&bench.tree, &key(5, 5));
+    assert!(get.round_trips == 1 && get.bytes_read <= 64, "{get:?}");
+    let update = bench.put(&key(5, 5), 8);
+    assert!(update.round_trips <= 3 && update.bytes_read <= 64 && update.bytes_written <= 64, "{update:?}");
+}
+
+/// Random keys into a tree of random keys that was just loaded: splits and growth are in the average.
+#[test]
+fn a_new_key_takes_few_round_trips_on_average() {
+    const KEYS: u64 = 100_000;
+    let world = Loopback::default();
+    let client = world.client();
+    let tree =
+        world.block_on(Smart::create(&client, "costs", Config::default(), CACHE_BYTES)).expect("a tree");
+    let mut chance = Chance::new(1);
+    let mut put = |count: u64| {
+        for _ in 0..count {
+            let key = chance.next_u64().to_be_bytes();
+            world.block_on(tree.put(&client, &key, &[1; 8])).expect("a put");
+        }
+    };
+    put(KEYS);
+    let bytes = tree.bytes_allocated() as f64 / KEYS as f64;
+    assert!(bytes <= 110.0, "{bytes} bytes a key");
+    client.take_costs();
+    put(KEYS / 10);
+    let average = client.take_costs().round_trips as f64 / (KEYS / 10) as f64;
+    assert!(average <= 3.3, "{average}");
+}

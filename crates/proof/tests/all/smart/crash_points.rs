@@ -1,0 +1,55 @@
+//! Every crash point of every operation of SMART, alone and in pairs ([`crash_points`]).
+//!
+//! Keys are numbers of 8 bytes in steps of 10, so 26 of them share their first seven bytes.
+
+use farwood_index::ordered::Config;
+use farwood_index::radix::tree::MARKS;
+use farwood_index::smart::{self, Variant};
+use farwood_proof::crash_points::{Change, CrashCase, paired_crashes, single_crashes};
+
+fn config(variant: Variant, inline_bytes: usize) -> Config {
+    Config::Smart(smart::Config { options: variant.options(), inline_bytes, ..smart::Config::default() })
+}
+
+fn cases(variant: Variant) -> Vec<CrashCase> {
+    let case = |name, keys, change, mark: &str| {
+        let mark = MARKS.iter().copied().find(|known| *known == mark);
+        let config = config(variant, smart::Config::default().inline_bytes);
+        CrashCase { name, config, keys, fill: 1.0, removed: (0, 0), change, mark }
+    };
+    // Each value is an overflow value.
+    let overflow = |case: CrashCase| CrashCase { config: config(variant, 12), ..case };
+    vec![
+        case("an update", 30, Change::Put(70), ""),
+        case("a new key", 30, Change::Put(75), ""),
+        case("a leaf splits", 27, Change::Put(265), "radix: a leaf split"),
+        case("a prefix splits", 30, Change::Put(1 << 32), "radix: a prefix split"),
+        case("a node grows", 16, Change::Put(75), "radix: a node replaced by a larger"),
+        case("a leaf moves", 30, Change::PutLong(70, 100), "radix: a leaf that moved"),
+        case("a removal", 30, Change::Remove(70), ""),
+        case("a node is removed", 28, Change::Remove(270), "radix: a node that gave way"),
+        case("a compute node leaves", 30, Change::Leave, ""),
+        overflow(case("an overflow value is replaced", 30, Change::Put(70), "")),
+        overflow(case("an overflow value is inserted", 30, Change::Put(75), "")),
+        overflow(case("an overflow value is removed", 30, Change::Remove(70), "")),
+    ]
+}
+
+#[test]
+fn every_named_coverage_mark_exists() {
+    let marked = cases(Variant::WriteCombining).iter().filter(|case| case.mark.is_some()).count();
+    assert_eq!(marked, 5, "each mark is one of the tree");
+}
+
+#[test]
+fn a_crash_at_any_verb_loses_no_key() {
+    let variants = [Variant::Art, Variant::InPlace, Variant::WriteCombining];
+    let points: u64 = variants.map(|variant| single_crashes(&cases(variant))).iter().sum();
+    assert!(points > 300, "{points} crash points");
+}
+
+#[test]
+fn a_second_crash_at_any_verb_loses_no_key() {
+    let pairs = paired_crashes(&cases(Variant::WriteCombining), 12);
+    assert!(pairs > 300, "{pairs} pairs");
+}

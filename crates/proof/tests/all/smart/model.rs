@@ -1,0 +1,92 @@
+//! SMART and a `BTreeMap` run the same programs: from the empty tree and from bulk-loaded ones, in all variants, on
+//! the loopback, shared memory and TCP.
+
+use farwood_fabric::Capabilities;
+use farwood_index::ordered::{self, Ordered};
+use farwood_index::smart::{Config, Options, Rooms, Variant};
+use farwood_proof::radix_model;
+use farwood_proof::served::Tcp;
+use farwood_proof::shm::Shm;
+use farwood_testkit::Harness as _;
+use farwood_testkit::loopback::{EVERYTHING, Loopback, Settings};
+
+fn of(options: Options) -> ordered::Config {
+    ordered::Config::Smart(Config { options, ..Config::default() })
+}
+
+/// All variants, and one that reserves 256 slots.
+fn all() -> Vec<ordered::Config> {
+    let preallocated = Options { rooms: Rooms::Preallocated, ..Options::default() };
+    Variant::ALL.map(|(variant, _)| variant.options()).into_iter().chain([preallocated]).map(of).collect()
+}
+
+#[test]
+fn from_the_empty_tree_on_the_loopback() {
+    radix_model::from_empty(&Loopback::default(), &all(), 300, 12);
+}
+
+/// A fabric whose WRITEs of more bytes may be cut in two by the death of their writer.
+fn in_packets(bytes: usize) -> Loopback {
+    let promises = Capabilities { write_survives_writer_bytes_max: bytes, ..EVERYTHING };
+    Loopback::new(Settings { promises, ..Settings::default() })
+}
+
+#[test]
+fn from_the_empty_tree_in_small_packets() {
+    radix_model::from_empty(&in_packets(64), &all(), 300, 3);
+}
+
+/// A leaf is changed in place by one WRITE; one that is too long for that is written elsewhere, and linked by CAS.
+#[test]
+fn a_long_leaf_is_not_changed_in_place() {
+    for (packet, in_place) in [(4096, true), (256, false)] {
+        let loopback = in_packets(packet);
+        let client = loopback.client();
+        let updated = loopback.block_on(async {
+            let tree = Ordered::create(&client, "t", of(Options::default()), 1 << 20).await.unwrap();
+            tree.put(&client, b"key", &[1; 600]).await.unwrap();
+            client.take_costs();
+            assert!(tree.update(&client, b"key", &[2; 600]).await.unwrap());
+            let cas = client.take_costs().cas;
+            assert_eq!(*tree.get(&client, b"key").await.unwrap().unwrap(), [2; 600]);
+            cas
+        });
+        // The leaf's lock; the node's lock and the slot besides.
+        assert_eq!(updated == 1, in_place, "{updated} CAS with packets of {packet} bytes");
+    }
+}
+
+#[test]
+fn from_the_empty_tree_on_shared_memory() {
+    radix_model::from_empty(&Shm::new(), &all(), 300, 6);
+}
+
+#[test]
+fn from_the_empty_tree_over_tcp() {
+    radix_model::from_empty(&Tcp::new(), &all(), 200, 2);
+}
+
+#[test]
+fn from_bulk_loaded_trees() {
+    radix_model::from_bulk_loaded(of(Options::default()));
+}
+
+#[test]
+fn keys_of_all_lengths() {
+    radix_model::keys_of_all_lengths(|seed| {
+        let options = Variant::ALL[seed as usize % Variant::ALL.len()].0.options();
+        // In some trees most values lie out of line.
+        let inline_bytes = if seed % 4 == 2 { 60 } else { Config::default().inline_bytes };
+        ordered::Config::Smart(Config { options, inline_bytes, ..Config::default() })
+    });
+}
+
+#[test]
+fn removed_keys_free_their_memory() {
+    for inline_bytes in [Config::default().inline_bytes, 12] {
+        radix_model::removed_keys_free_their_memory(ordered::Config::Smart(Config {
+            inline_bytes,
+            ..Config::default()
+        }));
+    }
+}

@@ -1,0 +1,131 @@
+//! A leaf that comes into the room of one that is gone, while a client that still has the old pointer reads it: the
+//! reader stops after every word, the writer at every step. What the reader finds must be in the tree.
+//!
+//! The reverse pointer says whether a leaf is linked. Read before the new leaf was written, and the rest after, it
+//! would say so of a leaf that is not.
+
+use farwood_fabric::{Client, PoolShape};
+use farwood_index::smart::{Config, Smart, Variant};
+use farwood_proof::seeds::loopback::{Copies, settings};
+use farwood_testkit::Harness;
+use farwood_testkit::loopback::{Loopback, LoopbackFabric, SMALL, Settings};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+/// Two memory nodes, of the superblock and two chunks each.
+const SHAPE: PoolShape = PoolShape { host_bytes: 24 << 20, ..SMALL };
+const KEY: &[u8] = b"the key";
+/// Values whose leaves end with a word that nothing covers: the writer may rest before it, with all else in place.
+const FIRST: [u8; 34] = [1; 34];
+const OTHER: [u8; 34] = [2; 34];
+/// Seeds of the fabric, each of which lets a transfer rest at other words.
+const SEEDS: u64 = 16;
+/// Polls after which who has no answer waits for somebody.
+const POLLS_ENOUGH: usize = 4_000;
+/// Polls of the reader before the writer goes on, at most.
+const READER_POLLS: usize = 4;
+/// Polls of the writer before the reader goes on, at most.
+const WRITER_POLLS: usize = 16;
+
+fn poll_times<T>(work: &mut Pin<&mut impl Future<Output = T>>, times: usize) -> Option<T> {
+    let mut context = Context::from_waker(Waker::noop());
+    (0..times).find_map(|_| match work.as_mut().poll(&mut context) {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    })
+}
+
+/// A compute node with a tree.
+struct Node {
+    tree: Smart,
+    client: Client<LoopbackFabric>,
+}
+
+impl Node {
+    async fn get(&self) -> Option<Vec<u8>> {
+        let value = self.tree.get(&self.client, KEY).await.expect("it answers");
+        value.map(|value| value.to_vec())
+    }
+}
+
+fn node(pool: &Loopback, first: bool, cache_bytes: usize) -> Node {
+    let client = pool.stranger();
+    let tree = pool.block_on(async {
+        let options = Variant::RearLock.options();
+        if first {
+            Smart::create(&client, "t", Config { options, ..Config::default() }, cache_bytes).await
+        } else {
+            Smart::open(&client, "t", cache_bytes).await
+        }
+    });
+    Node { tree: tree.expect("it opens"), client }
+}
+
+/// What a reader with an old pointer finds, and what somebody who begins afterwards finds, where the reader rests
+/// after `reader` polls until the writer has had `writer`. `None`: one of them waits for the writer.
+fn two_answers(fabric: Settings, reader: usize, writer: usize) -> Option<[Option<Vec<u8>>; 2]> {
+    let pool = Loopback::new(fabric);
+    let answers = answers_on(&pool, reader, writer);
+    pool.forget_orphans();
+    answers
+}
+
+fn answers_on(pool: &Loopback, reader: usize, writer: usize) -> Option<[Option<Vec<u8>>; 2]> {
+    let (writes, reads, looks) =
+        (node(pool, true, 1 << 20), node(pool, false, 1 << 20), node(pool, false, 0));
+    let existed = pool.block_on(writes.tree.put(&writes.client, KEY, &FIRST)).expect("it is stored");
+    assert!(!existed);
+    assert_eq!(pool.block_on(reads.get()).as_deref(), Some(&FIRST[..]));
+    assert!(pool.block_on(writes.tree.remove(&writes.client, KEY)).expect("it is removed"));
+    let mut reading = pin!(reads.get());
+    let mut writing = pin!(writes.tree.put(&writes.client, KEY, &OTHER));
+    let early = poll_times(&mut reading, reader);
+    let put = poll_times(&mut writing, writer);
+    let found = early.or_else(|| poll_times(&mut reading, POLLS_ENOUGH));
+    let later = poll_times(&mut pin!(looks.get()), POLLS_ENOUGH);
+    if put.is_none() {
+        let _ = pool.block_on(writing).expect("it is stored");
+    }
+    Some([found?, later?])
+}
+
+/// On that fabric no reader finds what somebody who begins later does not find, with no removal under way; yields an
+/// answer to the contrary.
+fn found_too_early(fabric: impl Fn(u64) -> Settings) -> Option<String> {
+    let mut found = 0;
+    for seed in 0..SEEDS {
+        for (reader, writer) in
+            (0..READER_POLLS).flat_map(|reader| (0..WRITER_POLLS).map(move |writer| (reader, writer)))
+        {
+            let Some([one, other]) = two_answers(fabric(seed), reader, writer) else { continue };
+            if one.is_some() && one != other {
+                return Some(format!(
+                    "seed {seed}: after {reader} and {writer} polls {one:?}, and later {other:?}"
+                ));
+            }
+            found += usize::from(one.is_some());
+        }
+    }
+    assert!(found > 0, "the writer never came to its end before the reader");
+    None
+}
+
+fn of(copies: Copies) -> impl Fn(u64) -> Settings {
+    move |seed| Settings { shape: SHAPE, ..settings(copies, seed) }
+}
+
+#[test]
+fn reads_that_go_upward() {
+    assert_eq!(found_too_early(of(Copies::Nic)), None);
+}
+
+#[test]
+fn reads_that_go_downward() {
+    assert_eq!(found_too_early(of(Copies::SharedMemory)), None);
+}
+
+#[test]
+fn reads_that_overtake() {
+    assert_eq!(found_too_early(of(Copies::Overtaking)), None);
+}

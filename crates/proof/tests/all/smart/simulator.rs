@@ -1,0 +1,60 @@
+//! SMART in the simulator, seed by seed: every variant on every NIC, with and without faults.
+//!
+//! `FARWOOD_SEEDS=5000` runs more seeds, `FARWOOD_SEEDS=17..18` one; a failure prints the command that repeats it.
+
+use crate::radix::{regressions, simulated_with_faults, simulated_without_faults};
+use farwood_index::ordered::System;
+use farwood_index::smart;
+
+#[test]
+fn without_faults_every_answer_is_explained() {
+    let test = (module_path!(), "without_faults_every_answer_is_explained");
+    simulated_without_faults(test, System::Smart);
+}
+
+#[test]
+fn with_faults_every_answer_is_explained() {
+    let test = (module_path!(), "with_faults_every_answer_is_explained");
+    simulated_with_faults(test, System::Smart, smart::MARKS);
+}
+
+#[test]
+fn seeds_that_failed_once_succeed() {
+    regressions(
+        System::Smart,
+        &[
+            (9, "a node without live children stopped scans"),
+            (2590, "a scan took a node for empty whose leaf had moved during the search"),
+            (43, "every client of a compute node took a chunk for itself"),
+            (
+                44,
+                "a client that waited for a node's lock kept a leaf's lock of unknown ownership, and the holder of the \
+                 node's lock waited for that",
+            ),
+            (
+                92,
+                "no client waited for the lock of a node being replaced, so no client took it from its crashed holder",
+            ),
+            (2932, "the simulator's pool was too small for chunks that were lost with the memory node"),
+            (
+                117_323,
+                "a removal was done, the replacement of its node was interrupted, and the check ignored that",
+            ),
+            (
+                222_485,
+                "a detached post was lost before a freeze, and the check considered only the time after it",
+            ),
+            (232_173, "a node was closed for a replacement before its prefix was known to be ambiguous"),
+            (
+                932_236,
+                "an insert lost a slot, believed its content, and that was a node of a crashed client that was never \
+                 linked",
+            ),
+            (
+                264_470,
+                "two compute nodes each waited for a lock of unknown ownership at the other, while holding the local \
+                 lock that the other needed",
+            ),
+        ],
+    );
+}

@@ -1,0 +1,59 @@
+//! Golden costs of Sphinx, as `docs/costs-sphinx.md` has them. `FARWOOD_BLESS=1 cargo test -p farwood-proof --test all
+//! sphinx::costs` writes the table anew.
+
+use farwood_index::ordered;
+use farwood_index::sphinx::{Config, Sphinx, Variant};
+use farwood_proof::radix_costs::{CostFixture, compare, key};
+use farwood_testkit::Harness;
+use farwood_testkit::harness::Chance;
+use farwood_testkit::loopback::Loopback;
+
+#[test]
+fn every_operation_costs_what_the_table_says() {
+    let of = |variant: Variant| {
+        ordered::Config::Sphinx(Config { options: variant.options(), ..Config::default() })
+    };
+    compare("Sphinx", "sphinx", &Variant::ALL.map(|(variant, name)| (name, of(variant))));
+}
+
+/// Entry, node and leaf; an update locks and reads the leaf, and writes it back with the unlock.
+#[test]
+fn the_costs_that_are_asked_for() {
+    let bench = CostFixture::new(ordered::Config::Sphinx(Config::default()));
+    let get = bench.get(&bench.tree, &key(5, 5));
+    assert_eq!((get.round_trips, get.reads), (3, 4), "{get:?}");
+    let update = bench.put(&key(5, 5), 8);
+    assert!(update.round_trips <= 5, "{update:?}");
+    let new = bench.put(&key(5, 200), 8);
+    assert!(new.round_trips <= 4, "{new:?}");
+}
+
+/// Random keys, and a filter that holds all prefixes: a lookup takes three round trips, and what misled takes more.
+#[test]
+fn a_lookup_takes_three_round_trips_on_average() {
+    const KEYS: u64 = 100_000;
+    let world = Loopback::default();
+    let client = world.client();
+    let tree = world.block_on(Sphinx::create(&client, "costs", Config::default(), 64 << 10)).expect("a tree");
+    let keys: Vec<[u8; 8]> = {
+        let mut chance = Chance::new(1);
+        (0..KEYS).map(|_| chance.next_u64().to_be_bytes()).collect()
+    };
+    for key in &keys {
+        world.block_on(tree.put(&client, key, &[1; 8])).expect("a put");
+    }
+    let kept = tree.kept();
+    assert!(kept.prefixes.0 * 100 < kept.prefixes.1 * 95, "{kept:?}");
+    client.take_costs();
+    for key in &keys[..10_000] {
+        assert!(world.block_on(tree.get(&client, key)).expect("a get").is_some());
+    }
+    let costs = client.take_costs();
+    let average = costs.round_trips as f64 / 10_000.0;
+    assert!((3.0..3.1).contains(&average), "{average}");
+    assert!(kept.directory_bytes * 20 <= kept.filter_bytes, "{kept:?}");
+    let walk = world.block_on(tree.walk(&client)).expect("it can be walked");
+    assert_eq!((walk.problems, walk.unsettled), (Vec::new(), 0));
+    let share = walk.census.bytes as f64 / (walk.node_bytes + walk.leaf_bytes) as f64;
+    assert!(share < 0.06, "the tables take {share} of what the tree does");
+}

@@ -1,0 +1,56 @@
+//! Sphinx and a `BTreeMap` run the same programs: from the empty tree and from bulk-loaded ones, in all variants, with
+//! subtables large and small, on the loopback, shared memory and TCP.
+
+use farwood_index::ordered;
+use farwood_index::sphinx::{Config, Groups, Options, Variant};
+use farwood_proof::radix_model;
+use farwood_proof::served::Tcp;
+use farwood_proof::shm::Shm;
+use farwood_testkit::loopback::Loopback;
+
+fn of(options: Options) -> ordered::Config {
+    ordered::Config::Sphinx(Config { options, ..Config::default() })
+}
+
+/// Subtables of 21 entries, which are split often.
+fn small(options: Options) -> ordered::Config {
+    of(Options { groups: Groups::new(0).expect("it is one"), ..options })
+}
+
+/// All variants, and the last with subtables as large as by default.
+fn all() -> Vec<ordered::Config> {
+    let variants = Variant::ALL.map(|(variant, _)| small(variant.options()));
+    variants.into_iter().chain([of(Options::default())]).collect()
+}
+
+#[test]
+fn from_the_empty_tree_on_the_loopback() {
+    radix_model::from_empty(&Loopback::default(), &all(), 300, 12);
+}
+
+#[test]
+fn from_the_empty_tree_on_shared_memory() {
+    radix_model::from_empty(&Shm::new(), &all(), 300, 6);
+}
+
+#[test]
+fn from_the_empty_tree_over_tcp() {
+    radix_model::from_empty(&Tcp::new(), &all(), 200, 2);
+}
+
+#[test]
+fn from_bulk_loaded_trees() {
+    radix_model::from_bulk_loaded(small(Options::default()));
+}
+
+#[test]
+fn keys_of_all_lengths() {
+    radix_model::keys_of_all_lengths(|seed| {
+        small(Variant::ALL[seed as usize % Variant::ALL.len()].0.options())
+    });
+}
+
+#[test]
+fn removed_keys_free_their_memory() {
+    radix_model::removed_keys_free_their_memory(of(Options::default()));
+}

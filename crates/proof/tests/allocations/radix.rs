@@ -1,0 +1,45 @@
+//! The hot path of radix trees allocates nothing: gets and updates, once warm, with cached nodes and without.
+
+use super::blocks;
+use farwood_index::ordered::{Config, Ordered};
+use farwood_index::{smart, sphinx};
+use farwood_proof::shm::Shm;
+use farwood_transport::runtime::block_on;
+
+const KEYS: u64 = 20_000;
+
+fn key(number: u64) -> [u8; 8] {
+    (4 * number).to_be_bytes()
+}
+
+/// Systems with what they keep to find their way: SMART with all nodes and with none, and Sphinx with a filter so
+/// large that it misleads nobody, for the prefixes that are tried after a false positive take room of their own.
+fn cases() -> [(&'static str, Config, usize); 3] {
+    [
+        ("smart", Config::Smart(smart::Config::default()), 16 << 20),
+        ("uncached", Config::Smart(smart::Config::default()), 0),
+        ("sphinx", Config::Sphinx(sphinx::Config::default()), 4 << 20),
+    ]
+}
+
+pub(crate) fn warm_operations_allocate_nothing() {
+    let shm = Shm::new();
+    let client = shm.pool().client();
+    for (name, config, cache_bytes) in cases() {
+        let tree = block_on(Ordered::create(&client, name, config, cache_bytes)).expect("a tree");
+        let entries = (0..KEYS).map(|number| (key(number), number.to_le_bytes()));
+        block_on(tree.bulk_load(&client, entries, 1.0, |_| {})).expect("it is loaded");
+        let numbers = || (0..KEYS).step_by(7);
+        let gets = blocks(|| {
+            for n in numbers() {
+                assert!(block_on(tree.get(&client, &key(n))).expect("a get").is_some());
+            }
+        });
+        let updates = blocks(|| {
+            for n in numbers() {
+                assert!(block_on(tree.put(&client, &key(n), &[1; 8])).expect("a put"));
+            }
+        });
+        assert_eq!((gets, updates), (0, 0), "{name}");
+    }
+}
