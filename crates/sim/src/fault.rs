@@ -126,7 +126,7 @@ pub struct Met {
     /// Verbs lost because of a crash, an outage or a partition.
     pub lost: u64,
     /// CASes in device memory that the device made fail.
-    pub intercept_cas: u64,
+    pub outrun: u64,
 }
 
 impl Met {
@@ -145,6 +145,6 @@ impl std::ops::AddAssign for Met {
         self.slow += other.slow;
         self.partitions += other.partitions;
         self.lost += other.lost;
-        self.intercept_cas += other.intercept_cas;
+        self.outrun += other.outrun;
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask campaign`: long searches for bugs, which no change waits for.
+//! `cargo xtask campaign`: long searches for bugs, outside the checks of a change.
 
 use std::path::Path;
 
@@ -44,7 +44,7 @@ const LOOPBACK_SEEDS: u64 = 60;
 const KILLS: u64 = 4;
 const THREAD_STEPS: u64 = 3_000;
 
-/// Runs the campaign on the tree at `root`, for about so many minutes; yields whether it found nothing.
+/// Runs the campaign on the tree at `root`, for about `minutes` minutes; yields whether it found nothing.
 pub(crate) fn campaign(root: &Path, minutes: u64) -> bool {
     run(root, &steps(minutes.max(1)), Output::Shown)
 }

@@ -15,7 +15,7 @@ pub(crate) struct Step {
     kind: StepKind,
 }
 
-/// What a step runs.
+/// The kind of a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StepKind {
     /// Tests: the step fails where none ran, because a filter that matches nothing proves nothing.
@@ -24,7 +24,7 @@ enum StepKind {
     Program,
 }
 
-/// What is printed while a step runs.
+/// The output that is printed while a step runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     /// Everything.

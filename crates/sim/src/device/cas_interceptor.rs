@@ -43,7 +43,7 @@ impl Device {
             return;
         }
         self.connections[client].intercepted_at = Some(at);
-        self.met.intercept_cas += 1;
+        self.met.outrun += 1;
         let Some(cas_interceptor) = &mut self.cas_interceptor else { unreachable!("checked above") };
         let (word, time) = (cas_interceptor.word, self.queue.now + cas_interceptor.nanoseconds);
         let held = cas_interceptor.held.insert((at, before));

@@ -1,7 +1,7 @@
 //! Known violations, which may become fewer and never more.
 //!
-//! `crates/xtask/tidy-baseline.tsv` holds one line for each rule and file: the rule, the path, and how many violations
-//! the file has. What counts is the sum over a crate (or over `docs`), so that a file may be renamed or split.
+//! `crates/xtask/tidy-baseline.tsv` holds one line for each rule and file: the rule, the path, and how many
+//! violations the file has. A rule compares the sums of crates (or folders), so that a file may be renamed or split.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -36,7 +36,7 @@ pub(super) fn counts(tree: &Tree) -> Counts {
     counts
 }
 
-/// What a path counts for: its crate, or its folder, or the root.
+/// The scope of a path: its crate, its folder, or the root.
 fn scope(path: &str) -> &str {
     let end = match path.strip_prefix("crates/") {
         Some(rest) => rest.find('/').map(|at| at + "crates/".len()),
@@ -71,7 +71,7 @@ pub(super) fn beyond(baseline: &Counts, rule: &str, violations: Vec<Violation>) 
     violations.into_iter().filter(|violation| has_more(&violation.path)).collect()
 }
 
-/// Rules and scopes that have fewer violations than their baseline, as lines for people.
+/// Rules and scopes with fewer violations than in the baseline, as lines of text.
 pub(super) fn lower(baseline: &Counts, counts: &Counts) -> Vec<String> {
     let found = by_scope(counts);
     let mut lines = Vec::new();

@@ -4,7 +4,7 @@ use super::{File, Rule, Tree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "decisions",
-    asks: "decision records are NNNN-title.md without gaps, with Context, Choice and Consequences",
+    requires: "decision records are NNNN-title.md without gaps, with Context, Choice and Consequences",
     check,
 };
 

@@ -1,11 +1,11 @@
-//! A lint that is silenced is known to fire.
+//! Silenced lints are known to fire.
 
 use super::rust::Rust;
 use super::{File, Rule, Tree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "expectations",
-    asks: "a lint is silenced by `#[expect]`, which fails when it no longer fires, not by `#[allow]`",
+    requires: "a lint is silenced by `#[expect]`, which fails when it no longer fires, not by `#[allow]`",
     check,
 };
 

@@ -1,20 +1,20 @@
-//! Tells Rust code from comments and literals, so that no rule is fooled by a word in a string.
+//! Separates Rust code from comments and literals, so that a rule for code ignores words in strings.
 //!
-//! It knows what can hold a quote or a brace that is none: line and nested block comments, strings with
-//! escapes, raw strings, byte and C strings, characters as against lifetimes.
+//! It handles line comments and nested block comments, strings with escapes, raw strings, byte and C strings, and
+//! distinguishes characters from lifetimes.
 
-/// What a byte of Rust text belongs to.
+/// The kind of a byte of Rust text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Everything that is not one of the others.
+    /// Code.
     Code,
-    /// A comment, doc comments included, with its marks.
+    /// A comment or doc comment, with its slashes.
     Comment,
     /// A string or character literal, with its quotes.
     Literal,
 }
 
-/// `text` with every byte that is not of `kind` replaced by a space; lines stay where they are.
+/// Replaces every byte of `text` that is not of `kind` by a space. Line breaks stay.
 pub(super) fn only(kind: Kind, text: &str) -> String {
     let kinds = kinds(text.as_bytes());
     let masked =
@@ -46,7 +46,7 @@ fn piece(rest: &[u8]) -> (Kind, usize) {
     }
 }
 
-/// An identifier, number or keyword; or the raw string that it is the prefix of.
+/// An identifier, number or keyword, or a raw string that begins with its prefix.
 fn word(rest: &[u8]) -> (Kind, usize) {
     let length = rest.iter().position(|byte| !is_word(*byte)).unwrap_or(rest.len());
     let after = &rest[length..];
@@ -62,7 +62,7 @@ fn word(rest: &[u8]) -> (Kind, usize) {
     (Kind::Literal, start + body)
 }
 
-/// A character literal, or the tick of a lifetime.
+/// A character literal, or the apostrophe of a lifetime.
 fn quote(rest: &[u8]) -> (Kind, usize) {
     let character = match rest.get(1) {
         Some(b'\\') => return (Kind::Literal, 1 + quoted(&rest[1..], b'\'')),
@@ -75,7 +75,7 @@ fn quote(rest: &[u8]) -> (Kind, usize) {
     if is_literal { (Kind::Literal, character + 2) } else { (Kind::Code, 1) }
 }
 
-/// Bytes up to and with the closing `quote`, over escapes.
+/// Number of bytes up to and including the closing `quote`, with escapes.
 fn quoted(rest: &[u8], quote: u8) -> usize {
     let mut at = 0;
     while at < rest.len() {

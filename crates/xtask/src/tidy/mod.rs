@@ -1,19 +1,20 @@
-//! What the compiler cannot see: each rule is a pure function of the [`Tree`], in a file of its own, beside a
-//! test that feeds it a violation.
+//! Rules of the source tree. Each rule is a pure function of the [`Tree`], in its own file, with a test that feeds it
+//! a violation.
 
 mod baseline;
 mod bool_parameters;
 mod cycles;
 mod decisions;
 mod expectations;
+mod file_names;
+mod forbidden_paths;
 mod formats;
-mod functions;
+mod function_length;
 mod layers;
 mod lexer;
-mod lines;
+mod line_width;
 mod module_docs;
 mod modules;
-mod names;
 mod paths;
 mod prose;
 mod references;
@@ -21,23 +22,22 @@ mod rust;
 mod tree;
 mod unfinished;
 mod unique_types;
-mod unsafety;
-mod words;
+mod unsafe_code;
 
 use std::fmt;
 
 pub use tree::{File, Tree};
 
-/// A place where the tree breaks a rule.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// Path relative to the root of the tree.
     pub path: String,
     /// Line, counted from 1.
     pub line: usize,
-    /// What is there.
+    /// The violation.
     pub found: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
@@ -53,29 +53,29 @@ impl fmt::Display for Violation {
     }
 }
 
-/// One rule of the house.
+/// One rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// Its name.
     pub name: &'static str,
-    /// What it asks, in one line.
-    pub asks: &'static str,
+    /// Its requirement, in one line.
+    pub requires: &'static str,
     check: fn(&Tree) -> Vec<Violation>,
 }
 
 /// Every rule, in the order in which they are checked.
 pub const RULES: &[Rule] = &[
     layers::RULE,
-    words::RULE,
+    forbidden_paths::RULE,
     module_docs::RULE,
-    unsafety::RULE,
-    functions::RULE,
-    names::RULE,
+    unsafe_code::RULE,
+    function_length::RULE,
+    file_names::RULE,
     formats::RULE,
     unfinished::RULE,
     references::RULE,
     decisions::RULE,
-    lines::RULE,
+    line_width::RULE,
     cycles::RULE,
     unique_types::RULE,
     bool_parameters::RULE,
@@ -98,7 +98,7 @@ pub fn check_one(tree: &Tree, name: &str) -> Option<Vec<Violation>> {
     RULES.iter().find(|rule| rule.name == name).map(|rule| (rule.check)(tree))
 }
 
-/// Crates that have fewer violations than the baseline says, as lines for people.
+/// Crates with fewer violations than in the baseline, as lines of text.
 pub fn lower_than_baseline(tree: &Tree) -> Vec<String> {
     baseline::lower(&baseline::of(tree), &baseline::counts(tree))
 }
@@ -116,18 +116,18 @@ pub fn shrunk_baseline(tree: &Tree) -> Result<(&'static str, String), String> {
     }
 }
 
-/// Known violations as a table for people: crates by rules.
+/// All violations as a table: crates by rules.
 pub fn counts(tree: &Tree) -> String {
     baseline::table(&baseline::counts(tree))
 }
 
-/// The rules as a table for people.
+/// The rules as a table.
 pub fn list() -> String {
-    let rows: Vec<String> = RULES.iter().map(|rule| format!("{:<16} {}", rule.name, rule.asks)).collect();
+    let rows: Vec<String> = RULES.iter().map(|rule| format!("{:<16} {}", rule.name, rule.requires)).collect();
     rows.join("\n") + "\n"
 }
 
-/// What a rule finds in a tree of these (path, text) pairs: `path:line found`.
+/// The violations of a rule in a tree of these (path, text) pairs: `path:line found`.
 #[cfg(test)]
 fn found_by(rule: Rule, files: &[(&str, &str)]) -> Vec<String> {
     let violations = (rule.check)(&Tree::of(files));

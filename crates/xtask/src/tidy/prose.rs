@@ -5,7 +5,7 @@ use super::{File, Rule, Tree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "prose",
-    asks: "comments and documents avoid the habits that STYLE.md lists under Prose",
+    requires: "comments and documents avoid the habits that STYLE.md lists under Prose",
     check,
 };
 

@@ -1,9 +1,9 @@
-//! Lines that `rustfmt` cannot break (comments, strings, macros) have a limit as well.
+//! A limit for lines that `rustfmt` does not break: comments, strings, macros.
 
 use super::{Rule, Tree, Violation};
 
 pub(super) const RULE: Rule =
-    Rule { name: "lines", asks: "no line of Rust is wider than 120 characters", check };
+    Rule { name: "line-width", requires: "no line of Rust is wider than 120 characters", check };
 
 const CHARACTERS_MAX: usize = 120;
 

@@ -1,10 +1,10 @@
-//! Unsafe code lives in files named `sys.rs`, so that its proofs can be read together.
+//! Unsafe code is in files named `sys.rs`, so that its proofs can be read together.
 
 use super::{File, Rule, Tree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "unsafe",
-    asks: "`unsafe` only in files named sys.rs; a crate without one forbids it",
+    requires: "`unsafe` only in files named sys.rs; a crate without one forbids it",
     check,
 };
 
@@ -14,7 +14,7 @@ fn check(tree: &Tree) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (file, rust) in tree.rust_files() {
         for token in rust.tokens().iter().filter(|token| token.text == "unsafe" && file.name() != "sys.rs") {
-            let remedy = "move it into a sys.rs behind a safe function, with its proof";
+            let remedy = "move it to a sys.rs, behind a safe function, with its proof";
             violations.push(Violation::new(file, token.line, "`unsafe` outside sys.rs", remedy));
         }
         if is_crate_root(file) && !has_sys(tree, file) && !file.text.contains(FORBID) {
