@@ -4,9 +4,12 @@ use crate::kind::Kind;
 use crate::url::shell_word;
 use farwood_fabric::FabricError;
 use farwood_index::IndexError;
+#[cfg(feature = "etcd")]
 use farwood_transport::etcd::EtcdError;
+#[cfg(feature = "rdma")]
 use farwood_transport::rdma::RdmaError;
 use farwood_transport::shm::ShmError;
+#[cfg(feature = "tcp")]
 use farwood_transport::tcp::{FileFault, TcpError};
 use std::convert::Infallible;
 use std::io;
@@ -59,6 +62,7 @@ pub enum Error {
     },
     /// The memory nodes of a pool over TCP could not be found or used.
     #[error("{operation}: {source}")]
+    #[cfg(feature = "tcp")]
     Tcp {
         /// The operation.
         operation: &'static str,
@@ -67,6 +71,7 @@ pub enum Error {
     },
     /// RDMA is not to be had here, or the memory nodes of a pool over it could not be found or used.
     #[error("{operation}: {source}")]
+    #[cfg(feature = "rdma")]
     Rdma {
         /// The operation.
         operation: &'static str,
@@ -75,6 +80,7 @@ pub enum Error {
     },
     /// etcd has no such pool, or does not answer.
     #[error("{operation}: {source}")]
+    #[cfg(feature = "etcd")]
     Etcd {
         /// The operation.
         operation: &'static str,
@@ -311,8 +317,11 @@ impl Error {
             Self::Type { .. } => 7,
             Self::OpenHere { .. } | Self::Attached { .. } => 9,
             Self::Pool { source, .. } | Self::Unusable { source, .. } => of_shm(source),
+            #[cfg(feature = "tcp")]
             Self::Tcp { source, .. } => of_tcp(source),
+            #[cfg(feature = "rdma")]
             Self::Rdma { source, .. } => of_rdma(source),
+            #[cfg(feature = "etcd")]
             Self::Etcd { source, .. } => of_etcd(source),
             Self::Fabric { source, .. } => of_fabric(source),
             Self::Index { source, .. } => of_index(source),
@@ -335,6 +344,7 @@ fn of_shm(error: &ShmError) -> u8 {
     }
 }
 
+#[cfg(feature = "etcd")]
 fn of_etcd(error: &EtcdError) -> u8 {
     match error {
         EtcdError::BadAddress { .. } => 2,
@@ -345,6 +355,7 @@ fn of_etcd(error: &EtcdError) -> u8 {
     }
 }
 
+#[cfg(feature = "rdma")]
 fn of_rdma(error: &RdmaError) -> u8 {
     match error {
         RdmaError::BadDevice { .. } => 2,
@@ -356,6 +367,7 @@ fn of_rdma(error: &RdmaError) -> u8 {
     }
 }
 
+#[cfg(feature = "tcp")]
 fn of_tcp(error: &TcpError) -> u8 {
     match error {
         TcpError::BadAddress { .. }
@@ -373,6 +385,7 @@ fn of_tcp(error: &TcpError) -> u8 {
     }
 }
 
+#[cfg(feature = "tcp")]
 fn of_file(fault: &FileFault) -> u8 {
     match fault {
         FileFault::InUse => 9,

@@ -5,9 +5,9 @@ use crate::error::{Error, Result, Type, Unfit};
 use crate::kind::Kind;
 use crate::pool::Attached;
 use crate::scan::Scan;
-use crate::seats;
 use crate::session::Session;
 use crate::stats::IndexStats;
+use crate::thread_client;
 use farwood_fabric::Client;
 use farwood_index::IndexError;
 use farwood_index::ordered::{Ordered, Walk};
@@ -116,7 +116,7 @@ impl Drop for Tree {
     /// may drop it. Should that fail, the pool's other users find both when this process has left. [at most 3 RT; no
     /// operation waits for them]
     fn drop(&mut self) {
-        let client = seats::client(&self.pool);
+        let client = thread_client::client(&self.pool);
         let _ = block_on(self.ordered.leave(&client));
         self.pool.close(&self.ordered.entry().name, || {
             let _ = block_on(self.ordered.close(&client));
@@ -182,7 +182,7 @@ impl<K: Key, V: Value> Index<K, V> {
     pub fn get(&self, key: &K::View) -> Result<Option<V>> {
         let tree = &*self.tree;
         let key = tree.key::<K>("get", key)?;
-        let client = seats::client(&tree.pool);
+        let client = thread_client::client(&tree.pool);
         match block_on(tree.ordered.get(&client, key.as_ref())) {
             Ok(Some(value)) => tree.decode("get", "value", &value).map(Some),
             Ok(None) => Ok(None),
@@ -204,7 +204,7 @@ impl<K: Key, V: Value> Index<K, V> {
     pub fn put(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("put", key)?, tree.value::<V>("put", value)?);
-        let client = seats::client(&tree.pool);
+        let client = thread_client::client(&tree.pool);
         block_on(tree.ordered.put(&client, key.as_ref(), value.as_ref()))
             .map_err(|error| tree.failed("put", error))
     }
@@ -214,7 +214,7 @@ impl<K: Key, V: Value> Index<K, V> {
     pub fn insert(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("insert", key)?, tree.value::<V>("insert", value)?);
-        let client = seats::client(&tree.pool);
+        let client = thread_client::client(&tree.pool);
         block_on(tree.ordered.insert(&client, key.as_ref(), value.as_ref()))
             .map_err(|error| tree.failed("insert", error))
     }
@@ -224,7 +224,7 @@ impl<K: Key, V: Value> Index<K, V> {
     pub fn update(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("update", key)?, tree.value::<V>("update", value)?);
-        let client = seats::client(&tree.pool);
+        let client = thread_client::client(&tree.pool);
         block_on(tree.ordered.update(&client, key.as_ref(), value.as_ref()))
             .map_err(|error| tree.failed("update", error))
     }
@@ -233,7 +233,7 @@ impl<K: Key, V: Value> Index<K, V> {
     pub fn remove(&self, key: &K::View) -> Result<bool> {
         let tree = &*self.tree;
         let key = tree.key::<K>("remove", key)?;
-        let client = seats::client(&tree.pool);
+        let client = thread_client::client(&tree.pool);
         block_on(tree.ordered.remove(&client, key.as_ref())).map_err(|error| tree.failed("remove", error))
     }
 
@@ -300,7 +300,7 @@ impl<K: Key, V: Value> Index<K, V> {
     /// # Errors
     /// [`Error::Index`].
     pub fn count(&self) -> Result<u64> {
-        let client = seats::client(&self.tree.pool);
+        let client = thread_client::client(&self.tree.pool);
         block_on(self.tree.ordered.count(&client)).map_err(|error| self.tree.failed("count", error))
     }
 
@@ -335,7 +335,7 @@ impl<K: Key, V: Value> Index<K, V> {
                 (keep(&[]), keep(&[]))
             })
         });
-        let client = seats::client(&tree.pool);
+        let client = thread_client::client(&tree.pool);
         let loaded = block_on(tree.ordered.bulk_load(&client, encoded, fill, progress));
         match unfit {
             Some(error) => Err(error),
@@ -349,7 +349,7 @@ impl<K: Key, V: Value> Index<K, V> {
     /// # Errors
     /// [`Error::Index`]. What is wrong with the index is in the [`Walk`].
     pub fn check(&self) -> Result<Walk> {
-        let client = seats::client(&self.tree.pool);
+        let client = thread_client::client(&self.tree.pool);
         block_on(self.tree.ordered.walk(&client)).map_err(|error| self.tree.failed("check", error))
     }
 

@@ -43,23 +43,22 @@
 //! The examples in `crates/farwood/examples` have one job each. The command `farwood` is built on this library alone.
 #![forbid(unsafe_code)]
 
+mod attachment;
 mod codec;
 pub mod doctor;
 mod entry;
 mod error;
-mod fabric;
 mod index;
 mod kind;
 mod options;
 mod pool;
 mod scan;
-mod seats;
-mod server_connection;
 mod session;
 mod span;
-mod spatial_index;
-mod spatial_server;
+#[cfg(feature = "spatial")]
+pub mod spatial;
 mod stats;
+mod thread_client;
 mod url;
 
 pub use codec::{Bytes, Codec, Key, Padded, Text, Value, Width};
@@ -74,13 +73,16 @@ pub use farwood_index::sherman::layout::Values;
 pub use farwood_index::sherman::{Direction, Options, Problem, Variant};
 #[doc(hidden)]
 pub use farwood_transport::any::AnyFabric;
+#[cfg(feature = "etcd")]
 pub use farwood_transport::etcd::{EtcdAddress, EtcdError, Registrant, Registration};
 pub use farwood_transport::heap::into_huge_pages;
+#[cfg(feature = "rdma")]
 pub use farwood_transport::rdma::{
     CardKind, CardReport, DevicePlace, DeviceSpec, LinkKind, NodeCard, RdmaError, serve as serve_rdma,
 };
 pub use farwood_transport::runtime::{block_on, run_all};
 pub use farwood_transport::shm::{Backing, Pages, ShmError};
+#[cfg(feature = "tcp")]
 pub use farwood_transport::tcp::{
     Identity, LATENCY_BUCKETS, MemoryNode, NodeCounts, NodeEvent, NodeEvents, NodeFile, NodeReport, NodeSpec,
     ServerTls, TcpError, Token,
@@ -115,17 +117,4 @@ pub mod radix {
 /// What is Sherman's own of an index.
 pub mod sherman {
     pub use farwood_index::sherman::Walk;
-}
-
-/// Spatial indexes.
-pub mod spatial {
-    #[doc(hidden)]
-    pub use crate::server_connection::{Connection, Reach, Socket};
-    #[doc(hidden)]
-    pub use crate::spatial_index::parts;
-    pub use crate::spatial_index::{Editor, Spatial};
-    pub use crate::spatial_server::ServeOptions;
-    pub use farwood_index::catfish::{
-        Config, Item, Near, NoRectangle, Notice, Problem, Query, Rectangle, Relation, Walk,
-    };
 }

@@ -1,13 +1,13 @@
 //! Pools: creating, opening and removing them, and the indexes in them by name.
 
+use crate::attachment::{Attachment, FreshNodes};
 use crate::codec::{Codec, Key, Value};
 use crate::entry::IndexEntry;
 use crate::error::{Error, Result, Type};
-use crate::fabric::AnyPool;
 use crate::index::{Index, Tree};
 use crate::kind::Kind;
 use crate::options::{Column, CreateOptions};
-use crate::seats;
+use crate::thread_client;
 use crate::url::Url;
 use farwood_fabric::directory;
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
@@ -18,10 +18,12 @@ use farwood_index::ordered::Ordered;
 use farwood_transport::any::{AnyFabric, Place};
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::{Backing, PoolName, PoolSpec, SegmentDir, ShmError, ShmPool};
-use farwood_transport::tcp::Fresh;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+#[cfg(feature = "spatial")]
+use std::sync::Condvar;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+#[cfg(feature = "spatial")]
 use std::thread::ThreadId;
 
 /// What a pool is created with.
@@ -79,20 +81,24 @@ pub struct Pool(Arc<Attached>);
 /// This process's attachment to a pool, shared by all handles.
 pub(crate) struct Attached {
     place: Place,
-    attachment: AnyPool,
+    attachment: Attachment,
     open: Mutex<OpenIndexes>,
-    /// The thread that is the server of a spatial index for the moment, or about to become one.
-    office: Mutex<Option<ThreadId>>,
-    office_left: Condvar,
+    /// The thread that has the [`ServerPermit`].
+    #[cfg(feature = "spatial")]
+    server_thread: Mutex<Option<ThreadId>>,
+    #[cfg(feature = "spatial")]
+    permit_returned: Condvar,
 }
 
-/// The place of the one thread of this process that may become the server of a spatial index.
-pub(crate) struct Office<'p>(&'p Attached);
+/// The permit to become the server of a spatial index: one thread of the process has it at a time.
+#[cfg(feature = "spatial")]
+pub(crate) struct ServerPermit<'p>(&'p Attached);
 
-impl Drop for Office<'_> {
+#[cfg(feature = "spatial")]
+impl Drop for ServerPermit<'_> {
     fn drop(&mut self) {
-        *self.0.office.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.0.office_left.notify_one();
+        *self.0.server_thread.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.0.permit_returned.notify_one();
     }
 }
 
@@ -109,22 +115,23 @@ struct OpenIndex {
 }
 
 impl Attached {
-    pub(crate) fn attachment(&self) -> &AnyPool {
+    pub(crate) fn attachment(&self) -> &Attachment {
         &self.attachment
     }
 
-    /// Waits until no other thread of this process has the office; `None`: this one has it.
-    pub(crate) fn office(&self) -> Option<Office<'_>> {
+    /// Waits until no other thread of this process has the permit; `None` if the calling thread has it.
+    #[cfg(feature = "spatial")]
+    pub(crate) fn server_permit(&self) -> Option<ServerPermit<'_>> {
         let me = std::thread::current().id();
-        let mut office = self.office.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(holder) = *office {
-            if holder == me {
+        let mut holder = self.server_thread.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(thread) = *holder {
+            if thread == me {
                 return None;
             }
-            office = self.office_left.wait(office).unwrap_or_else(PoisonError::into_inner);
+            holder = self.permit_returned.wait(holder).unwrap_or_else(PoisonError::into_inner);
         }
-        *office = Some(me);
-        Some(Office(self))
+        *holder = Some(me);
+        Some(ServerPermit(self))
     }
 
     pub(crate) fn index_url(&self, index: &str) -> String {
@@ -180,7 +187,7 @@ impl Drop for Attached {
     /// Every operation borrows a handle, and there is none left. What other threads keep cannot post any more.
     fn drop(&mut self) {
         self.attachment.leave();
-        seats::leave(self);
+        thread_client::leave(self);
     }
 }
 
@@ -219,7 +226,7 @@ impl Pool {
         U: TryInto<Url>,
         Error: From<U::Error>,
     {
-        Self::open_with(url.try_into()?, Fresh::Forms)
+        Self::open_with(url.try_into()?, FreshNodes::FormPool)
     }
 
     /// As [`open`](Self::open), of a pool that is there: whoever only looks at memory nodes that are all fresh makes no
@@ -232,18 +239,20 @@ impl Pool {
         U: TryInto<Url>,
         Error: From<U::Error>,
     {
-        Self::open_with(url.try_into()?, Fresh::IsNone)
+        Self::open_with(url.try_into()?, FreshNodes::Refused)
     }
 
-    fn open_with(url: Url, fresh: Fresh) -> Result<Self> {
+    fn open_with(url: Url, fresh: FreshNodes) -> Result<Self> {
         let place = url.expect_pool()?;
-        let attachment = AnyPool::open(&place, fresh)?;
+        let attachment = Attachment::open(&place, fresh)?;
         Ok(Self(Arc::new(Attached {
             place,
             attachment,
             open: Mutex::default(),
-            office: Mutex::default(),
-            office_left: Condvar::new(),
+            #[cfg(feature = "spatial")]
+            server_thread: Mutex::default(),
+            #[cfg(feature = "spatial")]
+            permit_returned: Condvar::new(),
         })))
     }
 
@@ -419,7 +428,7 @@ impl Pool {
     }
 
     pub(crate) fn client(&self) -> std::rc::Rc<Client<AnyFabric>> {
-        seats::client(&self.0)
+        thread_client::client(&self.0)
     }
 
     pub(crate) fn fabric_failed(&self, operation: &'static str, source: FabricError) -> Error {
@@ -465,11 +474,12 @@ impl Pool {
 
 /// The name of a pool in shared memory, which alone can be created and removed from here.
 fn expect_shm(url: Url, operation: &'static str) -> Result<PoolName> {
+    // Every pool of a build without `tcp` is in shared memory.
+    let _ = operation;
     match url.expect_pool()? {
         Place::Shm(name) => Ok(name),
-        place @ (Place::Tcp(_) | Place::Rdma(_) | Place::Etcd(_)) => {
-            Err(Error::Served { operation, pool: place.to_string() })
-        }
+        #[cfg(feature = "tcp")]
+        place => Err(Error::Served { operation, pool: place.to_string() }),
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::codec::{Codec, Key, Value, Width};
 use crate::error::{Error, Result};
 use crate::index::Tree;
-use crate::seats;
 use crate::span::Span;
+use crate::thread_client;
 use farwood_index::ordered::Entries;
 use farwood_index::sherman::Direction;
 use farwood_transport::runtime::block_on;
@@ -103,7 +103,7 @@ impl<K: Key, V: Value> Scan<K, V> {
         if self.left == 0 || self.span.is_void() {
             return Ok(Vec::new());
         }
-        let (tree, client) = (&*self.tree, seats::client(self.tree.pool()));
+        let (tree, client) = (&*self.tree, thread_client::client(self.tree.pool()));
         let (range, limit) = (self.span.range(), self.left);
         block_on(tree.ordered().scan_snapshot(&client, range, self.direction, limit, &mut self.entries))
             .map_err(|error| tree.failed("snapshot", error))?;
@@ -118,7 +118,7 @@ impl<K: Key, V: Value> Scan<K, V> {
             return Ok(());
         }
         let tree = &*self.tree;
-        let client = seats::client(tree.pool());
+        let client = thread_client::client(tree.pool());
         block_on(tree.ordered().scan(&client, self.span.range(), self.direction, limit, &mut self.entries))
             .map_err(|error| tree.failed("scan", error))?;
         self.passed = 0;

@@ -1,17 +1,19 @@
 //! What pools and indexes look like from here.
 
+use crate::attachment::Unseen;
 use crate::entry::{IndexEntry, IndexLayout};
 use crate::error::{Error, Result};
-use crate::fabric::{NodeMemory, Unseen};
 use crate::index::Tree;
 use crate::pool::Pool;
 use farwood_fabric::chunks::{self, CHUNK_BYTES};
 use farwood_fabric::{ClientId, FabricError, NodeId, client_table, directory};
 use farwood_index::IndexError;
 use farwood_index::ordered::describe;
+#[cfg(feature = "rdma")]
 use farwood_transport::rdma::NodeCard;
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::Pages;
+#[cfg(feature = "tcp")]
 use farwood_transport::tcp::NodeReport;
 
 /// A pool, as the tables in it show it.
@@ -37,8 +39,10 @@ pub struct NodeStats {
     /// The pages, where they can be seen from here.
     pub pages: Option<Pages>,
     /// What it says of itself, where it is a process that can.
+    #[cfg(feature = "tcp")]
     pub report: Option<NodeReport>,
     /// What executes its verbs, where a card does.
+    #[cfg(feature = "rdma")]
     pub card: Option<NodeCard>,
     /// Chunks, with the superblock's.
     pub chunks: u64,
@@ -143,16 +147,18 @@ impl Pool {
         let shape = attachment.shape();
         let memory = attachment.memory().map_err(|source| self.examined(source))?;
         let (mut nodes, mut entries) = (Vec::new(), Vec::new());
-        for (node, NodeMemory { resident_bytes, pages, report, card }) in (0..).zip(memory) {
+        for (node, memory) in (0..).zip(memory) {
             let in_use = block_on(chunks::in_use(&self.client(), NodeId(node)))
                 .map_err(|source| self.fabric_failed("examine", source))?;
             nodes.push(NodeStats {
                 memory_bytes: shape.host_bytes,
                 device_bytes: shape.device_bytes,
-                resident_bytes,
-                pages,
-                report,
-                card,
+                resident_bytes: memory.resident_bytes,
+                pages: memory.pages,
+                #[cfg(feature = "tcp")]
+                report: memory.report,
+                #[cfg(feature = "rdma")]
+                card: memory.card,
                 chunks: shape.host_bytes / CHUNK_BYTES,
                 chunks_used: in_use.len() as u64,
             });
@@ -188,6 +194,7 @@ impl Pool {
     fn examined(&self, source: Unseen) -> Error {
         match source {
             Unseen::Shm(source) => Error::Pool { operation: "examine", source },
+            #[cfg(feature = "tcp")]
             Unseen::Fabric(source) => self.fabric_failed("examine", source),
         }
     }

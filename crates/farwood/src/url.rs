@@ -3,6 +3,7 @@
 
 use crate::error::Error;
 use farwood_transport::any::Place;
+#[cfg(feature = "tcp")]
 use farwood_transport::tcp::PoolAddress;
 use std::fmt;
 use std::str::FromStr;
@@ -32,7 +33,11 @@ impl Url {
     pub fn pool(&self) -> String {
         match &self.pool {
             Place::Shm(name) => name.to_string(),
-            Place::Tcp(address) | Place::Rdma(address) => address.hosts(),
+            #[cfg(feature = "tcp")]
+            Place::Tcp(address) => address.hosts(),
+            #[cfg(feature = "rdma")]
+            Place::Rdma(address) => address.hosts(),
+            #[cfg(feature = "etcd")]
             Place::Etcd(address) => address.place(),
         }
     }
@@ -65,6 +70,7 @@ impl Url {
     }
 
     /// What it names, or where the index lies that it names.
+    #[cfg(feature = "rdma")]
     pub(crate) fn place(&self) -> &Place {
         &self.pool
     }
@@ -115,22 +121,46 @@ impl FromStr for Url {
             Some((pool, index)) => (pool, Some(index.to_owned())),
         };
         let address = access.map_or_else(|| pool.to_owned(), |access| format!("{pool}?{access}"));
-        let pool = if scheme == "etcd" {
-            Place::Etcd(address.parse().map_err(|source| Error::Etcd { operation: "read the URL", source })?)
-        } else if scheme == "tcp" {
-            let address: PoolAddress =
-                address.parse().map_err(|source| Error::Tcp { operation: "read the URL", source })?;
-            if let Some(key) = address.access().for_rdma_only() {
-                return refuse(&format!("'{key}' is for pools over rdma://"));
-            }
-            Place::Tcp(address)
-        } else if scheme == "rdma" {
-            Place::Rdma(address.parse().map_err(|source| Error::Tcp { operation: "read the URL", source })?)
-        } else {
-            Place::Shm(pool.parse().map_err(|source| Error::Pool { operation: "read the URL", source })?)
-        };
-        Ok(Self { pool, index })
+        Ok(Self { pool: place(url, scheme, &address)?, index })
     }
+}
+
+/// Reads the address of a pool.
+fn place(url: &str, scheme: &str, address: &str) -> Result<Place, Error> {
+    match scheme {
+        "shm" => {
+            let name = address.parse().map_err(|source| Error::Pool { operation: "read the URL", source })?;
+            Ok(Place::Shm(name))
+        }
+        #[cfg(feature = "tcp")]
+        "tcp" => {
+            let address = pool_address(address)?;
+            match address.access().for_rdma_only() {
+                Some(key) => {
+                    let why = format!("'{key}' is for pools over rdma://");
+                    Err(Error::Url { url: url.to_owned(), why })
+                }
+                None => Ok(Place::Tcp(address)),
+            }
+        }
+        #[cfg(feature = "rdma")]
+        "rdma" => Ok(Place::Rdma(pool_address(address)?)),
+        #[cfg(feature = "etcd")]
+        "etcd" => {
+            let address =
+                address.parse().map_err(|source| Error::Etcd { operation: "read the URL", source })?;
+            Ok(Place::Etcd(address))
+        }
+        _ => {
+            let why = format!("this program was built without the feature `{scheme}` of the crate farwood");
+            Err(Error::Url { url: url.to_owned(), why })
+        }
+    }
+}
+
+#[cfg(feature = "tcp")]
+fn pool_address(address: &str) -> Result<PoolAddress, Error> {
+    address.parse().map_err(|source| Error::Tcp { operation: "read the URL", source })
 }
 
 impl TryFrom<&str> for Url {
@@ -160,12 +190,15 @@ impl fmt::Display for Url {
         match (&self.pool, &self.index) {
             (pool, None) => write!(f, "{pool}"),
             (Place::Shm(name), Some(index)) => write!(f, "shm://{name}/{index}"),
+            #[cfg(feature = "tcp")]
             (Place::Tcp(address), Some(index)) => {
                 write!(f, "tcp://{}/{index}{}", address.hosts(), address.access())
             }
+            #[cfg(feature = "rdma")]
             (Place::Rdma(address), Some(index)) => {
                 write!(f, "rdma://{}/{index}{}", address.hosts(), address.access())
             }
+            #[cfg(feature = "etcd")]
             (Place::Etcd(address), Some(index)) => {
                 write!(f, "etcd://{}/{index}{}", address.place(), address.access())
             }
@@ -173,7 +206,7 @@ impl fmt::Display for Url {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "rdma", feature = "etcd"))]
 mod tests {
     use super::*;
 

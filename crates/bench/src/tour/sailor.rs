@@ -22,7 +22,7 @@ use crate::run::protocol::{Order, Report, Round};
 use crate::run::turns::{Work, in_turn};
 use crate::run::worker::Parent;
 use crate::{Error, Result};
-use farwood::spatial::{Connection, Reach};
+use farwood::spatial::{Connection, ServerLocation};
 
 /// Searches of each client that go into the picture.
 const SIGHTINGS: usize = 2;
@@ -53,8 +53,8 @@ fn sail(job: &MapJob, pool: &AnyPool, index: &Catfish, amount: Amount) -> Result
         AnyPool::Tcp(_) | AnyPool::Rdma(_) => None,
     };
     let reach = match (&server, pool) {
-        (Some(server), _) => Reach::Memory(server),
-        (None, AnyPool::Tcp(pool)) => Reach::Machine(pool),
+        (Some(server), _) => ServerLocation::Memory(server),
+        (None, AnyPool::Tcp(pool)) => ServerLocation::Machine(pool),
         _ => return Err(IndexError::NotServed { name: job.index.clone() }.into()),
     };
     let clock = Clock::new();

@@ -45,7 +45,7 @@ const TEST_LAYERS: &[(&str, &[&str])] = &[
     // Itself: its own tests run with all of its features.
     (TRANSPORT, &[TESTKIT, TRANSPORT]),
     (TESTKIT, &[INDEX, SIM, TRANSPORT]),
-    (FARWOOD, &[TESTKIT]),
+    (FARWOOD, &[TESTKIT, FARWOOD]),
     (BENCH, &[TESTKIT]),
     (CLI, &[FABRIC, TRANSPORT, TESTKIT]),
 ];

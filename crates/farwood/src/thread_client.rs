@@ -15,13 +15,13 @@ use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
 /// A thread's client of one pool.
-struct Seat {
+struct ThreadClient {
     /// Dead when no handle of the pool is left. Its address is the pool's for as long as it is here.
     pool: Weak<Attached>,
     client: Rc<Client<AnyFabric>>,
 }
 
-impl Seat {
+impl ThreadClient {
     #[inline]
     fn is_in(&self, pool: &Attached) -> bool {
         ptr::eq(self.pool.as_ptr(), pool)
@@ -29,30 +29,30 @@ impl Seat {
 }
 
 thread_local! {
-    static SEATS: RefCell<Vec<Seat>> = const { RefCell::new(Vec::new()) };
+    static CLIENTS: RefCell<Vec<ThreadClient>> = const { RefCell::new(Vec::new()) };
 }
 
 /// This thread's client of `pool`.
 #[inline]
 pub(crate) fn client(pool: &Arc<Attached>) -> Rc<Client<AnyFabric>> {
-    let found = SEATS.try_with(|seats| {
-        let seats = seats.borrow();
-        seats.iter().find(|seat| seat.is_in(pool)).map(|seat| Rc::clone(&seat.client))
+    let found = CLIENTS.try_with(|clients| {
+        let clients = clients.borrow();
+        clients.iter().find(|kept| kept.is_in(pool)).map(|kept| Rc::clone(&kept.client))
     });
     match found {
         Ok(Some(client)) => client,
-        _ => take_seat(pool),
+        _ => add_client(pool),
     }
 }
 
 #[cold]
-fn take_seat(pool: &Arc<Attached>) -> Rc<Client<AnyFabric>> {
+fn add_client(pool: &Arc<Attached>) -> Rc<Client<AnyFabric>> {
     let client = Rc::new(pool.attachment().client());
-    let seat = Seat { pool: Arc::downgrade(pool), client: Rc::clone(&client) };
+    let kept = ThreadClient { pool: Arc::downgrade(pool), client: Rc::clone(&client) };
     // At the thread's end there is nowhere to keep it; then it serves this once.
-    let _ = SEATS.try_with(|seats| {
-        let gone = take_where(seats, |seat| seat.pool.strong_count() == 0);
-        seats.borrow_mut().push(seat);
+    let _ = CLIENTS.try_with(|clients| {
+        let gone = take_where(clients, |kept| kept.pool.strong_count() == 0);
+        clients.borrow_mut().push(kept);
         drop(gone);
     });
     client
@@ -60,12 +60,15 @@ fn take_seat(pool: &Arc<Attached>) -> Rc<Client<AnyFabric>> {
 
 /// Drops this thread's client of `pool`.
 pub(crate) fn leave(pool: &Attached) {
-    let _ = SEATS.try_with(|seats| drop(take_where(seats, |seat| seat.is_in(pool))));
+    let _ = CLIENTS.try_with(|clients| drop(take_where(clients, |kept| kept.is_in(pool))));
 }
 
-/// Takes seats out, to be dropped when nothing is borrowed: a client may be the last that holds a pool's memory.
-fn take_where(seats: &RefCell<Vec<Seat>>, leaves: impl Fn(&Seat) -> bool) -> Vec<Seat> {
-    seats.borrow_mut().extract_if(.., |seat| leaves(seat)).collect()
+/// Takes clients out, to be dropped when nothing is borrowed: a client may be the last that holds a pool's memory.
+fn take_where(
+    clients: &RefCell<Vec<ThreadClient>>,
+    leaves: impl Fn(&ThreadClient) -> bool,
+) -> Vec<ThreadClient> {
+    clients.borrow_mut().extract_if(.., |kept| leaves(kept)).collect()
 }
 
 #[cfg(test)]
@@ -73,12 +76,12 @@ mod tests {
     use super::*;
     use crate::{IndexOptions, Pool, PoolOptions};
 
-    fn seats() -> usize {
-        SEATS.with(|seats| seats.borrow().len())
+    fn clients() -> usize {
+        CLIENTS.with(|clients| clients.borrow().len())
     }
 
     fn pool(name: &str) -> Pool {
-        let url = format!("shm://seats-{name}-{}", std::process::id());
+        let url = format!("shm://clients-{name}-{}", std::process::id());
         Pool::create(&url, &PoolOptions { memory_bytes: 16 << 20, ..PoolOptions::default() }).unwrap();
         let pool = Pool::open(&url).unwrap();
         // Its memory stays while it is attached; so nothing is left of it if the test fails.
@@ -93,11 +96,11 @@ mod tests {
         index.put(&1, &2).unwrap();
         b.indexes().unwrap();
         assert_eq!(index.get(&1).unwrap(), Some(2));
-        assert_eq!(seats(), 2);
+        assert_eq!(clients(), 2);
         drop(b);
-        assert_eq!(seats(), 1, "the client of a pool that is gone");
+        assert_eq!(clients(), 1, "the client of a pool that is gone");
         drop((a, index));
-        assert_eq!(seats(), 0);
+        assert_eq!(clients(), 0);
     }
 
     #[test]
@@ -110,9 +113,9 @@ mod tests {
             other.indexes().unwrap();
             drop(other);
             gone.recv().unwrap();
-            assert_eq!(seats(), 1);
+            assert_eq!(clients(), 1);
             b.indexes().unwrap();
-            assert_eq!(seats(), 1, "the client of the pool that is gone, or none of the new one");
+            assert_eq!(clients(), 1, "the client of the pool that is gone, or none of the new one");
         });
         while weak.strong_count() > 1 {
             std::thread::yield_now();

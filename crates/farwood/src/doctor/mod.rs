@@ -1,15 +1,19 @@
 //! The doctor: what shared memory, its pools, and what crashes left of them look like on this machine.
 
+#[cfg(feature = "rdma")]
+mod rdma;
+#[cfg(feature = "tcp")]
+mod served;
+
 use crate::error::{Error, Result};
 use crate::pool::Pool;
 use crate::stats::PoolStats;
 use crate::url::{Url, shell_word};
-use farwood_transport::any::Place;
-use farwood_transport::rdma::{
-    CardKind, CardReport, DeviceSpec, RdmaError, device_of_environment, devices, examine as examine_card,
-};
+#[cfg(feature = "rdma")]
+use farwood_transport::rdma::RdmaError;
 use farwood_transport::shm::{PoolFiles, SegmentDir};
-use farwood_transport::tcp::TcpError;
+#[cfg(feature = "rdma")]
+pub use rdma::Rdma;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -27,18 +31,11 @@ pub struct Report {
     /// Segments that processes died creating.
     pub drafts: Vec<Draft>,
     /// Each RDMA device, or why it cannot be used; `Err`: there is no RDMA at all.
+    #[cfg(feature = "rdma")]
     pub rdma: std::result::Result<Vec<Rdma>, RdmaError>,
     /// The devices that are asked for: by `FARWOOD_RDMA_DEVICE`, and by the pools over RDMA that were named.
+    #[cfg(feature = "rdma")]
     pub rdma_asked: Vec<Rdma>,
-}
-
-/// An RDMA device.
-#[derive(Debug)]
-pub struct Rdma {
-    /// Its name, or what asks for it: `DEVICE,PORT,GID`.
-    pub name: String,
-    /// What it is like, or why it cannot be used.
-    pub card: std::result::Result<CardReport, RdmaError>,
 }
 
 /// A file system's size.
@@ -150,38 +147,11 @@ pub fn examine_with(others: &[Url]) -> Result<Report> {
         limits: limits(),
         pools,
         drafts: drafts.collect(),
-        rdma: rdma(),
-        rdma_asked: rdma_asked(others),
+        #[cfg(feature = "rdma")]
+        rdma: rdma::all(),
+        #[cfg(feature = "rdma")]
+        rdma_asked: rdma::requested(others),
     })
-}
-
-/// The machine's RDMA devices.
-fn rdma() -> std::result::Result<Vec<Rdma>, RdmaError> {
-    let examine = |name: String| {
-        let spec = DeviceSpec { device: Some(name.clone()), ..DeviceSpec::default() };
-        Rdma { card: examine_card(&spec), name }
-    };
-    Ok(devices()?.into_iter().map(examine).collect())
-}
-
-/// The devices that the environment and pools over RDMA ask for.
-fn rdma_asked(pools: &[Url]) -> Vec<Rdma> {
-    let of_pool = |url: &Url| match url.place() {
-        Place::Rdma(address) => {
-            let spec = DeviceSpec::find(address);
-            let name = spec.as_ref().map_or_else(|_| url.to_string(), ToString::to_string);
-            Some(Rdma { name, card: spec.and_then(|spec| examine_card(&spec)) })
-        }
-        Place::Shm(_) | Place::Tcp(_) | Place::Etcd(_) => None,
-    };
-    let of_environment = device_of_environment().map(|name| {
-        let card = name.parse().and_then(|spec: DeviceSpec| examine_card(&spec));
-        Rdma { name, card }
-    });
-    let mut asked: Vec<_> = of_environment.into_iter().chain(pools.iter().filter_map(of_pool)).collect();
-    let mut names = std::collections::BTreeSet::new();
-    asked.retain(|device| names.insert(device.name.clone()));
-    asked
 }
 
 /// Removes what crashes left: unfinished segments, and client slots and locks of processes that are gone. Pools stay.
@@ -230,59 +200,13 @@ impl Report {
             remedy: "farwood doctor --sweep".to_owned(),
         });
         let pools = self.pools.iter().filter_map(PoolReport::finding);
-        drafts.chain(pools).chain(self.rdma_findings()).collect()
-    }
-
-    /// What would hinder memory nodes and compute nodes over RDMA here. A machine without a device lacks nothing.
-    fn rdma_findings(&self) -> Vec<Finding> {
-        let finding = |what: String, remedy: &str| Finding { what, remedy: remedy.to_owned() };
-        let failed = |device: &Rdma| {
-            device.card.as_ref().err().map(|error| finding(error.to_string(), error.remedy()))
-        };
-        let mut findings: Vec<_> = self.rdma_asked.iter().filter_map(failed).collect();
-        let Ok(devices) = &self.rdma else { return findings };
-        for device in devices {
-            if let Ok(CardReport { kind: CardKind::Hardware, device_memory: 0, name, .. }) = &device.card {
-                findings.push(finding(
-                    format!(
-                        "{name}: no device memory, so that locks of a memory node with it lie in host memory"
-                    ),
-                    "farwood serve --rdma DEVICE, with a card that has some (ConnectX-5 or newer)",
-                ));
-            }
-            match &device.card {
-                Err(error) => findings.push(finding(error.to_string(), error.remedy())),
-                Ok(card) if card.link.is_ethernet() && card.mtu_bytes < LARGE_MTU => findings.push(finding(
-                    format!(
-                        "{}: packets carry {} bytes, so that entries of more are not changed in place, and \
-                         Sherman's nodes may not be larger",
-                        card.name, card.mtu_bytes
-                    ),
-                    "ip link set dev INTERFACE mtu 4200",
-                )),
-                Ok(_) => {}
-            }
-        }
-        let locked = self.limits.iter().find(|(name, _)| *name == LOCKED_MEMORY);
-        if let (false, Some((_, Some(bytes)))) = (devices.is_empty(), locked)
-            && *bytes < self.memory.bytes
-        {
-            let what = format!(
-                "{bytes} bytes of memory may be locked, and a memory node over RDMA locks all of its own"
-            );
-            findings.push(finding(what, "ulimit -l unlimited (LimitMEMLOCK=infinity in a service)"));
-        }
-        if !devices.is_empty() && self.memory.huge_pages.0 == 0 {
-            let what =
-                "no huge pages: a card then translates many more addresses of a memory node".to_owned();
-            findings.push(finding(what, "sysctl vm.nr_hugepages=COUNT (2 MiB each)"));
-        }
-        findings
+        let findings = drafts.chain(pools);
+        #[cfg(feature = "rdma")]
+        let findings = findings.chain(self.rdma_findings());
+        findings.collect()
     }
 }
 
-/// Bytes of a packet, as large as cards make them.
-const LARGE_MTU: u32 = 4096;
 const LOCKED_MEMORY: &str = "locked memory";
 
 impl PoolReport {
@@ -291,38 +215,10 @@ impl PoolReport {
         !self.url.starts_with("shm://")
     }
 
-    /// What makes memory nodes a pool that can be used, or lets this user see it.
-    fn remedy(&self, error: &Error) -> String {
-        let (Error::Tcp { source, .. } | Error::Rdma { source: RdmaError::Pool(source), .. }) = error else {
-            return "farwood serve".to_owned();
-        };
-        match source {
-            TcpError::NoPool { .. } => match self.url.parse::<Url>() {
-                Ok(pool) => format!("farwood create {}", pool.index_url("INDEX").to_shell_word()),
-                Err(_) => "farwood create".to_owned(),
-            },
-            TcpError::BadToken { .. } | TcpError::Token { .. } => {
-                self.with("token-file", "FARWOOD_TOKEN_FILE")
-            }
-            TcpError::Untrusted { .. } | TcpError::Tls { .. } => self.with("tls-ca", "FARWOOD_TLS_CA"),
-            _ => "farwood serve".to_owned(),
-        }
-    }
-
-    /// The same look with another file: in the URL where that names one, for it comes before the environment.
-    fn with(&self, parameter: &str, variable: &str) -> String {
-        match self.url.split_once(&format!("{parameter}=")) {
-            None => format!("{variable}=FILE farwood doctor {}", shell_word(&self.url)),
-            Some((before, behind)) => {
-                let behind = behind.find('&').map_or("", |end| &behind[end..]);
-                format!("farwood doctor {}", shell_word(&format!("{before}{parameter}=FILE{behind}")))
-            }
-        }
-    }
-
     /// What is wrong with the pool, if anything is.
     pub fn finding(&self) -> Option<Finding> {
         match &self.state {
+            #[cfg(feature = "tcp")]
             Err(error) if self.is_served() => Some(Finding {
                 what: format!("{} cannot be used: {error}", self.url),
                 remedy: self.remedy(error),

@@ -1,15 +1,18 @@
 //! Serving a spatial index: the threads that answer messages, by rings and over a socket.
 
 use crate::error::Result;
-use crate::spatial_index::Spatial;
-use farwood_fabric::{Client, Server as _, superblock};
+use crate::spatial::Spatial;
+use farwood_fabric::Client;
+#[cfg(feature = "tcp")]
+use farwood_fabric::{Server as _, superblock};
 use farwood_index::IndexError;
-use farwood_index::catfish::{CONNECTIONS_MAX, Notice, ServerSettings, Service, ServiceSettings, TreeServer};
+use farwood_index::catfish::{CONNECTIONS_MAX, Notice, ServerSettings, Service, ServiceSettings};
 use farwood_transport::any::{AnyFabric, AnyServer};
 use farwood_transport::runtime::{block_on, run_all};
-use farwood_transport::tcp::exchange::{self, answer_requests};
+#[cfg(feature = "tcp")]
 use farwood_transport::tcp::{TcpServer, Token};
 use std::future::Future;
+#[cfg(feature = "tcp")]
 use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,10 +28,13 @@ pub struct ServeOptions {
     /// How the server learns of requests in rings.
     pub notice: Notice,
     /// Where requests come over an ordinary socket as well, a thread for each connection.
+    #[cfg(feature = "tcp")]
     pub listener: Option<TcpListener>,
     /// What those who come over the socket have to show.
+    #[cfg(feature = "tcp")]
     pub token: Option<Token>,
     /// Over TCP: the memory node, which must be in this process.
+    #[cfg(feature = "tcp")]
     pub memory_node: Option<TcpServer>,
 }
 
@@ -38,25 +44,39 @@ impl Default for ServeOptions {
             threads: 1,
             connections: 64,
             notice: Notice::Event,
+            #[cfg(feature = "tcp")]
             listener: None,
+            #[cfg(feature = "tcp")]
             token: None,
+            #[cfg(feature = "tcp")]
             memory_node: None,
         }
     }
 }
 
-/// How often it is looked whether the server is to stop.
+impl ServeOptions {
+    /// Whether clients connect through rings: over TCP they use the socket only.
+    fn has_rings(&self) -> bool {
+        #[cfg(feature = "tcp")]
+        return self.memory_node.is_none();
+        #[cfg(not(feature = "tcp"))]
+        true
+    }
+}
+
+/// The pause between two checks whether the server must stop.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// One flow of a server's work.
 type Flow<'f> = Pin<Box<dyn Future<Output = std::result::Result<(), IndexError>> + 'f>>;
 
 /// What the threads of a server share.
-struct Serving<'s> {
-    spatial: &'s Spatial,
-    tree: &'s TreeServer,
-    service: &'s Service<'s>,
-    options: &'s ServeOptions,
+pub(super) struct Serving<'s> {
+    pub(super) spatial: &'s Spatial,
+    #[cfg(feature = "tcp")]
+    pub(super) tree: &'s farwood_index::catfish::TreeServer,
+    pub(super) service: &'s Service<'s>,
+    pub(super) options: &'s ServeOptions,
 }
 
 impl Spatial {
@@ -68,16 +88,23 @@ impl Spatial {
     /// its memory node.
     pub fn serve(&self, options: &ServeOptions, stop: &AtomicBool, ready: impl FnOnce()) -> Result<()> {
         let client = self.client();
-        let server = self.role(options)?;
+        let server = self.server_role(options)?;
         let failed = |error| self.failed("serve", error);
         let tree = {
-            let _office = self.pool.office();
+            let _permit = self.pool.server_permit();
             block_on(self.index.serve(&client, &server, ServerSettings::default())).map_err(failed)?
         };
         let settings = ServiceSettings { notice: options.notice, ..ServiceSettings::default() };
         let service = Service::new(&tree, settings);
-        let serving = Serving { spatial: self, tree: &tree, service: &service, options };
+        let serving = Serving {
+            spatial: self,
+            #[cfg(feature = "tcp")]
+            tree: &tree,
+            service: &service,
+            options,
+        };
         tree.look_after(&server, options.connections.min(CONNECTIONS_MAX)).map_err(failed)?;
+        #[cfg(feature = "tcp")]
         if let Some(Ok(address)) = options.listener.as_ref().map(TcpListener::local_addr) {
             tree.announce(&server, address.port()).map_err(failed)?;
         }
@@ -87,20 +114,24 @@ impl Spatial {
         served.map_err(failed)
     }
 
-    fn client(&self) -> Client<AnyFabric> {
+    pub(super) fn client(&self) -> Client<AnyFabric> {
         self.pool.attachment().client()
     }
 
     /// The server role, which over TCP is the memory node's.
-    fn role(&self, options: &ServeOptions) -> Result<AnyServer> {
-        let Some(node) = &options.memory_node else { return self.server("serve") };
-        let home = self.index.layout().node;
-        let pool = self.pool.attachment().shape().pool;
-        if superblock::shape_in(node.local(), home).is_ok_and(|shape| shape.pool == pool) {
-            return Ok(node.clone().into());
+    pub(super) fn server_role(&self, options: &ServeOptions) -> Result<AnyServer> {
+        #[cfg(feature = "tcp")]
+        if let Some(node) = &options.memory_node {
+            let home = self.index.layout().node;
+            let pool = self.pool.attachment().shape().pool;
+            if superblock::shape_in(node.local(), home).is_ok_and(|shape| shape.pool == pool) {
+                return Ok(node.clone().into());
+            }
+            let name = self.index.entry().name.clone();
+            return Err(self.failed("serve", IndexError::Elsewhere { name, node: home }));
         }
-        let name = self.index.entry().name.clone();
-        Err(self.failed("serve", IndexError::Elsewhere { name, node: home }))
+        let _ = options;
+        self.server("serve")
     }
 }
 
@@ -113,7 +144,8 @@ impl Serving<'_> {
             let others: Vec<_> =
                 (1..threads).map(|thread| scope.spawn(move || self.rings(thread, threads))).collect();
             let ended = &ended;
-            let sockets = scope.spawn(move || self.sockets(ended));
+            #[cfg(feature = "tcp")]
+            let sockets = scope.spawn(move || self.serve_sockets(ended));
             let watch = scope.spawn(|| {
                 while !stop.load(Ordering::Acquire) && !self.service.has_ended() {
                     std::thread::sleep(LOOK);
@@ -128,6 +160,7 @@ impl Serving<'_> {
                 done = done.and(joined(other));
             }
             joined(watch);
+            #[cfg(feature = "tcp")]
             joined(sockets);
             done
         })
@@ -137,10 +170,10 @@ impl Serving<'_> {
     /// after rings: clients talk over the socket there.
     fn rings(&self, thread: usize, threads: usize) -> std::result::Result<(), IndexError> {
         let (service, options) = (self.service, self.options);
-        let Ok(server) = self.spatial.role(options) else {
+        let Ok(server) = self.spatial.server_role(options) else {
             unreachable!("whoever serves has found the server role")
         };
-        let has_rings = options.memory_node.is_none();
+        let has_rings = options.has_rings();
         let connections = if has_rings { options.connections.min(CONNECTIONS_MAX) } else { 0 };
         let numbers = (thread..connections).step_by(threads);
         let clients: Vec<_> = numbers.map(|number| (number, self.spatial.client())).collect();
@@ -177,24 +210,6 @@ impl Serving<'_> {
             last = (now, worked);
             busy
         }
-    }
-
-    /// Answers what comes over the socket, if there is one, until `ended` is set.
-    fn sockets(&self, ended: &AtomicBool) {
-        let Some(listener) = &self.options.listener else { return };
-        // Where no more connections come, those that there are go on.
-        let token = self.options.token.as_ref();
-        let _ = answer_requests(exchange::CONNECTIONS_MAX, listener, token, ended, || {
-            let (client, server) = (self.spatial.client(), self.spatial.role(self.options));
-            move |request: &[u64], response: &mut Vec<u64>| {
-                let Ok(server) = &server else { return false };
-                let begun = Instant::now();
-                response.push(self.service.pulse());
-                let answered = block_on(self.tree.worker(&client, server).answer(request, response));
-                self.service.note_work(begun.elapsed().as_nanos() as u64);
-                answered.is_ok()
-            }
-        });
     }
 }
 

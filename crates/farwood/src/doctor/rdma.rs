@@ -1,0 +1,98 @@
+//! RDMA devices, and what keeps memory nodes and compute nodes from using them.
+
+use super::{Finding, LOCKED_MEMORY, Report};
+use crate::url::Url;
+use farwood_transport::any::Place;
+use farwood_transport::rdma::{
+    CardKind, CardReport, DeviceSpec, RdmaError, device_of_environment, devices, examine as examine_card,
+};
+
+/// Bytes of a packet, as large as cards make them.
+const LARGE_MTU: u32 = 4096;
+
+/// An RDMA device.
+#[derive(Debug)]
+pub struct Rdma {
+    /// Its name, or what asks for it: `DEVICE,PORT,GID`.
+    pub name: String,
+    /// What it is like, or why it cannot be used.
+    pub card: std::result::Result<CardReport, RdmaError>,
+}
+
+/// The machine's RDMA devices.
+pub(super) fn all() -> std::result::Result<Vec<Rdma>, RdmaError> {
+    let examine = |name: String| {
+        let spec = DeviceSpec { device: Some(name.clone()), ..DeviceSpec::default() };
+        Rdma { card: examine_card(&spec), name }
+    };
+    Ok(devices()?.into_iter().map(examine).collect())
+}
+
+/// The devices that the environment and pools over RDMA ask for.
+pub(super) fn requested(pools: &[Url]) -> Vec<Rdma> {
+    let of_pool = |url: &Url| match url.place() {
+        Place::Rdma(address) => {
+            let spec = DeviceSpec::find(address);
+            let name = spec.as_ref().map_or_else(|_| url.to_string(), ToString::to_string);
+            Some(Rdma { name, card: spec.and_then(|spec| examine_card(&spec)) })
+        }
+        _ => None,
+    };
+    let of_environment = device_of_environment().map(|name| {
+        let card = name.parse().and_then(|spec: DeviceSpec| examine_card(&spec));
+        Rdma { name, card }
+    });
+    let mut asked: Vec<_> = of_environment.into_iter().chain(pools.iter().filter_map(of_pool)).collect();
+    let mut names = std::collections::BTreeSet::new();
+    asked.retain(|device| names.insert(device.name.clone()));
+    asked
+}
+
+impl Report {
+    /// What would hinder memory nodes and compute nodes over RDMA here. A machine without a device lacks nothing.
+    pub(super) fn rdma_findings(&self) -> Vec<Finding> {
+        let finding = |what: String, remedy: &str| Finding { what, remedy: remedy.to_owned() };
+        let failed = |device: &Rdma| {
+            device.card.as_ref().err().map(|error| finding(error.to_string(), error.remedy()))
+        };
+        let mut findings: Vec<_> = self.rdma_asked.iter().filter_map(failed).collect();
+        let Ok(devices) = &self.rdma else { return findings };
+        for device in devices {
+            if let Ok(CardReport { kind: CardKind::Hardware, device_memory: 0, name, .. }) = &device.card {
+                findings.push(finding(
+                    format!(
+                        "{name}: no device memory, so that locks of a memory node with it lie in host memory"
+                    ),
+                    "farwood serve --rdma DEVICE, with a card that has some (ConnectX-5 or newer)",
+                ));
+            }
+            match &device.card {
+                Err(error) => findings.push(finding(error.to_string(), error.remedy())),
+                Ok(card) if card.link.is_ethernet() && card.mtu_bytes < LARGE_MTU => findings.push(finding(
+                    format!(
+                        "{}: packets carry {} bytes, so that entries of more are not changed in place, and \
+                         Sherman's nodes may not be larger",
+                        card.name, card.mtu_bytes
+                    ),
+                    "ip link set dev INTERFACE mtu 4200",
+                )),
+                Ok(_) => {}
+            }
+        }
+        let locked = self.limits.iter().find(|(name, _)| *name == LOCKED_MEMORY);
+        if let (false, Some((_, Some(bytes)))) = (devices.is_empty(), locked)
+            && *bytes < self.memory.bytes
+        {
+            let what = format!(
+                "{bytes} bytes of memory may be locked, and a memory node over RDMA locks all of its own"
+            );
+            findings.push(finding(what, "ulimit -l unlimited (LimitMEMLOCK=infinity in a service)"));
+        }
+        if !devices.is_empty() && self.memory.huge_pages.0 == 0 {
+            let what =
+                "no huge pages: a card then translates many more addresses of a memory node".to_owned();
+            findings.push(finding(what, "sysctl vm.nr_hugepages=COUNT (2 MiB each)"));
+        }
+        findings
+    }
+}

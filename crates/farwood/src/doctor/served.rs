@@ -1,0 +1,42 @@
+//! Remedies for pools over TCP and RDMA that cannot be used.
+
+use super::PoolReport;
+use crate::error::Error;
+use crate::url::{Url, shell_word};
+#[cfg(feature = "rdma")]
+use farwood_transport::rdma::RdmaError;
+use farwood_transport::tcp::TcpError;
+
+impl PoolReport {
+    /// What makes memory nodes a pool that can be used, or lets this user see it.
+    pub(super) fn remedy(&self, error: &Error) -> String {
+        let source = match error {
+            Error::Tcp { source, .. } => source,
+            #[cfg(feature = "rdma")]
+            Error::Rdma { source: RdmaError::Pool(source), .. } => source,
+            _ => return "farwood serve".to_owned(),
+        };
+        match source {
+            TcpError::NoPool { .. } => match self.url.parse::<Url>() {
+                Ok(pool) => format!("farwood create {}", pool.index_url("INDEX").to_shell_word()),
+                Err(_) => "farwood create".to_owned(),
+            },
+            TcpError::BadToken { .. } | TcpError::Token { .. } => {
+                self.with("token-file", "FARWOOD_TOKEN_FILE")
+            }
+            TcpError::Untrusted { .. } | TcpError::Tls { .. } => self.with("tls-ca", "FARWOOD_TLS_CA"),
+            _ => "farwood serve".to_owned(),
+        }
+    }
+
+    /// The same look with another file: in the URL where that names one, for it comes before the environment.
+    fn with(&self, parameter: &str, variable: &str) -> String {
+        match self.url.split_once(&format!("{parameter}=")) {
+            None => format!("{variable}=FILE farwood doctor {}", shell_word(&self.url)),
+            Some((before, behind)) => {
+                let behind = behind.find('&').map_or("", |end| &behind[end..]);
+                format!("farwood doctor {}", shell_word(&format!("{before}{parameter}=FILE{behind}")))
+            }
+        }
+    }
+}

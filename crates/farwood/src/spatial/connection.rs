@@ -1,0 +1,89 @@
+//! A client's connection to the server of a spatial index: rings in the server's memory, or a socket.
+
+#[cfg(feature = "tcp")]
+use super::socket::Socket;
+use farwood_fabric::{Client, Fabric, LocalMemory, Server as _};
+use farwood_index::IndexError;
+#[cfg(feature = "tcp")]
+use farwood_index::catfish::Correspondent;
+use farwood_index::catfish::{Answer, Catfish, Inbox, Messenger, Notice, Reply, Request, Talk};
+use farwood_transport::any::{AnyFabric, AnyMemory, AnyServer};
+#[cfg(feature = "tcp")]
+use farwood_transport::tcp::TcpPool;
+
+/// A connection to the server of a spatial index.
+#[derive(Debug)]
+pub enum Connection<'t, F, L> {
+    /// Ring buffers: the client reads the server's memory directly, or has memory that the server can write.
+    Rings(Box<Messenger<'t, F, L>>),
+    /// A socket.
+    #[cfg(feature = "tcp")]
+    Socket(Correspondent<Socket>),
+}
+
+/// Where the server of an index is.
+#[derive(Clone, Copy, Debug)]
+pub enum ServerLocation<'t> {
+    /// On this machine: the index's memory is mapped here.
+    Memory(&'t AnyServer),
+    /// On the machine of the index's memory node.
+    #[cfg(feature = "tcp")]
+    Machine(&'t TcpPool),
+}
+
+impl<'t> Connection<'t, AnyFabric, AnyMemory> {
+    /// Connects to the server of `index`. [as [`Messenger::connect`]; 2 RT for a socket]
+    ///
+    /// # Errors
+    /// [`IndexError::NotServed`]; those of [`Messenger::connect`].
+    pub async fn open(
+        index: &'t Catfish,
+        client: &'t Client<AnyFabric>,
+        location: ServerLocation<'t>,
+    ) -> Result<Self, IndexError> {
+        match location {
+            ServerLocation::Memory(server) => {
+                let inbox = Inbox { local: server.local(), at: None };
+                let messenger = Messenger::connect(index, client, inbox, Notice::Event).await?;
+                Ok(Connection::Rings(Box::new(messenger)))
+            }
+            #[cfg(feature = "tcp")]
+            ServerLocation::Machine(pool) => {
+                let socket = Socket::connect(index, client, pool).await?;
+                Ok(Connection::Socket(Correspondent::new(socket)))
+            }
+        }
+    }
+}
+
+impl<F: Fabric, L: LocalMemory> Connection<'_, F, L> {
+    /// Closes the connection and frees its rings. Costs and errors as [`Messenger::close`].
+    ///
+    /// # Errors
+    /// As [`Messenger::close`].
+    pub async fn close(self) -> Result<(), IndexError> {
+        match self {
+            Connection::Rings(messenger) => messenger.close().await,
+            #[cfg(feature = "tcp")]
+            Connection::Socket(_) => Ok(()),
+        }
+    }
+}
+
+impl<F: Fabric, L: LocalMemory> Talk for Connection<'_, F, L> {
+    async fn call(&mut self, request: &Request, found: &mut impl Answer) -> Result<Reply, IndexError> {
+        match self {
+            Connection::Rings(messenger) => messenger.call(request, found).await,
+            #[cfg(feature = "tcp")]
+            Connection::Socket(correspondent) => correspondent.call(request, found).await,
+        }
+    }
+
+    fn take_heartbeat(&mut self) -> Result<Option<f64>, IndexError> {
+        match self {
+            Connection::Rings(messenger) => messenger.take_heartbeat(),
+            #[cfg(feature = "tcp")]
+            Connection::Socket(correspondent) => correspondent.take_heartbeat(),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! A socket to the server of a spatial index on another machine.
+
+use farwood_fabric::Client;
+use farwood_index::IndexError;
+use farwood_index::catfish::{Carrier, Catfish};
+use farwood_transport::any::AnyFabric;
+use farwood_transport::tcp::exchange::Exchange;
+use farwood_transport::tcp::{Credentials, TcpPool};
+
+/// A socket that the clients of one thread share.
+#[derive(Clone, Debug)]
+pub struct Socket {
+    exchange: Exchange,
+    /// The index, for errors.
+    name: String,
+}
+
+impl Socket {
+    /// Uses the connection `exchange` to the server of the index `name`.
+    pub fn new(exchange: Exchange, name: &str) -> Socket {
+        Socket { exchange, name: name.to_owned() }
+    }
+
+    /// Connects to the port that the server of `index` has announced in the index. [2 RT]
+    pub(super) async fn connect(
+        index: &Catfish,
+        client: &Client<AnyFabric>,
+        pool: &TcpPool,
+    ) -> Result<Socket, IndexError> {
+        let name = &index.entry().name;
+        let not_served = || IndexError::NotServed { name: name.clone() };
+        let port = index.port(client).await?.ok_or_else(not_served)?;
+        let node = &pool.address().nodes()[usize::from(index.layout().node.0)];
+        let host = node.rsplit_once(':').map_or(node.as_str(), |(host, _)| host).trim_matches(['[', ']']);
+        let token = Credentials::find(pool.address()).map_err(|_| not_served())?.token;
+        let exchange = Exchange::open((host, port), token.as_ref()).map_err(|_| not_served())?;
+        Ok(Socket::new(exchange, name))
+    }
+}
+
+impl Carrier for Socket {
+    async fn carry(&mut self, request: &[u64], response: &mut Vec<u64>) -> Result<(), IndexError> {
+        let lost = |_| IndexError::ServerLost { name: self.name.clone() };
+        self.exchange.call(request, response).await.map_err(lost)
+    }
+}
