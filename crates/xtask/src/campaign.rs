@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::steps::{Output, Step, run};
+use crate::steps::{CheckStep, Output, run};
 
 /// The help text.
 pub(crate) const HELP: &str = "\
@@ -44,17 +44,17 @@ const LOOPBACK_SEEDS: u64 = 60;
 const KILLS: u64 = 4;
 const THREAD_STEPS: u64 = 3_000;
 
-/// Runs the campaign on the tree at `root`, for about `minutes` minutes; yields whether it found nothing.
-pub(crate) fn campaign(root: &Path, minutes: u64) -> bool {
+/// Runs the campaign on the tree at `root`, for about `minutes` minutes; yields the number of failures.
+pub(crate) fn campaign(root: &Path, minutes: u64) -> usize {
     run(root, &steps(minutes.max(1)), Output::Shown)
 }
 
-fn steps(minutes: u64) -> Vec<Step> {
+fn steps(minutes: u64) -> Vec<CheckStep> {
     let profile = PROFILES[usize::from(minutes >= OPTIMISED_MINUTES)];
     let fuzz_seconds = (FUZZ_SECONDS * minutes / FUZZ_TARGETS).to_string();
     let swarm_seconds = (SWARM_SECONDS * minutes / INDEXES.len() as u64).to_string();
     let corpus = format!("0..{}", (CORPUS_SEEDS * minutes).max(CORPUS_SEEDS_MIN));
-    let mut steps = vec![Step::program("fuzz", "fuzz/run", &[&fuzz_seconds])];
+    let mut steps = vec![CheckStep::program("fuzz", "fuzz/run", &[&fuzz_seconds])];
     steps.push(swarm(profile, "corpus", &["--seed", &corpus]));
     for (index, name) in INDEXES {
         steps.push(swarm(profile, name, &["--index", index, "--seconds", &swarm_seconds]));
@@ -70,14 +70,14 @@ fn steps(minutes: u64) -> Vec<Step> {
     steps
 }
 
-fn swarm(profile: &str, name: &'static str, arguments: &[&str]) -> Step {
+fn swarm(profile: &str, name: &'static str, arguments: &[&str]) -> CheckStep {
     let swarm = ["run", "--quiet", "--locked", "--profile", profile, "--package", "farwood-proof"];
-    Step::cargo(name, &[&swarm[..], &["--example", "swarm", "--"], arguments].concat())
+    CheckStep::cargo(name, &[&swarm[..], &["--example", "swarm", "--"], arguments].concat())
 }
 
-fn proofs(profile: &str, name: &'static str, filters: &[&str]) -> Step {
+fn proofs(profile: &str, name: &'static str, filters: &[&str]) -> CheckStep {
     let proofs = ["--profile", profile, "--package", "farwood-proof", "--test", "all", "--"];
-    Step::tests(name, &[&proofs[..], filters].concat())
+    CheckStep::tests(name, &[&proofs[..], filters].concat())
 }
 
 #[cfg(test)]
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_longer_campaign_runs_more() {
-        let shown = |minutes| steps(minutes).iter().map(Step::shown).collect::<Vec<_>>().join("\n");
+        let shown = |minutes| steps(minutes).iter().map(CheckStep::shown).collect::<Vec<_>>().join("\n");
         assert!(shown(6).contains("--profile dev") && shown(6).contains("--seed 0..1000"), "{}", shown(6));
         assert!(
             shown(60).contains("--profile campaign") && shown(60).contains("fuzz/run 360"),

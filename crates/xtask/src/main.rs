@@ -173,9 +173,9 @@ fn misuse(help: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The exit code of a check.
-fn verdict(is_right: bool) -> ExitCode {
-    ExitCode::from(u8::from(!is_right))
+/// The exit code of a check with that number of failures.
+fn verdict(failures: usize) -> ExitCode {
+    ExitCode::from(u8::from(failures > 0))
 }
 
 fn run_quick(arguments: &[&str]) -> Result<ExitCode, Failure> {
@@ -206,7 +206,7 @@ fn run_tidy(arguments: &[&str]) -> Result<ExitCode, Failure> {
     if let ["--rules"] = arguments {
         return Ok(print(&tidy::list()));
     }
-    let tree = tidy::Tree::load(&root()).map_err(|error| Failure::CouldNotRun(error.to_string()))?;
+    let tree = tidy::SourceTree::load(&root()).map_err(|error| Failure::CouldNotRun(error.to_string()))?;
     match arguments {
         [] => Ok(check_tree(&tree)),
         ["--counts"] => Ok(print(&tidy::counts(&tree))),
@@ -216,7 +216,7 @@ fn run_tidy(arguments: &[&str]) -> Result<ExitCode, Failure> {
     }
 }
 
-fn check_tree(tree: &tidy::Tree) -> ExitCode {
+fn check_tree(tree: &tidy::SourceTree) -> ExitCode {
     let violations = tidy::check(tree);
     for violation in &violations {
         println!("{violation}");
@@ -226,10 +226,10 @@ fn check_tree(tree: &tidy::Tree) -> ExitCode {
         eprintln!("the baseline can be lowered in {lower} places: cargo xtask tidy --shrink");
     }
     eprintln!("{} files, {} rules: {} violations", tree.len(), tidy::RULES.len(), violations.len());
-    verdict(violations.is_empty())
+    verdict(violations.len())
 }
 
-fn shrink_baseline(tree: &tidy::Tree) -> Result<ExitCode, Failure> {
+fn shrink_baseline(tree: &tidy::SourceTree) -> Result<ExitCode, Failure> {
     for line in tidy::lower_than_baseline(tree) {
         println!("{line}");
     }
@@ -239,14 +239,14 @@ fn shrink_baseline(tree: &tidy::Tree) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list_violations(tree: &tidy::Tree, rule: &str) -> Result<ExitCode, Failure> {
+fn list_violations(tree: &tidy::SourceTree, rule: &str) -> Result<ExitCode, Failure> {
     let violations = tidy::check_one(tree, rule).ok_or_else(|| {
         Failure::CouldNotRun(format!("no rule is called '{rule}'; `cargo xtask tidy --rules` lists them"))
     })?;
     for violation in &violations {
         println!("{violation}");
     }
-    Ok(verdict(violations.is_empty()))
+    Ok(verdict(violations.len()))
 }
 
 fn run_licences(arguments: &[&str]) -> Result<ExitCode, Failure> {
@@ -258,7 +258,7 @@ fn run_licences(arguments: &[&str]) -> Result<ExitCode, Failure> {
         println!("{refusal}");
     }
     eprintln!("{} packages: {} violations", report.packages, report.refused.len());
-    Ok(verdict(report.refused.is_empty()))
+    Ok(verdict(report.refused.len()))
 }
 
 /// Runs the swarm, an example of the package `farwood-proof`, on which this package may not depend.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::changes::changed_packages;
-use crate::steps::{Output, Step, run};
+use crate::steps::{CheckStep, Output, run};
 use xtask::tidy;
 
 /// The help text.
@@ -52,36 +52,36 @@ const COST_TESTS: &[&str] = &["::costs::"];
 const MUTANT_TESTS: &[&str] =
     &["sherman::fabric_mutants::unlocks_before", "sphinx::mutants::an_unlock_before"];
 
-/// Runs the steps on the tree at `root`; yields whether all passed.
+/// Runs the steps on the tree at `root`; yields the number of failures.
 ///
 /// # Errors
 /// Where the tree cannot be read or compared with the main branch.
-pub(crate) fn quick(root: &Path, output: Output) -> Result<bool, String> {
-    let tree = tidy::Tree::load(root).map_err(|error| error.to_string())?;
+pub(crate) fn quick(root: &Path, output: Output) -> Result<usize, String> {
+    let tree = tidy::SourceTree::load(root).map_err(|error| error.to_string())?;
     let violations = tidy::check(&tree);
     for violation in &violations {
         println!("{violation}");
     }
     println!("tidy: {} violations", violations.len());
-    let mut steps = vec![Step::cargo("format", &["fmt", "--all", "--check"])];
+    let mut steps = vec![CheckStep::cargo("format", &["fmt", "--all", "--check"])];
     steps.extend(lints(&changed_packages(root)?));
     let units: Vec<&str> = UNITS.iter().flat_map(|package| ["--package", package]).collect();
-    steps.push(Step::tests("units", &[&units[..], &["--lib"]].concat()));
+    steps.push(CheckStep::tests("units", &[&units[..], &["--lib"]].concat()));
     steps.push(proofs("seeds", SEED_TESTS).with("FARWOOD_SEEDS", SEEDS));
     steps.push(proofs("costs", COST_TESTS));
     steps.push(proofs("mutants", MUTANT_TESTS));
-    Ok(run(root, &steps, output) && violations.is_empty())
+    Ok(run(root, &steps, output) + violations.len())
 }
 
 /// Clippy on these packages, if there are any.
-fn lints(packages: &[String]) -> Option<Step> {
+fn lints(packages: &[String]) -> Option<CheckStep> {
     let packages: Vec<&str> = packages.iter().flat_map(|package| ["--package", package]).collect();
     let arguments =
         [&["clippy", "--all-targets", "--locked"], &packages[..], &["--", "-D", "warnings"]].concat();
-    (!packages.is_empty()).then(|| Step::cargo("lints", &arguments))
+    (!packages.is_empty()).then(|| CheckStep::cargo("lints", &arguments))
 }
 
 /// The tests of indexes on fabrics whose names contain one of `filters`.
-fn proofs(name: &'static str, filters: &[&str]) -> Step {
-    Step::tests(name, &[&["--package", "farwood-proof", "--test", "all", "--"], filters].concat())
+fn proofs(name: &'static str, filters: &[&str]) -> CheckStep {
+    CheckStep::tests(name, &[&["--package", "farwood-proof", "--test", "all", "--"], filters].concat())
 }

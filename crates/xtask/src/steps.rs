@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::skips::Skips;
 
 /// One program to run.
-pub(crate) struct Step {
+pub(crate) struct CheckStep {
     name: &'static str,
     arguments: Vec<String>,
     variables: Vec<(&'static str, String)>,
@@ -41,7 +41,7 @@ struct Outcome {
     tests_passed: u64,
 }
 
-impl Step {
+impl CheckStep {
     /// A run of a program.
     pub(crate) fn program(name: &'static str, program: &str, arguments: &[&str]) -> Self {
         let arguments = [program].iter().chain(arguments).map(|argument| (*argument).to_owned()).collect();
@@ -123,8 +123,8 @@ fn tests_passed(output: &str) -> u64 {
     summaries.filter_map(count).sum()
 }
 
-/// Runs all steps, also those after one that fails, and prints a report. Yields whether all passed.
-pub(crate) fn run(root: &Path, steps: &[Step], output: Output) -> bool {
+/// Runs all steps, also those after one that fails, and prints a report. Yields the number of failed steps.
+pub(crate) fn run(root: &Path, steps: &[CheckStep], output: Output) -> usize {
     let start = Instant::now();
     let skips = Skips::new(root);
     let outcomes: Vec<Outcome> = steps.iter().map(|step| step.run(root, &skips, output)).collect();
@@ -134,7 +134,7 @@ pub(crate) fn run(root: &Path, steps: &[Step], output: Output) -> bool {
     }
     println!("{} tests passed", outcomes.iter().map(|outcome| outcome.tests_passed).sum::<u64>());
     print!("{}", skips.report());
-    outcomes.iter().all(|outcome| outcome.failure.is_none())
+    outcomes.iter().filter(|outcome| outcome.failure.is_some()).count()
 }
 
 impl Outcome {
@@ -153,7 +153,7 @@ impl Outcome {
 mod tests {
     use super::*;
 
-    fn outcome(step: &Step) -> Outcome {
+    fn outcome(step: &CheckStep) -> Outcome {
         step.run(Path::new("/"), &Skips::new(Path::new("/nonexistent")), Output::OnFailure)
     }
 
@@ -166,17 +166,21 @@ mod tests {
 
     #[test]
     fn a_step_shows_its_command() {
-        let step = Step::tests("seeds", &["-p", "a"]).with("FARWOOD_SEEDS", 3);
+        let step = CheckStep::tests("seeds", &["-p", "a"]).with("FARWOOD_SEEDS", 3);
         assert_eq!(step.shown(), "FARWOOD_SEEDS=3 cargo test --locked -p a");
     }
 
     #[test]
     fn a_failure_is_reported() {
-        assert!(outcome(&Step::program("true", "true", &[])).failure.is_none());
-        assert!(outcome(&Step::program("false", "false", &[])).failure.is_some());
-        assert!(outcome(&Step::program("none", "/nonexistent/program", &[])).line().contains("cannot run"));
-        let idle =
-            Step { kind: StepKind::Tests, ..Step::program("echo", "echo", &["test result: ok. 0 passed"]) };
+        assert!(outcome(&CheckStep::program("true", "true", &[])).failure.is_none());
+        assert!(outcome(&CheckStep::program("false", "false", &[])).failure.is_some());
+        assert!(
+            outcome(&CheckStep::program("none", "/nonexistent/program", &[])).line().contains("cannot run")
+        );
+        let idle = CheckStep {
+            kind: StepKind::Tests,
+            ..CheckStep::program("echo", "echo", &["test result: ok. 0 passed"])
+        };
         assert!(outcome(&idle).line().contains("no test ran"));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::steps::{Output, Step, run};
+use crate::steps::{CheckStep, Output, run};
 
 /// The help text.
 pub(crate) const HELP: &str = "\
@@ -21,15 +21,15 @@ Examples:
   FARWOOD_STRICT=1 FARWOOD_STRICT_EXCEPT=netns cargo xtask test
 ";
 
-/// Runs the tests of the tree at `root`; yields whether all passed. `arguments` replace `--workspace`.
+/// Runs the tests of the tree at `root`; yields the number of failures. `arguments` replace `--workspace`.
 ///
 /// # Errors
 /// If `FARWOOD_STRICT` has a value that the tests do not know.
-pub(crate) fn test(root: &Path, arguments: &[&str]) -> Result<bool, String> {
+pub(crate) fn test(root: &Path, arguments: &[&str]) -> Result<usize, String> {
     match std::env::var("FARWOOD_STRICT").as_deref() {
         Ok("0" | "1" | "") | Err(_) => {}
         Ok(value) => return Err(format!("FARWOOD_STRICT is '{value}'; set it to 0 or 1")),
     }
     let arguments = if arguments.is_empty() { &["--workspace"] } else { arguments };
-    Ok(run(root, &[Step::tests("tests", &[&["--no-fail-fast"], arguments].concat())], Output::Shown))
+    Ok(run(root, &[CheckStep::tests("tests", &[&["--no-fail-fast"], arguments].concat())], Output::Shown))
 }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 /// One slot.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Slot {
+pub(crate) struct AtomicSlot {
     /// Whether an atomic holds it.
     pub(crate) busy: bool,
     /// Atomics that wait for it, each at the head of its processing unit.
@@ -17,18 +17,21 @@ pub(crate) struct Slot {
 /// The slots of one NIC, for host and for device memory.
 #[derive(Clone, Debug)]
 pub(crate) struct AtomicSlots {
-    host: Vec<Slot>,
-    device: Vec<Slot>,
+    host: Vec<AtomicSlot>,
+    device: Vec<AtomicSlot>,
 }
 
 impl AtomicSlots {
     pub(crate) fn new(card: &Atomics) -> Self {
-        Self { host: vec![Slot::default(); card.slots], device: vec![Slot::default(); card.slots] }
+        Self {
+            host: vec![AtomicSlot::default(); card.slots],
+            device: vec![AtomicSlot::default(); card.slots],
+        }
     }
 
     /// The slot of the word at `offset`.
     #[inline]
-    pub(crate) fn of(&mut self, memory: Memory, offset: u64) -> &mut Slot {
+    pub(crate) fn of(&mut self, memory: Memory, offset: u64) -> &mut AtomicSlot {
         let slots = match memory {
             Memory::Host => &mut self.host,
             Memory::Device => &mut self.device,

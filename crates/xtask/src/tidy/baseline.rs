@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{RULES, Tree, Violation};
+use super::{RULES, SourceTree, Violation};
 
 /// The file that holds the baseline.
 pub(super) const PATH: &str = "crates/xtask/tidy-baseline.tsv";
@@ -15,7 +15,7 @@ pub(super) const PATH: &str = "crates/xtask/tidy-baseline.tsv";
 type Counts = BTreeMap<(String, String), usize>;
 
 /// The baseline that a tree holds; empty where it holds none.
-pub(super) fn of(tree: &Tree) -> Counts {
+pub(super) fn of(tree: &SourceTree) -> Counts {
     let text = tree.files().find(|file| file.path == PATH).map_or("", |file| &file.text);
     let entry = |line: &str| {
         let mut fields = line.split('\t');
@@ -26,7 +26,7 @@ pub(super) fn of(tree: &Tree) -> Counts {
 }
 
 /// The violations of a tree, by rule and path.
-pub(super) fn counts(tree: &Tree) -> Counts {
+pub(super) fn counts(tree: &SourceTree) -> Counts {
     let mut counts = Counts::new();
     for rule in RULES {
         for violation in (rule.check)(tree) {
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_baseline_is_read_back() {
         let counts = counts_of(&[("prose", "docs/a.md", 2), ("cycles", "crates/a/src/b.rs", 4)]);
-        let tree = Tree::of(&[(PATH, &text(&counts))]);
+        let tree = SourceTree::of(&[(PATH, &text(&counts))]);
         assert_eq!(of(&tree), counts);
     }
 }

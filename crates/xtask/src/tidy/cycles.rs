@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::modules::{Modules, crates};
-use super::{Rule, Tree, Violation};
+use super::{Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "cycles",
@@ -21,7 +21,7 @@ const REMEDY: &str = "move the shared types or constants to a file that imports 
 
 type Imports<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     let mut violations = Vec::new();
     for krate in crates(tree) {
         let modules = Modules::of(tree, krate);

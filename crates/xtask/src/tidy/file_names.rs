@@ -1,7 +1,7 @@
 //! Files and modules are named after their contents.
 
 use super::rust::Rust;
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "file-names",
@@ -13,7 +13,7 @@ const CATCH_ALLS: &[&str] = &["utils", "util", "common", "helpers", "misc"];
 
 const REMEDY: &str = "name it after its contents";
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     tree.rust_files().flat_map(|(file, rust)| check_file(file, rust)).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use super::paths::{Path, paths};
 use super::rust::Rust;
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "forbidden-paths",
@@ -75,7 +75,7 @@ const KEYED_ONLY: &str = "// keyed only";
 /// Crates without global state.
 const STATELESS: &[&str] = &["index", "sim"];
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     // A build script prints instructions for cargo.
     let sources = tree.rust_files().filter(|(file, _)| file.krate().is_some() && file.name() != "build.rs");
     sources.flat_map(|(file, rust)| check_file(file, rust)).collect()

@@ -1,7 +1,7 @@
 //! Every format has one map and compile-time assertions.
 
 use super::rust::Rust;
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "formats",
@@ -15,7 +15,7 @@ const FORMAT_FILES: &[&str] = &["layout.rs", "format.rs", "superblock.rs"];
 /// The line of module docs that marks other files with a format.
 const MARKER: &str = "//! # Map";
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     tree.rust_files()
         .filter(|(file, _)| is_format(file))
         .flat_map(|(file, rust)| check_file(file, rust))

@@ -1,7 +1,7 @@
 //! Functions fit on a screen.
 
 use super::rust::{Rust, Token, closing, head_end};
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule =
     Rule { name: "function-length", requires: "no function, test or not, is longer than 70 lines", check };
@@ -9,7 +9,7 @@ pub(super) const RULE: Rule =
 /// Longest function, counted from the line of `fn` to that of its closing brace.
 const LINES_MAX: usize = 70;
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     tree.rust_files().flat_map(|(file, rust)| check_file(file, rust)).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "layers",
@@ -50,7 +50,7 @@ const TEST_LAYERS: &[(&str, &[&str])] = &[
     (CLI, &[FABRIC, TRANSPORT, TESTKIT]),
 ];
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     let manifests = tree.files().filter(|file| file.krate().is_some() && file.name() == "Cargo.toml");
     manifests.flat_map(check_manifest).collect()
 }

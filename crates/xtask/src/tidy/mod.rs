@@ -1,5 +1,5 @@
-//! Rules of the source tree. Each rule is a pure function of the [`Tree`], in its own file, with a test that feeds it
-//! a violation.
+//! Rules of the source tree. Each rule is a pure function of the [`SourceTree`], in its own file, with a test that
+//! feeds it a violation.
 
 mod baseline;
 mod bool_parameters;
@@ -26,7 +26,7 @@ mod unsafe_code;
 
 use std::fmt;
 
-pub use tree::{File, Tree};
+pub use tree::{File, SourceTree};
 
 /// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub struct Rule {
     pub name: &'static str,
     /// Its requirement, in one line.
     pub requires: &'static str,
-    check: fn(&Tree) -> Vec<Violation>,
+    check: fn(&SourceTree) -> Vec<Violation>,
 }
 
 /// Every rule, in the order in which they are checked.
@@ -87,19 +87,19 @@ pub const RULES: &[Rule] = &[
 const ADVISORY: &[&str] = &["cycles", "unique-types", "bool-parameters", "expectations", "prose"];
 
 /// Checks every rule and returns the violations that the baseline does not cover, by rule and then by file.
-pub fn check(tree: &Tree) -> Vec<Violation> {
+pub fn check(tree: &SourceTree) -> Vec<Violation> {
     let baseline = baseline::of(tree);
     let enforced = RULES.iter().filter(|rule| !ADVISORY.contains(&rule.name));
     enforced.flat_map(|rule| baseline::beyond(&baseline, rule.name, (rule.check)(tree))).collect()
 }
 
 /// All violations of the rule of that name, those that the baseline covers included; `None`: no rule has that name.
-pub fn check_one(tree: &Tree, name: &str) -> Option<Vec<Violation>> {
+pub fn check_one(tree: &SourceTree, name: &str) -> Option<Vec<Violation>> {
     RULES.iter().find(|rule| rule.name == name).map(|rule| (rule.check)(tree))
 }
 
 /// Crates with fewer violations than in the baseline, as lines of text.
-pub fn lower_than_baseline(tree: &Tree) -> Vec<String> {
+pub fn lower_than_baseline(tree: &SourceTree) -> Vec<String> {
     baseline::lower(&baseline::of(tree), &baseline::counts(tree))
 }
 
@@ -107,7 +107,7 @@ pub fn lower_than_baseline(tree: &Tree) -> Vec<String> {
 ///
 /// # Errors
 /// Where a crate has more violations than before: a baseline only shrinks once it exists.
-pub fn shrunk_baseline(tree: &Tree) -> Result<(&'static str, String), String> {
+pub fn shrunk_baseline(tree: &SourceTree) -> Result<(&'static str, String), String> {
     let (baseline, counts) = (baseline::of(tree), baseline::counts(tree));
     let is_first = !tree.files().any(|file| file.path == baseline::PATH);
     match baseline::refusal(&baseline, &counts) {
@@ -117,7 +117,7 @@ pub fn shrunk_baseline(tree: &Tree) -> Result<(&'static str, String), String> {
 }
 
 /// All violations as a table: crates by rules.
-pub fn counts(tree: &Tree) -> String {
+pub fn counts(tree: &SourceTree) -> String {
     baseline::table(&baseline::counts(tree))
 }
 
@@ -130,6 +130,6 @@ pub fn list() -> String {
 /// The violations of a rule in a tree of these (path, text) pairs: `path:line found`.
 #[cfg(test)]
 fn found_by(rule: Rule, files: &[(&str, &str)]) -> Vec<String> {
-    let violations = (rule.check)(&Tree::of(files));
+    let violations = (rule.check)(&SourceTree::of(files));
     violations.iter().map(|v| format!("{}:{} {}", v.path, v.line, v.found)).collect()
 }

@@ -1,7 +1,7 @@
 //! Comments and documents are written in plain technical English, as far as a program can tell.
 
 use super::rust::Rust;
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "prose",
@@ -44,7 +44,7 @@ const HISTORY: &[&str] = &["CHANGELOG.md"];
 /// The document that lists the habits, and this file.
 const EXAMPLES: &[&str] = &["STYLE.md", "crates/xtask/src/tidy/prose.rs"];
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     let mut violations = Vec::new();
     for file in tree.files().filter(|file| file.is_markdown() && !HISTORY.contains(&file.path.as_str())) {
         violations.extend(check_lines(file, &file.lines().collect::<Vec<_>>()));

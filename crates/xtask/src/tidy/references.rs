@@ -1,7 +1,7 @@
 //! References are valid in every copy of the tree: no path of one machine, no missing document or source file.
 
 use super::rust::Rust;
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "references",
@@ -21,7 +21,7 @@ const HISTORY: &[&str] = &["CHANGELOG.md", "docs/decisions/"];
 /// A part of names that stand for several files.
 const PLACEHOLDER: &str = "NNNN";
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     let mut violations = Vec::new();
     for file in tree.files() {
         violations.extend(file.lines().filter_map(|(line, text)| {
@@ -40,7 +40,7 @@ fn check(tree: &Tree) -> Vec<Violation> {
 }
 
 fn check_comments<'a>(
-    tree: &'a Tree,
+    tree: &'a SourceTree,
     file: &'a File,
     rust: &'a Rust,
 ) -> impl Iterator<Item = Violation> + 'a {
@@ -60,7 +60,7 @@ fn private_path(line: &str) -> Option<&str> {
 }
 
 /// The first document or source file that a line names and that is missing.
-fn dead_reference(tree: &Tree, file: &File, line: usize, text: &str) -> Option<Violation> {
+fn dead_reference(tree: &SourceTree, file: &File, line: usize, text: &str) -> Option<Violation> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && !"._-/".contains(c));
     let mut words = words.map(|word| word.trim_end_matches(['.', '/', '-']));
     let is_history = HISTORY.iter().any(|history| file.path.starts_with(history));
@@ -79,14 +79,14 @@ fn names_document(word: &str) -> bool {
 }
 
 /// Whether some file's path ends in `word`.
-fn is_document(tree: &Tree, word: &str) -> bool {
+fn is_document(tree: &SourceTree, word: &str) -> bool {
     let word = word.trim_start_matches("../").trim_start_matches("./");
     tree.files()
         .any(|file| file.path.strip_suffix(word).is_some_and(|rest| rest.is_empty() || rest.ends_with('/')))
 }
 
 /// Whether `word` is the path of a file or a folder.
-fn is_source(tree: &Tree, word: &str) -> bool {
+fn is_source(tree: &SourceTree, word: &str) -> bool {
     tree.files()
         .any(|file| file.path.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::lexer::{Kind, only};
+use super::lexer::{TextKind, only};
 
 /// A word, `::`, or one other character of code.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +30,8 @@ pub(super) struct Rust {
 
 impl Rust {
     pub(super) fn new(path: &str, text: &str) -> Self {
-        let code = only(Kind::Code, text);
-        let comments = only(Kind::Comment, text);
+        let code = only(TextKind::Code, text);
+        let comments = only(TextKind::Comment, text);
         let tests = if is_test_file(path) { vec![1..=usize::MAX] } else { test_lines(&tokens(&code)) };
         Self { code, comments, tests }
     }

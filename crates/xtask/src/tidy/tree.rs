@@ -55,11 +55,11 @@ impl File {
 
 /// The files of a working tree: tracked files, and new files that are not ignored.
 #[derive(Debug)]
-pub struct Tree {
+pub struct SourceTree {
     files: Vec<File>,
 }
 
-impl Tree {
+impl SourceTree {
     /// Reads the tree at `root`: the files that git lists, or all files without git.
     pub fn load(root: &Path) -> io::Result<Self> {
         let paths = match git_paths(root) {
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_module_declared_for_tests_is_a_test() {
-        let tree = Tree::of(&[
+        let tree = SourceTree::of(&[
             ("crates/a/src/b.rs", "mod d;\n#[cfg(test)]\nmod c;"),
             ("crates/a/src/b/c.rs", "fn f() {}"),
             ("crates/a/src/b/d.rs", "fn f() {}"),
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_file_knows_its_crate() {
-        let tree = Tree::of(&[("crates/index/src/lib.rs", ""), ("README.md", "")]);
+        let tree = SourceTree::of(&[("crates/index/src/lib.rs", ""), ("README.md", "")]);
         let crates: Vec<_> = tree.files().map(File::krate).collect();
         assert_eq!(crates, [Some("index"), None]);
     }

@@ -1,7 +1,7 @@
 //! Committed code is finished.
 
 use super::rust::Rust;
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "unfinished",
@@ -16,7 +16,7 @@ const NOTE: &str = concat!("FIX", "ME");
 
 const REMEDY: &str = "finish it, or open an issue";
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     tree.rust_files().flat_map(|(file, rust)| check_file(file, rust)).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::rust::Token;
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "unique-types",
@@ -19,7 +19,7 @@ const CONVENTIONAL: &[&str] = &["Args"];
 
 const REMEDY: &str = "qualify it with what it belongs to, such as `LeafState`";
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     let mut definitions: BTreeMap<&str, Vec<(&File, usize)>> = BTreeMap::new();
     for (file, rust) in tree.rust_files().filter(|(file, _)| file.krate().is_some()) {
         for (name, line) in visible_types(&rust.tokens_outside_tests()) {

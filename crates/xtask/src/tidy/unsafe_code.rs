@@ -1,6 +1,6 @@
 //! Unsafe code is in files named `sys.rs`, so that its proofs can be read together.
 
-use super::{File, Rule, Tree, Violation};
+use super::{File, Rule, SourceTree, Violation};
 
 pub(super) const RULE: Rule = Rule {
     name: "unsafe",
@@ -10,7 +10,7 @@ pub(super) const RULE: Rule = Rule {
 
 const FORBID: &str = "#![forbid(unsafe_code)]";
 
-fn check(tree: &Tree) -> Vec<Violation> {
+fn check(tree: &SourceTree) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (file, rust) in tree.rust_files() {
         for token in rust.tokens().iter().filter(|token| token.text == "unsafe" && file.name() != "sys.rs") {
@@ -31,7 +31,7 @@ fn is_crate_root(file: &File) -> bool {
 }
 
 /// Whether the package of `root` has a sys.rs.
-fn has_sys(tree: &Tree, root: &File) -> bool {
+fn has_sys(tree: &SourceTree, root: &File) -> bool {
     tree.files().any(|file| file.name() == "sys.rs" && file.krate() == root.krate())
 }
 
