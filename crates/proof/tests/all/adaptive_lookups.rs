@@ -1,5 +1,5 @@
-//! The example of the switch between messages and READs: Sherman's lookups go by message while the server has time,
-//! and by READs, some of them, when it has none.
+//! The example that switches between messages and READs: Sherman's lookups use messages while the server is idle, and
+//! some use READs while it is busy.
 
 #[path = "../../examples/adaptive_lookups.rs"]
 mod adaptive_lookups;
@@ -7,7 +7,7 @@ mod adaptive_lookups;
 use adaptive_lookups::{Scheme, Seen, measure};
 
 #[test]
-fn lookups_are_offloaded_when_the_server_is_busy_and_only_then() {
+fn lookups_are_offloaded_only_while_the_server_is_busy() {
     let seen = |scheme, clients| {
         let seen: Seen = measure(scheme, clients).unwrap();
         assert_eq!(seen.wrong, 0, "{scheme:?}: {seen:?}");
@@ -24,6 +24,6 @@ fn lookups_are_offloaded_when_the_server_is_busy_and_only_then() {
 }
 
 #[test]
-fn the_example_ends_well() {
+fn the_example_succeeds() {
     adaptive_lookups::main().unwrap();
 }

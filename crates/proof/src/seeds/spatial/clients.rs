@@ -1,7 +1,7 @@
 //! The clients of a run: those that only read the tree, and those that also send messages to its server.
 
 use super::case::{EDGE, SpatialCase, bounds, query};
-use super::record::{Change, Items, SearchRecord, SearchStart, check_committed, check_nearest, check_search};
+use super::record::{Commit, Items, SearchRecord, SearchStart, check_committed, check_nearest, check_search};
 use super::server::{expect_found, is_node_lost};
 use farwood_fabric::{Client, Fabric as _, LocalMemory, Memory, NodeId, Remote, Server as _};
 use farwood_index::IndexError;
@@ -116,7 +116,7 @@ pub(super) async fn send_requests<L: LocalMemory>(
             0 | 1 if own.len() < 40 => {
                 let item = Item { bounds: bounds(random), id: record.new_id() };
                 connection.insert(&item).await?;
-                check_committed(Change::In(item), &begun, record);
+                check_committed(Commit::In(item), &begun, record);
                 own.push(item);
             }
             0 | 2 if !own.is_empty() => {
@@ -124,11 +124,11 @@ pub(super) async fn send_requests<L: LocalMemory>(
                 let item = own.swap_remove(random.below(own.len() as u64) as usize);
                 if random.once_in(2) {
                     expect_found(connection.remove(&item).await, record)?;
-                    check_committed(Change::Out(item), &begun, record);
+                    check_committed(Commit::Out(item), &begun, record);
                 } else {
                     let to = Item { bounds: bounds(random), id: item.id };
                     expect_found(connection.update(&item, to.bounds).await, record)?;
-                    check_committed(Change::Moved(item, to), &begun, record);
+                    check_committed(Commit::Moved(item, to), &begun, record);
                     own.push(to);
                 }
             }

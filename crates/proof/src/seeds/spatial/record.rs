@@ -7,13 +7,13 @@ use std::rc::Rc;
 
 /// One change of a commit.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Change {
+pub(super) enum Commit {
     In(Item),
     Out(Item),
     Moved(Item, Item),
 }
 
-impl From<Request> for Change {
+impl From<Request> for Commit {
     fn from(request: Request) -> Self {
         match request {
             Request::Insert(item) => Self::In(item),
@@ -27,7 +27,7 @@ impl From<Request> for Change {
 /// Items by their numbers, which are unique.
 pub(super) type Items = BTreeMap<u64, Rectangle>;
 
-impl Change {
+impl Commit {
     pub(super) fn apply(&self, items: &mut Items) {
         match self {
             Self::In(item) => assert_eq!(items.insert(item.id, item.bounds), None, "numbers are unique"),
@@ -43,7 +43,7 @@ impl Change {
 
 /// The record that server and clients of a run share.
 pub(super) struct SearchRecord {
-    pub(super) log: RefCell<Vec<Change>>,
+    pub(super) log: RefCell<Vec<Commit>>,
     /// The tree of the current server: its commits belong in the log.
     pub(super) tree: RefCell<Option<Rc<TreeServer>>>,
     /// The tree after the last commit.
@@ -82,7 +82,7 @@ impl SearchRecord {
     /// Appends the new commits to the log; yields the number of all commits.
     pub(super) fn commits(&self) -> usize {
         let committed = self.tree.borrow().as_ref().map(|tree| tree.take_journal()).unwrap_or_default();
-        for change in committed.into_iter().map(Change::from) {
+        for change in committed.into_iter().map(Commit::from) {
             change.apply(&mut self.now.borrow_mut());
             self.log.borrow_mut().push(change);
         }
@@ -128,7 +128,7 @@ pub(super) struct SearchStart {
 }
 
 /// Checks that a change that the server acknowledged is among the commits since it was requested.
-pub(super) fn check_committed(change: Change, begun: &SearchStart, record: &SearchRecord) {
+pub(super) fn check_committed(change: Commit, begun: &SearchStart, record: &SearchRecord) {
     let commits = record.commits();
     let log = record.log.borrow();
     if !log[begun.commits..commits].iter().any(|done| format!("{done:?}") == format!("{change:?}")) {
