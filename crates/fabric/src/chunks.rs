@@ -237,13 +237,11 @@ pub async fn in_use<F: Fabric>(client: &Client<F>, node: NodeId) -> Result<Vec<I
 fn refuse_word(word: u64) -> Option<&'static str> {
     let is_entry = usize::from(entry_of(word)) < DIRECTORY_ENTRIES;
     match word & FLAGS {
-        0 if word == 0 => None,
-        FREED if word == FREED => None,
-        TAKEN if !is_entry => Some("an unknown directory entry"),
+        TAKEN | REST if !is_entry => Some("an unknown directory entry"),
         TAKEN if usize::from(word as u16) >= CLIENTS_MAX => Some("an unknown client slot"),
-        REST if !is_entry => Some("an unknown directory entry"),
         REST if (word & USED_MASK) * USED_UNIT > CHUNK_BYTES => Some("more used bytes than a chunk has"),
         TAKEN | REST => None,
+        flags if word == flags && matches!(flags, 0 | FREED) => None,
         _ => Some("an impossible state"),
     }
 }
@@ -284,7 +282,7 @@ mod tests {
     #[test]
     fn words_that_no_client_writes_are_refused() {
         let owner = Owner { client: ClientId { slot: 4095, epoch: u32::MAX }, entry: 63 };
-        let full = REST | 63 << 48 | CHUNK_BYTES / USED_UNIT;
+        let full = REST | 63 << 48 | (CHUNK_BYTES / USED_UNIT);
         for word in [0, FREED, owner.word(), REST, full] {
             assert_eq!(refuse_word(word), None, "{word:#x}");
         }

@@ -74,11 +74,10 @@ impl Raw {
     /// Why no client writes this entry, if none does. Entries that are free or reserved may hold anything.
     fn refuse(&self) -> Option<&'static str> {
         match u64::from_le(self.state) {
-            FREE | RESERVED => None,
             LIVE | DROPPING if self.checked_name().is_none() => Some("has a malformed name"),
             LIVE | DROPPING if self.number == 0 => Some("has no index number"),
             LIVE | DROPPING if self.zeros != [0; 2] => Some("has reserved bytes that are not zero"),
-            LIVE | DROPPING => None,
+            FREE | RESERVED | LIVE | DROPPING => None,
             _ => Some("has an impossible state"),
         }
     }

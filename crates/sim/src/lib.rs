@@ -21,7 +21,7 @@ mod device;
 mod fabric;
 pub mod fault;
 mod memory;
-mod nic_model;
+pub mod nic_model;
 mod queue;
 mod random;
 mod server;
