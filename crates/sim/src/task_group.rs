@@ -115,7 +115,7 @@ pub struct Crew<'env> {
     woken: Arc<WokenTasks>,
     spare: Vec<Key>,
     /// Idle threads with a task to run now.
-    at_once: VecDeque<Key>,
+    idle_ready: VecDeque<Key>,
     live: usize,
     number: u64,
 }
@@ -133,7 +133,7 @@ impl<'env> Crew<'env> {
             tasks: Vec::new(),
             woken: Arc::default(),
             spare: Vec::new(),
-            at_once: VecDeque::new(),
+            idle_ready: VecDeque::new(),
             live: 0,
         }
     }
@@ -259,7 +259,7 @@ impl<'env> Crew<'env> {
                 continue;
             }
             if calling.busy_until <= now && time == now {
-                self.at_once.push_back(thread);
+                self.idle_ready.push_back(thread);
             } else {
                 let time = calling.busy_until.max(time);
                 device.queue.at(time, Event::Thread(thread));
@@ -270,7 +270,7 @@ impl<'env> Crew<'env> {
 
     /// Runs the next task of each idle thread.
     fn run_idle(&mut self) {
-        while let Some(thread) = self.at_once.pop_front() {
+        while let Some(thread) = self.idle_ready.pop_front() {
             self.run_next(thread);
         }
     }
