@@ -46,7 +46,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "test",
-        summary: "Run every test that a change must pass",
+        summary: "Run everything that a change must pass",
         help: Some(suite::HELP),
         run: run_test,
     },

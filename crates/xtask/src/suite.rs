@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test that a change must pass.
+//! `cargo xtask test`: everything that a change must pass.
 
 use std::path::Path;
 
@@ -6,10 +6,12 @@ use crate::steps::{CheckStep, Output, run};
 
 /// The help text.
 pub(crate) const HELP: &str = "\
-Runs every test that a change must pass: `cargo test --workspace --locked --no-fail-fast`, then a summary of the tests
-that were skipped and what this machine lacks for them.
+Runs everything that a change must pass: rustfmt, clippy, and `cargo test --workspace --locked --no-fail-fast`, which
+includes tidy and licences. A summary lists the tests that were skipped and what this machine lacks for them.
 
 Usage: cargo xtask test [CARGO ARGUMENTS]
+
+With arguments, only `cargo test` runs, with them in place of `--workspace`.
 
 Environment:
   FARWOOD_STRICT=1                a test whose need is not met fails instead of being skipped
@@ -30,6 +32,19 @@ pub(crate) fn test(root: &Path, arguments: &[&str]) -> Result<usize, String> {
         Ok("0" | "1" | "") | Err(_) => {}
         Ok(value) => return Err(format!("FARWOOD_STRICT is '{value}'; set it to 0 or 1")),
     }
-    let arguments = if arguments.is_empty() { &["--workspace"] } else { arguments };
-    Ok(run(root, &[CheckStep::tests("tests", &[&["--no-fail-fast"], arguments].concat())], Output::Shown))
+    Ok(run(root, &steps(arguments), Output::Shown))
+}
+
+/// The steps: format and lints first, unless `arguments` select a part of the tests.
+fn steps(arguments: &[&str]) -> Vec<CheckStep> {
+    let tests = |arguments: &[&str]| CheckStep::tests("tests", &[&["--no-fail-fast"], arguments].concat());
+    if !arguments.is_empty() {
+        return vec![tests(arguments)];
+    }
+    let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    vec![
+        CheckStep::cargo("format", &["fmt", "--all", "--check"]),
+        CheckStep::cargo("lints", &lints),
+        tests(&["--workspace"]),
+    ]
 }
