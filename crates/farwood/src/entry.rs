@@ -72,11 +72,11 @@ impl From<Description> for IndexLayout {
     fn from(description: Description) -> Self {
         match description {
             Description::Sherman(description) => of_sherman(&description),
-            Description::Smart(smart::Description { options, kinds, .. }) => {
+            Description::Smart(smart::Config { options, kinds, .. }) => {
                 let variant = options.variant().map(smart::Variant::name);
                 of_radix(System::Smart, kinds, variant, options.describe())
             }
-            Description::Sphinx(sphinx::Description { options, kinds }) => {
+            Description::Sphinx(sphinx::Config { options, kinds }) => {
                 let variant = options.variant().map(sphinx::Variant::name);
                 of_radix(System::Sphinx, kinds, variant, options.describe())
             }
@@ -132,7 +132,7 @@ impl IndexEntry {
 impl From<Entry> for IndexEntry {
     fn from(entry: Entry) -> Self {
         let layout = if entry.kind == catfish::KIND {
-            catfish::describe(&entry).map(|description| EntryLayout::Spatial(description.config))
+            catfish::describe(&entry).map(EntryLayout::Spatial)
         } else {
             describe(&entry).map(|description| EntryLayout::Ordered(description.into()))
         };

@@ -16,6 +16,7 @@ pub mod memory;
 #[expect(dead_code, reason = "the systems are converted to it one by one")]
 mod op;
 pub mod ordered;
+mod params;
 mod queue;
 pub mod radix;
 mod range;

@@ -2,6 +2,7 @@
 //! directory.
 
 use crate::error::IndexError;
+use crate::params;
 use farwood_fabric::directory::{self, Entry, Locked, NAME_BYTES_MAX, NewEntry};
 use farwood_fabric::{Client, Fabric, NodeId, chunks, client_table};
 
@@ -41,22 +42,17 @@ async fn create_locked<F: Fabric>(
     Ok(entry)
 }
 
-/// Kinds of indexes whose parameters say at + 14 in which memory their locks lie, and at + 15 how wide they are.
+/// Systems with locks in the tables of the pool.
 const LOCKING_KINDS: [u32; 3] = [crate::sherman::KIND, crate::smart::KIND, crate::sphinx::KIND];
 
-/// The lock tables are the pool's: a word of them holds one 64-bit lock or four of 16 bits, and releasing one
-/// would erase the others.
+/// Refuses an index whose locks have another width than those of an index in the same table. A word of a table holds
+/// one 64-bit lock or four of 16 bits, and the release of one would erase the others.
 async fn refuse_mixed_locks<F: Fabric>(client: &Client<F>, new: &NewEntry<'_>) -> Result<(), IndexError> {
-    const MEMORY: usize = 14;
-    const WIDTH: usize = 15;
-    const IN_NODES: u8 = 2;
-    if !LOCKING_KINDS.contains(&new.kind) || new.parameters[MEMORY] == IN_NODES {
+    if !LOCKING_KINDS.contains(&new.kind) {
         return Ok(());
     }
     for other in directory::list(client).await? {
-        let theirs = &other.parameters;
-        let same_table = LOCKING_KINDS.contains(&other.kind) && theirs[MEMORY] == new.parameters[MEMORY];
-        if same_table && theirs[WIDTH] != new.parameters[WIDTH] {
+        if LOCKING_KINDS.contains(&other.kind) && params::locks_conflict(&new.parameters, &other.parameters) {
             return Err(IndexError::MixedLocks { other: other.name });
         }
     }
@@ -83,24 +79,6 @@ async fn find_settled<F: Fabric>(client: &Client<F>, name: &str) -> Result<Entry
     };
     directory.unlock().await?;
     entry?.ok_or_else(|| IndexError::NoSuchIndex(name.to_owned()))
-}
-
-/// Refuses an entry of another kind, which a person knows as `what`, or of another format.
-///
-/// # Errors
-/// [`IndexError::WrongFormat`].
-pub(crate) fn check_kind(entry: &Entry, kind: u32, format: u32, what: &str) -> Result<(), IndexError> {
-    let refuse = |why: String| Err(IndexError::WrongFormat(format!("index '{}': {why}", entry.name)));
-    if entry.kind != kind {
-        return refuse(format!("it is of kind {}, not {what}", entry.kind));
-    }
-    if entry.format != format {
-        let found = entry.format;
-        return refuse(format!(
-            "format {found}, and this program knows {format}; load it again with this program"
-        ));
-    }
-    Ok(())
 }
 
 /// Marks an index as open by this compute node, so that nobody drops it. [3 RT; more where it is being dropped]

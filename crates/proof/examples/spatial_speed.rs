@@ -10,15 +10,15 @@ use farwood_index::catfish::{
 };
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness;
-use farwood_testkit::harness::{Chance, ServerHarness as _};
+use farwood_testkit::harness::{ServerHarness as _, TestRng};
 use rstar::primitives::{GeomWithData, Rectangle as Peer};
 use rstar::{AABB, RTree};
 use std::time::Duration;
 
-fn window(chance: &mut Chance, scale: f64) -> Rectangle {
-    let unit = |chance: &mut Chance| chance.below(1 << 53) as f64 / (1_u64 << 53) as f64;
-    let corner = [unit(chance), unit(chance)];
-    let edge = [scale * (1.0 - unit(chance)), scale * (1.0 - unit(chance))];
+fn window(random: &mut TestRng, scale: f64) -> Rectangle {
+    let unit = |random: &mut TestRng| random.below(1 << 53) as f64 / (1_u64 << 53) as f64;
+    let corner = [unit(random), unit(random)];
+    let edge = [scale * (1.0 - unit(random)), scale * (1.0 - unit(random))];
     Rectangle::new(corner, [corner[0] + edge[0], corner[1] + edge[1]]).expect("edges are not negative")
 }
 
@@ -47,8 +47,8 @@ impl Instant {
 fn main() {
     let argument = |at| std::env::args().nth(at).and_then(|argument| argument.parse().ok());
     let (count, blocks) = (argument(1).unwrap_or(2_000_000), argument(2).unwrap_or(6) as usize);
-    let mut chance = Chance::new(1);
-    let items: Vec<_> = (0..count).map(|id| Item { bounds: window(&mut chance, 1e-4), id }).collect();
+    let mut random = TestRng::new(1);
+    let items: Vec<_> = (0..count).map(|id| Item { bounds: window(&mut random, 1e-4), id }).collect();
     let start = Instant::now();
     let peer =
         |item: &Item| GeomWithData::new(Peer::from_corners(item.bounds.min(), item.bounds.max()), item.id);
@@ -65,7 +65,7 @@ fn main() {
         println!("catfish, {blocks} blocks: bulk-loaded {count} in {:.2} s", start.elapsed().as_secs_f64());
         let _ = server.local();
         for scale in [1e-5, 1e-2] {
-            let queries: Vec<_> = (0..400_000).map(|_| window(&mut chance, scale)).collect();
+            let queries: Vec<_> = (0..400_000).map(|_| window(&mut random, scale)).collect();
             let queries = if scale < 1e-3 { &queries[..] } else { &queries[..60_000] };
             let mut reader = Reader::new(&index, &client, Issue::Many);
             for round in 0..3 {
@@ -106,7 +106,7 @@ fn main() {
                 );
             }
         }
-        inserts(&index, &client, &worker, &mut chance, count).await;
+        inserts(&index, &client, &worker, &mut random, count).await;
     });
 }
 
@@ -116,14 +116,14 @@ async fn inserts<F: Fabric, S: Server>(
     index: &Catfish,
     client: &Client<F>,
     worker: &Worker<'_, F, S>,
-    chance: &mut Chance,
+    random: &mut TestRng,
     count: u64,
 ) {
     const INSERTS: u64 = 100_000;
     let levels = index.walk(client).await.expect("a tree").nodes.len();
     for round in 0..3 {
         let items: Vec<_> =
-            (0..INSERTS).map(|id| Item { bounds: window(chance, 1e-4), id: count + id }).collect();
+            (0..INSERTS).map(|id| Item { bounds: window(random, 1e-4), id: count + id }).collect();
         let start = Instant::now();
         for item in &items {
             worker.insert(item).await.expect("there is room");

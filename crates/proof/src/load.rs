@@ -18,7 +18,7 @@ use farwood_fabric::{Client, NodeId, chunks};
 use farwood_index::ordered::{Config, Ordered, System};
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::{sherman, smart, sphinx};
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 use farwood_transport::runtime::block_on;
 use farwood_transport::tcp::{MemoryNode, NodeSpec, TcpFabric, TcpPool};
 use std::fmt;
@@ -179,7 +179,7 @@ struct LoadParent<'a> {
     pool: TcpPool,
     address: String,
     memory: Process,
-    random: Chance,
+    random: TestRng,
     started: u64,
     report: Report,
 }
@@ -237,7 +237,7 @@ impl<'a> LoadParent<'a> {
             System::Sphinx => Config::Sphinx(sphinx::Config::default()),
         };
         let tree = block_on(Ordered::create(&client, NAME, config, CACHE_BYTES)).expect("a tree is created");
-        let (random, report) = (Chance::new(load.seed), Report::default());
+        let (random, report) = (TestRng::new(load.seed), Report::default());
         Self { load, program, folder, tree, client, pool, address, memory, random, started: 0, report }
     }
 

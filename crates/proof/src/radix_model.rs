@@ -7,7 +7,7 @@ use crate::workload::{ScanSpan, perform, scan};
 use farwood_index::drop_index;
 use farwood_index::ordered::{self, Ordered};
 use farwood_testkit::Harness;
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 use farwood_testkit::history::{Action, Answer, Direction};
 use farwood_testkit::loopback::Loopback;
 use farwood_testkit::model::{Bytes, Family, Program, Shape, programs, run};
@@ -92,16 +92,16 @@ pub fn from_bulk_loaded(config: ordered::Config) {
 
 /// Keys of all lengths. Each begins with a prefix of an earlier key, and continues with a few bytes: any bytes, one of
 /// three, or one byte repeated.
-fn draw_keys(chance: &mut Chance, count: usize) -> Vec<Bytes> {
+fn draw_keys(random: &mut TestRng, count: usize) -> Vec<Bytes> {
     let mut keys = vec![Bytes::new()];
     while keys.len() < count {
-        let mut key = keys[chance.below(keys.len() as u64) as usize].clone();
-        key.truncate(chance.below(key.len() as u64 + 1) as usize);
-        match chance.below(8) {
-            0 => key.extend(std::iter::repeat_n(7, chance.below(200) as usize)),
-            1 | 2 => key.extend((0..chance.below(5)).map(|_| chance.next_u64() as u8)),
-            3 if key.len() < 3 => key.extend([5, chance.next_u64() as u8]),
-            _ => key.extend((0..=chance.below(3)).map(|_| [0, 1, 255][chance.below(3) as usize])),
+        let mut key = keys[random.below(keys.len() as u64) as usize].clone();
+        key.truncate(random.below(key.len() as u64 + 1) as usize);
+        match random.below(8) {
+            0 => key.extend(std::iter::repeat_n(7, random.below(200) as usize)),
+            1 | 2 => key.extend((0..random.below(5)).map(|_| random.next_u64() as u8)),
+            3 if key.len() < 3 => key.extend([5, random.next_u64() as u8]),
+            _ => key.extend((0..=random.below(3)).map(|_| [0, 1, 255][random.below(3) as usize])),
         }
         key.truncate(4096);
         keys.push(key);
@@ -114,22 +114,22 @@ fn run_random<H: Harness>(
     index: &BlockingIndex<'_, H, Ordered>,
     model: &mut Model,
     keys: &[Bytes],
-    chance: &mut Chance,
+    random: &mut TestRng,
     steps: u64,
 ) {
-    let of = |chance: &mut Chance| keys[chance.below(keys.len() as u64) as usize].clone();
+    let of = |random: &mut TestRng| keys[random.below(keys.len() as u64) as usize].clone();
     for step in 0..steps {
-        let key = of(chance);
-        let value = vec![step as u8; [0, 8, 8, 30, 200, 3000][chance.below(6) as usize]];
+        let key = of(random);
+        let value = vec![step as u8; [0, 8, 8, 30, 200, 3000][random.below(6) as usize]];
         let there = model.contains_key(&key);
-        let (action, right) = match chance.below(12) {
+        let (action, right) = match random.below(12) {
             0..3 => (Action::Get, Answer::Found(model.get(&key).cloned())),
             3..5 => (Action::Put(value.clone()), Answer::Stored { existed: there }),
             5..7 => (Action::Insert(value.clone()), Answer::Done(!there)),
             7 => (Action::Update(value.clone()), Answer::Done(there)),
             8..11 => (Action::Remove, Answer::Done(there)),
             _ => {
-                compare_scan(index, model, (of(chance), of(chance)), chance);
+                compare_scan(index, model, (of(random), of(random)), random);
                 continue;
             }
         };
@@ -150,16 +150,16 @@ fn compare_scan<H: Harness>(
     index: &BlockingIndex<'_, H, Ordered>,
     model: &Model,
     ends: (Bytes, Bytes),
-    chance: &mut Chance,
+    random: &mut TestRng,
 ) {
     let (from, to) = (ends.0.clone().min(ends.1.clone()), ends.0.max(ends.1));
-    let from = (!chance.once_in(4)).then_some(from);
-    let to = (!chance.once_in(4)).then_some(to);
-    let limit = [1, 3, 40, usize::MAX][chance.below(4) as usize];
+    let from = (!random.once_in(4)).then_some(from);
+    let to = (!random.once_in(4)).then_some(to);
+    let limit = [1, 3, 40, usize::MAX][random.below(4) as usize];
     let inside =
         |key: &Bytes| from.as_ref().is_none_or(|from| key >= from) && to.as_ref().is_none_or(|to| key < to);
     let within = model.iter().filter(|(key, _)| inside(key)).map(|(key, value)| (key.clone(), value.clone()));
-    let (direction, right): (_, Vec<_>) = if chance.once_in(2) {
+    let (direction, right): (_, Vec<_>) = if random.once_in(2) {
         (Direction::Forward, within.take(limit).collect())
     } else {
         (Direction::Backward, within.rev().take(limit).collect())
@@ -174,14 +174,14 @@ fn compare_scan<H: Harness>(
 pub fn keys_of_all_lengths(config: impl Fn(u64) -> ordered::Config) {
     let loopback = Loopback::default();
     for seed in 0..40 {
-        let mut chance = Chance::new(seed);
-        let keys = draw_keys(&mut chance, [20, 200, 1500][seed as usize % 3]);
+        let mut random = TestRng::new(seed);
+        let keys = draw_keys(&mut random, [20, 200, 1500][seed as usize % 3]);
         let mut model = Model::new();
         if seed % 2 == 1 {
             model = keys.iter().step_by(2).map(|key| (key.clone(), vec![1; 9])).collect();
         }
         let index = tree(&loopback, config(seed), &model);
-        run_random(&index, &mut model, &keys, &mut chance, 1500);
+        run_random(&index, &mut model, &keys, &mut random, 1500);
         finish(index, &model).expect("the tree is valid");
     }
 }

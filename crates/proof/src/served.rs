@@ -197,7 +197,7 @@ impl<K: Transport> Harness for Served<K> {
         self.pool.client()
     }
 
-    fn stranger(&self) -> Client<Self::Fabric> {
+    fn separate_client(&self) -> Client<Self::Fabric> {
         attach::<K>(&self.address()).client()
     }
 
@@ -205,7 +205,7 @@ impl<K: Transport> Harness for Served<K> {
         block_on(work)
     }
 
-    fn together<T: Send>(
+    fn run_clients<T: Send>(
         &self,
         count: usize,
         work: impl AsyncFn(usize, Client<Self::Fabric>) -> T + Sync,

@@ -6,7 +6,7 @@ use farwood_index::consistency::Consistency;
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Config, Direction, Entries, Range, Sherman};
 use farwood_testkit::Harness;
-use farwood_testkit::harness::taking_turns;
+use farwood_testkit::harness::round_robin;
 use farwood_testkit::loopback::Loopback;
 
 /// Entries of the tree: three levels.
@@ -47,7 +47,7 @@ impl<H: Harness> CostFixture<H> {
     /// If it cannot be created.
     pub fn on(world: H, config: Config) -> Self {
         let client = world.client();
-        let other_client = world.stranger();
+        let other_client = world.separate_client();
         let created = world.block_on(Sherman::create(&client, "costs", config, CACHE_BYTES));
         let tree = created.expect("a tree is created");
         let entries = (0..KEYS).map(|number| (key(number), number.to_le_bytes()));
@@ -154,7 +154,7 @@ impl<H: Harness> CostFixture<H> {
         for _ in 0..200 {
             let tree = &self.tree;
             // Client 1 belongs to another compute node, and does nothing.
-            let costs = taking_turns(&self.world, 3, async |number, client| {
+            let costs = round_robin(&self.world, 3, async |number, client| {
                 if number != 1 {
                     tree.put(&client, &key(500), &[1; 8]).await.expect("a put");
                 }

@@ -120,7 +120,7 @@ impl Harness for Shm {
         self.pool.client()
     }
 
-    fn stranger(&self) -> Client<ShmFabric> {
+    fn separate_client(&self) -> Client<ShmFabric> {
         attach(self.path()).client()
     }
 
@@ -128,7 +128,7 @@ impl Harness for Shm {
         block_on(work)
     }
 
-    fn together<T: Send>(
+    fn run_clients<T: Send>(
         &self,
         count: usize,
         work: impl AsyncFn(usize, Client<ShmFabric>) -> T + Sync,

@@ -25,7 +25,7 @@ impl Simulator {
     }
 
     fn numbered(&self, number: usize) -> Client<SimFabric> {
-        if number.is_multiple_of(2) { self.client() } else { self.stranger() }
+        if number.is_multiple_of(2) { self.client() } else { self.separate_client() }
     }
 }
 
@@ -36,7 +36,7 @@ impl Harness for Simulator {
         self.0.client(0)
     }
 
-    fn stranger(&self) -> Client<SimFabric> {
+    fn separate_client(&self) -> Client<SimFabric> {
         self.0.visitor()
     }
 
@@ -44,7 +44,7 @@ impl Harness for Simulator {
         self.0.block_on(work)
     }
 
-    fn together<T: Send>(
+    fn run_clients<T: Send>(
         &self,
         count: usize,
         work: impl AsyncFn(usize, Client<SimFabric>) -> T + Sync,

@@ -5,7 +5,7 @@ use farwood_fabric::{Client, Fabric};
 use farwood_index::IndexError;
 use farwood_index::sherman::layout::Values;
 use farwood_index::sherman::{self, Config, Range, Variant};
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 use farwood_testkit::history::{Action, Answer, Bytes, Direction};
 use std::ops::Bound;
 
@@ -112,13 +112,13 @@ pub struct Workload<'k> {
     mix: Mix,
     client: u64,
     step: u64,
-    chance: Chance,
+    chance: TestRng,
 }
 
 impl<'k> Workload<'k> {
     /// The requests of client number `client`.
     pub fn new(keys: &'k [Bytes], lengths: ValueLengths, mix: Mix, client: u64, seed: u64) -> Self {
-        let chance = Chance::new(seed ^ client.wrapping_mul(0xD1B5_4A32_D192_ED03));
+        let chance = TestRng::new(seed ^ client.wrapping_mul(0xD1B5_4A32_D192_ED03));
         Self { keys, lengths, snapshots: false, mix, client, step: 0, chance }
     }
 
@@ -128,7 +128,7 @@ impl<'k> Workload<'k> {
     }
 
     /// The client's random numbers.
-    pub fn random(&mut self) -> &mut Chance {
+    pub fn random(&mut self) -> &mut TestRng {
         &mut self.chance
     }
 

@@ -2,7 +2,7 @@
 //! that are never interrupted rarely overlap.
 
 use farwood_fabric::{Address, Capabilities, ClientId, Doorbell, Fabric, FabricError, PoolShape, Revocation};
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 use std::cell::RefCell;
 use std::future::Future;
 
@@ -13,13 +13,13 @@ const POSTS_PER_YIELD: u64 = 4;
 #[derive(Debug)]
 pub struct Yielding<F> {
     fabric: F,
-    chance: RefCell<Chance>,
+    random: RefCell<TestRng>,
 }
 
 impl<F: Fabric> Yielding<F> {
     /// Wraps `fabric`; `seed` determines after which posts it yields.
     pub fn new(fabric: F, seed: u64) -> Self {
-        Self { fabric, chance: RefCell::new(Chance::new(seed)) }
+        Self { fabric, random: RefCell::new(TestRng::new(seed)) }
     }
 }
 
@@ -38,7 +38,7 @@ impl<F: Fabric> Fabric for Yielding<F> {
 
     async fn submit(&self, doorbell: Doorbell) -> Result<Doorbell, FabricError> {
         let answered = self.fabric.submit(doorbell).await;
-        if self.chance.borrow_mut().once_in(POSTS_PER_YIELD) {
+        if self.random.borrow_mut().once_in(POSTS_PER_YIELD) {
             std::thread::yield_now();
         }
         answered

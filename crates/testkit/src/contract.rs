@@ -1,7 +1,7 @@
-//! What every fabric does: named checks, the same for all of them.
+//! The contract of every fabric, as named checks.
 //!
-//! A check is a function of a [`Harness`] that panics with what went wrong. [`contract`] runs them all; a runner
-//! that prints or selects takes the list, [`Contract::CHECKS`].
+//! A check is a function of a [`Harness`] that panics with the cause of a failure. [`contract`] runs all checks;
+//! [`Contract::CHECKS`] lists them.
 
 mod costs;
 mod directories;
@@ -10,14 +10,14 @@ mod servers;
 mod tables;
 mod verbs;
 
-use crate::harness::{Harness, Place, Scratch, ServerHarness, place};
+use crate::harness::{Harness, RawAddress, Scratch, ServerHarness, raw_address};
 use farwood_fabric::{Client, Memory, NodeId, write};
 use std::marker::PhantomData;
 
 /// A check and its name.
 pub type Check<H> = (&'static str, fn(&H));
 
-/// Pairs functions of this module's files with their names.
+/// Lists check functions with their names.
 macro_rules! named {
     ($($file:ident::$check:ident),* $(,)?) => {
         &[$((concat!(stringify!($file), "::", stringify!($check)), $file::$check::<H>)),*]
@@ -28,7 +28,7 @@ macro_rules! named {
 pub struct Contract<H>(PhantomData<H>);
 
 impl<H: Harness + 'static> Contract<H> {
-    /// What every fabric does.
+    /// The checks for every fabric.
     pub const CHECKS: &'static [Check<H>] = named![
         verbs::a_read_returns_what_was_written,
         verbs::a_write_of_any_length_and_offset_leaves_its_neighbours_alone,
@@ -48,26 +48,26 @@ impl<H: Harness + 'static> Contract<H> {
         errors::verbs_out_of_range_are_refused_with_their_address,
         errors::corrupt_node_numbers_are_refused_with_their_address,
         errors::misaligned_atomics_are_refused_with_their_address,
-        errors::a_client_works_on_after_an_error,
+        errors::a_client_works_after_an_error,
         errors::a_detached_failure_shows_at_the_next_post,
         tables::every_node_has_a_superblock,
         tables::compute_nodes_have_identities_of_their_own,
         tables::a_slot_is_reused_under_the_next_epoch,
         tables::one_of_several_clients_enters_a_slot,
-        tables::a_living_client_is_not_revoked,
-        tables::time_goes_on_and_sleeping_takes_time,
+        tables::a_live_client_is_not_revoked,
+        tables::time_advances_and_sleeping_takes_time,
         tables::no_chunk_is_taken_twice,
         tables::a_full_node_has_no_chunk_until_one_is_given_back,
         directories::an_index_is_found_from_publication_to_retirement,
         directories::the_directory_lock_excludes,
         directories::a_name_is_given_once,
         directories::an_index_in_use_is_not_retired,
-        directories::a_full_directory_says_so,
+        directories::a_full_directory_is_an_error,
     ];
 }
 
 impl<H: ServerHarness + 'static> Contract<H> {
-    /// What fabrics do whose memory nodes have servers.
+    /// The checks for fabrics whose memory nodes have servers.
     pub const SERVER_CHECKS: &'static [Check<H>] = named![
         servers::immediates_arrive_in_order_after_their_bytes,
         servers::clients_read_what_the_server_stored,
@@ -81,37 +81,37 @@ pub fn contract<H: Harness + 'static>(harness: &H) {
     }
 }
 
-/// Runs every check of servers.
+/// Runs every check for memory nodes with servers.
 pub fn server_contract<H: ServerHarness + 'static>(harness: &H) {
     for (_, check) in Contract::<H>::SERVER_CHECKS {
         check(harness);
     }
 }
 
-/// Bytes that a check has to play on.
-const GROUND_BYTES: usize = 8 << 10;
+/// Bytes of memory that a check gets.
+const MEMORY_BYTES: usize = 8 << 10;
 
-/// Runs a check's body once for the host memory and once for the device memory of each node, on zeroes.
-fn everywhere<H: Harness>(harness: &H, mut body: impl AsyncFnMut(&Client<H::Fabric>, Place)) {
+/// Runs a check once on host memory and once on device memory of each node, zeroed.
+fn everywhere<H: Harness>(harness: &H, mut body: impl AsyncFnMut(&Client<H::Fabric>, RawAddress)) {
     harness.block_on(async {
         let client = harness.client();
         for node in (0..harness.shape().nodes).map(NodeId) {
             let scratch = Scratch::take(&client, node).await;
-            body(&client, scratch.zeroed(&client, GROUND_BYTES).await).await;
-            scratch.give_back(&client).await;
-            let device = place(node, Memory::Device, 0);
-            client.post(write(device, &[0; GROUND_BYTES])).await.expect("device memory is there");
+            body(&client, scratch.zeroed(&client, MEMORY_BYTES).await).await;
+            scratch.release(&client).await;
+            let device = raw_address(node, Memory::Device, 0);
+            client.post(write(device, &[0; MEMORY_BYTES])).await.expect("a WRITE");
             body(&client, device).await;
         }
     });
 }
 
-/// Runs a check's body once, on zeroed host memory of node 0.
-fn somewhere<H: Harness>(harness: &H, body: impl AsyncFnOnce(&Client<H::Fabric>, Place)) {
+/// Runs a check once, on zeroed host memory of node 0.
+fn somewhere<H: Harness>(harness: &H, body: impl AsyncFnOnce(&Client<H::Fabric>, RawAddress)) {
     harness.block_on(async {
         let client = harness.client();
         let scratch = Scratch::take(&client, NodeId(0)).await;
-        body(&client, scratch.zeroed(&client, GROUND_BYTES).await).await;
-        scratch.give_back(&client).await;
+        body(&client, scratch.zeroed(&client, MEMORY_BYTES).await).await;
+        scratch.release(&client).await;
     });
 }

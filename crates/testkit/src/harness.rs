@@ -1,4 +1,4 @@
-//! How a test gets clients, runs them together, and finds memory to play on.
+//! How a test gets clients, runs them concurrently, and allocates far memory.
 
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, Owner};
 use farwood_fabric::{
@@ -11,31 +11,30 @@ use std::panic::resume_unwind;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// A pool of memory nodes under test, which nobody else uses.
+/// A pool of memory nodes that only one test uses.
 pub trait Harness {
     /// The fabric under test.
     type Fabric: Fabric;
 
-    /// A new client, for the calling thread. Clients may be of one compute node, and share its identity.
+    /// A new client for the calling thread. All these clients may belong to one compute node and share its identity.
     fn client(&self) -> Client<Self::Fabric>;
 
-    /// A new client, for the calling thread, of a compute node of its own: it shares its identity with nobody.
-    fn stranger(&self) -> Client<Self::Fabric>;
+    /// A new client for the calling thread, on a new compute node with its own identity.
+    fn separate_client(&self) -> Client<Self::Fabric>;
 
-    /// Runs one client's work to its end on the calling thread.
+    /// Runs one client's work on the calling thread until it ends.
     fn block_on<T>(&self, work: impl Future<Output = T>) -> T;
 
-    /// Runs `count` clients at the same time, each with a client of its own, and collects what they return in
-    /// the order of their numbers. Odd numbers are [strangers](Self::stranger). Fabrics of threads use
-    /// [`on_threads`], fabrics of one thread [`taking_turns`]; work that waits for another client must therefore
-    /// await something of the fabric.
-    fn together<T: Send>(
+    /// Runs `work` for `count` clients at the same time; yields the results in the order of the clients' numbers.
+    /// Clients with odd numbers are [separate](Self::separate_client). Fabrics of threads use [`on_threads`], fabrics
+    /// of one thread [`round_robin`], so work that waits for another client must await an operation of the fabric.
+    fn run_clients<T: Send>(
         &self,
         count: usize,
         work: impl AsyncFn(usize, Client<Self::Fabric>) -> T + Sync,
     ) -> Vec<T>;
 
-    /// What the pool was made as: what every client must find.
+    /// The shape with which the pool was created, and which every client must find.
     fn shape(&self) -> PoolShape;
 }
 
@@ -55,7 +54,7 @@ pub trait ServerHarness: Harness {
     ) -> (S, C);
 }
 
-/// [`Harness::together`] for a fabric of threads: a thread for each client.
+/// [`Harness::run_clients`] for a fabric of threads: one thread for each client.
 pub fn on_threads<H: Harness + Sync, T: Send>(
     harness: &H,
     count: usize,
@@ -70,7 +69,7 @@ pub fn on_threads<H: Harness + Sync, T: Send>(
 }
 
 fn numbered<H: Harness>(harness: &H, number: usize) -> Client<H::Fabric> {
-    if number.is_multiple_of(2) { harness.client() } else { harness.stranger() }
+    if number.is_multiple_of(2) { harness.client() } else { harness.separate_client() }
 }
 
 /// [`ServerHarness::serve`] for a fabric of threads.
@@ -86,8 +85,8 @@ pub fn serve_on_threads<H: ServerHarness + Sync, S: Send, C: Send>(
     })
 }
 
-/// [`Harness::together`] for a fabric of one thread: the clients are polled in turn until all are done.
-pub fn taking_turns<H: Harness, T>(
+/// [`Harness::run_clients`] for a fabric of one thread: polls the clients in turn until all end.
+pub fn round_robin<H: Harness, T>(
     harness: &H,
     count: usize,
     work: impl AsyncFn(usize, Client<H::Fabric>) -> T,
@@ -108,8 +107,8 @@ pub fn taking_turns<H: Harness, T>(
     done.into_iter().flatten().collect()
 }
 
-/// Polls `future` until it is done, giving way to other threads in between.
-pub fn poll_to_end<T>(future: impl Future<Output = T>) -> T {
+/// Polls `future` until it is ready; yields to other threads between polls.
+pub fn poll_until_ready<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
     loop {
@@ -120,7 +119,7 @@ pub fn poll_to_end<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Bytes of which nothing is known: what a READ of them saw is what the test wants to see, torn or not.
+/// Bytes without a format: a READ of them returns its copy, torn or not.
 #[derive(Debug)]
 pub struct Raw;
 
@@ -132,24 +131,28 @@ impl Object for Raw {
     }
 }
 
-/// A piece of far memory to play on: raw bytes.
-pub type Place = Remote<Raw>;
+/// The address of raw bytes in far memory.
+pub type RawAddress = Remote<Raw>;
 
-/// The place at `offset` of `memory` on `node`; host offset 0 is not one.
+/// The address of raw bytes at `offset` of `memory` on `node`; host offset 0 is invalid.
 ///
 /// # Panics
-/// Where there is no such address.
-pub fn place(node: NodeId, memory: Memory, offset: u64) -> Place {
-    Remote::at(Address::new(node, memory, offset).expect("an address that can be"))
+/// If the address is invalid.
+pub fn raw_address(node: NodeId, memory: Memory, offset: u64) -> RawAddress {
+    Remote::at(Address::new(node, memory, offset).expect("a valid address"))
 }
 
 /// Reads raw bytes. [1 RT]
-pub async fn peek<F: Fabric>(client: &Client<F>, at: Place, bytes: usize) -> Result<Vec<u8>, FabricError> {
-    Ok(whole(client.post(read_bytes(at, bytes)).await?))
+pub async fn read_raw<F: Fabric>(
+    client: &Client<F>,
+    at: RawAddress,
+    bytes: usize,
+) -> Result<Vec<u8>, FabricError> {
+    Ok(to_bytes(client.post(read_bytes(at, bytes)).await?))
 }
 
 /// Reads a word. [1 RT]
-pub async fn peek_word<F: Fabric>(client: &Client<F>, at: Remote<u64>) -> Result<u64, FabricError> {
+pub async fn read_word<F: Fabric>(client: &Client<F>, at: Remote<u64>) -> Result<u64, FabricError> {
     let Ok(word) = client.post(farwood_fabric::read(at)).await?.check(&()) else {
         unreachable!("eight aligned bytes are whole")
     };
@@ -157,12 +160,16 @@ pub async fn peek_word<F: Fabric>(client: &Client<F>, at: Remote<u64>) -> Result
 }
 
 /// Writes a word. [1 RT]
-pub async fn poke_word<F: Fabric>(client: &Client<F>, at: Remote<u64>, word: u64) -> Result<(), FabricError> {
+pub async fn write_word<F: Fabric>(
+    client: &Client<F>,
+    at: Remote<u64>,
+    word: u64,
+) -> Result<(), FabricError> {
     client.post(write(at, &word.to_le_bytes())).await
 }
 
 /// The bytes of a raw copy.
-pub fn whole(copy: farwood_fabric::Fetched<Raw>) -> Vec<u8> {
+pub fn to_bytes(copy: farwood_fabric::Fetched<Raw>) -> Vec<u8> {
     let Ok(bytes) = copy.check(&()) else { unreachable!("raw bytes are never torn") };
     bytes.to_vec()
 }
@@ -172,7 +179,7 @@ pub fn words(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIt
     bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
 }
 
-/// A chunk of host memory, carved by a test and zeroed before it is handed out.
+/// A chunk of host memory from which a test allocates zeroed bytes.
 #[derive(Debug)]
 pub struct Scratch {
     chunk: Chunk,
@@ -180,55 +187,55 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Takes a chunk of memory node `node` for the caller's tests.
+    /// Takes a chunk of memory node `node`.
     ///
     /// # Panics
-    /// Where the pool is full or the fabric fails.
+    /// If the pool is full or the fabric fails.
     pub async fn take<F: Fabric>(client: &Client<F>, node: NodeId) -> Self {
         let owner = Owner { client: client.fabric().identity(), entry: SCRATCH_ENTRY };
         let chunk = chunks::take(client, node, owner, CHUNK_BYTES).await.expect("a chunk can be taken");
         let (chunk, used) = chunk.expect("the pool under test has a free chunk");
-        assert_eq!(used, 0, "tests leave no rests of chunks");
+        assert_eq!(used, 0, "the chunk is unused");
         Self { chunk, next: Cell::new(0) }
     }
 
-    /// The next `bytes` bytes of the chunk, on a 64-byte line of their own, holding zeroes.
+    /// Allocates `bytes` zeroed bytes at the beginning of a 64-byte line.
     ///
     /// # Panics
-    /// Where the chunk is used up or the fabric fails.
-    pub async fn zeroed<F: Fabric>(&self, client: &Client<F>, bytes: usize) -> Place {
+    /// If the chunk is used up or the fabric fails.
+    pub async fn zeroed<F: Fabric>(&self, client: &Client<F>, bytes: usize) -> RawAddress {
         let start = self.next.get();
         let end = start + (bytes as u64).next_multiple_of(LINE_BYTES);
         assert!(end <= CHUNK_BYTES, "a test needs at most a chunk");
         self.next.set(end);
-        let place = self.chunk.start().part(start);
-        client.post(write(place, &vec![0; (end - start) as usize])).await.expect("scratch memory is there");
-        place
+        let address = self.chunk.start().part(start);
+        client.post(write(address, &vec![0; (end - start) as usize])).await.expect("a WRITE");
+        address
     }
 
-    /// A word on a line of its own, holding zero.
+    /// Allocates a zeroed word at the beginning of a line.
     pub async fn word<F: Fabric>(&self, client: &Client<F>) -> Remote<u64> {
         self.zeroed(client, 8).await.part(0)
     }
 
-    /// Gives the chunk back.
+    /// Returns the chunk to the pool.
     ///
     /// # Panics
-    /// Where the fabric fails.
-    pub async fn give_back<F: Fabric>(self, client: &Client<F>) {
-        chunks::give_back(client, self.chunk).await.expect("a chunk can be given back");
+    /// If the fabric fails.
+    pub async fn release<F: Fabric>(self, client: &Client<F>) {
+        chunks::give_back(client, self.chunk).await.expect("a chunk is returned");
     }
 }
 
-/// The directory entry in whose name tests take chunks; no test fills the directory.
+/// The directory entry that owns the chunks of tests; no test fills the directory.
 pub const SCRATCH_ENTRY: u8 = 63;
 const LINE_BYTES: u64 = 64;
 
-/// A pseudo-random sequence from a seed: tests repeat exactly.
+/// A sequence of pseudo-random numbers from a seed, so that tests repeat exactly.
 #[derive(Clone, Debug)]
-pub struct Chance(u64);
+pub struct TestRng(u64);
 
-impl Chance {
+impl TestRng {
     /// The sequence of `seed`.
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -243,12 +250,12 @@ impl Chance {
         word ^ (word >> 31)
     }
 
-    /// A number below `limit`, which is not 0.
+    /// A number below `limit`; `limit` must not be 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(limit)) >> 64) as u64
     }
 
-    /// True once in `times`.
+    /// True with probability 1 / `times`.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

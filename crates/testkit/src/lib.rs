@@ -1,17 +1,17 @@
-//! What every fabric and every ordered index is tested with, naming none of them.
+//! Checks for every fabric and every ordered index. No fabric and no index is named here.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
 //! | [`campaign`] | the two sizes of long tests |
-//! | [`harness`] | how a test gets clients, runs them together and finds memory to play on |
-//! | [`contract`] | what every fabric does, one named check each |
-//! | [`litmus`] | one program per promise about order and tearing, run whether it is promised or not |
-//! | [`history`] | what concurrent clients did and saw, and whether some order explains it |
+//! | [`harness`] | how a test gets clients, runs them concurrently, and allocates far memory |
+//! | [`contract`] | the contract of every fabric: one named check for each clause |
+//! | [`litmus`] | one program per promise about order and tearing, run whether the fabric promises it or not |
+//! | [`history`] | histories of concurrent clients, and whether some order explains them |
 //! | [`model`] | random operations on an ordered index, compared with a `BTreeMap` |
 //! | [`need`] | what a test needs from its machine, and how a test without it is skipped |
-//! | [`loopback`] | a fabric in one thread, honest or broken on purpose: every check here can fail |
+//! | [`loopback`] | a fabric in one thread, correct or broken deliberately, which shows that every check can fail |
 //!
-//! Checks panic with what went wrong; only [`need`] prints.
+//! A failed check panics with the cause; only [`need`] prints.
 #![forbid(unsafe_code)]
 
 pub mod campaign;

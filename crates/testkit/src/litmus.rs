@@ -1,45 +1,45 @@
 //! One program per promise about order and tearing.
 //!
-//! A promise that is seen broken fails. A promise that is not made is tried as well, and what was seen is
-//! reported: that nothing happened here proves nothing, that something did shows why it is not promised.
+//! A violation of a promise is a failure. A program also runs if the fabric does not make its promise, and reports the
+//! violations that it sees: no violation proves nothing, and a violation shows why the promise is not made.
 //!
-//! Clients here write numbers that only grow, so a reader can tell what it must not see. How often a reader met
-//! a change is part of the report: a promise kept while nobody was in the way is no evidence.
+//! Clients write increasing numbers, so a reader knows which values it must not see. The report counts how often a
+//! reader met a change, because a promise that no concurrent change put at risk is no evidence.
 
 mod order;
 mod tearing;
 
-use crate::harness::{Harness, Place, Scratch, ServerHarness};
+use crate::harness::{Harness, RawAddress, Scratch, ServerHarness};
 use farwood_fabric::{Capability, Client, Fabric, NodeId};
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-/// What one program saw.
+/// The result of one program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// What is at stake.
+pub struct LitmusReport {
+    /// The promise.
     pub name: String,
     /// Whether the fabric promises it.
     pub promised: bool,
-    /// How often it was tried.
+    /// Number of tries.
     pub iterations: u64,
-    /// In how many of these something had changed since the time before: the others prove nothing.
+    /// Tries in which a value had changed since the previous try: the others prove nothing.
     pub met: u64,
-    /// How often it was broken.
+    /// Number of violations.
     pub violations: u64,
-    /// The first violation, or why it could not be tried.
+    /// The first violation, or the reason why the program could not run.
     pub remark: Option<String>,
 }
 
-impl Report {
+impl LitmusReport {
     /// Whether a promise was broken.
     pub fn failed(&self) -> bool {
         self.promised && self.violations > 0
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for LitmusReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, iterations, met, violations, .. } = self;
         let seen = match (self.promised, violations) {
@@ -55,14 +55,14 @@ impl fmt::Display for Report {
     }
 }
 
-/// A program: how often to try at least, and what it saw.
-pub type Program<H> = fn(&H, u64) -> Report;
+/// A program: a function of the harness and the minimum number of tries.
+pub type Program<H> = fn(&H, u64) -> LitmusReport;
 
 /// The programs for the harness `H`.
 pub struct Litmus<H>(std::marker::PhantomData<H>);
 
 impl<H: Harness + 'static> Litmus<H> {
-    /// The programs, by what they try.
+    /// The programs and their names.
     pub const PROGRAMS: &'static [(&'static str, Program<H>)] = &[
         ("whole 8", tearing::whole::<H, 8>),
         ("whole 8 device", tearing::whole_device::<H>),
@@ -92,43 +92,45 @@ impl<H: Harness + 'static> Litmus<H> {
 }
 
 /// Runs every program.
-pub fn litmus<H: Harness + 'static>(harness: &H, iterations: u64) -> Vec<Report> {
+pub fn litmus<H: Harness + 'static>(harness: &H, iterations: u64) -> Vec<LitmusReport> {
     Litmus::<H>::PROGRAMS.iter().map(|(_, program)| program(harness, iterations)).collect()
 }
 
-/// Runs the program for memory nodes with servers: the server's own CPU sees a completed WRITE.
-pub fn server_litmus<H: ServerHarness>(harness: &H, iterations: u64) -> Report {
+/// Runs the program for memory nodes with servers: the server's CPU sees a completed WRITE.
+pub fn server_litmus<H: ServerHarness>(harness: &H, iterations: u64) -> LitmusReport {
     order::cpu_sees_write(harness, iterations)
 }
 
-/// Runs the other program for memory nodes with servers: who polls for the last byte of a WRITE finds the others
-/// there.
-pub fn server_upward<H: ServerHarness>(harness: &H, iterations: u64) -> Report {
+/// Runs the other program for memory nodes with servers: a server that polls the last byte of a WRITE finds the others
+/// complete.
+pub fn server_upward<H: ServerHarness>(harness: &H, iterations: u64) -> LitmusReport {
     tearing::server_upward(harness, iterations)
 }
 
-/// Runs the programs for what a server stores and clients read meanwhile, as nodes of spatial indexes are: lines with
-/// versions, and a pair of versions around all of it.
-pub fn server_stores<H: ServerHarness>(harness: &H, iterations: u64) -> [Report; 2] {
+/// Runs the programs for bytes that a server stores while clients read them, as nodes of spatial indexes are: lines
+/// with versions, and a pair of versions around all lines.
+pub fn server_stores<H: ServerHarness>(harness: &H, iterations: u64) -> [LitmusReport; 2] {
     [tearing::server_lines(harness, iterations), tearing::server_pair(harness, iterations)]
 }
 
-/// Judges what is left of a WRITE whose writer died: `bytes` of a region that it kept filling, each WRITE with one
-/// byte. For `write_survives_writer_bytes_max` of [`Capabilities`](farwood_fabric::Capabilities); killing the writer
-/// is the caller's business.
+/// Whether a WRITE whose writer crashed is whole: `bytes` is a region that the writer filled repeatedly, each WRITE
+/// with one byte value. It tests `write_survives_writer_bytes_max` of [`Capabilities`](farwood_fabric::Capabilities);
+/// the caller kills the writer.
 pub fn is_whole(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == bytes[0])
 }
 
+/// Checks that no promise was broken.
+///
 /// # Panics
-/// With every broken promise, if there is any.
-pub fn expect_kept(reports: &[Report]) {
+/// With every broken promise.
+pub fn expect_kept(reports: &[LitmusReport]) {
     let broken: Vec<String> =
-        reports.iter().filter(|report| report.failed()).map(Report::to_string).collect();
+        reports.iter().filter(|report| report.failed()).map(LitmusReport::to_string).collect();
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
-/// Counts what several clients see.
+/// Counts the tries and violations of several clients.
 #[derive(Debug, Default)]
 struct Tally {
     iterations: AtomicU64,
@@ -144,52 +146,52 @@ impl Tally {
         self.met.fetch_add(u64::from(met), Relaxed);
     }
 
-    /// Whether to go on after `tries` of a client: until a tenth of `iterations` tries have met a change, within
-    /// reason. Clients may find themselves alone for long: on a busy machine they run one after the other.
-    fn goes_on(&self, tries: u64, iterations: u64) -> bool {
+    /// Whether a client continues after `tries` tries: until `iterations / 10` tries have met a change, or
+    /// [`PATIENCE`] is used up. On a busy machine the clients may run one after the other for long.
+    fn continues(&self, tries: u64, iterations: u64) -> bool {
         let met_enough = self.met.load(Relaxed) >= iterations / 10;
         tries < iterations || !met_enough && tries < iterations * PATIENCE
     }
 
     /// Counts a violation if `broken`.
-    fn judge(&self, broken: bool, describe: impl FnOnce() -> String) {
+    fn check(&self, broken: bool, describe: impl FnOnce() -> String) {
         if broken && self.violations.fetch_add(1, Relaxed) == 0 {
-            *self.first.lock().expect("nobody panics with it") = Some(describe());
+            *self.first.lock().expect("no thread panics while it holds the lock") = Some(describe());
         }
     }
 
-    fn report(self, name: impl Into<String>, promised: bool) -> Report {
-        Report {
+    fn report(self, name: impl Into<String>, promised: bool) -> LitmusReport {
+        LitmusReport {
             name: name.into(),
             promised,
             iterations: self.iterations.into_inner(),
             met: self.met.into_inner(),
             violations: self.violations.into_inner(),
-            remark: self.first.into_inner().expect("nobody panicked with it"),
+            remark: self.first.into_inner().expect("no thread panicked while it held the lock"),
         }
     }
 }
 
-/// How many times the iterations asked for a program takes to meet enough changes.
+/// The most tries of a program, in multiples of the requested ones, to meet enough changes.
 const PATIENCE: u64 = 30;
 
-/// Clients that wait for each other before they start, and perhaps every round.
+/// A barrier at which two clients wait for each other before they start, or in every round.
 #[derive(Debug)]
-struct Meeting([AtomicU64; 2]);
+struct RoundBarrier([AtomicU64; 2]);
 
-impl Meeting {
-    /// Looks at the other before giving way.
-    const GLANCES: u32 = 2_000;
+impl RoundBarrier {
+    /// Spins before a client yields.
+    const SPINS: u32 = 2_000;
 
     fn new() -> Self {
         Self([AtomicU64::new(0), AtomicU64::new(0)])
     }
 
-    /// Waits until the other is in round `round` too, or gone.
-    async fn meet<F: Fabric>(&self, client: &Client<F>, mine: usize, round: u64) {
+    /// Waits until the other client is in round `round` too, or has left.
+    async fn wait<F: Fabric>(&self, client: &Client<F>, mine: usize, round: u64) {
         self.0[mine].store(round, SeqCst);
         loop {
-            for _ in 0..Self::GLANCES {
+            for _ in 0..Self::SPINS {
                 if self.0[1 - mine].load(SeqCst) >= round {
                     return;
                 }
@@ -199,7 +201,7 @@ impl Meeting {
         }
     }
 
-    /// Lets nobody wait for this client any more, however it ends.
+    /// Makes the client leave the barrier when it ends or panics.
     fn leave_at_end(&self, mine: usize) -> impl Drop + '_ {
         struct Leaves<'a>(&'a AtomicU64);
         impl Drop for Leaves<'_> {
@@ -211,7 +213,7 @@ impl Meeting {
     }
 }
 
-/// Stops the others when its client is done, or panics.
+/// Stops the other clients when its client ends or panics.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -220,7 +222,8 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Runs a writer, which is called with 1, 2, 3…, against a reader that is called `iterations` times or more.
+/// Runs a writer, which is called with 1, 2, 3…, concurrently with a reader, which is called at least `iterations`
+/// times.
 fn race<H: Harness>(
     harness: &H,
     iterations: u64,
@@ -228,10 +231,10 @@ fn race<H: Harness>(
     write: impl AsyncFn(&Client<H::Fabric>, u64) + Sync,
     read: impl AsyncFn(&Client<H::Fabric>, u64) + Sync,
 ) {
-    let (stop, meeting) = (AtomicBool::new(false), Meeting::new());
-    harness.together(2, async |role, client| {
-        let _leaves = meeting.leave_at_end(role);
-        meeting.meet(&client, role, 1).await;
+    let (stop, barrier) = (AtomicBool::new(false), RoundBarrier::new());
+    harness.run_clients(2, async |role, client| {
+        let _leaves = barrier.leave_at_end(role);
+        barrier.wait(&client, role, 1).await;
         if role == 0 {
             let mut round = 0;
             while !stop.load(SeqCst) {
@@ -241,7 +244,7 @@ fn race<H: Harness>(
         } else {
             let _stop = Stop(&stop);
             let mut iteration = 0;
-            while tally.goes_on(iteration, iterations) {
+            while tally.continues(iteration, iterations) {
                 read(&client, iteration).await;
                 iteration += 1;
             }
@@ -249,16 +252,16 @@ fn race<H: Harness>(
     });
 }
 
-/// Zeroed host memory of node 0 for one program.
-fn ground<H: Harness, T>(harness: &H, bytes: usize, program: impl FnOnce(Place) -> T) -> T {
+/// Runs a program on zeroed host memory of node 0.
+fn with_memory<H: Harness, T>(harness: &H, bytes: usize, program: impl FnOnce(RawAddress) -> T) -> T {
     let client = harness.client();
-    let (scratch, place) = harness.block_on(async {
+    let (scratch, address) = harness.block_on(async {
         let scratch = Scratch::take(&client, NodeId(0)).await;
-        let place = scratch.zeroed(&client, bytes).await;
-        (scratch, place)
+        let address = scratch.zeroed(&client, bytes).await;
+        (scratch, address)
     });
-    let result = program(place);
-    harness.block_on(scratch.give_back(&client));
+    let result = program(address);
+    harness.block_on(scratch.release(&client));
     result
 }
 

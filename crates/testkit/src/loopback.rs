@@ -9,7 +9,7 @@ mod execute;
 mod flight;
 mod time;
 
-use crate::harness::{self, Chance, Harness, ServerHarness};
+use crate::harness::{self, Harness, ServerHarness, TestRng};
 use execute::{Lingering, Writing};
 use farwood_fabric::client_table::{self, CLIENTS_MAX};
 use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
@@ -189,7 +189,7 @@ struct State {
     busy: BTreeSet<Address>,
     /// How often each path was marked.
     marks: BTreeMap<&'static str, u64>,
-    chance: Chance,
+    random: TestRng,
 }
 
 /// One memory node.
@@ -245,7 +245,7 @@ impl Loopback {
             connections: 0,
             busy: BTreeSet::new(),
             marks: BTreeMap::new(),
-            chance: Chance::new(settings.seed),
+            random: TestRng::new(settings.seed),
         };
         Self(Rc::new(World { settings, home: RefCell::default(), state: RefCell::new(state) }))
     }
@@ -292,11 +292,12 @@ impl Loopback {
     fn enter(&self) -> Rc<Member> {
         let usher = self.connect(NOBODY, None);
         for slot in 0..CLIENTS_MAX as u16 {
-            let looked = harness::poll_to_end(client_table::look(&usher, slot)).expect("the table is there");
+            let looked =
+                harness::poll_until_ready(client_table::look(&usher, slot)).expect("the table is there");
             if looked.live {
                 continue;
             }
-            let entered = harness::poll_to_end(client_table::enter(&usher, slot, 0));
+            let entered = harness::poll_until_ready(client_table::enter(&usher, slot, 0));
             let identity = entered.expect("the table is there").expect("nobody else enters");
             self.0.state.borrow_mut().clients.insert(identity);
             return Rc::new(Member { world: Rc::clone(&self.0), identity });
@@ -319,7 +320,7 @@ impl Drop for Member {
         let alive = self.world.state.borrow_mut().clients.remove(&self.identity);
         if alive {
             let usher = Loopback(Rc::clone(&self.world)).connect(NOBODY, None);
-            let left = harness::poll_to_end(client_table::expire(&usher, self.identity));
+            let left = harness::poll_until_ready(client_table::expire(&usher, self.identity));
             left.expect("the table is there");
         }
     }
@@ -335,7 +336,7 @@ impl Harness for Loopback {
         self.connect(home.identity, Some(home))
     }
 
-    fn stranger(&self) -> Client<LoopbackFabric> {
+    fn separate_client(&self) -> Client<LoopbackFabric> {
         if self.0.settings.bug == Some(Bug::IdentityShared) {
             return self.client();
         }
@@ -347,12 +348,12 @@ impl Harness for Loopback {
         time::drive(work)
     }
 
-    fn together<T: Send>(
+    fn run_clients<T: Send>(
         &self,
         count: usize,
         work: impl AsyncFn(usize, Client<LoopbackFabric>) -> T + Sync,
     ) -> Vec<T> {
-        harness::taking_turns(self, count, work)
+        harness::round_robin(self, count, work)
     }
 
     fn shape(&self) -> PoolShape {
@@ -375,7 +376,7 @@ impl ServerHarness for Loopback {
         let (served, asked) = (Cell::new(None), Cell::new(None));
         let server = async { served.set(Some(server(self.server(NodeId(0))).await)) };
         let client = async { asked.set(Some(client(self.client()).await)) };
-        harness::poll_to_end(time::both(server, client));
+        harness::poll_until_ready(time::both(server, client));
         let (Some(server), Some(client)) = (served.into_inner(), asked.into_inner()) else {
             unreachable!("both ran to their ends")
         };

@@ -124,8 +124,8 @@ impl Family {
         match self {
             Self::Dense => low(0, number, key_bytes),
             Self::Sparse => {
-                let mut chance = crate::harness::Chance::new(number);
-                (0..key_bytes).map(|_| chance.next_u64() as u8).collect()
+                let mut random = crate::harness::TestRng::new(number);
+                (0..key_bytes).map(|_| random.next_u64() as u8).collect()
             }
             Self::Extreme if index.is_multiple_of(2) => low(0, number / 2, key_bytes),
             Self::Extreme => low(0, number / 2, key_bytes).into_iter().map(|byte| !byte).collect(),

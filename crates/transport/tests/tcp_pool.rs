@@ -4,7 +4,7 @@ use farwood_fabric::{
     Chain as _, Client, Fabric as _, FabricError, Memory, NodeId, Parallel as _, Remote, Revocation,
     Server as _, Swapped, all, cas, client_table, faa, read, read_bytes, write, write_imm,
 };
-use farwood_testkit::harness::{Raw, peek, peek_word, place, poke_word};
+use farwood_testkit::harness::{Raw, raw_address, read_raw, read_word, write_word};
 use farwood_transport::runtime::{block_on, run_all};
 use farwood_transport::tcp::wire::{Kind, put_frame};
 use farwood_transport::tcp::{
@@ -33,7 +33,7 @@ fn address(nodes: &[&MemoryNode]) -> PoolAddress {
 }
 
 fn word(node: u16, offset: u64) -> Remote<u64> {
-    place(NodeId(node), Memory::Host, GROUND + offset).part(0)
+    raw_address(NodeId(node), Memory::Host, GROUND + offset).part(0)
 }
 
 #[test]
@@ -83,13 +83,13 @@ fn what_does_not_fit_a_frame_goes_in_several() {
     let client = pool.client();
     let data: Vec<u8> = (0..BYTES).map(|at| ((at * 31) >> 3) as u8).collect();
     block_on(async {
-        let at = |node| place(NodeId(node), Memory::Host, GROUND);
+        let at = |node| raw_address(NodeId(node), Memory::Host, GROUND);
         client.post(write(at(0), &data).and(write(at(1), &data[8..]))).await.unwrap();
         let (both, counted) =
             client.post(read_bytes(at(0), BYTES).then(faa(word(0, 6 << 20), 3))).await.unwrap();
         assert!(*both.check(&()).unwrap() == data[..], "what was written is read");
         assert_eq!(counted, 0);
-        assert!(peek(&client, at(1), BYTES - 8).await.unwrap() == data[8..], "on the other node, too");
+        assert!(read_raw(&client, at(1), BYTES - 8).await.unwrap() == data[8..], "on the other node, too");
         let many: Vec<_> =
             (0..80_000_u64).map(|number| read(word((number % 2) as u16, number / 2 * 8))).collect();
         let words = client.post(all(many)).await.unwrap();
@@ -99,11 +99,11 @@ fn what_does_not_fit_a_frame_goes_in_several() {
             assert_eq!(word.check(&()).unwrap().word(), expected, "word {number}");
         }
         // Of a large chain that cannot be, nothing is executed.
-        let beyond = place(NodeId(0), Memory::Host, HOST_BYTES - 8);
+        let beyond = raw_address(NodeId(0), Memory::Host, HOST_BYTES - 8);
         let zeroes = vec![0; BYTES];
         let chain = write(at(0), &zeroes).then(write(beyond, &[0; 16]));
         assert!(matches!(client.post(chain).await, Err(FabricError::OutOfRange { bytes: 16, .. })));
-        assert!(peek(&client, at(0), 4096).await.unwrap() == data[..4096]);
+        assert!(read_raw(&client, at(0), 4096).await.unwrap() == data[..4096]);
     });
 }
 
@@ -127,7 +127,7 @@ fn many_clients_of_a_thread_share_its_connections_and_few_system_calls() {
     run_all((0..CLIENTS).map(work).collect());
     let client = pool.client();
     for node in 0..2 {
-        let sum = block_on(peek_word(&client, word(node, 4096)));
+        let sum = block_on(read_word(&client, word(node, 4096)));
         assert_eq!(sum, Ok(ROUNDS * CLIENTS as u64));
     }
     for (node, before) in nodes.iter().zip(before) {
@@ -149,7 +149,7 @@ fn threads_of_one_compute_node_have_connections_of_their_own() {
             });
         }
     });
-    assert_eq!(block_on(peek_word(&pool.client(), word(0, 0))), Ok(2000));
+    assert_eq!(block_on(read_word(&pool.client(), word(0, 0))), Ok(2000));
 }
 
 /// Posts until it works again; yields the errors on the way.
@@ -157,7 +157,7 @@ fn errors_until_it_works(client: &Client<TcpFabric>) -> Vec<FabricError> {
     let end = Instant::now() + Duration::from_secs(10);
     let mut errors = Vec::new();
     loop {
-        match block_on(peek_word(client, word(0, 0))) {
+        match block_on(read_word(client, word(0, 0))) {
             Ok(_) => return errors,
             Err(error) => errors.push(error),
         }
@@ -172,18 +172,18 @@ fn a_lost_memory_node_is_told_at_once_and_fresh_memory_is_not_used() {
     let (at, address) = (node.address(), address(&[&node]));
     let pool = TcpPool::open(&address, Credentials::default()).unwrap();
     let client = pool.client();
-    block_on(poke_word(&client, word(0, 0), 7)).unwrap();
+    block_on(write_word(&client, word(0, 0), 7)).unwrap();
     node.stop().unwrap();
     for _ in 0..3 {
         let start = Instant::now();
-        let error = block_on(peek_word(&client, word(0, 0))).unwrap_err();
+        let error = block_on(read_word(&client, word(0, 0))).unwrap_err();
         assert!(matches!(error, FabricError::NodeLost { .. }), "{error}");
         assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
     }
     let again = start_at(at);
     let end = Instant::now() + Duration::from_secs(10);
     let error = loop {
-        match block_on(peek_word(&client, word(0, 0))) {
+        match block_on(read_word(&client, word(0, 0))) {
             Err(FabricError::NodeLost { .. }) if Instant::now() < end => {}
             other => break other.unwrap_err(),
         }
@@ -192,9 +192,9 @@ fn a_lost_memory_node_is_told_at_once_and_fresh_memory_is_not_used() {
     assert!(matches!(error, FabricError::NotAPool { .. }) && error.to_string().contains("fresh"), "{error}");
     // Opened anew it is a new pool, which the old attachment does not take for its own.
     let new = TcpPool::open(&address, Credentials::default()).unwrap();
-    assert_eq!(block_on(peek_word(&new.client(), word(0, 0))), Ok(0));
+    assert_eq!(block_on(read_word(&new.client(), word(0, 0))), Ok(0));
     std::thread::sleep(Duration::from_millis(60));
-    let error = block_on(peek_word(&client, word(0, 0))).unwrap_err();
+    let error = block_on(read_word(&client, word(0, 0))).unwrap_err();
     assert!(matches!(error, FabricError::NotAPool { .. }), "{error}");
     drop(again);
 }
@@ -205,13 +205,13 @@ fn a_connection_that_breaks_is_told_and_comes_back() {
     let (relay, cut) = relay(node.address());
     let pool = TcpPool::open(&relay.to_string().parse().unwrap(), Credentials::default()).unwrap();
     let client = pool.client();
-    block_on(poke_word(&client, word(0, 0), 7)).unwrap();
+    block_on(write_word(&client, word(0, 0), 7)).unwrap();
     for _ in 0..3 {
         cut();
         let errors = errors_until_it_works(&client);
         assert!(errors.len() <= 1, "{errors:?}");
         assert!(errors.iter().all(|error| matches!(error, FabricError::NodeLost { .. })), "{errors:?}");
-        assert_eq!(block_on(peek_word(&client, word(0, 0))), Ok(7), "the same memory");
+        assert_eq!(block_on(read_word(&client, word(0, 0))), Ok(7), "the same memory");
         let me = pool.identity();
         let other = TcpPool::open(&address(&[&node]), Credentials::default()).unwrap();
         assert_eq!(block_on(other.client().fabric().revoke(me)), Ok(Revocation::Alive), "it is there again");
@@ -287,7 +287,7 @@ fn a_memory_node_that_says_nothing_is_lost_in_time() {
     let start = Instant::now();
     let posts = clients
         .iter()
-        .map(|client| Box::pin(peek_word(client, word(0, 0))) as Pin<Box<dyn Future<Output = _>>>);
+        .map(|client| Box::pin(read_word(client, word(0, 0))) as Pin<Box<dyn Future<Output = _>>>);
     for told in run_all(posts.collect()) {
         assert!(matches!(told, Err(FabricError::NodeLost { .. })), "{told:?}");
     }
@@ -349,7 +349,7 @@ fn a_living_compute_node_that_was_revoked_is_told_so() {
         TcpPool::open(&address, Credentials::default()).unwrap(),
     );
     let (client, me) = (victim.client(), victim.identity());
-    block_on(poke_word(&client, word(1, 0), 1)).unwrap();
+    block_on(write_word(&client, word(1, 0), 1)).unwrap();
     assert_eq!(block_on(judge.client().fabric().revoke(me)), Ok(Revocation::Alive));
     // As if every connection of it had been lost at once, and somebody had looked at that moment.
     for node in &nodes {
@@ -358,7 +358,7 @@ fn a_living_compute_node_that_was_revoked_is_told_so() {
     assert_eq!(block_on(judge.client().fabric().revoke(me)), Ok(Revocation::Gone));
     for node in [0, 1] {
         for _ in 0..2 {
-            assert_eq!(block_on(peek_word(&client, word(node, 0))), Err(FabricError::Revoked(me)));
+            assert_eq!(block_on(read_word(&client, word(node, 0))), Err(FabricError::Revoked(me)));
         }
     }
     let table = judge.client();
@@ -389,10 +389,10 @@ fn who_leaves_is_gone_for_everybody() {
     let (client, me) = (leaves.client(), leaves.identity());
     client.post_detached(write(word(0, 0), &[1; 8]));
     leaves.leave();
-    assert_eq!(block_on(peek_word(&client, word(0, 8))), Err(FabricError::Revoked(me)));
+    assert_eq!(block_on(read_word(&client, word(0, 8))), Err(FabricError::Revoked(me)));
     assert_eq!(block_on(stays.client().fabric().revoke(me)), Ok(Revocation::Gone));
     assert_eq!(
-        block_on(peek_word(&stays.client(), word(0, 0))),
+        block_on(read_word(&stays.client(), word(0, 0))),
         Ok(0x0101_0101_0101_0101),
         "it landed before"
     );
@@ -458,7 +458,7 @@ fn a_memory_node_with_a_file_goes_on_where_it_stopped() {
     let (at, address) = (node.address(), address(&[&node]));
     let pool = TcpPool::open(&address, Credentials::default()).unwrap();
     let client = pool.client();
-    block_on(poke_word(&client, word(0, 0), 7)).unwrap();
+    block_on(write_word(&client, word(0, 0), 7)).unwrap();
     fence(&node, 9, 4);
     let twice = kept(&path, any, true).unwrap_err();
     assert!(twice.to_string().contains("another memory node has it"), "{twice}");
@@ -470,7 +470,7 @@ fn a_memory_node_with_a_file_goes_on_where_it_stopped() {
     let node = kept(&path, at, false).unwrap();
     let errors = errors_until_it_works(&client);
     assert!(errors.iter().all(|error| matches!(error, FabricError::NodeLost { .. })), "{errors:?}");
-    assert_eq!(block_on(peek_word(&client, word(0, 0))), Ok(7), "the same memory, for who was there before");
+    assert_eq!(block_on(read_word(&client, word(0, 0))), Ok(7), "the same memory, for who was there before");
     let again = TcpPool::open(&address, Credentials::default()).unwrap();
     assert_eq!(again.shape(), pool.shape(), "the same pool, for who opens it anew");
     let mut stream = std::net::TcpStream::connect(node.address()).unwrap();
@@ -496,7 +496,7 @@ fn what_a_crash_left_is_another_memory_for_who_was_there_before() {
     let (at, address) = (node.address(), address(&[&node]));
     let pool = TcpPool::open(&address, Credentials::default()).unwrap();
     let client = pool.client();
-    block_on(poke_word(&client, word(0, 0), 7)).unwrap();
+    block_on(write_word(&client, word(0, 0), 7)).unwrap();
     // As a crash leaves it.
     let left = std::fs::read(&path).unwrap();
     drop(node);
@@ -505,7 +505,7 @@ fn what_a_crash_left_is_another_memory_for_who_was_there_before() {
     let node = kept(&path, at, true).unwrap();
     let end = Instant::now() + Duration::from_secs(10);
     let why = loop {
-        match block_on(peek_word(&client, word(0, 0))) {
+        match block_on(read_word(&client, word(0, 0))) {
             Err(FabricError::NotAPool { why, .. }) => break why,
             Err(FabricError::NodeLost { .. }) => assert!(Instant::now() < end, "it is told at last"),
             other => panic!("{other:?}"),
@@ -513,7 +513,7 @@ fn what_a_crash_left_is_another_memory_for_who_was_there_before() {
     };
     assert!(why.contains("farwood check") && why.contains("open it again"), "{why}");
     let again = TcpPool::open(&address, Credentials::default()).unwrap();
-    assert_eq!(block_on(peek_word(&again.client(), word(0, 0))), Ok(7));
+    assert_eq!(block_on(read_word(&again.client(), word(0, 0))), Ok(7));
     drop((again, pool, client, node));
     std::fs::remove_file(&path).unwrap();
 }

@@ -1,7 +1,7 @@
 //! TLS between compute nodes and memory nodes: who is believed, who is not, and what each is told.
 
 use farwood_fabric::{Client, Memory, NodeId, Remote, faa, read_bytes, write};
-use farwood_testkit::harness::place;
+use farwood_testkit::harness::raw_address;
 use farwood_transport::runtime::{block_on, run_all};
 use farwood_transport::tcp::{
     ClientTls, Credentials, Identity, MemoryNode, NodeEvent, NodeSpec, PoolAddress, ServerTls, TcpError,
@@ -83,7 +83,7 @@ fn refused(node: &MemoryNode, credentials: Credentials) -> TcpError {
 }
 
 fn word(offset: u64) -> Remote<u64> {
-    place(NodeId(0), Memory::Host, GROUND + offset).part(0)
+    raw_address(NodeId(0), Memory::Host, GROUND + offset).part(0)
 }
 
 /// Adds to a word in far memory; yields what it was.
@@ -103,7 +103,7 @@ fn certificates_let_both_sides_in_and_large_posts_pass() {
     assert_eq!(block_on(add(&client, 0, 1)), 42);
     // Larger than a frame, and than what TLS keeps at once.
     let bytes: Vec<u8> = (0..3 << 20).map(|at: u32| (at % 251) as u8).collect();
-    let at = place(NodeId(0), Memory::Host, GROUND + 64);
+    let at = raw_address(NodeId(0), Memory::Host, GROUND + 64);
     block_on(client.post(write(at, &bytes))).unwrap();
     let read = block_on(client.post(read_bytes(at, bytes.len()))).unwrap();
     assert!(*read.check(&()).unwrap() == bytes[..], "what was written is read");

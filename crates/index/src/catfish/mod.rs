@@ -70,7 +70,7 @@ pub use message::Request;
 pub use messenger::{Inbox, Messenger};
 pub use nearest::Near;
 pub use offload::{Issue, Reader};
-pub use open::{Config, Description, KIND, describe};
+pub use open::{CatfishConfig, CatfishConfig as Config, KIND, describe};
 pub use rectangle::{Item, NoRectangle, Query, Rectangle, Relation};
 pub use server::{Grain, ServerSettings, TreeServer};
 pub use service::{Notice, Service, ServiceSettings};

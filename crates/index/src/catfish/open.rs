@@ -18,8 +18,9 @@ use super::office::Office;
 use super::server::{ServerSettings, TreeServer};
 use crate::error::IndexError;
 use crate::lifecycle;
+use crate::params::{self, Codec, Parameters};
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Owner};
-use farwood_fabric::directory::{Entry, NewEntry, PARAMETER_BYTES};
+use farwood_fabric::directory::Entry;
 use farwood_fabric::{
     Capability, Chain as _, Client, ClientId, Fabric, FabricError, NodeId, Remote, Server, read, write,
 };
@@ -31,7 +32,7 @@ pub const KIND: u32 = 4;
 
 /// What an index is created with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct CatfishConfig {
     /// Blocks of a node, of 7 entries and 320 bytes each.
     pub blocks: usize,
     /// The memory node that has the tree, and whose server may change it.
@@ -40,14 +41,14 @@ pub struct Config {
     pub ring_bytes: u64,
 }
 
-impl Default for Config {
+impl Default for CatfishConfig {
     /// Nodes of 42 entries on memory node 0.
     fn default() -> Self {
         Self { blocks: BLOCKS_DEFAULT, node: NodeId(0), ring_bytes: RING_BYTES_DEFAULT }
     }
 }
 
-impl Config {
+impl CatfishConfig {
     fn sizes(&self) -> Layout {
         let &Self { blocks, node, ring_bytes } = self;
         Layout { blocks, node, index: 0, scheme: Scheme::Pair, ring_bytes }
@@ -64,28 +65,29 @@ impl Config {
     }
 }
 
-/// What the directory says of an index, without opening it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Description {
-    /// What it was created with.
-    pub config: Config,
-}
-
-/// Reads a directory entry as a spatial index's. [0 RT]
+/// Reads a directory entry as that of a spatial index. [0 RT]
 ///
 /// # Errors
-/// [`IndexError::WrongFormat`] where it is none of this version.
-pub fn describe(entry: &Entry) -> Result<Description, IndexError> {
-    lifecycle::check_kind(entry, KIND, FORMAT, "a spatial one")?;
-    let refuse = |why: String| Err(IndexError::WrongFormat(format!("index '{}': {why}", entry.name)));
-    let number = |at: usize| u16::from_le_bytes([entry.parameters[at], entry.parameters[at + 1]]);
-    let (blocks, node) = (usize::from(number(0)), NodeId(number(2)));
-    let ring = <[u8; 4]>::try_from(&entry.parameters[4..8]).expect("four bytes");
-    let ring_bytes = u64::from(u32::from_le_bytes(ring));
-    if !(1..=BLOCKS_MAX).contains(&blocks) || !is_ring(ring_bytes) {
-        return refuse(format!("nodes of {blocks} blocks, rings of {ring_bytes} bytes"));
+/// [`IndexError::WrongFormat`] where it is not one of this version.
+pub fn describe(entry: &Entry) -> Result<CatfishConfig, IndexError> {
+    params::decode(entry)
+}
+
+impl Parameters for CatfishConfig {
+    const KIND: u32 = KIND;
+    const FORMAT: u32 = FORMAT;
+    const NAME: &'static str = "a spatial one";
+
+    fn fields(&mut self, codec: &mut Codec) {
+        let (mut node, mut ring_bytes) = (usize::from(self.node.0), self.ring_bytes as usize);
+        codec.u16(0, &mut self.blocks, 1..=BLOCKS_MAX);
+        codec.u16(2, &mut node, 0..=usize::from(u16::MAX));
+        codec.u32(4, &mut ring_bytes, *RING_BYTES.start() as usize..=*RING_BYTES.end() as usize);
+        (self.node, self.ring_bytes) = (NodeId(node as u16), ring_bytes as u64);
+        if !is_ring(self.ring_bytes) {
+            codec.refuse(format!("rings of {ring_bytes} bytes"));
+        }
     }
-    Ok(Description { config: Config { blocks, node, ring_bytes } })
 }
 
 impl Catfish {
@@ -97,10 +99,10 @@ impl Catfish {
     pub async fn create<F: Fabric>(
         client: &Client<F>,
         name: &str,
-        config: Config,
+        config: CatfishConfig,
     ) -> Result<Self, IndexError> {
         check_config(client, config)?;
-        let new = NewEntry { name, kind: KIND, format: FORMAT, parameters: encode(config) };
+        let new = params::new_entry(name, &config);
         let entry = lifecycle::create(client, &new, async |entry| {
             let layout = layout_of(client, config, entry.number)?;
             Ok(plant(client, entry, &layout).await?.word())
@@ -119,7 +121,7 @@ impl Catfish {
     }
 
     async fn assemble<F: Fabric>(client: &Client<F>, entry: Entry) -> Result<Self, IndexError> {
-        let config = describe(&entry)?.config;
+        let config = describe(&entry)?;
         let layout = layout_of(client, config, entry.number)?;
         lifecycle::mark_open(client, &entry).await?;
         let head = client.post(read(entry.root())).await?;
@@ -201,19 +203,11 @@ async fn plant<F: Fabric>(
     Ok(head)
 }
 
-fn encode(config: Config) -> [u8; PARAMETER_BYTES] {
-    let mut bytes = [0; PARAMETER_BYTES];
-    bytes[..2].copy_from_slice(&(config.blocks as u16).to_le_bytes());
-    bytes[2..4].copy_from_slice(&config.node.0.to_le_bytes());
-    bytes[4..8].copy_from_slice(&(config.ring_bytes as u32).to_le_bytes());
-    bytes
-}
-
 fn is_ring(bytes: u64) -> bool {
     RING_BYTES.contains(&bytes) && bytes.is_multiple_of(64)
 }
 
-fn check_config<F: Fabric>(client: &Client<F>, config: Config) -> Result<(), IndexError> {
+fn check_config<F: Fabric>(client: &Client<F>, config: CatfishConfig) -> Result<(), IndexError> {
     if !(1..=BLOCKS_MAX).contains(&config.blocks) {
         let blocks = config.blocks;
         return Err(IndexError::BadSizes(format!(
@@ -235,15 +229,28 @@ fn check_config<F: Fabric>(client: &Client<F>, config: Config) -> Result<(), Ind
     layout_of(client, config, 0).map(|_| ())
 }
 
-fn layout_of<F: Fabric>(client: &Client<F>, config: Config, index: u64) -> Result<Layout, IndexError> {
+fn layout_of<F: Fabric>(client: &Client<F>, config: CatfishConfig, index: u64) -> Result<Layout, IndexError> {
     let missing =
         |capability| IndexError::Unsafe { capability, remedy: "create the index with smaller nodes" };
     let capabilities = client.fabric().capabilities();
-    let Config { blocks, node, ring_bytes } = config;
+    let CatfishConfig { blocks, node, ring_bytes } = config;
     let sizes = Layout { blocks, node, index, scheme: Scheme::Pair, ring_bytes };
     let scheme = Scheme::choose(capabilities, sizes.node_bytes()).map_err(missing)?;
     if let Some(capability) = capabilities.missing(&[Capability::ArrivalSeesWrite, Capability::WriteUpward]) {
         return Err(missing(capability));
     }
     Ok(Layout { scheme, ..sizes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::tests::check_codec;
+
+    #[test]
+    fn parameters_are_read_back_and_unknown_values_are_refused() {
+        let config = CatfishConfig { blocks: 64, node: NodeId(259), ring_bytes: 4096 };
+        assert_eq!(params::encode(&config)[..9], [64, 0, 3, 1, 0, 16, 0, 0, 0]);
+        check_codec(&config, &[(0, 0), (0, 65), (4, 1), (5, 0), (7, 1)]);
+    }
 }

@@ -8,7 +8,9 @@ mod open;
 mod walk;
 
 pub use entries::Entries;
-pub use open::{Config, Description, describe};
+pub use open::{
+    OrderedConfig, OrderedConfig as Config, OrderedDescription, OrderedDescription as Description, describe,
+};
 pub use walk::Walk;
 
 use crate::error::IndexError;

@@ -11,16 +11,16 @@ use farwood_fabric::{Client, Fabric};
 
 /// What an index is created as.
 #[derive(Clone, Copy, Debug)]
-pub enum Config {
+pub enum OrderedConfig {
     /// A [`Sherman`].
-    Sherman(sherman::Config),
+    Sherman(sherman::ShermanConfig),
     /// A [`Smart`].
-    Smart(smart::Config),
+    Smart(smart::SmartConfig),
     /// A [`Sphinx`].
-    Sphinx(sphinx::Config),
+    Sphinx(sphinx::SphinxConfig),
 }
 
-impl Config {
+impl OrderedConfig {
     /// The system.
     pub fn system(&self) -> System {
         match self {
@@ -33,13 +33,13 @@ impl Config {
 
 /// What the directory says of an index, without opening it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Description {
+pub enum OrderedDescription {
     /// A [`Sherman`].
-    Sherman(sherman::Description),
+    Sherman(sherman::ShermanDescription),
     /// A [`Smart`].
-    Smart(smart::Description),
+    Smart(smart::SmartConfig),
     /// A [`Sphinx`].
-    Sphinx(sphinx::Description),
+    Sphinx(sphinx::SphinxConfig),
 }
 
 impl Ordered {
@@ -51,17 +51,17 @@ impl Ordered {
     pub async fn create<F: Fabric>(
         client: &Client<F>,
         name: &str,
-        config: Config,
+        config: OrderedConfig,
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
         Ok(match config {
-            Config::Sherman(config) => {
+            OrderedConfig::Sherman(config) => {
                 Self::Sherman(Box::new(Sherman::create(client, name, config, cache_bytes).await?))
             }
-            Config::Smart(config) => {
+            OrderedConfig::Smart(config) => {
                 Self::Smart(Box::new(Smart::create(client, name, config, cache_bytes).await?))
             }
-            Config::Sphinx(config) => {
+            OrderedConfig::Sphinx(config) => {
                 Self::Sphinx(Box::new(Sphinx::create(client, name, config, cache_bytes).await?))
             }
         })
@@ -92,11 +92,11 @@ impl Ordered {
 ///
 /// # Errors
 /// [`IndexError::WrongFormat`] where it is none of this version.
-pub fn describe(entry: &Entry) -> Result<Description, IndexError> {
+pub fn describe(entry: &Entry) -> Result<OrderedDescription, IndexError> {
     Ok(match system_of(entry)? {
-        System::Sherman => Description::Sherman(sherman::describe(entry)?),
-        System::Smart => Description::Smart(smart::describe(entry)?),
-        System::Sphinx => Description::Sphinx(sphinx::describe(entry)?),
+        System::Sherman => OrderedDescription::Sherman(sherman::describe(entry)?),
+        System::Smart => OrderedDescription::Smart(smart::describe(entry)?),
+        System::Sphinx => OrderedDescription::Sphinx(sphinx::describe(entry)?),
     })
 }
 

@@ -38,7 +38,10 @@ mod walk;
 pub use crate::range::{Direction, Range};
 pub use entries::Entries;
 pub use leaf::Change;
-pub use open::{Config, Description, KIND, describe};
+pub use open::{
+    KIND, ShermanConfig, ShermanConfig as Config, ShermanDescription, ShermanDescription as Description,
+    describe,
+};
 pub use options::{Options, Variant};
 pub use snapshot::SNAPSHOT_LEAVES_MAX;
 pub use walk::{Problem, Walk};

@@ -21,21 +21,23 @@ use crate::cache::OrderedCache;
 use crate::consistency::Consistency;
 use crate::error::IndexError;
 use crate::lifecycle;
-use crate::lock::{LOCK_BYTES, LocalLocks, LockMemory, LockOptions, LockWidth, NodeLocks, Release};
+use crate::lock::{LOCK_BYTES, LocalLocks, LockMemory, LockWidth, NodeLocks, Release};
 use crate::memory::chunks::{Allocator, RoomOf, Units};
 use crate::memory::free_list::Give;
 use crate::memory::overflow;
 use crate::memory::slot::Room;
+use crate::params::{self, Codec, Parameters};
 use arc_swap::ArcSwapOption;
-use farwood_fabric::directory::{Entry, NewEntry, PARAMETER_BYTES};
+use farwood_fabric::directory::Entry;
 use farwood_fabric::{Capability, Client, Fabric, write};
+use std::ops::RangeInclusive;
 
 /// The number by which the directory knows Sherman trees.
 pub const KIND: u32 = 1;
 
 /// What a tree is created with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct ShermanConfig {
     /// Sizes of keys, values and nodes.
     pub sizes: Sizes,
     /// What values there may be.
@@ -48,7 +50,7 @@ pub struct Config {
     pub kinds: [u8; 2],
 }
 
-impl Default for Config {
+impl Default for ShermanConfig {
     /// 8-byte keys and values, nodes of 1 KiB, Sherman.
     fn default() -> Self {
         let sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: NODE_BYTES_DEFAULT };
@@ -65,14 +67,14 @@ impl Sherman {
     pub async fn create<F: Fabric>(
         client: &Client<F>,
         name: &str,
-        config: Config,
+        config: ShermanConfig,
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
         let consistency = choose_consistency(client, &config);
         // The sizes are refused before anything is touched.
         layout_of(config.sizes, config.options, consistency, 0)?.with_values(config.values)?;
-        let parameters = encode(&config, consistency);
-        let new = NewEntry { name, kind: KIND, format: FORMAT, parameters };
+        let config = ShermanConfig { consistency: Some(consistency), ..config };
+        let new = params::new_entry(name, &config);
         let entry = lifecycle::create(client, &new, async |entry| plant(client, entry).await).await?;
         Self::assemble(client, entry, cache_bytes).await
     }
@@ -112,7 +114,7 @@ impl Sherman {
 
     /// What keys and values mean to whoever created the tree.
     pub fn kinds(&self) -> [u8; 2] {
-        [self.entry.parameters[20], self.entry.parameters[21]]
+        params::kinds(&self.entry)
     }
 
     /// Marks the tree as closed by this compute node, so that others may drop it. Nobody here may use it any more.
@@ -158,7 +160,7 @@ async fn plant<F: Fabric>(client: &Client<F>, entry: &Entry) -> Result<u64, Inde
 
 /// What the directory says of a tree, without opening it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Description {
+pub struct ShermanDescription {
     /// Sizes and scheme.
     pub layout: Layout,
     /// The variant's options.
@@ -171,12 +173,12 @@ pub struct Description {
 ///
 /// # Errors
 /// [`IndexError::WrongFormat`] where it is no tree of this version.
-pub fn describe(entry: &Entry) -> Result<Description, IndexError> {
+pub fn describe(entry: &Entry) -> Result<ShermanDescription, IndexError> {
     let (layout, options) = decode(entry)?;
-    Ok(Description { layout, options, kinds: [entry.parameters[20], entry.parameters[21]] })
+    Ok(ShermanDescription { layout, options, kinds: params::kinds(entry) })
 }
 
-fn choose_consistency<F: Fabric>(client: &Client<F>, config: &Config) -> Consistency {
+fn choose_consistency<F: Fabric>(client: &Client<F>, config: &ShermanConfig) -> Consistency {
     let capabilities = client.fabric().capabilities();
     if config.options.leaves == Leaves::Sorted {
         return Consistency::Checksum;
@@ -205,38 +207,40 @@ fn check_capabilities<F: Fabric>(
     }
 }
 
-fn encode(config: &Config, consistency: Consistency) -> [u8; PARAMETER_BYTES] {
-    let mut bytes = [0; PARAMETER_BYTES];
-    let sizes = [config.sizes.key_bytes, config.sizes.value_bytes, config.sizes.node_bytes];
-    for (at, size) in sizes.into_iter().enumerate() {
-        bytes[4 * at..4 * at + 4].copy_from_slice(&(size as u32).to_le_bytes());
+impl Parameters for ShermanConfig {
+    const KIND: u32 = KIND;
+    const FORMAT: u32 = FORMAT;
+    const NAME: &'static str = "a Sherman tree";
+
+    fn fields(&mut self, codec: &mut Codec) {
+        const ANY: RangeInclusive<usize> = 0..=u32::MAX as usize;
+        let Sizes { key_bytes, value_bytes, node_bytes } = &mut self.sizes;
+        codec.u32(0, key_bytes, ANY);
+        codec.u32(4, value_bytes, ANY);
+        codec.u32(8, node_bytes, ANY);
+        let Options { leaves, lock, write_back, lock_read } = &mut self.options;
+        codec.choice(12, leaves, [Leaves::Sorted, Leaves::TwoLevel]);
+        let consistency = self.consistency.get_or_insert(Consistency::Versions);
+        codec.choice(13, consistency, [Consistency::Versions, Consistency::Checksum]);
+        codec.locks(&mut lock.memory, &mut lock.width);
+        codec.choice(16, &mut lock.release, [Release::Faa, Release::Write]);
+        let (mut local, mut hand_over_max) = match lock.local {
+            LocalLocks::None => (0, 0),
+            LocalLocks::Spinning => (1, 0),
+            LocalLocks::Queued { hand_over_max } => (2, hand_over_max),
+        };
+        codec.u8(17, &mut local, 0..=2);
+        codec.u8(18, &mut hand_over_max, 0..=u8::MAX);
+        lock.local = match local {
+            0 => LocalLocks::None,
+            1 => LocalLocks::Spinning,
+            _ => LocalLocks::Queued { hand_over_max },
+        };
+        codec.choice(19, write_back, [WriteBack::Alone, WriteBack::Combined]);
+        codec.kinds(&mut self.kinds);
+        codec.choice(22, lock_read, [LockRead::Apart, LockRead::Together]);
+        codec.choice(23, &mut self.values, [Values::Fixed, Values::AnyLength]);
     }
-    let lock = config.options.lock;
-    let (local, hand_over_max) = match lock.local {
-        LocalLocks::None => (0, 0),
-        LocalLocks::Spinning => (1, 0),
-        LocalLocks::Queued { hand_over_max } => (2, hand_over_max),
-    };
-    let choices = [
-        u8::from(config.options.leaves == Leaves::TwoLevel),
-        u8::from(consistency == Consistency::Checksum),
-        match lock.memory {
-            LockMemory::Host => 0,
-            LockMemory::Device => 1,
-            LockMemory::Node => 2,
-        },
-        u8::from(lock.width == LockWidth::Packed),
-        u8::from(lock.release == Release::Write),
-        local,
-        hand_over_max,
-        u8::from(config.options.write_back == WriteBack::Combined),
-        config.kinds[0],
-        config.kinds[1],
-        u8::from(config.options.lock_read == LockRead::Together),
-        u8::from(config.values == Values::AnyLength),
-    ];
-    bytes[12..12 + choices.len()].copy_from_slice(&choices);
-    bytes
 }
 
 /// The layout of a tree's nodes: locks that lie in nodes take their room there.
@@ -251,74 +255,48 @@ fn layout_of(
 }
 
 fn decode(entry: &Entry) -> Result<(Layout, Options), IndexError> {
-    lifecycle::check_kind(entry, KIND, FORMAT, "a Sherman tree")?;
-    let refuse = |why: String| Err(IndexError::WrongFormat(format!("index '{}': {why}", entry.name)));
-    let bytes = &entry.parameters;
-    let size = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
-    let choices = &bytes[12..24];
-    if let Some(at) = [0, 1, 3, 4, 7, 10, 11].into_iter().find(|&at| choices[at] > 1) {
-        return refuse(format!("parameter {at} is {}", choices[at]));
-    }
-    let pick = |at: usize| choices[at] == 1;
-    let local = match choices[5] {
-        0 => LocalLocks::None,
-        1 => LocalLocks::Spinning,
-        2 => LocalLocks::Queued { hand_over_max: choices[6] },
-        other => return refuse(format!("local locks of kind {other}")),
-    };
-    let memory = match choices[2] {
-        0 => LockMemory::Host,
-        1 => LockMemory::Device,
-        2 => LockMemory::Node,
-        other => return refuse(format!("locks in memory of kind {other}")),
-    };
-    let options = Options {
-        leaves: if pick(0) { Leaves::TwoLevel } else { Leaves::Sorted },
-        lock: LockOptions {
-            memory,
-            width: if pick(3) { LockWidth::Packed } else { LockWidth::Word },
-            release: if pick(4) { Release::Write } else { Release::Faa },
-            local,
-        },
-        write_back: if pick(7) { WriteBack::Combined } else { WriteBack::Alone },
-        lock_read: if pick(10) { LockRead::Together } else { LockRead::Apart },
-    };
-    let consistency = if pick(1) { Consistency::Checksum } else { Consistency::Versions };
-    let sizes = Sizes { key_bytes: size(0), value_bytes: size(4), node_bytes: size(8) };
-    let values = if pick(11) { Values::AnyLength } else { Values::Fixed };
-    Ok((layout_of(sizes, options, consistency, entry.number)?.with_values(values)?, options))
+    let config: ShermanConfig = params::decode(entry)?;
+    let consistency = config.consistency.expect("every entry has a consistency scheme");
+    let layout = layout_of(config.sizes, config.options, consistency, entry.number)?;
+    Ok((layout.with_values(config.values)?, config.options))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::options::Variant;
     use super::*;
-
-    fn entry(parameters: [u8; PARAMETER_BYTES]) -> Entry {
-        Entry { slot: 3, number: 9, name: "t".to_owned(), kind: KIND, format: FORMAT, parameters }
-    }
+    use crate::params::tests::{check_codec, entry};
 
     #[test]
-    fn parameters_are_read_back() {
+    fn parameters_are_read_back_and_unknown_values_are_refused() {
         for (variant, name) in Variant::ALL {
             for consistency in [Consistency::Versions, Consistency::Checksum] {
-                let config = Config { options: variant.options(), ..Config::default() };
-                let (layout, options) = decode(&entry(encode(&config, consistency))).unwrap();
-                assert_eq!((options, layout.consistency), (config.options, consistency), "{name}");
+                let options = variant.options();
+                let config =
+                    ShermanConfig { options, consistency: Some(consistency), ..ShermanConfig::default() };
+                check_codec(&config, &[(12, 2), (17, 3), (22, 2), (14, 3)]);
+                let (layout, found) = decode(&entry::<ShermanConfig>(params::encode(&config))).unwrap();
+                assert_eq!((found, layout.consistency), (options, consistency), "{name}");
                 assert_eq!((layout.key_bytes, layout.value_bytes, layout.room_bytes), (8, 8, 1024));
             }
         }
     }
 
     #[test]
-    fn unknown_parameters_are_refused() {
-        let good = encode(&Config::default(), Consistency::Versions);
-        for (at, value) in [(12, 2), (17, 3), (22, 2), (14, 3), (0, 1), (9, 0)] {
-            let mut bad = good;
+    fn bytes_of_the_default_configuration() {
+        let config =
+            ShermanConfig { consistency: Some(Consistency::Checksum), kinds: [5, 6], ..Default::default() };
+        let bytes = params::encode(&config);
+        assert_eq!(bytes[..12], [8, 0, 0, 0, 8, 0, 0, 0, 0, 4, 0, 0]);
+        assert_eq!(bytes[12..25], [1, 1, 1, 0, 1, 2, 4, 1, 5, 6, 0, 0, 0]);
+    }
+
+    #[test]
+    fn impossible_sizes_are_refused() {
+        for (at, value) in [(0, 1), (9, 0)] {
+            let mut bad = params::encode(&ShermanConfig::default());
             bad[at] = value;
-            assert!(decode(&entry(bad)).is_err(), "byte {at}");
+            assert!(decode(&entry::<ShermanConfig>(bad)).is_err(), "byte {at}");
         }
-        assert!(decode(&Entry { kind: 2, ..entry(good) }).is_err());
-        assert!(decode(&Entry { format: FORMAT + 1, ..entry(good) }).is_err());
     }
 }

@@ -20,9 +20,10 @@ use super::{Smart, Together};
 use crate::combine::{Combiner, Leader};
 use crate::error::IndexError;
 use crate::lifecycle;
+use crate::params::{self, Codec, Parameters};
 use crate::radix::leaf::ENTRY_BYTES_MAX;
 use crate::radix::tree::create as open;
-use farwood_fabric::directory::{Entry, NewEntry, PARAMETER_BYTES};
+use farwood_fabric::directory::{Entry, PARAMETER_BYTES};
 use farwood_fabric::{Client, Fabric};
 use std::sync::atomic::AtomicU64;
 
@@ -33,7 +34,7 @@ pub(super) const FORMAT: u32 = 3;
 
 /// What a tree is created with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct SmartConfig {
     /// The variant.
     pub options: Options,
     /// Bytes of key and value together up to which a value lies in its leaf; others lie out of line.
@@ -42,22 +43,11 @@ pub struct Config {
     pub kinds: [u8; 2],
 }
 
-impl Default for Config {
+impl Default for SmartConfig {
     /// As many values in their leaves as there can be.
     fn default() -> Self {
         Self { options: Options::default(), inline_bytes: ENTRY_BYTES_MAX, kinds: [0; 2] }
     }
-}
-
-/// What the directory says of a tree, without opening it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Description {
-    /// The variant's options.
-    pub options: Options,
-    /// Bytes of key and value together up to which a value lies in its leaf.
-    pub inline_bytes: usize,
-    /// What keys and values mean to whoever created the tree.
-    pub kinds: [u8; 2],
 }
 
 impl Smart {
@@ -68,7 +58,7 @@ impl Smart {
     pub async fn create<F: Fabric>(
         client: &Client<F>,
         name: &str,
-        config: Config,
+        config: SmartConfig,
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
         open::check_capabilities(client)?;
@@ -78,7 +68,7 @@ impl Smart {
                 "entries of {found} bytes do not fit into leaves, which have room for {most}"
             )));
         }
-        let new = NewEntry { name, kind: KIND, format: FORMAT, parameters: encode(&config) };
+        let new = params::new_entry(name, &config);
         let entry =
             lifecycle::create(client, &new, async |entry| open::plant(client, entry, &[]).await).await?;
         Self::assemble(client, entry, cache_bytes).await
@@ -102,7 +92,7 @@ impl Smart {
         entry: Entry,
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
-        let Description { options, inline_bytes, .. } = describe(&entry)?;
+        let SmartConfig { options, inline_bytes, .. } = describe(&entry)?;
         let root = open::enter(client, &entry).await?;
         let guide = Together {
             options,
@@ -114,52 +104,31 @@ impl Smart {
     }
 }
 
-/// Reads a directory entry as a tree's. [0 RT]
+/// Reads a directory entry as that of a SMART tree. [0 RT]
 ///
 /// # Errors
-/// [`IndexError::WrongFormat`] where it is no tree of this version.
-pub fn describe(entry: &Entry) -> Result<Description, IndexError> {
-    lifecycle::check_kind(entry, KIND, FORMAT, "a SMART tree")?;
-    let refuse = |why: String| Err(IndexError::WrongFormat(format!("index '{}': {why}", entry.name)));
-    let bytes = &entry.parameters;
-    if let Some(at) = (0..7).find(|&at| bytes[at] > 1) {
-        return refuse(format!("parameter {at} is {}", bytes[at]));
-    }
-    let inline_bytes = usize::from(u16::from_le_bytes([bytes[16], bytes[17]]));
-    if inline_bytes > ENTRY_BYTES_MAX {
-        return refuse(format!("values lie in their leaves up to {inline_bytes} bytes"));
-    }
-    let pick = |at: usize| bytes[at] == 1;
-    let options = Options {
-        inserts: if pick(0) { Inserts::LockFree } else { Inserts::Locked },
-        updates: if pick(1) { Updates::InPlace } else { Updates::OutOfPlace },
-        leaf_lock: if pick(2) { LeafLock::Rear } else { LeafLock::Apart },
-        rooms: if pick(3) { Rooms::Preallocated } else { Rooms::Fitting },
-        reads: if pick(5) { Reads::Delegated } else { Reads::Each },
-        writes: if pick(6) { Writes::Combined } else { Writes::Each },
-        scans: if pick(4) { Scans::Batched } else { Scans::OneByOne },
-    };
-    Ok(Description { options, inline_bytes, kinds: [bytes[20], bytes[21]] })
+/// [`IndexError::WrongFormat`] where it is not one of this version.
+pub fn describe(entry: &Entry) -> Result<SmartConfig, IndexError> {
+    params::decode(entry)
 }
 
-fn encode(config: &Config) -> [u8; PARAMETER_BYTES] {
-    let mut bytes = [0; PARAMETER_BYTES];
-    let Options { inserts, updates, leaf_lock, reads, writes, rooms, scans } = config.options;
-    let choices = [
-        inserts == Inserts::LockFree,
-        updates == Updates::InPlace,
-        leaf_lock == LeafLock::Rear,
-        rooms == Rooms::Preallocated,
-        scans == Scans::Batched,
-        reads == Reads::Delegated,
-        writes == Writes::Combined,
-    ];
-    for (byte, choice) in bytes.iter_mut().zip(choices) {
-        *byte = u8::from(choice);
+impl Parameters for SmartConfig {
+    const KIND: u32 = KIND;
+    const FORMAT: u32 = FORMAT;
+    const NAME: &'static str = "a SMART tree";
+
+    fn fields(&mut self, codec: &mut Codec) {
+        let Options { inserts, updates, leaf_lock, reads, writes, rooms, scans } = &mut self.options;
+        codec.choice(0, inserts, [Inserts::Locked, Inserts::LockFree]);
+        codec.choice(1, updates, [Updates::OutOfPlace, Updates::InPlace]);
+        codec.choice(2, leaf_lock, [LeafLock::Apart, LeafLock::Rear]);
+        codec.choice(3, rooms, [Rooms::Fitting, Rooms::Preallocated]);
+        codec.choice(4, scans, [Scans::OneByOne, Scans::Batched]);
+        codec.choice(5, reads, [Reads::Each, Reads::Delegated]);
+        codec.choice(6, writes, [Writes::Each, Writes::Combined]);
+        codec.u16(16, &mut self.inline_bytes, 0..=ENTRY_BYTES_MAX);
+        codec.kinds(&mut self.kinds);
     }
-    bytes[16..18].copy_from_slice(&(config.inline_bytes as u16).to_le_bytes());
-    bytes[20..22].copy_from_slice(&config.kinds);
-    bytes
 }
 
 const _: () = assert!(22 <= PARAMETER_BYTES && ENTRY_BYTES_MAX <= u16::MAX as usize);
@@ -168,40 +137,16 @@ const _: () = assert!(22 <= PARAMETER_BYTES && ENTRY_BYTES_MAX <= u16::MAX as us
 mod tests {
     use super::super::options::Variant;
     use super::*;
-
-    fn entry(parameters: [u8; PARAMETER_BYTES]) -> Entry {
-        Entry { slot: 3, number: 9, name: "t".to_owned(), kind: KIND, format: FORMAT, parameters }
-    }
+    use crate::params::tests::check_codec;
 
     #[test]
-    fn parameters_are_read_back() {
+    fn parameters_are_read_back_and_unknown_values_are_refused() {
+        let bad: Vec<_> = (0..7).map(|at| (at, 2)).chain([(17, 255)]).collect();
         for (variant, _) in Variant::ALL {
             for (rooms, scans) in [(Rooms::Fitting, Scans::OneByOne), (Rooms::Preallocated, Scans::Batched)] {
                 let options = Options { rooms, scans, ..variant.options() };
-                let config = Config { options, inline_bytes: 300, kinds: [3, 4] };
-                let read = describe(&entry(encode(&config))).expect("it is a tree");
-                assert_eq!((read.options, read.inline_bytes, read.kinds), (options, 300, [3, 4]));
+                check_codec(&SmartConfig { options, inline_bytes: 300, kinds: [3, 4] }, &bad);
             }
         }
-    }
-
-    #[test]
-    fn unknown_parameters_are_refused() {
-        let good = encode(&Config::default());
-        for at in 0..7 {
-            let mut bad = good;
-            bad[at] = 2;
-            assert!(describe(&entry(bad)).is_err(), "byte {at}");
-        }
-        assert!(
-            describe(&entry({
-                let mut bad = good;
-                bad[17] = 255;
-                bad
-            }))
-            .is_err()
-        );
-        assert!(describe(&Entry { kind: 1, ..entry(good) }).is_err());
-        assert!(describe(&Entry { format: FORMAT + 1, ..entry(good) }).is_err());
     }
 }

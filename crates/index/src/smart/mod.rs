@@ -25,7 +25,7 @@ use coverage as marks;
 
 pub use crate::radix::tree::{Change, Direction, Entries, Problem, Range, Value, Walk};
 pub use coverage::MARKS;
-pub use create::{Config, Description, KIND, describe};
+pub use create::{KIND, SmartConfig, SmartConfig as Config, describe};
 pub use options::{Options, Rooms, Variant};
 
 use crate::combine::{Combiner, Role};

@@ -13,14 +13,16 @@
 //! ```
 
 use super::options::{Begins, Groups, Options, Scans};
+use super::table::layout::GROUPS_LOG2_MAX;
 use super::table::{self, HashTable};
 use super::{Signs, Sphinx};
 use crate::cache::filter::Filter;
 use crate::error::IndexError;
 use crate::lifecycle;
+use crate::params::{self, Codec, Parameters};
 use crate::radix::inner::Size;
 use crate::radix::tree::create as open;
-use farwood_fabric::directory::{Entry, NewEntry, PARAMETER_BYTES};
+use farwood_fabric::directory::{Entry, PARAMETER_BYTES};
 use farwood_fabric::{Client, Fabric};
 
 /// The number by which the directory knows Sphinx trees.
@@ -30,19 +32,10 @@ const FORMAT: u32 = 2;
 
 /// What a tree is created with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Config {
+pub struct SphinxConfig {
     /// The variant.
     pub options: Options,
     /// What keys and values mean to the caller, kept with the tree and read back by [`Sphinx::kinds`].
-    pub kinds: [u8; 2],
-}
-
-/// What the directory says of a tree, without opening it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Description {
-    /// The variant's options.
-    pub options: Options,
-    /// What keys and values mean to whoever created the tree.
     pub kinds: [u8; 2],
 }
 
@@ -54,11 +47,11 @@ impl Sphinx {
     pub async fn create<F: Fabric>(
         client: &Client<F>,
         name: &str,
-        config: Config,
+        config: SphinxConfig,
         filter_bytes: usize,
     ) -> Result<Self, IndexError> {
         open::check_capabilities(client)?;
-        let new = NewEntry { name, kind: KIND, format: FORMAT, parameters: encode(config) };
+        let new = params::new_entry(name, &config);
         let plant = async |entry: &Entry| {
             let words = if config.options.has_tables() {
                 table::plant(client, entry, config.options.groups.log2()).await?
@@ -89,7 +82,7 @@ impl Sphinx {
         entry: Entry,
         filter_bytes: usize,
     ) -> Result<Self, IndexError> {
-        let Description { options, .. } = describe(&entry)?;
+        let SphinxConfig { options, .. } = describe(&entry)?;
         let root = open::enter(client, &entry).await?;
         let words = root.part(Size::All.bytes() as u64);
         let (number, groups) = (entry.number as u32, options.groups.log2());
@@ -103,44 +96,28 @@ impl Sphinx {
     }
 }
 
-/// Reads a directory entry as a tree's. [0 RT]
+/// Reads a directory entry as that of a Sphinx tree. [0 RT]
 ///
 /// # Errors
-/// [`IndexError::WrongFormat`] where it is no tree of this version.
-pub fn describe(entry: &Entry) -> Result<Description, IndexError> {
-    lifecycle::check_kind(entry, KIND, FORMAT, "a Sphinx tree")?;
-    let bytes = &entry.parameters;
-    let refuse = |at: usize| {
-        let (name, found) = (&entry.name, bytes[at]);
-        IndexError::WrongFormat(format!("index '{name}': parameter {at} is {found}"))
-    };
-    let begins = match bytes[0] {
-        0 => Begins::Root,
-        1 => Begins::Table,
-        2 => Begins::Filter,
-        _ => return Err(refuse(0)),
-    };
-    let scans = match bytes[1] {
-        0 => Scans::OneByOne,
-        1 => Scans::Batched,
-        _ => return Err(refuse(1)),
-    };
-    let groups = Groups::new(bytes[2]).ok_or_else(|| refuse(2))?;
-    Ok(Description { options: Options { begins, scans, groups }, kinds: [bytes[20], bytes[21]] })
+/// [`IndexError::WrongFormat`] where it is not one of this version.
+pub fn describe(entry: &Entry) -> Result<SphinxConfig, IndexError> {
+    params::decode(entry)
 }
 
-fn encode(config: Config) -> [u8; PARAMETER_BYTES] {
-    let mut bytes = [0; PARAMETER_BYTES];
-    let Options { begins, scans, groups } = config.options;
-    bytes[0] = match begins {
-        Begins::Root => 0,
-        Begins::Table => 1,
-        Begins::Filter => 2,
-    };
-    bytes[1] = u8::from(scans == Scans::Batched);
-    bytes[2] = groups.log2();
-    bytes[20..22].copy_from_slice(&config.kinds);
-    bytes
+impl Parameters for SphinxConfig {
+    const KIND: u32 = KIND;
+    const FORMAT: u32 = FORMAT;
+    const NAME: &'static str = "a Sphinx tree";
+
+    fn fields(&mut self, codec: &mut Codec) {
+        let Options { begins, scans, groups } = &mut self.options;
+        codec.choice(0, begins, [Begins::Root, Begins::Table, Begins::Filter]);
+        codec.choice(1, scans, [Scans::OneByOne, Scans::Batched]);
+        let mut groups_log2 = groups.log2();
+        codec.u8(2, &mut groups_log2, 0..=GROUPS_LOG2_MAX);
+        *groups = Groups::new(groups_log2).expect("the codec has checked the range");
+        codec.kinds(&mut self.kinds);
+    }
 }
 
 const _: () = assert!(22 <= PARAMETER_BYTES);
@@ -149,30 +126,14 @@ const _: () = assert!(22 <= PARAMETER_BYTES);
 mod tests {
     use super::super::options::Variant;
     use super::*;
-
-    fn entry(parameters: [u8; PARAMETER_BYTES]) -> Entry {
-        Entry { slot: 3, number: 9, name: "t".to_owned(), kind: KIND, format: FORMAT, parameters }
-    }
+    use crate::params::tests::check_codec;
 
     #[test]
-    fn parameters_are_read_back() {
+    fn parameters_are_read_back_and_unknown_values_are_refused() {
         for (variant, _) in Variant::ALL {
-            let groups = Groups::new(variant as u8).expect("it is few");
-            let config = Config { options: Options { groups, ..variant.options() }, kinds: [3, 4] };
-            let read = describe(&entry(encode(config))).expect("it is a tree");
-            assert_eq!((read.options, read.kinds), (config.options, [3, 4]));
+            let groups = Groups::new(variant as u8).expect("a variant's number is a legal logarithm");
+            let options = Options { groups, ..variant.options() };
+            check_codec(&SphinxConfig { options, kinds: [3, 4] }, &[(0, 3), (1, 2), (2, 12)]);
         }
-    }
-
-    #[test]
-    fn unknown_parameters_are_refused() {
-        let good = encode(Config::default());
-        for (at, value) in [(0, 3), (1, 2), (2, 12)] {
-            let mut bad = good;
-            bad[at] = value;
-            assert!(describe(&entry(bad)).is_err(), "byte {at}");
-        }
-        assert!(describe(&Entry { kind: 4, ..entry(good) }).is_err());
-        assert!(describe(&Entry { format: FORMAT + 1, ..entry(good) }).is_err());
     }
 }

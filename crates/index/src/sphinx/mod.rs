@@ -36,7 +36,7 @@ pub mod table;
 
 pub use crate::radix::tree::{Change, Direction, Entries, Problem, Range, Value, Walk};
 pub use coverage::MARKS;
-pub use create::{Config, Description, KIND, describe};
+pub use create::{KIND, SphinxConfig, SphinxConfig as Config, describe};
 pub use options::{Begins, Groups, Options, Variant};
 
 use crate::cache::filter::Filter;

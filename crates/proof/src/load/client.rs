@@ -7,7 +7,7 @@ use crate::served::{OverTcp, attach};
 use farwood_fabric::Client;
 use farwood_index::ordered::{Entries, Ordered};
 use farwood_index::sherman::{Direction, Range};
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 use farwood_transport::runtime::{block_on, run_all};
 use farwood_transport::tcp::TcpFabric;
 use std::cell::Cell;
@@ -70,7 +70,7 @@ struct Worker<'a> {
     tree: &'a Ordered,
     client: Client<TcpFabric>,
     progress: &'a ProgressFile,
-    random: Chance,
+    random: TestRng,
     processes: u64,
     process: u64,
     /// The client's number in its process.
@@ -97,7 +97,7 @@ pub(super) fn run(process: u64, spec: &str) {
             tree: &tree,
             client: pool.client(),
             progress: &progress,
-            random: Chance::new(seed ^ (start << 20) ^ (process << 10) ^ number),
+            random: TestRng::new(seed ^ (start << 20) ^ (process << 10) ^ number),
             processes,
             process,
             number,

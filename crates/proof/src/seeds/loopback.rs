@@ -16,7 +16,7 @@ use farwood_index::ordered::{Config, Ordered, System, Walk};
 use farwood_index::sabotage::Sabotage;
 use farwood_index::{sherman, smart, sphinx};
 use farwood_testkit::Harness;
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 use farwood_testkit::history::Bytes;
 use farwood_testkit::loopback::{Copying, EVERYTHING, Faults, Loopback, LoopbackFabric, SMALL, Settings};
 use std::future::{Future, poll_fn};
@@ -104,26 +104,26 @@ impl LoopbackCase {
 
     /// The run of a seed with a Sherman tree.
     fn sherman(seed: u64, copies: Copies) -> Self {
-        let mut chance = Chance::new(seed);
+        let mut random = TestRng::new(seed);
         let mut options = variant(seed).options();
-        if chance.once_in(4) {
+        if random.once_in(4) {
             options.lock.width = LockWidth::Packed;
         }
-        let sizes = SIZES[chance.below(SIZES.len() as u64) as usize];
-        let swallows = chance.once_in(3);
-        let consistency = chance.once_in(4).then_some(Consistency::Checksum);
+        let sizes = SIZES[random.below(SIZES.len() as u64) as usize];
+        let swallows = random.once_in(3);
+        let consistency = random.once_in(4).then_some(Consistency::Checksum);
         let config = sherman::Config { sizes, options, consistency, ..sherman::Config::default() };
-        let shape = PoolShape { device_bytes: DEVICE_BYTES[chance.below(3) as usize], ..SMALL };
+        let shape = PoolShape { device_bytes: DEVICE_BYTES[random.below(3) as usize], ..SMALL };
         let mut settings = Settings { shape, ..settings(copies, seed) };
         settings.faults.atomic_swallows = swallows;
-        let clients = 6 + chance.below(3) as usize;
+        let clients = 6 + random.below(3) as usize;
         let plan = Plan {
             seed,
             index: Config::Sherman(config),
             radix_value_bytes: sizes.value_bytes,
-            keys: [12, 40, 90, 240][chance.below(4) as usize],
-            mix: [MIXED, GROWING, CHURNING][chance.below(3) as usize],
-            cache_bytes: [0, 1 << 10, 1 << 20][chance.below(3) as usize],
+            keys: [12, 40, 90, 240][random.below(4) as usize],
+            mix: [MIXED, GROWING, CHURNING][random.below(3) as usize],
+            cache_bytes: [0, 1 << 10, 1 << 20][random.below(3) as usize],
             snapshots: false,
         };
         Self {
@@ -145,17 +145,17 @@ const INLINE_BYTES: usize = 24;
 
 /// All variants of SMART in turn, combined with other options.
 pub(crate) fn smart_config(seed: u64) -> smart::Config {
-    let mut chance = Chance::new(seed ^ 0x736D_6172);
+    let mut random = TestRng::new(seed ^ 0x736D_6172);
     let variants = smart::Variant::ALL;
     let mut options = variants[(seed % variants.len() as u64) as usize].0.options();
-    if chance.once_in(8) {
+    if random.once_in(8) {
         options.rooms = smart::Rooms::Preallocated;
     }
-    if chance.once_in(6) {
+    if random.once_in(6) {
         options.scans = smart::options::Scans::OneByOne;
     }
     let mut config = smart::Config { options, ..smart::Config::default() };
-    if chance.once_in(4) {
+    if random.once_in(4) {
         config.inline_bytes = INLINE_BYTES;
     }
     config
@@ -163,15 +163,15 @@ pub(crate) fn smart_config(seed: u64) -> smart::Config {
 
 /// All variants of Sphinx in turn, mostly the one with the filter. Subtables are small, so that they are split.
 pub(crate) fn sphinx_config(seed: u64) -> sphinx::Config {
-    let mut chance = Chance::new(seed ^ 0x7370_6869);
+    let mut random = TestRng::new(seed ^ 0x7370_6869);
     let variant = match seed % 4 {
         0 => sphinx::Variant::HashTable,
         1 if seed % 8 == 1 => sphinx::Variant::Art,
         _ => sphinx::Variant::Filter,
     };
     let mut options = variant.options();
-    options.groups = sphinx::Groups::new(chance.below(3) as u8 / 2).expect("0 and 1 are valid");
-    if chance.once_in(6) {
+    options.groups = sphinx::Groups::new(random.below(3) as u8 / 2).expect("0 and 1 are valid");
+    if random.once_in(6) {
         options.scans = sphinx::options::Scans::OneByOne;
     }
     sphinx::Config { options, ..sphinx::Config::default() }
@@ -254,7 +254,7 @@ pub fn run(case: &LoopbackCase) -> Result<RunTotals, String> {
 fn open(case: &LoopbackCase, loopback: &Loopback) -> Result<Vec<Node>, IndexError> {
     let mut nodes = Vec::new();
     for number in 0..case.compute_nodes {
-        let client = loopback.stranger();
+        let client = loopback.separate_client();
         let mut tree = loopback.block_on(async {
             match number {
                 0 => Ordered::create(&client, "seeds", case.plan.index, case.plan.cache_bytes).await,
@@ -311,7 +311,7 @@ const STALL_POLLS_MAX: u64 = 600;
 
 /// Polls the tasks in an order that the seed draws, until all are done.
 fn interleave(case: &LoopbackCase, tasks: Vec<Pin<Box<dyn Future<Output = ()> + '_>>>, record: &RunRecord) {
-    let mut chance = Chance::new(case.plan.seed ^ 0x7461_736B);
+    let mut random = TestRng::new(case.plan.seed ^ 0x7461_736B);
     let mut context = Context::from_waker(Waker::noop());
     let mut running: Vec<_> = tasks.into_iter().map(|task| (task, 0)).collect();
     let mut polls = 0;
@@ -320,15 +320,15 @@ fn interleave(case: &LoopbackCase, tasks: Vec<Pin<Box<dyn Future<Output = ()> + 
         if polls > case.polls_max {
             return record.fail(format!("{} clients are stuck", running.len()));
         }
-        let at = chance.below(running.len() as u64) as usize;
+        let at = random.below(running.len() as u64) as usize;
         let (task, stalled_until) = &mut running[at];
         if *stalled_until > polls {
             continue;
         }
         if task.as_mut().poll(&mut context).is_ready() {
             drop(running.swap_remove(at));
-        } else if chance.once_in(case.stalled_once_in) {
-            *stalled_until = polls + chance.below(STALL_POLLS_MAX);
+        } else if random.once_in(case.stalled_once_in) {
+            *stalled_until = polls + random.below(STALL_POLLS_MAX);
         }
     }
 }

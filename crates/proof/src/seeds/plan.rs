@@ -4,7 +4,7 @@ use crate::workload::{Mix, ValueLengths, Workload};
 use farwood_index::ordered::Config;
 use farwood_index::sherman::layout::{Sizes, Values};
 use farwood_index::{sherman, smart, sphinx};
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 use farwood_testkit::history::Bytes;
 
 /// What a run asks of its index.
@@ -97,23 +97,23 @@ impl Plan {
     /// Keys of many lengths. Each begins with a prefix of an earlier key, and continues with a few bytes: any bytes,
     /// one of three, or one byte repeated.
     fn draw_radix_keys(&self) -> Vec<Bytes> {
-        let mut chance = Chance::new(self.seed ^ 0x7061_7468);
+        let mut random = TestRng::new(self.seed ^ 0x7061_7468);
         let mut keys = vec![Bytes::new()];
         while keys.len() < self.keys as usize {
-            let mut key = keys[chance.below(keys.len() as u64) as usize].clone();
-            key.truncate(chance.below(key.len() as u64 + 1) as usize);
-            let more = chance.below(4);
-            match chance.below(4) {
-                0 => key.extend((0..more).map(|_| chance.next_u64() as u8)),
+            let mut key = keys[random.below(keys.len() as u64) as usize].clone();
+            key.truncate(random.below(key.len() as u64 + 1) as usize);
+            let more = random.below(4);
+            match random.below(4) {
+                0 => key.extend((0..more).map(|_| random.next_u64() as u8)),
                 1 => key.extend(std::iter::repeat_n(7, more as usize * 17)),
-                _ => key.extend((0..=more).map(|_| [0, 1, 255][chance.below(3) as usize])),
+                _ => key.extend((0..=more).map(|_| [0, 1, 255][random.below(3) as usize])),
             }
             if key.len() <= 300 && !keys.contains(&key) {
                 keys.push(key);
             }
         }
         keys.sort();
-        keys.rotate_left(chance.below(self.keys) as usize);
+        keys.rotate_left(random.below(self.keys) as usize);
         keys
     }
 
@@ -123,19 +123,19 @@ impl Plan {
         let Config::Sherman(config) = &self.index else { return self.draw_radix_keys() };
         let bytes = config.sizes.key_bytes;
         let mut keys = vec![vec![0; bytes], vec![u8::MAX; bytes]];
-        let mut chance = Chance::new(self.seed ^ 0x6B65_7973);
+        let mut random = TestRng::new(self.seed ^ 0x6B65_7973);
         while keys.len() < self.keys as usize {
             let number = keys.len() as u64;
             let mut key = vec![7; bytes];
-            match chance.below(2) {
-                0 => key.fill_with(|| chance.next_u64() as u8),
+            match random.below(2) {
+                0 => key.fill_with(|| random.next_u64() as u8),
                 _ => key[bytes - 8..].copy_from_slice(&number.to_be_bytes()),
             }
             keys.push(key);
         }
         // The workload prefers the first few keys: after the rotation they are neighbours, anywhere in the tree.
         keys.sort();
-        keys.rotate_left(chance.below(self.keys) as usize);
+        keys.rotate_left(random.below(self.keys) as usize);
         keys
     }
 }

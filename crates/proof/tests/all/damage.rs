@@ -7,7 +7,7 @@ use farwood_index::ordered::{Config, Entries, Ordered};
 use farwood_index::sherman::{self, Direction, Range};
 use farwood_index::{smart, sphinx};
 use farwood_testkit::Harness as _;
-use farwood_testkit::harness::{Chance, peek, peek_word, place, poke_word, words};
+use farwood_testkit::harness::{TestRng, raw_address, read_raw, read_word, words, write_word};
 use farwood_testkit::loopback::{Loopback, SMALL, Settings};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -47,14 +47,14 @@ fn pool(config: Config, model: &Model) -> Loopback {
 
 /// The words in chunks that are not zero.
 fn filled(pool: &Loopback) -> Vec<Remote<u64>> {
-    let client = pool.stranger();
+    let client = pool.separate_client();
     let chunks = 1..SMALL.host_bytes / CHUNK_BYTES;
     let starts =
         (0..SMALL.nodes).flat_map(|node| chunks.clone().map(move |chunk| (node, chunk * CHUNK_BYTES)));
     let mut filled = Vec::new();
     for (node, start) in starts {
-        let from = place(NodeId(node), Memory::Host, start);
-        let bytes = pool.block_on(peek(&client, from, FILLED_BYTES)).expect("it is read");
+        let from = raw_address(NodeId(node), Memory::Host, start);
+        let bytes = pool.block_on(read_raw(&client, from, FILLED_BYTES)).expect("it is read");
         let full = (0..).step_by(8).zip(words(&bytes)).filter(|(_, word)| *word != 0);
         filled.extend(full.map(|(offset, _)| from.part::<u64>(offset)));
     }
@@ -62,8 +62,8 @@ fn filled(pool: &Loopback) -> Vec<Remote<u64>> {
 }
 
 /// Another word: some bits of it, or any.
-fn other(word: u64, chance: &mut Chance) -> u64 {
-    let mut any = || chance.below(u64::MAX);
+fn other(word: u64, random: &mut TestRng) -> u64 {
+    let mut any = || random.below(u64::MAX);
     let (one, kind) = (any(), any() % 4);
     match kind {
         0 => word ^ 1 << (one % 64),
@@ -87,7 +87,7 @@ impl Errors {
 
 /// Uses the index in all ways.
 async fn use_all(pool: &Loopback, model: &Model, proven: bool, errors: &Errors) -> Result<(), IndexError> {
-    let client = pool.stranger();
+    let client = pool.separate_client();
     let index = Ordered::open(&client, NAME, CACHE_BYTES).await?;
     // The second time with what the cache has from the first.
     for _ in 0..2 {
@@ -135,13 +135,13 @@ fn survives(config: Config, proven: bool, seeds: u64) {
     let mut noticed = 0;
     for seed in 0..seeds {
         let pool = pool(config, &model);
-        let client = pool.stranger();
-        let mut chance = Chance::new(seed);
-        let at = filled[chance.below(filled.len() as u64) as usize];
+        let client = pool.separate_client();
+        let mut random = TestRng::new(seed);
+        let at = filled[random.below(filled.len() as u64) as usize];
         let errors = Errors::default();
-        let before = pool.block_on(peek_word(&client, at)).expect("it is read");
-        let after = other(before, &mut chance);
-        pool.block_on(poke_word(&client, at, after)).expect("it is written");
+        let before = pool.block_on(read_word(&client, at)).expect("it is read");
+        let after = other(before, &mut random);
+        pool.block_on(write_word(&client, at, after)).expect("it is written");
         let used = catch_unwind(AssertUnwindSafe(|| pool.block_on(use_all(&pool, &model, proven, &errors))));
         let Ok(used) = used else { panic!("seed {seed}: {before:#018x} at {at} became {after:#018x}") };
         noticed += u64::from(used.is_err() || errors.0.get() > 0);

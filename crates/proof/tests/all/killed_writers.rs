@@ -1,11 +1,11 @@
-//! Writers killed with SIGKILL at any moment, over shared memory: survivors neither hang nor answer wrongly, and
-//! the locks of a process that is gone come free.
+//! Writers that are killed with SIGKILL at any moment, over shared memory: survivors neither hang nor get wrong
+//! answers, and the locks of a killed process are released.
 //!
-//! Each child process owns some keys, writes ever higher versions of them, removes some, and tells the parent what was
-//! acknowledged. After its death a key must hold the last version that was acknowledged, or the one under way; and a
-//! WRITE that its writer's death cut in two is whole by then.
+//! Each child process has its own keys, writes increasing versions of them, removes some, and prints every
+//! acknowledged write. After its kill a key must hold the last acknowledged version or the one in progress, and a
+//! WRITE that the kill interrupted must be whole.
 //!
-//! `FARWOOD_KILLS=N cargo test --release -p farwood-proof --test all killed_writers` kills so many instead of 60.
+//! `FARWOOD_KILLS=N cargo test --release -p farwood-proof --test all killed_writers` kills N processes instead of 60.
 
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::{Client, ClientId, Fabric as _, Remote, Revocation, client_table, read};
@@ -31,16 +31,16 @@ const CHILD: &str = "FARWOOD_KILL_CHILD";
 const CHILDREN: u64 = 3;
 const KEYS_PER_CHILD: u64 = 400;
 const KILLS: u32 = 60;
-/// Longer than any operation may take, with every retry that it has.
+/// The longest time of an operation, with all its retries.
 const OPERATION_MAX: Duration = Duration::from_secs(10);
 const CACHE_BYTES: usize = 64 << 10;
-/// Chunks of a memory node besides those of the killed: of the superblock, and of those who live.
+/// Chunks of a memory node besides those of killed processes: of the superblock, and of live processes.
 const CHUNKS: u64 = 8;
-/// Processes that are killed for each further chunk. Each had one at least, which others must have taken over.
+/// Kills for each further chunk. Each killed process had at least one chunk, which others must have taken over.
 const KILLS_PER_CHUNK: u64 = 8;
 
 fn key(child: u64, number: u64) -> [u8; 8] {
-    // Neighbouring keys belong to different children: they meet in every leaf.
+    // Neighbouring keys belong to different children, so every leaf has keys of several.
     (number * CHILDREN + child).to_be_bytes()
 }
 
@@ -57,12 +57,12 @@ fn version(value: &[u8]) -> u64 {
     word(0)
 }
 
-/// Whether a child removes its key in that step: in long runs of steps, so that leaves are emptied and merged.
+/// Whether a child removes its key in that step. Removals come in long runs, so that leaves are emptied and merged.
 fn removes(step: u64) -> bool {
     step / KEYS_PER_CHILD % 3 == 2
 }
 
-/// A child: writes for ever; each line tells a key and the version that was acknowledged.
+/// Runs a child: it writes until it is killed, and prints the key and version of each acknowledged write.
 fn child(spec: &str) {
     let (me, path) = spec.split_once(':').unwrap();
     let (me, pool) = (me.parse::<u64>().unwrap(), attach(Path::new(path)));
@@ -85,7 +85,7 @@ fn child(spec: &str) {
     }
 }
 
-/// The highest version of a child's keys.
+/// The highest version among a child's keys.
 async fn highest(tree: &Ordered, client: &Client<ShmFabric>, me: u64) -> u64 {
     let mut highest = 0;
     for number in 0..KEYS_PER_CHILD {
@@ -96,7 +96,7 @@ async fn highest(tree: &Ordered, client: &Client<ShmFabric>, me: u64) -> u64 {
     highest
 }
 
-/// A child of the test that is named.
+/// Starts a child of the test `test`.
 fn spawn(test: &str, me: u64, path: &Path) -> Child {
     rerun(module_path!(), test)
         .env(CHILD, format!("{me}:{}", path.display()))
@@ -105,75 +105,76 @@ fn spawn(test: &str, me: u64, path: &Path) -> Child {
         .unwrap()
 }
 
-/// Kills a child a while after its first word; yields the step that was acknowledged last, per key.
+/// Kills a child some time after its first line; yields the last acknowledged step of each key.
 fn kill(mut child: Child, after: Duration) -> Vec<u64> {
     let out = child.stdout.take().unwrap();
-    let (at_work, first_word) = std::sync::mpsc::channel();
+    let (started, first_line) = std::sync::mpsc::channel();
     let listener = std::thread::spawn(move || {
         let mut last = vec![0; KEYS_PER_CHILD as usize];
         for line in BufReader::new(out).lines().map_while(Result::ok) {
-            // The line at which the child died may be cut short, and the test runner has some to say, too.
+            // The kill may cut the last line short, and the test runner prints lines, too.
             let mut words = line.split_whitespace().map(str::parse::<u64>);
             if let (Some(Ok(number)), Some(Ok(step)), None) = (words.next(), words.next(), words.next())
                 && number_of(step) == number
             {
                 last[number as usize] = step;
-                let _ = at_work.send(());
+                let _ = started.send(());
             }
         }
         last
     });
-    first_word.recv_timeout(OPERATION_MAX).expect("the child comes to work");
+    first_line.recv_timeout(OPERATION_MAX).expect("the child starts to write");
     std::thread::sleep(after);
     child.kill().unwrap();
     let status = child.wait().unwrap();
-    assert_eq!(status.signal(), Some(9), "it did not fail by itself before: {status}");
+    assert_eq!(status.signal(), Some(9), "the child failed before it was killed: {status}");
     listener.join().unwrap()
 }
 
-/// The survivor: the parent, with a tree of its own.
+/// The parent, which has the tree open and survives.
 struct Survivor<'a> {
     tree: &'a Ordered,
     client: &'a Client<ShmFabric>,
 }
 
-/// An operation's answer. It must not take for ever.
+/// Runs an operation, which must end in time; yields its answer.
 fn bounded<T>(operation: impl Future<Output = Result<T, IndexError>>) -> T {
     let start = Instant::now();
     let answer = block_on(operation);
     assert!(start.elapsed() < OPERATION_MAX, "the survivor hung for {:?}", start.elapsed());
-    answer.expect("survivors do what they want")
+    answer.expect("the operation of a survivor")
 }
 
 impl Survivor<'_> {
-    /// Compares a dead child's keys with what it was told.
+    /// Compares the keys of a killed child with what was acknowledged.
     fn check(&self, me: u64, acknowledged: &[u64]) {
-        let under_way = acknowledged.iter().max().unwrap() + 1;
+        let in_progress = acknowledged.iter().max().unwrap() + 1;
         for (number, &last) in (0..).zip(acknowledged) {
             let found = bounded(self.tree.get(self.client, &key(me, number)));
             let found = found.map_or(0, |value| version(&value));
-            // What the child was at when it died may have been done, or not.
-            let removed = removes(last) || number_of(under_way) == number && removes(under_way);
-            let right = found >= last && (found == last || found == under_way || last == 0) && !removes(last);
+            // The step during which the child was killed may have taken effect or not.
+            let removed = removes(last) || number_of(in_progress) == number && removes(in_progress);
+            let right =
+                found >= last && (found == last || found == in_progress || last == 0) && !removes(last);
             assert!(
-                right || found == 0 && removed || found == under_way,
-                "key {number} of child {me}: step {last} was acknowledged, {found} is there"
+                right || found == 0 && removed || found == in_progress,
+                "key {number} of child {me}: step {last} was acknowledged, {found} found"
             );
             assert!(
                 found == 0 || number_of(found) == number,
-                "key {number} of child {me} holds another's value"
+                "key {number} of child {me} holds the value of another key"
             );
         }
     }
 
-    /// Takes every lock that a dead child may have held: by an update in every leaf.
+    /// Updates a key in every leaf, which takes every lock that a killed child may have held.
     fn touch_all(&self) {
         for number in 0..CHILDREN * KEYS_PER_CHILD {
             bounded(self.tree.update(self.client, &number.to_be_bytes(), &value(1)));
         }
     }
 
-    /// The scan and the walk of what is left.
+    /// Scans and walks the tree.
     fn check_all(&self) {
         let mut found = Entries::new();
         let scan = self.tree.scan(self.client, Range::default(), Direction::Forward, usize::MAX, &mut found);
@@ -181,7 +182,7 @@ impl Survivor<'_> {
         for (_, value) in found.iter() {
             version(value);
         }
-        assert!(found.len() > KEYS_PER_CHILD as usize, "there was something to check");
+        assert!(found.len() > KEYS_PER_CHILD as usize, "the tree has entries to check");
         let walk = block_on(self.tree.walk(self.client)).expect("a walk");
         assert_eq!(walk.problems(), []);
     }
@@ -192,25 +193,25 @@ fn number_of(version: u64) -> u64 {
 }
 
 #[test]
-fn killed_writers_harm_nobody() {
+fn survivors_of_killed_writers_work() {
     let sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 256 };
     let config = ordered::Config::Sherman(Config { sizes, ..Config::default() });
-    kill_writers("killed_writers_harm_nobody", config);
+    kill_writers("survivors_of_killed_writers_work", config);
 }
 
 #[test]
-fn killed_writers_of_a_radix_tree_harm_nobody() {
+fn survivors_of_killed_radix_writers_work() {
     let config = ordered::Config::Smart(smart::Config::default());
-    kill_writers("killed_writers_of_a_radix_tree_harm_nobody", config);
+    kill_writers("survivors_of_killed_radix_writers_work", config);
 }
 
 #[test]
-fn killed_writers_of_values_out_of_line_harm_nobody() {
+fn survivors_of_killed_writers_of_overflow_values_work() {
     let config = ordered::Config::Smart(smart::Config { inline_bytes: 12, ..smart::Config::default() });
-    kill_writers("killed_writers_of_values_out_of_line_harm_nobody", config);
+    kill_writers("survivors_of_killed_writers_of_overflow_values_work", config);
 }
 
-/// The body of the test that is named, which is a child of itself as well.
+/// Runs the test `test`, whose child processes call this function, too.
 fn kill_writers(test: &str, config: ordered::Config) {
     if let Ok(spec) = std::env::var(CHILD) {
         return child(&spec);
@@ -234,12 +235,12 @@ fn kill_writers(test: &str, config: ordered::Config) {
     for child in children {
         kill(child, Duration::ZERO);
     }
-    assert!(acknowledged > kills as usize * 10, "the children did write: {acknowledged}");
+    assert!(acknowledged > kills as usize * 10, "only {acknowledged} writes were acknowledged");
     survivor.touch_all();
     survivor.check_all();
 }
 
-/// A child that takes the lock of the root leaf, and holds it until it is killed.
+/// Runs a child that takes the lock of the root leaf and holds it until it is killed.
 fn hold(path: &Path) {
     let pool = attach(path);
     let client = pool.client();
@@ -255,7 +256,7 @@ fn hold(path: &Path) {
     }
 }
 
-/// Such a child, of the test that is named, which holds the lock by now.
+/// Starts such a child of the test `test`; yields it when it holds the lock.
 fn holder(test: &str, path: &Path) -> Child {
     let mut program = rerun(module_path!(), test);
     let mut holder = program.env(CHILD, path).stdout(Stdio::piped()).spawn().unwrap();
@@ -265,27 +266,27 @@ fn holder(test: &str, path: &Path) -> Child {
 }
 
 #[test]
-fn a_sweep_frees_the_locks_of_the_gone_and_no_others() {
+fn a_sweep_releases_only_the_locks_of_gone_clients() {
     if let Ok(path) = std::env::var(CHILD) {
         return hold(Path::new(&path));
     }
     let shm = Shm::new();
     let client = shm.pool().client();
     let tree = block_on(Sherman::create(&client, "kill", Config::default(), CACHE_BYTES)).unwrap();
-    let mut holder = holder("a_sweep_frees_the_locks_of_the_gone_and_no_others", shm.path());
-    assert_eq!(block_on(tree.sweep_locks(&client)).unwrap(), 0, "its holder lives");
-    assert_eq!(block_on(tree.walk(&client)).unwrap().locks_held, 1, "so it is held as before");
+    let mut holder = holder("a_sweep_releases_only_the_locks_of_gone_clients", shm.path());
+    assert_eq!(block_on(tree.sweep_locks(&client)).unwrap(), 0, "the holder lives");
+    assert_eq!(block_on(tree.walk(&client)).unwrap().locks_held, 1, "the lock is still held");
     holder.kill().unwrap();
     holder.wait().unwrap();
-    assert_eq!(block_on(tree.walk(&client)).unwrap().locks_of_the_gone, 1, "looking frees nothing");
+    assert_eq!(block_on(tree.walk(&client)).unwrap().locks_of_the_gone, 1, "a walk releases no lock");
     assert_eq!(block_on(tree.sweep_locks(&client)).unwrap(), 1);
     let walk = block_on(tree.walk(&client)).unwrap();
     assert_eq!((walk.locks_of_the_gone, walk.locks_held, walk.problems), (0, 0, vec![]));
-    assert_eq!(block_on(tree.sweep_locks(&client)).unwrap(), 0, "once is enough");
+    assert_eq!(block_on(tree.sweep_locks(&client)).unwrap(), 0, "the sweep released all");
 }
 
 #[test]
-fn the_lock_of_a_process_that_is_gone_comes_free() {
+fn the_lock_of_a_killed_process_is_taken_over() {
     if let Ok(path) = std::env::var(CHILD) {
         return hold(Path::new(&path));
     }
@@ -295,21 +296,21 @@ fn the_lock_of_a_process_that_is_gone_comes_free() {
         let config = Config { options: variant.options(), ..Config::default() };
         let tree =
             block_on(Sherman::create(&client, "kill", config, CACHE_BYTES)).expect("a tree is created");
-        let mut holder = holder("the_lock_of_a_process_that_is_gone_comes_free", shm.path());
+        let mut holder = holder("the_lock_of_a_killed_process_is_taken_over", shm.path());
         let walk = block_on(tree.walk(&client)).unwrap();
         assert!(walk.problems.iter().any(|problem| problem.what.contains("held by")), "{name}: {walk:?}");
         holder.kill().unwrap();
         holder.wait().unwrap();
         let start = Instant::now();
-        block_on(tree.put(&client, &[0; 8], &[1; 8])).expect("the lock is taken over");
+        block_on(tree.put(&client, &[0; 8], &[1; 8])).expect("a put that takes the lock");
         assert!(start.elapsed() < Duration::from_secs(1), "{name}: {:?}", start.elapsed());
         assert_eq!(block_on(tree.walk(&client)).unwrap().problems, [], "{name}");
         drop(tree);
-        block_on(drop_index(&client, "kill")).expect("nobody has it open");
+        block_on(drop_index(&client, "kill")).expect("no client has it open");
     }
 }
 
-/// A process that is stopped, not gone, keeps its locks, and its client slot.
+/// A stopped process keeps its locks and its client slot.
 #[test]
 fn a_stopped_process_keeps_its_slot() {
     if let Ok(spec) = std::env::var(CHILD) {

@@ -1,8 +1,6 @@
-//! RDMA keeps the contract, and the promises that it makes, and indexes work over it as they do elsewhere: on whatever
-//! card the machine has, or Soft-RoCE (`cargo xtask rxe`). What the card lacks is skipped by capability, and the
-//! output says so.
-//!
-//! All of it is in one program, and nothing of other fabrics: it is built before it can run, and indexes are generic.
+//! RDMA keeps the contract and its promises, and indexes work over it as over other fabrics: on any NIC of the
+//! machine, or on Soft-RoCE (`cargo xtask rxe`). Tests of capabilities that the NIC lacks are skipped, and the output
+//! says so.
 
 use farwood_fabric::Fabric as _;
 use farwood_index::consistency::Consistency;
@@ -13,23 +11,23 @@ use farwood_proof::served::{Rdma, rdma_or_skip};
 use farwood_proof::{catfish_costs, radix_model, sherman_costs, sherman_model};
 use farwood_testkit::Harness as _;
 use farwood_testkit::contract::Contract;
-use farwood_testkit::litmus::{Litmus, Report, expect_kept, server_litmus};
+use farwood_testkit::litmus::{Litmus, LitmusReport, expect_kept, server_litmus};
 use std::io::Write as _;
 
 /// Tries of each litmus program, unless FARWOOD_LITMUS says how many.
 const ITERATIONS: u64 = 300;
 
-/// Something to read in the test's output that is no verdict.
-fn tell(text: &str) {
+/// Prints a line for readers of the test's output.
+fn print(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// What the card lacks, and what is tested in its place.
+/// The capabilities that the NIC lacks, and what is tested instead.
 fn lacking(rdma: &Rdma) -> Vec<(&'static str, &'static str)> {
     let promised = *rdma.client().fabric().capabilities();
     let on_card = rdma.pool().cards().iter().all(|card| card.device_on_card);
     let all = [
-        (on_card, "device memory", "host memory stands for it"),
+        (on_card, "device memory", "host memory replaces it"),
         (promised.masked_cas, "masked compare-and-swap", "it must be refused"),
         (promised.version_pair_bytes_max > 0, "version pairs that prove a READ", "indexes use checksums"),
         (promised.whole_bytes >= 64, "whole lines", "indexes use checksums"),
@@ -42,14 +40,14 @@ fn lacking(rdma: &Rdma) -> Vec<(&'static str, &'static str)> {
 fn rdma_keeps_the_contract() {
     let Some(rdma) = rdma_or_skip() else { return };
     for (what, instead) in lacking(&rdma) {
-        tell(&format!("skipped, for this card has none: {what}; {instead}"));
+        print(&format!("skipped, because the NIC lacks it: {what}; {instead}"));
     }
     keeps_the_contract(&rdma);
 }
 
-/// Clients of a thread then have different ones, and each keeps its order.
+/// The clients of a thread then use different queue pairs, and each keeps its order.
 #[test]
-fn two_queue_pairs_for_each_thread_keep_it_as_well() {
+fn two_queue_pairs_for_each_thread_keep_the_contract() {
     if rdma_or_skip().is_some() {
         keeps_the_contract(&Rdma::with("?queue-pairs=2"));
     }
@@ -57,7 +55,7 @@ fn two_queue_pairs_for_each_thread_keep_it_as_well() {
 
 fn keeps_the_contract(rdma: &Rdma) {
     for (name, check) in Contract::<Rdma>::CHECKS.iter().chain(Contract::<Rdma>::SERVER_CHECKS) {
-        tell(name);
+        print(name);
         check(rdma);
     }
 }
@@ -67,14 +65,14 @@ fn rdma_keeps_its_promises() {
     let Some(rdma) = rdma_or_skip() else { return };
     let asked = std::env::var("FARWOOD_LITMUS").ok().and_then(|count| count.parse().ok());
     let iterations = asked.unwrap_or(ITERATIONS);
-    let mut reports: Vec<Report> = Vec::new();
+    let mut reports: Vec<LitmusReport> = Vec::new();
     for (_, program) in Litmus::<Rdma>::PROGRAMS {
         let report = program(&rdma, iterations);
-        tell(&report.to_string());
+        print(&report.to_string());
         reports.push(report);
     }
     reports.push(server_litmus(&rdma, iterations));
-    tell(&reports[reports.len() - 1].to_string());
+    print(&reports[reports.len() - 1].to_string());
     expect_kept(&reports);
 }
 
@@ -102,8 +100,8 @@ fn sphinx_from_the_empty_tree() {
     }
 }
 
-/// A card's fabric costs what the table says: nothing is added below the index. Measured is the preset that users get:
-/// with versions, or where the card does not promise what these rest on, with checksums.
+/// Costs over RDMA are those of the table: the fabric adds none. The configuration is the default for the NIC: with
+/// versions, or with checksums if the NIC lacks the promises that versions need.
 #[test]
 fn sherman_costs_the_same() {
     let Some(rdma) = rdma_or_skip() else { return };
@@ -116,18 +114,18 @@ fn sherman_costs_the_same() {
     let mut table = sherman_costs::empty();
     let bench = sherman_costs::CostFixture::on(rdma, config);
     sherman_costs::rows(&mut table, name, &bench);
-    assert!(table.agree_in_counts_with("costs.md") > 10, "all cases are there");
+    assert!(table.agree_in_counts_with("costs.md") > 10, "all cases are compared");
 }
 
 #[test]
 fn catfish_costs_the_same() {
     let Some(rdma) = rdma_or_skip() else { return };
     if !rdma.client().fabric().capabilities().write_upward {
-        tell("skipped: this card promises no WRITEs placed upward");
+        print("skipped: the NIC does not promise WRITEs placed upward");
         return;
     }
     let agreed = catfish_costs::table(rdma).agree_in_counts_with("costs-catfish.md");
-    assert!(agreed > 10, "all cases are there");
+    assert!(agreed > 10, "all cases are compared");
 }
 
 #[test]

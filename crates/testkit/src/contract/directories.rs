@@ -10,7 +10,7 @@ fn new(name: &str) -> NewEntry<'_> {
     NewEntry { name, kind: 7, format: 3, parameters: [0x5A; PARAMETER_BYTES] }
 }
 
-/// Creates an index that is nothing but its entry.
+/// Creates an index that has only its directory entry.
 async fn create<F: Fabric>(client: &Client<F>, name: &str, root: u64) -> Entry {
     let lock = directory::lock(client).await.expect("the lock can be had");
     let entry = lock.reserve(&new(name)).await.expect("the directory has room");
@@ -19,7 +19,7 @@ async fn create<F: Fabric>(client: &Client<F>, name: &str, root: u64) -> Entry {
     entry
 }
 
-/// Drops an index that nobody else has open.
+/// Drops an index that no other client has open.
 async fn remove<F: Fabric>(client: &Client<F>, entry: &Entry) {
     let lock = directory::lock(client).await.expect("the lock can be had");
     assert_eq!(lock.retire(entry).await, Ok(Ok(())), "nobody has {} open", entry.name);
@@ -43,7 +43,7 @@ pub(super) fn an_index_is_found_from_publication_to_retirement<H: Harness>(harne
             assert_eq!(found, entry, "what is found is what was reserved");
             let expected = (name, 7, 3, [0x5A; PARAMETER_BYTES]);
             assert_eq!((found.name.as_str(), found.kind, found.format, found.parameters), expected);
-            assert_eq!(crate::harness::peek_word(&client, entry.root()).await, Ok(0xF00D), "the root");
+            assert_eq!(crate::harness::read_word(&client, entry.root()).await, Ok(0xF00D), "the root");
             assert!(directory::list(&client).await.expect("READs").contains(&entry), "{name:?} is listed");
             assert_eq!(directory::still(&client, &entry).await, Ok(true));
             remove(&client, &entry).await;
@@ -59,7 +59,7 @@ pub(super) fn an_index_is_found_from_publication_to_retirement<H: Harness>(harne
 pub(super) fn the_directory_lock_excludes<H: Harness>(harness: &H) {
     const ROUNDS: u64 = 50;
     let (inside, entered) = (AtomicU64::new(0), AtomicU64::new(0));
-    harness.together(4, async |_, client| {
+    harness.run_clients(4, async |_, client| {
         for _ in 0..ROUNDS {
             let lock = directory::lock(&client).await.expect("the lock can be had");
             assert_eq!(inside.fetch_add(1, SeqCst), 0, "two clients hold the directory's lock");
@@ -74,7 +74,7 @@ pub(super) fn the_directory_lock_excludes<H: Harness>(harness: &H) {
 
 pub(super) fn a_name_is_given_once<H: Harness>(harness: &H) {
     for round in 0..10 {
-        let created = harness.together(4, async |_, client| {
+        let created = harness.run_clients(4, async |_, client| {
             let lock = directory::lock(&client).await.expect("the lock can be had");
             let mut created = None;
             if directory::find(&client, "wanted").await.expect("READs").is_none() {
@@ -99,7 +99,7 @@ pub(super) fn a_name_is_given_once<H: Harness>(harness: &H) {
 
 pub(super) fn an_index_in_use_is_not_retired<H: Harness>(harness: &H) {
     harness.block_on(async {
-        let (client, user) = (harness.client(), harness.stranger());
+        let (client, user) = (harness.client(), harness.separate_client());
         let entry = create(&client, "in use", 1).await;
         client_table::mark_open(&user, entry.open_bit()).await.expect("posts");
         let lock = directory::lock(&client).await.expect("the lock can be had");
@@ -107,15 +107,15 @@ pub(super) fn an_index_in_use_is_not_retired<H: Harness>(harness: &H) {
         assert_eq!(refused, Ok(Err(user.fabric().identity())), "who has it open is named");
         lock.unlock().await.expect("a post");
         assert_eq!(directory::find(&client, "in use").await, Ok(Some(entry.clone())), "it is still there");
-        // Who leaves has nothing open.
+        // A client that has left has no index open.
         drop(user);
-        // Having it open oneself does not keep one from dropping it.
+        // A client can drop an index that it has open itself.
         client_table::mark_open(&client, entry.open_bit()).await.expect("posts");
         remove(&client, &entry).await;
     });
 }
 
-pub(super) fn a_full_directory_says_so<H: Harness>(harness: &H) {
+pub(super) fn a_full_directory_is_an_error<H: Harness>(harness: &H) {
     harness.block_on(async {
         let client = harness.client();
         let mut entries = Vec::new();

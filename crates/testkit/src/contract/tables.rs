@@ -1,7 +1,7 @@
-//! The superblock, the client table, the chunks; time, and who may be revoked.
+//! Superblock, client table, chunks, time, and revocation.
 
 use super::somewhere;
-use crate::harness::{Harness, SCRATCH_ENTRY, peek, place, poke_word};
+use crate::harness::{Harness, SCRATCH_ENTRY, raw_address, read_raw, write_word};
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk, InUse, Owner};
 use farwood_fabric::client_table::{self, CLIENTS_MAX};
 use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
@@ -15,8 +15,8 @@ pub(super) fn every_node_has_a_superblock<H: Harness>(harness: &H) {
         assert_eq!(*client.fabric().shape(), harness.shape(), "the client's idea of the pool");
         assert_eq!(harness.shape().refuse(), None, "the pool can be");
         for node in (0..harness.shape().nodes).map(NodeId) {
-            let at = place(node, Memory::Host, HEADER_OFFSET);
-            let header = peek(&client, at, HEADER_BYTES).await.expect("a READ");
+            let at = raw_address(node, Memory::Host, HEADER_OFFSET);
+            let header = read_raw(&client, at, HEADER_BYTES).await.expect("a READ");
             assert_eq!(
                 PoolShape::from_header(node, &header),
                 Ok(harness.shape()),
@@ -31,9 +31,9 @@ pub(super) fn every_node_has_a_superblock<H: Harness>(harness: &H) {
 pub(super) fn compute_nodes_have_identities_of_their_own<H: Harness>(harness: &H) {
     const CLIENTS: usize = 8;
     let arrived = AtomicUsize::new(0);
-    let seen = harness.together(CLIENTS, async |_, client| {
+    let seen = harness.run_clients(CLIENTS, async |_, client| {
         let mine = client.fabric().identity();
-        // Nobody leaves before all are there.
+        // No client leaves before all have entered.
         arrived.fetch_add(1, SeqCst);
         while arrived.load(SeqCst) < CLIENTS {
             client.fabric().sleep(0).await;
@@ -49,12 +49,12 @@ pub(super) fn compute_nodes_have_identities_of_their_own<H: Harness>(harness: &H
     let others: BTreeSet<ClientId> = seen.iter().step_by(2).copied().collect();
     assert_eq!(strangers.len(), CLIENTS / 2, "no two compute nodes have one identity: {seen:?}");
     assert!(strangers.is_disjoint(&others), "no two compute nodes have one identity: {seen:?}");
-    let held: Vec<_> = (0..4).map(|_| harness.stranger()).collect();
+    let held: Vec<_> = (0..4).map(|_| harness.separate_client()).collect();
     let slots: BTreeSet<u16> = held.iter().map(|client| client.fabric().identity().slot).collect();
     assert_eq!(slots.len(), held.len(), "living compute nodes have slots of their own");
 }
 
-/// A slot that nobody has, from the far end of the table.
+/// An unused slot, near the end of the table.
 async fn free_slot<F: Fabric>(client: &Client<F>) -> u16 {
     for slot in (0..CLIENTS_MAX as u16).rev() {
         if !client_table::look(client, slot).await.expect("a READ").live {
@@ -78,7 +78,7 @@ pub(super) fn a_slot_is_reused_under_the_next_epoch<H: Harness>(harness: &H) {
             let residents = client_table::residents(&client).await.expect("READs");
             let found = residents.iter().find(|resident| resident.client == entered);
             assert_eq!(found.map(|resident| (resident.process, resident.open)), Some((process, 0)));
-            // Ending an identity that the slot no longer has changes nothing.
+            // Expiring an identity that the slot no longer has changes nothing.
             client_table::expire(&client, last).await.expect("a post");
             assert!(client_table::look(&client, slot).await.expect("a READ").is(entered));
             client_table::expire(&client, entered).await.expect("a post");
@@ -93,7 +93,7 @@ pub(super) fn one_of_several_clients_enters_a_slot<H: Harness>(harness: &H) {
         let slot = harness.block_on(async { free_slot(&harness.client()).await });
         let before =
             harness.block_on(async { client_table::look(&harness.client(), slot).await.expect("a READ") });
-        let entered = harness.together(4, async |number, client| {
+        let entered = harness.run_clients(4, async |number, client| {
             client_table::enter(&client, slot, number as u64).await.expect("posts")
         });
         let entered: Vec<ClientId> = entered.into_iter().flatten().collect();
@@ -109,19 +109,19 @@ pub(super) fn one_of_several_clients_enters_a_slot<H: Harness>(harness: &H) {
     }
 }
 
-pub(super) fn a_living_client_is_not_revoked<H: Harness>(harness: &H) {
-    somewhere(harness, async |client, ground| {
-        let other = harness.stranger();
+pub(super) fn a_live_client_is_not_revoked<H: Harness>(harness: &H) {
+    somewhere(harness, async |client, memory| {
+        let other = harness.separate_client();
         for (by, whom) in [(client, &other), (client, client), (&other, client)] {
             let revoked = by.fabric().revoke(whom.fabric().identity()).await;
             assert_eq!(revoked, Ok(Revocation::Alive), "{} lives", whom.fabric().identity());
         }
-        poke_word(&other, ground.part(0), 1).await.expect("a client that was not revoked works on");
+        write_word(&other, memory.part(0), 1).await.expect("a client that was not revoked works on");
     });
 }
 
-pub(super) fn time_goes_on_and_sleeping_takes_time<H: Harness>(harness: &H) {
-    harness.together(2, async |_, client| {
+pub(super) fn time_advances_and_sleeping_takes_time<H: Harness>(harness: &H) {
+    harness.run_clients(2, async |_, client| {
         let fabric = client.fabric();
         let mut last = fabric.now();
         for round in 0..1_000u64 {
@@ -145,7 +145,7 @@ fn owner<F: Fabric>(client: &Client<F>) -> Owner {
     Owner { client: client.fabric().identity(), entry: SCRATCH_ENTRY }
 }
 
-/// Takes chunks of `node` until there are none.
+/// Takes all free chunks of `node`.
 async fn take_all<F: Fabric>(client: &Client<F>, node: NodeId) -> Vec<Chunk> {
     let mut mine = Vec::new();
     while let Some((chunk, used)) = chunks::take(client, node, owner(client), 64).await.expect("posts") {
@@ -158,10 +158,10 @@ async fn take_all<F: Fabric>(client: &Client<F>, node: NodeId) -> Vec<Chunk> {
 
 pub(super) fn no_chunk_is_taken_twice<H: Harness>(harness: &H) {
     const CLIENTS: usize = 4;
-    // Once from the counter, where it is not used up yet, and twice from the table.
+    // Once from the counter, if it is not used up yet, and twice from the table.
     for _ in 0..3 {
         for node in (0..harness.shape().nodes).map(NodeId) {
-            let taken = harness.together(CLIENTS, async |_, client| take_all(&client, node).await);
+            let taken = harness.run_clients(CLIENTS, async |_, client| take_all(&client, node).await);
             let distinct: BTreeSet<u64> = taken.iter().flatten().map(|chunk| chunk.number).collect();
             let total: usize = taken.iter().map(Vec::len).sum();
             assert_eq!(distinct.len(), total, "a chunk of node {node} was taken twice: {taken:?}");
@@ -188,16 +188,16 @@ pub(super) fn a_full_node_has_no_chunk_until_one_is_given_back<H: Harness>(harne
         let in_use = chunks::in_use(&client, node).await.expect("READs");
         for &chunk in &taken {
             let mine = InUse { chunk, entry: SCRATCH_ENTRY, client: Some(client.fabric().identity()) };
-            assert!(in_use.contains(&mine), "{chunk:?} is not in the owner's name");
+            assert!(in_use.contains(&mine), "{chunk:?} does not name its owner");
         }
         let middle = taken.swap_remove(taken.len() / 2);
         chunks::give_back(&client, middle).await.expect("a post");
         let in_use = chunks::in_use(&client, node).await.expect("READs");
-        assert!(!in_use.iter().any(|used| used.chunk == middle), "{middle:?} is nobody's");
+        assert!(!in_use.iter().any(|used| used.chunk == middle), "{middle:?} has no owner");
         let again = chunks::take(&client, node, owner(&client), 64).await;
         assert_eq!(again, Ok(Some((middle, 0))), "the only free chunk is taken again");
-        for place in [middle.start().part(0), middle.start().part(CHUNK_BYTES - 8)] {
-            poke_word(&client, place, 0xFEED).await.expect("a taken chunk is real memory");
+        for word in [middle.start().part(0), middle.start().part(CHUNK_BYTES - 8)] {
+            write_word(&client, word, 0xFEED).await.expect("a taken chunk is real memory");
         }
         chunks::leave_rest(&client, middle, SCRATCH_ENTRY, 4096 - 7).await.expect("a post");
         let other = Owner { entry: SCRATCH_ENTRY - 1, ..owner(&client) };

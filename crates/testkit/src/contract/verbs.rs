@@ -1,7 +1,7 @@
-//! Every verb does what its documentation says, alone and with others.
+//! Every verb does what its documentation says, alone and with other verbs.
 
 use super::{everywhere, somewhere};
-use crate::harness::{Harness, Place, peek, peek_word, place, poke_word, whole, words};
+use crate::harness::{Harness, RawAddress, raw_address, read_raw, read_word, to_bytes, words, write_word};
 use farwood_fabric::{
     Bits, Capability, Chain, Client, Fabric, FabricError, Memory, NodeId, Parallel, Remote, Swapped, all,
     cas, faa, masked_cas, read, read_bytes, write,
@@ -9,37 +9,41 @@ use farwood_fabric::{
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// Bytes that tell their places apart.
+/// Bytes that differ from their neighbours.
 fn pattern(bytes: usize, seed: usize) -> Vec<u8> {
     (0..bytes).map(|index| (index * 7 + index / 251 + seed * 13 + 1) as u8).collect()
 }
 
 pub(super) fn a_read_returns_what_was_written<H: Harness>(harness: &H) {
-    everywhere(harness, async |client, ground| {
+    everywhere(harness, async |client, memory| {
         for (seed, bytes) in [8, 16, 64, 1024, 4096, 8192].into_iter().enumerate() {
             let data = pattern(bytes, seed);
-            client.post(write(ground, &data)).await.expect("a WRITE");
-            assert_eq!(peek(client, ground, bytes).await.expect("a READ"), data, "{bytes} bytes at {ground}");
+            client.post(write(memory, &data)).await.expect("a WRITE");
+            assert_eq!(
+                read_raw(client, memory, bytes).await.expect("a READ"),
+                data,
+                "{bytes} bytes at {memory}"
+            );
         }
         let data = pattern(64, 9);
-        client.post(write(ground.part::<u8>(8), &data)).await.expect("a WRITE");
-        let back = peek(client, ground.part(8), 64).await.expect("a READ");
-        assert_eq!(back, data, "a READ that does not begin at a line, at {ground}");
+        client.post(write(memory.part::<u8>(8), &data)).await.expect("a WRITE");
+        let back = read_raw(client, memory.part(8), 64).await.expect("a READ");
+        assert_eq!(back, data, "a READ that does not begin at a line, at {memory}");
     });
 }
 
 pub(super) fn a_write_of_any_length_and_offset_leaves_its_neighbours_alone<H: Harness>(harness: &H) {
-    everywhere(harness, async |client, ground| {
+    everywhere(harness, async |client, memory| {
         const FRAME: usize = 64;
         for length in 0..=40 {
             for offset in 0..8 {
                 let mut expected = vec![0xEE; FRAME];
-                client.post(write(ground, &expected)).await.expect("a WRITE");
+                client.post(write(memory, &expected)).await.expect("a WRITE");
                 let data = pattern(length, offset);
-                client.post(write(ground.part::<u8>(8 + offset as u64), &data)).await.expect("a WRITE");
+                client.post(write(memory.part::<u8>(8 + offset as u64), &data)).await.expect("a WRITE");
                 expected[8 + offset..][..length].copy_from_slice(&data);
-                let found = peek(client, ground, FRAME).await.expect("a READ");
-                assert_eq!(found, expected, "{length} bytes, {offset} into the word after {ground}");
+                let found = read_raw(client, memory, FRAME).await.expect("a READ");
+                assert_eq!(found, expected, "{length} bytes, {offset} into the word after {memory}");
             }
         }
     });
@@ -51,38 +55,38 @@ pub(super) fn the_last_bytes_of_a_memory_can_be_used<H: Harness>(harness: &H) {
         let shape = harness.shape();
         for node in (0..shape.nodes).map(NodeId) {
             for (memory, size) in [(Memory::Host, shape.host_bytes), (Memory::Device, shape.device_bytes)] {
-                let word: Remote<u64> = place(node, memory, size - 8).part(0);
+                let word: Remote<u64> = raw_address(node, memory, size - 8).part(0);
                 client.fabric().provision(word.address(), 8).await.expect("the last word can be provided");
-                poke_word(&client, word, 0x0102_0304_0506_0708).await.expect("the last word is there");
+                write_word(&client, word, 0x0102_0304_0506_0708).await.expect("the last word is there");
                 client.post(write(word.part::<u8>(7), &[0xAA])).await.expect("the last byte is there");
                 let before = client.post(faa(word, 1)).await.expect("the last word can be added to");
                 assert_eq!(before, 0xAA02_0304_0506_0708, "the last word of {memory:?} memory");
-                let after = peek_word(&client, word).await.expect("the last word can be read");
+                let after = read_word(&client, word).await.expect("the last word can be read");
                 assert_eq!(after, 0xAA02_0304_0506_0709, "the last word of {memory:?} memory");
-                poke_word(&client, word, 0).await.expect("the last word is there");
+                write_word(&client, word, 0).await.expect("the last word is there");
             }
         }
     });
 }
 
 pub(super) fn compare_and_swap_wins_and_loses<H: Harness>(harness: &H) {
-    everywhere(harness, async |client, ground| {
-        let word: Remote<u64> = ground.part(16);
+    everywhere(harness, async |client, memory| {
+        let word: Remote<u64> = memory.part(16);
         let won = client.post(cas(word, 0, u64::MAX)).await.expect("a CAS");
         assert_eq!(won, Swapped::Won, "the word at {word} was 0");
         let lost = client.post(cas(word, 0, 5)).await.expect("a CAS");
         assert_eq!(lost, Swapped::Lost(u64::MAX), "a lost CAS tells what it found");
-        assert_eq!(peek_word(client, word).await, Ok(u64::MAX), "a lost CAS changes nothing");
+        assert_eq!(read_word(client, word).await, Ok(u64::MAX), "a lost CAS changes nothing");
         let same = client.post(cas(word, u64::MAX, u64::MAX)).await.expect("a CAS");
         assert_eq!(same, Swapped::Won, "a CAS to the same word wins");
-        assert_eq!(peek_word(client, ground.part(8)).await, Ok(0), "the word before is left alone");
-        assert_eq!(peek_word(client, ground.part(24)).await, Ok(0), "the word after is left alone");
+        assert_eq!(read_word(client, memory.part(8)).await, Ok(0), "the word before is left alone");
+        assert_eq!(read_word(client, memory.part(24)).await, Ok(0), "the word after is left alone");
     });
 }
 
 pub(super) fn masked_compare_and_swap_keeps_to_its_masks<H: Harness>(harness: &H) {
-    everywhere(harness, async |client, ground| {
-        let word: Remote<u64> = ground.part(8);
+    everywhere(harness, async |client, memory| {
+        let word: Remote<u64> = memory.part(8);
         let bits = |mask, value| Bits { mask, value };
         if !client.fabric().capabilities().has(Capability::MaskedCas) {
             let refused = client.post(masked_cas(word, bits(1, 0), bits(1, 1))).await;
@@ -100,7 +104,7 @@ pub(super) fn masked_compare_and_swap_keeps_to_its_masks<H: Harness>(harness: &H
                 bits(0xFF, u64::MAX),
                 Some(0x1111_2222_3333_44FF),
             ),
-            // What is swapped need not be what is compared.
+            // The swapped bits may differ from the compared bits.
             (
                 0x1111_2222_3333_4444,
                 bits(0xFFFF << 48, 0x1111 << 48),
@@ -115,30 +119,30 @@ pub(super) fn masked_compare_and_swap_keeps_to_its_masks<H: Harness>(harness: &H
             (0x00FF_F000, bits(0x000F_F000, 0x000F_F000), bits(0x00FF_0000, 0x0012_0000), Some(0x0012_F000)),
         ];
         for (before, compare, swap, after) in cases {
-            poke_word(client, word, before).await.expect("a WRITE");
+            write_word(client, word, before).await.expect("a WRITE");
             let found = client.post(masked_cas(word, compare, swap)).await.expect("a masked CAS");
             let expected = if after.is_some() { Swapped::Won } else { Swapped::Lost(before) };
             assert_eq!(found, expected, "{before:#x} compare {compare:x?} swap {swap:x?}");
-            let now = peek_word(client, word).await;
+            let now = read_word(client, word).await;
             assert_eq!(now, Ok(after.unwrap_or(before)), "{before:#x} compare {compare:x?} swap {swap:x?}");
         }
     });
 }
 
 pub(super) fn fetch_and_add_wraps<H: Harness>(harness: &H) {
-    everywhere(harness, async |client, ground| {
-        let word: Remote<u64> = ground.part(8);
-        poke_word(client, word, u64::MAX - 1).await.expect("a WRITE");
+    everywhere(harness, async |client, memory| {
+        let word: Remote<u64> = memory.part(8);
+        write_word(client, word, u64::MAX - 1).await.expect("a WRITE");
         assert_eq!(client.post(faa(word, 5)).await, Ok(u64::MAX - 1), "FAA yields what was there");
         assert_eq!(client.post(faa(word, u64::MAX)).await, Ok(3), "FAA wraps");
         assert_eq!(client.post(faa(word, 0)).await, Ok(2), "adding the largest number takes one away");
-        assert_eq!(peek_word(client, ground.part(16)).await, Ok(0), "no carry into the word after");
+        assert_eq!(read_word(client, memory.part(16)).await, Ok(0), "no carry into the word after");
     });
 }
 
 pub(super) fn a_chain_executes_in_order<H: Harness>(harness: &H) {
-    everywhere(harness, async |client, ground| {
-        let (a, b): (Remote<u64>, Remote<u64>) = (ground.part(0), ground.part(1024));
+    everywhere(harness, async |client, memory| {
+        let (a, b): (Remote<u64>, Remote<u64>) = (memory.part(0), memory.part(1024));
         let word = |word: u64| word.to_le_bytes();
         for round in 1..200u64 {
             let (first, second) = (word(round), word(round + 1000));
@@ -159,10 +163,10 @@ pub(super) fn a_chain_executes_in_order<H: Harness>(harness: &H) {
 }
 
 pub(super) fn answers_come_in_the_order_of_the_verbs<H: Harness>(harness: &H) {
-    everywhere(harness, async |client, ground| {
-        let slot = |index: u64| ground.part::<u64>(index * 64);
+    everywhere(harness, async |client, memory| {
+        let slot = |index: u64| memory.part::<u64>(index * 64);
         for index in 0..64 {
-            poke_word(client, slot(index), index + 100).await.expect("a WRITE");
+            write_word(client, slot(index), index + 100).await.expect("a WRITE");
         }
         let seen = client.post(read(slot(3)).and(faa(slot(4), 0)).and(cas(slot(5), 0, 0))).await;
         let ((three, four), five) = seen.expect("a doorbell");
@@ -189,10 +193,10 @@ fn across_nodes<H: Harness>(harness: &H) {
         let nodes = u64::from(harness.shape().nodes);
         let word = |index: u64| {
             let node = NodeId((index % nodes) as u16);
-            place(node, Memory::Device, 8 * (index / nodes)).part::<u64>(0)
+            raw_address(node, Memory::Device, 8 * (index / nodes)).part::<u64>(0)
         };
         for index in 0..4 * nodes {
-            poke_word(&client, word(index), index).await.expect("a WRITE");
+            write_word(&client, word(index), index).await.expect("a WRITE");
         }
         let answers = client.post(all((0..4 * nodes).map(|index| faa(word(index), 0)))).await;
         assert!(answers.expect("a doorbell").eq(0..4 * nodes), "answers from all nodes in the verbs' order");
@@ -200,13 +204,13 @@ fn across_nodes<H: Harness>(harness: &H) {
 }
 
 pub(super) fn posts_in_flight_together_keep_their_answers<H: Harness>(harness: &H) {
-    somewhere(harness, async |client, ground| {
+    somewhere(harness, async |client, memory| {
         for index in 0..8 {
-            poke_word(client, ground.part(index * 8), index + 1).await.expect("a WRITE");
+            write_word(client, memory.part(index * 8), index + 1).await.expect("a WRITE");
         }
         for _ in 0..100 {
             let mut flights: Vec<_> =
-                (0..8).map(|index| Some(Box::pin(peek_word(client, ground.part(index * 8))))).collect();
+                (0..8).map(|index| Some(Box::pin(read_word(client, memory.part(index * 8))))).collect();
             let mut context = Context::from_waker(Waker::noop());
             let mut landed = 0;
             while landed < 8 {
@@ -223,10 +227,10 @@ pub(super) fn posts_in_flight_together_keep_their_answers<H: Harness>(harness: &
     });
 }
 
-/// Waits until the word at `at` is `word`; false if it never is.
+/// Waits until the word at `at` is `word`; yields false if that does not happen.
 async fn becomes<F: Fabric>(client: &Client<F>, at: Remote<u64>, word: u64) -> bool {
     for _ in 0..10_000 {
-        if peek_word(client, at).await == Ok(word) {
+        if read_word(client, at).await == Ok(word) {
             return true;
         }
         client.fabric().sleep(1_000).await;
@@ -235,19 +239,19 @@ async fn becomes<F: Fabric>(client: &Client<F>, at: Remote<u64>, word: u64) -> b
 }
 
 pub(super) fn a_cancelled_post_still_lands<H: Harness>(harness: &H) {
-    somewhere(harness, async |client, ground| {
+    somewhere(harness, async |client, memory| {
         for round in 1..=20u64 {
-            let (first, last) = (ground.part::<u64>(0), ground.part::<u64>(4096));
+            let (first, last) = (memory.part::<u64>(0), memory.part::<u64>(4096));
             let word = round.to_le_bytes();
             {
                 let mut post = pin!(client.post(write(first, &word).then(write(last, &word))));
                 let _ = post.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             }
-            // Whatever comes after it must find its own buffers.
-            let _ = peek(client, ground, 64).await.expect("a READ");
+            // Later posts must use other buffers.
+            let _ = read_raw(client, memory, 64).await.expect("a READ");
             assert!(becomes(client, last, round).await, "the last verb of a cancelled post did not land");
             assert_eq!(
-                peek_word(client, first).await,
+                read_word(client, first).await,
                 Ok(round),
                 "the first verb did not land, the last did"
             );
@@ -256,26 +260,26 @@ pub(super) fn a_cancelled_post_still_lands<H: Harness>(harness: &H) {
 }
 
 pub(super) fn detached_posts_land<H: Harness>(harness: &H) {
-    everywhere(harness, async |client, ground| {
+    everywhere(harness, async |client, memory| {
         for round in 1..=20u64 {
             let (a, b, c): (Remote<u64>, Remote<u64>, Remote<u64>) =
-                (ground.part(0), ground.part(512), ground.part(1024));
+                (memory.part(0), memory.part(512), memory.part(1024));
             let word = round.to_le_bytes();
             client.post_detached(write(a, &word).then(write(b, &word)));
             client.post_detached(all([faa(c, 1)]));
             assert!(becomes(client, b, round).await, "a detached WRITE did not land at {b}");
-            assert_eq!(peek_word(client, a).await, Ok(round), "the first verb of a detached chain");
+            assert_eq!(read_word(client, a).await, Ok(round), "the first verb of a detached chain");
             assert!(becomes(client, c, round).await, "a detached FAA did not land at {c}");
         }
     });
 }
 
 pub(super) fn buffers_bring_no_old_bytes<H: Harness>(harness: &H) {
-    somewhere(harness, async |client, ground| {
-        let (dirty, clean) = (ground, ground.part(4096));
+    somewhere(harness, async |client, memory| {
+        let (dirty, clean) = (memory, memory.part(4096));
         client.post(write(dirty, &[0xAA; 4096])).await.expect("a WRITE");
         for bytes in [8, 16, 24, 40, 64, 72, 1000, 1024, 1032, 2048, 4096] {
-            let _ = peek(client, dirty, 4096).await.expect("a READ");
+            let _ = read_raw(client, dirty, 4096).await.expect("a READ");
             drop(
                 client
                     .post(all(
@@ -283,13 +287,13 @@ pub(super) fn buffers_bring_no_old_bytes<H: Harness>(harness: &H) {
                     ))
                     .await,
             );
-            let found = peek(client, clean, bytes).await.expect("a READ");
+            let found = read_raw(client, clean, bytes).await.expect("a READ");
             assert_eq!(found, vec![0; bytes], "a READ of {bytes} bytes in a used buffer");
         }
-        // Two copies held at once are not one buffer.
+        // Two copies that are held at the same time are different buffers.
         let (one, other) =
             client.post(read_bytes(dirty, 64).and(read_bytes(clean, 64))).await.expect("READs");
-        let (one, other) = (whole(one), whole(other));
+        let (one, other) = (to_bytes(one), to_bytes(other));
         assert!(words(&one).all(|word| word == 0xAAAA_AAAA_AAAA_AAAA) && words(&other).all(|word| word == 0));
     });
 }
@@ -297,26 +301,26 @@ pub(super) fn buffers_bring_no_old_bytes<H: Harness>(harness: &H) {
 pub(super) fn atomics_of_several_clients_lose_nothing<H: Harness>(harness: &H) {
     const CLIENTS: usize = 4;
     const ROUNDS: u64 = 500;
-    everywhere(harness, async |client, ground| {
-        harness.together(CLIENTS, async |_, client| add_up(&client, ground, ROUNDS).await);
+    everywhere(harness, async |client, memory| {
+        harness.run_clients(CLIENTS, async |_, client| add_up(&client, memory, ROUNDS).await);
         let expected = Ok(ROUNDS * CLIENTS as u64);
         assert_eq!(
-            peek_word(client, ground.part(0)).await,
+            read_word(client, memory.part(0)).await,
             expected,
-            "FAAs of {CLIENTS} clients at {ground}"
+            "FAAs of {CLIENTS} clients at {memory}"
         );
         assert_eq!(
-            peek_word(client, ground.part(8)).await,
+            read_word(client, memory.part(8)).await,
             expected,
-            "CASs of {CLIENTS} clients at {ground}"
+            "CASs of {CLIENTS} clients at {memory}"
         );
     });
 }
 
 /// Adds to one word by FAA and to the next by CAS.
-async fn add_up<F: Fabric>(client: &Client<F>, ground: Place, rounds: u64) {
+async fn add_up<F: Fabric>(client: &Client<F>, memory: RawAddress, rounds: u64) {
     const ATTEMPTS_MAX: u64 = 100_000;
-    let (added, swapped): (Remote<u64>, Remote<u64>) = (ground.part(0), ground.part(8));
+    let (added, swapped): (Remote<u64>, Remote<u64>) = (memory.part(0), memory.part(8));
     let mut expected = 0;
     let mut attempts = 0;
     for _ in 0..rounds {

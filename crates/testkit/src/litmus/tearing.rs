@@ -1,29 +1,29 @@
-//! What a READ may see of a WRITE that is under way.
+//! The torn copies that a READ may see during a WRITE.
 
-use super::{Report, Tally, ground, promises, race};
-use crate::harness::{Chance, Harness, Place, ServerHarness, peek, peek_word, place, words};
+use super::{LitmusReport, Tally, promises, race, with_memory};
+use crate::harness::{Harness, RawAddress, ServerHarness, TestRng, raw_address, read_raw, read_word, words};
 use farwood_fabric::{Capability, Fabric as _, LocalMemory as _, Memory, NodeId, Server as _, write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Aligned blocks of `BYTES` bytes are never seen half-written.
-pub(super) fn whole<H: Harness, const BYTES: usize>(harness: &H, iterations: u64) -> Report {
-    ground(harness, BYTES, |at| whole_at(harness, iterations, at, BYTES))
+pub(super) fn whole<H: Harness, const BYTES: usize>(harness: &H, iterations: u64) -> LitmusReport {
+    with_memory(harness, BYTES, |at| whole_at(harness, iterations, at, BYTES))
         .named(format!("{BYTES} aligned bytes are whole"))
 }
 
 /// Words of device memory are never seen half-written.
-pub(super) fn whole_device<H: Harness>(harness: &H, iterations: u64) -> Report {
-    let at = place(NodeId(0), Memory::Device, 0);
+pub(super) fn whole_device<H: Harness>(harness: &H, iterations: u64) -> LitmusReport {
+    let at = raw_address(NodeId(0), Memory::Device, 0);
     whole_at(harness, iterations, at, 8).named("8 aligned bytes of device memory are whole".to_owned())
 }
 
-impl Report {
+impl LitmusReport {
     fn named(self, name: String) -> Self {
         Self { name, ..self }
     }
 }
 
-fn whole_at<H: Harness>(harness: &H, iterations: u64, at: Place, bytes: usize) -> Report {
+fn whole_at<H: Harness>(harness: &H, iterations: u64, at: RawAddress, bytes: usize) -> LitmusReport {
     let (tally, last) = (Tally::default(), AtomicU64::new(0));
     race(
         harness,
@@ -34,9 +34,9 @@ fn whole_at<H: Harness>(harness: &H, iterations: u64, at: Place, bytes: usize) -
             client.post(write(at, &vec![round as u8; bytes])).await.expect("a WRITE");
         },
         async |client, _| {
-            let seen = peek(client, at, bytes).await.expect("a READ");
+            let seen = read_raw(client, at, bytes).await.expect("a READ");
             tally.tried(last.swap(u64::from(seen[0]), Relaxed) != u64::from(seen[0]));
-            tally.judge(seen.iter().any(|byte| *byte != seen[0]), || format!("read {:x?}", runs(&seen)));
+            tally.check(seen.iter().any(|byte| *byte != seen[0]), || format!("read {:x?}", runs(&seen)));
         },
     );
     let promised = harness.client().fabric().capabilities().whole_bytes.max(8) >= bytes;
@@ -44,9 +44,9 @@ fn whole_at<H: Harness>(harness: &H, iterations: u64, at: Place, bytes: usize) -
 }
 
 /// Equal versions in the first and the last word prove that a READ of `BYTES` bytes met no WRITE.
-pub(super) fn version_pair<H: Harness, const BYTES: usize>(harness: &H, iterations: u64) -> Report {
+pub(super) fn version_pair<H: Harness, const BYTES: usize>(harness: &H, iterations: u64) -> LitmusReport {
     let (tally, last) = (Tally::default(), AtomicU64::new(0));
-    ground(harness, BYTES, |at| {
+    with_memory(harness, BYTES, |at| {
         race(
             harness,
             iterations,
@@ -56,12 +56,12 @@ pub(super) fn version_pair<H: Harness, const BYTES: usize>(harness: &H, iteratio
                 client.post(write(at, &node)).await.expect("a WRITE");
             },
             async |client, _| {
-                let node = peek(client, at, BYTES).await.expect("a READ");
+                let node = read_raw(client, at, BYTES).await.expect("a READ");
                 let front = words(&node).next().expect("at least a word");
                 let rear = words(&node).next_back().expect("at least a word");
                 tally.tried(front != rear || last.swap(front, Relaxed) != front);
                 let mixed = front == rear && words(&node).any(|word| word != front);
-                tally.judge(mixed, || format!("versions {front} around {:?}", runs(&node)));
+                tally.check(mixed, || format!("versions {front} around {:?}", runs(&node)));
             },
         );
     });
@@ -82,10 +82,10 @@ fn runs(node: &[u8]) -> Vec<(usize, u64)> {
 }
 
 /// Who sees a later byte of a WRITE finds every earlier one there.
-pub(super) fn write_upward<H: Harness>(harness: &H, iterations: u64) -> Report {
+pub(super) fn write_upward<H: Harness>(harness: &H, iterations: u64) -> LitmusReport {
     const WORDS: u64 = 64;
     let (tally, last) = (Tally::default(), AtomicU64::new(0));
-    ground(harness, 8 * WORDS as usize, |at| {
+    with_memory(harness, 8 * WORDS as usize, |at| {
         race(
             harness,
             iterations,
@@ -95,14 +95,14 @@ pub(super) fn write_upward<H: Harness>(harness: &H, iterations: u64) -> Report {
                 client.post(write(at, &data)).await.expect("a WRITE");
             },
             async |client, iteration| {
-                let mut chance = Chance::new(iteration);
-                let later = 1 + chance.below(WORDS - 1);
-                let earlier = chance.below(later);
+                let mut random = TestRng::new(iteration);
+                let later = 1 + random.below(WORDS - 1);
+                let earlier = random.below(later);
                 let (earlier_at, later_at) = (at.part(8 * earlier), at.part(8 * later));
-                let new = peek_word(client, later_at).await.expect("a READ");
-                let old = peek_word(client, earlier_at).await.expect("a READ");
+                let new = read_word(client, later_at).await.expect("a READ");
+                let old = read_word(client, earlier_at).await.expect("a READ");
                 tally.tried(last.swap(new, Relaxed) != new);
-                tally.judge(old < new, || format!("word {later} was {new}, then word {earlier} was {old}"));
+                tally.check(old < new, || format!("word {later} was {new}, then word {earlier} was {old}"));
             },
         );
     });
@@ -114,18 +114,18 @@ const WATCHED: u64 = farwood_fabric::chunks::CHUNK_BYTES - 4096;
 const WATCHED_WORDS: u64 = 64;
 
 /// A server that sees a later byte of a WRITE finds every earlier one there, as ring buffers need it.
-pub(super) fn server_upward<H: ServerHarness>(harness: &H, iterations: u64) -> Report {
+pub(super) fn server_upward<H: ServerHarness>(harness: &H, iterations: u64) -> LitmusReport {
     let (tally, stop) = (Tally::default(), AtomicBool::new(false));
-    let place = place(NodeId(0), Memory::Host, WATCHED);
+    let address = raw_address(NodeId(0), Memory::Host, WATCHED);
     harness.serve(
         async |server| {
             let mut last = 0;
-            let load = |word: u64| server.local().load(WATCHED + 8 * word).expect("its own memory");
+            let load = |word: u64| server.local().load(WATCHED + 8 * word).expect("local memory");
             while !stop.load(SeqCst) {
                 let new = load(WATCHED_WORDS - 1);
                 let old = (0..WATCHED_WORDS - 1).map(load).min().unwrap_or(new);
                 tally.tried(std::mem::replace(&mut last, new) != new);
-                tally.judge(old < new, || format!("the last word was {new}, an earlier one {old}"));
+                tally.check(old < new, || format!("the last word was {new}, an earlier one {old}"));
                 server.compute(30).await;
             }
         },
@@ -133,7 +133,7 @@ pub(super) fn server_upward<H: ServerHarness>(harness: &H, iterations: u64) -> R
             let _stop = super::Stop(&stop);
             for round in 1..=iterations {
                 let data = round.to_le_bytes().repeat(WATCHED_WORDS as usize);
-                client.post(write(place, &data)).await.expect("a WRITE");
+                client.post(write(address, &data)).await.expect("a WRITE");
                 if round.is_multiple_of(4) {
                     // Now the server has the word.
                     client.fabric().sleep(0).await;
@@ -142,7 +142,7 @@ pub(super) fn server_upward<H: ServerHarness>(harness: &H, iterations: u64) -> R
         },
     );
     let nothing = [0; 8 * WATCHED_WORDS as usize];
-    harness.block_on(async { harness.client().post(write(place, &nothing)).await.expect("a WRITE") });
+    harness.block_on(async { harness.client().post(write(address, &nothing)).await.expect("a WRITE") });
     let name = format!("{}, as a server sees it", Capability::WriteUpward);
     tally.report(name, promises(harness, Capability::WriteUpward))
 }
@@ -156,14 +156,14 @@ fn server_stores<H: ServerHarness>(
     violation: impl Fn(&[u64]) -> bool + Sync,
 ) -> Tally {
     let (tally, stop) = (Tally::default(), AtomicBool::new(false));
-    let at = place(NodeId(0), Memory::Host, WATCHED);
+    let at = raw_address(NodeId(0), Memory::Host, WATCHED);
     harness.serve(
         async |server| {
             let mut round = 0;
             while !stop.load(SeqCst) {
                 round += 1;
                 for (word, value) in stores(round) {
-                    server.local().store(WATCHED + 8 * word, value).expect("its own memory");
+                    server.local().store(WATCHED + 8 * word, value).expect("local memory");
                     server.compute(10).await;
                 }
             }
@@ -172,10 +172,11 @@ fn server_stores<H: ServerHarness>(
             let _stop = super::Stop(&stop);
             let mut last = 0;
             for _ in 0..iterations {
-                let seen: Vec<u64> = words(&peek(&client, at, 64 * LINES).await.expect("a READ")).collect();
+                let seen: Vec<u64> =
+                    words(&read_raw(&client, at, 64 * LINES).await.expect("a READ")).collect();
                 let number = seen[seen.len() - 1];
                 tally.tried(std::mem::replace(&mut last, number) != number);
-                tally.judge(violation(&seen), || format!("read {seen:?}"));
+                tally.check(violation(&seen), || format!("read {seen:?}"));
             }
         },
     );
@@ -189,7 +190,7 @@ const LINES: usize = 16;
 const LINE_WORDS: u64 = 8;
 
 /// A line whose last word a server withdraws before it changes the line, and stores last, is whole where it is there.
-pub(super) fn server_lines<H: ServerHarness>(harness: &H, iterations: u64) -> Report {
+pub(super) fn server_lines<H: ServerHarness>(harness: &H, iterations: u64) -> LitmusReport {
     let stores = |round| {
         let line = |line: u64| {
             let first = LINE_WORDS * line;
@@ -210,7 +211,7 @@ pub(super) fn server_lines<H: ServerHarness>(harness: &H, iterations: u64) -> Re
 }
 
 /// Words that a server stores upward are whole where the first of them equals the last.
-pub(super) fn server_pair<H: ServerHarness>(harness: &H, iterations: u64) -> Report {
+pub(super) fn server_pair<H: ServerHarness>(harness: &H, iterations: u64) -> LitmusReport {
     let stores = |round| (0..LINES as u64 * LINE_WORDS).map(|word| (word, round)).collect();
     let violation =
         |seen: &[u64]| seen[0] == seen[seen.len() - 1] && seen.iter().any(|&word| word != seen[0]);

@@ -25,7 +25,7 @@ impl World {
 
     /// Lets the other clients run, every other time.
     pub(super) async fn maybe_turn(self: &Rc<Self>) {
-        let turn = self.state.borrow_mut().chance.once_in(2);
+        let turn = self.state.borrow_mut().random.once_in(2);
         if turn {
             Turn::new(self).await;
         }

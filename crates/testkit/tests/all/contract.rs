@@ -1,23 +1,23 @@
-//! The contract holds on an honest fabric, and notices everything that no fabric may do.
+//! The contract holds on a correct fabric, and its checks notice every bug.
 
 use farwood_testkit::contract::{Contract, contract, server_contract};
 use farwood_testkit::loopback::{Bug, Copying, EVERYTHING, Faults, Loopback, Settings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[test]
-fn an_honest_fabric_keeps_the_contract() {
+fn a_correct_fabric_keeps_the_contract() {
     for seed in 0..5 {
         let loopback = Loopback::new(Settings { seed, ..Settings::default() });
         contract(&loopback);
         server_contract(&loopback);
-        // Once more, now that every chunk was taken before.
+        // Again, after every chunk was taken once.
         contract(&loopback);
     }
 }
 
 #[test]
 fn a_fabric_that_cuts_transfers_keeps_the_contract() {
-    // Posts are often dropped, or detached, half-way: they go on.
+    // Posts that are dropped or detached in the middle of a transfer continue.
     for reads_stay_behind in [false, true] {
         let upward = Faults { reads: Copying::Upward, writes: Copying::Upward, ..Faults::NONE };
         let faults = Faults { reads_stay_behind, ..upward };
@@ -31,7 +31,7 @@ fn a_fabric_may_lack_masked_compare_and_swap() {
     contract(&Loopback::new(Settings { promises, ..Settings::default() }));
 }
 
-/// The names of the checks that fail on a fabric with this bug.
+/// The names of the checks that fail on a fabric with a bug.
 fn failing(bug: Bug) -> Vec<&'static str> {
     let checks = Contract::<Loopback>::CHECKS.iter().chain(Contract::<Loopback>::SERVER_CHECKS);
     let fails = |check: fn(&Loopback)| {
@@ -57,8 +57,8 @@ fn every_bug_is_noticed_by_its_check() {
         (Bug::RangeUnchecked, "errors::verbs_out_of_range_are_refused_with_their_address"),
         (Bug::AlignmentUnchecked, "errors::misaligned_atomics_are_refused_with_their_address"),
         (Bug::IdentityShared, "tables::compute_nodes_have_identities_of_their_own"),
-        (Bug::RevokesTheLiving, "tables::a_living_client_is_not_revoked"),
-        (Bug::ClockBack, "tables::time_goes_on_and_sleeping_takes_time"),
+        (Bug::RevokesTheLiving, "tables::a_live_client_is_not_revoked"),
+        (Bug::ClockBack, "tables::time_advances_and_sleeping_takes_time"),
         (Bug::CancelTakesBack, "verbs::a_cancelled_post_still_lands"),
         (Bug::ImmediateFirst, "servers::immediates_arrive_in_order_after_their_bytes"),
     ];

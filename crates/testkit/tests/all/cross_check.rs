@@ -1,7 +1,7 @@
 //! The search for an order, compared with somebody else's: the checker of the crate todc-utils, on thousands of random
 //! histories of one key, right and wrong ones, with operations that never were answered.
 
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 use farwood_testkit::history::{Action, Answer, History, Operation};
 use std::time::Duration;
 use todc_utils::specifications::Specification;
@@ -41,7 +41,7 @@ fn perform(action: &Action, state: &Option<Vec<u8>>) -> (Answer, Option<Vec<u8>>
 
 /// Some clients' operations, each taking effect between its call and its answer; now and then an answer is of another
 /// moment, or is lost.
-fn draw(chance: &mut Chance) -> Vec<Operation> {
+fn draw(random: &mut TestRng) -> Vec<Operation> {
     let (mut state, mut now) = (None, 0);
     let mut operations: Vec<Operation> = Vec::new();
     let mut open: Vec<(usize, Option<Answer>)> = Vec::new();
@@ -55,12 +55,12 @@ fn draw(chance: &mut Chance) -> Vec<Operation> {
             Action::Remove,
             Action::Get,
         ];
-        let action = kinds[chance.below(5) as usize].clone();
+        let action = kinds[random.below(5) as usize].clone();
         operations.push(Operation { client: step, key: vec![7], action, call: now, answer: None });
         open.push((operations.len() - 1, None));
-        while open.len() > 3 || !open.is_empty() && chance.once_in(3) {
+        while open.len() > 3 || !open.is_empty() && random.once_in(3) {
             now += 1;
-            let drawn = chance.below(open.len() as u64) as usize;
+            let drawn = random.below(open.len() as u64) as usize;
             let (at, answer) = &mut open[drawn];
             if answer.is_none() {
                 let (told, after) = perform(&operations[*at].action, &state);
@@ -68,12 +68,12 @@ fn draw(chance: &mut Chance) -> Vec<Operation> {
             } else {
                 let (at, answer) = (*at, answer.take());
                 open.retain(|(other, _)| *other != at);
-                operations[at].answer = answer.filter(|_| !chance.once_in(12)).map(|answer| (now, answer));
+                operations[at].answer = answer.filter(|_| !random.once_in(12)).map(|answer| (now, answer));
             }
         }
     }
-    if chance.once_in(2) {
-        let drawn = chance.below(operations.len() as u64) as usize;
+    if random.once_in(2) {
+        let drawn = random.below(operations.len() as u64) as usize;
         match &mut operations[drawn].answer {
             Some((_, Answer::Done(told) | Answer::Stored { existed: told })) => *told = !*told,
             Some((_, Answer::Found(found))) => *found = found.take().map_or(Some(vec![3]), |_| None),
@@ -99,9 +99,9 @@ fn explained(operations: &[Operation]) -> bool {
 
 #[test]
 fn two_searches_are_of_one_opinion() {
-    let (mut chance, mut wrong) = (Chance::new(3), 0);
+    let (mut random, mut wrong) = (TestRng::new(3), 0);
     for number in 0..5_000 {
-        let operations = draw(&mut chance);
+        let operations = draw(&mut random);
         let history = History { operations: operations.clone(), ..History::default() };
         let ours = history.check(Duration::from_secs(10)).violations.is_empty();
         // An unanswered operation need not have happened: any of them may be left out.

@@ -1,6 +1,6 @@
 //! The history checks accept what is right and find what is wrong.
 
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 use farwood_testkit::history::{
     Action, Answer, Bytes, Direction, History, Operation, Recorder, Scan, Verdict,
 };
@@ -352,13 +352,13 @@ fn scans_and_changes() {
 /// end.
 fn large(seed: u64) -> History {
     const CLIENTS: u64 = 8;
-    let (mut chance, mut state) = (Chance::new(seed), BTreeMap::new());
+    let (mut random, mut state) = (TestRng::new(seed), BTreeMap::new());
     let mut history = History::default();
     for time in 0..1_000_000_u64 {
-        let key = chance.below(1000).to_be_bytes().to_vec();
+        let key = random.below(1000).to_be_bytes().to_vec();
         let value = time.to_be_bytes().to_vec();
         let there = state.contains_key(&key);
-        let (action, answer) = match chance.below(8) {
+        let (action, answer) = match random.below(8) {
             0 => (Action::Put(value.clone()), YES),
             1 => (Action::Insert(value.clone()), Answer::Done(!there)),
             2 => (Action::Update(value.clone()), Answer::Done(there)),
@@ -372,7 +372,7 @@ fn large(seed: u64) -> History {
         }
         // The clients of a key overlap: a thousand keys, an operation a tick.
         let at = 100_000 + 10 * time;
-        let (call, end) = (at - chance.below(30_000), at + chance.below(30_000));
+        let (call, end) = (at - random.below(30_000), at + random.below(30_000));
         history.operations.push(Operation {
             client: time % CLIENTS,
             key,

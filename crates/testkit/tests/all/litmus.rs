@@ -1,12 +1,12 @@
 //! Every litmus program passes on a fabric that keeps the promise and fails on one that does not.
 
-use farwood_testkit::litmus::{Litmus, Report, expect_kept, litmus, server_litmus, server_upward};
+use farwood_testkit::litmus::{Litmus, LitmusReport, expect_kept, litmus, server_litmus, server_upward};
 use farwood_testkit::loopback::{Copying, EVERYTHING, Faults, Loopback, Settings};
 
 const ITERATIONS: u64 = 3_000;
 
 /// What the programs of these names see on a fabric with these faults, which promises everything.
-fn seen(faults: Faults, names: &[&str]) -> Vec<Report> {
+fn seen(faults: Faults, names: &[&str]) -> Vec<LitmusReport> {
     let loopback = Loopback::new(Settings { faults, ..Settings::default() });
     let programs = Litmus::<Loopback>::PROGRAMS.iter();
     let chosen: Vec<_> = programs.filter(|(name, _)| names.contains(name)).collect();

@@ -8,6 +8,7 @@ use crate::lifecycle;
 use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, NodeLocks, Release};
 use crate::memory::heap::{Heap, Kind};
 use crate::memory::slot::Room;
+use crate::params;
 use crate::radix::cache::node_cache::NodeCache;
 use crate::radix::inner::{self, Header, RawInner, Size, State};
 use crate::radix::leaf::FRONT_BYTES;
@@ -59,7 +60,7 @@ impl<G: Guide> Tree<G> {
 
     /// What keys and values mean to whoever created the tree.
     pub fn kinds(&self) -> [u8; 2] {
-        [self.entry.parameters[20], self.entry.parameters[21]]
+        params::kinds(&self.entry)
     }
 
     /// Marks the tree as closed by this compute node, so that others may drop it. Nobody here may use it any more.

@@ -12,7 +12,7 @@ use farwood_index::sherman::options::LockRead;
 use farwood_index::{sherman, sphinx};
 use farwood_sim::fault::{Fault, Rule, When};
 use farwood_sim::{Card, WorldSpec};
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 
 /// One run.
 #[derive(Clone, Debug)]
@@ -69,48 +69,48 @@ impl SimulatorCase {
 
     /// The run of a seed with a Sherman tree and without faults.
     fn sherman(seed: u64) -> Self {
-        let mut chance = Chance::new(seed);
+        let mut random = TestRng::new(seed);
         let mut options = variant(seed).options();
-        if chance.once_in(6) {
+        if random.once_in(6) {
             options.lock.width = LockWidth::Packed;
         }
-        if chance.once_in(4) {
+        if random.once_in(4) {
             options.lock_read = LockRead::Together;
         }
-        let sizes = SIZES[chance.below(SIZES.len() as u64) as usize];
-        let consistency = chance.once_in(4).then_some(Consistency::Checksum);
-        let compute_nodes = 3 + chance.below(3) as usize;
+        let sizes = SIZES[random.below(SIZES.len() as u64) as usize];
+        let consistency = random.once_in(4).then_some(Consistency::Checksum);
+        let compute_nodes = 3 + random.below(3) as usize;
         let config = sherman::Config { sizes, options, consistency, ..sherman::Config::default() };
         let plan = Plan {
             seed,
             index: Config::Sherman(config),
             radix_value_bytes: sizes.value_bytes,
-            keys: [12, 40, 90, 240][chance.below(4) as usize],
-            mix: [MIXED, GROWING, CHURNING, CHURNING][chance.below(4) as usize],
-            cache_bytes: [0, 1 << 10, 1 << 20][chance.below(3) as usize],
+            keys: [12, 40, 90, 240][random.below(4) as usize],
+            mix: [MIXED, GROWING, CHURNING, CHURNING][random.below(4) as usize],
+            cache_bytes: [0, 1 << 10, 1 << 20][random.below(3) as usize],
             snapshots: false,
         };
         let names = Card::names();
         // Half of the runs use the NIC of the papers; the figures of the other NICs have tests of their own.
         let card =
-            if chance.once_in(2) { "cx5-100g" } else { names[chance.below(names.len() as u64) as usize] };
+            if random.once_in(2) { "cx5-100g" } else { names[random.below(names.len() as u64) as usize] };
         let mut card = Card::named(card).expect("the simulator has this NIC");
         // A slow PCIe bus makes transfers long, so that they overlap.
-        card.pcie.bytes_per_ns = [card.pcie.bytes_per_ns, 0.5, 0.2][chance.below(3) as usize];
+        card.pcie.bytes_per_ns = [card.pcie.bytes_per_ns, 0.5, 0.2][random.below(3) as usize];
         let spec = WorldSpec {
-            memory_nodes: 1 + chance.below(3) as u16,
+            memory_nodes: 1 + random.below(3) as u16,
             compute_nodes,
-            threads: 1 + chance.below(2) as usize,
-            device_bytes: Some(DEVICE_BYTES[chance.below(3) as usize]),
-            colocate: chance.once_in(4),
-            stretch: [1, 2, 8][chance.below(3) as usize],
+            threads: 1 + random.below(2) as usize,
+            device_bytes: Some(DEVICE_BYTES[random.below(3) as usize]),
+            colocate: random.once_in(4),
+            stretch: [1, 2, 8][random.below(3) as usize],
             seed,
             ..WorldSpec::small(card)
         };
         Self {
             plan,
             spec,
-            clients: compute_nodes.max(8) + chance.below(4) as usize,
+            clients: compute_nodes.max(8) + random.below(4) as usize,
             operations: OPERATIONS,
             nanoseconds_max: TIME_MAX,
             mutant: None,
@@ -155,11 +155,11 @@ impl SimulatorCase {
 
     /// Delays every compute node when it first changes an entry near a split, and when it first splits.
     fn add_delays_near_splits(mut self) -> Self {
-        let mut chance = Chance::new(self.plan.seed ^ 0x6C61_7465);
+        let mut random = TestRng::new(self.plan.seed ^ 0x6C61_7465);
         for compute_node in 0..self.spec.compute_nodes {
             for mark in NEAR_SPLITS {
                 let when = When::Mark { compute_node, mark, number: 1 };
-                let nanoseconds = 1_000 + chance.below(60_000);
+                let nanoseconds = 1_000 + random.below(60_000);
                 self.spec.rules.push(Rule { when, fault: Fault::Delay { nanoseconds } });
             }
         }

@@ -5,18 +5,18 @@ use crate::workload::CHURNING;
 use farwood_fabric::NodeId;
 use farwood_index::ordered::Config;
 use farwood_sim::fault::{CrashPoint, Fault, RETRY_NS, Rule, When};
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 
 /// Draws the faults of a run: more than a counted seed must meet.
 pub(super) fn draw(case: &SimulatorCase) -> Vec<Rule> {
-    let mut draw = Draw { chance: Chance::new(case.plan.seed ^ 0x6661_756C), case, crashes: Vec::new() };
-    let count = FAULTS + 2 + draw.chance.below(4);
+    let mut draw = Draw { random: TestRng::new(case.plan.seed ^ 0x6661_756C), case, crashes: Vec::new() };
+    let count = FAULTS + 2 + draw.random.below(4);
     (0..count).map(|_| draw.rule()).collect()
 }
 
 /// Draws faults.
 struct Draw<'c> {
-    chance: Chance,
+    random: TestRng,
     case: &'c SimulatorCase,
     crashes: Vec<usize>,
 }
@@ -24,25 +24,25 @@ struct Draw<'c> {
 impl Draw<'_> {
     fn rule(&mut self) -> Rule {
         let nodes = self.case.spec.compute_nodes;
-        let compute_node = self.chance.below(nodes as u64) as usize;
+        let compute_node = self.random.below(nodes as u64) as usize;
         // Most compute nodes send some thousand verbs for their share of the operations; some send fewer.
-        let number = 1 + self.chance.below(600);
+        let number = 1 + self.random.below(600);
         let own = When::Verb { compute_node, number };
         let clock = When::Verb { compute_node: CLOCK, number };
-        let node = NodeId(self.chance.below(u64::from(self.case.spec.memory_nodes)) as u16);
-        match self.chance.below(7) {
+        let node = NodeId(self.random.below(u64::from(self.case.spec.memory_nodes)) as u16);
+        match self.random.below(7) {
             0 | 1 if self.may_crash(compute_node) => {
                 self.crashes.push(compute_node);
                 // In runs that merge leaves, every other crash interrupts a merge, which changes three nodes.
-                let own = if matches!(self.case.plan.index, Config::Sphinx(_)) && self.chance.once_in(2) {
+                let own = if matches!(self.case.plan.index, Config::Sphinx(_)) && self.random.once_in(2) {
                     self.in_growth(compute_node)
-                } else if self.case.plan.mix == CHURNING && self.chance.once_in(2) {
+                } else if self.case.plan.mix == CHURNING && self.random.once_in(2) {
                     self.in_merge(compute_node)
                 } else {
                     own
                 };
                 let point =
-                    [CrashPoint::Before, CrashPoint::At, CrashPoint::After][self.chance.below(3) as usize];
+                    [CrashPoint::Before, CrashPoint::At, CrashPoint::After][self.random.below(3) as usize];
                 Rule { when: own, fault: Fault::Crash { compute_node, point } }
             }
             2 => Rule { when: clock, fault: self.freeze(compute_node) },
@@ -54,9 +54,9 @@ impl Draw<'_> {
                 let nanoseconds = self.outage();
                 Rule { when: clock, fault: Fault::Partition { compute_node, node, nanoseconds } }
             }
-            5 => Rule { when: clock, fault: Fault::Slow { node, times: 2 + self.chance.below(20) } },
+            5 => Rule { when: clock, fault: Fault::Slow { node, times: 2 + self.random.below(20) } },
             _ => {
-                let nanoseconds = 1 + self.chance.below(1_000_000);
+                let nanoseconds = 1 + self.random.below(1_000_000);
                 Rule { when: own, fault: Fault::Delay { nanoseconds } }
             }
         }
@@ -65,8 +65,8 @@ impl Draw<'_> {
     /// One of the next verbs of a merge.
     fn in_merge(&mut self, compute_node: usize) -> When {
         let marks = [("a merge begun", 8), ("a root that is to give way", 2), ("a marked node linked", 2)];
-        let (mark, verbs) = marks[self.chance.below(3) as usize];
-        When::Mark { compute_node, mark, number: 1 + self.chance.below(verbs) }
+        let (mark, verbs) = marks[self.random.below(3) as usize];
+        When::Mark { compute_node, mark, number: 1 + self.random.below(verbs) }
     }
 
     /// One of the next verbs of a table's growth, or of a change of the tree that is about to be entered in the table.
@@ -79,8 +79,8 @@ impl Draw<'_> {
             ("radix: a node replaced by a larger", 8),
             ("radix: a node that gave way", 6),
         ];
-        let (mark, verbs) = marks[self.chance.below(6) as usize];
-        When::Mark { compute_node, mark, number: 1 + self.chance.below(verbs) }
+        let (mark, verbs) = marks[self.random.below(6) as usize];
+        When::Mark { compute_node, mark, number: 1 + self.random.below(verbs) }
     }
 
     /// Two compute nodes must stay. A crash needs locks that name their holders: others would stay held.
@@ -94,12 +94,12 @@ impl Draw<'_> {
 
     fn freeze(&mut self, compute_node: usize) -> Fault {
         // A few freezes last longer than clients wait for a lock, except in runs that would spin all that time.
-        let long = compute_node != CLOCK && !self.case.waits_by_spinning() && self.chance.once_in(24);
+        let long = compute_node != CLOCK && !self.case.waits_by_spinning() && self.random.once_in(24);
         let nanoseconds = if long {
             21_000_000_000
         } else {
-            let most = [20_000, 300_000, 3_000_000, 30_000_000][self.chance.below(4) as usize];
-            1 + self.chance.below(most)
+            let most = [20_000, 300_000, 3_000_000, 30_000_000][self.random.below(4) as usize];
+            1 + self.random.below(most)
         };
         Fault::Freeze { compute_node, nanoseconds }
     }
@@ -111,7 +111,7 @@ impl Draw<'_> {
         } else {
             &[100_000, RETRY_NS]
         };
-        let most = lengths[self.chance.below(lengths.len() as u64) as usize];
-        1 + self.chance.below(most)
+        let most = lengths[self.random.below(lengths.len() as u64) as usize];
+        1 + self.random.below(most)
     }
 }

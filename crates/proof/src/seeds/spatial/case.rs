@@ -7,7 +7,7 @@ use farwood_index::catfish::{
 use farwood_index::sabotage::Sabotage;
 use farwood_sim::fault::{CrashPoint, Fault, RETRY_NS, Rule, When};
 use farwood_sim::{Card, WorldSpec};
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 
 /// One run.
 #[derive(Clone, Debug)]
@@ -57,42 +57,42 @@ pub(super) const EDGE: u64 = 40;
 impl SpatialCase {
     /// The run of a seed without faults.
     pub fn new(seed: u64) -> Self {
-        let mut chance = Chance::new(seed ^ 0x7370_6174);
+        let mut random = TestRng::new(seed ^ 0x7370_6174);
         let names = Card::names();
         let card =
-            if chance.once_in(2) { "cx5-100g" } else { names[chance.below(names.len() as u64) as usize] };
+            if random.once_in(2) { "cx5-100g" } else { names[random.below(names.len() as u64) as usize] };
         let mut card = Card::named(card).expect("the simulator has this NIC");
-        card.pcie.bytes_per_ns = [card.pcie.bytes_per_ns, 0.5, 0.2][chance.below(3) as usize];
-        let memory_nodes = 1 + chance.below(2) as u16;
+        card.pcie.bytes_per_ns = [card.pcie.bytes_per_ns, 0.5, 0.2][random.below(3) as usize];
+        let memory_nodes = 1 + random.below(2) as u16;
         let spec = WorldSpec {
             memory_nodes,
             compute_nodes: SERVERS + 3,
-            threads: 1 + chance.below(2) as usize,
-            stretch: [1, 2, 8][chance.below(3) as usize],
+            threads: 1 + random.below(2) as usize,
+            stretch: [1, 2, 8][random.below(3) as usize],
             seed,
             ..WorldSpec::small(card)
         };
         let grains = [Grain::Node, Grain::Line, Grain::Word, Grain::Word];
         let settings = ServerSettings {
-            visit_ns: chance.below(300),
-            store_ns: 1 + chance.below(60),
-            grain: grains[chance.below(4) as usize],
-            rest_ns: [0, 0, 2_000, 20_000][chance.below(4) as usize],
+            visit_ns: random.below(300),
+            store_ns: 1 + random.below(60),
+            grain: grains[random.below(4) as usize],
+            rest_ns: [0, 0, 2_000, 20_000][random.below(4) as usize],
         };
         Self {
             spec,
             config: Config {
-                blocks: 1 + chance.below(2) as usize,
+                blocks: 1 + random.below(2) as usize,
                 node: NodeId(memory_nodes - 1),
                 ring_bytes: 1024,
             },
             settings,
-            loaded: [0, 30, 300][chance.below(3) as usize],
-            burst: [4, 16][chance.below(2) as usize],
-            workers: 1 + chance.below(3) as usize,
+            loaded: [0, 30, 300][random.below(3) as usize],
+            burst: [4, 16][random.below(2) as usize],
+            workers: 1 + random.below(3) as usize,
             clients: 8,
             searches: SEARCHES,
-            issue: if chance.once_in(4) { Issue::One } else { Issue::Many },
+            issue: if random.once_in(4) { Issue::One } else { Issue::Many },
             nanoseconds_max: TIME_MAX,
             messages: None,
             mutant: None,
@@ -103,18 +103,18 @@ impl SpatialCase {
     /// clients.
     #[must_use]
     pub fn with_messages(mut self) -> Self {
-        let mut chance = Chance::new(self.spec.seed ^ 0x7461_6C6B);
+        let mut random = TestRng::new(self.spec.seed ^ 0x7461_6C6B);
         self.spec.memory_nodes = self.spec.compute_nodes as u16;
         self.spec.colocate = true;
         self.config.node = NodeId(0);
         self.nanoseconds_max = MESSAGES_TIME_MAX;
         self.messages = Some(ServiceSettings {
-            notice: if chance.once_in(2) { Notice::Event } else { Notice::Polling },
-            poll_ns: 100 + chance.below(2_000),
-            heartbeat_ns: 50_000 + chance.below(500_000),
-            silence_ns: 200_000 + chance.below(2_000_000),
-            message_ns: chance.below(1_000),
-            wake_ns: chance.below(10_000),
+            notice: if random.once_in(2) { Notice::Event } else { Notice::Polling },
+            poll_ns: 100 + random.below(2_000),
+            heartbeat_ns: 50_000 + random.below(500_000),
+            silence_ns: 200_000 + random.below(2_000_000),
+            message_ns: random.below(1_000),
+            wake_ns: random.below(10_000),
         });
         self
     }
@@ -143,51 +143,51 @@ impl SpatialCase {
     /// The run of a counted seed. In every other run the server crashes, and the second server replaces it.
     pub fn with_faults(seed: u64) -> Self {
         let mut case = Self::new(seed);
-        let mut chance = Chance::new(seed ^ 0x6661_756C);
-        let mut rules: Vec<_> = (0..=FAULTS).map(|_| case.fault(&mut chance)).collect();
-        if chance.once_in(2) {
+        let mut random = TestRng::new(seed ^ 0x6661_756C);
+        let mut rules: Vec<_> = (0..=FAULTS).map(|_| case.fault(&mut random)).collect();
+        if random.once_in(2) {
             let fault = Fault::Crash { compute_node: 0, point: CrashPoint::At };
-            rules.push(Rule { when: When::Time(1 + chance.below(3_000_000)), fault });
+            rules.push(Rule { when: When::Time(1 + random.below(3_000_000)), fault });
         }
         case.spec.rules = rules;
         case
     }
 
     /// A fault that a search survives, or that explains its error.
-    fn fault(&self, chance: &mut Chance) -> Rule {
+    fn fault(&self, random: &mut TestRng) -> Rule {
         let searchers = (self.spec.compute_nodes - SERVERS) as u64;
-        let compute_node = SERVERS + chance.below(searchers) as usize;
-        let when = When::Verb { compute_node, number: 1 + chance.below(600) };
+        let compute_node = SERVERS + random.below(searchers) as usize;
+        let when = When::Verb { compute_node, number: 1 + random.below(600) };
         let node = self.config.node;
-        let longest = [100_000, RETRY_NS, 3 * RETRY_NS][chance.below(3) as usize];
-        let outage = 1 + chance.below(longest);
-        let fault = match chance.below(6) {
+        let longest = [100_000, RETRY_NS, 3 * RETRY_NS][random.below(3) as usize];
+        let outage = 1 + random.below(longest);
+        let fault = match random.below(6) {
             // Compute node 2 never crashes, so that searches continue.
             0 if compute_node > SERVERS => {
                 let points = [CrashPoint::Before, CrashPoint::At, CrashPoint::After];
-                Fault::Crash { compute_node, point: points[chance.below(3) as usize] }
+                Fault::Crash { compute_node, point: points[random.below(3) as usize] }
             }
-            1 => Fault::Freeze { compute_node, nanoseconds: 1 + chance.below(3_000_000) },
+            1 => Fault::Freeze { compute_node, nanoseconds: 1 + random.below(3_000_000) },
             2 => Fault::Down { node, nanoseconds: outage },
             3 => Fault::Partition { compute_node, node, nanoseconds: outage },
-            4 => Fault::Slow { node, times: 2 + chance.below(20) },
-            _ => Fault::Delay { nanoseconds: 1 + chance.below(1_000_000) },
+            4 => Fault::Slow { node, times: 2 + random.below(20) },
+            _ => Fault::Delay { nanoseconds: 1 + random.below(1_000_000) },
         };
         Rule { when, fault }
     }
 }
 
 /// Draws the bounds of an item; some are points.
-pub(super) fn bounds(chance: &mut Chance) -> Rectangle {
-    let min = [chance.below(EDGE) as f64, chance.below(EDGE) as f64];
-    let edges = [chance.below(4) as f64, chance.below(4) as f64];
+pub(super) fn bounds(random: &mut TestRng) -> Rectangle {
+    let min = [random.below(EDGE) as f64, random.below(EDGE) as f64];
+    let edges = [random.below(4) as f64, random.below(4) as f64];
     Rectangle::new(min, [min[0] + edges[0], min[1] + edges[1]]).expect("edges are not negative")
 }
 
-pub(super) fn query(chance: &mut Chance) -> Query {
-    let min = [chance.below(EDGE) as f64, chance.below(EDGE) as f64];
-    let edge = [0, 3, 10, EDGE][chance.below(4) as usize] as f64;
+pub(super) fn query(random: &mut TestRng) -> Query {
+    let min = [random.below(EDGE) as f64, random.below(EDGE) as f64];
+    let edge = [0, 3, 10, EDGE][random.below(4) as usize] as f64;
     let window = Rectangle::new(min, [min[0] + edge, min[1] + edge]).expect("an edge is not negative");
     let relations = [Relation::Intersects, Relation::Intersects, Relation::Within, Relation::Contains];
-    Query { window, relation: relations[chance.below(4) as usize] }
+    Query { window, relation: relations[random.below(4) as usize] }
 }

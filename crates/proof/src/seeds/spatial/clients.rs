@@ -9,7 +9,7 @@ use farwood_index::catfish::adaptive::{BackOff, BackOffSettings, Way};
 use farwood_index::catfish::{Catfish, Inbox, Item, Messenger, Query, Reader, ServiceSettings, Talk as _};
 use farwood_sim::fault::{Fault, RETRY_NS};
 use farwood_sim::{SimFabric, World};
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -24,18 +24,18 @@ pub(super) async fn run_reader(
     searching: ActiveSearcher<'_>,
 ) {
     let record = searching.0;
-    let mut chance = Chance::new(case.spec.seed ^ (0x7365_6172 + 7 * me));
+    let mut random = TestRng::new(case.spec.seed ^ (0x7365_6172 + 7 * me));
     let mut reader = Reader::new(index, client, case.issue);
     let mut found = Vec::new();
     while record.searches.get() < case.searches && record.failure.borrow().is_none() {
         let (began, begun) = (world.now(), record.begin());
-        let outcome = if chance.once_in(6) {
-            let point = [chance.below(EDGE) as f64, chance.below(EDGE) as f64];
-            let count = chance.below(12) as usize;
+        let outcome = if random.once_in(6) {
+            let point = [random.below(EDGE) as f64, random.below(EDGE) as f64];
+            let count = random.below(12) as usize;
             let near = reader.nearest(point, count).await;
             near.map(|near| check_nearest(point, count, begun, &near, record))
         } else {
-            let query = query(&mut chance);
+            let query = query(&mut random);
             found.clear();
             let searched = reader.search(&query, &mut found).await;
             searched.map(|()| check_search(&query, begun, found.clone(), record))
@@ -64,7 +64,7 @@ pub(super) async fn run_messenger(
     let memory = world.server(machine);
     let at = Remote::new(machine, Memory::Host, (16 << 20) + (64 << 10) * me).expect("a valid address");
     let inbox = Inbox { local: memory.local(), at: Some(at) };
-    let mut chance = Chance::new(case.spec.seed ^ (0x7461_6C6B + 7 * me));
+    let mut random = TestRng::new(case.spec.seed ^ (0x7461_6C6B + 7 * me));
     let mut own = Vec::new();
     while record.tree.borrow().is_none() && record.failure.borrow().is_none() && !world.crashed(0) {
         client.fabric().sleep(10_000).await;
@@ -74,7 +74,7 @@ pub(super) async fn run_messenger(
         let connected = Messenger::connect(index, client, inbox, talk.notice).await;
         let done = match connected {
             Ok(connection) => {
-                send_requests(case, (index, client), connection, &mut chance, &mut own, record).await
+                send_requests(case, (index, client), connection, &mut random, &mut own, record).await
             }
             Err(error) => Err(error),
         };
@@ -100,54 +100,54 @@ pub(super) async fn send_requests<L: LocalMemory>(
     case: &SpatialCase,
     (index, client): (&Catfish, &Client<SimFabric>),
     mut connection: Messenger<'_, SimFabric, L>,
-    chance: &mut Chance,
+    random: &mut TestRng,
     own: &mut Vec<Item>,
     record: &SearchRecord,
 ) -> Result<(), IndexError> {
     let mut reader = Reader::new(index, client, case.issue);
-    let mut back_off = BackOff::new(BackOffSettings::default(), chance.next_u64());
+    let mut back_off = BackOff::new(BackOffSettings::default(), random.next_u64());
     let mut found = Vec::new();
-    for _ in 0..20 + chance.below(60) {
+    for _ in 0..20 + random.below(60) {
         if record.searches.get() >= case.searches {
             break;
         }
         let begun = record.begin();
-        match chance.below(8) {
+        match random.below(8) {
             0 | 1 if own.len() < 40 => {
-                let item = Item { bounds: bounds(chance), id: record.new_id() };
+                let item = Item { bounds: bounds(random), id: record.new_id() };
                 connection.insert(&item).await?;
                 check_committed(Change::In(item), &begun, record);
                 own.push(item);
             }
             0 | 2 if !own.is_empty() => {
                 // If the answer is lost, the item may be present or not.
-                let item = own.swap_remove(chance.below(own.len() as u64) as usize);
-                if chance.once_in(2) {
+                let item = own.swap_remove(random.below(own.len() as u64) as usize);
+                if random.once_in(2) {
                     expect_found(connection.remove(&item).await, record)?;
                     check_committed(Change::Out(item), &begun, record);
                 } else {
-                    let to = Item { bounds: bounds(chance), id: item.id };
+                    let to = Item { bounds: bounds(random), id: item.id };
                     expect_found(connection.update(&item, to.bounds).await, record)?;
                     check_committed(Change::Moved(item, to), &begun, record);
                     own.push(to);
                 }
             }
             3 => {
-                let point = [chance.below(EDGE) as f64, chance.below(EDGE) as f64];
-                let count = chance.below(30) as usize;
+                let point = [random.below(EDGE) as f64, random.below(EDGE) as f64];
+                let count = random.below(30) as usize;
                 let near = connection.nearest(point, count).await?;
                 check_nearest(point, count, begun, &near, record);
             }
-            4 => check_count(&mut connection, &query(chance), begun, record).await?,
+            4 => check_count(&mut connection, &query(random), begun, record).await?,
             5 => {
                 // The answer comes after the future is dropped, and must not be taken for the answer to the next
                 // request.
-                let (query, polls) = (query(chance), chance.below(8));
+                let (query, polls) = (query(random), random.below(8));
                 found.clear();
                 dropped_after(polls, connection.search(&query, &mut found)).await?;
             }
             _ => {
-                let query = query(chance);
+                let query = query(random);
                 found.clear();
                 match back_off.next(connection.take_heartbeat()?) {
                     Way::Message => connection.search(&query, &mut found).await?,

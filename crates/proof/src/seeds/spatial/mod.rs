@@ -22,7 +22,7 @@ use clients::{ActiveSearcher, run_messenger, run_reader};
 use farwood_index::IndexError;
 use farwood_index::catfish::{Catfish, Issue, Item, Query, Reader, Rectangle, ServerSettings};
 use farwood_sim::{Ended, Trace, World, at_once};
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 use record::{Items, SearchRecord, check_search};
 use server::{serve, serve_after_crash};
 
@@ -90,8 +90,8 @@ fn run_in(case: &SpatialCase, world: &World) -> Result<Report, String> {
 /// Creates the index and loads it; no virtual time passes.
 fn load(case: &SpatialCase, world: &World) -> Result<Items, IndexError> {
     let client = world.at_once(0);
-    let mut chance = Chance::new(case.spec.seed ^ 0x6C6F_6164);
-    let items: Vec<_> = (0..case.loaded).map(|id| Item { bounds: bounds(&mut chance), id }).collect();
+    let mut random = TestRng::new(case.spec.seed ^ 0x6C6F_6164);
+    let items: Vec<_> = (0..case.loaded).map(|id| Item { bounds: bounds(&mut random), id }).collect();
     at_once(async {
         let index = Catfish::create(&client, "seeds", case.config).await?;
         let server = world.server(case.config.node);

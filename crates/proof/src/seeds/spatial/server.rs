@@ -7,7 +7,7 @@ use farwood_fabric::{Client, Fabric as _, FabricError};
 use farwood_index::IndexError;
 use farwood_index::catfish::{Catfish, Item, Service, ServiceSettings, TreeServer};
 use farwood_sim::{SimFabric, World};
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 use futures_util::Stream;
 use futures_util::stream::FuturesUnordered;
 use std::future::{Future, poll_fn};
@@ -137,24 +137,24 @@ pub(super) async fn run_worker(
 ) {
     let server = world.server(case.config.node);
     let worker = tree.worker(client, &server);
-    let mut chance = Chance::new(case.spec.seed ^ (0x776F_726B + me) ^ record.commits() as u64);
+    let mut random = TestRng::new(case.spec.seed ^ (0x776F_726B + me) ^ record.commits() as u64);
     // Items that this worker inserted; no other worker removes them.
     let mut own: Vec<Item> = Vec::new();
     while record.searching.get() > 0 {
-        let result = match chance.below(4) {
+        let result = match random.below(4) {
             0 | 1 if own.len() < 120 => {
-                let item = Item { bounds: bounds(&mut chance), id: record.new_id() };
+                let item = Item { bounds: bounds(&mut random), id: record.new_id() };
                 own.push(item);
                 worker.insert(&item).await
             }
             2 if !own.is_empty() => {
-                let at = chance.below(own.len() as u64) as usize;
-                let (from, to) = (own[at], Item { bounds: bounds(&mut chance), id: own[at].id });
+                let at = random.below(own.len() as u64) as usize;
+                let (from, to) = (own[at], Item { bounds: bounds(&mut random), id: own[at].id });
                 own[at] = to;
                 expect_found(worker.update(&from, to.bounds).await, record)
             }
             _ if !own.is_empty() => {
-                let item = own.swap_remove(chance.below(own.len() as u64) as usize);
+                let item = own.swap_remove(random.below(own.len() as u64) as usize);
                 expect_found(worker.remove(&item).await, record)
             }
             _ => Ok(()),
@@ -162,19 +162,19 @@ pub(super) async fn run_worker(
         if let Err(error) = result {
             return record.fail(format!("worker {me}: {error}"));
         }
-        if chance.once_in(8) {
-            search_locally(&worker, &mut chance, record).await;
+        if random.once_in(8) {
+            search_locally(&worker, &mut random, record).await;
         }
         // Now and then the server pauses until some searches have ended: otherwise those by READs would never end.
-        if chance.once_in(case.burst) {
-            let enough = record.searches.get() + chance.below(4 * case.clients as u64);
+        if random.once_in(case.burst) {
+            let enough = record.searches.get() + random.below(4 * case.clients as u64);
             let began = world.now();
             while record.searches.get() < enough && record.searching.get() > 0 {
                 let waited = world.now() - began;
                 client.fabric().sleep((waited / 8).max(case.spec.card.wire.one_way_ns as u64)).await;
             }
         }
-        client.fabric().sleep(chance.below(3_000)).await;
+        client.fabric().sleep(random.below(3_000)).await;
     }
 }
 
@@ -188,10 +188,10 @@ pub(super) fn expect_found(done: Result<bool, IndexError>, record: &SearchRecord
 /// Searches the tree in the server, on a snapshot.
 pub(super) async fn search_locally(
     worker: &farwood_index::catfish::Worker<'_, SimFabric, farwood_sim::SimServer>,
-    chance: &mut Chance,
+    random: &mut TestRng,
     record: &SearchRecord,
 ) {
-    let (query, begun, mut found) = (query(chance), record.begin(), Vec::new());
+    let (query, begun, mut found) = (query(random), record.begin(), Vec::new());
     match worker.search(&query, &mut found).await {
         Ok(()) => check_search(&query, begun, found, record),
         Err(error) => record.fail(format!("the server's local search: {error}")),

@@ -1,11 +1,11 @@
-//! A spatial index whose clients and whose server are killed with SIGKILL at any moment, over shared memory: in the
-//! middle of a message, of a commit, of a response.
+//! A spatial index whose clients and server are killed with SIGKILL at any moment, over shared memory: in the middle
+//! of a message, of a commit, of a response.
 //!
-//! Each client moves items of its own, one by one, by message, and tells the parent what the server said is done.
-//! After its death each of its items must be where it was said to be, or, for the one that was under way, at its next
-//! place; and whatever died, everybody else goes on, a new server takes the office, and the tree is whole.
+//! Each client moves its own items by message, one after the other, and prints every acknowledged move. After its kill
+//! each item must be at its last acknowledged position, or, for the move in progress, at the next one. All other
+//! processes continue, a new server replaces a killed one, and the tree stays valid.
 //!
-//! `FARWOOD_KILLS=N cargo test --release -p farwood-proof --test all catfish::killed` kills so many instead of 12.
+//! `FARWOOD_KILLS=N cargo test --release -p farwood-proof --test all catfish::killed` kills N processes instead of 12.
 
 use farwood_fabric::{Client, NodeId, Server as _};
 use farwood_index::IndexError;
@@ -16,7 +16,7 @@ use farwood_index::catfish::{
 use farwood_proof::children::rerun;
 use farwood_proof::shm::{Shm, attach};
 use farwood_testkit::Harness as _;
-use farwood_testkit::harness::{Chance, ServerHarness as _};
+use farwood_testkit::harness::{ServerHarness as _, TestRng};
 use farwood_transport::runtime::{block_on, run_all};
 use farwood_transport::shm::{ShmFabric, ShmPool};
 use std::collections::BTreeMap;
@@ -33,17 +33,17 @@ const CLIENTS: u64 = 2;
 /// Items of each client.
 const ITEMS: u64 = 40;
 const CONNECTIONS: usize = 16;
-/// Longer than anything may take: a client asks after 20 ms of silence whether its server lives.
+/// The longest time of a step. A client checks after 20 ms of silence whether its server is alive.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Item `number` of client `me` at the place of `step`.
+/// Item `number` of client `me` at its position after `step`.
 fn item(me: u64, number: u64, step: u64) -> Item {
     let id = me * ITEMS + number;
     Item { bounds: Rectangle::point([step as f64, id as f64]).expect("it is finite"), id }
 }
 
-/// Where an item is, by its step; never at two places.
-async fn look(reader: &mut Reader<'_, ShmFabric>, me: u64, number: u64) -> Option<u64> {
+/// Finds an item; yields the step of its position. It is never at two positions.
+async fn find(reader: &mut Reader<'_, ShmFabric>, me: u64, number: u64) -> Option<u64> {
     let line = me * ITEMS + number;
     let window = Rectangle::new([0.0, line as f64], [1e15, line as f64]).expect("it is not inverted");
     let mut found = Vec::new();
@@ -52,16 +52,16 @@ async fn look(reader: &mut Reader<'_, ShmFabric>, me: u64, number: u64) -> Optio
     found.first().map(|item| item.bounds.min()[0] as u64)
 }
 
-/// A client's life: moves its items one after the other, reconnecting when its server is lost.
-fn client(me: u64, pool: &ShmPool) {
+/// Runs a client: it moves its items one after the other, and reconnects when its server is lost.
+fn run_client(me: u64, pool: &ShmPool) {
     let (client, memory) = (pool.client(), pool.server(NodeId(0)).expect("a memory node"));
-    let index = block_on(Catfish::open(&client, NAME)).expect("the index");
+    let index = block_on(Catfish::open(&client, NAME)).expect("the index exists");
     let mut reader = Reader::new(&index, &client, Issue::Many);
     let mut out = std::io::stdout().lock();
     loop {
         let mut at = BTreeMap::new();
         for number in 0..ITEMS {
-            if let Some(step) = block_on(look(&mut reader, me, number)) {
+            if let Some(step) = block_on(find(&mut reader, me, number)) {
                 at.insert(number, step);
             }
         }
@@ -80,32 +80,32 @@ fn client(me: u64, pool: &ShmPool) {
                 Some(&before) => block_on(connection.update(&item(me, number, before), new.bounds)),
             };
             match done {
-                Ok(there) => assert!(there, "nobody else moves item {number}"),
-                // Whether it was done, nobody knows: look.
+                Ok(there) => assert!(there, "item {number} is present"),
+                // The move took effect or not: read the position again.
                 Err(IndexError::ServerLost { .. }) => {
-                    block_on(connection.close()).expect("the pool is there");
+                    block_on(connection.close()).expect("the connection is closed");
                     break;
                 }
                 Err(error) => panic!("{error}"),
             }
             at.insert(number, step);
-            writeln!(out, "{number} {step}").and_then(|()| out.flush()).expect("the parent listens");
+            writeln!(out, "{number} {step}").and_then(|()| out.flush()).expect("the parent reads");
         }
     }
 }
 
-/// Something that a server does for ever.
+/// A task that a server runs until it is killed.
 type Flow<'f> = Pin<Box<dyn Future<Output = Result<(), IndexError>> + 'f>>;
 
 #[expect(clippy::print_stdout, reason = "the parent waits for the line")]
-fn tell(line: &str) {
+fn print(line: &str) {
     println!("{line}");
 }
 
-/// A server's life: takes the office as soon as the last one is proven gone.
-fn server(pool: &ShmPool) {
+/// Runs a server: it serves as soon as the previous server is known to be gone.
+fn run_server(pool: &ShmPool) {
     let (client, server) = (pool.client(), pool.server(NodeId(0)).expect("a memory node"));
-    let index = block_on(Catfish::open(&client, NAME)).expect("the index");
+    let index = block_on(Catfish::open(&client, NAME)).expect("the index exists");
     let tree = loop {
         match block_on(index.serve(&client, &server, ServerSettings::default())) {
             Ok(tree) => break tree,
@@ -115,8 +115,8 @@ fn server(pool: &ShmPool) {
     };
     let service =
         Service::new(&tree, ServiceSettings { silence_ns: 50_000_000, ..ServiceSettings::default() });
-    tree.look_after(&server, CONNECTIONS).expect("its own memory");
-    tell("serving");
+    tree.look_after(&server, CONNECTIONS).expect("local memory");
+    print("serving");
     let clients: Vec<_> = (0..CONNECTIONS).map(|_| pool.client()).collect();
     let mut flows: Vec<Flow<'_>> = Vec::new();
     for (number, client) in clients.iter().enumerate() {
@@ -125,18 +125,18 @@ fn server(pool: &ShmPool) {
     flows.push(Box::pin(service.heartbeats(&client, &server, || 0.5)));
     flows.push(Box::pin(service.dispatch_until_end(&server, &client)));
     let ended: Vec<_> = run_all(flows);
-    panic!("it serves until it is killed: {ended:?}");
+    panic!("a server ended: {ended:?}");
 }
 
-/// A child process, and what it has said.
+/// A child process, and the lines that it has printed.
 struct Process {
     child: Child,
-    said: Arc<Mutex<Said>>,
+    output: Arc<Mutex<Output>>,
 }
 
 #[derive(Default)]
-struct Said {
-    /// The step of each item that was said to be done; and whether anything was said at all.
+struct Output {
+    /// The last acknowledged step of each item.
     at: BTreeMap<u64, u64>,
     lines: u64,
 }
@@ -148,12 +148,12 @@ impl Process {
             .stdout(Stdio::piped())
             .spawn()
             .expect("a process");
-        let (said, out) = (Arc::<Mutex<Said>>::default(), child.stdout.take().expect("a pipe"));
-        let notes = Arc::clone(&said);
+        let (output, out) = (Arc::<Mutex<Output>>::default(), child.stdout.take().expect("a pipe"));
+        let shared = Arc::clone(&output);
         std::thread::spawn(move || {
             for line in BufReader::new(out).lines().map_while(Result::ok) {
                 let mut words = line.split_whitespace().map(str::parse::<u64>);
-                let mut said = notes.lock().expect("nobody panics with it");
+                let mut said = shared.lock().expect("no thread panics while it holds the lock");
                 if let (Some(Ok(number)), Some(Ok(step)), None) = (words.next(), words.next(), words.next())
                     && step % ITEMS == number
                 {
@@ -164,53 +164,55 @@ impl Process {
                 }
             }
         });
-        Self { child, said }
+        Self { child, output }
     }
 
-    /// Waits until it has said `more` lines more.
+    /// Waits until the process has printed `more` further lines.
     fn wait(&mut self, more: u64) {
         let start = Instant::now();
-        let lines = |process: &Self| process.said.lock().expect("nobody panics with it").lines;
+        let lines =
+            |process: &Self| process.output.lock().expect("no thread panics while it holds the lock").lines;
         let wanted = lines(self) + more;
         while lines(self) < wanted {
-            assert!(start.elapsed() < PATIENCE, "it hangs: {} of {wanted} lines", lines(self));
+            assert!(start.elapsed() < PATIENCE, "the process hangs: {} of {wanted} lines", lines(self));
             if let Some(status) = self.child.try_wait().expect("a child") {
-                panic!("it failed by itself: {status}");
+                panic!("the process failed: {status}");
             }
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Kills it; yields what it has said.
+    /// Kills the process; yields the acknowledged steps.
     fn kill(mut self) -> BTreeMap<u64, u64> {
         self.child.kill().expect("a child");
         self.child.wait().expect("a child");
-        // The pipe's end comes after its last line.
+        // The last line may still be in the pipe.
         std::thread::sleep(Duration::from_millis(20));
-        let said = self.said.lock().expect("nobody panics with it");
+        let said = self.output.lock().expect("no thread panics while it holds the lock");
         said.at.clone()
     }
 }
 
 impl Drop for Process {
-    /// Nobody outlives a test that fails.
+    /// A test that fails kills its children.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Every item of the client that died is where it was said to be, or it was under way to its next place.
-fn judge(index: &Catfish, client: &Client<ShmFabric>, me: u64, said: &BTreeMap<u64, u64>) {
+/// Checks that every item of a killed client is at its acknowledged position, or at the next one if its move was in
+/// progress.
+fn check_items(index: &Catfish, client: &Client<ShmFabric>, me: u64, said: &BTreeMap<u64, u64>) {
     let mut reader = Reader::new(index, client, Issue::Many);
     let last = said.values().max().copied().unwrap_or(0);
     for (&number, &step) in said {
-        let found = block_on(look(&mut reader, me, number));
-        let under_way = (last + 1) % ITEMS == number;
-        let is_right = found == Some(step) || under_way && found == Some(last + 1);
+        let found = block_on(find(&mut reader, me, number));
+        let in_progress = (last + 1) % ITEMS == number;
+        let is_right = found == Some(step) || in_progress && found == Some(last + 1);
         assert!(
             is_right,
-            "item {number} of client {me} was at {step}, and {last} was the last step: it is at {found:?}"
+            "item {number} of client {me}: step {step} was acknowledged, {last} was the last step, {found:?} found"
         );
     }
 }
@@ -218,13 +220,13 @@ fn judge(index: &Catfish, client: &Client<ShmFabric>, me: u64, said: &BTreeMap<u
 #[test]
 fn clients_and_servers_survive_the_death_of_others() {
     if let Ok(spec) = std::env::var(CHILD) {
-        let (what, path) = spec.split_once(':').expect("what it is to be, and where");
+        let (what, path) = spec.split_once(':').expect("a role and a path");
         let pool = attach(Path::new(path));
         match what.parse::<u64>() {
-            Ok(me) => client(me, &pool),
-            Err(_) => server(&pool),
+            Ok(me) => run_client(me, &pool),
+            Err(_) => run_server(&pool),
         }
-        unreachable!("children live until they are killed");
+        unreachable!("children run until they are killed");
     }
     let kills = std::env::var("FARWOOD_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(12);
     let harness = Shm::default();
@@ -235,30 +237,30 @@ fn clients_and_servers_survive_the_death_of_others() {
     let mut server = Process::start("server", path);
     server.wait(1);
     let mut clients: Vec<_> = (0..CLIENTS).map(|me| Process::start(&me.to_string(), path)).collect();
-    let mut chance = Chance::new(11);
+    let mut random = TestRng::new(11);
     for kill in 0..kills {
         for client in &mut clients {
             client.wait(3);
         }
-        std::thread::sleep(Duration::from_micros(chance.below(20_000)));
+        std::thread::sleep(Duration::from_micros(random.below(20_000)));
         if kill % 3 == 2 {
             server.kill();
             server = Process::start("server", path);
             server.wait(1);
         } else {
-            let me = chance.below(CLIENTS) as usize;
+            let me = random.below(CLIENTS) as usize;
             let said = clients.remove(me).kill();
-            // What was under way may still be done by the server.
+            // The server may still complete the move in progress.
             std::thread::sleep(Duration::from_millis(5));
-            judge(&index, &survivor, me as u64, &said);
+            check_items(&index, &survivor, me as u64, &said);
             clients.insert(me, Process::start(&me.to_string(), path));
         }
     }
-    settle(&index, &survivor, &harness, clients, server);
+    finish(&index, &survivor, &harness, clients, server);
 }
 
-/// Ends everybody, and looks at what is left.
-fn settle(
+/// Kills all processes, and checks the tree.
+fn finish(
     index: &Catfish,
     survivor: &Client<ShmFabric>,
     harness: &Shm,
@@ -267,22 +269,22 @@ fn settle(
 ) {
     let said: Vec<_> = clients.into_iter().map(Process::kill).collect();
     for (me, said) in said.iter().enumerate() {
-        assert!(!said.is_empty(), "client {me} has done something");
-        // What was under way may still be done by the server.
+        assert!(!said.is_empty(), "client {me} has moved items");
+        // The server may still complete the move in progress.
         std::thread::sleep(Duration::from_millis(50));
-        judge(index, survivor, me as u64, said);
+        check_items(index, survivor, me as u64, said);
     }
     server.kill();
     for (me, said) in said.iter().enumerate() {
-        judge(index, survivor, me as u64, said);
+        check_items(index, survivor, me as u64, said);
     }
     block_on(async {
         let server = harness.server(NodeId(0));
         let tree =
-            index.serve(survivor, &server, ServerSettings::default()).await.expect("the last one is gone");
+            index.serve(survivor, &server, ServerSettings::default()).await.expect("the last server is gone");
         let worker = tree.worker(survivor, &server);
-        worker.insert(&item(CLIENTS, 0, 1)).await.expect("the office works");
-        tree.resign(survivor).await.expect("it is left");
+        worker.insert(&item(CLIENTS, 0, 1)).await.expect("an insert");
+        tree.resign(survivor).await.expect("the server resigns");
         let walk = index.walk(survivor).await.expect("a walk");
         assert_eq!(walk.problems, Vec::new());
     });

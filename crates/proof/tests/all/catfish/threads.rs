@@ -1,5 +1,5 @@
-//! Catfish through shared memory: against a list and against rstar, and with a server and readers on threads of their
-//! own.
+//! Catfish through shared memory, compared with a list and with rstar; and with a server and readers on different
+//! threads.
 
 use farwood_fabric::{Client, Fabric, NodeId, Server as _};
 use farwood_index::IndexError;
@@ -10,16 +10,16 @@ use farwood_index::catfish::{
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness;
 use farwood_testkit::ServerHarness;
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 use rstar::primitives::{GeomWithData, Rectangle as Peer};
 use rstar::{AABB, RTree};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 type Peers = RTree<GeomWithData<Peer<[f64; 2]>, u64>>;
 
-fn place(chance: &mut Chance) -> Rectangle {
-    let corner = [0, 1].map(|_| chance.below(1_000_000) as f64 / 1e6);
-    let edge = [0, 1].map(|_| chance.below(10_000) as f64 / 1e6);
+fn draw_bounds(random: &mut TestRng) -> Rectangle {
+    let corner = [0, 1].map(|_| random.below(1_000_000) as f64 / 1e6);
+    let edge = [0, 1].map(|_| random.below(10_000) as f64 / 1e6);
     Rectangle::new(corner, [corner[0] + edge[0], corner[1] + edge[1]]).unwrap()
 }
 
@@ -33,16 +33,16 @@ fn ids(found: impl IntoIterator<Item = u64>) -> Vec<u64> {
     ids
 }
 
-/// Compares what a reader, the list and the peer find.
+/// Compares the results of a reader, the list and rstar.
 async fn compare<F: Fabric>(
     index: &Catfish,
     client: &Client<F>,
-    chance: &mut Chance,
+    random: &mut TestRng,
     (items, peers): (&[Item], &Peers),
 ) -> Result<(), IndexError> {
     let mut reader = Reader::new(index, client, Issue::Many);
     for relation in [Relation::Intersects, Relation::Within, Relation::Contains] {
-        let query = Query { window: place(chance), relation };
+        let query = Query { window: draw_bounds(random), relation };
         let mut found = Vec::new();
         reader.search(&query, &mut found).await?;
         let matching = items.iter().filter(|item| query.matches(&item.bounds));
@@ -53,7 +53,7 @@ async fn compare<F: Fabric>(
             assert_eq!(ids(found.iter().map(|item| item.id)), ids(theirs.map(|peer| peer.data)), "{query:?}");
         }
     }
-    let point = place(chance).min();
+    let point = draw_bounds(random).min();
     let near = reader.nearest(point, 7).await?;
     let theirs = peers.nearest_neighbor_iter_with_distance_2(&point).take(7);
     for (ours, (_, theirs)) in near.iter().zip(theirs) {
@@ -64,7 +64,7 @@ async fn compare<F: Fabric>(
 }
 
 #[test]
-fn it_finds_what_a_list_and_rstar_find() {
+fn searches_find_what_a_list_and_rstar_find() {
     finds_what_a_list_and_rstar_find(&Shm::default(), &[(1, 0), (2, 700), (6, 5_000)]);
 }
 
@@ -72,27 +72,28 @@ fn finds_what_a_list_and_rstar_find<H: ServerHarness>(harness: &H, cases: &[(usi
     let (client, server) = (harness.client(), harness.server(NodeId(0)));
     harness.block_on(async {
         for &(blocks, loaded) in cases {
-            let mut chance = Chance::new(blocks as u64);
+            let mut random = TestRng::new(blocks as u64);
             let name = format!("model-{blocks}");
             let config = Config { blocks, ..Config::default() };
             let index = Catfish::create(&client, &name, config).await.unwrap();
             let tree = index.serve(&client, &server, ServerSettings::default()).await.unwrap();
             let worker = tree.worker(&client, &server);
-            let mut items: Vec<_> = (0..loaded).map(|id| Item { bounds: place(&mut chance), id }).collect();
+            let mut items: Vec<_> =
+                (0..loaded).map(|id| Item { bounds: draw_bounds(&mut random), id }).collect();
             worker.bulk_load(&items, 0.9).await.unwrap();
             let mut peers: Peers = RTree::bulk_load(items.iter().map(peer).collect());
             for step in 0..1_500_u64 {
-                if chance.once_in(3) && !items.is_empty() {
-                    let item = items.swap_remove(chance.below(items.len() as u64) as usize);
+                if random.once_in(3) && !items.is_empty() {
+                    let item = items.swap_remove(random.below(items.len() as u64) as usize);
                     assert!(worker.remove(&item).await.unwrap() && peers.remove(&peer(&item)).is_some());
                 } else {
-                    let item = Item { bounds: place(&mut chance), id: loaded + step };
+                    let item = Item { bounds: draw_bounds(&mut random), id: loaded + step };
                     worker.insert(&item).await.unwrap();
                     peers.insert(peer(&item));
                     items.push(item);
                 }
                 if step.is_multiple_of(20) {
-                    compare(&index, &client, &mut chance, (&items, &peers)).await.unwrap();
+                    compare(&index, &client, &mut random, (&items, &peers)).await.unwrap();
                 }
             }
             let walk = index.walk(&client).await.unwrap();
@@ -102,43 +103,43 @@ fn finds_what_a_list_and_rstar_find<H: ServerHarness>(harness: &H, cases: &[(usi
     });
 }
 
-/// Items only move, each in one commit: whoever looks at everything sees each of them once, at any moment.
+/// Items only move, each move in one commit: every search of everything finds each item once.
 #[test]
-fn readers_on_other_threads_see_each_item_once_while_all_of_them_move() {
+fn readers_on_other_threads_see_each_moving_item_once() {
     const ITEMS: u64 = 300;
     let harness = Shm::default();
-    let maker = harness.client();
-    harness.block_on(Catfish::create(&maker, "moving", Config { blocks: 1, ..Config::default() })).unwrap();
+    let creator = harness.client();
+    harness.block_on(Catfish::create(&creator, "moving", Config { blocks: 1, ..Config::default() })).unwrap();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let moving = scope.spawn(|| {
             let (client, server) = (harness.client(), harness.server(NodeId(0)));
             harness.block_on(async {
                 let index = Catfish::open(&client, "moving").await.unwrap();
-                // Rooms are used again at once, so that readers often meet them half-written.
+                // Slots are reused at once, so that readers often meet partly written ones.
                 let settings = ServerSettings { rest_ns: 0, ..ServerSettings::default() };
                 let tree = index.serve(&client, &server, settings).await.unwrap();
                 let worker = tree.worker(&client, &server);
-                let mut chance = Chance::new(5);
+                let mut random = TestRng::new(5);
                 let mut items: Vec<_> =
-                    (0..ITEMS).map(|id| Item { bounds: place(&mut chance), id }).collect();
+                    (0..ITEMS).map(|id| Item { bounds: draw_bounds(&mut random), id }).collect();
                 worker.bulk_load(&items, 0.8).await.unwrap();
                 let mut moves = 0_u64;
                 while !done.load(Ordering::Relaxed) {
-                    let at = chance.below(ITEMS) as usize;
-                    let bounds = place(&mut chance);
+                    let at = random.below(ITEMS) as usize;
+                    let bounds = draw_bounds(&mut random);
                     assert!(worker.update(&items[at], bounds).await.unwrap());
                     items[at].bounds = bounds;
                     moves += 1;
                     if moves.is_multiple_of(64) {
-                        // A search of everything needs some time without a change.
+                        // A search of everything needs some time without changes.
                         std::thread::sleep(std::time::Duration::from_micros(300));
                     }
                 }
                 moves
             })
         });
-        let client = harness.stranger();
+        let client = harness.separate_client();
         harness.block_on(async {
             let index = Catfish::open(&client, "moving").await.unwrap();
             let everything = Query::intersecting(Rectangle::new([-1.0, -1.0], [3.0, 3.0]).unwrap());
@@ -172,9 +173,9 @@ fn a_server_answers_messages_on_another_thread_by_polling_and_by_events() {
 }
 
 fn a_server_answers<H: ServerHarness + Sync>(harness: &H, notice: Notice, count: u64) {
-    let maker = harness.client();
+    let creator = harness.client();
     let config = Config { ring_bytes: 4096, ..Config::default() };
-    harness.block_on(Catfish::create(&maker, "talk", config)).unwrap();
+    harness.block_on(Catfish::create(&creator, "messages", config)).unwrap();
     let ready = AtomicBool::new(false);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -182,13 +183,13 @@ fn a_server_answers<H: ServerHarness + Sync>(harness: &H, notice: Notice, count:
         while !ready.load(Ordering::Acquire) {
             std::thread::yield_now();
         }
-        let (client, memory) = (harness.stranger(), harness.server(NodeId(0)));
+        let (client, memory) = (harness.separate_client(), harness.server(NodeId(0)));
         harness.block_on(async {
-            let index = Catfish::open(&client, "talk").await.unwrap();
+            let index = Catfish::open(&client, "messages").await.unwrap();
             let inbox = Inbox { local: memory.local(), at: None };
             let mut connection = Messenger::connect(&index, &client, inbox, notice).await.unwrap();
-            let mut chance = Chance::new(9);
-            let items: Vec<_> = (0..count).map(|id| Item { bounds: place(&mut chance), id }).collect();
+            let mut random = TestRng::new(9);
+            let items: Vec<_> = (0..count).map(|id| Item { bounds: draw_bounds(&mut random), id }).collect();
             for item in &items {
                 connection.insert(item).await.unwrap();
             }
@@ -198,7 +199,7 @@ fn a_server_answers<H: ServerHarness + Sync>(harness: &H, notice: Notice, count:
             assert_eq!(
                 ids(found.iter().map(|item| item.id)),
                 (0..count).collect::<Vec<_>>(),
-                "in many segments"
+                "a response of many segments"
             );
             assert!(connection.remove(&items[7]).await.unwrap());
             assert!(!connection.remove(&items[7]).await.unwrap());
@@ -215,7 +216,7 @@ fn a_server_answers<H: ServerHarness + Sync>(harness: &H, notice: Notice, count:
 fn serve_until<H: ServerHarness>(harness: &H, notice: Notice, ready: &AtomicBool, done: &AtomicBool) {
     let (client, server) = (harness.client(), harness.server(NodeId(0)));
     harness.block_on(async {
-        let index = Catfish::open(&client, "talk").await.unwrap();
+        let index = Catfish::open(&client, "messages").await.unwrap();
         let tree = index.serve(&client, &server, ServerSettings::default()).await.unwrap();
         let service = Service::new(&tree, ServiceSettings { notice, ..ServiceSettings::default() });
         ready.store(true, Ordering::Release);

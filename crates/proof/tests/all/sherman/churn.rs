@@ -4,7 +4,7 @@ use farwood_fabric::{Client, NodeId, chunks};
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Config, Sherman, Variant};
 use farwood_testkit::Harness as _;
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 use farwood_testkit::loopback::{Loopback, LoopbackFabric};
 
 const KEYS: u64 = 10_000;
@@ -71,9 +71,9 @@ fn random_keys_come_and_go_in_the_same_memory() {
             churned.insert(key);
         }
         let (nodes, chunks) = (churned.nodes(KEYS), churned.chunks());
-        let mut chance = Chance::new(7);
+        let mut random = TestRng::new(7);
         for number in KEYS..KEYS + TIMES * KEYS {
-            let gone = chance.below(KEYS) as usize;
+            let gone = random.below(KEYS) as usize;
             churned.remove(keys[gone]);
             keys[gone] = spread(number);
             churned.insert(keys[gone]);
@@ -115,7 +115,7 @@ fn an_emptied_tree_leaves_its_memory_to_others() {
     let left = churned.nodes(0);
     assert!(left <= 3, "{nodes} nodes became {left}");
     churned.loopback.block_on(churned.tree.leave(&churned.client)).expect("it gives back what it has");
-    let client = churned.loopback.stranger();
+    let client = churned.loopback.separate_client();
     let tree = churned.loopback.block_on(Sherman::open(&client, "churn", CACHE_BYTES)).expect("it is there");
     for key in (0..KEYS).map(|key| spread(key).to_be_bytes()) {
         churned.loopback.block_on(tree.put(&client, &key, &key)).expect("a put");

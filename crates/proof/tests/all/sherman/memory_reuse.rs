@@ -1,5 +1,5 @@
-//! Rooms that are used again while old pointers lead there: what lies in them is believed only once it is linked, and
-//! nobody who was slow puts back what was there before.
+//! Slots that are reused while old pointers still lead to them: a node is believed only once it is linked, and a slow
+//! client does not restore the previous content.
 
 use farwood_fabric::{Client, Fabric as _};
 use farwood_index::sherman::layout::Sizes;
@@ -9,9 +9,9 @@ use farwood_sim::{Card, SimFabric, World, WorldSpec, at_once};
 
 const SIZES: Sizes = Sizes { key_bytes: 8, value_bytes: 8, node_bytes: 256 };
 const CACHE_BYTES: usize = 1 << 16;
-/// Virtual time in which everything is done, nanoseconds.
+/// Virtual time in which all operations end, nanoseconds.
 const TIME_MAX: u64 = 1_000_000_000;
-/// Who still has the old pointers, who merges and splits, and who has never looked.
+/// The compute nodes: one with old pointers in its cache, one that merges and splits, and one with an empty cache.
 const OLD: usize = 0;
 const BUSY: usize = 1;
 const NEW: usize = 2;
@@ -21,8 +21,8 @@ fn bytes(number: u64) -> [u8; 8] {
 }
 
 /// A tree of every tenth key, open on three compute nodes, its leaves a little over half full.
-fn stage() -> (World, Vec<Sherman>) {
-    let card = Card::named("cx5-100g").expect("it is one of the named");
+fn setup() -> (World, Vec<Sherman>) {
+    let card = Card::named("cx5-100g").expect("the simulator has this NIC");
     let world = World::new(WorldSpec { host_bytes: 32 << 20, ..WorldSpec::small(card) }).expect("a world");
     let config = Config { sizes: SIZES, options: Variant::Sherman.options(), ..Config::default() };
     let mut trees = vec![at_once(Sherman::create(&world.at_once(OLD), "reuse", config, CACHE_BYTES))];
@@ -41,14 +41,15 @@ async fn value(tree: &Sherman, client: &Client<SimFabric>, key: u64) -> Option<V
     tree.get(client, &bytes(key)).await.expect("a get").map(|value| value.to_vec())
 }
 
-/// A leaf is merged, and its room gets the sibling of a split of nearly the same keys. The splitting compute node dies
-/// at each verb. Who still has the pointer to that room must not take the sibling for the leaf before it is linked.
+/// A leaf is merged, and its slot gets the new sibling of a split with nearly the same keys. The splitting compute
+/// node crashes at each verb. A client with an old pointer to the slot must not take the sibling for the leaf before
+/// the sibling is linked.
 #[test]
-fn a_sibling_that_nothing_links_is_not_believed() {
+fn an_unlinked_sibling_is_not_believed() {
     for (verb, point) in (1..=9)
         .flat_map(|verb| [CrashPoint::Before, CrashPoint::At, CrashPoint::After].map(|point| (verb, point)))
     {
-        let (world, trees) = stage();
+        let (world, trees) = setup();
         let busy = world.at_once(BUSY);
         for number in 0..30 {
             at_once(value(&trees[OLD], &world.at_once(OLD), number * 10));
@@ -68,22 +69,27 @@ fn a_sibling_that_nothing_links_is_not_believed() {
         assert_eq!(
             world.block_on(value(&trees[NEW], &new, 50)),
             Some(bytes(50).to_vec()),
-            "{what}: it was acknowledged"
+            "{what}: the put was acknowledged"
         );
         let seen = world.block_on(value(&trees[OLD], &old, 42));
-        assert_eq!(world.block_on(value(&trees[NEW], &new, 42)), seen, "{what}: all see the same");
+        assert_eq!(
+            world.block_on(value(&trees[NEW], &new, 42)),
+            seen,
+            "{what}: all clients read the same value"
+        );
         let walk = world.block_on(trees[NEW].walk(&new)).expect("a walk");
         assert_eq!(walk.problems, [], "{what}");
     }
 }
 
-/// Somebody meets a leaf in the middle of its merge, and sleeps before it takes the merge back, while that ends and
-/// the room goes to a new leaf of the same keys. One freeze for each verb of the one and some of the other.
+/// A client meets a leaf in the middle of a merge, and is frozen before it undoes the merge. Meanwhile the merge ends,
+/// and the slot is reused for a leaf with the same keys. Freezes come at each verb of the merge and at some of the
+/// other client.
 #[test]
-fn a_merge_is_not_taken_back_in_a_room_that_is_used_again() {
+fn a_merge_is_not_undone_in_a_reused_slot() {
     let mut met = 0;
     for (step, verb) in (1..=8).flat_map(|step| (3..60).map(move |verb| (step, verb))) {
-        let (world, trees) = stage();
+        let (world, trees) = setup();
         let merging = When::Mark { compute_node: BUSY, mark: "a merge begun", number: step };
         world.add_rule(Rule {
             when: merging,
@@ -115,5 +121,5 @@ fn a_merge_is_not_taken_back_in_a_room_that_is_used_again() {
         }
         met += u64::from(world.marks().contains_key("a room used again"));
     }
-    assert!(met > 100, "the room is used again in {met} runs");
+    assert!(met > 100, "the slot is reused in only {met} runs");
 }

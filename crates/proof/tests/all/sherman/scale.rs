@@ -1,20 +1,20 @@
-//! What an insertion costs in a large tree: a million uniform keys loaded at 80 %, then a hundred thousand new ones.
+//! The cost of insertions in a large tree: a million uniform keys loaded at 80 %, then a hundred thousand new ones.
 
 use farwood_index::sherman::{Config, Sherman};
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness as _;
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 use farwood_transport::runtime::block_on;
 use std::collections::BTreeSet;
 
 const LOADED: usize = 1_000_000;
 const ADDED: usize = 100_000;
 const FILL: f64 = 0.8;
-/// Lock, read, write back: 3. The rest is splits.
+/// Lock, read and write back take 3; splits take the rest.
 const ROUND_TRIPS_MAX: f64 = 3.25;
 const CACHE_BYTES: usize = 64 << 20;
 
-#[expect(clippy::print_stdout, reason = "the figure is for people")]
+#[expect(clippy::print_stdout, reason = "people read the figure")]
 fn report(round_trips: f64, written: f64) {
     println!("{ADDED} new keys: {round_trips:.4} round trips and {written:.1} bytes written each");
 }
@@ -24,19 +24,19 @@ fn splits_cost_a_quarter_of_a_round_trip_at_most() {
     let shm = Shm::new();
     let client = shm.client();
     let tree = block_on(Sherman::create(&client, "scale", Config::default(), CACHE_BYTES)).expect("a tree");
-    let mut chance = Chance::new(1);
+    let mut random = TestRng::new(1);
     let mut keys = BTreeSet::new();
     while keys.len() < LOADED {
-        keys.insert(chance.next_u64());
+        keys.insert(random.next_u64());
     }
     let entries = keys.iter().map(|key| (key.to_be_bytes(), key.to_le_bytes()));
-    block_on(tree.bulk_load(&client, entries, FILL, |_| {})).expect("it loads");
-    // A scan warms the cache.
+    block_on(tree.bulk_load(&client, entries, FILL, |_| {})).expect("a bulk load");
+    // A scan fills the cache.
     assert_eq!(block_on(tree.count(&client)), Ok(LOADED as u64));
     client.take_costs();
     let mut added = 0;
     while added < ADDED {
-        let key = chance.next_u64();
+        let key = random.next_u64();
         if keys.insert(key) {
             let existed = block_on(tree.put(&client, &key.to_be_bytes(), &key.to_le_bytes()));
             assert_eq!(existed, Ok(false));

@@ -1,10 +1,10 @@
-//! Sherman under several threads of several compute nodes at once, over shared memory: from the empty tree, with
-//! nodes so small that everything splits all the time, each thread checking every answer.
+//! Sherman under several threads of several compute nodes at the same time, over shared memory: from the empty tree,
+//! with small nodes that split often. Each thread checks every answer.
 //!
-//! Every key has one owner, which alone changes it and therefore knows what it must find; values tell which key
-//! and which write they belong to, so that a foreign key's reader can tell a mixture, or time running backwards.
+//! Every key has one owner, the only thread that changes it, which therefore knows its value. Each value names its key
+//! and its version, so that readers of other keys notice a mixture, or a version that decreases.
 //!
-//! `FARWOOD_STEPS=N` asks so many steps of each thread instead of 6,000: for minutes and hours.
+//! `FARWOOD_STEPS=N` sets the steps of each thread instead of 6,000, for runs of minutes and hours.
 
 use farwood_index::consistency::Consistency;
 use farwood_index::sherman::layout::Sizes;
@@ -20,18 +20,18 @@ const NODES: usize = 2;
 const KEYS: u64 = 600;
 const STEPS: u64 = 6_000;
 const CACHE_BYTES: usize = 16 << 10;
-/// Keys below this are written at first and never removed: every scan must find those of its range.
+/// Keys below this are written first and never removed: every scan must find those in its range.
 const PERMANENT: u64 = KEYS / 2;
 
 type Model = BTreeMap<u64, u64>;
 
-/// One thread's tree, client and knowledge.
+/// One thread: its tree, its client, and the contents that it expects.
 struct Worker<'a> {
     me: u64,
     tree: &'a Sherman,
     client: farwood_fabric::Client<farwood_transport::shm::ShmFabric>,
     model: Model,
-    /// The last version seen of each foreign key.
+    /// The last version read of each key of other threads.
     seen: Model,
     random: u64,
 }
@@ -43,7 +43,7 @@ fn key_of(number: u64, bytes: usize) -> Vec<u8> {
     key
 }
 
-/// Eight bytes of number and version, again and again.
+/// A value that repeats eight bytes of number and version.
 fn value_of(number: u64, version: u64, bytes: usize) -> Vec<u8> {
     let word = (number << 40 | version).to_le_bytes();
     word.iter().copied().cycle().take(bytes).collect()
@@ -165,17 +165,17 @@ fn steps() -> u64 {
     std::env::var("FARWOOD_STEPS").map_or(STEPS, |steps| steps.parse().expect("a number of steps"))
 }
 
-/// Runs all threads on a tree of that kind and checks what they leave.
-fn torture(config: Config, seed: u64) {
+/// Runs all threads on a tree with that configuration, and checks the tree.
+fn run_threads(config: Config, seed: u64) {
     let shm = Shm::new();
     let pools: Vec<ShmPool> = (0..NODES).map(|_| attach(shm.path())).collect();
     let client = pools[0].client();
     let first =
-        block_on(Sherman::create(&client, "torture", config, CACHE_BYTES)).expect("a tree is created");
+        block_on(Sherman::create(&client, "threads", config, CACHE_BYTES)).expect("a tree is created");
     let mut trees = vec![first];
     for pool in &pools[1..] {
         trees.push(
-            block_on(Sherman::open(&pool.client(), "torture", CACHE_BYTES)).expect("the tree is opened"),
+            block_on(Sherman::open(&pool.client(), "threads", CACHE_BYTES)).expect("the tree is opened"),
         );
     }
     let barrier = Barrier::new(THREADS as usize);
@@ -187,11 +187,11 @@ fn torture(config: Config, seed: u64) {
                 scope.spawn(move || work(me, pool, tree, seed, barrier))
             })
             .collect();
-        threads.into_iter().map(|thread| thread.join().expect("no thread finds a wrong answer")).collect()
+        threads.into_iter().map(|thread| thread.join().expect("a thread found a wrong answer")).collect()
     });
     let union: Model = models.into_iter().flatten().collect();
     for (pool, tree) in pools.iter().zip(&trees) {
-        check_left(&pool.client(), tree, &union);
+        check_tree(&pool.client(), tree, &union);
     }
 }
 
@@ -212,7 +212,7 @@ fn work(me: u64, pool: &ShmPool, tree: &Sherman, seed: u64, barrier: &Barrier) -
     worker.model
 }
 
-fn check_left(
+fn check_tree(
     client: &farwood_fabric::Client<farwood_transport::shm::ShmFabric>,
     tree: &Sherman,
     union: &Model,
@@ -245,27 +245,27 @@ const SMALL: Sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 256 };
 const LARGE: Sizes = Sizes { key_bytes: 40, value_bytes: 100, node_bytes: 1024 };
 
 #[test]
-fn every_variant_answers_right_from_the_empty_tree() {
+fn every_variant_answers_right() {
     for (at, (variant, _)) in Variant::ALL.into_iter().enumerate() {
-        torture(config(variant, SMALL, None), at as u64);
+        run_threads(config(variant, SMALL, None), at as u64);
     }
 }
 
 #[test]
 fn checksums_answer_right() {
-    torture(config(Variant::Sherman, SMALL, Some(Consistency::Checksum)), 20);
-    torture(config(Variant::Sherman, LARGE, Some(Consistency::Checksum)), 21);
+    run_threads(config(Variant::Sherman, SMALL, Some(Consistency::Checksum)), 20);
+    run_threads(config(Variant::Sherman, LARGE, Some(Consistency::Checksum)), 21);
 }
 
 #[test]
-fn long_keys_that_share_their_beginning_answer_right() {
-    torture(config(Variant::Sherman, LARGE, None), 30);
-    torture(config(Variant::FgPlus, LARGE, None), 31);
+fn long_keys_with_a_common_prefix_answer_right() {
+    run_threads(config(Variant::Sherman, LARGE, None), 30);
+    run_threads(config(Variant::FgPlus, LARGE, None), 31);
 }
 
 #[test]
 fn packed_locks_answer_right() {
     let mut config = config(Variant::Sherman, SMALL, None);
     config.options.lock.width = farwood_index::lock::LockWidth::Packed;
-    torture(config, 40);
+    run_threads(config, 40);
 }

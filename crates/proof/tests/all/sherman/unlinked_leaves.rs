@@ -1,6 +1,6 @@
-//! Leaves that no parent names: what clients leave that die, or are stopped, between a split and its parent. They
-//! are found through their left neighbours, however many follow each other, and are entered in their parent by
-//! whoever had to look for them.
+//! Leaves that no parent names: a client that crashes or is stopped between a split and the change of the parent
+//! leaves them behind. Lookups find them through their left neighbours, however many follow each other, and enter them
+//! in the parent.
 
 use farwood_fabric::{Client, Fabric, FabricError, Remote, write};
 use farwood_index::IndexError;
@@ -10,25 +10,25 @@ use farwood_index::sherman::{Config, Direction, Entries, Range, Sherman};
 use farwood_testkit::Harness;
 use farwood_testkit::loopback::Loopback;
 
-/// Leaves, each of one key; the first is the root's.
+/// Number of leaves, each with one key; the first is the root.
 const LEAVES: u64 = 300;
 
 fn key(number: u64) -> [u8; 8] {
     (number * 100).to_be_bytes()
 }
 
-/// A tree whose root is a leaf, with many leaves behind it that nothing but sibling pointers leads to: a bulk load
-/// that died before it moved the root.
-async fn orphaned<F: Fabric>(client: &Client<F>) -> Sherman {
-    let tree = Sherman::create(client, "orphans", Config::default(), 1 << 20).await.expect("a tree");
+/// A tree whose root is a leaf, followed by many leaves that only sibling pointers reach: the result of a bulk load
+/// that was interrupted before it moved the root.
+async fn tree_of_unlinked_leaves<F: Fabric>(client: &Client<F>) -> Sherman {
+    let tree = Sherman::create(client, "unlinked", Config::default(), 1 << 20).await.expect("a tree");
     let root = client.post(farwood_fabric::read(tree.entry().root())).await.expect("a read");
     let root =
         Remote::<RawNode>::from_word(root.check(&()).expect("a word is whole").word()).expect("a root");
     let owner =
         farwood_fabric::chunks::Owner { client: client.fabric().identity(), entry: tree.entry().slot };
     let taken = farwood_fabric::chunks::take(client, root.node(), owner, 64).await.expect("a chunk");
-    let (chunk, used) = taken.expect("there is room");
-    let place = |number: u64| match number {
+    let (chunk, used) = taken.expect("a free chunk");
+    let address = |number: u64| match number {
         0 => root,
         _ => chunk.start().part::<RawNode>(used + 1024 * number),
     };
@@ -37,11 +37,11 @@ async fn orphaned<F: Fabric>(client: &Client<F>) -> Sherman {
         let upper = key(number + 1);
         let last = number + 1 == LEAVES;
         let fences = Fences { lower: &lower, upper: (!last).then_some(&upper[..]) };
-        let sibling = (!last).then(|| place(number + 1));
+        let sibling = (!last).then(|| address(number + 1));
         let mut leaf = Node::empty(tree.layout(), 0, fences, sibling);
-        leaf.place(&key(number), Change::Put(&number.to_le_bytes())).expect("an empty leaf has room");
+        leaf.place(&key(number), Change::Put(&number.to_le_bytes())).expect("an empty leaf has space");
         leaf.seal();
-        client.post(write(place(number), leaf.bytes())).await.expect("a write");
+        client.post(write(address(number), leaf.bytes())).await.expect("a write");
     }
     tree
 }
@@ -50,7 +50,7 @@ async fn orphaned<F: Fabric>(client: &Client<F>) -> Sherman {
 fn leaves_that_no_parent_names_are_found_and_entered() {
     let world = Loopback::default();
     let client = world.client();
-    let tree = world.block_on(orphaned(&client));
+    let tree = world.block_on(tree_of_unlinked_leaves(&client));
     let before = world.block_on(tree.walk(&client)).expect("a walk");
     assert_eq!((before.problems.len(), before.half_linked), (0, LEAVES - 1), "{before:?}");
     for number in (0..LEAVES).rev() {
@@ -64,17 +64,17 @@ fn leaves_that_no_parent_names_are_found_and_entered() {
     assert_eq!(found.len() as u64, LEAVES);
     let after = world.block_on(tree.walk(&client)).expect("a walk");
     assert_eq!((after.problems.len(), after.entries), (0, LEAVES), "{after:?}");
-    assert!(after.half_linked < 10, "they are entered in their parents: {after:?}");
+    assert!(after.half_linked < 10, "most leaves are entered in their parents: {after:?}");
     client.take_costs();
     for number in 0..LEAVES {
         world.block_on(tree.get(&client, &key(number))).expect("a get");
     }
     let costs = client.take_costs();
-    assert!(costs.round_trips < 2 * LEAVES, "the way is short again: {costs:?}");
+    assert!(costs.round_trips < 2 * LEAVES, "lookups are short again: {costs:?}");
 }
 
-/// Ascending keys split the rightmost node of every level again and again, and every level grows to the right of what
-/// is cached: the way must not grow with it.
+/// Ascending keys split the rightmost node of every level many times, and every level grows to the right of the cached
+/// nodes: descents must not get longer.
 #[test]
 fn ascending_keys_are_inserted_at_the_usual_cost() {
     const KEYS: u64 = 60_000;
@@ -90,14 +90,14 @@ fn ascending_keys_are_inserted_at_the_usual_cost() {
     let costs = client.take_costs();
     let walk = world.block_on(tree.walk(&client)).expect("a walk");
     assert!(walk.nodes.len() > 4 && walk.problems.is_empty(), "{walk:?}");
-    // Leaves of eight entries: a quarter of the puts split a leaf, and a few of these a level above it.
+    // With eight entries in a leaf, a quarter of the puts split a leaf, and some of these split a node above it.
     assert!(costs.round_trips < 5 * KEYS, "{costs:?}");
     assert!(costs.moved < KEYS / 4, "{costs:?}");
 }
 
-/// A bulk load that the pool has no room for leaves it as it was.
+/// A bulk load that needs more memory than the pool has returns the memory that it took.
 #[test]
-fn a_failed_bulk_load_gives_its_memory_back() {
+fn a_failed_bulk_load_returns_its_memory() {
     let world = Loopback::default();
     let client = world.client();
     let tree = world.block_on(Sherman::create(&client, "full", Config::default(), 1 << 20)).expect("a tree");

@@ -1,4 +1,4 @@
-//! The memory of values out of line: rooms that are emptied, listed, inherited from the dead, and filled again.
+//! The memory of overflow values: slots that are freed, listed, taken over from crashed clients, and reused.
 
 use farwood_fabric::{Client, Fabric as _, FabricError, NodeId, chunks};
 use farwood_index::IndexError;
@@ -18,24 +18,25 @@ fn config(node_bytes: usize) -> Config {
 }
 
 /// A pool of two memory nodes of 64 MiB, and a compute node that has the tree open.
-struct Stage {
+struct Setup {
     pool: Loopback,
-    home: Client<LoopbackFabric>,
+    client: Client<LoopbackFabric>,
     tree: Sherman,
 }
 
-impl Stage {
+impl Setup {
     fn new(node_bytes: usize) -> Self {
         let pool = Loopback::default();
-        let home = pool.client();
-        let tree = pool.block_on(Sherman::create(&home, "values", config(node_bytes), CACHE_BYTES));
-        Self { tree: tree.expect("a new tree"), home, pool }
+        let client = pool.client();
+        let tree = pool.block_on(Sherman::create(&client, "values", config(node_bytes), CACHE_BYTES));
+        Self { tree: tree.expect("a new tree"), client, pool }
     }
 
-    /// Another compute node.
-    fn visitor(&self) -> (Client<LoopbackFabric>, Sherman) {
-        let client = self.pool.stranger();
-        let tree = self.pool.block_on(Sherman::open(&client, "values", CACHE_BYTES)).expect("it is there");
+    /// A further compute node.
+    fn other_node(&self) -> (Client<LoopbackFabric>, Sherman) {
+        let client = self.pool.separate_client();
+        let tree =
+            self.pool.block_on(Sherman::open(&client, "values", CACHE_BYTES)).expect("the key is present");
         (client, tree)
     }
 
@@ -48,129 +49,129 @@ impl Stage {
         self.pool.block_on(tree.put(client, &key.to_be_bytes(), value))
     }
 
-    fn put_home(&self, key: u64, value: &[u8]) -> Result<bool, IndexError> {
-        self.put((&self.tree, &self.home), key, value)
+    fn put_first(&self, key: u64, value: &[u8]) -> Result<bool, IndexError> {
+        self.put((&self.tree, &self.client), key, value)
     }
 
     fn chunks(&self) -> u64 {
-        let taken = |node| self.pool.block_on(chunks::taken(&self.home, NodeId(node))).expect("a count");
+        let taken = |node| self.pool.block_on(chunks::taken(&self.client, NodeId(node))).expect("a count");
         (0..2).map(taken).sum()
     }
 
     fn check(&self) {
-        let walk = self.pool.block_on(self.tree.walk(&self.home)).expect("a walk");
+        let walk = self.pool.block_on(self.tree.walk(&self.client)).expect("a walk");
         assert_eq!(walk.problems, []);
     }
 }
 
-/// Bytes of a value that look like the beginning of an object do not hide its end from who takes over the chunk of a
-/// client that died.
+/// The client that takes over the chunk of a crashed client finds the end of its last object, even if bytes of a value
+/// look like the beginning of an object.
 #[test]
-fn no_value_is_written_over_when_a_chunk_is_inherited() {
+fn taking_over_a_chunk_overwrites_no_value() {
     for fake in [&[0; 8][..], &[255, 0, 0, 0, 0, 0, 0, 0], &[255; 8]] {
-        let stage = Stage::new(256);
-        let (client, tree) = stage.visitor();
+        let setup = Setup::new(256);
+        let (client, tree) = setup.other_node();
         let mut value = vec![0; MIB];
         for unit in value.chunks_exact_mut(64) {
             // The index's number where an extent has it, in every unit that the value covers; before it a kind and a
             // size.
             unit[40..48].copy_from_slice(fake);
             unit[48..56].copy_from_slice(&[7; 8]);
-            unit[56..64].copy_from_slice(&stage.tree.layout().index.to_le_bytes());
+            unit[56..64].copy_from_slice(&setup.tree.layout().index.to_le_bytes());
         }
         for key in 0..3 {
-            stage.put((&tree, &client), key, &value).expect("there is room");
+            setup.put((&tree, &client), key, &value).expect("memory is free");
         }
-        stage.pool.kill(client.fabric().identity());
+        setup.pool.kill(client.fabric().identity());
         for key in 10..20 {
-            stage.put_home(key, &[7; 5_000]).expect("there is room");
+            setup.put_first(key, &[7; 5_000]).expect("memory is free");
         }
-        stage.check();
+        setup.check();
         std::mem::forget(tree);
     }
 }
 
 #[test]
-fn processes_that_come_and_go_leave_no_rooms_behind() {
-    let stage = Stage::new(1024);
+fn processes_that_leave_return_their_memory() {
+    let setup = Setup::new(1024);
     for round in 0..300_u64 {
-        let (client, tree) = stage.visitor();
-        stage.put((&tree, &client), 1, &vec![round as u8; MIB]).expect("there is room");
-        stage.pool.block_on(tree.leave(&client)).expect("it leaves");
-        stage.pool.block_on(tree.close(&client)).expect("it closes the tree");
+        let (client, tree) = setup.other_node();
+        setup.put((&tree, &client), 1, &vec![round as u8; MIB]).expect("memory is free");
+        setup.pool.block_on(tree.leave(&client)).expect("the compute node leaves");
+        setup.pool.block_on(tree.close(&client)).expect("the tree is closed");
     }
-    assert!(stage.chunks() <= 8, "{} chunks", stage.chunks());
-    stage.check();
+    assert!(setup.chunks() <= 8, "{} chunks", setup.chunks());
+    setup.check();
 }
 
-/// Rooms of every kind that others have listed are filled, whatever else a compute node keeps.
+/// A compute node reuses listed slots of every size.
 #[test]
-fn listed_rooms_are_used() {
-    let stage = Stage::new(256);
+fn listed_slots_are_reused() {
+    let setup = Setup::new(256);
     for key in 0..300 {
-        stage.put_home(key, &[1; 100]).expect("there is room");
+        setup.put_first(key, &[1; 100]).expect("memory is free");
     }
     for key in 0..300 {
-        stage.put_home(key, &[1; 4]).expect("there is room");
+        setup.put_first(key, &[1; 4]).expect("memory is free");
     }
     for round in 0..3 {
-        let (client, tree) = stage.visitor();
+        let (client, tree) = setup.other_node();
         for key in 5_000..5_004 {
-            stage.put((&tree, &client), key, &vec![1; MIB]).expect("there is room");
+            setup.put((&tree, &client), key, &vec![1; MIB]).expect("memory is free");
         }
         for key in 5_000..5_004_u64 {
-            stage.pool.block_on(tree.remove(&client, &key.to_be_bytes())).expect("it is there");
+            setup.pool.block_on(tree.remove(&client, &key.to_be_bytes())).expect("the key is present");
         }
-        stage.pool.block_on(tree.leave(&client)).expect("it leaves");
-        stage.pool.block_on(tree.close(&client)).expect("it closes the tree");
-        let before = stage.chunks();
+        setup.pool.block_on(tree.leave(&client)).expect("the compute node leaves");
+        setup.pool.block_on(tree.close(&client)).expect("the tree is closed");
+        let before = setup.chunks();
         for key in 0..4 {
-            stage.put_home(9_000 + 100 * round + key, &vec![1; MIB]).expect("there is room");
+            setup.put_first(9_000 + 100 * round + key, &vec![1; MIB]).expect("memory is free");
         }
-        // What does not fit the rest of this compute node's own chunk goes into the rooms.
-        assert_eq!(stage.chunks(), before, "round {round}");
+        // Values that do not fit the rest of this compute node's chunk go into the listed slots.
+        assert_eq!(setup.chunks(), before, "round {round}");
     }
-    stage.check();
+    setup.check();
 }
 
 #[test]
-fn an_insertion_that_finds_no_room_takes_none() {
-    let stage = Stage::new(256);
+fn a_refused_insertion_takes_no_memory() {
+    let setup = Setup::new(256);
     let big = vec![1; MIB];
     let mut keys = 0;
-    while stage.put_home(keys * 100, &big).is_ok() {
+    while setup.put_first(keys * 100, &big).is_ok() {
         keys += 1;
     }
     let mut small = 1_000_000;
-    while stage.put_home(small, &[1; 4]).is_ok() {
+    while setup.put_first(small, &[1; 4]).is_ok() {
         small += 1;
     }
-    // Their rooms come free, and no leaf does.
+    // This frees the slots of their values, and no leaf.
     for shortened in 0..30 {
-        assert_eq!(stage.put_home(shortened * 200, &[1; 4]), Ok(true));
+        assert_eq!(setup.put_first(shortened * 200, &[1; 4]), Ok(true));
     }
-    let refused = (0..100).filter(|new| stage.put_home(small + new, &big).is_err()).count();
+    let refused = (0..100).filter(|new| setup.put_first(small + new, &big).is_err()).count();
     assert!(refused > 75, "only {refused} were refused");
-    assert_eq!(stage.put_home(100, &big), Ok(true), "the rooms of those are still there");
+    assert_eq!(setup.put_first(100, &big), Ok(true), "the freed slots are still free");
 }
 
 #[test]
-fn a_scan_that_fails_has_found_nothing() {
-    let stage = Stage::new(256);
+fn a_failed_scan_returns_no_entries() {
+    let setup = Setup::new(256);
     for key in 0..1_000 {
-        stage.put_home(key, &[1; 4]).expect("there is room");
+        setup.put_first(key, &[1; 4]).expect("memory is free");
     }
     let mut found = Entries::new();
     let wide =
-        stage.tree.scan_snapshot(&stage.home, Range::default(), Direction::Forward, usize::MAX, &mut found);
-    assert!(matches!(stage.pool.block_on(wide), Err(IndexError::NoSnapshot(_))));
+        setup.tree.scan_snapshot(&setup.client, Range::default(), Direction::Forward, usize::MAX, &mut found);
+    assert!(matches!(setup.pool.block_on(wide), Err(IndexError::NoSnapshot(_))));
     assert_eq!((found.len(), found.iter().next()), (0, None));
 }
 
-/// The first puts of many clients come at the same time: each compute node takes a chunk for all of its clients.
+/// Many clients put their first values at the same time: each compute node takes one chunk for all its clients.
 #[test]
-fn clients_that_begin_at_once_share_a_chunk() {
-    let card = Card::named("cx5-100g").expect("it is one of the named");
+fn first_puts_of_a_compute_node_share_a_chunk() {
+    let card = Card::named("cx5-100g").expect("the simulator has this NIC");
     let spec = WorldSpec { compute_nodes: 4, memory_nodes: 1, ..WorldSpec::small(card) };
     let world = World::new(spec).expect("a world");
     let mut trees = vec![at_once(Sherman::create(&world.at_once(0), "begin", config(1024), 1 << 16))];

@@ -5,7 +5,7 @@ use farwood_index::ordered;
 use farwood_index::smart::{Config, Smart, Variant};
 use farwood_proof::radix_costs::{CACHE_BYTES, CostFixture, compare, key};
 use farwood_testkit::Harness;
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 use farwood_testkit::loopback::Loopback;
 
 #[test]
@@ -32,10 +32,10 @@ fn a_new_key_takes_few_round_trips_on_average() {
     let client = world.client();
     let tree =
         world.block_on(Smart::create(&client, "costs", Config::default(), CACHE_BYTES)).expect("a tree");
-    let mut chance = Chance::new(1);
+    let mut random = TestRng::new(1);
     let mut put = |count: u64| {
         for _ in 0..count {
-            let key = chance.next_u64().to_be_bytes();
+            let key = random.next_u64().to_be_bytes();
             world.block_on(tree.put(&client, &key, &[1; 8])).expect("a put");
         }
     };

@@ -50,7 +50,7 @@ impl Node {
 }
 
 fn node(pool: &Loopback, first: bool, cache_bytes: usize) -> Node {
-    let client = pool.stranger();
+    let client = pool.separate_client();
     let tree = pool.block_on(async {
         let options = Variant::RearLock.options();
         if first {

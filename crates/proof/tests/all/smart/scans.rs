@@ -6,7 +6,7 @@ use farwood_fabric::{Client, PoolShape};
 use farwood_index::sabotage::Sabotage;
 use farwood_index::smart::{Config, Direction, Entries, Range, Smart, Variant};
 use farwood_testkit::Harness;
-use farwood_testkit::harness::{Chance, taking_turns};
+use farwood_testkit::harness::{TestRng, round_robin};
 use farwood_testkit::loopback::{Loopback, LoopbackFabric, SMALL, Settings};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ struct Node {
 }
 
 fn node(pool: &Loopback, variant: Variant, first: bool) -> Node {
-    let client = pool.stranger();
+    let client = pool.separate_client();
     let tree = pool.block_on(async {
         if first {
             let config = Config { options: variant.options(), ..Config::default() };
@@ -108,8 +108,8 @@ fn scans_of_what_changes(variant: Variant, sabotage: Option<Sabotage>, seed: u64
     if let Some(sabotage) = sabotage {
         scanner.tree.sabotage(sabotage);
     }
-    let mut chance = Chance::new(seed);
-    let mut byte = |below: u64| chance.below(below) as u8;
+    let mut random = TestRng::new(seed);
+    let mut byte = |below: u64| random.below(below) as u8;
     for _ in 0..60 {
         for _ in 0..3 {
             let (middle, first, count) =
@@ -162,9 +162,9 @@ fn a_scan_that_passes_gaps_is_noticed() {
 }
 
 /// A key between those of [`dense`], or at one.
-fn end(chance: &mut Chance) -> Vec<u8> {
-    let key = key(chance.below(u64::from(MIDDLES)) as u8, chance.below(256) as u8);
-    match chance.below(4) {
+fn end(random: &mut TestRng) -> Vec<u8> {
+    let key = key(random.below(u64::from(MIDDLES)) as u8, random.below(256) as u8);
+    match random.below(4) {
         0 => key[..2].to_vec(),
         1 => [&key[..], &[0]].concat(),
         _ => key,
@@ -185,9 +185,9 @@ fn scans_beside_changes(sabotage: Option<Sabotage>, seed: u64) -> Option<String>
     let wrong = RefCell::new(None);
     let done = Cell::new(false);
     let write = async || {
-        let mut chance = Chance::new(seed);
+        let mut random = TestRng::new(seed);
         for _ in 0..60 {
-            let (middle, fill) = (chance.below(u64::from(MIDDLES)) as u8, chance.below(2) == 0);
+            let (middle, fill) = (random.below(u64::from(MIDDLES)) as u8, random.below(2) == 0);
             let end = key(middle, 0)[..2].to_vec();
             for key in (0..=u8::MAX).map(|last| key(middle, last)).chain([end]) {
                 if fill {
@@ -203,12 +203,12 @@ fn scans_beside_changes(sabotage: Option<Sabotage>, seed: u64) -> Option<String>
         done.set(true);
     };
     let scan = async || {
-        let (mut chance, mut entries) = (Chance::new(!seed), Entries::new());
+        let (mut random, mut entries) = (TestRng::new(!seed), Entries::new());
         while !done.get() {
-            let ends = [end(&mut chance), end(&mut chance)];
+            let ends = [end(&mut random), end(&mut random)];
             let [low, high] = if ends[0] <= ends[1] { [&ends[0], &ends[1]] } else { [&ends[1], &ends[0]] };
-            let direction = [Direction::Forward, Direction::Backward][chance.below(2) as usize];
-            let limit = [1, 60, 150, 256, 1000][chance.below(5) as usize];
+            let direction = [Direction::Forward, Direction::Backward][random.below(2) as usize];
+            let limit = [1, 60, 150, 256, 1000][random.below(5) as usize];
             let range = Range { from: Some(low), to: Some(high) };
             let before = came.borrow().len();
             let scanned = scanner.tree.scan(&scanner.client, range, direction, limit, &mut entries).await;
@@ -235,7 +235,7 @@ fn scans_beside_changes(sabotage: Option<Sabotage>, seed: u64) -> Option<String>
             }
         }
     };
-    taking_turns(&pool, 2, async |number, _| if number == 0 { write().await } else { scan().await });
+    round_robin(&pool, 2, async |number, _| if number == 0 { write().await } else { scan().await });
     let walk = pool.block_on(writer.tree.walk(&writer.client)).expect("it can be walked");
     assert_eq!(walk.problems.len(), 0);
     assert!(pool.marked("radix: a scan begun again") > 0, "some copy led astray");

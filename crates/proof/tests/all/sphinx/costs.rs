@@ -5,7 +5,7 @@ use farwood_index::ordered;
 use farwood_index::sphinx::{Config, Sphinx, Variant};
 use farwood_proof::radix_costs::{CostFixture, compare, key};
 use farwood_testkit::Harness;
-use farwood_testkit::harness::Chance;
+use farwood_testkit::harness::TestRng;
 use farwood_testkit::loopback::Loopback;
 
 #[test]
@@ -36,8 +36,8 @@ fn a_lookup_takes_three_round_trips_on_average() {
     let client = world.client();
     let tree = world.block_on(Sphinx::create(&client, "costs", Config::default(), 64 << 10)).expect("a tree");
     let keys: Vec<[u8; 8]> = {
-        let mut chance = Chance::new(1);
-        (0..KEYS).map(|_| chance.next_u64().to_be_bytes()).collect()
+        let mut random = TestRng::new(1);
+        (0..KEYS).map(|_| random.next_u64().to_be_bytes()).collect()
     };
     for key in &keys {
         world.block_on(tree.put(&client, key, &[1; 8])).expect("a put");

@@ -1,0 +1,229 @@
+//! The parameters of an index in its directory entry. A system lists its fields once, in
+//! [`Parameters::fields`]; the list encodes a configuration, decodes it, and refuses values that are not in the format.
+
+use crate::error::IndexError;
+use crate::lock::{LockMemory, LockWidth};
+use farwood_fabric::directory::{Entry, NewEntry, PARAMETER_BYTES};
+use std::fmt::{Debug, Display};
+use std::ops::RangeInclusive;
+
+/// Offset of the memory of the locks, in every system with locks in the pool's tables.
+const LOCK_MEMORY: usize = 14;
+/// Offset of the width of those locks.
+const LOCK_WIDTH: usize = 15;
+/// Offset of the kinds of keys and values, in every ordered index.
+const KINDS: usize = 20;
+
+/// The configuration of a system, as its directory entries hold it.
+pub(crate) trait Parameters: Clone + Default {
+    /// The number of the system in the directory.
+    const KIND: u32;
+    /// Version of the format of its nodes.
+    const FORMAT: u32;
+    /// What an entry of another kind is not, in errors.
+    const NAME: &'static str;
+
+    /// Passes each field to the codec, with its offset and its legal values. Other bytes are zero.
+    fn fields(&mut self, codec: &mut Codec);
+}
+
+/// Writes fields into parameters, or reads them from there.
+#[derive(Debug)]
+pub(crate) struct Codec {
+    bytes: [u8; PARAMETER_BYTES],
+    action: Action,
+    /// Why the parameters are refused: the first illegal value.
+    refusal: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Encode,
+    Decode,
+}
+
+impl Codec {
+    fn new(bytes: [u8; PARAMETER_BYTES], action: Action) -> Self {
+        Self { bytes, action, refusal: None }
+    }
+
+    /// One of several values, in a byte: its position among them.
+    pub(crate) fn choice<T: Copy + PartialEq + Debug, const N: usize>(
+        &mut self,
+        at: usize,
+        value: &mut T,
+        values: [T; N],
+    ) {
+        let mut position = values.iter().position(|legal| legal == value).unwrap_or(0) as u8;
+        debug_assert!(self.action == Action::Decode || values[usize::from(position)] == *value, "{value:?}");
+        self.u8(at, &mut position, 0..=N as u8 - 1);
+        *value = values[usize::from(position)];
+    }
+
+    /// A number in a byte.
+    pub(crate) fn u8(&mut self, at: usize, value: &mut u8, legal: RangeInclusive<u8>) {
+        self.number::<1, _>(at, value, &legal);
+    }
+
+    /// A number in two bytes.
+    pub(crate) fn u16(&mut self, at: usize, value: &mut usize, legal: RangeInclusive<usize>) {
+        self.number::<2, _>(at, value, &legal);
+    }
+
+    /// A number in four bytes.
+    pub(crate) fn u32(&mut self, at: usize, value: &mut usize, legal: RangeInclusive<usize>) {
+        self.number::<4, _>(at, value, &legal);
+    }
+
+    /// Where the locks of nodes are, and their width.
+    pub(crate) fn locks(&mut self, memory: &mut LockMemory, width: &mut LockWidth) {
+        self.choice(LOCK_MEMORY, memory, [LockMemory::Host, LockMemory::Device, LockMemory::Node]);
+        self.choice(LOCK_WIDTH, width, [LockWidth::Word, LockWidth::Packed]);
+    }
+
+    /// What keys and values mean to the caller.
+    pub(crate) fn kinds(&mut self, kinds: &mut [u8; 2]) {
+        let [keys, values] = kinds;
+        self.u8(KINDS, keys, 0..=u8::MAX);
+        self.u8(KINDS + 1, values, 0..=u8::MAX);
+    }
+
+    /// A number in `N` bytes, little endian. A value that is read and refused leaves `value` as it is.
+    fn number<const N: usize, T>(&mut self, at: usize, value: &mut T, legal: &RangeInclusive<T>)
+    where
+        T: Copy + Display + PartialOrd + TryFrom<u64> + TryInto<u64>,
+    {
+        let field = &mut self.bytes[at..at + N];
+        match self.action {
+            Action::Encode => {
+                let Ok(number) = (*value).try_into() else { unreachable!("a field has at most 64 bits") };
+                assert!(
+                    legal.contains(value),
+                    "the parameter at {at} is {value}, which is not in the format"
+                );
+                assert!(number >> (8 * N) == 0, "the parameter at {at} has {N} bytes");
+                field.copy_from_slice(&number.to_le_bytes()[..N]);
+            }
+            Action::Decode => {
+                let mut number = [0; 8];
+                number[..N].copy_from_slice(field);
+                let number = u64::from_le_bytes(number);
+                match T::try_from(number) {
+                    Ok(read) if legal.contains(&read) => *value = read,
+                    _ => self.refuse(format!("the parameter at byte {at} is {number}")),
+                }
+            }
+        }
+    }
+
+    /// Refuses the parameters.
+    pub(crate) fn refuse(&mut self, why: String) {
+        self.refusal.get_or_insert(why);
+    }
+}
+
+/// The directory entry of a new index.
+pub(crate) fn new_entry<'n, P: Parameters>(name: &'n str, config: &P) -> NewEntry<'n> {
+    NewEntry { name, kind: P::KIND, format: P::FORMAT, parameters: encode(config) }
+}
+
+/// The parameters of a configuration.
+///
+/// # Panics
+/// Panics if a value is not in the format: the caller has checked the configuration.
+pub(crate) fn encode<P: Parameters>(config: &P) -> [u8; PARAMETER_BYTES] {
+    let mut codec = Codec::new([0; PARAMETER_BYTES], Action::Encode);
+    config.clone().fields(&mut codec);
+    assert!(codec.refusal.is_none(), "the configuration is legal: {:?}", codec.refusal);
+    codec.bytes
+}
+
+/// Reads the configuration of an index from its directory entry.
+///
+/// # Errors
+/// [`IndexError::WrongFormat`] where the entry is of another system or version, or has an unknown value.
+pub(crate) fn decode<P: Parameters>(entry: &Entry) -> Result<P, IndexError> {
+    let refuse = |why: String| Err(IndexError::WrongFormat(format!("index '{}': {why}", entry.name)));
+    if entry.kind != P::KIND {
+        return refuse(format!("it is of kind {}, not {}", entry.kind, P::NAME));
+    }
+    if entry.format != P::FORMAT {
+        let (found, known) = (entry.format, P::FORMAT);
+        return refuse(format!(
+            "format {found}, and this program knows {known}; load it again with this program"
+        ));
+    }
+    let mut codec = Codec::new(entry.parameters, Action::Decode);
+    let mut config = P::default();
+    config.fields(&mut codec);
+    match codec.refusal {
+        None => Ok(config),
+        Some(why) => refuse(why),
+    }
+}
+
+/// What keys and values of an ordered index mean to its creator.
+pub(crate) fn kinds(entry: &Entry) -> [u8; 2] {
+    [entry.parameters[KINDS], entry.parameters[KINDS + 1]]
+}
+
+/// Whether the locks of two indexes with locks are in one table, with different widths.
+pub(crate) fn locks_conflict(one: &[u8; PARAMETER_BYTES], other: &[u8; PARAMETER_BYTES]) -> bool {
+    const IN_NODES: u8 = 2;
+    let in_one_table = one[LOCK_MEMORY] != IN_NODES && one[LOCK_MEMORY] == other[LOCK_MEMORY];
+    in_one_table && one[LOCK_WIDTH] != other[LOCK_WIDTH]
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A directory entry with these parameters.
+    pub(crate) fn entry<P: Parameters>(parameters: [u8; PARAMETER_BYTES]) -> Entry {
+        Entry { slot: 3, number: 9, name: "t".to_owned(), kind: P::KIND, format: P::FORMAT, parameters }
+    }
+
+    /// Checks that a configuration is read back, that each changed byte of `bad` is refused, and that other kinds and
+    /// formats are.
+    pub(crate) fn check_codec<P: Parameters + PartialEq + Debug>(config: &P, bad: &[(usize, u8)]) {
+        let good = encode(config);
+        assert_eq!(decode::<P>(&entry::<P>(good)).as_ref(), Ok(config));
+        for &(at, value) in bad {
+            let mut bytes = good;
+            bytes[at] = value;
+            assert!(decode::<P>(&entry::<P>(bytes)).is_err(), "byte {at} is {value}");
+        }
+        let other = Entry { kind: P::KIND + 1, ..entry::<P>(good) };
+        assert!(decode::<P>(&other).is_err());
+        let later = Entry { format: P::FORMAT + 1, ..entry::<P>(good) };
+        assert!(decode::<P>(&later).is_err());
+    }
+
+    #[derive(Clone, Debug, Default, PartialEq)]
+    struct Example {
+        letter: char,
+        size: usize,
+        kinds: [u8; 2],
+    }
+
+    impl Parameters for Example {
+        const KIND: u32 = 99;
+        const FORMAT: u32 = 1;
+        const NAME: &'static str = "an example";
+
+        fn fields(&mut self, codec: &mut Codec) {
+            codec.choice(3, &mut self.letter, ['\0', 'a', 'b']);
+            codec.u32(4, &mut self.size, 0..=70_000);
+            codec.kinds(&mut self.kinds);
+        }
+    }
+
+    #[test]
+    fn fields_are_little_endian_at_their_offsets() {
+        let example = Example { letter: 'b', size: 65_537, kinds: [7, 8] };
+        let bytes = encode(&example);
+        assert_eq!(bytes[..8], [0, 0, 0, 2, 1, 0, 1, 0]);
+        assert_eq!((&bytes[20..22], bytes[22..].iter().all(|&byte| byte == 0)), (&[7, 8][..], true));
+        check_codec(&example, &[(3, 3), (6, 2)]);
+    }
+}
