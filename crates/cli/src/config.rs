@@ -259,7 +259,7 @@ fn set_default(
     };
     let conflicting = conflicts(whole, &id);
     Ok(command.mut_arg(id, |argument| {
-        // No option that has a other has several.
+        // An option that conflicts with another has at most one default.
         let own = argument.get_default_values().first().cloned();
         let flag = matches!(argument.get_action(), ArgAction::SetTrue).then(|| OsStr::from("false"));
         let without = own.or(flag);
