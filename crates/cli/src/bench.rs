@@ -5,12 +5,12 @@ mod spatial;
 use super::lock_width::LockBits;
 use super::{Context, Failure, Format, Outcome, heap, size};
 use farwood::System;
-use farwood_bench::distribution::{Distribution, THETA_DEFAULT};
-use farwood_bench::keys::KeyLength;
 use farwood_bench::record::Record;
+use farwood_bench::record::table::table;
 use farwood_bench::run::{Amount, FabricKind, KeySource, RunSpec, Stage, WorkerCommand, run as measure};
-use farwood_bench::table::table;
 use farwood_bench::workload::Workload;
+use farwood_bench::workload::distribution::{Distribution, THETA_DEFAULT};
+use farwood_bench::workload::keys::KeyLength;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 
@@ -314,9 +314,9 @@ impl Progress {
     fn show(&self, stage: Stage<'_>) {
         match stage {
             Stage::Loading { done, all } => self.bar("loading".to_owned(), done, all),
-            Stage::Warming { contestant } => self.bar(format!("warming up {contestant}"), 0, 1),
-            Stage::Measuring { contestant, round, rounds } => {
-                self.bar(format!("measuring {contestant}"), round as u64 - 1, rounds as u64);
+            Stage::Warming { backend } => self.bar(format!("warming up {backend}"), 0, 1),
+            Stage::Measuring { backend, round, rounds } => {
+                self.bar(format!("measuring {backend}"), round as u64 - 1, rounds as u64);
             }
         }
     }

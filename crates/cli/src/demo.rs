@@ -1,13 +1,13 @@
-//! `farwood demo`: the tour.
+//! `farwood demo`: several processes work on one index, and every answer is checked.
 
 mod map;
 
 use super::bench::{Progress, failure, system};
 use super::{Context, Failure, Format, Outcome, size};
-use farwood_bench::chart;
+use farwood_bench::plot;
+use farwood_bench::record::table::table;
 use farwood_bench::run::{FabricKind, WorkerCommand};
-use farwood_bench::table::table;
-use farwood_bench::tour::{Leg, Outcome as Toured, TourSpec, tour};
+use farwood_demo::{DemoPhase, OrderedDemoOutcome, OrderedDemoSpec, run_ordered_demo};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ Examples:
 
 Exit code 1: there were wrong answers.";
 
-/// A tour on this machine: several processes, real words or real coastlines, every answer checked
+/// Run several processes on one index of words or of coastlines, and check every answer
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// How long all processes work [default: 12]
     #[arg(long, conflicts_with = "quick")]
     seconds: Option<f64>,
-    /// A short tour
+    /// Work for 3 seconds only
     #[arg(long)]
     quick: bool,
     /// Seed of all operations
@@ -53,12 +53,12 @@ pub(crate) struct Args {
     out: PathBuf,
 }
 
-/// Seconds of work of a short tour.
+/// Seconds of work with `--quick`.
 const QUICK_SECONDS: f64 = 3.0;
 
 impl Args {
     fn seconds(&self) -> f64 {
-        let default = TourSpec::default().seconds;
+        let default = OrderedDemoSpec::default().seconds;
         self.seconds.unwrap_or(if self.quick { QUICK_SECONDS } else { default })
     }
 }
@@ -67,11 +67,11 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     if args.index == "catfish" {
         return map::run(args, context);
     }
-    let (default, seconds) = (TourSpec::default(), args.seconds());
+    let (default, seconds) = (OrderedDemoSpec::default(), args.seconds());
     let &Args { processes, memory_nodes, seed, .. } = args;
     let fabric = args.fabric.parse::<FabricKind>()?;
     let system = system(&args.index)?;
-    let spec = TourSpec { system, fabric, processes, memory_nodes, seconds, seed, ..default };
+    let spec = OrderedDemoSpec { system, fabric, processes, memory_nodes, seconds, seed, ..default };
     let worker = WorkerCommand::this_program("worker").map_err(failure)?;
     writeln!(
         context.messages,
@@ -81,26 +81,26 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         size::count(processes as u64, "process", "processes")
     )?;
     let progress = Progress::new(context);
-    let toured = tour(&spec, &worker, &mut |leg| show(&progress, leg)).map_err(failure)?;
+    let outcome = run_ordered_demo(&spec, &worker, &mut |phase| show(&progress, phase)).map_err(failure)?;
     progress.0.finish_and_clear();
-    let files = draw(&args.out, &toured)?;
-    report(context, &toured, &files)?;
-    Ok(if toured.wrong == 0 { Outcome::Done } else { Outcome::Negative })
+    let files = draw(&args.out, &outcome)?;
+    report(context, &outcome, &files)?;
+    Ok(if outcome.wrong == 0 { Outcome::Done } else { Outcome::Negative })
 }
 
-fn show(progress: &Progress, leg: Leg) {
-    match leg {
-        Leg::Loading { done, all } => progress.bar("loading".to_owned(), done, all),
-        Leg::Starting => progress.bar("starting processes".to_owned(), 0, 1),
-        Leg::Working => progress.bar("all processes work".to_owned(), 0, 1),
-        Leg::Comparing => progress.bar("comparing".to_owned(), 1, 1),
+fn show(progress: &Progress, phase: DemoPhase) {
+    match phase {
+        DemoPhase::Loading { done, all } => progress.bar("loading".to_owned(), done, all),
+        DemoPhase::Starting => progress.bar("starting processes".to_owned(), 0, 1),
+        DemoPhase::Working => progress.bar("all processes work".to_owned(), 0, 1),
+        DemoPhase::Comparing => progress.bar("comparing".to_owned(), 1, 1),
     }
 }
 
 /// Writes the chart of words.
-fn draw(folder: &Path, toured: &Toured) -> Result<[PathBuf; 2], Failure> {
-    let records = std::slice::from_ref(&toured.record);
-    write(folder, "demo", chart::svg(records)?.as_bytes(), &chart::png(records)?)
+fn draw(folder: &Path, outcome: &OrderedDemoOutcome) -> Result<[PathBuf; 2], Failure> {
+    let records = std::slice::from_ref(&outcome.record);
+    write(folder, "demo", plot::svg(records)?.as_bytes(), &plot::png(records)?)
 }
 
 /// Writes a picture; yields where.
@@ -113,8 +113,12 @@ fn write(folder: &Path, name: &str, svg: &[u8], png: &[u8]) -> Result<[PathBuf; 
     Ok(files)
 }
 
-fn report(context: &mut Context<'_>, toured: &Toured, files: &[PathBuf; 2]) -> Result<(), Failure> {
-    let Toured { record, answers, wrong, examples, walk, entries } = toured;
+fn report(
+    context: &mut Context<'_>,
+    outcome: &OrderedDemoOutcome,
+    files: &[PathBuf; 2],
+) -> Result<(), Failure> {
+    let OrderedDemoOutcome { record, answers, wrong, examples, walk, entries } = outcome;
     match context.format {
         Format::Json => {
             let record: serde_json::Value = serde_json::from_str(&record.to_json_line())

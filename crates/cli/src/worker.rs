@@ -8,8 +8,9 @@ use std::io::{self, BufReader};
 pub(crate) struct Args {}
 
 pub(crate) fn run(Args {}: Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    match farwood_bench::run::serve(BufReader::new(io::stdin()), &mut *context.out) {
-        // The parent knows what failed, and tells it.
+    let jobs = [farwood_bench::run::JOBS, farwood_demo::JOBS].concat();
+    match farwood_bench::driver::worker::serve(BufReader::new(io::stdin()), &mut *context.out, &jobs) {
+        // The worker has sent the error to the parent, which prints it.
         Ok(()) => Ok(Outcome::Done),
         Err(error) => Err(super::bench::failure(error)),
     }

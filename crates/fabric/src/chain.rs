@@ -3,6 +3,8 @@
 //! | you write | the card does |
 //! |---|---|
 //! | `a.then(b)` | one list to one memory node, executed in that order |
+//! | `a.then_yield(b)` | the same; the post yields the output of `b` |
+//! | `a.then_quiet(b)` | the same; the post yields the output of `a` |
 //! | `a.fenced(b)` | the same, where the pair needs a fence to stay in order |
 //! | `a.and(b)` | one doorbell per memory node, no order between `a` and `b` |
 //! | `all(verbs)` | the same for a number of verbs known at run time |
@@ -77,6 +79,50 @@ pub trait Chain: Sized {
         Self::Last: InOrderBefore<Next::First>,
     {
         ThenMaybe { before: self, next }
+    }
+
+    /// As [`then`](Self::then), but the completion yields the output of `next` alone.
+    ///
+    /// ```
+    /// use farwood_fabric::{Chain, Client, Fabric, FabricError, Remote, Swapped, cas, write};
+    /// async fn publish<F: Fabric>(client: &Client<F>, object: Remote<u64>, slot: Remote<u64>)
+    /// -> Result<Swapped, FabricError> {
+    ///     client.post(write(object, &[0; 8]).then_yield(cas(slot, 0, object.word()))).await
+    /// }
+    /// ```
+    #[inline]
+    fn then_yield<Next: Chain>(self, next: Next) -> Second<Then<Self, Next>>
+    where
+        Self::Last: InOrderBefore<Next::First>,
+    {
+        Second(self.then(next))
+    }
+
+    /// As [`then`](Self::then), but the completion yields the output of this chain alone.
+    ///
+    /// ```
+    /// use farwood_fabric::{Chain, Client, Fabric, FabricError, Remote, Swapped, cas, write};
+    /// async fn replace<F: Fabric>(client: &Client<F>, object: Remote<u64>, slot: Remote<u64>, back: Remote<u64>)
+    /// -> Result<Swapped, FabricError> {
+    ///     let swap = cas(slot, 0, object.word());
+    ///     client.post(write(object, &[0; 8]).then_yield(swap).then_quiet(cas(back, 0, slot.word()))).await
+    /// }
+    /// ```
+    #[inline]
+    fn then_quiet<Next: Chain>(self, next: Next) -> First<Then<Self, Next>>
+    where
+        Self::Last: InOrderBefore<Next::First>,
+    {
+        First(self.then(next))
+    }
+
+    /// As [`then_maybe`](Self::then_maybe), but the completion yields the output of this chain alone.
+    #[inline]
+    fn then_maybe_quiet<Next: Chain>(self, next: Option<Next>) -> First<ThenMaybe<Self, Next>>
+    where
+        Self::Last: InOrderBefore<Next::First>,
+    {
+        First(self.then_maybe(next))
     }
 
     #[doc(hidden)]
@@ -154,6 +200,50 @@ impl<A: Chain, B: Chain> Chain for ThenMaybe<A, B> {
     fn answer(ticket: Self::Ticket, doorbell: &mut Doorbell) -> Self::Output {
         let before = A::answer(ticket.0, doorbell);
         (before, ticket.1.map(|ticket| B::answer(ticket, doorbell)))
+    }
+}
+
+/// A chain that yields the first half of its output; made by [`Chain::then_quiet`] and [`Chain::then_maybe_quiet`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a chain does nothing until it is posted"]
+pub struct First<C>(C);
+
+impl<A, B, C: Chain<Output = (A, B)>> Chain for First<C> {
+    type Output = A;
+    type First = C::First;
+    type Last = C::Last;
+    type Ticket = C::Ticket;
+
+    #[inline]
+    fn ring(self, doorbell: &mut Doorbell, link: Link, buffers: &Buffers) -> Self::Ticket {
+        self.0.ring(doorbell, link, buffers)
+    }
+
+    #[inline]
+    fn answer(ticket: Self::Ticket, doorbell: &mut Doorbell) -> A {
+        C::answer(ticket, doorbell).0
+    }
+}
+
+/// A chain that yields the second half of its output; made by [`Chain::then_yield`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a chain does nothing until it is posted"]
+pub struct Second<C>(C);
+
+impl<A, B, C: Chain<Output = (A, B)>> Chain for Second<C> {
+    type Output = B;
+    type First = C::First;
+    type Last = C::Last;
+    type Ticket = C::Ticket;
+
+    #[inline]
+    fn ring(self, doorbell: &mut Doorbell, link: Link, buffers: &Buffers) -> Self::Ticket {
+        self.0.ring(doorbell, link, buffers)
+    }
+
+    #[inline]
+    fn answer(ticket: Self::Ticket, doorbell: &mut Doorbell) -> B {
+        C::answer(ticket, doorbell).1
     }
 }
 

@@ -246,8 +246,8 @@ impl<T: Clone> Combiner<T> {
     }
 }
 
-/// The right to execute a request for a batch. If it is dropped without a result, each client of the batch executes its
-/// own request.
+/// The right to execute a request for a batch. If it is dropped without a result, each client of the batch executes
+/// its own request.
 #[derive(Debug)]
 #[must_use = "other clients may wait for the result"]
 pub struct Lead<'c, T: Clone> {

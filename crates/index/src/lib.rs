@@ -13,7 +13,6 @@ mod lifecycle;
 pub mod lock;
 mod marks;
 pub mod memory;
-#[expect(dead_code, reason = "the systems are converted to it one by one")]
 mod op;
 pub mod ordered;
 mod params;

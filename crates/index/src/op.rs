@@ -3,7 +3,7 @@
 use farwood_fabric::{Client, Fabric};
 
 /// An operation under way: the index, or a part of it, the client that performs it, and its name in errors.
-pub(crate) struct Op<'a, F, T: ?Sized> {
+pub struct Op<'a, F, T: ?Sized> {
     pub(crate) index: &'a T,
     pub(crate) client: &'a Client<F>,
     pub(crate) name: &'static str,

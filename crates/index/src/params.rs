@@ -1,5 +1,6 @@
 //! The parameters of an index in its directory entry. A system lists its fields once, in
-//! [`Parameters::fields`]; the list encodes a configuration, decodes it, and refuses values that are not in the format.
+//! [`Parameters::fields`]; the list encodes a configuration, decodes it, and refuses values that are not in the
+//! format.
 
 use crate::error::IndexError;
 use crate::lock::{LockMemory, LockWidth};

@@ -76,8 +76,8 @@ impl<T, S> FairQueue<T, S> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends a waiter to `list`, which is this queue, locked. `give_up` receives a value that was granted to a future
-    /// that is dropped; it runs without the queue's mutex.
+    /// Appends a waiter to `list`, which is this queue, locked. `give_up` receives a value that was granted to a
+    /// future that is dropped; it runs without the queue's mutex.
     pub(crate) fn join<G: Fn(T)>(
         &self,
         list: &mut WaitList<T, S>,

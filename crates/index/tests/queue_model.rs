@@ -32,7 +32,7 @@ mod queue;
 #[expect(dead_code, reason = "the models use a part of it")]
 mod combine;
 
-#[path = "../src/catfish/writer.rs"]
+#[path = "../src/catfish/server/writer.rs"]
 mod writer;
 
 #[path = "."]

@@ -1,4 +1,4 @@
-//! Full load over TCP with clients killed and connected at random; says what it saw.
+//! Puts full load on memory nodes over TCP, kills and starts clients at random, and prints a report.
 //!
 //! `cargo run --release -p farwood-proof --example load -- [--index sherman] [--seconds 300] [--processes 4]
 //! [--clients 4] [--seed 1]`
@@ -9,19 +9,19 @@ use farwood_proof::load::{Load, run_child};
 use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
-Full load over TCP, to two memory nodes, while processes of clients are killed and come and go at random. Every answer
-is checked; at the end no lock may be left, and the memory nodes' memory must not have grown.
+Puts full load on two memory nodes over TCP, while client processes are killed, leave and start at random. Checks every
+answer, and at the end that no lock is held and that the memory of the memory nodes has not grown.
 
 Usage: load [--index NAME] [--seconds N] [--processes N] [--clients N] [--seed N]
 
   --index NAME    sherman, smart or sphinx [default: sherman]
-  --seconds N     for so long [default: 300]
-  --processes N   of clients, at a time [default: 4]
-  --clients N     of each process [default: 4]
-  --seed N        of everything that is drawn [default: 1]
+  --seconds N     duration [default: 300]
+  --processes N   client processes that run at the same time [default: 4]
+  --clients N     clients in each process [default: 4]
+  --seed N        seed of all random draws [default: 1]
 ";
 
-fn asked(words: &[String]) -> Option<Load> {
+fn parse(words: &[String]) -> Option<Load> {
     let mut load = Load { system: System::Sherman, seconds: 300, processes: 4, clients: 4, seed: 1 };
     for pair in words.chunks(2) {
         let [flag, number] = pair else { return None };
@@ -46,13 +46,13 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let Some(load) = asked(&words) else {
+    let Some(load) = parse(&words) else {
         eprint!("{HELP}");
         return ExitCode::from(2);
     };
     let folder = std::env::temp_dir().join(format!("farwood-load-{}", std::process::id()));
-    std::fs::create_dir(&folder).expect("a folder can be made");
-    let program = || Command::new(std::env::current_exe().expect("this is a program"));
+    std::fs::create_dir(&folder).expect("a folder is created");
+    let program = || Command::new(std::env::current_exe().expect("the path of this program"));
     let report = load.run(&program, &folder);
     println!("{report}");
     report.expect_no_leak();

@@ -1,11 +1,11 @@
-//! How much memory a SMART tree takes through shared memory, and how fast one client is: `smart_speed [KEYS]`.
+//! Measures the memory of a SMART tree in shared memory, and the speed of one client: `smart_speed [KEYS]`.
 
 use farwood_index::smart::{Config, Direction, Entries, Range, Smart, Variant};
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness as _;
 use std::time::Instant;
 
-/// Scrambles a number into another, each into one of its own.
+/// Maps a number to a pseudo-random key; different numbers give different keys.
 fn scrambled(number: u64) -> [u8; 8] {
     let mut word = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -13,13 +13,13 @@ fn scrambled(number: u64) -> [u8; 8] {
     (word ^ word >> 31).to_be_bytes()
 }
 
-#[expect(clippy::print_stdout, reason = "it is what the program is for")]
-fn tell(what: &str, count: u64, since: Instant) {
+#[expect(clippy::print_stdout, reason = "the program prints its measurements")]
+fn print(what: &str, count: u64, since: Instant) {
     let seconds = since.elapsed().as_secs_f64();
     println!("{what}: {count} in {seconds:.2} s, {:.0} a second", count as f64 / seconds);
 }
 
-#[expect(clippy::print_stdout, reason = "it is what the program is for")]
+#[expect(clippy::print_stdout, reason = "the program prints its measurements")]
 fn main() {
     let keys: u64 = std::env::args().nth(1).and_then(|keys| keys.parse().ok()).unwrap_or(1_000_000);
     let shm = Shm::of_bytes((keys * 80).next_multiple_of(8 << 20) + (64 << 20));
@@ -31,7 +31,7 @@ fn main() {
         for number in 0..keys {
             tree.put(&client, &scrambled(number), &number.to_le_bytes()).await.expect("a put");
         }
-        tell("put, new keys", keys, since);
+        print("put, new keys", keys, since);
         println!("bytes per key as allocated: {:.1}", tree.bytes_allocated() as f64 / keys as f64);
         println!("cache: {:?}", tree.cache_bytes());
         for round in 0..2 {
@@ -41,7 +41,7 @@ fn main() {
                 let value = tree.get(&client, &key).await.expect("a get");
                 assert!(value.is_some());
             }
-            tell(if round == 0 { "get, cache warming" } else { "get" }, keys, since);
+            print(if round == 0 { "get, cache warming" } else { "get" }, keys, since);
         }
         client.take_costs();
         let new = keys / 10;
@@ -57,7 +57,7 @@ fn main() {
             let range = Range { from: Some(&from), to: None };
             tree.scan(&client, range, Direction::Forward, 100, &mut entries).await.expect("a scan");
         }
-        tell("scan of 100", scans, since);
+        print("scan of 100", scans, since);
         let costs = client.take_costs();
         println!("round trips of a scan: {:.2}", costs.round_trips as f64 / scans as f64);
         if keys <= 2_000_000 {

@@ -1,6 +1,6 @@
-//! Searches through shared memory, beside rstar: one process, one thread, the paper's rectangles. And what a node
-//! takes of the processor: to look at it in a search, and to make and store it in an insert. All in processor time of
-//! the thread, so that others on the machine matter less.
+//! Measures searches through shared memory and in rstar: one process, one thread, the rectangles of the paper. Also
+//! measures the processor time of a node in a search and in an insert. All times are processor times of the thread, so
+//! that other load on the machine matters less.
 //!
 //! `cargo run --release -p farwood-proof --example spatial_speed -- [RECTANGLES] [BLOCKS]`
 
@@ -22,16 +22,17 @@ fn window(random: &mut TestRng, scale: f64) -> Rectangle {
     Rectangle::new(corner, [corner[0] + edge[0], corner[1] + edge[1]]).expect("edges are not negative")
 }
 
-/// A moment of this thread's processor time.
+/// A point in this thread's processor time.
 struct Instant(u64);
 
 impl Instant {
-    /// Nanoseconds that the thread has run, as the scheduler counts them.
+    /// Nanoseconds that the thread has run, by the scheduler's count.
     fn ran() -> u64 {
-        // Being told makes the scheduler count up to now.
+        // A yield makes the scheduler update its count.
         std::thread::yield_now();
-        let told = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells");
-        told.split(' ').next().and_then(|ran| ran.parse().ok()).expect("a number comes first")
+        let statistics =
+            std::fs::read_to_string("/proc/thread-self/schedstat").expect("the statistics of Linux");
+        statistics.split(' ').next().and_then(|ran| ran.parse().ok()).expect("the first field is a number")
     }
 
     fn now() -> Self {
@@ -43,7 +44,7 @@ impl Instant {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "what it measures is for people")]
+#[expect(clippy::print_stdout, reason = "the program prints its measurements")]
 fn main() {
     let argument = |at| std::env::args().nth(at).and_then(|argument| argument.parse().ok());
     let (count, blocks) = (argument(1).unwrap_or(2_000_000), argument(2).unwrap_or(6) as usize);
@@ -59,9 +60,9 @@ fn main() {
     harness.block_on(async {
         let index = Catfish::create(&client, "speed", Config { blocks, ..Config::default() }).await.expect("a pool");
         let start = Instant::now();
-        let tree = index.serve(&client, &server, ServerSettings::default()).await.expect("nobody serves it");
+        let tree = index.serve(&client, &server, ServerSettings::default()).await.expect("no other server");
         let worker = tree.worker(&client, &server);
-        worker.bulk_load(&items, 1.0).await.expect("there is room");
+        worker.bulk_load(&items, 1.0).await.expect("memory is free");
         println!("catfish, {blocks} blocks: bulk-loaded {count} in {:.2} s", start.elapsed().as_secs_f64());
         let _ = server.local();
         for scale in [1e-5, 1e-2] {
@@ -93,7 +94,7 @@ fn main() {
                     .sum();
                 let theirs_rate = queries.len() as f64 / start.elapsed().as_secs_f64();
                 assert!(found == local && found.0 == theirs as u64, "{found:?} {local:?} {theirs}");
-                // The same nodes in place; the root's word is the READ that is no node's.
+                // A search reads the word of the root and then nodes.
                 let nodes = costs.reads as f64 / queries.len() as f64 - 1.0;
                 let visit_ns = 1e9 / in_place / nodes;
                 println!(
@@ -110,8 +111,8 @@ fn main() {
     });
 }
 
-/// What an insert takes, and each of the nodes on its way.
-#[expect(clippy::print_stdout, reason = "what it measures is for people")]
+/// Measures an insert, and its time for each node of its path.
+#[expect(clippy::print_stdout, reason = "the program prints its measurements")]
 async fn inserts<F: Fabric, S: Server>(
     index: &Catfish,
     client: &Client<F>,
@@ -126,7 +127,7 @@ async fn inserts<F: Fabric, S: Server>(
             (0..INSERTS).map(|id| Item { bounds: window(random, 1e-4), id: count + id }).collect();
         let start = Instant::now();
         for item in &items {
-            worker.insert(item).await.expect("there is room");
+            worker.insert(item).await.expect("memory is free");
         }
         let each_ns = start.elapsed().as_nanos() as f64 / INSERTS as f64;
         println!(

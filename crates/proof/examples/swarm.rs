@@ -5,7 +5,7 @@
 
 use farwood_index::ordered::System;
 use farwood_index::{MARKS, radix, smart, sphinx};
-use farwood_proof::seeds::simulator::{Report, SimulatorCase, outcome, run};
+use farwood_proof::seeds::simulator::{SimulatorCase, SimulatorReport, outcome, run};
 use farwood_proof::seeds::{runner, spatial};
 use farwood_sim::{Card, Trace, Tracing};
 use std::ops::Range;
@@ -144,7 +144,7 @@ fn swarm_spatial(arguments: &Arguments) -> ExitCode {
     let start = Instant::now();
     let (report, _, failed) =
         runner::run(seeds.clone(), time, |seed| spatial::outcome(&spatial::SpatialCase::swarm(seed)));
-    let spatial::Report {
+    let spatial::SpatialReport {
         runs,
         counted,
         searches,
@@ -199,8 +199,8 @@ fn swarm(arguments: &Arguments) -> ExitCode {
 }
 
 /// Prints a report; yields the number of coverage marks that were not hit.
-fn print(index: System, report: &Report, first: u64, elapsed: Duration) -> usize {
-    let Report { totals, met, counts, explained_errors, counted, .. } = report;
+fn print(index: System, report: &SimulatorReport, first: u64, elapsed: Duration) -> usize {
+    let SimulatorReport { totals, met, counts, explained_errors, counted, .. } = report;
     println!(
         "{}: {} seeds from {first}, {counted} counted, {:.0} s",
         index.name(),

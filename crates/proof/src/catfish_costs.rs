@@ -191,7 +191,7 @@ fn add_messages<H: ServerHarness>(table: &mut CostTable, bench: &CostFixture<H>)
             let moved = Item { bounds: item(5).bounds, ..new };
             assert!(connection.remove(&moved).await.expect("a removal"));
             note("remove", "");
-            connection.close().await.expect("it is closed");
+            connection.close().await.expect("the connection is closed");
             note("close", "");
         });
         for (operation, case, costs) in costs {

@@ -20,11 +20,11 @@ const VERBS_MAX: u64 = 200;
 /// Most bytes that an operation on a radix tree has allocated or unlinked: two inner nodes, two leaves, two values.
 const LOST_BYTES: i64 = 8192;
 
-type Model = BTreeMap<u64, u64>;
+type NumberModel = BTreeMap<u64, u64>;
 
 /// The operation that is interrupted; its key is a loaded one or lies between two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum InterruptedOperation {
     /// Stores a value.
     Put(u64),
     /// Stores a value of this many bytes.
@@ -49,7 +49,7 @@ pub struct CrashCase {
     /// Keys that are removed after loading, a range of their numbers.
     pub removed: (u64, u64),
     /// The operation.
-    pub change: Change,
+    pub change: InterruptedOperation,
     /// A coverage mark that the operation must pass if no compute node crashes.
     pub mark: Option<&'static str>,
 }
@@ -60,7 +60,7 @@ pub const KEY_STEP: u64 = 10;
 /// The tree of a case, open on all compute nodes, and its contents.
 struct Fixture {
     cluster: CrashCluster<Ordered>,
-    before: Model,
+    before: NumberModel,
 }
 
 fn bytes(number: u64) -> [u8; 8] {
@@ -89,13 +89,13 @@ impl CrashCase {
         let world =
             World::new(WorldSpec { host_bytes: 32 << 20, ..WorldSpec::small(card) }).expect("a world");
         let trees: Vec<_> = (0..3).map(|node| open(&world, node, self.config)).collect();
-        let mut before: Model = (0..self.keys).map(|number| (number * KEY_STEP, number)).collect();
+        let mut before: NumberModel = (0..self.keys).map(|number| (number * KEY_STEP, number)).collect();
         let client = world.at_once(FIRST_CRASH);
-        let fixture = Fixture { cluster: CrashCluster { world, trees }, before: Model::new() };
+        let fixture = Fixture { cluster: CrashCluster { world, trees }, before: NumberModel::new() };
         let (world, trees) = (&fixture.cluster.world, &fixture.cluster.trees);
         let entries = before.iter().map(|(&key, &value)| (bytes(key), fixture.value(value)));
         let loaded = trees[FIRST_CRASH].bulk_load(&client, entries, self.fill, |_| {});
-        at_once(loaded).expect("it is loaded");
+        at_once(loaded).expect("a bulk load");
         for number in self.removed.0..self.removed.1 {
             before.remove(&(number * KEY_STEP));
             let removed = at_once(trees[FIRST_CRASH].remove(&client, &bytes(number * KEY_STEP)));
@@ -124,14 +124,16 @@ fn open(world: &World, node: usize, config: Config) -> Ordered {
 impl Fixture {
     fn change(&self, case: &CrashCase) -> u64 {
         self.cluster.perform(FIRST_CRASH, &async |tree, client| match case.change {
-            Change::Put(key) => tree.put(client, &bytes(key), &self.value(7_777)).await.map(drop),
-            Change::PutLong(key, length) => {
+            InterruptedOperation::Put(key) => {
+                tree.put(client, &bytes(key), &self.value(7_777)).await.map(drop)
+            }
+            InterruptedOperation::PutLong(key, length) => {
                 let mut value = self.value(7_777);
                 value.resize(length, 0);
                 tree.put(client, &bytes(key), &value).await.map(drop)
             }
-            Change::Remove(key) => tree.remove(client, &bytes(key)).await.map(drop),
-            Change::Leave => tree.leave(client).await,
+            InterruptedOperation::Remove(key) => tree.remove(client, &bytes(key)).await.map(drop),
+            InterruptedOperation::Leave => tree.leave(client).await,
         })
     }
 
@@ -152,9 +154,11 @@ impl Fixture {
     fn check(&self, case: &CrashCase, crashes: u64) {
         let mut after = self.before.clone();
         match case.change {
-            Change::Put(key) | Change::PutLong(key, _) => drop(after.insert(key, 7_777)),
-            Change::Remove(key) => drop(after.remove(&key)),
-            Change::Leave => {}
+            InterruptedOperation::Put(key) | InterruptedOperation::PutLong(key, _) => {
+                after.insert(key, 7_777);
+            }
+            InterruptedOperation::Remove(key) => drop(after.remove(&key)),
+            InterruptedOperation::Leave => {}
         }
         let (tree, client) = (&self.cluster.trees[SURVIVOR], self.cluster.world.client(SURVIVOR));
         let found = self.cluster.world.block_on(entries(tree, &client));
@@ -171,7 +175,7 @@ impl Fixture {
                 assert!(tree.remove(&client, &bytes(key + 1)).await.expect("a removal"));
             }
         });
-        let all: Model = keys.iter().map(|&key| (key, key)).collect();
+        let all: NumberModel = keys.iter().map(|&key| (key, key)).collect();
         assert_eq!(self.cluster.world.block_on(entries(tree, &client)), all);
         let walk = self.cluster.world.block_on(tree.walk(&client)).expect("a walk");
         assert_eq!((walk.problems(), walk.entries()), (&[][..], all.len() as u64));
@@ -209,7 +213,7 @@ impl Fixture {
     }
 }
 
-async fn entries(tree: &Ordered, client: &Client<SimFabric>) -> Model {
+async fn entries(tree: &Ordered, client: &Client<SimFabric>) -> NumberModel {
     let mut found = Entries::new();
     let scan = tree.scan(client, Range::default(), Direction::Forward, usize::MAX, &mut found);
     scan.await.expect("a scan");

@@ -58,7 +58,7 @@ pub struct Load {
 
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct LoadReport {
     /// Verbs that both memory nodes executed.
     pub verbs: u64,
     /// Operations that were acknowledged and checked.
@@ -85,7 +85,7 @@ pub struct Report {
     pub problems: Vec<String>,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for LoadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [heap, heap_last] = self.heap_bytes.map(|bytes| bytes >> 10);
         let ([chunks, chunks_last], [files, files_last]) = (self.chunks, self.descriptors);
@@ -181,7 +181,7 @@ struct LoadParent<'a> {
     memory: Process,
     random: TestRng,
     started: u64,
-    report: Report,
+    report: LoadReport,
 }
 
 impl Load {
@@ -189,7 +189,7 @@ impl Load {
     ///
     /// # Panics
     /// If an answer is wrong, an entry is lost, or the system refuses.
-    pub fn run(self, program: &dyn Fn() -> Command, folder: &Path) -> Report {
+    pub fn run(self, program: &dyn Fn() -> Command, folder: &Path) -> LoadReport {
         let mut parent = LoadParent::set(self, program, folder);
         let before = descriptors(parent.memory.0.id());
         let samples = parent.load();
@@ -207,7 +207,7 @@ impl Load {
     }
 }
 
-impl Report {
+impl LoadReport {
     /// Checks that memory and descriptors did not grow, and that no lock is held.
     ///
     /// # Panics
@@ -237,7 +237,7 @@ impl<'a> LoadParent<'a> {
             System::Sphinx => Config::Sphinx(sphinx::Config::default()),
         };
         let tree = block_on(Ordered::create(&client, NAME, config, CACHE_BYTES)).expect("a tree is created");
-        let (random, report) = (TestRng::new(load.seed), Report::default());
+        let (random, report) = (TestRng::new(load.seed), LoadReport::default());
         Self { load, program, folder, tree, client, pool, address, memory, random, started: 0, report }
     }
 

@@ -7,10 +7,11 @@ use crate::workload::{ScanSpan, perform, scan};
 use farwood_index::drop_index;
 use farwood_index::ordered::{self, Ordered};
 use farwood_testkit::Harness;
+use farwood_testkit::campaign::size;
 use farwood_testkit::harness::TestRng;
 use farwood_testkit::history::{Action, Answer, Direction};
 use farwood_testkit::loopback::Loopback;
-use farwood_testkit::model::{Bytes, Family, Program, Shape, programs, run};
+use farwood_testkit::model::{Bytes, Family, Program, ProgramShape, programs, run};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -66,7 +67,8 @@ const SIZES: [(usize, usize); 4] = [(8, 8), (16, 0), (40, 100), (1024, 8)];
 /// Runs programs on empty trees of all configurations.
 pub fn from_empty<H: Harness>(harness: &H, configs: &[ordered::Config], steps_max: usize, cases: u32) {
     for (key_bytes, value_bytes) in SIZES {
-        let shape = Shape { key_bytes, value_bytes, value_bytes_max: value_bytes, keys_max: 200, steps_max };
+        let shape =
+            ProgramShape { key_bytes, value_bytes, value_bytes_max: value_bytes, keys_max: 200, steps_max };
         for &config in configs {
             drawn(cases, &programs(shape), |program| agree(harness, config, &Model::new(), &program));
         }
@@ -78,8 +80,13 @@ pub fn from_bulk_loaded(config: ordered::Config) {
     let (shm, loopback) = (Shm::new(), Loopback::default());
     let family = prop::sample::select(&Family::ALL[..]);
     for (key_bytes, value_bytes) in SIZES {
-        let shape =
-            Shape { key_bytes, value_bytes, value_bytes_max: value_bytes, keys_max: 200, steps_max: 200 };
+        let shape = ProgramShape {
+            key_bytes,
+            value_bytes,
+            value_bytes_max: value_bytes,
+            keys_max: 200,
+            steps_max: 200,
+        };
         let inputs = (family.clone(), 1..600_u16, programs(shape));
         drawn(12, &inputs, |(family, count, program)| {
             let keys = (0..count).map(|number| family.key(number, key_bytes));
@@ -173,7 +180,7 @@ fn compare_scan<H: Harness>(
 /// Runs random programs over keys of all lengths, with values that outgrow their leaves.
 pub fn keys_of_all_lengths(config: impl Fn(u64) -> ordered::Config) {
     let loopback = Loopback::default();
-    for seed in 0..40 {
+    for seed in 0..size(12, 40) {
         let mut random = TestRng::new(seed);
         let keys = draw_keys(&mut random, [20, 200, 1500][seed as usize % 3]);
         let mut model = Model::new();

@@ -51,7 +51,7 @@ impl<H: Harness> CostFixture<H> {
         let created = world.block_on(Sherman::create(&client, "costs", config, CACHE_BYTES));
         let tree = created.expect("a tree is created");
         let entries = (0..KEYS).map(|number| (key(number), number.to_le_bytes()));
-        world.block_on(tree.bulk_load(&client, entries, 0.8, |_| {})).expect("it is loaded");
+        world.block_on(tree.bulk_load(&client, entries, 0.8, |_| {})).expect("a bulk load");
         let opened = world.block_on(Sherman::open(&other_client, "costs", CACHE_BYTES));
         let bench =
             Self { other_tree: opened.expect("the tree is opened"), world, tree, client, other_client };

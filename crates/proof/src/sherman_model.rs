@@ -6,7 +6,8 @@ use farwood_index::drop_index;
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::{Config, Sherman, Variant};
 use farwood_testkit::Harness;
-use farwood_testkit::model::{Bytes, Program, Shape, programs, run};
+use farwood_testkit::campaign::size;
+use farwood_testkit::model::{Bytes, Program, ProgramShape, programs, run};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Runs, RngAlgorithm, TestRng, TestRunner};
 use std::collections::BTreeMap;
@@ -19,12 +20,14 @@ pub const NAME: &str = "model";
 /// The contents of a tree.
 pub type Model = BTreeMap<Bytes, Bytes>;
 
-/// Runs `test` on the first `cases` of a fixed sequence of inputs, or on as many as `FARWOOD_SEEDS` says.
+/// Runs `test` on the first `cases` of a fixed sequence of inputs (a third of them outside campaigns), or on as many
+/// as `FARWOOD_SEEDS` says.
 ///
 /// # Panics
 /// If the test fails.
 pub fn drawn<S: Strategy>(cases: u32, inputs: &S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     let requested = std::env::var("FARWOOD_SEEDS").ok().and_then(|count| count.parse().ok());
+    let cases = size(cases.div_ceil(3).into(), cases.into()) as u32;
     let runs = Runs { cases: requested.unwrap_or(cases), failure_persistence: None, ..Runs::default() };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     if let Err(failure) = TestRunner::new_with_rng(runs, rng).run(inputs, test) {
@@ -71,9 +74,9 @@ pub fn agree<H: Harness>(
 }
 
 /// The shape of programs for trees of those sizes.
-pub fn shape(sizes: Sizes, keys_max: usize, steps_max: usize) -> Shape {
+pub fn shape(sizes: Sizes, keys_max: usize, steps_max: usize) -> ProgramShape {
     let Sizes { key_bytes, value_bytes, .. } = sizes;
-    Shape { key_bytes, value_bytes, value_bytes_max: value_bytes, keys_max, steps_max }
+    ProgramShape { key_bytes, value_bytes, value_bytes_max: value_bytes, keys_max, steps_max }
 }
 
 /// Runs programs on empty trees of all variants, with versions and with checksums.

@@ -1,4 +1,4 @@
-//! What concurrent clients did to an ordered index and what they were told, and whether some order explains it.
+//! The operations of concurrent clients on an ordered index, their answers, and whether some order explains them.
 //!
 //! Clients write [journals](Recorder), in memory or to files of their own; a parent [reads](History::read) them
 //! all into one [`History`] and [checks](History::check) it: per key, is there an order of the operations, true to
@@ -26,51 +26,51 @@ use std::time::Duration;
 /// Bytes of a key or value.
 pub type Bytes = Vec<u8>;
 
-/// What a client asked of one key.
+/// The action of an operation on one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Store, whether the key is there or not.
+    /// Stores a value, whether the key is present or not.
     Put(Bytes),
-    /// Store if the key is absent.
+    /// Stores a value if the key is absent.
     Insert(Bytes),
-    /// Store if the key is present.
+    /// Stores a value if the key is present.
     Update(Bytes),
-    /// Take the key out.
+    /// Removes the key.
     Remove,
-    /// Look.
+    /// Reads the key.
     Get,
 }
 
-/// What a client was told.
+/// The answer to an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Whether it took effect; a put always does.
+    /// Whether the operation took effect; a put always does.
     Done(bool),
-    /// A put did, and whether it found its key there.
+    /// A put took effect.
     Stored {
-        /// Whether the key was there.
+        /// Whether the key was present.
         existed: bool,
     },
-    /// What a get found.
+    /// The value that a get found.
     Found(Option<Bytes>),
 }
 
 /// One operation on one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Who asked.
+    /// The client.
     pub client: u64,
-    /// Which key.
+    /// The key.
     pub key: Bytes,
-    /// For what.
+    /// The action.
     pub action: Action,
-    /// When.
+    /// The time of the call.
     pub call: u64,
-    /// The answer and when it came; none for a client that was killed before.
+    /// The answer and its time; `None` if the client was killed before.
     pub answer: Option<(u64, Answer)>,
 }
 
-/// In which direction a scan goes.
+/// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the least key.
@@ -79,17 +79,17 @@ pub enum Direction {
     Backward,
 }
 
-/// One scan with its answer. It need not be atomic, but each entry must have been there at some time during it,
-/// and no key may be missing that was there all the time.
+/// One scan with its answer. It need not be atomic, but each entry must have been present at some time during the
+/// scan, and no key that was present throughout may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scan {
-    /// Who asked.
+    /// The client.
     pub client: u64,
-    /// When.
+    /// The time of the call.
     pub call: u64,
-    /// When the answer was complete.
+    /// The time of the complete answer.
     pub end: u64,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
     /// Least key.
     pub from: Bound<Bytes>,
@@ -101,10 +101,10 @@ pub struct Scan {
     pub entries: Vec<(Bytes, Bytes)>,
 }
 
-/// Everything that clients did and saw.
+/// All operations of some clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// What was there before all operations.
+    /// The entries before all operations.
     pub initial: BTreeMap<Bytes, Bytes>,
     /// Operations on single keys, in no order.
     pub operations: Vec<Operation>,
@@ -112,14 +112,14 @@ pub struct History {
     pub scans: Vec<Scan>,
 }
 
-/// Something that no order explains.
+/// An answer that no order explains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The key concerned.
+    /// The key.
     pub key: Bytes,
-    /// What is wrong.
+    /// A description.
     pub what: String,
-    /// The operations that led to it, the last ones of a key.
+    /// The last operations on the key before it.
     pub operations: Vec<Operation>,
 }
 
@@ -147,15 +147,17 @@ pub struct Verdict {
     pub operations: usize,
     /// Scans that were checked.
     pub scans: usize,
-    /// What is wrong.
+    /// The violations.
     pub violations: Vec<Violation>,
-    /// Keys whose operations had too many possible orders to be decided in time.
+    /// Keys whose operations have too many possible orders to be decided in time.
     pub undecided: Vec<Bytes>,
 }
 
 impl Verdict {
+    /// Checks that nothing is wrong or undecided.
+    ///
     /// # Panics
-    /// Where anything is wrong or undecided.
+    /// If a violation was found, or a key is undecided.
     pub fn expect_right(&self) {
         let wrong: Vec<String> = self.violations.iter().take(3).map(Violation::to_string).collect();
         let count = self.violations.len();
@@ -172,7 +174,7 @@ impl History {
         self.scans.extend(other.scans);
     }
 
-    /// Checks every key and every scan. A key is given up as undecided after `patience`.
+    /// Checks every key and every scan. The search for a key stops as undecided after `patience`.
     pub fn check(&self, patience: Duration) -> Verdict {
         let keys = self.by_key();
         let mut verdict = Verdict {
@@ -186,7 +188,7 @@ impl History {
         verdict
     }
 
-    /// The operations of each key in the order of their calls, with what the key held before.
+    /// The operations of each key in the order of their calls, with its initial value.
     fn by_key(&self) -> BTreeMap<&[u8], KeyHistory<'_>> {
         let mut keys: BTreeMap<&[u8], KeyHistory<'_>> = BTreeMap::new();
         for (key, value) in &self.initial {
@@ -202,14 +204,14 @@ impl History {
     }
 }
 
-/// What happened to one key.
+/// The history of one key.
 #[derive(Default)]
 struct KeyHistory<'a> {
     initial: Option<&'a [u8]>,
     operations: Vec<&'a Operation>,
 }
 
-/// A time that all clients of a pool share: how often `clock`, a word of far memory, was asked before. [1 RT]
+/// Increments `clock`, a word of far memory that all clients of a pool share; yields its previous value. [1 RT]
 pub async fn tick<F: Fabric>(client: &Client<F>, clock: Remote<u64>) -> Result<u64, FabricError> {
     client.post(faa(clock, 1)).await
 }

@@ -1,30 +1,30 @@
-//! A fabric in one thread, for tests: memory nodes are byte vectors, a doorbell is executed when it is posted,
-//! and time is a counter.
+//! A fabric in one thread, for tests: memory nodes are byte vectors, a doorbell is executed when it is posted, and
+//! time is a counter.
 //!
-//! It is honest unless told otherwise. [`Faults`] withdraw what other fabrics promise: a READ or WRITE is cut into
-//! pieces between which other clients run, READs pass atomics, WRITEs linger. A [`Bug`] breaks what no fabric may.
-//! Both exist to show that the litmus programs and the contract notice.
+//! It is correct by default. [`Faults`] break promises that other fabrics make: a READ or WRITE is cut into pieces
+//! between which other clients run, READs overtake atomics, WRITEs take effect late. A [`Bug`] breaks the contract of
+//! all fabrics. Both show that the litmus programs and the contract notice.
 
 mod execute;
 mod flight;
 mod time;
 
 use crate::harness::{self, Harness, ServerHarness, TestRng};
-use execute::{Lingering, Writing};
+use execute::{LateWrite, Writing};
 use farwood_fabric::client_table::{self, CLIENTS_MAX};
 use farwood_fabric::superblock::{HEADER_BYTES, HEADER_OFFSET};
 use farwood_fabric::{
     Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, LocalMemory, Memory, NodeId, Op,
     PoolShape, Request, Revocation, Server,
 };
-use flight::{Flight, Orphan, PostId};
+use flight::{DetachedPost, Flight, PostId};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
 use std::rc::{Rc, Weak};
-use time::{Sleep, Turn};
+use time::{Sleep, YieldOnce};
 
-/// What an honest loopback promises: everything.
+/// The promises of a correct loopback fabric: all.
 pub const EVERYTHING: Capabilities = Capabilities {
     version_pair_bytes_max: usize::MAX,
     whole_bytes: usize::MAX,
@@ -41,10 +41,10 @@ pub const EVERYTHING: Capabilities = Capabilities {
 pub const SMALL: PoolShape =
     PoolShape { pool: 0x100B, nodes: 2, host_bytes: 64 << 20, device_bytes: 256 << 10 };
 
-/// In which order the pieces of a transfer are copied while others run.
+/// The order in which the pieces of a transfer are copied while other clients run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Copying {
-    /// At once: nobody runs in between.
+    /// At once: no client runs in between.
     #[default]
     Whole,
     /// In increasing address order.
@@ -53,36 +53,38 @@ pub enum Copying {
     Downward,
 }
 
-/// Which promises are withdrawn.
+/// The promises that the fabric breaks.
 #[derive(Clone, Copy, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each withdraws a promise of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each breaks a different promise")]
 pub struct Faults {
     /// How READs are copied.
     pub reads: Copying,
     /// How WRITEs are copied.
     pub writes: Copying,
-    /// Aligned bytes that are copied at once where a transfer is cut up. Less than 8 breaks every fabric's promise.
+    /// Aligned bytes that are copied at once if a transfer is cut. Less than 8 breaks a promise of every fabric.
     pub piece_bytes: usize,
-    /// A READ that saw part of a WRITE's new bytes stays behind that WRITE: with both copied upward, NICs do this.
+    /// A READ that saw some new bytes of a WRITE does not overtake that WRITE. NICs do this when both are copied
+    /// upward.
     pub reads_stay_behind: bool,
-    /// Posts with atomics are done when they return: nobody can drop one half-way. Shared memory does this.
+    /// Posts with atomics are complete when they return, so none can be dropped in the middle. Shared memory does
+    /// this.
     pub atomics_at_once: bool,
     /// A READ chained behind an atomic or a READ is executed before it.
     pub read_overtakes: bool,
-    /// Of two WRITEs in a chain the later lands first.
+    /// The later of two WRITEs in a chain takes effect first.
     pub write_overtakes: bool,
-    /// A WRITE is answered long before others see it.
-    pub write_lingers: bool,
-    /// Between an atomic's load and its store other clients' WRITEs to the same word can land, and are lost.
-    pub atomic_swallows: bool,
-    /// Between an atomic's load and its store other atomics can run.
+    /// A WRITE is answered long before other clients see it.
+    pub write_is_late: bool,
+    /// WRITEs of other clients between an atomic's load and its store of the same word are lost.
+    pub atomic_loses_writes: bool,
+    /// Other atomics can run between an atomic's load and its store.
     pub atomic_races: bool,
-    /// A compare-and-swap that fails stores what it found, and WRITEs in between are lost.
+    /// A failed compare-and-swap stores the word that it found, so WRITEs in between are lost.
     pub failed_cas_stores: bool,
 }
 
 impl Faults {
-    /// An honest fabric.
+    /// A correct fabric.
     pub const NONE: Self = Self {
         reads: Copying::Whole,
         writes: Copying::Whole,
@@ -91,28 +93,28 @@ impl Faults {
         atomics_at_once: false,
         read_overtakes: false,
         write_overtakes: false,
-        write_lingers: false,
-        atomic_swallows: false,
+        write_is_late: false,
+        atomic_loses_writes: false,
         atomic_races: false,
         failed_cas_stores: false,
     };
 }
 
-/// Something that no fabric may do.
+/// A violation of the contract of all fabrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// An unaligned WRITE clears the byte after it.
-    NeighbourSpoiled,
-    /// A READ leaves its last word as it finds the buffer.
+    /// An unaligned WRITE clears the byte behind it.
+    NeighbourCleared,
+    /// A READ does not fill the last word of its buffer.
     ReadShort,
     /// A masked CAS compares and replaces all bits.
     MaskIgnored,
     /// FAA stops at the largest number.
     AddSaturates,
-    /// A failed CAS stores its new word all the same.
+    /// A failed CAS stores its new word.
     CasAlwaysSwaps,
-    /// A failed CAS says that it found what it expected.
-    CasClaimsToWin,
+    /// A failed CAS reports success.
+    CasReportsSuccess,
     /// Chains are executed last verb first.
     ChainReversed,
     /// Detached verbs are dropped.
@@ -125,26 +127,26 @@ pub enum Bug {
     AlignmentUnchecked,
     /// All compute nodes have the identity of the first.
     IdentityShared,
-    /// Revoking always succeeds.
-    RevokesTheLiving,
-    /// Time goes back now and then.
+    /// Revoking a live client succeeds.
+    RevokesLiveClients,
+    /// Time sometimes decreases.
     ClockBack,
-    /// Dropping the future of a post takes its verbs back.
-    CancelTakesBack,
+    /// Dropping the future of a post cancels its verbs.
+    DropCancels,
     /// An immediate is delivered before the bytes.
     ImmediateFirst,
 }
 
-/// How a [`Loopback`] is made.
+/// The settings of a [`Loopback`].
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The memory nodes.
     pub shape: PoolShape,
-    /// What the fabric says that it promises.
+    /// The promises that the fabric declares.
     pub promises: Capabilities,
-    /// Which promises it does not keep.
+    /// The promises that it breaks.
     pub faults: Faults,
-    /// What it does wrong.
+    /// Its violation of the contract.
     pub bug: Option<Bug>,
     /// Seed of the interleaving of clients.
     pub seed: u64,
@@ -156,14 +158,14 @@ impl Default for Settings {
     }
 }
 
-/// A pool of memory nodes in this thread; makes its clients.
+/// A pool of memory nodes in this thread, which creates its clients.
 #[derive(Clone)]
 pub struct Loopback(Rc<World>);
 
 struct World {
     settings: Settings,
-    /// The compute node that [`Harness::client`] hands out clients of, while it has any.
-    home: RefCell<Weak<Member>>,
+    /// The compute node of [`Harness::client`], while it has clients.
+    shared: RefCell<Weak<Member>>,
     state: RefCell<State>,
 }
 
@@ -171,23 +173,23 @@ struct State {
     nodes: Vec<Node>,
     clients: BTreeSet<ClientId>,
     now: u64,
-    /// Counts everything that anybody did: a sleeper that sees it stand still is alone.
+    /// Counts all actions. A sleeper for which the count stays the same is the only active client.
     progress: u64,
-    /// Deadlines of those who sleep, and how many have each.
+    /// Deadlines of sleeping clients, and the number of clients for each.
     sleepers: BTreeMap<u64, usize>,
-    lingering: VecDeque<Lingering>,
-    /// WRITEs that are being copied, where READs stay behind them.
+    late_writes: VecDeque<LateWrite>,
+    /// WRITEs in progress that READs must not overtake.
     writing: BTreeMap<u64, Writing>,
-    /// Posts that nobody waits for any more.
-    orphans: Vec<Orphan>,
-    /// The same by connection, those that are just being executed included.
-    orphaned: BTreeSet<PostId>,
-    /// Posts so far; connections so far.
+    /// Posts in progress whose futures were dropped.
+    detached: Vec<DetachedPost>,
+    /// The same by connection, including those that are being polled.
+    detached_ids: BTreeSet<PostId>,
+    /// Number of posts, and of connections.
     posts: u64,
     connections: u64,
-    /// Words at which an atomic is between its load and its store.
+    /// Words of atomics that are between load and store.
     busy: BTreeSet<Address>,
-    /// How often each path was marked.
+    /// Coverage marks, and how often each was passed.
     marks: BTreeMap<&'static str, u64>,
     random: TestRng,
 }
@@ -224,12 +226,12 @@ impl Default for Loopback {
 }
 
 impl Loopback {
-    /// A fresh pool.
+    /// A new pool.
     ///
     /// # Panics
-    /// Where a pool of that shape cannot be.
+    /// If the shape is invalid.
     pub fn new(settings: Settings) -> Self {
-        assert_eq!(settings.shape.refuse(), None, "a pool that can be");
+        assert_eq!(settings.shape.refuse(), None, "a valid shape");
         let nodes = (0..settings.shape.nodes).map(|node| Node::new(&settings.shape, NodeId(node))).collect();
         let state = State {
             nodes,
@@ -237,41 +239,41 @@ impl Loopback {
             now: 1,
             progress: 0,
             sleepers: BTreeMap::new(),
-            lingering: VecDeque::new(),
+            late_writes: VecDeque::new(),
             writing: BTreeMap::new(),
-            orphans: Vec::new(),
-            orphaned: BTreeSet::new(),
+            detached: Vec::new(),
+            detached_ids: BTreeSet::new(),
             posts: 0,
             connections: 0,
             busy: BTreeSet::new(),
             marks: BTreeMap::new(),
             random: TestRng::new(settings.seed),
         };
-        Self(Rc::new(World { settings, home: RefCell::default(), state: RefCell::new(state) }))
+        Self(Rc::new(World { settings, shared: RefCell::default(), state: RefCell::new(state) }))
     }
 
-    /// Kills a client: its verbs fail from now on, it can be revoked, and its slot stays as it is until somebody
+    /// Kills a client: its verbs fail from now on, it can be revoked, and its slot stays in use until another client
     /// expires it.
     pub fn kill(&self, client: ClientId) {
         self.0.state.borrow_mut().clients.remove(&client);
     }
 
-    /// How often clients came along a path that they mark.
+    /// How often clients passed a coverage mark.
     pub fn marked(&self, mark: &str) -> u64 {
         self.0.state.borrow().marks.get(mark).copied().unwrap_or(0)
     }
 
-    /// Lets posts that nobody waits for any more come to their ends.
+    /// Runs posts whose futures were dropped until they end.
     pub fn finish(&self) {
-        while !self.0.state.borrow().orphans.is_empty() {
+        while !self.0.state.borrow().detached.is_empty() {
             self.0.progress();
         }
     }
 
-    /// Forgets posts that nobody waits for and that have not landed, which would keep the pool's memory for ever.
-    pub fn forget_orphans(&self) {
-        let orphans = std::mem::take(&mut self.0.state.borrow_mut().orphans);
-        drop(orphans);
+    /// Drops posts in progress whose futures were dropped. They would keep the pool's memory allocated.
+    pub fn drop_detached(&self) {
+        let detached = std::mem::take(&mut self.0.state.borrow_mut().detached);
+        drop(detached);
     }
 
     /// Another client of the compute node that `client` belongs to.
@@ -280,7 +282,7 @@ impl Loopback {
         self.connect(fabric.identity, fabric.member.clone())
     }
 
-    /// A client of compute node `identity`, which it keeps in the pool if it is a member.
+    /// A client of compute node `identity`. It keeps its member, if any, in the pool.
     fn connect(&self, identity: ClientId, member: Option<Rc<Member>>) -> Client<LoopbackFabric> {
         let (world, failure) = (Rc::clone(&self.0), RefCell::new(None));
         world.state.borrow_mut().connections += 1;
@@ -290,15 +292,15 @@ impl Loopback {
 
     /// Enters a new compute node into the pool.
     fn enter(&self) -> Rc<Member> {
-        let usher = self.connect(NOBODY, None);
+        let client = self.connect(NO_COMPUTE_NODE, None);
         for slot in 0..CLIENTS_MAX as u16 {
-            let looked =
-                harness::poll_until_ready(client_table::look(&usher, slot)).expect("the table is there");
+            let looked = harness::poll_until_ready(client_table::look(&client, slot))
+                .expect("the client table is readable");
             if looked.live {
                 continue;
             }
-            let entered = harness::poll_until_ready(client_table::enter(&usher, slot, 0));
-            let identity = entered.expect("the table is there").expect("nobody else enters");
+            let entered = harness::poll_until_ready(client_table::enter(&client, slot, 0));
+            let identity = entered.expect("the client table is readable").expect("no other client enters");
             self.0.state.borrow_mut().clients.insert(identity);
             return Rc::new(Member { world: Rc::clone(&self.0), identity });
         }
@@ -306,10 +308,10 @@ impl Loopback {
     }
 }
 
-/// Stands for no compute node.
-const NOBODY: ClientId = ClientId { slot: 0, epoch: 0 };
+/// The identity of clients that belong to no compute node.
+const NO_COMPUTE_NODE: ClientId = ClientId { slot: 0, epoch: 0 };
 
-/// A compute node's place in the pool, which it leaves when the last of its clients is dropped.
+/// A compute node in the pool. It leaves when its last client is dropped.
 struct Member {
     world: Rc<World>,
     identity: ClientId,
@@ -319,9 +321,9 @@ impl Drop for Member {
     fn drop(&mut self) {
         let alive = self.world.state.borrow_mut().clients.remove(&self.identity);
         if alive {
-            let usher = Loopback(Rc::clone(&self.world)).connect(NOBODY, None);
-            let left = harness::poll_until_ready(client_table::expire(&usher, self.identity));
-            left.expect("the table is there");
+            let client = Loopback(Rc::clone(&self.world)).connect(NO_COMPUTE_NODE, None);
+            let left = harness::poll_until_ready(client_table::expire(&client, self.identity));
+            left.expect("the client table is readable");
         }
     }
 }
@@ -330,10 +332,10 @@ impl Harness for Loopback {
     type Fabric = LoopbackFabric;
 
     fn client(&self) -> Client<LoopbackFabric> {
-        let home = self.0.home.borrow().upgrade();
-        let home = home.unwrap_or_else(|| self.enter());
-        *self.0.home.borrow_mut() = Rc::downgrade(&home);
-        self.connect(home.identity, Some(home))
+        let member = self.0.shared.borrow().upgrade();
+        let member = member.unwrap_or_else(|| self.enter());
+        *self.0.shared.borrow_mut() = Rc::downgrade(&member);
+        self.connect(member.identity, Some(member))
     }
 
     fn separate_client(&self) -> Client<LoopbackFabric> {
@@ -378,20 +380,20 @@ impl ServerHarness for Loopback {
         let client = async { asked.set(Some(client(self.client()).await)) };
         harness::poll_until_ready(time::both(server, client));
         let (Some(server), Some(client)) = (served.into_inner(), asked.into_inner()) else {
-            unreachable!("both ran to their ends")
+            unreachable!("server and client ended")
         };
         (server, client)
     }
 }
 
-/// One client's connection to a [`Loopback`].
+/// The connection of one client to a [`Loopback`].
 pub struct LoopbackFabric {
     world: Rc<World>,
     identity: ClientId,
     connection: u64,
-    /// Keeps the compute node in the pool; none for those who act for the pool itself.
+    /// Keeps the compute node in the pool; `None` for clients of no compute node.
     member: Option<Rc<Member>>,
-    /// What became of a detached post.
+    /// The failure of a detached post.
     failure: RefCell<Option<FabricError>>,
 }
 
@@ -426,15 +428,15 @@ impl Fabric for LoopbackFabric {
 
     async fn submit(&self, doorbell: Doorbell) -> Result<Doorbell, FabricError> {
         self.admit()?;
-        if self.world.settings.bug == Some(Bug::CancelTakesBack) {
-            Turn::new(&self.world).await;
+        if self.world.settings.bug == Some(Bug::DropCancels) {
+            YieldOnce::new(&self.world).await;
         }
         let atomic = |request: &Request| !matches!(request.op, Op::Read { .. } | Op::Write { .. });
         if self.world.settings.faults.atomics_at_once && doorbell.requests().iter().any(atomic) {
             return time::drive(self.flight(doorbell));
         }
         let doorbell = self.flight(doorbell).await?;
-        self.world.maybe_turn().await;
+        self.world.maybe_yield().await;
         Ok(doorbell)
     }
 
@@ -442,14 +444,14 @@ impl Fabric for LoopbackFabric {
         if self.world.settings.bug == Some(Bug::DetachedLost) {
             return Some(doorbell);
         }
-        // What can be wrong with a doorbell is found before anything of it is executed.
+        // All errors of a doorbell are found before any verb of it is executed.
         if let Err(failure) = self.world.check_all(&doorbell) {
             if self.world.settings.bug != Some(Bug::DetachedFailureSilent) {
                 *self.failure.borrow_mut() = Some(failure);
             }
             return Some(doorbell);
         }
-        self.flight(doorbell).or_orphan()?.ok()
+        self.flight(doorbell).finish_or_detach()?.ok()
     }
 
     fn now(&self) -> u64 {
@@ -467,7 +469,7 @@ impl Fabric for LoopbackFabric {
 
     async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
         let alive = self.world.state.borrow().clients.contains(&client);
-        if alive && self.world.settings.bug != Some(Bug::RevokesTheLiving) {
+        if alive && self.world.settings.bug != Some(Bug::RevokesLiveClients) {
             return Ok(Revocation::Alive);
         }
         Ok(Revocation::Gone)
@@ -507,7 +509,7 @@ impl Server for LoopbackServer {
 
     async fn compute(&self, nanoseconds: u64) {
         self.local.world.state.borrow_mut().now += nanoseconds;
-        Turn::new(&self.local.world).await;
+        YieldOnce::new(&self.local.world).await;
     }
 
     async fn look_on(&self, nanoseconds: u64) {
@@ -515,7 +517,7 @@ impl Server for LoopbackServer {
     }
 }
 
-/// A memory node's own view of its memory.
+/// The local memory of a memory node.
 pub struct LoopbackMemory {
     world: Rc<World>,
     node: NodeId,

@@ -1,7 +1,7 @@
-//! Random operations on an ordered index, each compared with what a `BTreeMap` says.
+//! Random operations on an ordered index, each compared with a `BTreeMap`.
 //!
-//! [`programs`] is a proptest strategy: what it finds shrinks to few steps on few keys. Keys come from families that
-//! are hard on trees ([`Family`]). [`run`] compares every answer, and at the end the whole contents, both ways.
+//! [`programs`] is a proptest strategy: failures shrink to few steps on few keys. Keys come from families that stress
+//! trees ([`Family`]). [`run`] compares every answer, and at the end the whole contents, in both directions.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -16,18 +16,18 @@ pub type Bytes = Vec<u8>;
 /// A bound of a scan.
 pub type Edge<'a> = Bound<&'a [u8]>;
 
-/// An ordered index, as a test drives it: blocking, one operation at a time. An adapter turns a failure of the fabric
-/// into a panic; keys and values have the lengths that the program was made for.
+/// A blocking ordered index under test. An adapter turns an error of the fabric into a panic; keys and values have the
+/// lengths of the program.
 pub trait Ordered {
     /// The value under `key`.
     fn get(&mut self, key: &[u8]) -> Option<Bytes>;
-    /// Stores, whether the key is there or not.
+    /// Stores a value, whether the key is present or not.
     fn put(&mut self, key: &[u8], value: &[u8]);
-    /// Stores if the key is absent; whether it was.
+    /// Stores a value if the key is absent; yields whether it was.
     fn insert(&mut self, key: &[u8], value: &[u8]) -> bool;
-    /// Stores if the key is present; whether it was.
+    /// Stores a value if the key is present; yields whether it was.
     fn update(&mut self, key: &[u8], value: &[u8]) -> bool;
-    /// Takes the key out; whether it was there.
+    /// Removes the key; yields whether it was present.
     fn remove(&mut self, key: &[u8]) -> bool;
     /// At most `limit` entries between the bounds, the least keys first.
     fn scan_forward(&mut self, from: Edge<'_>, to: Edge<'_>, limit: usize) -> Vec<(Bytes, Bytes)>;
@@ -37,7 +37,7 @@ pub trait Ordered {
     fn count(&mut self) -> u64;
 }
 
-/// What is right.
+/// The reference implementation.
 impl Ordered for BTreeMap<Bytes, Bytes> {
     fn get(&mut self, key: &[u8]) -> Option<Bytes> {
         BTreeMap::get(self, key).cloned()
@@ -82,7 +82,7 @@ impl Ordered for BTreeMap<Bytes, Bytes> {
     }
 }
 
-/// The entries between two bounds, which may be the wrong way round.
+/// The entries between two bounds; none if the bounds are inverted.
 fn within<'a>(
     map: &'a BTreeMap<Bytes, Bytes>,
     from: Edge<'_>,
@@ -98,27 +98,26 @@ fn within<'a>(
     range.into_iter().flatten()
 }
 
-/// Families of keys, all of one length, that are hard on trees in different ways.
+/// Families of keys, all of one length, that stress trees in different ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// Consecutive numbers.
     Dense,
     /// Numbers spread over all bits.
     Sparse,
-    /// The least and the greatest keys there are.
+    /// The least and the greatest possible keys.
     Extreme,
     /// Keys that differ in their last bytes only.
     SharedPrefix,
-    /// Keys that part at every length of a common prefix.
-    Forks,
+    /// Keys that branch at every length of a common prefix.
+    Branches,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Dense, Self::Sparse, Self::Extreme, Self::SharedPrefix, Self::Forks];
+    pub const ALL: [Self; 5] = [Self::Dense, Self::Sparse, Self::Extreme, Self::SharedPrefix, Self::Branches];
 
-    /// The key number `index` of the family. Different numbers may be one key, where the length has room for
-    /// no more.
+    /// Key number `index` of the family. Different numbers may give the same key if the keys are short.
     pub fn key(self, index: u16, key_bytes: usize) -> Bytes {
         let number = u64::from(index);
         match self {
@@ -130,38 +129,38 @@ impl Family {
             Self::Extreme if index.is_multiple_of(2) => low(0, number / 2, key_bytes),
             Self::Extreme => low(0, number / 2, key_bytes).into_iter().map(|byte| !byte).collect(),
             Self::SharedPrefix => low(0xA5, number, key_bytes),
-            Self::Forks => {
+            Self::Branches => {
                 let mut key = vec![0x80_u8; key_bytes];
-                let fork = usize::from(index) % key_bytes;
-                key[fork] = key[fork].wrapping_add((index / key_bytes as u16) as u8).wrapping_add(1);
+                let branch = usize::from(index) % key_bytes;
+                key[branch] = key[branch].wrapping_add((index / key_bytes as u16) as u8).wrapping_add(1);
                 key
             }
         }
     }
 }
 
-/// `number` in the last bytes of a key, big endian, behind bytes of `prefix`.
+/// A key of bytes `prefix` that ends with `number`, big endian.
 fn low(prefix: u8, number: u64, key_bytes: usize) -> Bytes {
     let mut key = vec![prefix; key_bytes];
     let digits = number.to_be_bytes();
-    // No more than the 16 bits that there are: the rest is the prefix.
+    // Numbers have 16 bits; the rest is the prefix.
     let count = key_bytes.min(2);
     key[key_bytes - count..].copy_from_slice(&digits[8 - count..]);
     key
 }
 
-/// In which order a program goes through its keys.
+/// The order in which a program uses its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Each step takes the next greater key of the program.
     Ascending,
     /// Each step takes the next smaller one.
     Descending,
-    /// Each step draws one.
+    /// Each step draws a key.
     Drawn,
 }
 
-/// What a step does with its key.
+/// The operation of a step on its key.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// See [`Ordered::get`].
@@ -174,13 +173,13 @@ pub enum Step {
     Update(u8),
     /// See [`Ordered::remove`].
     Remove,
-    /// A scan from the step's key or to it, or beyond a second one.
+    /// A scan with the step's key as one bound.
     Scan {
-        /// Whether forward or backward.
+        /// Whether the scan is forward.
         forward: bool,
-        /// Which key the other bound has, if any.
+        /// The key of the other bound, if any.
         other: Option<Index>,
-        /// Whether the step's key is within its bound.
+        /// Whether the bound includes the step's key.
         included: bool,
         /// Most entries.
         limit: usize,
@@ -189,9 +188,9 @@ pub enum Step {
     Count,
 }
 
-/// What programs are to be made.
+/// The parameters of programs.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct ProgramShape {
     /// Bytes of every key, at least 1.
     pub key_bytes: usize,
     /// Bytes of the shortest values.
@@ -207,7 +206,7 @@ pub struct Shape {
 /// A sequence of operations.
 #[derive(Clone)]
 pub struct Program {
-    /// Its keys.
+    /// The keys.
     keys: Vec<Bytes>,
     order: Order,
     value_bytes: usize,
@@ -248,14 +247,14 @@ impl Program {
 }
 
 /// Programs of a shape, from all families, in all orders.
-pub fn programs(shape: Shape) -> impl Strategy<Value = Program> {
+pub fn programs(shape: ProgramShape) -> impl Strategy<Value = Program> {
     let family = prop::sample::select(&Family::ALL[..]);
     let order = prop_oneof![
         3 => Just(Order::Drawn),
         1 => Just(Order::Ascending),
         1 => Just(Order::Descending),
     ];
-    // The first of a family are the least and the greatest keys.
+    // The first keys of a family are the least and the greatest ones.
     let start = prop_oneof![Just(0), 0..256u16, any::<u16>()];
     let keys = vec((family, start, 0..64u16), 1..=8);
     let steps = vec((any::<Index>(), step()), 0..=shape.steps_max);
@@ -266,7 +265,7 @@ pub fn programs(shape: Shape) -> impl Strategy<Value = Program> {
         let mut keys: Vec<Bytes> = runs.into_iter().flat_map(run).take(keys_max).collect();
         keys.sort();
         keys.dedup();
-        let Shape { value_bytes, value_bytes_max, .. } = shape;
+        let ProgramShape { value_bytes, value_bytes_max, .. } = shape;
         Program { keys, order, value_bytes, value_bytes_max, steps }
     })
 }
@@ -284,12 +283,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// An answer that is not the `BTreeMap`'s.
+/// An answer that differs from the `BTreeMap`'s.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Which step; none for the comparison at the end.
+    /// The step; `None` for the comparison at the end.
     pub step: Option<usize>,
-    /// What it was, the index's answer, and the right one.
+    /// The operation, the answer of the index, and the right answer.
     pub what: String,
 }
 
@@ -304,11 +303,11 @@ impl fmt::Display for Mismatch {
 
 impl std::error::Error for Mismatch {}
 
-/// Runs a program on an index that holds what `model` holds, and on `model`; compares every answer, and the contents
-/// at the end.
+/// Runs a program on an index and on `model`, which have the same contents; compares every answer, and the contents at
+/// the end.
 ///
 /// # Errors
-/// The first answer that is wrong.
+/// The first wrong answer.
 pub fn run(
     program: &Program,
     index: &mut impl Ordered,
@@ -368,7 +367,7 @@ fn one(
     }
 }
 
-/// A value that tells its step; of all zeroes or ones now and then.
+/// A value that depends on its step; sometimes all zeroes or all ones.
 fn value(byte: u8, step: usize, value_bytes: usize) -> Bytes {
     if byte == 0 || byte == u8::MAX {
         return vec![byte; value_bytes];
@@ -377,7 +376,7 @@ fn value(byte: u8, step: usize, value_bytes: usize) -> Bytes {
     (0..value_bytes).map(|at| number[at % 8] ^ byte).collect()
 }
 
-/// Compares everything that an index holds with what it should hold.
+/// Compares the contents of an index with those of the model.
 fn contents(index: &mut impl Ordered, model: &mut BTreeMap<Bytes, Bytes>) -> Result<(), String> {
     const ALL: (Edge<'static>, Edge<'static>) = (Bound::Unbounded, Bound::Unbounded);
     same(|| "count".to_owned(), &index.count(), &model.count())?;

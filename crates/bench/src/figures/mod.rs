@@ -1,8 +1,9 @@
-//! Figures of the papers, made again in the laboratory.
+//! The papers' figures, reproduced in the simulator.
 //!
-//! Each figure is one file: what runs, what the paper says, and what is compared. A run of it yields its records; the
-//! report and the charts are made from records alone, so that they can be made again without measuring.
+//! Each figure is one file with its runs, the paper's values, and the comparison. Running a figure yields its records;
+//! the report and the charts depend on records only, so that they can be generated again without measuring.
 
+mod builders;
 mod catfish_cluster;
 mod catfish_fig10;
 mod catfish_fig11;
@@ -40,19 +41,18 @@ mod sphinx_fig6;
 
 pub use report::{MARK_BEGIN, MARK_END, between_marks, calibration, page, report, table};
 
-use crate::chart::{self, ChartBar, ChartPanel};
-use crate::micro::{LocksSpec, VerbsSpec, simulate_locks, simulate_verbs};
+use crate::plot::{self, ChartBar, ChartPanel};
 use crate::record::Record;
-use crate::run::spatial::{SpatialSpec, simulate_spatial};
-use crate::run::{RunSpec, simulate};
+use crate::run::{RunSpec, SpatialSpec, simulate, simulate_spatial};
+use crate::sim_run::micro::{LocksSpec, VerbsSpec, simulate_locks, simulate_verbs};
 use crate::{Error, Result};
 
-/// How long and how large.
+/// The size of the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// Fewer keys and less virtual time: a look at the shape, in seconds.
+    /// Fewer keys and less virtual time: a preview in seconds.
     Quick,
-    /// What the documents show.
+    /// The runs in the documents.
     Full,
 }
 
@@ -71,23 +71,23 @@ enum Run {
     Locks(LocksSpec),
 }
 
-/// What a number has to do with the model's constants.
+/// The relation of a value to the model's constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// A constant was fitted to this point.
     Fitted,
-    /// A micro-benchmark that constants were taken from, or that checks them.
+    /// A micro-benchmark from which constants were derived, or which checks them.
     MicroBenchmark,
-    /// A micro-benchmark between the ends of a curve, or whose set-up is not known: reported without a bound.
+    /// A micro-benchmark in the middle of a curve, or with an unknown set-up: reported without a bound.
     Reported,
-    /// Nothing measured: what follows from the set-up, or from a format.
+    /// Not measured: the value follows from the set-up, or from a format.
     Given,
-    /// A result of an index or of its locks; no constant knows of it.
+    /// A result of an index or of its locks, from which no constant was derived.
     Predicted,
 }
 
 impl Standing {
-    /// As it stands in reports.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Standing::Fitted => "calibrated (fitted)",
@@ -98,7 +98,7 @@ impl Standing {
         }
     }
 
-    /// How far off it may be, as a share.
+    /// The largest relative deviation, if the value is checked.
     pub fn bound(self) -> Option<f64> {
         match self {
             Standing::Fitted => Some(0.05),
@@ -108,26 +108,25 @@ impl Standing {
     }
 }
 
-/// A number of the paper beside ours.
+/// A value of the paper and ours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// What is measured, with its unit: numbers of one panel are drawn together.
+    /// The quantity with its unit; the values of one panel are drawn together.
     pub panel: String,
-    /// Where on the curve.
+    /// The point on the curve.
     pub point: String,
-    /// The paper's, where it prints one.
+    /// The paper's value, if it prints one.
     pub paper: Option<f64>,
-    /// Ours.
+    /// Our value.
     pub ours: f64,
-    /// Whether it is a prediction.
+    /// Its relation to the model's constants.
     pub standing: Standing,
-    /// Where the paper's number is from.
+    /// The source of the paper's value.
     pub source: &'static str,
 }
 
 impl Comparison {
-    /// What it has to do with the model's constants, as it stands in reports. Where there is nothing to compare, it is
-    /// no prediction, and calibrates nothing.
+    /// The name of its standing in reports. Without a value of the paper it is reported only.
     pub fn standing_name(&self) -> &'static str {
         match (self.paper, self.standing) {
             (None, standing) if standing != Standing::Given => Standing::Reported.name(),
@@ -135,7 +134,7 @@ impl Comparison {
         }
     }
 
-    /// Ours over the paper's.
+    /// Our value divided by the paper's.
     pub fn ratio(&self) -> Option<f64> {
         self.paper.map(|paper| self.ours / paper)
     }
@@ -145,17 +144,17 @@ impl Comparison {
 pub struct Figure {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it shows.
+    /// Its title.
     pub title: &'static str,
-    /// What ran, in the paper and here, and what differs.
+    /// The set-up in the paper and here, and the differences.
     pub setting: &'static str,
-    /// The runs: as many for each effort, in one order.
+    /// The runs; their number and order are the same for each effort.
     runs: fn(Effort) -> Vec<Run>,
-    /// What is compared, from the records in the order of the runs.
+    /// The comparisons, from the records in the order of the runs.
     compare: fn(&[Record]) -> Vec<Comparison>,
 }
 
-/// All figures, in the order in which they are listed.
+/// All figures, in the order of the documents.
 pub const FIGURES: &[Figure] = &[
     nic::FIGURE,
     sherman_fig2::FIGURE,
@@ -188,20 +187,26 @@ pub const FIGURES: &[Figure] = &[
     catfish_fig14::FIGURE,
 ];
 
-/// The figure of that name.
+/// The figure of this name.
+///
+/// # Errors
+/// An unknown name.
 pub fn figure(name: &str) -> Result<&'static Figure> {
     FIGURES.iter().find(|figure| figure.name == name).ok_or_else(|| {
         let names: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
         Error::parameter(
             "FIGURE",
-            format!("there is no {name}"),
-            format!("give all, or of {}", names.join(", ")),
+            format!("no such figure: {name}"),
+            format!("give all, or some of {}", names.join(", ")),
         )
     })
 }
 
 impl Figure {
-    /// Runs it; `progress` is told how many of how many runs are done.
+    /// Runs the figure; calls `progress` with the number of finished runs and of all runs.
+    ///
+    /// # Errors
+    /// The errors of the runs.
     pub fn run(&self, effort: Effort, progress: &mut dyn FnMut(usize, usize)) -> Result<Vec<Record>> {
         let runs = (self.runs)(effort);
         let all = runs.len();
@@ -219,32 +224,38 @@ impl Figure {
         Ok(records)
     }
 
-    /// Whether it measures cards, and no index.
-    pub fn measures_cards(&self) -> bool {
+    /// Whether the figure measures NIC models without an index.
+    pub fn measures_nics(&self) -> bool {
         (self.runs)(Effort::Quick).iter().all(|run| matches!(run, Run::Verbs(_) | Run::Locks(_)))
     }
 
-    /// What its records say beside the paper. Refuses records of another figure, or of an older form of it.
+    /// Compares its records with the paper.
+    ///
+    /// # Errors
+    /// Another number of records: they are of another figure, or of an older version of it.
     pub fn compare(&self, records: &[Record]) -> Result<Vec<Comparison>> {
         let wanted = (self.runs)(Effort::Full).len();
         if records.len() == wanted {
             return Ok((self.compare)(records));
         }
-        Err(Error::Record(format!("{} has {wanted} records, and these are {}", self.name, records.len())))
+        Err(Error::Record(format!("{} has {wanted} records instead of {}", self.name, records.len())))
     }
 
-    /// Its chart as SVG.
+    /// The chart as SVG.
     pub fn svg(&self, comparisons: &[Comparison]) -> String {
-        chart::comparison_svg(self.title, &panels(comparisons))
+        plot::comparison_svg(self.title, &panels(comparisons))
     }
 
-    /// Its chart as PNG.
+    /// The chart as PNG.
+    ///
+    /// # Errors
+    /// A picture that cannot be drawn.
     pub fn png(&self, comparisons: &[Comparison]) -> Result<Vec<u8>> {
-        chart::comparison_png(self.title, &panels(comparisons))
+        plot::comparison_png(self.title, &panels(comparisons))
     }
 }
 
-/// Comparisons by their panels.
+/// Groups comparisons by panel.
 fn panels(comparisons: &[Comparison]) -> Vec<ChartPanel> {
     let mut panels: Vec<ChartPanel> = Vec::new();
     for Comparison { panel, point, paper, ours, .. } in comparisons {

@@ -1,10 +1,11 @@
 //! Sherman, Table 1: what a tree with plain one-sided locks does, and FG+ and Sherman beside it.
 
-use super::sherman_cluster::{Time, ZIPF, factors, hottest_share, predicted, run, spec};
+use super::builders::{Time, ZIPF, predicted, run};
+use super::sherman_cluster::{factors, hottest_share, spec};
 use super::{Comparison, Effort, Figure, Run, Standing};
-use crate::distribution::Distribution;
 use crate::record::{Latency, Record};
 use crate::workload::Workload;
+use crate::workload::distribution::Distribution;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-table1",
@@ -93,7 +94,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
             let paper = (at == 0).then_some(cell.mops);
             let point = format!("{variant}, {}", cell.name);
             comparisons.push(table1(
-                "Throughput, million operations a second",
+                "Throughput, million operations per second",
                 point,
                 paper,
                 of(at, column).mops,

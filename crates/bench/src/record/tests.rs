@@ -2,7 +2,7 @@
 //! for the tests of tables and charts.
 
 use super::*;
-use crate::measure::{CostTotals, Measurement, OperationKind};
+use crate::record::measurement::{CostTotals, Measurement, OperationKind};
 
 /// A record with three kinds of operation, as the tour makes it.
 pub(crate) fn sample() -> Record {
@@ -45,6 +45,7 @@ pub(crate) fn sample() -> Record {
         memory_node_bytes: Some(64 << 20),
         seed: 42,
         commit: "abc1234".to_owned(),
+        profile: "release".to_owned(),
         machine: Machine::default(),
         peer: Some("none".to_owned()),
         ratio: Some(1.5),
@@ -78,8 +79,8 @@ fn the_fields_are_those_that_readers_rely_on() {
     let names: Vec<&str> = record.as_object().unwrap().keys().map(String::as_str).collect();
     let mut expected = "index variant options consistency fabric workload distribution theta zipf_ranks keys \
         key_bytes value_bytes memory_nodes compute_nodes threads clients operations seconds mops latency_us \
-        round_trips verbs_per_op bytes_per_op retries cache memory_node_bytes by_operation seed commit machine \
-        peer ratio"
+        round_trips verbs_per_op bytes_per_op retries cache memory_node_bytes by_operation seed commit profile \
+        machine peer ratio"
         .split_whitespace()
         .collect::<Vec<_>>();
     expected.sort_unstable();
@@ -99,6 +100,13 @@ fn the_fields_are_those_that_readers_rely_on() {
     assert_eq!(fields(&record["cache"]), "bytes hit_ratio");
     assert_eq!(fields(&record["by_operation"]), "get insert put remove scan");
     assert_eq!(record["by_operation"]["get"]["round_trips"]["histogram"]["1"], 10_000);
+}
+
+#[test]
+fn records_without_a_profile_are_read_and_written_as_they_were() {
+    let line = Record { profile: String::new(), ..sample() }.to_json_line();
+    assert!(!line.contains("profile"));
+    assert_eq!(Record::from_json_line(&line).unwrap().to_json_line(), line);
 }
 
 #[test]

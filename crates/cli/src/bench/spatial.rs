@@ -2,9 +2,9 @@
 
 use super::{Args, Progress, failure, show};
 use crate::{Context, Failure, Outcome, heap};
-use farwood_bench::rectangles::{Mix, Scale, Source};
-use farwood_bench::run::spatial::{RECTANGLES_DEFAULT, SpatialSpec, Variant, run_spatial};
 use farwood_bench::run::{Amount, FabricKind, WorkerCommand};
+use farwood_bench::run::{RECTANGLES_DEFAULT, SpatialSpec, Variant, run_spatial};
+use farwood_bench::workload::rectangles::{RectangleSource, Scale, SpatialMix};
 use std::path::PathBuf;
 
 /// What only spatial indexes have.
@@ -63,8 +63,8 @@ fn spec(args: Args, workload_is_given: bool) -> Result<SpatialSpec, Failure> {
         return Err(Failure::Usage(format!("bench: --think {think}: give microseconds, 0 or more")));
     }
     let source = match rectangles_file {
-        Some(file) => Source::File(file, args.keys.unwrap_or(u64::MAX)),
-        None => Source::Uniform(args.keys.unwrap_or(RECTANGLES_DEFAULT)),
+        Some(file) => RectangleSource::File(file, args.keys.unwrap_or(u64::MAX)),
+        None => RectangleSource::Uniform(args.keys.unwrap_or(RECTANGLES_DEFAULT)),
     };
     let amount = match (args.seconds, args.operations) {
         (Some(seconds), _) => Some(Amount::Seconds(seconds)),
@@ -74,7 +74,7 @@ fn spec(args: Args, workload_is_given: bool) -> Result<SpatialSpec, Failure> {
         variant: args.variant.map_or(Ok(default.variant), |name| name.parse::<Variant>())?,
         fabric: args.fabric.parse::<FabricKind>()?,
         nic: args.nic,
-        mix: if workload_is_given { args.workload.parse::<Mix>()? } else { Mix::Search },
+        mix: if workload_is_given { args.workload.parse::<SpatialMix>()? } else { SpatialMix::Search },
         scale: scale.map_or(Ok(default.scale), |scale| scale.parse::<Scale>())?,
         source,
         compute_nodes: args.compute_nodes,

@@ -174,7 +174,7 @@ fn the_record_has_exactly_the_documented_fields() {
     let fields = "index variant options consistency fabric workload distribution theta zipf_ranks keys key_bytes \
                   value_bytes memory_nodes compute_nodes threads clients operations seconds mops latency_us \
                   round_trips verbs_per_op bytes_per_op retries cache memory_node_bytes by_operation seed commit \
-                  machine";
+                  profile machine";
     assert_eq!(names(&record), sorted(fields));
     for (field, fields) in [
         ("latency_us", "mean p50 p90 p99 p999 max"),
@@ -341,7 +341,7 @@ fn a_peer_that_was_not_built_names_the_command_that_builds_it() {
     let place = Place::new();
     let output = place.bench("--peer lmdb --keys 1000").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let command = "cargo build --release -p farwood --features peers";
+    let command = "cargo build --release -p farwood-cli --features peers";
     assert!(words(&output).contains(command), "{}", words(&output));
 }
 

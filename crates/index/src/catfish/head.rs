@@ -1,4 +1,4 @@
-//! The head of an index: where its tree begins, who may change it, and who talks to it.
+//! The head of an index: the root of its tree, the lease of its server, and the connections of its clients.
 //!
 //! ```text
 //! head, the first 64 KiB of the index's first chunk, which lies on the index's memory node
@@ -27,11 +27,11 @@
 //! memory of a connection, for rings of r bytes: | requests, r | inbox: heartbeat 8 | zero 56 | responses, r |
 //! ```
 //!
-//! The root is one word: what a client reads is the root of one tree that was, whole, at one moment. Memory for rings
-//! belongs to its connection for as long as the index exists, for a client of an earlier term may still be writing
-//! into it; a connection changes its owner only when the owner has left it or is proven gone.
+//! The root is one word: a client reads the root of one tree that was the current, whole tree at one moment. Memory
+//! for rings belongs to its connection while the index exists, because a client of an earlier term may still write
+//! into it. A connection changes its owner only when the owner has closed it or is proven to have crashed.
 
-use super::layout::RawNode;
+use super::tree::layout::RawNode;
 use farwood_fabric::Remote;
 
 /// Bytes of the head.
@@ -51,7 +51,7 @@ pub(super) const COMMITS: u64 = 24;
 pub(super) const SERVER: u64 = 32;
 pub(super) const TERM: u64 = 40;
 pub(super) const PORT: u64 = 48;
-pub(super) const LOOKED_AFTER: u64 = 56;
+pub(super) const SERVED_CONNECTIONS: u64 = 56;
 pub(super) const RING_CHUNKS: u64 = 4096;
 pub(super) const RING_CHUNKS_MAX: usize = 512;
 pub(super) const CONNECTIONS: u64 = 8192;
@@ -65,10 +65,10 @@ pub(super) const OPEN: u64 = 24;
 pub(super) const CONSUMED: u64 = 32;
 pub(super) const MEMORY: u64 = 40;
 
-/// Bits of an ask that are a ticket; the rest is the term.
+/// Bits of an ask that are the ticket; the others are the term.
 pub(super) const TICKET_BITS: u32 = 32;
 
-/// What is open where the server has hung up on who asked so: whoever looks after the connection next leaves it closed.
+/// The value of `open` after the server has closed the connection of `ask`: the next server does not open it again.
 pub(super) const fn closed(ask: u64) -> u64 {
     !ask
 }
@@ -81,13 +81,13 @@ pub(super) fn word_of(head: Remote<RawHead>, offset: u64) -> Remote<u64> {
     head.part(offset)
 }
 
-/// Where a field of a connection is within the head.
+/// Offset of a field of a connection within the head.
 pub(super) const fn of_connection(connection: usize, field: u64) -> u64 {
     CONNECTIONS + CONNECTION_BYTES * connection as u64 + field
 }
 
-/// The first room behind a head.
-pub(super) fn first_room(head: Remote<RawHead>) -> Remote<RawNode> {
+/// The first node slot, behind the head.
+pub(super) fn first_slot(head: Remote<RawHead>) -> Remote<RawNode> {
     head.part(HEAD_BYTES)
 }
 
@@ -96,8 +96,8 @@ pub(super) const fn connection_memory(ring_bytes: u64) -> u64 {
     2 * ring_bytes + INBOX_HEAD_BYTES
 }
 
-const _: () = assert!(LOOKED_AFTER + 8 <= 64, "what is read often shares a line");
-const _: () = assert!(HEAD_BYTES.is_multiple_of(super::layout::LINE_BYTES as u64));
+const _: () = assert!(SERVED_CONNECTIONS + 8 <= 64, "the words that are read often share a line");
+const _: () = assert!(HEAD_BYTES.is_multiple_of(super::tree::layout::LINE_BYTES as u64));
 const _: () = assert!(RING_CHUNKS + 8 * RING_CHUNKS_MAX as u64 <= CONNECTIONS);
 const _: () = assert!(of_connection(CONNECTIONS_MAX, 0) <= HEAD_BYTES);
 const _: () = assert!(MEMORY + 8 <= CONNECTION_BYTES);

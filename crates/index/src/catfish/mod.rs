@@ -1,104 +1,99 @@
 //! Catfish: the R*-tree that many processes share (Xiao, Wang, Geng, Lee, Zhang, ICDCS 2019).
 //!
-//! A *server* owns the tree, in its own memory, and is the only one that changes it. Clients search it in two ways:
-//! they send the server a message, or they read the tree themselves with one-sided READs (*offloading*).
+//! A *server* owns the tree, in its own memory, and only the server changes it. A client searches the tree in one of
+//! two ways: it sends the server a message, or it reads the tree with one-sided READs (*offloading*).
+//!
+//! | module | content |
+//! |---|---|
+//! | [`create`], [`head`] | the directory entry of an index; its head, which server and clients share |
+//! | [`tree`] | nodes, drafts of changes, the decisions of the R*-tree; pure |
+//! | [`server`] | lease, commits, searches in place, connections |
+//! | [`wire`] | messages, rings, heartbeats; pure |
+//! | [`client`] | searches by READ, requests over rings and sockets, the switch between the two |
+//! | [`verify`] | checks of every invariant |
 //!
 //! # Why a search by READs is right while the tree changes
 //!
-//! The paper checks the lines of each node (FaRM) and says nothing of changes that concern several nodes: bounds that
-//! grow along a path, splits, forced reinsertion, deletion. Here *no node of a tree is ever changed*:
+//! The paper checks the lines of each node (FaRM), but does not discuss changes of several nodes: bounds that grow
+//! along a path, splits, forced reinsertion, deletion. Here *no node of a tree is ever changed*:
 //!
 //! 1. **A node is written once.** A change copies the nodes from the leaf up to the root, changes the copies, stores
-//!    them in rooms that hold no node of the current tree, and then stores the root: one word. What the old root leads
-//!    to is, and stays, the old tree; what the new one leads to is the new tree; there is nothing in between.
-//! 2. **A reference names a node, not a place.** It has the generation of what lies in the room. Whoever fetches a
-//!    node checks that what came is that generation, whole ([`layout`]). A room that holds another node, or part of
-//!    one, never passes for the node that was looked for.
+//!    them in slots that hold no node of the current tree, and then stores the root: one word. The old root always
+//!    leads to the old tree, the new root to the new tree, and there is no state between them.
+//! 2. **A reference names a node, not an address.** It contains the generation of the node in the slot. A reader
+//!    checks that the bytes it fetched are the whole node of that generation ([`layout`]). A slot that holds another
+//!    node, or a part of one, never passes the check.
 //!
 //! **Theorem.** A search that read the root word as r, and of which every fetched node passed its check, answers as
 //! the tree did at the moment when r was read. *Proof*, by the distance from the root. When r was read, the tree
 //! under r was stored (1: its nodes before their root, and a READ that arrives after a store sees it), and each
-//! reference in it named a node that lay in its room. A fetched copy of r's node that passed is that node, since no
-//! other node of that room ever has its generation; so its entries are those of the tree under r, and so are the
-//! references in them; and so on down. The search looks at all nodes whose bounds the query asks for, and at each
-//! once, for in a tree each node has one parent. ∎
+//! reference in it named a node that was in its slot. A fetched copy of r's node that passed is that node, since no
+//! other node of that slot ever has its generation; so its entries are those of the tree under r, and so are the
+//! references in them; and so on down. The search visits all nodes whose bounds match the query, and each of them
+//! once, because in a tree each node has one parent. ∎
 //!
-//! So nothing that is there throughout is missed, nothing is reported twice, and more: each search sees one tree, that
-//! of one commit, and searches and changes are linearizable. A fetched node that does not pass has had its room used
-//! again: the search begins again from the root. That is rare, because rooms rest (`rooms.rs`); and it is all that a
-//! change ever costs a reader. Generations have 32 bits: to be misled, a reader has to stop between two READs of one
-//! search for exactly a multiple of 2^32 changes of one room, which rests ten milliseconds between two of them: 497
-//! days.
+//! So a search misses no item that is present throughout, and reports none twice. Moreover, each search sees the tree
+//! of one commit, so searches and changes are linearizable. If a fetched node does not pass, its slot was used again,
+//! and the search restarts at the root. This is the only cost of a change for a reader, and it is rare, because a slot
+//! is not used again at once (`server/slots.rs`). Generations have 32 bits: to be misled, a reader must stop between
+//! two READs of one search for exactly a multiple of 2^32 changes of one slot, with ten milliseconds between two of
+//! them: 497 days.
 //!
 //! # Departures from the paper
 //!
 //! 1. Changes copy paths; the paper's server changes nodes under locks that order its threads (Kornacker and Banks).
-//!    Here one worker changes at a time, and searches of the server lock nothing.
-//! 2. ChooseSubtree is the R*-tree's (the text describes Guttman's, and cites the R*-tree).
-//! 3. The tree's memory grows by chunks of 8 MiB; a reference has the offset, so no table is needed.
+//!    Here one worker changes the tree at a time, and searches of the server lock nothing.
+//! 2. ChooseSubtree is that of the R*-tree (the text describes Guttman's, and cites the R*-tree).
+//! 3. The memory of the tree grows by chunks of 8 MiB; a reference contains the offset, so no table is needed.
 
-pub mod adaptive;
-mod answer;
-mod bell;
-mod bulk;
-mod draft;
+mod client;
+mod create;
 mod head;
-mod heartbeat;
-pub mod layout;
-mod message;
-mod messenger;
-mod nearest;
-mod office;
-mod offload;
-mod open;
-mod rectangle;
-mod ring;
-mod rooms;
-mod rstar;
-mod scan;
 mod server;
-mod service;
-mod snapshot;
-mod switch;
-mod talk;
-mod walk;
-mod worker;
-mod writer;
+mod tree;
+mod verify;
+mod wire;
 
+pub use client::adaptive;
+pub use client::reader::{Issue, Reader};
+pub use client::ring_rpc::{Inbox, RingRpc, RingRpc as Messenger};
+pub use client::rpc::{RequestTransport, SocketRpc, SpatialRpc};
+pub use client::rpc::{RequestTransport as Carrier, SocketRpc as Correspondent, SpatialRpc as Talk};
+pub use client::switch::Switch;
+pub use create::{CatfishConfig, CatfishConfig as Config, KIND, describe};
 pub use head::CONNECTIONS_MAX;
-pub use message::Request;
-pub use messenger::{Inbox, Messenger};
-pub use nearest::Near;
-pub use offload::{Issue, Reader};
-pub use open::{CatfishConfig, CatfishConfig as Config, KIND, describe};
-pub use rectangle::{Item, NoRectangle, Query, Rectangle, Relation};
-pub use server::{Grain, ServerSettings, TreeServer};
-pub use service::{Notice, Service, ServiceSettings};
-pub use switch::Switch;
-pub use talk::{Carrier, Correspondent, Reply, Talk};
-pub use walk::{Problem, Walk};
-pub use worker::Worker;
+pub use server::service::{Service, ServiceSettings};
+pub use server::worker::Worker;
+pub use server::{ServerSettings, StoreGranularity, StoreGranularity as Grain, TreeServer};
+pub use tree::layout;
+pub use tree::nearest::Near;
+pub use tree::rectangle::InvalidRectangle as NoRectangle;
+pub use tree::rectangle::{InvalidRectangle, Item, Query, Rectangle, Relation};
+pub use verify::{CatfishProblem, CatfishProblem as Problem, CatfishReport, CatfishReport as Walk};
+pub use wire::message::{Reply, Request};
+pub use wire::{NotificationMode, NotificationMode as Notice};
 
 use crate::sabotage::Sabotage;
 use farwood_fabric::Remote;
 use farwood_fabric::directory::Entry;
 use head::RawHead;
 use layout::Layout;
-use nearest::Nearest;
-use office::Office;
+use server::lease::ServerLease;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Takes what a search finds.
-pub trait Answer {
-    /// One more item.
+/// Receives the items that a search finds.
+pub trait SearchSink {
+    /// Receives an item.
     fn item(&mut self, item: Item);
-    /// The search begins again: what it has found so far does not count.
+    /// Discards all items received so far, because the search restarts.
     fn forget(&mut self);
 }
 
-/// All items, in no order.
-impl Answer for Vec<Item> {
+pub use SearchSink as Answer;
+
+/// Collects all items, in no order.
+impl SearchSink for Vec<Item> {
     fn item(&mut self, item: Item) {
         self.push(item);
     }
@@ -108,11 +103,11 @@ impl Answer for Vec<Item> {
     }
 }
 
-/// How many there are.
+/// Counts the items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count(pub u64);
 
-impl Answer for Count {
+impl SearchSink for Count {
     fn item(&mut self, _: Item) {
         self.0 += 1;
     }
@@ -122,30 +117,30 @@ impl Answer for Count {
     }
 }
 
-/// An open spatial index: what the clients of a compute node share.
+/// An open spatial index, which the clients of a compute node share.
 #[derive(Debug)]
 pub struct Catfish {
     layout: Layout,
     head: Remote<RawHead>,
     entry: Entry,
-    office: Arc<Office>,
-    /// The root that was last seen: where the next search begins to look while it asks whether it still is the root.
+    lease: Arc<ServerLease>,
+    /// The root of the last search: the next search fetches it together with the root word.
     root: AtomicU64,
     sabotage: Option<Sabotage>,
 }
 
 impl Catfish {
-    /// Sizes and scheme.
+    /// Sizes of nodes, and the scheme of their checks.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// What the directory says of the index.
+    /// The directory entry of the index.
     pub fn entry(&self) -> &Entry {
         &self.entry
     }
 
-    /// Breaks the clients' side on purpose.
+    /// Turns on a fault of the clients, for tests.
     #[doc(hidden)]
     #[must_use]
     pub fn sabotage(mut self, sabotage: Sabotage) -> Self {

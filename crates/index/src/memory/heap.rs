@@ -212,7 +212,7 @@ impl Objects for RadixObjects {
             }
             end = end.max(at + BUCKET_BYTES);
             if word as u32 == self.index as u32 {
-                end = end.max(at + leaf::ROOM_BYTES_MAX);
+                end = end.max(at + leaf::LEAF_BYTES_MAX);
             }
             if word == self.index && at >= overflow::INDEX {
                 let begin = at - overflow::INDEX;
@@ -227,7 +227,7 @@ impl Objects for RadixObjects {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::radix::leaf::{Class, Content, Entry, Grain, image};
+    use crate::radix::leaf::{Class, Grain, LeafEntry, LeafId, LeafValue, image};
     use crate::radix::reverse::Reverse;
 
     #[test]
@@ -247,8 +247,8 @@ mod tests {
         let mut chunk = vec![0; 1 << 20];
         assert_eq!(objects.end(&chunk), 0);
         let class = Class::for_entry(Grain::Words, 8, 4000).expect("it fits");
-        let entry = Entry { key: &[0; 8], content: Content::Here(&[0; 4000]) };
-        let leaf = image(class, Reverse::unlinked(1), (77, 1), entry);
+        let entry = LeafEntry { key: &[0; 8], value: LeafValue::Inline(&[0; 4000]) };
+        let leaf = image(class, Reverse::unlinked(1), LeafId { number: 77, version: 1 }, entry);
         chunk[4096 + 56..][..class.bytes()].copy_from_slice(leaf.bytes());
         let end = objects.end(&chunk);
         assert!(end >= (4096 + 56 + class.bytes()) as u64 && end <= 4096 + 56 + 8192, "{end}");

@@ -1,50 +1,52 @@
-//! Creating and opening trees: the directory entry and its parameters.
+//! Creates and opens SMART trees: the directory entry and its parameters.
 //!
 //! # Map
 //!
 //! ```text
 //! parameters of a SMART tree in its directory entry (128 bytes, little endian)
 //! +  0  1  inserts: 0 locked, 1 lock-free           +  1 1  updates: 0 out of place, 1 in place
-//! +  2  1  leaf locks: 0 apart, 1 at the rear       +  3 1  inner nodes: 0 as they need, 1 of 256 slots
-//! +  4  1  scans: 0 one by one, 1 batched           +  5 1  READs: 0 each its own, 1 shared
-//! +  6  1  WRITEs: 0 each its own, 1 shared         +  7    zero
+//! +  2  1  leaf locks: 0 apart, 1 at the rear       +  3 1  inner nodes: 0 fitting size, 1 of 256 slots
+//! +  4  1  scans: 0 one by one, 1 batched           +  5 1  READs: 0 separate, 1 combined
+//! +  6  1  WRITEs: 0 separate, 1 combined           +  7    zero
 //! + 14  1  locks in: 0 host memory                  + 15 1  lock width: 0 word
-//! + 16  2  bytes of key and value up to which a value lies in its leaf
+//! + 16  2  most bytes of key and value together in a leaf
 //! + 18     zero
-//! + 20  1  kind of the keys                         + 21 1  kind of the values: numbers of the caller's own
+//! + 20  1  kind of the keys                         + 21 1  kind of the values: numbers that the caller chooses
 //! + 22     zero
 //! ```
 
 use super::options::{Inserts, LeafLock, Options, Reads, Rooms, Scans, Updates, Writes};
-use super::{Smart, Together};
+use super::shortcuts::Shortcuts;
+use super::{Smart, SmartState};
 use crate::combine::{Combiner, Leader};
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::params::{self, Codec, Parameters};
 use crate::radix::leaf::ENTRY_BYTES_MAX;
-use crate::radix::tree::create as open;
+use crate::radix::tree::create::{check_capabilities, create_root, open_root};
 use farwood_fabric::directory::{Entry, PARAMETER_BYTES};
 use farwood_fabric::{Client, Fabric};
 use std::sync::atomic::AtomicU64;
 
-/// The number by which the directory knows SMART trees.
+/// Kind of SMART trees in the directory.
 pub const KIND: u32 = 2;
 /// Version of the format of nodes and leaves.
 pub(super) const FORMAT: u32 = 3;
 
-/// What a tree is created with.
+/// Configuration of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmartConfig {
-    /// The variant.
+    /// Options.
     pub options: Options,
-    /// Bytes of key and value together up to which a value lies in its leaf; others lie out of line.
+    /// Most bytes of key and value together in a leaf; a longer value is an overflow value.
     pub inline_bytes: usize,
-    /// What keys and values mean to the caller, kept with the tree and read back by [`Smart::kinds`].
+    /// Types of keys and values, as the caller numbers them. They are stored with the tree; [`Smart::kinds`] yields
+    /// them.
     pub kinds: [u8; 2],
 }
 
 impl Default for SmartConfig {
-    /// As many values in their leaves as there can be.
+    /// All values that fit are stored in their leaves.
     fn default() -> Self {
         Self { options: Options::default(), inline_bytes: ENTRY_BYTES_MAX, kinds: [0; 2] }
     }
@@ -61,16 +63,16 @@ impl Smart {
         config: SmartConfig,
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
-        open::check_capabilities(client)?;
+        check_capabilities(client)?;
         if config.inline_bytes > ENTRY_BYTES_MAX {
             let (found, most) = (config.inline_bytes, ENTRY_BYTES_MAX);
             return Err(IndexError::BadSizes(format!(
-                "entries of {found} bytes do not fit into leaves, which have room for {most}"
+                "entries of {found} bytes do not fit into leaves, which hold at most {most}"
             )));
         }
         let new = params::new_entry(name, &config);
         let entry =
-            lifecycle::create(client, &new, async |entry| open::plant(client, entry, &[]).await).await?;
+            lifecycle::create(client, &new, async |entry| create_root(client, entry, &[]).await).await?;
         Self::assemble(client, entry, cache_bytes).await
     }
 
@@ -93,21 +95,22 @@ impl Smart {
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
         let SmartConfig { options, inline_bytes, .. } = describe(&entry)?;
-        let root = open::enter(client, &entry).await?;
-        let guide = Together {
+        let root = open_root(client, &entry).await?;
+        let policy = SmartState {
             options,
-            turn: AtomicU64::new(entry.number),
+            next_node: AtomicU64::new(entry.number),
+            shortcuts: Shortcuts::new(cache_bytes),
             reads: Combiner::new(Leader::First),
             writes: Combiner::new(Leader::Last),
         };
-        Ok(Self::new(client, entry, root, (options.tree(inline_bytes), guide), cache_bytes))
+        Ok(Self::new(client, entry, root, options.tree(inline_bytes), policy, cache_bytes))
     }
 }
 
-/// Reads a directory entry as that of a SMART tree. [0 RT]
+/// Reads the configuration of a SMART tree from its directory entry. [0 RT]
 ///
 /// # Errors
-/// [`IndexError::WrongFormat`] where it is not one of this version.
+/// [`IndexError::WrongFormat`] if the entry is not one of this version.
 pub fn describe(entry: &Entry) -> Result<SmartConfig, IndexError> {
     params::decode(entry)
 }

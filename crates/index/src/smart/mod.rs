@@ -1,27 +1,26 @@
-//! SMART: an adaptive radix tree on far memory, written by its clients (SMART, OSDI'23), and ART on far memory.
+//! SMART: an adaptive radix tree on remote memory, written by its clients (SMART, OSDI'23), and ART on remote memory.
 //!
-//! The tree, and the argument why its answers are right, is in [`radix::tree`](crate::radix::tree). What is SMART's
-//! own: a search begins where the way of its key ended before, or at the root, and goes through cached copies of inner
-//! nodes; new nodes lie beside the node that links them; and clients of a compute node that want the same do it
-//! together ([`combine`](crate::combine)).
+//! [`radix::tree`](crate::radix::tree) has the tree, and the argument why its answers are correct. SMART adds three
+//! things. A traversal starts at the node where an earlier traversal for the same key ended, or at the root, and uses
+//! cached copies of inner nodes. New nodes are placed on the memory node of the node that links them. Clients of a
+//! compute node combine requests for the same key ([`combine`](crate::combine)).
 //!
 //! # Departures from the paper
 //!
-//! 1. Inner nodes are allocated as large as they need (72 to 2,088 bytes) and replaced when they grow; the artifact
-//!    reserves 256 slots each ([`Rooms::Preallocated`]).
-//! 2. Headers hold the depth and a hash of the whole prefix, so a prefix split changes the parent's slot and nothing
-//!    else.
-//! 3. Each node has a slot for the key that ends at it; no key needs a terminator.
+//! 1. Inner nodes have the size that they need (72 to 2,088 bytes) and are replaced when they grow; the artifact
+//!    reserves 256 slots for each ([`Rooms::Preallocated`]).
+//! 2. Headers hold the depth and a hash of the whole prefix, so a prefix split changes only the slot of the parent.
+//! 3. Each node has a slot for the key that ends at it; keys need no terminator.
 //! 4. Lock words have 64 bits and name their holder with an epoch.
-//! 5. Occupied slots are swapped under the node's lock (above).
-//! 6. The root is a node of 256 slots, and stays where it is.
-//! 7. Beside the cache lies a table of where ways ended before, and scans read the children that a cached copy names.
+//! 5. Occupied slots are swapped under the lock of the node ([`radix::tree`](crate::radix::tree) says why).
+//! 6. The root is a node of 256 slots, and never moves.
+//! 7. Besides the cache there is a table of the nodes where traversals ended, and scans read the children that a cached
+//!    copy names.
 
 mod coverage;
 mod create;
 pub mod options;
-pub(crate) mod shortcuts;
-use coverage as marks;
+mod shortcuts;
 
 pub use crate::radix::tree::{Change, Direction, Entries, Problem, Range, Value, Walk};
 pub use coverage::MARKS;
@@ -30,74 +29,75 @@ pub use options::{Options, Rooms, Variant};
 
 use crate::combine::{Combiner, Role};
 use crate::error::IndexError;
+use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
-use crate::radix::inner::RawInner;
 use crate::radix::key::check_key;
 use crate::radix::prefix::PrefixHash;
-use crate::radix::tree::find::Way;
-use crate::radix::tree::{Guide, Tree};
+use crate::radix::tree::traversal::Traversal;
+use crate::radix::tree::{ParentPosition, Policy, TraversalEnd, Tree};
 use crate::sabotage::Sabotage;
-use farwood_fabric::{Client, Fabric, NodeId, PoolShape, Remote};
+use farwood_fabric::{Client, Fabric, NodeId, PoolShape};
 use options::{Reads, Writes};
+use shortcuts::Shortcuts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A SMART tree, as a compute node sees it.
-pub type Smart = Tree<Together>;
+/// A SMART tree as one compute node sees it.
+pub type Smart = Tree<SmartState>;
 
-/// Nodes that a shortcut leaves out, at least: for fewer its place would not be worth a look.
-const SHORTCUT_MIN: usize = 4;
+/// Fewest nodes that a shortcut skips. For fewer, the lookup in the table costs more than it saves.
+const HOPS_MIN: usize = 4;
 
-/// What writers want of a key.
+/// Requests that write a key; only equal requests are combined.
 const PUT: u8 = 0;
 const UPDATE: u8 = 1;
 
-/// What is SMART's own of a tree.
+/// State that SMART adds to a tree.
 #[derive(Debug)]
-pub struct Together {
+pub struct SmartState {
     options: Options,
-    /// The memory node whose turn it is to get a node high in the tree.
-    turn: AtomicU64,
-    /// Where clients meet that want to read one key, and those that want to write one.
+    /// Chooses the memory nodes of nodes high in the tree, round-robin.
+    next_node: AtomicU64,
+    shortcuts: Shortcuts,
+    /// Combines lookups of a key.
     reads: Combiner<Option<Arc<[u8]>>>,
+    /// Combines changes of a key.
     writes: Combiner<bool>,
 }
 
-impl Guide for Together {
+impl Policy for SmartState {
     const SYSTEM: &'static str = "Smart";
 
-    /// The parent's, but high in the tree they take turns.
-    fn home(&self, shape: &PoolShape, (parent, level): (NodeId, u8), _: PrefixHash) -> NodeId {
+    type Route = ();
+
+    /// The memory node of the parent; high in the tree, the memory nodes in turn.
+    fn place_node(&self, shape: &PoolShape, parent: ParentPosition, _: PrefixHash) -> NodeId {
         const SPREAD_LEVELS: u8 = 2;
-        if level >= SPREAD_LEVELS {
-            return parent;
+        if parent.level >= SPREAD_LEVELS {
+            return parent.node;
         }
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        NodeId((turn % u64::from(shape.nodes)) as u16)
+        let number = self.next_node.fetch_add(1, Ordering::Relaxed);
+        NodeId((number % u64::from(shape.nodes)) as u16)
     }
 
-    /// Where the way of the key ended before. [0 RT]
+    /// Starts at the node where an earlier traversal for the key ended, if there is a copy of it and it covers the key.
+    /// [0 RT]
     #[inline]
-    async fn begin<F: Fabric>(
-        tree: &Tree<Self>,
-        client: &Client<F>,
-        way: &mut Way<'_>,
+    async fn start<F: Fabric>(
+        op: Op<'_, F, Smart>,
+        traversal: &mut Traversal<'_, ()>,
     ) -> Result<Option<Arc<CachedNode>>, IndexError> {
-        let node = tree.shortcut(client, way);
+        let node = op.shortcut(traversal);
         if node.is_some() {
-            client.fabric().mark(marks::SHORTCUT);
+            op.hit(coverage::SHORTCUT);
         }
         Ok(node)
     }
 
-    async fn arrived<F: Fabric>(
-        tree: &Tree<Self>,
-        _: &Client<F>,
-        way: &Way<'_>,
-        (node, passed): (Remote<RawInner>, usize),
-    ) {
-        if passed >= SHORTCUT_MIN {
-            tree.keep_shortcut(way.key, node);
+    async fn finished<F: Fabric>(op: Op<'_, F, Smart>, traversal: &Traversal<'_, ()>, end: TraversalEnd) {
+        if end.hops >= HOPS_MIN {
+            let tree = op.index;
+            tree.policy.shortcuts.put(traversal.key(), end.node, |bytes| tree.cache.reserve(bytes));
         }
     }
 
@@ -109,61 +109,76 @@ impl Guide for Together {
     }
 }
 
+impl<F: Fabric> Op<'_, F, Smart> {
+    /// The node where an earlier traversal for the same key ended, for the first try of an operation. [0 RT]
+    #[inline]
+    fn shortcut(self, traversal: &Traversal<'_, ()>) -> Option<Arc<CachedNode>> {
+        if !traversal.is_unrestricted_first_try() {
+            return None;
+        }
+        let (tree, key) = (self.index, traversal.key());
+        let node = self.known(tree.policy.shortcuts.get(key)?, 0, traversal)?;
+        node.covers(key, tree.number).then_some(node)
+    }
+}
+
 impl Smart {
-    /// The variant's options.
+    /// Options of the tree.
     pub fn options(&self) -> &Options {
-        &self.guide.options
+        &self.policy.options
     }
 
-    /// How often a client's READ was another's, too, and a client's WRITE.
+    /// Number of READs and of WRITEs that a client shared with another one.
     pub fn shared(&self) -> (u64, u64) {
-        (self.guide.reads.shared(), self.guide.writes.shared())
+        (self.policy.reads.shared(), self.policy.writes.shared())
     }
 
-    /// The value of `key`, if it has one. [1 RT when the cache knows the way, there or not; 3 where a node of another
-    /// prefix is in its slot; 1 more for a value out of line, 2 above 2 MiB]
+    /// Looks up `key`. [1 RT if the path is cached, whether or not the key exists; 3 if a node of another prefix is in
+    /// the slot of the key; 1 more for an overflow value, 2 above 2 MiB]
     ///
     /// # Errors
-    /// [`IndexError::BadSizes`] where the key is too long; [`IndexError::Damaged`]; the fabric's errors.
+    /// [`IndexError::BadSizes`] if the key is too long; [`IndexError::Damaged`]; the fabric's errors.
     pub async fn get<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<Option<Value>, IndexError> {
         check_key(key)?;
-        if self.guide.options.reads == Reads::Each {
-            return self.get_alone(client, key).await;
+        let op = Op::new(self, client, "get");
+        if self.policy.options.reads == Reads::Each {
+            return op.get(key).await;
         }
-        match self.guide.reads.enter(key, 0).await {
+        match self.policy.reads.enter(key, 0).await {
             Role::Done { result, .. } => {
-                client.fabric().mark(marks::READ_SHARED);
+                op.hit(coverage::READ_SHARED);
                 Ok(result.map(Value::shared))
             }
-            Role::Alone => self.get_alone(client, key).await,
+            Role::Alone => op.get(key).await,
             Role::Lead(lead) => {
-                let found = self.get_alone(client, key).await?;
+                let found = op.get(key).await?;
                 lead.share(|| found.as_ref().map(|value| Arc::from(&**value)));
                 Ok(found)
             }
         }
     }
 
-    /// Stores `value` under `key`; yields whether the key was there.
-    /// [2 RT for a key that is there; 1 for a new key in a slot of its own; 4 where a leaf is split; all with a warm
-    /// cache and one memory node; more when others are in the way or a node grows]
+    /// Stores `value` under `key`; yields whether the key existed. [2 RT for an existing key; 1 for a new key whose
+    /// slot is empty; 4 for a leaf split; with a warm cache and one memory node; more if other clients interfere or a
+    /// node grows]
     ///
     /// # Errors
-    /// [`IndexError::BadSizes`] where key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.
+    /// [`IndexError::BadSizes`] if key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.
     pub async fn put<F: Fabric>(
         &self,
         client: &Client<F>,
         key: &[u8],
         value: &[u8],
     ) -> Result<bool, IndexError> {
+        let op = Op::new(self, client, "put");
         match self.combine(key, PUT).await {
             Role::Done { result, position } => {
-                client.fabric().mark(marks::WRITE_SHARED);
+                op.hit(coverage::WRITE_SHARED);
                 Ok(result || position > 0)
             }
-            Role::Alone => self.change(client, key, Change::Put(value), "put").await,
+            Role::Alone => op.change(key, Change::Put(value)).await,
             Role::Lead(lead) => {
-                let existed = self.change(client, key, Change::Put(value), "put").await?;
+                let existed = op.change(key, Change::Put(value)).await?;
                 let position = lead.position();
                 lead.share(|| existed);
                 Ok(existed || position > 0)
@@ -171,7 +186,7 @@ impl Smart {
         }
     }
 
-    /// Stores `value` if `key` is present; yields whether it was. [as [`put`](Self::put)]
+    /// Stores `value` if `key` exists; yields whether it existed. [as [`put`](Self::put)]
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -181,25 +196,26 @@ impl Smart {
         key: &[u8],
         value: &[u8],
     ) -> Result<bool, IndexError> {
+        let op = Op::new(self, client, "update");
         match self.combine(key, UPDATE).await {
             Role::Done { result, .. } => {
-                client.fabric().mark(marks::WRITE_SHARED);
+                op.hit(coverage::WRITE_SHARED);
                 Ok(result)
             }
-            Role::Alone => self.change(client, key, Change::Update(value), "update").await,
+            Role::Alone => op.change(key, Change::Update(value)).await,
             Role::Lead(lead) => {
-                let existed = self.change(client, key, Change::Update(value), "update").await?;
+                let existed = op.change(key, Change::Update(value)).await?;
                 lead.share(|| existed);
                 Ok(existed)
             }
         }
     }
 
-    /// A writer's turn at a key: those that want the same of it at the same time are written for by the last of them.
-    async fn combine(&self, key: &[u8], tag: u8) -> Role<'_, bool> {
-        match self.guide.options.writes {
+    /// The role of a client that writes `key`: the last client that requests the same writes for all of them.
+    async fn combine(&self, key: &[u8], request: u8) -> Role<'_, bool> {
+        match self.policy.options.writes {
             Writes::Each => Role::Alone,
-            Writes::Combined => self.guide.writes.enter(key, tag).await,
+            Writes::Combined => self.policy.writes.enter(key, request).await,
         }
     }
 }

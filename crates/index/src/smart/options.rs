@@ -1,67 +1,67 @@
-//! What makes one variant of the tree differ from another, as values chosen at run time.
+//! Options and named variants of SMART, chosen at run time.
 //!
 //! The variants are the steps of SMART's factor analysis, each adding one technique to the one before it:
 //!
-//! | variant | a new key in a free slot | an update | the leaf's lock comes free | READs, WRITEs of one key |
+//! | variant | a new key in a free slot | an update | the leaf's lock is released | READs and WRITEs of one key |
 //! |---|---|---|---|---|
-//! | `art` | under the node's lock | a new leaf | – | each its own |
-//! | `+lock-free` | one CAS | a new leaf | – | each its own |
-//! | `+in-place` | one CAS | in the leaf | after the write-back | each its own |
-//! | `+rear-lock` | one CAS | in the leaf | with the write-back | each its own |
-//! | `+read-delegation` | one CAS | in the leaf | with the write-back | READs shared |
-//! | `+write-combining` = `smart` | one CAS | in the leaf | with the write-back | both shared |
+//! | `art` | under the node's lock | a new leaf | – | separate |
+//! | `+lock-free` | one CAS | a new leaf | – | separate |
+//! | `+in-place` | one CAS | in the leaf | after the write-back | separate |
+//! | `+rear-lock` | one CAS | in the leaf | with the write-back | separate |
+//! | `+read-delegation` | one CAS | in the leaf | with the write-back | READs combined |
+//! | `+write-combining` = `smart` | one CAS | in the leaf | with the write-back | both combined |
 
 use crate::radix::leaf::Grain;
 use crate::radix::tree;
 pub use crate::radix::tree::options::{Inserts, LeafLock, Rooms, Scans, Updates};
 use crate::variant::named;
 
-/// Who reads what several clients of a compute node want.
+/// Whether clients of a compute node combine lookups of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
-    /// Each for itself.
+    /// Each client reads.
     Each,
-    /// One for those that came before it posts.
+    /// One client reads for all that arrived before it posts.
     Delegated,
 }
 
-/// Who writes what several clients of a compute node want to be written to one key.
+/// Whether clients of a compute node combine changes of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
-    /// Each for itself.
+    /// Each client writes.
     Each,
-    /// The last one for those that came before it.
+    /// The last client writes for all that arrived before it.
     Combined,
 }
 
-/// One point in the space of variants.
+/// Options of a SMART tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How a new key comes into a slot.
+    /// How a new key is put into a slot.
     pub inserts: Inserts,
     /// How a value is replaced.
     pub updates: Updates,
-    /// When the lock of a leaf comes free.
+    /// When the lock of a leaf is released.
     pub leaf_lock: LeafLock,
-    /// Who reads what several want.
+    /// Whether lookups are combined.
     pub reads: Reads,
-    /// Who writes what several want.
+    /// Whether changes are combined.
     pub writes: Writes,
-    /// How large inner nodes are.
+    /// Sizes of inner nodes.
     pub rooms: Rooms,
-    /// How a scan reads.
+    /// How a scan reads nodes and leaves.
     pub scans: Scans,
 }
 
 impl Options {
-    /// What of it concerns the tree alone.
+    /// The options of the radix tree.
     pub(super) fn tree(self, inline_bytes: usize) -> tree::Options {
         let Self { inserts, updates, leaf_lock, rooms, scans, .. } = self;
         tree::Options { inserts, updates, leaf_lock, rooms, scans, grain: Grain::Words, inline_bytes }
     }
 }
 
-/// The named variants, in the paper's order.
+/// Named variants, in the order of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the module's table says what each is")]
 pub enum Variant {
@@ -74,10 +74,10 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// What users get who ask for nothing else.
+    /// The default variant.
     pub const RECOMMENDED: Self = Self::WriteCombining;
 
-    /// All variants with the names that people use.
+    /// All variants, with their names.
     pub const ALL: [(Self, &'static str); 6] = [
         (Self::Art, "art"),
         (Self::LockFree, "+lock-free"),
@@ -87,7 +87,7 @@ impl Variant {
         (Self::WriteCombining, "smart"),
     ];
 
-    /// The options that the name stands for.
+    /// The options of the variant.
     pub fn options(self) -> Options {
         let step = |variant: Self| self as u8 >= variant as u8;
         Options {
@@ -118,7 +118,7 @@ impl Options {
         pairs.map(|(name, value)| (name, value.to_owned())).into()
     }
 
-    /// The variant that has these options, whatever the rooms and however scans read.
+    /// The variant that has these options; sizes of inner nodes and scans may differ.
     pub fn variant(&self) -> Option<Variant> {
         let plain = |options: Self| Self { rooms: Rooms::Fitting, scans: Scans::Batched, ..options };
         Variant::ALL.iter().map(|(variant, _)| *variant).find(|variant| variant.options() == plain(*self))
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_variant_has_a_name_and_differs_from_the_one_before() {
+    fn variants_have_names_and_differ() {
         for pair in Variant::ALL.windows(2) {
             assert_ne!(pair[0].0.options(), pair[1].0.options());
         }

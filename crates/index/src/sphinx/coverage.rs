@@ -1,58 +1,58 @@
-//! Marks on the rare paths that are Sphinx's own ([`radix::tree::MARKS`](crate::radix::tree::MARKS) has the tree's, and
-//! [`crate::MARKS`] those that all indexes share).
+//! Coverage marks of Sphinx ([`radix::MARKS`](crate::radix::MARKS) has the marks of the tree, and [`crate::MARKS`]
+//! those that all indexes share).
 
-/// The filter said that there is a node, and there is none.
-pub(super) const MISLED: &str = "sphinx: the filter misled";
-/// An entry led to a node of another prefix with the same print.
-pub(super) const COLLIDED: &str = "sphinx: an entry of another prefix";
+/// The filter knows a prefix that has no node.
+pub(super) const FILTER_FALSE_POSITIVE: &str = "sphinx: the filter misled";
+/// An entry led to a node of another prefix with the same fingerprint.
+pub(super) const FINGERPRINT_COLLISION: &str = "sphinx: an entry of another prefix";
 /// An entry led to a node that is gone.
 pub(super) const ENTRY_STALE: &str = "sphinx: an entry that leads nowhere";
-/// An entry that led nowhere was taken out by who followed it.
+/// A client removed an entry that led to a node that is gone.
 pub(super) const ENTRY_CLEARED: &str = "sphinx: an entry taken out by another";
-/// An entry that was missed was entered by who missed it.
-pub(super) const ENTRY_MENDED: &str = "sphinx: an entry entered by who missed it";
-/// A node was not entered: its memory node is lost, or its table full.
+/// A client found a node without an entry, and entered it.
+pub(super) const ENTRY_RESTORED: &str = "sphinx: an entry entered by who missed it";
+/// A node was not entered, because its memory node is lost or its table is full.
 pub(super) const NOT_ENTERED: &str = "sphinx: a node that was not entered";
 /// A cached directory was out of date.
 pub(super) const DIRECTORY_STALE: &str = "sphinx: a directory out of date";
-/// A subtable is being split, or its split was cut off.
+/// A client met a subtable that is being split, or whose split was interrupted.
 pub(super) const SPLIT_MET: &str = "sphinx: a split that was met";
-/// A split was ended by another.
+/// A split was completed by another client.
 pub(super) const SPLIT_RESUMED: &str = "sphinx: a split ended by another";
 /// A split was begun: the new subtable is written.
 pub(super) const SPLIT_BEGUN: &str = "sphinx: a split begun";
-/// Entries are in both halves.
+/// Entries are in both halves of a split.
 pub(super) const SPLIT_MOVING: &str = "sphinx: entries in both halves";
-/// All entries of a split are where they belong.
+/// All entries of a split are in the right half.
 pub(super) const SPLIT_MOVED: &str = "sphinx: entries that have moved";
 /// A subtable was split.
 pub(super) const SPLIT: &str = "sphinx: a subtable split";
-/// A directory twice as long is written.
+/// A directory of twice the length is written.
 pub(super) const DOUBLING: &str = "sphinx: a directory about to be doubled";
 /// A directory was doubled.
 pub(super) const DOUBLED: &str = "sphinx: a directory doubled";
-/// An entry changed while it was moved to another subtable.
-pub(super) const MOVED_LATE: &str = "sphinx: an entry that changed as it moved";
-/// A node is about to be entered where a split is near: faults wait for it.
+/// An entry changed while it moved to another subtable.
+pub(super) const CHANGED_WHILE_MOVED: &str = "sphinx: an entry that changed as it moved";
+/// A node is about to be entered in an almost full bucket. Fault injection uses this mark.
 pub(super) const ENTERING: &str = "sphinx: an entry about to be entered where there is little room";
-/// An entry is about to be replaced or taken out there.
+/// An entry in an almost full bucket is about to be replaced or removed. Fault injection uses this mark.
 pub(super) const CHANGING: &str = "sphinx: an entry about to change where there is little room";
 /// An entry was entered in the wrong half of a split.
-pub(super) const ENTERED_ASTRAY: &str = "sphinx: an entry in the wrong half";
+pub(super) const ENTERED_IN_WRONG_HALF: &str = "sphinx: an entry in the wrong half";
 /// An entry was entered twice.
 pub(super) const ENTERED_TWICE: &str = "sphinx: an entry entered twice";
-/// A node was gone before its entry was there.
+/// A node was gone before its entry was written.
 pub(super) const ENTERED_LATE: &str = "sphinx: a node gone before it was entered";
-/// A bucket cannot be split any more.
+/// A subtable cannot be split any more.
 pub(super) const TABLE_FULL: &str = "sphinx: a full table";
 
-/// All of them, by the words under which a fabric counts them.
+/// All marks, by the text under which a fabric counts them.
 pub const MARKS: &[&str] = &[
-    MISLED,
-    COLLIDED,
+    FILTER_FALSE_POSITIVE,
+    FINGERPRINT_COLLISION,
     ENTRY_STALE,
     ENTRY_CLEARED,
-    ENTRY_MENDED,
+    ENTRY_RESTORED,
     NOT_ENTERED,
     DIRECTORY_STALE,
     SPLIT_MET,
@@ -65,8 +65,8 @@ pub const MARKS: &[&str] = &[
     DOUBLED,
     ENTERING,
     CHANGING,
-    MOVED_LATE,
-    ENTERED_ASTRAY,
+    CHANGED_WHILE_MOVED,
+    ENTERED_IN_WRONG_HALF,
     ENTERED_TWICE,
     ENTERED_LATE,
     TABLE_FULL,

@@ -1,41 +1,42 @@
-//! Creating and opening trees: the directory entry and its parameters.
+//! Creates and opens Sphinx trees: the directory entry and its parameters.
 //!
 //! # Map
 //!
 //! ```text
 //! parameters of a Sphinx tree in its directory entry (128 bytes, little endian)
-//! +  0  1  searches begin: 0 at the root, 1 by the hash table, 2 by the filter
+//! +  0  1  traversals start: 0 at the root, 1 by the hash table, 2 by the filter
 //! +  1  1  scans: 0 one by one, 1 batched           +  2 1  groups of a subtable, as a power of two
 //! +  3     zero
 //! + 14  1  locks in: 0 host memory                  + 15 1  lock width: 0 word
-//! + 20  1  kind of the keys                         + 21 1  kind of the values: numbers of the caller's own
+//! + 20  1  kind of the keys                         + 21 1  kind of the values: numbers that the caller chooses
 //! + 22     zero
 //! ```
 
 use super::options::{Begins, Groups, Options, Scans};
 use super::table::layout::GROUPS_LOG2_MAX;
 use super::table::{self, HashTable};
-use super::{Signs, Sphinx};
+use super::{Sphinx, SphinxState};
 use crate::cache::filter::Filter;
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::params::{self, Codec, Parameters};
 use crate::radix::inner::Size;
-use crate::radix::tree::create as open;
+use crate::radix::tree::create::{check_capabilities, create_root, open_root};
 use farwood_fabric::directory::{Entry, PARAMETER_BYTES};
 use farwood_fabric::{Client, Fabric};
 
-/// The number by which the directory knows Sphinx trees.
+/// Kind of Sphinx trees in the directory.
 pub const KIND: u32 = 3;
 /// Version of the format of nodes, leaves and tables.
 const FORMAT: u32 = 2;
 
-/// What a tree is created with.
+/// Configuration of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SphinxConfig {
-    /// The variant.
+    /// Options.
     pub options: Options,
-    /// What keys and values mean to the caller, kept with the tree and read back by [`Sphinx::kinds`].
+    /// Types of keys and values, as the caller numbers them. They are stored with the tree; [`Sphinx::kinds`] yields
+    /// them.
     pub kinds: [u8; 2],
 }
 
@@ -50,17 +51,17 @@ impl Sphinx {
         config: SphinxConfig,
         filter_bytes: usize,
     ) -> Result<Self, IndexError> {
-        open::check_capabilities(client)?;
+        check_capabilities(client)?;
         let new = params::new_entry(name, &config);
-        let plant = async |entry: &Entry| {
+        let create_objects = async |entry: &Entry| {
             let words = if config.options.has_tables() {
-                table::plant(client, entry, config.options.groups.log2()).await?
+                table::create(client, entry, config.options.groups.log2()).await?
             } else {
                 Vec::new()
             };
-            open::plant(client, entry, &words).await
+            create_root(client, entry, &words).await
         };
-        let entry = lifecycle::create(client, &new, plant).await?;
+        let entry = lifecycle::create(client, &new, create_objects).await?;
         Self::assemble(client, entry, filter_bytes).await
     }
 
@@ -83,23 +84,23 @@ impl Sphinx {
         filter_bytes: usize,
     ) -> Result<Self, IndexError> {
         let SphinxConfig { options, .. } = describe(&entry)?;
-        let root = open::enter(client, &entry).await?;
+        let root = open_root(client, &entry).await?;
         let words = root.part(Size::All.bytes() as u64);
         let (number, groups) = (entry.number as u32, options.groups.log2());
-        let guide = Signs {
+        let policy = SphinxState {
             options,
             table: HashTable::new(number, groups, words, client.fabric().shape().nodes),
             filter: Filter::new(if options.begins == Begins::Filter { filter_bytes } else { 0 }),
             sabotage: None,
         };
-        Ok(Self::new(client, entry, root, (options.tree(), guide), 0))
+        Ok(Self::new(client, entry, root, options.tree(), policy, 0))
     }
 }
 
-/// Reads a directory entry as that of a Sphinx tree. [0 RT]
+/// Reads the configuration of a Sphinx tree from its directory entry. [0 RT]
 ///
 /// # Errors
-/// [`IndexError::WrongFormat`] where it is not one of this version.
+/// [`IndexError::WrongFormat`] if the entry is not one of this version.
 pub fn describe(entry: &Entry) -> Result<SphinxConfig, IndexError> {
     params::decode(entry)
 }

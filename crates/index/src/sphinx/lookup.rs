@@ -1,212 +1,198 @@
-//! From a key to the deepest node that is known: filter, entry, node (Sphinx §IV, "Search"); and what is learnt on the
-//! way down from there.
+//! From a key to its deepest node through filter and hash table (Sphinx §IV, "Search"), and what a traversal records
+//! about the nodes that it met.
 
-use super::table::Looked;
-use super::table::layout::{Entry, Spot};
-use super::{Begins, Sphinx, coverage as marks};
+use super::table::layout::{TableEntry, TablePosition};
+use super::table::{BucketsRead, Entered};
+use super::{Begins, Sphinx, SphinxRoute, SphinxState, coverage};
 use crate::error::IndexError;
+use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
-use crate::radix::inner::{RawInner, State};
+use crate::radix::inner::{NodeState, RawInner};
 use crate::radix::prefix::PrefixHash;
 use crate::radix::tree::fetch::InnerCopy;
-use crate::radix::tree::find::Way;
-use crate::radix::tree::{Event, Sign};
+use crate::radix::tree::traversal::Traversal;
+use crate::radix::tree::{NodeChange, NodeHandle};
 use crate::sabotage::Sabotage;
-use farwood_fabric::{Client, Fabric, Remote};
+use farwood_fabric::{Fabric, Remote};
 use std::sync::Arc;
 
-/// Prefixes of which the entries are read by one doorbell, at most, where the filter misled.
+/// Most prefixes whose entries one doorbell reads, after a false positive of the filter.
 const PREFIXES_PER_POST: usize = 8;
-/// The same where all prefixes are tried.
+/// Most prefixes whose entries one doorbell reads, if all prefixes are tried.
 const ALL_PREFIXES_PER_POST: usize = 32;
 
-/// A beginning of the key that may have a node: its length, its hash, and where its entry belongs.
+/// A prefix of the key that may have a node: its length, its hash, and the position of its entry.
 struct Candidate {
     depth: usize,
     hash: PrefixHash,
-    spot: Spot,
+    position: TablePosition,
 }
 
-/// What a node that an entry led to is.
-enum Node {
-    /// The one that was looked for.
-    Found(Remote<RawInner>, InnerCopy),
-    /// Not this prefix's, or not to be used now.
+/// The node that an entry led to.
+enum EntryNode {
+    /// The node of the prefix.
+    Match(Remote<RawInner>, InnerCopy),
+    /// A node of another prefix, or one that is not linked.
     Other,
-    /// Gone: the entry leads nowhere.
+    /// The node is gone: the entry is stale.
     Gone,
 }
 
-impl Sphinx {
-    /// The deepest node above the way's key that is found through the table. [2 RT; 1 more for each round of prefixes
-    /// that have none; 0 where the filter knows of none]
-    pub(super) async fn deepest<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        way: &mut Way<'_>,
+impl<F: Fabric> Op<'_, F, Sphinx> {
+    /// Finds the deepest node above the traversal's key through the table. [2 RT; 1 more for each batch of prefixes
+    /// without a node; 0 if the filter knows none of the prefixes]
+    pub(super) async fn deepest_node(
+        self,
+        traversal: &mut Traversal<'_, SphinxRoute>,
     ) -> Result<Option<Arc<CachedNode>>, IndexError> {
-        if let Some(node) = way.deepest(self.number) {
+        if let Some(node) = traversal.deepest_node_read(self.index.number) {
             return Ok(Some(node));
         }
-        let mut hashes = way.lend_hashes();
+        let mut hashes = std::mem::take(&mut traversal.route_mut().hashes);
         hashes.clear();
-        hashes.extend(PrefixHash::all(&way.key[..way.depth_max()]));
-        let found = self.deepest_of(client, way, &hashes).await;
-        way.take_back_hashes(hashes);
+        hashes.extend(PrefixHash::all(&traversal.key()[..traversal.start_depth_max()]));
+        let found = self.deepest_node_of(traversal, &hashes).await;
+        traversal.route_mut().hashes = hashes;
         found
     }
 
-    /// The deepest node of which the prefix has one of those hashes, by its length. [as [`deepest`](Self::deepest)]
-    async fn deepest_of<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        way: &mut Way<'_>,
+    /// Finds the deepest node whose prefix has one of `hashes`, which are ordered by length.
+    /// [as [`deepest_node`](Self::deepest_node)]
+    async fn deepest_node_of(
+        self,
+        traversal: &mut Traversal<'_, SphinxRoute>,
         hashes: &[PrefixHash],
     ) -> Result<Option<Arc<CachedNode>>, IndexError> {
         let mut candidates = (1..hashes.len()).rev().filter_map(|depth| self.candidate(depth, hashes[depth]));
         let mut count = ALL_PREFIXES_PER_POST;
-        if self.guide.options.begins == Begins::Filter {
+        if self.index.policy.options.begins == Begins::Filter {
             let Some(first) = candidates.next() else { return Ok(None) };
-            let looked = self.guide.table.look(client, first.spot).await?;
-            if let Some(node) = self.follow(client, &first, &looked, way).await? {
+            let buckets = self.table().read_buckets(first.position).await?;
+            if let Some(node) = self.follow_entries(&first, &buckets, traversal).await? {
                 return Ok(Some(node));
             }
             count = PREFIXES_PER_POST;
         }
         loop {
-            let now: Vec<_> = candidates.by_ref().take(count).collect();
-            if now.is_empty() {
+            let batch: Vec<_> = candidates.by_ref().take(count).collect();
+            if batch.is_empty() {
                 return Ok(None);
             }
-            let spots: Vec<_> = now.iter().map(|candidate| candidate.spot).collect();
-            let looked = self.guide.table.look_at(client, &spots).await?;
-            for (candidate, looked) in now.iter().zip(&looked) {
-                if let Some(node) = self.follow(client, candidate, looked, way).await? {
+            let positions: Vec<_> = batch.iter().map(|candidate| candidate.position).collect();
+            let buckets = self.table().read_buckets_of(&positions).await?;
+            for (candidate, buckets) in batch.iter().zip(&buckets) {
+                if let Some(node) = self.follow_entries(candidate, buckets, traversal).await? {
                     return Ok(Some(node));
                 }
             }
         }
     }
 
-    /// A beginning of a key, by its length and hash, if it may have a node.
+    /// A prefix, by its length and hash, if it may have a node.
     #[inline]
-    fn candidate(&self, depth: usize, hash: PrefixHash) -> Option<Candidate> {
-        let signs = &self.guide;
-        let may_be = signs.options.begins != Begins::Filter || signs.filter.contains(hash.mixed());
-        may_be.then(|| Candidate { depth, hash, spot: signs.table.spot(hash) })
+    fn candidate(self, depth: usize, hash: PrefixHash) -> Option<Candidate> {
+        let state = &self.index.policy;
+        let may_exist = state.options.begins != Begins::Filter || state.filter.contains(hash.mixed());
+        may_exist.then(|| Candidate { depth, hash, position: state.table.position(hash) })
     }
 
-    /// The node that one of the entries with the prefix's print leads to. [1 RT for each]
-    async fn follow<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        &Candidate { depth, hash, spot }: &Candidate,
-        looked: &Looked,
-        way: &mut Way<'_>,
+    /// Reads the nodes of the entries with the prefix's fingerprint until one is the node of the prefix. [1 RT for
+    /// each]
+    async fn follow_entries(
+        self,
+        &Candidate { depth, hash, position }: &Candidate,
+        buckets: &BucketsRead,
+        traversal: &mut Traversal<'_, SphinxRoute>,
     ) -> Result<Option<Arc<CachedNode>>, IndexError> {
-        for (at, entry) in looked.pairs.candidates(spot.print()) {
-            match self.fetch(client, entry, &way.key[..depth], way.operation).await? {
-                Node::Found(at, node) => return Ok(Some(way.guided_by(at, &node))),
-                Node::Other => client.fabric().mark(marks::COLLIDED),
-                Node::Gone => {
-                    client.fabric().mark(marks::ENTRY_STALE);
-                    self.clear_stale(client, (at, entry), looked).await?;
+        for (at, entry) in buckets.pairs.candidates(position.fingerprint()) {
+            match self.read_node_of(entry, &traversal.key()[..depth]).await? {
+                EntryNode::Match(at, node) => {
+                    traversal.route_mut().nodes_read += 1;
+                    return Ok(Some(traversal.record(at, &node)));
+                }
+                EntryNode::Other => self.hit(coverage::FINGERPRINT_COLLISION),
+                EntryNode::Gone => {
+                    self.hit(coverage::ENTRY_STALE);
+                    // A split that is in progress moves entries, and removes stale ones itself.
+                    if buckets.is_settled() {
+                        self.table().clear_entry(at, entry).await?;
+                    }
                 }
             }
         }
-        if self.guide.options.begins == Begins::Filter {
-            client.fabric().mark(marks::MISLED);
-            self.guide.filter.disappoint(hash.mixed());
+        if self.index.policy.options.begins == Begins::Filter {
+            self.hit(coverage::FILTER_FALSE_POSITIVE);
+            self.index.policy.filter.disappoint(hash.mixed());
         }
-        way.missed(depth);
+        traversal.route_mut().depths_missed.push(depth);
         Ok(None)
     }
 
     /// Reads the node that an entry leads to. [1 RT]
-    async fn fetch<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        entry: Entry,
-        prefix: &[u8],
-        operation: &'static str,
-    ) -> Result<Node, IndexError> {
-        let Some((at, size)) = entry.node() else { return Ok(Node::Gone) };
-        let copy = self.read_inner(client, at, size, operation).await?;
-        if self.guide.sabotage == Some(Sabotage::EntryBelieved) {
-            return Ok(Node::Found(at, copy));
+    async fn read_node_of(self, entry: TableEntry, prefix: &[u8]) -> Result<EntryNode, IndexError> {
+        let Some(node) = entry.node() else { return Ok(EntryNode::Gone) };
+        let copy = self.read_inner(node).await?;
+        if self.index.policy.sabotage == Some(Sabotage::EntryBelieved) {
+            return Ok(EntryNode::Match(node.at, copy));
         }
-        if !self.is_named_by(&copy, entry) {
-            return Ok(Node::Gone);
+        if !self.is_entry_of(entry, &copy) {
+            return Ok(EntryNode::Gone);
         }
-        let mine = copy.header().depth() == prefix.len() && copy.covers(prefix, self.number);
-        let found = mine && copy.reverse().is_linked();
-        Ok(if found { Node::Found(at, copy) } else { Node::Other })
+        let is_same_prefix = copy.header().depth() == prefix.len() && copy.covers(prefix, self.index.number);
+        let found = is_same_prefix && copy.reverse().is_linked();
+        Ok(if found { EntryNode::Match(node.at, copy) } else { EntryNode::Other })
     }
 
-    /// Whether an entry is that of the node which it leads to, and the node is live.
-    fn is_named_by(&self, node: &InnerCopy, entry: Entry) -> bool {
-        let prefix = node.prefix(self.number);
-        let of_print = self.guide.table.spot(prefix).print() == entry.print();
-        node.header().state() == Some(State::Live) && of_print && entry.is_of(node.header())
+    /// Whether `entry` is the entry of `node`, and the node is live.
+    fn is_entry_of(self, entry: TableEntry, node: &InnerCopy) -> bool {
+        let prefix = node.prefix(self.index.number);
+        let same_fingerprint = self.index.policy.table.position(prefix).fingerprint() == entry.fingerprint();
+        node.header().state() == Some(NodeState::Live) && same_fingerprint && entry.is_of(node.header())
     }
 
-    /// Takes out an entry that leads nowhere, unless a split moves it. [1 RT]
-    async fn clear_stale<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        entry: (Remote<u64>, Entry),
-        looked: &Looked,
-    ) -> Result<(), IndexError> {
-        if looked.is_settled() {
-            self.guide.table.clear(client, entry).await?;
-        }
-        Ok(())
-    }
-
-    /// Remembers the nodes on a way that the table did not lead to; those that it should have led to are entered.
-    /// [0 RT; as [`HashTable::enter`](super::table::HashTable) for each that was missed]
-    pub(super) async fn remember<F: Fabric>(&self, client: &Client<F>, way: &Way<'_>) {
-        for node in way.met() {
+    /// Records in the filter the nodes that a traversal met below its start. Nodes that the table should have led to
+    /// are entered. [0 RT; as [`TableOp::enter`](super::table::TableOp::enter) for each missing entry]
+    pub(super) async fn record_nodes_met(self, traversal: &Traversal<'_, SphinxRoute>) {
+        let Some(route) = traversal.route() else { return };
+        for node in traversal.nodes_read().iter().skip(route.nodes_read) {
             let depth = node.header.depth();
             if depth == 0 {
                 continue;
             }
-            let prefix = node.prefix(self.number);
-            self.guide.filter.insert(prefix.mixed());
-            if way.has_missed(depth) {
-                let header = node.header;
-                let sign =
-                    Sign { prefix, node: node.at, size: header.size(), generation: header.generation() };
-                client.fabric().mark(marks::ENTRY_MENDED);
-                let entered = self.guide.table.enter(self.hands(), client, &sign).await;
-                self.note(client, &entered);
+            let prefix = node.prefix(self.index.number);
+            self.index.policy.filter.insert(prefix.mixed());
+            if route.depths_missed.contains(&depth) {
+                let generation = node.header.generation();
+                let handle = NodeHandle { prefix, node: node.inner_ref(), generation };
+                self.hit(coverage::ENTRY_RESTORED);
+                let entered = self.table().enter(&handle).await;
+                self.note_failure(&entered);
             }
         }
     }
 
-    /// Records in the table and the filter what became of a node.
-    pub(super) async fn record<F: Fabric>(&self, client: &Client<F>, event: Event) {
-        let (table, hands) = (&self.guide.table, self.hands());
-        if self.guide.sabotage == Some(Sabotage::EntryForgotten) {
+    /// Records a change of the set of inner nodes in the table and in the filter.
+    pub(super) async fn record_change(self, change: NodeChange) {
+        let SphinxState { filter, sabotage, .. } = &self.index.policy;
+        if *sabotage == Some(Sabotage::EntryForgotten) {
             return;
         }
-        let recorded = match event {
-            Event::Born(sign) => {
-                self.guide.filter.insert(sign.prefix.mixed());
-                table.enter(hands, client, &sign).await
+        let recorded = match change {
+            NodeChange::Created(node) => {
+                filter.insert(node.prefix.mixed());
+                self.table().enter(&node).await
             }
-            Event::Replaced(before, after) => table.replace(hands, client, (&before, &after)).await,
-            Event::Gone(sign) => table.remove(hands, client, &sign).await.map(|()| true),
+            NodeChange::Replaced { old, new } => self.table().replace(&old, &new).await,
+            NodeChange::Removed(node) => self.table().remove(&node).await.map(|()| Entered::Here),
         };
-        self.note(client, &recorded);
+        self.note_failure(&recorded);
     }
 
-    /// What was asked of the tree is done, so a table that could not be told fails nobody: who misses the entry will
-    /// enter it.
-    fn note<F: Fabric>(&self, client: &Client<F>, recorded: &Result<bool, IndexError>) {
-        let _ = self;
-        if !matches!(recorded, Ok(true)) {
-            client.fabric().mark(marks::NOT_ENTERED);
+    /// Marks that a change was not recorded. The change of the tree is complete, so this is no error of the operation:
+    /// the next client that misses the entry enters it.
+    fn note_failure(self, recorded: &Result<Entered, IndexError>) {
+        if !matches!(recorded, Ok(Entered::Here)) {
+            self.hit(coverage::NOT_ENTERED);
         }
     }
 }

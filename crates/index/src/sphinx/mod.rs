@@ -1,32 +1,34 @@
-//! Sphinx: a radix tree on far memory whose nodes are found through a hash table and a succinct filter (Sphinx,
-//! DATE'25), and ART on far memory.
+//! Sphinx: a radix tree on remote memory whose nodes are found through a hash table and a succinct filter (Sphinx,
+//! DATE'25), and ART on remote memory.
 //!
-//! The tree, and the argument why its answers are right, is in [`radix::tree`](crate::radix::tree). What is Sphinx's
-//! own: every inner node has an entry in a hash table of the memory node where it belongs ([`table`]); the compute
-//! node remembers in a filter for which prefixes there are nodes ([`cache::filter`](crate::cache::filter)); and a
-//! search begins at the deepest node that both lead to (`descend.rs`).
+//! [`radix::tree`](crate::radix::tree) has the tree, and the argument why its answers are correct. Sphinx adds three
+//! things. Every inner node has an entry in a hash table of the memory node that its prefix hashes to ([`table`]). The
+//! compute node records in a filter which prefixes have nodes ([`cache::filter`](crate::cache::filter)). A traversal
+//! starts at the deepest node that filter and table lead to (`lookup.rs`).
 //!
-//! # What an answer rests on
+//! # Why answers are correct
 //!
-//! Nothing that the filter or a table says. They lead to a node, which is read, and which says that it is live, linked,
-//! and of the very prefix: then it is the node of that prefix, whatever led there, for there is never a second one
-//! (rule 1 of the tree's argument). From there on the search goes down as from the root. So whatever is wrong with a
-//! filter or a table, an entry of the dead, a forgotten prefix, a hash that two prefixes share, costs round trips and
-//! never an answer: the next shorter prefix is tried, and the root in the end.
+//! Answers do not rely on the filter or the tables. These lead to a node, which is read, and whose content shows that
+//! it is live, linked and of the requested prefix. Then it is the node of that prefix, whatever led to it, because a
+//! prefix never has two nodes (rule 1 of the tree's argument). From there the traversal descends as from the root. So
+//! an error in a filter or a table, such as an entry of a crashed client, a missing prefix or a hash that two prefixes
+//! share, costs round trips and never makes an answer wrong: the client tries the next shorter prefix, and finally the
+//! root.
 //!
 //! # Departures from the paper
 //!
-//! 1. A new key in a free slot takes one CAS and no lock, as in SMART's tree; where a child is replaced, the lock is a
-//!    word in a table, which names its holder, and not a status in the header, which could not be taken from the dead.
-//! 2. The header says *live* or *dead* (the paper's *invalid*); beside it lie 64 bits of hash of the full prefix (the
-//!    paper has 42), and a reverse pointer, by which a miss is believed.
-//! 3. Leaves lie on the memory node of the inner node that they are put into, so that a leaf and the CAS that links it
-//!    are one round trip; only inner nodes are spread by their prefixes.
-//! 4. Who follows an entry to a node that is gone does not try again, but goes on with a shorter prefix and takes the
-//!    entry out; who then comes upon a node that has no entry enters it. So nobody waits for the dead.
-//! 5. After the first prefix that misled, several are tried at once.
-//! 6. An update locks and reads its leaf by one doorbell, where the fabric keeps them in order: 4 round trips for the
-//!    paper's 5.
+//! 1. A new key in a free slot takes one CAS and no lock, as in SMART. For the replacement of a child, the lock is a
+//!    word in a table that names its holder. The paper uses a status in the header, which cannot be taken from a
+//!    crashed client.
+//! 2. The header says *live* or *dead* (the paper's *invalid*). Next to it are a hash of the full prefix with 64 bits
+//!    (the paper has 42), and a reverse pointer, by which a client proves that a key is absent.
+//! 3. Leaves are on the memory node of the inner node that links them, so that a leaf and the CAS that links it are one
+//!    round trip; only inner nodes are distributed by their prefixes.
+//! 4. A client that follows an entry to a node that is gone does not retry, but tries a shorter prefix and removes the
+//!    entry. A descent that finds a node without an entry enters it. So no client waits for a crashed client.
+//! 5. After the first false positive of the filter, the client tries several prefixes at once.
+//! 6. An update locks and reads its leaf with one doorbell, if the fabric keeps both in order: 4 round trips instead of
+//!    the paper's 5.
 
 mod coverage;
 mod create;
@@ -41,86 +43,111 @@ pub use options::{Begins, Groups, Options, Variant};
 
 use crate::cache::filter::Filter;
 use crate::error::IndexError;
+use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
-use crate::radix::inner::RawInner;
 use crate::radix::key::check_key;
 use crate::radix::prefix::PrefixHash;
-use crate::radix::tree::find::Way;
-use crate::radix::tree::{Event, Guide, Sign, Tree, problem_of};
+use crate::radix::tree::traversal::Traversal;
+use crate::radix::tree::{
+    NodeChange, NodeHandle, ParentPosition, Policy, Route, TraversalEnd, Tree, problem_of,
+};
 use crate::sabotage::Sabotage;
-use farwood_fabric::{Client, Fabric, NodeId, PoolShape, Remote};
+use farwood_fabric::{Client, Fabric, NodeId, PoolShape};
 use std::sync::Arc;
-use table::{Hands, HashTable};
+use table::{HashTable, TableOp};
 
-/// A Sphinx tree, as a compute node sees it.
-pub type Sphinx = Tree<Signs>;
+/// A Sphinx tree as one compute node sees it.
+pub type Sphinx = Tree<SphinxState>;
 
-/// What is Sphinx's own of a tree: what leads to its nodes.
+/// State that Sphinx adds to a tree.
 #[derive(Debug)]
-pub struct Signs {
+pub struct SphinxState {
     options: Options,
     table: HashTable,
     filter: Filter,
     sabotage: Option<Sabotage>,
 }
 
-/// What a compute node keeps to find its way.
+/// State of Sphinx during one operation.
+#[derive(Debug, Default)]
+pub struct SphinxRoute {
+    /// Number of nodes that were read through the table.
+    nodes_read: usize,
+    /// Depths at which the table was searched and had no node.
+    depths_missed: Vec<usize>,
+    /// Buffer for the hashes of the prefixes of the key.
+    hashes: Vec<PrefixHash>,
+}
+
+impl Route for SphinxRoute {
+    fn clear(&mut self) {
+        self.nodes_read = 0;
+        self.depths_missed.clear();
+    }
+
+    fn nodes_read(&self) -> usize {
+        self.nodes_read
+    }
+}
+
+/// Memory that a compute node uses for filter and directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// Bytes of the filter.
     pub filter_bytes: usize,
-    /// Prefixes in the filter, and how many it has room for.
+    /// Prefixes in the filter, and its capacity.
     pub prefixes: (u64, u64),
-    /// Bytes of the directories.
+    /// Bytes of the cached directories.
     pub directory_bytes: usize,
 }
 
-impl Guide for Signs {
+impl Policy for SphinxState {
     const SYSTEM: &'static str = "Sphinx";
 
-    /// Where the prefix belongs.
-    fn home(&self, shape: &PoolShape, _: (NodeId, u8), prefix: PrefixHash) -> NodeId {
-        NodeId(prefix.place(shape.nodes))
+    type Route = SphinxRoute;
+
+    /// The memory node that the prefix hashes to.
+    fn place_node(&self, shape: &PoolShape, _: ParentPosition, prefix: PrefixHash) -> NodeId {
+        NodeId(prefix.jump_bucket(shape.nodes))
     }
 
-    async fn begin<F: Fabric>(
-        tree: &Sphinx,
-        client: &Client<F>,
-        way: &mut Way<'_>,
+    async fn start<F: Fabric>(
+        op: Op<'_, F, Sphinx>,
+        traversal: &mut Traversal<'_, SphinxRoute>,
     ) -> Result<Option<Arc<CachedNode>>, IndexError> {
-        match tree.guide.options.begins {
+        match op.index.policy.options.begins {
             Begins::Root => Ok(None),
-            Begins::Table | Begins::Filter => tree.deepest(client, way).await,
+            Begins::Table | Begins::Filter => op.deepest_node(traversal).await,
         }
     }
 
-    async fn arrived<F: Fabric>(
-        tree: &Sphinx,
-        client: &Client<F>,
-        way: &Way<'_>,
-        _: (Remote<RawInner>, usize),
+    async fn finished<F: Fabric>(
+        op: Op<'_, F, Sphinx>,
+        traversal: &Traversal<'_, SphinxRoute>,
+        _: TraversalEnd,
     ) {
-        if tree.guide.options.has_tables() {
-            tree.remember(client, way).await;
+        if op.index.policy.options.has_tables() {
+            op.record_nodes_met(traversal).await;
         }
     }
 
-    async fn changed<F: Fabric>(tree: &Sphinx, client: &Client<F>, event: Event) {
-        if tree.guide.options.has_tables() {
-            tree.record(client, event).await;
+    async fn nodes_changed<F: Fabric>(op: Op<'_, F, Sphinx>, change: NodeChange) {
+        if op.index.policy.options.has_tables() {
+            op.record_change(change).await;
         }
     }
 
-    async fn check<F: Fabric>(
-        tree: &Sphinx,
-        client: &Client<F>,
-        signs: &[Sign],
-        walk: &mut Walk,
+    async fn verify<F: Fabric>(
+        op: Op<'_, F, Sphinx>,
+        nodes: &[NodeHandle],
+        report: &mut Walk,
     ) -> Result<(), IndexError> {
-        if tree.guide.options.has_tables() {
-            match tree.guide.table.check(client, signs, walk).await {
-                Ok(census) => walk.census = census,
-                Err(error) => walk.problem(tree.root, format!("its hash tables: {}", problem_of(error)?)),
+        if op.index.policy.options.has_tables() {
+            match op.table().verify(nodes, report).await {
+                Ok(census) => report.census = census,
+                Err(error) => {
+                    report.problem(op.index.root, format!("its hash tables: {}", problem_of(error)?));
+                }
             }
         }
         Ok(())
@@ -132,50 +159,52 @@ impl Guide for Signs {
     }
 }
 
+impl<'a, F: Fabric> Op<'a, F, Sphinx> {
+    /// The operation's access to the hash tables.
+    fn table(self) -> TableOp<'a, F> {
+        let tree = self.index;
+        TableOp { table: &tree.policy.table, locks: &tree.nodes, heap: &tree.heap, client: self.client }
+    }
+}
+
 impl Sphinx {
-    /// The variant's options.
+    /// Options of the tree.
     pub fn options(&self) -> &Options {
-        &self.guide.options
+        &self.policy.options
     }
 
-    /// What this compute node keeps to find its way.
+    /// Memory that this compute node uses for filter and directories.
     pub fn kept(&self) -> Kept {
-        let Signs { filter, table, .. } = &self.guide;
+        let SphinxState { filter, table, .. } = &self.policy;
         let (filter_bytes, prefixes) = (filter.bytes(), filter.load());
         Kept { filter_bytes, prefixes, directory_bytes: table.directory_bytes() }
     }
 
-    fn hands(&self) -> Hands<'_> {
-        Hands { locks: &self.nodes, heap: &self.heap }
-    }
-
-    /// The value of `key`, if it has one.
-    /// [3 RT where the filter knows the key's deepest node, there or not: entry, node, leaf; 2 for a key that is not
-    /// there where its slot is empty]
+    /// Looks up `key`. [3 RT if the filter knows the deepest node of the key, whether or not the key exists: entry,
+    /// node, leaf; 2 for a missing key whose slot is empty]
     ///
     /// # Errors
-    /// [`IndexError::BadSizes`] where the key is too long; [`IndexError::Damaged`]; the fabric's errors.
+    /// [`IndexError::BadSizes`] if the key is too long; [`IndexError::Damaged`]; the fabric's errors.
     pub async fn get<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<Option<Value>, IndexError> {
         check_key(key)?;
-        self.get_alone(client, key).await
+        Op::new(self, client, "get").get(key).await
     }
 
-    /// Stores `value` under `key`; yields whether the key was there. [4 RT for a key that is there: entry, node, lock
-    /// with leaf, write-back with unlock; 3 for a new key in a slot of its own; 12 where a leaf is split and its
-    /// node entered]
+    /// Stores `value` under `key`; yields whether the key existed. [4 RT for an existing key: entry, node, lock with
+    /// leaf, write-back with unlock; 3 for a new key whose slot is empty; 12 if a leaf is split and its node entered]
     ///
     /// # Errors
-    /// [`IndexError::BadSizes`] where key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.
+    /// [`IndexError::BadSizes`] if key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.
     pub async fn put<F: Fabric>(
         &self,
         client: &Client<F>,
         key: &[u8],
         value: &[u8],
     ) -> Result<bool, IndexError> {
-        self.change(client, key, Change::Put(value), "put").await
+        Op::new(self, client, "put").change(key, Change::Put(value)).await
     }
 
-    /// Stores `value` if `key` is present; yields whether it was. [as [`put`](Self::put)]
+    /// Stores `value` if `key` exists; yields whether it existed. [as [`put`](Self::put)]
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -185,6 +214,6 @@ impl Sphinx {
         key: &[u8],
         value: &[u8],
     ) -> Result<bool, IndexError> {
-        self.change(client, key, Change::Update(value), "update").await
+        Op::new(self, client, "update").change(key, Change::Update(value)).await
     }
 }

@@ -1,10 +1,10 @@
-//! What makes one variant of the tree differ from another, as values chosen at run time.
+//! Options and named variants of Sphinx, chosen at run time.
 //!
-//! | variant | a search begins | a scan reads |
+//! | variant | a traversal starts | a scan reads |
 //! |---|---|---|
 //! | `art` | at the root | one node or leaf after the other |
-//! | `+hash-table` | at the deepest node of which the hash table has an entry: of all prefixes | many to a doorbell |
-//! | `+filter` = `sphinx` | at the deepest node that the filter knows | many to a doorbell |
+//! | `+hash-table` | at the deepest node with an entry in the hash table, among all prefixes | many per doorbell |
+//! | `+filter` = `sphinx` | at the deepest node that the filter knows | many per doorbell |
 
 use super::table::layout::GROUPS_LOG2_MAX;
 use crate::radix::leaf::{ENTRY_BYTES_MAX, Grain};
@@ -13,18 +13,18 @@ pub use crate::radix::tree::options::Scans;
 use crate::radix::tree::options::{Inserts, LeafLock, Rooms, Updates};
 use crate::variant::named;
 
-/// How a search finds where to begin.
+/// How a traversal finds its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
     /// At the root.
     Root,
-    /// Where the hash table leads, which is asked for all prefixes.
+    /// At a node that the hash table leads to. The client looks up all prefixes.
     Table,
-    /// Where the hash table leads, which is asked for the prefixes that the filter knows.
+    /// At a node that the hash table leads to. The client looks up the prefixes that the filter knows.
     Filter,
 }
 
-/// Groups of a subtable, as a power of two.
+/// Number of groups of a subtable, as a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Groups(u8);
 
@@ -32,30 +32,30 @@ impl Groups {
     /// 64: subtables of 1344 entries, 12 KiB.
     pub const DEFAULT: Self = Self(6);
 
-    /// So many, as a power of two; `None` above 2048.
+    /// 2 to the power of `log2`; `None` above 2048.
     pub const fn new(log2: u8) -> Option<Self> {
         if log2 <= GROUPS_LOG2_MAX { Some(Self(log2)) } else { None }
     }
 
-    /// The power of two.
+    /// The exponent.
     pub const fn log2(self) -> u8 {
         self.0
     }
 }
 
-/// One point in the space of variants.
+/// Options of a Sphinx tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How a search finds where to begin.
+    /// How a traversal finds its start.
     pub begins: Begins,
-    /// How a scan reads.
+    /// How a scan reads nodes and leaves.
     pub scans: Scans,
-    /// How large subtables are.
+    /// Size of subtables.
     pub groups: Groups,
 }
 
 impl Options {
-    /// What of it concerns the tree alone.
+    /// The options of the radix tree.
     pub(super) fn tree(self) -> tree::Options {
         tree::Options {
             inserts: Inserts::LockFree,
@@ -83,19 +83,19 @@ impl Options {
         ]
     }
 
-    /// The variant that has these options, however large subtables are.
+    /// The variant that has these options; the size of subtables may differ.
     pub fn variant(&self) -> Option<Variant> {
         let plain = Self { groups: Groups::DEFAULT, ..*self };
         Variant::ALL.iter().map(|(variant, _)| *variant).find(|variant| variant.options() == plain)
     }
 
-    /// Whether there are hash tables.
+    /// Whether the tree has hash tables.
     pub(super) fn has_tables(self) -> bool {
         self.begins != Begins::Root
     }
 }
 
-/// The named variants, in the paper's order.
+/// Named variants, in the order of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the module's table says what each is")]
 pub enum Variant {
@@ -105,14 +105,14 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// What users get who ask for nothing else.
+    /// The default variant.
     pub const RECOMMENDED: Self = Self::Filter;
 
-    /// All variants with the names that people use.
+    /// All variants, with their names.
     pub const ALL: [(Self, &'static str); 3] =
         [(Self::Art, "art"), (Self::HashTable, "+hash-table"), (Self::Filter, "sphinx")];
 
-    /// The options that the name stands for.
+    /// The options of the variant.
     pub fn options(self) -> Options {
         let (begins, scans) = match self {
             Self::Art => (Begins::Root, Scans::OneByOne),
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_variant_has_a_name_and_differs_from_the_one_before() {
+    fn variants_have_names_and_differ() {
         for pair in Variant::ALL.windows(2) {
             assert_ne!(pair[0].0.options(), pair[1].0.options());
         }

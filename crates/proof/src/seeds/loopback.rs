@@ -115,7 +115,7 @@ impl LoopbackCase {
         let config = sherman::Config { sizes, options, consistency, ..sherman::Config::default() };
         let shape = PoolShape { device_bytes: DEVICE_BYTES[random.below(3) as usize], ..SMALL };
         let mut settings = Settings { shape, ..settings(copies, seed) };
-        settings.faults.atomic_swallows = swallows;
+        settings.faults.atomic_loses_writes = swallows;
         let clients = 6 + random.below(3) as usize;
         let plan = Plan {
             seed,

@@ -19,7 +19,7 @@ impl Sum for super::RunTotals {
     }
 }
 
-impl Sum for super::simulator::Report {
+impl Sum for super::simulator::SimulatorReport {
     fn add(&mut self, other: &Self) {
         Self::add(self, other);
     }

@@ -28,7 +28,7 @@ mod faults;
 mod run;
 
 pub use draw::{FAULTS, OPERATIONS, SimulatorCase};
-pub use run::{Run, outcome, run};
+pub use run::{SimulatorRun, outcome, run};
 
 use super::RunTotals;
 use farwood_sim::Counts;
@@ -37,7 +37,7 @@ use std::collections::BTreeMap;
 
 /// What runs met.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct SimulatorReport {
     /// Operations and their costs.
     pub totals: RunTotals,
     /// Faults that happened.
@@ -56,7 +56,7 @@ pub struct Report {
     pub wrapped: [u64; 2],
 }
 
-impl Report {
+impl SimulatorReport {
     /// Adds another run's report.
     pub fn add(&mut self, other: &Self) {
         self.totals.add(&other.totals);

@@ -1,15 +1,15 @@
-//! The example of the switch between messages and READs: Sherman's lookups go by message while the server has time,
-//! and by READs, some of them, when it has none.
+//! The example that switches between messages and READs: Sherman's lookups use messages while the server is idle, and
+//! some use READs while it is busy.
 
 #[path = "../../examples/adaptive_lookups.rs"]
-mod adaptive_lookups;
+mod example;
 
-use adaptive_lookups::{Scheme, Seen, measure};
+use example::{LookupStats, Scheme, measure};
 
 #[test]
-fn lookups_are_offloaded_when_the_server_is_busy_and_only_then() {
+fn lookups_are_offloaded_only_while_the_server_is_busy() {
     let seen = |scheme, clients| {
-        let seen: Seen = measure(scheme, clients).unwrap();
+        let seen: LookupStats = measure(scheme, clients).unwrap();
         assert_eq!(seen.wrong, 0, "{scheme:?}: {seen:?}");
         assert!(seen.lookups > 500, "{scheme:?}: {seen:?}");
         seen
@@ -24,6 +24,6 @@ fn lookups_are_offloaded_when_the_server_is_busy_and_only_then() {
 }
 
 #[test]
-fn the_example_ends_well() {
-    adaptive_lookups::main().unwrap();
+fn the_example_succeeds() {
+    example::main().unwrap();
 }

@@ -1,4 +1,4 @@
-//! Every declared mark stands on some path of its index.
+//! Every declared coverage mark is used in its index.
 
 use std::path::Path;
 
@@ -33,12 +33,12 @@ fn all_are_used(folder: &str, marks: &[&str]) {
 }
 
 #[test]
-fn every_mark_is_used() {
+fn every_coverage_mark_is_used() {
     all_are_used("", farwood_index::MARKS);
 }
 
 #[test]
-fn every_mark_of_a_system_is_used() {
+fn every_coverage_mark_of_a_system_is_used() {
     all_are_used("radix", farwood_index::radix::MARKS);
     all_are_used("smart", farwood_index::smart::MARKS);
     all_are_used("sphinx", farwood_index::sphinx::MARKS);

@@ -1,5 +1,5 @@
-//! A word of an index holds anything: every operation ends, with an answer or with an error; none panics. Radix trees
-//! prove their leaves by checksums, so what they answer is a value of that key, or nothing.
+//! One word of an index is damaged: every operation ends with an answer or an error, and none panics. Radix trees
+//! verify their leaves by checksums, so they answer with a value of the key, or with none.
 
 use farwood_fabric::{Memory, NodeId, Remote};
 use farwood_index::IndexError;
@@ -7,6 +7,7 @@ use farwood_index::ordered::{Config, Entries, Ordered};
 use farwood_index::sherman::{self, Direction, Range};
 use farwood_index::{smart, sphinx};
 use farwood_testkit::Harness as _;
+use farwood_testkit::campaign::size;
 use farwood_testkit::harness::{TestRng, raw_address, read_raw, read_word, words, write_word};
 use farwood_testkit::loopback::{Loopback, SMALL, Settings};
 use std::cell::Cell;
@@ -16,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const CACHE_BYTES: usize = 64 << 10;
 const NAME: &str = "damaged";
 const CHUNK_BYTES: u64 = 8 << 20;
-/// Bytes of a chunk that so small an index fills.
+/// Bytes of a chunk that this small index fills.
 const FILLED_BYTES: usize = 128 << 10;
 
 type Model = BTreeMap<[u8; 8], [u8; 8]>;
@@ -31,21 +32,21 @@ fn keys() -> Model {
     dense.chain(sparse).chain(deep).chain(wide).map(|key| (key.to_be_bytes(), (!key).to_be_bytes())).collect()
 }
 
-/// A pool with the index; the same every time.
+/// Creates a pool with the index; it is the same every time.
 fn pool(config: Config, model: &Model) -> Loopback {
     let pool = Loopback::new(Settings::default());
     let client = pool.client();
     pool.block_on(async {
         let index = Ordered::create(&client, NAME, config, CACHE_BYTES).await.expect("a new index");
         for (key, value) in model {
-            index.put(&client, key, value).await.expect("it is put");
+            index.put(&client, key, value).await.expect("a put");
         }
-        index.close(&client).await.expect("it is closed");
+        index.close(&client).await.expect("the index is closed");
     });
     pool
 }
 
-/// The words in chunks that are not zero.
+/// The addresses of the words in chunks that are not zero.
 fn filled(pool: &Loopback) -> Vec<Remote<u64>> {
     let client = pool.separate_client();
     let chunks = 1..SMALL.host_bytes / CHUNK_BYTES;
@@ -54,14 +55,14 @@ fn filled(pool: &Loopback) -> Vec<Remote<u64>> {
     let mut filled = Vec::new();
     for (node, start) in starts {
         let from = raw_address(NodeId(node), Memory::Host, start);
-        let bytes = pool.block_on(read_raw(&client, from, FILLED_BYTES)).expect("it is read");
+        let bytes = pool.block_on(read_raw(&client, from, FILLED_BYTES)).expect("a READ");
         let full = (0..).step_by(8).zip(words(&bytes)).filter(|(_, word)| *word != 0);
         filled.extend(full.map(|(offset, _)| from.part::<u64>(offset)));
     }
     filled
 }
 
-/// Another word: some bits of it, or any.
+/// Damages a word: some bits, or all.
 fn other(word: u64, random: &mut TestRng) -> u64 {
     let mut any = || random.below(u64::MAX);
     let (one, kind) = (any(), any() % 4);
@@ -73,7 +74,7 @@ fn other(word: u64, random: &mut TestRng) -> u64 {
     }
 }
 
-/// How many operations had errors. Each has tried for long before it had one, so a few are enough.
+/// The number of operations that failed. A few are enough, because each retried for long before it failed.
 #[derive(Default)]
 struct Errors(Cell<u32>);
 
@@ -85,11 +86,11 @@ impl Errors {
     }
 }
 
-/// Uses the index in all ways.
+/// Runs all operations of the index.
 async fn use_all(pool: &Loopback, model: &Model, proven: bool, errors: &Errors) -> Result<(), IndexError> {
     let client = pool.separate_client();
     let index = Ordered::open(&client, NAME, CACHE_BYTES).await?;
-    // The second time with what the cache has from the first.
+    // The second round uses the caches of the first.
     for _ in 0..2 {
         for (key, value) in model.iter().step_by(3) {
             match index.get(&client, key).await {
@@ -126,12 +127,13 @@ async fn use_all(pool: &Loopback, model: &Model, proven: bool, errors: &Errors) 
     Ok(())
 }
 
-/// Changes a word, and uses the index; many times.
+/// Damages one word and uses the index, for each seed.
 fn survives(config: Config, proven: bool, seeds: u64) {
+    let seeds = size(seeds / 5, seeds);
     let model = keys();
     let filled = filled(&pool(config, &model));
     assert!(filled.len() > 500, "{} words", filled.len());
-    let seeds = std::env::var("FARWOOD_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(seeds);
+    let seeds = std::env::var("FARWOOD_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(seeds);
     let mut noticed = 0;
     for seed in 0..seeds {
         let pool = pool(config, &model);
@@ -139,14 +141,14 @@ fn survives(config: Config, proven: bool, seeds: u64) {
         let mut random = TestRng::new(seed);
         let at = filled[random.below(filled.len() as u64) as usize];
         let errors = Errors::default();
-        let before = pool.block_on(read_word(&client, at)).expect("it is read");
+        let before = pool.block_on(read_word(&client, at)).expect("a READ");
         let after = other(before, &mut random);
-        pool.block_on(write_word(&client, at, after)).expect("it is written");
+        pool.block_on(write_word(&client, at, after)).expect("a WRITE");
         let used = catch_unwind(AssertUnwindSafe(|| pool.block_on(use_all(&pool, &model, proven, &errors))));
         let Ok(used) = used else { panic!("seed {seed}: {before:#018x} at {at} became {after:#018x}") };
         noticed += u64::from(used.is_err() || errors.0.get() > 0);
     }
-    assert!(noticed > seeds / 10, "only {noticed} of {seeds} were noticed");
+    assert!(noticed > seeds / 10, "only {noticed} of {seeds} damages were noticed");
 }
 
 #[test]

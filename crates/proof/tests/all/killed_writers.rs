@@ -5,7 +5,7 @@
 //! acknowledged write. After its kill a key must hold the last acknowledged version or the one in progress, and a
 //! WRITE that the kill interrupted must be whole.
 //!
-//! `FARWOOD_KILLS=N cargo test --release -p farwood-proof --test all killed_writers` kills N processes instead of 60.
+//! `FARWOOD_KILLS=N cargo test --release -p farwood-proof --test all killed_writers` kills N processes.
 
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::{Client, ClientId, Fabric as _, Remote, Revocation, client_table, read};
@@ -18,6 +18,7 @@ use farwood_index::sherman::{Config, Direction, Range, Sherman, Variant};
 use farwood_index::smart;
 use farwood_proof::children::rerun;
 use farwood_proof::shm::{Shm, attach};
+use farwood_testkit::campaign::size;
 use farwood_transport::runtime::block_on;
 use farwood_transport::shm::ShmFabric;
 use std::collections::BTreeSet;
@@ -30,7 +31,6 @@ use std::time::{Duration, Instant};
 const CHILD: &str = "FARWOOD_KILL_CHILD";
 const CHILDREN: u64 = 3;
 const KEYS_PER_CHILD: u64 = 400;
-const KILLS: u32 = 60;
 /// The longest time of an operation, with all its retries.
 const OPERATION_MAX: Duration = Duration::from_secs(10);
 const CACHE_BYTES: usize = 64 << 10;
@@ -216,8 +216,8 @@ fn kill_writers(test: &str, config: ordered::Config) {
     if let Ok(spec) = std::env::var(CHILD) {
         return child(&spec);
     }
-    let kills =
-        std::env::var("FARWOOD_KILLS").map_or(KILLS, |kills| kills.parse().expect("a number of kills"));
+    let kills = std::env::var("FARWOOD_KILLS")
+        .map_or(size(24, 60) as u32, |kills| kills.parse().expect("a number of kills"));
     let shm = Shm::of_bytes((CHUNKS + u64::from(kills) / KILLS_PER_CHUNK) * CHUNK_BYTES);
     let client = shm.pool().client();
     let tree = block_on(Ordered::create(&client, "kill", config, CACHE_BYTES)).expect("a tree is created");

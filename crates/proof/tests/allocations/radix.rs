@@ -12,8 +12,8 @@ fn key(number: u64) -> [u8; 8] {
     (4 * number).to_be_bytes()
 }
 
-/// Systems with what they keep to find their way: SMART with all nodes and with none, and Sphinx with a filter so
-/// large that it misleads nobody, for the prefixes that are tried after a false positive take room of their own.
+/// Systems and their cache sizes: SMART with all nodes cached and with none, and Sphinx with a filter so large that it
+/// has no false positives, because a retry after a false positive allocates.
 fn cases() -> [(&'static str, Config, usize); 3] {
     [
         ("smart", Config::Smart(smart::Config::default()), 16 << 20),
@@ -28,7 +28,7 @@ pub(crate) fn warm_operations_allocate_nothing() {
     for (name, config, cache_bytes) in cases() {
         let tree = block_on(Ordered::create(&client, name, config, cache_bytes)).expect("a tree");
         let entries = (0..KEYS).map(|number| (key(number), number.to_le_bytes()));
-        block_on(tree.bulk_load(&client, entries, 1.0, |_| {})).expect("it is loaded");
+        block_on(tree.bulk_load(&client, entries, 1.0, |_| {})).expect("a bulk load");
         let numbers = || (0..KEYS).step_by(7);
         let gets = blocks(|| {
             for n in numbers() {

@@ -19,7 +19,7 @@ pub(crate) fn warm_operations_allocate_nothing() {
         let tree =
             block_on(Sherman::create(&client, &name.replace('+', "p"), config, 16 << 20)).expect("a tree");
         let entries = (0..KEYS).map(|number| (key(number), number.to_le_bytes()));
-        block_on(tree.bulk_load(&client, entries, 0.5, |_| {})).expect("it is loaded");
+        block_on(tree.bulk_load(&client, entries, 0.5, |_| {})).expect("a bulk load");
         let numbers = || (0..KEYS).step_by(7);
         let gets = blocks(|| {
             for n in numbers() {

@@ -13,7 +13,7 @@ fn new(name: &str) -> NewEntry<'_> {
 /// Creates an index that has only its directory entry.
 async fn create<F: Fabric>(client: &Client<F>, name: &str, root: u64) -> Entry {
     let lock = directory::lock(client).await.expect("the lock can be had");
-    let entry = lock.reserve(&new(name)).await.expect("the directory has room");
+    let entry = lock.reserve(&new(name)).await.expect("the directory has space");
     lock.publish(&entry, root).await.expect("a post");
     lock.unlock().await.expect("a post");
     entry
@@ -22,7 +22,7 @@ async fn create<F: Fabric>(client: &Client<F>, name: &str, root: u64) -> Entry {
 /// Drops an index that no other client has open.
 async fn remove<F: Fabric>(client: &Client<F>, entry: &Entry) {
     let lock = directory::lock(client).await.expect("the lock can be had");
-    assert_eq!(lock.retire(entry).await, Ok(Ok(())), "nobody has {} open", entry.name);
+    assert_eq!(lock.retire(entry).await, Ok(Ok(())), "no client has {} open", entry.name);
     lock.erase(entry).await.expect("a post");
     lock.unlock().await.expect("a post");
 }
@@ -35,11 +35,11 @@ pub(super) fn an_index_is_found_from_publication_to_retirement<H: Harness>(harne
         for name in ["contract", "contract", &longest, ""] {
             assert_eq!(directory::find(&client, name).await, Ok(None), "{name:?} is not there yet");
             let lock = directory::lock(&client).await.expect("the lock can be had");
-            let entry = lock.reserve(&new(name)).await.expect("the directory has room");
+            let entry = lock.reserve(&new(name)).await.expect("the directory has space");
             assert_eq!(directory::find(&client, name).await, Ok(None), "{name:?} is only reserved");
             lock.publish(&entry, 0xF00D).await.expect("a post");
             lock.unlock().await.expect("a post");
-            let found = directory::find(&client, name).await.expect("READs").expect("it is published");
+            let found = directory::find(&client, name).await.expect("READs").expect("the entry is published");
             assert_eq!(found, entry, "what is found is what was reserved");
             let expected = (name, 7, 3, [0x5A; PARAMETER_BYTES]);
             assert_eq!((found.name.as_str(), found.kind, found.format, found.parameters), expected);
@@ -78,7 +78,7 @@ pub(super) fn a_name_is_given_once<H: Harness>(harness: &H) {
             let lock = directory::lock(&client).await.expect("the lock can be had");
             let mut created = None;
             if directory::find(&client, "wanted").await.expect("READs").is_none() {
-                let entry = lock.reserve(&new("wanted")).await.expect("the directory has room");
+                let entry = lock.reserve(&new("wanted")).await.expect("the directory has space");
                 lock.publish(&entry, 1).await.expect("a post");
                 created = Some(entry);
             }
@@ -104,7 +104,7 @@ pub(super) fn an_index_in_use_is_not_retired<H: Harness>(harness: &H) {
         client_table::mark_open(&user, entry.open_bit()).await.expect("posts");
         let lock = directory::lock(&client).await.expect("the lock can be had");
         let refused = lock.retire(&entry).await;
-        assert_eq!(refused, Ok(Err(user.fabric().identity())), "who has it open is named");
+        assert_eq!(refused, Ok(Err(user.fabric().identity())), "the error names the client that has it open");
         lock.unlock().await.expect("a post");
         assert_eq!(directory::find(&client, "in use").await, Ok(Some(entry.clone())), "it is still there");
         // A client that has left has no index open.

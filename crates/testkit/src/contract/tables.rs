@@ -71,7 +71,7 @@ pub(super) fn a_slot_is_reused_under_the_next_epoch<H: Harness>(harness: &H) {
         let mut last = client_table::look(&client, slot).await.expect("a READ").client;
         for process in 1..=3 {
             let entered = client_table::enter(&client, slot, process).await.expect("posts");
-            let entered = entered.expect("nobody else enters");
+            let entered = entered.expect("no other client enters");
             let next = ClientId { slot, epoch: last.epoch.wrapping_add(1) };
             assert_eq!(entered, next, "the next epoch of the slot");
             assert!(client_table::look(&client, slot).await.expect("a READ").is(entered));
@@ -99,7 +99,7 @@ pub(super) fn one_of_several_clients_enters_a_slot<H: Harness>(harness: &H) {
         let entered: Vec<ClientId> = entered.into_iter().flatten().collect();
         let distinct: BTreeSet<ClientId> = entered.iter().copied().collect();
         assert_eq!(distinct.len(), entered.len(), "two clients entered slot {slot} under one identity");
-        assert!(!entered.is_empty(), "nobody entered slot {slot} of {before:?}");
+        assert!(!entered.is_empty(), "no client entered slot {slot} of {before:?}");
         harness.block_on(async {
             let client = harness.client();
             for entered in entered {
@@ -149,7 +149,7 @@ fn owner<F: Fabric>(client: &Client<F>) -> Owner {
 async fn take_all<F: Fabric>(client: &Client<F>, node: NodeId) -> Vec<Chunk> {
     let mut mine = Vec::new();
     while let Some((chunk, used)) = chunks::take(client, node, owner(client), 64).await.expect("posts") {
-        assert_eq!(used, 0, "nobody left a rest");
+        assert_eq!(used, 0, "the chunk is unused");
         mine.push(chunk);
         assert!(mine.len() as u64 <= client.fabric().shape().chunks(), "more chunks than node {node} has");
     }

@@ -1,13 +1,13 @@
-//! Journals: a history as lines, written as it happens.
+//! Journals: a history as lines, written as operations run.
 //!
 //! ```text
-//! = KEY VALUE                               there before everything
+//! = KEY VALUE                               an initial entry
 //! > CLIENT NUMBER TIME ACTION KEY [VALUE]   an operation begins; ACTION is put, insert, update, remove or get
 //! < CLIENT NUMBER TIME ANSWER [VALUE]       its answer: yes, no, replaced, added, found VALUE or none
 //! s CLIENT TIME TIME DIRECTION FROM TO LIMIT KEY=VALUE KEY=VALUE ...
 //! ```
 //!
-//! Bytes are hexadecimal after an `x`, so that no bytes are something too. FROM and TO are `[` or `(` and a key, or
+//! Bytes are hexadecimal after an `x`, so that an empty string is visible. FROM and TO are `[` or `(` and a key, or
 //! `*`. An operation's beginning is written before it begins: a process that is killed leaves it without an answer.
 //! A line that was cut off by death is not a line.
 
@@ -17,8 +17,8 @@ use std::fmt::Write as _;
 use std::io::{self, BufRead, Write};
 use std::ops::Bound;
 
-/// Writes one client's journal. Each line is one write: what was written before a kill stays, if the writer does
-/// not buffer.
+/// Writes one client's journal. Each line is one write: lines that were written before a kill stay, unless the writer
+/// buffers.
 #[derive(Debug)]
 pub struct Recorder<W> {
     client: u64,
@@ -38,7 +38,7 @@ impl<W: Write> Recorder<W> {
         Self { client, next: 0, line: String::new(), to }
     }
 
-    /// Notes what was there before everything; one client's task.
+    /// Notes what was an initial entry; one client's task.
     pub fn initial(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         self.line.push('=');
         self.bytes(key);
@@ -46,7 +46,7 @@ impl<W: Write> Recorder<W> {
         self.end_line()
     }
 
-    /// Notes that an operation is about to begin, at `now`.
+    /// Records the call of an operation at `now`.
     pub fn call(&mut self, now: u64, key: &[u8], action: &Action) -> io::Result<Pending> {
         let number = self.next;
         self.next += 1;
@@ -67,7 +67,7 @@ impl<W: Write> Recorder<W> {
         Ok(Pending(number))
     }
 
-    /// Notes an operation's answer, which came at `now`.
+    /// Records the answer to an operation at `now`.
     #[expect(clippy::needless_pass_by_value, reason = "an operation is answered once")]
     pub fn answer(&mut self, operation: Pending, now: u64, answer: &Answer) -> io::Result<()> {
         let name = match answer {
@@ -86,7 +86,7 @@ impl<W: Write> Recorder<W> {
         self.end_line()
     }
 
-    /// Notes a scan that is complete; its client is this one, whatever it says.
+    /// Records a complete scan of this client; `scan.client` is ignored.
     pub fn scan(&mut self, scan: &Scan) -> io::Result<()> {
         let direction = match scan.direction {
             Direction::Forward => "forward",
@@ -105,7 +105,7 @@ impl<W: Write> Recorder<W> {
         self.end_line()
     }
 
-    /// Where the journal was written.
+    /// The writer of the journal.
     pub fn into_inner(self) -> W {
         self.to
     }
@@ -162,7 +162,7 @@ impl History {
     /// Reads a journal, or several one after the other.
     ///
     /// # Errors
-    /// Where a line is none of a journal, or an answer has no operation; the reader's own.
+    /// If a line is invalid or an answer has no operation, and the errors of the reader.
     pub fn read(mut journal: impl BufRead) -> io::Result<Self> {
         let mut history = Self::default();
         let mut pending = HashMap::new();
@@ -172,7 +172,7 @@ impl History {
             line.clear();
             journal.read_line(&mut line)?;
             number += 1;
-            // The end, or a line that death cut off.
+            // The end, or a line that a kill cut off.
             let Some(whole) = line.strip_suffix('\n') else { return Ok(history) };
             let refuse = || io::Error::new(io::ErrorKind::InvalidData, format!("line {number}: {whole}"));
             history.take_line(whole, &mut pending).ok_or_else(refuse)?;

@@ -1,7 +1,7 @@
-//! Is there an order? The search of Wing and Gong with Lowe's memory of what was tried, one key at a time.
+//! The search for an order: the algorithm of Wing and Gong with Lowe's memory of states that were tried, key by key.
 //!
-//! Keys are independent, so the history of an index is linearizable if that of every key is. The search keeps to few
-//! operations at a time: those that had begun when the first of the others ended.
+//! Keys are independent, so the history of an index is linearizable if the history of every key is. The search
+//! considers few operations at a time: those that had begun when the first of the others ended.
 
 use super::{Action, Answer, KeyHistory, Operation, Verdict, Violation};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -9,17 +9,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Operations of a violation that are shown.
+/// The most operations that a violation shows.
 const SHOWN_MAX: usize = 16;
-/// Steps of the search between two looks at the clock.
-const STEPS_PER_LOOK: u64 = 1 << 10;
+/// Steps of the search between two readings of the clock.
+const STEPS_PER_CLOCK: u64 = 1 << 10;
 
-/// One key: absent, or one of its values by number.
-type State = Option<u32>;
+/// The state of a key: absent, or the number of its value.
+type KeyState = Option<u32>;
 
-/// An operation on one key and its answer; `None` where that is unknown.
+/// An operation on one key and its answer; `None` if the answer is unknown.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum AnsweredStep {
     Put(u32),
     Insert(u32, Option<bool>),
     Update(u32, Option<bool>),
@@ -27,9 +27,9 @@ enum Step {
     Get(Option<u32>),
 }
 
-impl Step {
-    /// What the key is after the step; `None` where the answer would have been another.
-    fn after(self, state: State) -> Option<State> {
+impl AnsweredStep {
+    /// The state after the step; `None` if the answer contradicts `state`.
+    fn after(self, state: KeyState) -> Option<KeyState> {
         let present = state.is_some();
         let conditional = |told: Option<bool>, took: bool, after| {
             told.is_none_or(|told| told == took).then_some(if took { after } else { state })
@@ -49,17 +49,17 @@ impl Step {
 struct Event {
     call: u64,
     end: u64,
-    step: Step,
+    step: AnsweredStep,
 }
 
-/// The steps of one key by their calls: those that were answered, and those that never were.
+/// The steps of one key in the order of their calls: with and without an answer.
 #[derive(Debug, Default)]
 struct Events {
     answered: Vec<Event>,
     unanswered: Vec<Event>,
 }
 
-/// What a search decides.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decision {
     Explained,
@@ -67,25 +67,25 @@ enum Decision {
     Undecided,
 }
 
-/// How far an order has come.
+/// The beginning of an order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Reached {
+struct PartialOrder {
     /// All answered steps before this one are placed.
     frontier: u32,
     /// Answered steps behind the frontier that are placed, in increasing order.
     beyond: Vec<u32>,
     /// Unanswered steps that are placed, in increasing order.
     taken: Vec<u32>,
-    state: State,
+    state: KeyState,
 }
 
-impl Reached {
-    /// The same with one more answered step.
-    fn place(&self, at: u32, state: State) -> Self {
+impl PartialOrder {
+    /// The same order with one more answered step.
+    fn with_answered(&self, at: u32, state: KeyState) -> Self {
         let mut next = Self { state, ..self.clone() };
         if at != self.frontier {
-            let place = next.beyond.partition_point(|&other| other < at);
-            next.beyond.insert(place, at);
+            let index = next.beyond.partition_point(|&other| other < at);
+            next.beyond.insert(index, at);
             return next;
         }
         next.frontier += 1;
@@ -96,11 +96,11 @@ impl Reached {
         next
     }
 
-    /// The same with one more unanswered step.
-    fn take(&self, at: u32, state: State) -> Self {
+    /// The same order with one more unanswered step.
+    fn with_unanswered(&self, at: u32, state: KeyState) -> Self {
         let mut next = Self { state, ..self.clone() };
-        let place = next.taken.partition_point(|&other| other < at);
-        next.taken.insert(place, at);
+        let index = next.taken.partition_point(|&other| other < at);
+        next.taken.insert(index, at);
         next
     }
 }
@@ -109,7 +109,7 @@ impl Events {
     fn decide(&self, patience: Duration) -> Decision {
         let start = Instant::now();
         let mut tried = HashSet::new();
-        let mut open = vec![Reached { frontier: 0, beyond: Vec::new(), taken: Vec::new(), state: None }];
+        let mut open = vec![PartialOrder { frontier: 0, beyond: Vec::new(), taken: Vec::new(), state: None }];
         let mut steps = 0;
         let mut ready = Vec::new();
         while let Some(reached) = open.pop() {
@@ -117,16 +117,16 @@ impl Events {
                 return Decision::Explained;
             }
             steps += 1;
-            if steps % STEPS_PER_LOOK == 0 && start.elapsed() > patience {
+            if steps % STEPS_PER_CLOCK == 0 && start.elapsed() > patience {
                 return Decision::Undecided;
             }
             let first_end = self.ready(&reached, &mut ready);
             self.take_unanswered(&reached, first_end, &mut tried, &mut open);
-            // The one that ended first is tried first.
+            // The step that ended first is tried first.
             ready.sort_unstable_by_key(|&at| std::cmp::Reverse(self.answered[at as usize].end));
             for &at in &ready {
                 if let Some(state) = self.answered[at as usize].step.after(reached.state) {
-                    let next = reached.place(at, state);
+                    let next = reached.with_answered(at, state);
                     if tried.insert(next.clone()) {
                         open.push(next);
                     }
@@ -136,8 +136,9 @@ impl Events {
         Decision::Unexplained
     }
 
-    /// The answered steps that may come next: those that had begun when the first of them ended, which is when.
-    fn ready(&self, reached: &Reached, ready: &mut Vec<u32>) -> u64 {
+    /// Collects the answered steps that may come next: those that had begun when the first of them ended. Yields that
+    /// time.
+    fn ready(&self, reached: &PartialOrder, ready: &mut Vec<u32>) -> u64 {
         ready.clear();
         let mut first_end = u64::MAX;
         let mut placed = reached.beyond.iter().peekable();
@@ -154,18 +155,18 @@ impl Events {
         first_end
     }
 
-    /// Unanswered steps that had begun may come next, where they change anything.
+    /// Adds the unanswered steps that may come next: those that had begun and change the state.
     fn take_unanswered(
         &self,
-        reached: &Reached,
+        reached: &PartialOrder,
         first_end: u64,
-        tried: &mut HashSet<Reached>,
-        open: &mut Vec<Reached>,
+        tried: &mut HashSet<PartialOrder>,
+        open: &mut Vec<PartialOrder>,
     ) {
         for (at, event) in (0..).zip(&self.unanswered).take_while(|(_, event)| event.call <= first_end) {
             let after = event.step.after(reached.state).filter(|after| *after != reached.state);
             if let Some(state) = after.filter(|_| reached.taken.binary_search(&at).is_err()) {
-                let next = reached.take(at, state);
+                let next = reached.with_unanswered(at, state);
                 if tried.insert(next.clone()) {
                     open.push(next);
                 }
@@ -184,26 +185,26 @@ impl<'a> Values<'a> {
         *self.0.entry(value).or_insert(next)
     }
 
-    /// `None`: an operation without effect and without answer.
-    fn step(&mut self, operation: &'a Operation) -> Option<Step> {
+    /// The step of an operation; `None` for a get without an answer.
+    fn step(&mut self, operation: &'a Operation) -> Option<AnsweredStep> {
         let told = match &operation.answer {
             Some((_, Answer::Done(told))) => Some(*told),
             _ => None,
         };
         Some(match (&operation.action, &operation.answer) {
-            // A put that says what it found is an update or an insert that took effect.
+            // A put that reports whether the key existed is an update or an insert that took effect.
             (Action::Put(value), Some((_, Answer::Stored { existed: true }))) => {
-                Step::Update(self.number(value), Some(true))
+                AnsweredStep::Update(self.number(value), Some(true))
             }
             (Action::Put(value), Some((_, Answer::Stored { existed: false }))) => {
-                Step::Insert(self.number(value), Some(true))
+                AnsweredStep::Insert(self.number(value), Some(true))
             }
-            (Action::Put(value), _) => Step::Put(self.number(value)),
-            (Action::Insert(value), _) => Step::Insert(self.number(value), told),
-            (Action::Update(value), _) => Step::Update(self.number(value), told),
-            (Action::Remove, _) => Step::Remove(told),
+            (Action::Put(value), _) => AnsweredStep::Put(self.number(value)),
+            (Action::Insert(value), _) => AnsweredStep::Insert(self.number(value), told),
+            (Action::Update(value), _) => AnsweredStep::Update(self.number(value), told),
+            (Action::Remove, _) => AnsweredStep::Remove(told),
             (Action::Get, Some((_, Answer::Found(found)))) => {
-                Step::Get(found.as_ref().map(|value| self.number(value)))
+                AnsweredStep::Get(found.as_ref().map(|value| self.number(value)))
             }
             (Action::Get, _) => return None,
         })
@@ -214,8 +215,8 @@ fn events(key: &KeyHistory<'_>) -> Events {
     let mut values = Values::default();
     let mut events = Events::default();
     if let Some(value) = key.initial {
-        // What was there before is a put before all others: times are moved by two.
-        events.answered.push(Event { call: 0, end: 1, step: Step::Put(values.number(value)) });
+        // The initial value is a put before all others, so times are shifted by two.
+        events.answered.push(Event { call: 0, end: 1, step: AnsweredStep::Put(values.number(value)) });
     }
     for operation in &key.operations {
         let Some(step) = values.step(operation) else { continue };
@@ -228,7 +229,7 @@ fn events(key: &KeyHistory<'_>) -> Events {
     events
 }
 
-/// Checks all keys, on all processors.
+/// Checks all keys on all processors.
 pub(super) fn check(keys: &BTreeMap<&[u8], KeyHistory<'_>>, patience: Duration, verdict: &mut Verdict) {
     let jobs: Vec<_> = keys.iter().collect();
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -239,13 +240,16 @@ pub(super) fn check(keys: &BTreeMap<&[u8], KeyHistory<'_>>, patience: Duration, 
                 while let Some((key, history)) = jobs.get(next.fetch_add(1, Relaxed)) {
                     let result = events(history).decide(patience);
                     if result != Decision::Explained {
-                        found.lock().expect("nobody panics with it").push((**key, *history, result));
+                        found
+                            .lock()
+                            .expect("no thread panics while it holds the lock")
+                            .push((**key, *history, result));
                     }
                 }
             });
         }
     });
-    let mut found = found.into_inner().expect("nobody panicked with it");
+    let mut found = found.into_inner().expect("no thread panicked while it held the lock");
     found.sort_by_key(|(key, ..)| *key);
     for (key, history, result) in found {
         match result {
@@ -260,7 +264,7 @@ fn explain(key: &[u8], history: &KeyHistory<'_>, patience: Duration) -> Violatio
     let mut ends: Vec<u64> =
         history.operations.iter().filter_map(|operation| Some(operation.answer.as_ref()?.0)).collect();
     ends.sort_unstable();
-    // Every prefix of a right history is right: the first wrong one is found by halving.
+    // Every prefix of a correct history is correct, so a binary search finds the first wrong one.
     let wrong = |end: &u64| {
         let prefix = until(history, *end);
         let refs = KeyHistory { initial: history.initial, operations: prefix.iter().collect() };
@@ -275,7 +279,7 @@ fn explain(key: &[u8], history: &KeyHistory<'_>, patience: Duration) -> Violatio
     Violation { key: key.to_vec(), what, operations: operations.split_off(skipped) }
 }
 
-/// What was known at `end`.
+/// The operations and answers until `end`.
 fn until(history: &KeyHistory<'_>, end: u64) -> Vec<Operation> {
     let begun = history.operations.iter().filter(|operation| operation.call <= end);
     let known = begun.map(|&operation| {

@@ -1,23 +1,23 @@
-//! What scans may show and must not miss.
+//! Checks which entries a scan may show and which it must show.
 
 use super::{Action, Answer, Bytes, Direction, History, KeyHistory, Scan, Verdict, Violation};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
-/// The changes of one key, arranged for questions about intervals of time.
+/// The changes of one key, indexed by time.
 #[derive(Default)]
 struct Changes {
-    /// Stores that surely took effect, by their ends, with the latest call of those up to each.
+    /// Stores that certainly took effect, by their ends, with the latest call up to each.
     stores: Latest,
-    /// Stores and removals that surely took effect.
+    /// Stores and removals that certainly took effect.
     both: Latest,
-    /// Removals that may have taken effect, by their calls, with the latest end of those up to each.
+    /// Removals that may have taken effect, by their calls, with the latest end up to each.
     removals: Latest,
-    /// For each value, the stores that may have put it there: call and end.
+    /// For each value, the stores that may have written it: call and end.
     sources: HashMap<Bytes, Vec<(u64, u64)>>,
 }
 
-/// For each moment, the largest number that belongs to something up to that moment.
+/// For each moment, the largest number among the points up to that moment.
 #[derive(Default)]
 struct Latest(Vec<(u64, u64)>);
 
@@ -32,7 +32,7 @@ impl Latest {
         Self(points)
     }
 
-    /// The largest number of what lies before `moment`.
+    /// The largest number among the points before `moment`.
     fn before(&self, moment: u64) -> Option<u64> {
         let count = self.0.partition_point(|(at, _)| *at < moment);
         count.checked_sub(1).map(|last| self.0[last].1)
@@ -48,7 +48,7 @@ impl Changes {
             sources.entry(value.to_vec()).or_default().push((0, 0));
         }
         for operation in &key.operations {
-            // Times are moved by one: what was there initially comes before time 0.
+            // Times are shifted by one: initial entries come before time 0.
             let call = operation.call.saturating_add(1);
             let (end, sure) = match &operation.answer {
                 Some((_, Answer::Done(false))) => continue,
@@ -69,9 +69,9 @@ impl Changes {
         Self { stores, both, removals, sources }
     }
 
-    /// Whether the key was surely there from before `call` until after `end`.
+    /// Whether the key was certainly present from before `call` until after `end`.
     fn throughout(&self, call: u64, end: u64) -> bool {
-        // The store that was begun last, of those that were complete: only a removal after it matters.
+        // Only a removal after the latest complete store matters.
         let Some(store) = self.stores.before(call) else { return false };
         self.removals.before(end.saturating_add(1)).is_none_or(|removed| removed < store)
     }
@@ -94,7 +94,7 @@ pub(super) fn check(history: &History, keys: &BTreeMap<&[u8], KeyHistory<'_>>, v
         keys.iter().map(|(key, operations)| (*key, Changes::of(operations))).collect();
     for scan in &history.scans {
         let begun = format!("a scan by client {} from {} to {}", scan.client, scan.call, scan.end);
-        let wrongs = shape(scan).into_iter().chain(shown(scan, &changes)).chain(missed(scan, &changes));
+        let wrongs = check_form(scan).into_iter().chain(shown(scan, &changes)).chain(missed(scan, &changes));
         verdict.violations.extend(wrongs.map(|(key, what)| Violation {
             what: format!("{begun} {what}"),
             operations: keys.get(key.as_slice()).map(|key| last(key, scan)).unwrap_or_default(),
@@ -113,8 +113,8 @@ fn last(key: &KeyHistory<'_>, scan: &Scan) -> Vec<super::Operation> {
 
 type Wrong = (Bytes, String);
 
-/// Order, bounds, limit.
-fn shape(scan: &Scan) -> Vec<Wrong> {
+/// Checks order, bounds and limit.
+fn check_form(scan: &Scan) -> Vec<Wrong> {
     let mut wrongs = Vec::new();
     for pair in scan.entries.windows(2) {
         let (one, next) = (&pair[0].0, &pair[1].0);
@@ -152,7 +152,7 @@ fn within(key: &[u8], from: &Bound<Bytes>, to: &Bound<Bytes>) -> bool {
     above && below
 }
 
-/// Entries that were not there at any time during the scan.
+/// Entries that were not present at any time during the scan.
 fn shown(scan: &Scan, changes: &BTreeMap<&[u8], Changes>) -> Vec<Wrong> {
     let (call, end) = (scan.call.saturating_add(1), scan.end.saturating_add(1));
     let impossible = scan.entries.iter().filter(|(key, value)| {
@@ -163,7 +163,7 @@ fn shown(scan: &Scan, changes: &BTreeMap<&[u8], Changes>) -> Vec<Wrong> {
         .collect()
 }
 
-/// Keys that were there all the time and are not shown, as far as the scan came.
+/// Keys in the scanned part that were present throughout and are not shown.
 fn missed(scan: &Scan, changes: &BTreeMap<&[u8], Changes>) -> Vec<Wrong> {
     let (call, end) = (scan.call.saturating_add(1), scan.end.saturating_add(1));
     let (mut from, mut to) = (scan.from.clone(), scan.to.clone());
@@ -183,5 +183,5 @@ fn missed(scan: &Scan, changes: &BTreeMap<&[u8], Changes>) -> Vec<Wrong> {
     let all = changes.range::<[u8], _>((start, Bound::Unbounded));
     let covered = all.take_while(|(key, _)| within(key, &Bound::Unbounded, &to));
     let missed = covered.filter(|(key, changes)| !shown.contains(*key) && changes.throughout(call, end));
-    missed.map(|(key, _)| (key.to_vec(), "misses it, and it was there all the time".to_owned())).collect()
+    missed.map(|(key, _)| (key.to_vec(), "misses it, and it was present throughout".to_owned())).collect()
 }

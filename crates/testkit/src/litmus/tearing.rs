@@ -81,7 +81,7 @@ fn runs(node: &[u8]) -> Vec<(usize, u64)> {
     runs
 }
 
-/// Who sees a later byte of a WRITE finds every earlier one there.
+/// A READ that sees a later byte of a WRITE also sees every earlier byte.
 pub(super) fn write_upward<H: Harness>(harness: &H, iterations: u64) -> LitmusReport {
     const WORDS: u64 = 64;
     let (tally, last) = (Tally::default(), AtomicU64::new(0));

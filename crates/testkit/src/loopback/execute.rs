@@ -1,24 +1,24 @@
-//! How a [`Loopback`](super::Loopback) executes a doorbell, right or wrong.
+//! How a [`Loopback`](super::Loopback) executes a doorbell, correctly or with a fault.
 
-use super::time::Turn;
+use super::time::YieldOnce;
 use super::{Bug, Copying, World};
 use farwood_fabric::{Address, Capability, ClientId, Doorbell, FabricError, Link, Op, Request};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Things done by anybody before a lingering WRITE lands.
-const LINGERS: u64 = 40;
+/// Actions of clients before a late WRITE takes effect.
+const LATE_ACTIONS: u64 = 40;
 
-/// A WRITE that was answered and is not there yet.
-pub(super) struct Lingering {
+/// A WRITE that was answered and has not taken effect yet.
+pub(super) struct LateWrite {
     by: ClientId,
     at: Address,
     bytes: Vec<u8>,
     due: u64,
 }
 
-/// A WRITE that is being copied upward.
+/// A WRITE in progress that is copied upward.
 pub(super) struct Writing {
     at: Address,
     bytes: usize,
@@ -35,7 +35,7 @@ impl World {
         self.check_all(doorbell)?;
         let (requests, payload) = doorbell.parts_mut();
         self.progress();
-        self.land(by, requests);
+        self.apply_late_writes(by, requests);
         for chain in requests.chunk_by_mut(|_, next| next.link != Link::First) {
             let mut order: Vec<usize> = (0..chain.len()).collect();
             self.reorder(chain, &mut order);
@@ -66,7 +66,7 @@ impl World {
         }
     }
 
-    /// Whether a doorbell can be executed.
+    /// Checks the verbs of a doorbell before any is executed.
     pub(super) fn check_all(&self, doorbell: &Doorbell) -> Result<(), FabricError> {
         doorbell.requests().iter().try_for_each(|request| self.check(request))
     }
@@ -87,7 +87,7 @@ impl World {
         self.range(request.at, bytes).map(|_| ())
     }
 
-    /// Where `bytes` bytes at `at` lie in their memory.
+    /// The range of `bytes` bytes at `at` within their memory.
     pub(super) fn range(&self, at: Address, bytes: usize) -> Result<Range<usize>, FabricError> {
         let mut state = self.state.borrow_mut();
         let outside = FabricError::OutOfRange { at, bytes };
@@ -111,7 +111,7 @@ impl World {
                 let early = immediate.is_some() && self.settings.bug == Some(Bug::ImmediateFirst);
                 if early {
                     self.deliver(at, *immediate);
-                    Turn::new(self).await;
+                    YieldOnce::new(self).await;
                 }
                 self.write(by, at, &payload[data.clone()]).await;
                 if !early {
@@ -121,7 +121,7 @@ impl World {
             atomic => self.atomic(at, atomic).await,
         }
         if self.settings.faults.read_overtakes || self.settings.faults.write_overtakes {
-            self.maybe_turn().await;
+            self.maybe_yield().await;
         }
     }
 
@@ -138,32 +138,32 @@ impl World {
         let mut behind = BTreeSet::new();
         for piece in self.pieces(self.settings.faults.reads, at, wanted) {
             if piece.start != 0 || piece.end != wanted {
-                self.maybe_turn().await;
+                self.maybe_yield().await;
             }
             while self.would_overtake(at, &piece, &mut behind) {
-                Turn::new(self).await;
+                YieldOnce::new(self).await;
             }
             self.load(at, piece.start, &mut into[piece]);
         }
     }
 
     async fn write(self: &Rc<Self>, by: ClientId, at: Address, bytes: &[u8]) {
-        if self.settings.faults.write_lingers {
+        if self.settings.faults.write_is_late {
             let mut state = self.state.borrow_mut();
-            let due = state.progress + LINGERS;
-            state.lingering.push_back(Lingering { by, at, bytes: bytes.to_vec(), due });
+            let due = state.progress + LATE_ACTIONS;
+            state.late_writes.push_back(LateWrite { by, at, bytes: bytes.to_vec(), due });
             return;
         }
         let number = self.begin_write(at, bytes.len());
         for piece in self.pieces(self.settings.faults.writes, at, bytes.len()) {
             if piece.start != 0 || piece.end != bytes.len() {
-                self.maybe_turn().await;
+                self.maybe_yield().await;
             }
             self.store(at, piece.start, &bytes[piece.clone()]);
             self.advance_write(number, piece.end);
         }
         let unaligned = !(at.offset() as usize + bytes.len()).is_multiple_of(8);
-        if self.settings.bug == Some(Bug::NeighbourSpoiled) && unaligned {
+        if self.settings.bug == Some(Bug::NeighbourCleared) && unaligned {
             self.store(at, bytes.len(), &[0]);
         }
     }
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    /// Whether a READ would overtake a WRITE of which it saw something, and which those are.
+    /// Whether a READ would overtake a WRITE of which it has seen bytes; `behind` collects these WRITEs.
     fn would_overtake(&self, at: Address, piece: &Range<usize>, behind: &mut BTreeSet<u64>) -> bool {
         let state = self.state.borrow();
         let (start, end) = (at.offset() + piece.start as u64, at.offset() + piece.end as u64);
@@ -208,14 +208,15 @@ impl World {
         overtakes
     }
 
-    /// Lands the lingering WRITEs that are due, and those of `by` that its requests meet: it sees its own.
-    fn land(&self, by: ClientId, requests: &[Request]) {
+    /// Applies the late WRITEs that are due, and those of `by` that its requests overlap: a client sees its own
+    /// WRITEs.
+    fn apply_late_writes(&self, by: ClientId, requests: &[Request]) {
         let mut state = self.state.borrow_mut();
         let progress = state.progress;
-        let meets = |write: &Lingering| requests.iter().any(|request| overlap(write, request));
-        let is_due = |write: &Lingering| write.due <= progress || write.by == by && meets(write);
-        let (due, rest): (VecDeque<_>, VecDeque<_>) = state.lingering.drain(..).partition(is_due);
-        state.lingering = rest;
+        let meets = |write: &LateWrite| requests.iter().any(|request| overlap(write, request));
+        let is_due = |write: &LateWrite| write.due <= progress || write.by == by && meets(write);
+        let (due, rest): (VecDeque<_>, VecDeque<_>) = state.late_writes.drain(..).partition(is_due);
+        state.late_writes = rest;
         drop(state);
         for write in due {
             self.store(write.at, 0, &write.bytes);
@@ -244,17 +245,17 @@ impl World {
 
     async fn atomic(self: &Rc<Self>, at: Address, op: &mut Op) {
         let faults = &self.settings.faults;
-        let leaves_gap = faults.atomic_swallows || faults.atomic_races || faults.failed_cas_stores;
+        let leaves_gap = faults.atomic_loses_writes || faults.atomic_races || faults.failed_cas_stores;
         if leaves_gap && !faults.atomic_races {
             while !self.state.borrow_mut().busy.insert(at) {
-                Turn::new(self).await;
+                YieldOnce::new(self).await;
             }
         }
         let mut word = [0; 8];
         self.load(at, 0, &mut word);
         let before = u64::from_le_bytes(word);
         if leaves_gap {
-            self.maybe_turn().await;
+            self.maybe_yield().await;
         }
         let kept = faults.failed_cas_stores.then_some(before);
         if let Some(after) = answer(op, before, self.settings.bug).or(kept) {
@@ -264,7 +265,7 @@ impl World {
     }
 
     fn load(&self, at: Address, from: usize, into: &mut [u8]) {
-        let range = self.range(at, from + into.len()).expect("checked when it was posted");
+        let range = self.range(at, from + into.len()).expect("the range was checked");
         let mut state = self.state.borrow_mut();
         let memory = state.nodes[usize::from(at.node().0)].memory(at.memory());
         into.copy_from_slice(&memory[range][from..]);
@@ -278,7 +279,7 @@ impl World {
     }
 }
 
-fn overlap(write: &Lingering, request: &Request) -> bool {
+fn overlap(write: &LateWrite, request: &Request) -> bool {
     let bytes = match &request.op {
         Op::Read { into } => into.len(),
         Op::Write { data, .. } => data.len(),
@@ -293,7 +294,7 @@ fn overlap(write: &Lingering, request: &Request) -> bool {
 fn answer(op: &mut Op, before: u64, bug: Option<Bug>) -> Option<u64> {
     match op {
         Op::Cas { compare, swap, old } => {
-            *old = if bug == Some(Bug::CasClaimsToWin) { *compare } else { before };
+            *old = if bug == Some(Bug::CasReportsSuccess) { *compare } else { before };
             (*compare == before || bug == Some(Bug::CasAlwaysSwaps)).then_some(*swap)
         }
         Op::MaskedCas { compare, compare_mask, swap, swap_mask, old } => {

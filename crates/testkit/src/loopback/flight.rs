@@ -1,11 +1,11 @@
-//! Posts under way in a [`Loopback`](super::Loopback): verbs that were handed over go on, whoever waits for them.
+//! Posts in progress in a [`Loopback`](super::Loopback). Posted verbs continue even if their future is dropped.
 //!
-//! A post that is dropped before it is answered becomes an orphan, and so does a detached one that is not done at
-//! once. Orphans go on whenever anybody does anything. Later posts of the same connection wait for them, as those
-//! of one queue pair do.
+//! A post whose future is dropped before it is answered becomes detached, as does a detached post that does not end at
+//! once. Detached posts continue whenever any client acts. Later posts of the same connection wait for them, as in a
+//! queue pair.
 
 use super::World;
-use super::time::Turn;
+use super::time::YieldOnce;
 use farwood_fabric::{ClientId, Doorbell, FabricError};
 use std::future::Future;
 use std::pin::Pin;
@@ -14,25 +14,25 @@ use std::task::{Context, Poll, Waker};
 
 type Work = Pin<Box<dyn Future<Output = Result<Doorbell, FabricError>>>>;
 
-/// A connection's number and that of one of its posts.
+/// The numbers of a connection and of one of its posts.
 pub(super) type PostId = (u64, u64);
 
-/// A post that nobody waits for any more.
-pub(super) struct Orphan {
+/// A post in progress whose future was dropped.
+pub(super) struct DetachedPost {
     id: PostId,
     work: Work,
 }
 
-/// A post that somebody waits for.
+/// A post in progress.
 pub(super) struct Flight {
     world: Rc<World>,
     id: PostId,
-    /// None when it is done.
+    /// `None` when the post has ended.
     work: Option<Work>,
 }
 
 impl Flight {
-    /// Hands a doorbell of connection `connection` over.
+    /// Posts a doorbell of connection `connection`.
     pub(super) fn new(world: &Rc<World>, connection: u64, by: ClientId, mut doorbell: Doorbell) -> Self {
         let number = {
             let mut state = world.state.borrow_mut();
@@ -42,8 +42,8 @@ impl Flight {
         let id = (connection, number);
         let device = Rc::clone(world);
         let work = async move {
-            while device.state.borrow().orphaned.range((connection, 0)..id).next().is_some() {
-                Turn::new(&device).await;
+            while device.state.borrow().detached_ids.range((connection, 0)..id).next().is_some() {
+                YieldOnce::new(&device).await;
             }
             device.execute(by, &mut doorbell).await?;
             Ok(doorbell)
@@ -51,8 +51,8 @@ impl Flight {
         Self { world: Rc::clone(world), id, work: Some(Box::pin(work)) }
     }
 
-    /// The answer, if the post is done at once; otherwise it is an orphan.
-    pub(super) fn or_orphan(mut self) -> Option<Result<Doorbell, FabricError>> {
+    /// The answer, if the post ends at once; otherwise the post becomes detached.
+    pub(super) fn finish_or_detach(mut self) -> Option<Result<Doorbell, FabricError>> {
         match Pin::new(&mut self).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => Some(done),
             Poll::Pending => None,
@@ -77,28 +77,28 @@ impl Drop for Flight {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
             let mut state = self.world.state.borrow_mut();
-            state.orphaned.insert(self.id);
-            state.orphans.push(Orphan { id: self.id, work });
+            state.detached_ids.insert(self.id);
+            state.detached.push(DetachedPost { id: self.id, work });
         }
     }
 }
 
 impl World {
-    /// Lets every orphan go on a little. Orphans that do something themselves come here, too, and find none.
-    pub(super) fn step_orphans(&self) {
-        let orphans = std::mem::take(&mut self.state.borrow_mut().orphans);
-        let mut left = Vec::with_capacity(orphans.len());
-        for mut orphan in orphans {
-            match orphan.work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                // Whoever posted it has been told what was wrong with it, if anything was.
+    /// Polls every detached post. A detached post that acts calls this function, too, and finds none.
+    pub(super) fn poll_detached(&self) {
+        let detached = std::mem::take(&mut self.state.borrow_mut().detached);
+        let mut left = Vec::with_capacity(detached.len());
+        for mut post in detached {
+            match post.work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                // Its client has received its error, if any.
                 Poll::Ready(_) => {
-                    self.state.borrow_mut().orphaned.remove(&orphan.id);
+                    self.state.borrow_mut().detached_ids.remove(&post.id);
                 }
-                Poll::Pending => left.push(orphan),
+                Poll::Pending => left.push(post),
             }
         }
         let mut state = self.state.borrow_mut();
-        left.append(&mut state.orphans);
-        state.orphans = left;
+        left.append(&mut state.detached);
+        state.detached = left;
     }
 }

@@ -1,7 +1,7 @@
-//! Turns and time of a [`Loopback`](super::Loopback): who runs next, and when the clock jumps.
+//! Scheduling and time of a [`Loopback`](super::Loopback).
 //!
-//! Nothing here wakes anybody: the executors of tests poll all clients again and again. A sleeper that is polled
-//! twice while nobody did anything moves the clock to the next deadline.
+//! No waker is used, because the executors of tests poll all clients repeatedly. A sleeper that is polled twice
+//! without an action in between advances the clock to the next deadline.
 
 use super::World;
 use std::future::{Future, poll_fn};
@@ -13,52 +13,52 @@ use std::task::{Context, Poll, Waker};
 const POST_NANOSECONDS: u64 = 2_000;
 
 impl World {
-    /// Counts something that a client did.
+    /// Counts an action of a client.
     pub(super) fn progress(&self) {
         {
             let mut state = self.state.borrow_mut();
             state.progress += 1;
             state.now += POST_NANOSECONDS;
         }
-        self.step_orphans();
+        self.poll_detached();
     }
 
-    /// Lets the other clients run, every other time.
-    pub(super) async fn maybe_turn(self: &Rc<Self>) {
-        let turn = self.state.borrow_mut().random.once_in(2);
-        if turn {
-            Turn::new(self).await;
+    /// Lets the other clients run with probability 1/2.
+    pub(super) async fn maybe_yield(self: &Rc<Self>) {
+        let yields = self.state.borrow_mut().random.once_in(2);
+        if yields {
+            YieldOnce::new(self).await;
         }
     }
 }
 
 /// Lets every other client run once.
-pub(super) struct Turn {
+pub(super) struct YieldOnce {
     world: Rc<World>,
-    taken: bool,
+    has_yielded: bool,
 }
 
-impl Turn {
+impl YieldOnce {
     pub(super) fn new(world: &Rc<World>) -> Self {
-        Self { world: Rc::clone(world), taken: false }
+        Self { world: Rc::clone(world), has_yielded: false }
     }
 }
 
-impl Future for Turn {
+impl Future for YieldOnce {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.taken {
+        if self.has_yielded {
             return Poll::Ready(());
         }
-        self.taken = true;
+        self.has_yielded = true;
         self.world.progress();
         context.waker().wake_by_ref();
         Poll::Pending
     }
 }
 
-/// Lets every other client run once, without counting as something done.
+/// Lets every other client run once, and counts no action.
 pub(super) fn idle() -> impl Future<Output = ()> {
     let mut polled = false;
     poll_fn(move |context| {
@@ -71,7 +71,7 @@ pub(super) fn idle() -> impl Future<Output = ()> {
     })
 }
 
-/// Runs one client's work to its end, with nobody to give way to.
+/// Runs one client's work until it ends; no other client runs.
 pub(super) fn drive<T>(work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     let mut context = Context::from_waker(Waker::noop());
@@ -82,7 +82,7 @@ pub(super) fn drive<T>(work: impl Future<Output = T>) -> T {
     }
 }
 
-/// Runs both to their ends.
+/// Runs both futures until both are ready.
 pub(super) async fn both(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
     let (mut one, mut other) = (pin!(one), pin!(other));
     let (mut one_done, mut other_done) = (false, false);
@@ -94,11 +94,11 @@ pub(super) async fn both(one: impl Future<Output = ()>, other: impl Future<Outpu
     .await;
 }
 
-/// A client that waits for time to pass.
+/// A sleeping client.
 pub(super) struct Sleep {
     world: Rc<World>,
     deadline: u64,
-    /// What had been done when this was polled last.
+    /// The number of actions at the last poll.
     seen: Option<u64>,
 }
 

@@ -44,22 +44,22 @@ fn failing(bug: Bug) -> Vec<&'static str> {
 #[test]
 fn every_bug_is_noticed_by_its_check() {
     let bugs = [
-        (Bug::NeighbourSpoiled, "verbs::a_write_of_any_length_and_offset_leaves_its_neighbours_alone"),
+        (Bug::NeighbourCleared, "verbs::a_write_of_any_length_and_offset_leaves_its_neighbours_alone"),
         (Bug::ReadShort, "verbs::buffers_bring_no_old_bytes"),
         (Bug::MaskIgnored, "verbs::masked_compare_and_swap_keeps_to_its_masks"),
         (Bug::AddSaturates, "verbs::fetch_and_add_wraps"),
         (Bug::CasAlwaysSwaps, "verbs::compare_and_swap_wins_and_loses"),
-        (Bug::CasClaimsToWin, "directories::the_directory_lock_excludes"),
-        (Bug::CasClaimsToWin, "tables::one_of_several_clients_enters_a_slot"),
+        (Bug::CasReportsSuccess, "directories::the_directory_lock_excludes"),
+        (Bug::CasReportsSuccess, "tables::one_of_several_clients_enters_a_slot"),
         (Bug::ChainReversed, "verbs::a_chain_executes_in_order"),
         (Bug::DetachedLost, "verbs::detached_posts_land"),
         (Bug::DetachedFailureSilent, "errors::a_detached_failure_shows_at_the_next_post"),
         (Bug::RangeUnchecked, "errors::verbs_out_of_range_are_refused_with_their_address"),
         (Bug::AlignmentUnchecked, "errors::misaligned_atomics_are_refused_with_their_address"),
         (Bug::IdentityShared, "tables::compute_nodes_have_identities_of_their_own"),
-        (Bug::RevokesTheLiving, "tables::a_live_client_is_not_revoked"),
+        (Bug::RevokesLiveClients, "tables::a_live_client_is_not_revoked"),
         (Bug::ClockBack, "tables::time_advances_and_sleeping_takes_time"),
-        (Bug::CancelTakesBack, "verbs::a_cancelled_post_still_lands"),
+        (Bug::DropCancels, "verbs::a_cancelled_post_still_lands"),
         (Bug::ImmediateFirst, "servers::immediates_arrive_in_order_after_their_bytes"),
     ];
     let found: Vec<_> = bugs.iter().map(|(bug, _)| failing(*bug)).collect();

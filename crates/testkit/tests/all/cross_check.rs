@@ -1,5 +1,5 @@
-//! The search for an order, compared with somebody else's: the checker of the crate todc-utils, on thousands of random
-//! histories of one key, right and wrong ones, with operations that never were answered.
+//! The search for an order, compared with the checker of the crate todc-utils, on thousands of random histories of one
+//! key, right and wrong ones, with operations that were never answered.
 
 use farwood_testkit::harness::TestRng;
 use farwood_testkit::history::{Action, Answer, History, Operation};
@@ -25,7 +25,7 @@ impl Specification for Key {
     }
 }
 
-/// What an operation is told, and what it leaves.
+/// The answer to an operation, and the state after it.
 #[expect(clippy::ref_option, reason = "the state as the other checker keeps it")]
 fn perform(action: &Action, state: &Option<Vec<u8>>) -> (Answer, Option<Vec<u8>>) {
     let there = state.is_some();
@@ -39,8 +39,7 @@ fn perform(action: &Action, state: &Option<Vec<u8>>) -> (Answer, Option<Vec<u8>>
     }
 }
 
-/// Some clients' operations, each taking effect between its call and its answer; now and then an answer is of another
-/// moment, or is lost.
+/// Draws operations that take effect between call and answer; some answers are wrong or missing.
 fn draw(random: &mut TestRng) -> Vec<Operation> {
     let (mut state, mut now) = (None, 0);
     let mut operations: Vec<Operation> = Vec::new();
@@ -83,7 +82,8 @@ fn draw(random: &mut TestRng) -> Vec<Operation> {
     operations
 }
 
-/// The other checker's opinion. It knows no operation without an answer: such a one ends last, and is told anything.
+/// The result of the other checker. It requires an answer for every operation: one without an answer ends last, with
+/// any answer.
 fn explained(operations: &[Operation]) -> bool {
     let mut events = Vec::new();
     for (at, Operation { action, call, answer, .. }) in operations.iter().enumerate() {
@@ -98,13 +98,13 @@ fn explained(operations: &[Operation]) -> bool {
 }
 
 #[test]
-fn two_searches_are_of_one_opinion() {
+fn both_checkers_agree() {
     let (mut random, mut wrong) = (TestRng::new(3), 0);
     for number in 0..5_000 {
         let operations = draw(&mut random);
         let history = History { operations: operations.clone(), ..History::default() };
         let ours = history.check(Duration::from_secs(10)).violations.is_empty();
-        // An unanswered operation need not have happened: any of them may be left out.
+        // An unanswered operation may have had no effect: any of them may be left out.
         let unanswered: Vec<_> =
             (0..operations.len()).filter(|&at| operations[at].answer.is_none()).collect();
         let theirs = (0..1_u32 << unanswered.len().min(6)).any(|left_out| {

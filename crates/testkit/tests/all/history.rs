@@ -1,4 +1,4 @@
-//! The history checks accept what is right and find what is wrong.
+//! The checks of histories accept right histories and find violations.
 
 use farwood_testkit::harness::TestRng;
 use farwood_testkit::history::{
@@ -51,7 +51,7 @@ fn history(operations: &[Operation]) -> History {
 fn check(history: &History) -> Verdict {
     let verdict = history.check(PATIENCE);
     assert!(verdict.undecided.is_empty(), "{verdict:?}");
-    // What is written and read back is the same history.
+    // A history that is written and read back is the same.
     let (mut lines, back) = journal(history);
     assert_eq!(back.check(PATIENCE).violations.len(), verdict.violations.len());
     lines.truncate(lines.len().saturating_sub(1));
@@ -82,7 +82,7 @@ fn journal(history: &History) -> (Vec<u8>, History) {
     let mut merged = History::default();
     for journal in journals.into_values() {
         let written = journal.into_inner();
-        merged.merge(History::read(written.as_slice()).expect("what was written can be read"));
+        merged.merge(History::read(written.as_slice()).expect("a journal"));
         lines.extend(written);
     }
     assert_eq!(merged.initial, history.initial);
@@ -106,7 +106,7 @@ fn wrong(operations: &[Operation]) {
 }
 
 #[test]
-fn one_after_the_other() {
+fn sequential_operations_have_one_order() {
     right(&[
         operation(1, 2, Action::Get, NONE),
         operation(3, 4, update("a"), NO),
@@ -150,7 +150,7 @@ fn overlapping_operations_may_be_ordered_either_way() {
 }
 
 #[test]
-fn a_put_that_says_what_it_found_is_held_to_it() {
+fn a_put_that_reports_whether_the_key_existed_is_checked() {
     let stored = |existed| Answer::Stored { existed };
     right(&[operation(1, 2, put("a"), stored(false)), operation(3, 4, put("b"), stored(true))]);
     wrong(&[operation(1, 2, put("a"), stored(true))]);
@@ -158,7 +158,7 @@ fn a_put_that_says_what_it_found_is_held_to_it() {
 }
 
 #[test]
-fn times_that_touch_overlap() {
+fn equal_times_count_as_concurrent() {
     for value in ["a", "b"] {
         let get = operation(20, 21, Action::Get, found(value));
         right(&[operation(1, 5, put("a"), YES), operation(5, 9, put("b"), YES), get]);
@@ -172,7 +172,7 @@ fn times_that_touch_overlap() {
 
 #[test]
 fn a_stale_read_is_found() {
-    // The second READ goes back behind the first.
+    // The second read returns an older value than the first.
     wrong(&[
         operation(1, 2, put("a"), YES),
         operation(3, 20, put("b"), YES),
@@ -212,7 +212,7 @@ fn a_phantom_is_found() {
 }
 
 #[test]
-fn an_unknown_outcome_is_either() {
+fn an_operation_without_an_answer_takes_effect_or_not() {
     let put_a = operation(1, 2, put("a"), YES);
     for value in ["a", "b"] {
         let get = operation(10, 11, Action::Get, found(value));
@@ -238,7 +238,7 @@ fn an_unknown_outcome_is_either() {
 }
 
 #[test]
-fn what_was_there_before_counts() {
+fn initial_entries_are_considered() {
     let initial: BTreeMap<Bytes, Bytes> = [(bytes("k"), bytes("old"))].into();
     let with = |operations: &[Operation]| History { initial: initial.clone(), ..history(operations) };
     check(&with(&[operation(0, 1, Action::Get, found("old"))])).expect_right();
@@ -255,12 +255,12 @@ fn a_violation_shows_the_operations_that_led_to_it() {
     let verdict = check(&history(&operations));
     let violation = &verdict.violations[0];
     assert!(violation.what.contains("at 2001"), "{violation}");
-    let last = violation.operations.last().expect("some are shown");
+    let last = violation.operations.last().expect("an operation");
     assert_eq!((last.call, violation.operations.len() <= 16), (2000, true), "{violation}");
 }
 
 #[test]
-fn nonsense_is_no_journal() {
+fn invalid_lines_are_errors() {
     for line in ["<  1 2", "> 1 1 1 look xab", "> 1 1 1 put xab", "< 1 1 1 yes", "= xa xb", "s 1 1", "?"] {
         let read = History::read(format!("{line}\n").as_bytes());
         assert!(read.is_err(), "{line}: {read:?}");
@@ -268,7 +268,7 @@ fn nonsense_is_no_journal() {
     assert_eq!(History::read(&b""[..]).expect("an empty journal"), History::default());
 }
 
-/// Keys "a" to "e", there from the beginning with the value "1".
+/// Keys "a" to "e", initially with the value "1".
 fn five() -> BTreeMap<Bytes, Bytes> {
     ["a", "b", "c", "d", "e"].map(|key| (bytes(key), bytes("1"))).into()
 }
@@ -287,7 +287,7 @@ fn wrongs(scan: Scan, operations: &[(&str, Operation)]) -> usize {
 }
 
 #[test]
-fn scans_show_what_is_there_in_order() {
+fn scans_show_all_entries_in_order() {
     let all = ["a1", "b1", "c1", "d1", "e1"];
     assert_eq!(wrongs(scan(&all, 10), &[]), 0);
     assert_eq!(wrongs(scan(&all, 5), &[]), 0);
@@ -311,11 +311,11 @@ fn scans_show_what_is_there_in_order() {
 }
 
 #[test]
-fn scans_and_changes() {
+fn scans_during_changes_are_checked() {
     let without = ["a1", "b1", "d1", "e1"];
     let with = ["a1", "b1", "c1", "d1", "e1"];
     let removed = |call, end| ("c", operation(call, end, Action::Remove, YES));
-    // Removed before: must not be shown. During: may be. After: must be.
+    // A key removed before the scan must not be shown, one removed during it may be, one removed after it must be.
     assert_eq!(
         (wrongs(scan(&without, 9), &[removed(10, 20)]), wrongs(scan(&with, 9), &[removed(10, 20)])),
         (0, 1)
@@ -328,14 +328,14 @@ fn scans_and_changes() {
         (wrongs(scan(&without, 9), &[removed(201, 210)]), wrongs(scan(&with, 9), &[removed(201, 210)])),
         (1, 0)
     );
-    // A removal that failed or was too late to matter is none; one of a killed client may be one for ever.
+    // A removal that failed or began after the scan does not count; one of a killed client may have taken effect.
     assert_eq!(wrongs(scan(&without, 9), &[("c", operation(10, 20, Action::Remove, NO))]), 2);
     assert_eq!(wrongs(scan(&without, 9), &[("c", killed(10, Action::Remove))]), 0);
     assert_eq!(wrongs(scan(&with, 9), &[("c", killed(10, Action::Remove))]), 0);
-    // Removed and put back before the scan began: there throughout.
+    // A key that was removed and put again before the scan was present throughout.
     let back = [removed(10, 20), ("c", operation(30, 40, put("1"), YES))];
     assert_eq!((wrongs(scan(&without, 9), &back), wrongs(scan(&with, 9), &back)), (1, 0));
-    // Updated before: the old value is gone. During: both are possible.
+    // After an update before the scan only the new value is possible, during the scan both are.
     let changed = ["a1", "b1", "c2", "d1", "e1"];
     let before = [("c", operation(10, 20, put("2"), YES))];
     assert_eq!((wrongs(scan(&changed, 9), &before), wrongs(scan(&with, 9), &before)), (0, 1));
@@ -343,13 +343,12 @@ fn scans_and_changes() {
     assert_eq!((wrongs(scan(&changed, 9), &during), wrongs(scan(&with, 9), &during)), (0, 0));
     let after = [("c", operation(201, 210, put("2"), YES))];
     assert_eq!((wrongs(scan(&changed, 9), &after), wrongs(scan(&with, 9), &after)), (1, 0));
-    // The first of two puts, when both were complete.
+    // The value of the first of two completed puts.
     let twice = [before[0].clone(), ("c", operation(30, 40, put("3"), YES))];
     assert_eq!(wrongs(scan(&changed, 9), &twice), 1);
 }
 
-/// What 8 clients do to 1000 keys in a million operations, each taking effect at some time between its call and its
-/// end.
+/// A million operations of 8 clients on 1,000 keys, each taking effect at some time between its call and its end.
 fn large(seed: u64) -> History {
     const CLIENTS: u64 = 8;
     let (mut random, mut state) = (TestRng::new(seed), BTreeMap::new());

@@ -1,12 +1,12 @@
-//! Every litmus program passes on a fabric that keeps the promise and fails on one that does not.
+//! Every litmus program passes on a fabric that keeps its promise, and fails on one that breaks it.
 
 use farwood_testkit::litmus::{Litmus, LitmusReport, expect_kept, litmus, server_litmus, server_upward};
 use farwood_testkit::loopback::{Copying, EVERYTHING, Faults, Loopback, Settings};
 
 const ITERATIONS: u64 = 3_000;
 
-/// What the programs of these names see on a fabric with these faults, which promises everything.
-fn seen(faults: Faults, names: &[&str]) -> Vec<LitmusReport> {
+/// Runs the programs of these names on a fabric with these faults, which promises everything.
+fn reports_of(faults: Faults, names: &[&str]) -> Vec<LitmusReport> {
     let loopback = Loopback::new(Settings { faults, ..Settings::default() });
     let programs = Litmus::<Loopback>::PROGRAMS.iter();
     let chosen: Vec<_> = programs.filter(|(name, _)| names.contains(name)).collect();
@@ -15,14 +15,14 @@ fn seen(faults: Faults, names: &[&str]) -> Vec<LitmusReport> {
 }
 
 fn broken(faults: Faults, names: &[&str]) {
-    for report in seen(faults, names) {
+    for report in reports_of(faults, names) {
         assert!(report.violations > 0, "{report}");
         assert_eq!(report.failed(), report.promised, "{report}");
     }
 }
 
 fn kept(faults: Faults, names: &[&str]) {
-    for report in seen(faults, names) {
+    for report in reports_of(faults, names) {
         assert!(report.violations == 0 && report.met > ITERATIONS / 100, "{report}");
     }
 }
@@ -30,7 +30,7 @@ fn kept(faults: Faults, names: &[&str]) {
 const UPWARD: Faults = Faults { reads: Copying::Upward, writes: Copying::Upward, ..Faults::NONE };
 
 #[test]
-fn an_honest_fabric_keeps_every_promise() {
+fn a_correct_fabric_keeps_every_promise() {
     let loopback = Loopback::default();
     let reports = litmus(&loopback, ITERATIONS);
     expect_kept(&reports);
@@ -44,7 +44,7 @@ fn an_honest_fabric_keeps_every_promise() {
 }
 
 #[test]
-fn what_is_not_promised_is_tried_and_reported() {
+fn unpromised_orders_are_tried_and_reported() {
     let promises = farwood_fabric::Capabilities {
         version_pair_bytes_max: 0,
         whole_bytes: 8,
@@ -122,8 +122,8 @@ fn writes_that_a_failed_cas_undoes_are_noticed() {
 }
 
 #[test]
-fn writes_that_linger_are_noticed() {
-    let faults = Faults { write_lingers: true, ..Faults::NONE };
+fn late_writes_are_noticed() {
+    let faults = Faults { write_is_late: true, ..Faults::NONE };
     let names = ["", " chains", " after chains"].map(|how| format!("arrival sees write, crossed{how}"));
     broken(faults, &names.each_ref().map(String::as_str));
     let report = server_litmus(&Loopback::new(Settings { faults, ..Settings::default() }), ITERATIONS);
@@ -131,10 +131,10 @@ fn writes_that_linger_are_noticed() {
 }
 
 #[test]
-fn atomics_that_swallow_are_noticed() {
+fn atomics_that_lose_writes_are_noticed() {
     let races = Faults { atomic_races: true, ..Faults::NONE };
     broken(races, &["masked CAS of neighbours"]);
-    let swallows = Faults { atomic_swallows: true, ..Faults::NONE };
+    let swallows = Faults { atomic_loses_writes: true, ..Faults::NONE };
     kept(swallows, &["masked CAS of neighbours"]);
     broken(swallows, &["WRITE beside an atomic"]);
 }

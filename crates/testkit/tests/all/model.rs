@@ -1,6 +1,6 @@
-//! Random programs accept a right index and find the faults of wrong ones, shrunk to little.
+//! Random programs accept a correct index, and find the faults of incorrect ones, shrunk to few steps.
 
-use farwood_testkit::model::{Bytes, Edge, Family, Ordered, Program, Shape, programs, run};
+use farwood_testkit::model::{Bytes, Edge, Family, Ordered, Program, ProgramShape, programs, run};
 use proptest::strategy::Strategy as _;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use std::cell::RefCell;
@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Map = BTreeMap<Bytes, Bytes>;
 
-const SHAPE: Shape =
-    Shape { key_bytes: 8, value_bytes: 8, value_bytes_max: 8, keys_max: 200, steps_max: 200 };
+const SHAPE: ProgramShape =
+    ProgramShape { key_bytes: 8, value_bytes: 8, value_bytes_max: 8, keys_max: 200, steps_max: 200 };
 
 /// Faults that trees have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -148,7 +148,7 @@ fn every_fault_is_found_and_shrunk() {
 #[test]
 fn keys_have_their_length_and_families_differ() {
     let mut all = BTreeSet::new();
-    for family in [Family::Dense, Family::Sparse, Family::Extreme, Family::SharedPrefix, Family::Forks] {
+    for family in [Family::Dense, Family::Sparse, Family::Extreme, Family::SharedPrefix, Family::Branches] {
         for key_bytes in [1, 2, 3, 8, 24, 1024] {
             let keys: Vec<Bytes> = (0..200).map(|index| family.key(index, key_bytes)).collect();
             assert!(keys.iter().all(|key| key.len() == key_bytes), "{family:?}");

@@ -1,57 +1,63 @@
-//! Copies of inner nodes, of some age.
+//! Copies of inner nodes, perhaps out of date.
 //!
-//! A search goes from copy to copy, and stops where none leads on. Nothing that is cached makes an answer wrong: what
-//! it led to says itself what it is. A copy learns what others' changes it hears about, slot by slot.
+//! A traversal follows copies until a node is not cached. A stale copy never makes an answer wrong, because every
+//! object that a traversal reads identifies itself. The client updates single slots of a copy when it learns of a
+//! change.
 
-use crate::radix::inner::{Found, Header, Inner, RawInner, Size, covers, find, step_of};
+use crate::radix::inner::{Inner, InnerRef, NodeHeader, RawInner, Size, SlotSearch, covers, find, step_of};
 use crate::radix::key::{Step, step_at};
 use crate::radix::prefix::PrefixHash;
-use crate::radix::slot::Slot;
+use crate::radix::slot::NodeSlot;
 use farwood_fabric::Remote;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-/// The bit of a version that says that the copy was dropped from the cache.
-pub(super) const DROPPED: u32 = 1 << 31;
-/// What a copy takes besides its slots, bytes: its own words, the counters of an [`Arc`], the allocator's.
+/// Bit of a version that is set when the copy is evicted from the cache.
+pub(super) const EVICTED: u32 = 1 << 31;
+/// Bytes of a copy besides its slots: its other fields, the counters of an [`Arc`], and the allocator's header.
 const OVERHEAD: usize = 64;
 
-/// A copy of an inner node, of some age: in one piece, so that a search that comes to it from the table finds header
-/// and slots together.
+/// Copy of an inner node, perhaps out of date. Header and slots are one allocation, so that a search does not
+/// wait for a second pointer.
 #[derive(Debug)]
 pub struct CachedNode<S: ?Sized = [AtomicU64]> {
-    /// Where the node is.
+    /// Address of the node.
     pub at: Remote<RawInner>,
-    /// Its header, live.
-    pub header: Header,
+    /// Header of the node, in state live.
+    pub header: NodeHeader,
     hash: u64,
-    /// Advances with each change of the copy; [`DROPPED`] for good when it is dropped from the cache.
+    /// Incremented by every change of the copy; [`EVICTED`] is set when the copy leaves the cache.
     version: AtomicU32,
-    /// When it was used last.
+    /// Time of the last use.
     used: AtomicU32,
     slots: S,
 }
 
 impl CachedNode {
-    /// Bytes of the largest.
+    /// Bytes of the largest copy.
     pub(super) const BYTES_MAX: usize = Self::bytes_of(Size::All);
 
-    /// A copy of what was just read.
+    /// Copies a node that was just read.
     pub fn copy<B: Deref<Target = [u8]>>(at: Remote<RawInner>, node: &Inner<B>) -> Arc<Self> {
         Self::of(at, node.header(), node.hash(), |number| node.slot(number))
     }
 
-    fn of(at: Remote<RawInner>, header: Header, hash: u64, slot: impl Fn(usize) -> Slot) -> Arc<Self> {
+    fn of(
+        at: Remote<RawInner>,
+        header: NodeHeader,
+        hash: u64,
+        slot: impl Fn(usize) -> NodeSlot,
+    ) -> Arc<Self> {
         match header.size() {
-            Size::Four => made_of::<{ 1 + Size::Four.slots() }>(at, header, hash, slot),
-            Size::Sixteen => made_of::<{ 1 + Size::Sixteen.slots() }>(at, header, hash, slot),
-            Size::FortyEight => made_of::<{ 1 + Size::FortyEight.slots() }>(at, header, hash, slot),
-            Size::All => made_of::<{ 1 + Size::All.slots() }>(at, header, hash, slot),
+            Size::Four => allocate::<{ 1 + Size::Four.slots() }>(at, header, hash, slot),
+            Size::Sixteen => allocate::<{ 1 + Size::Sixteen.slots() }>(at, header, hash, slot),
+            Size::FortyEight => allocate::<{ 1 + Size::FortyEight.slots() }>(at, header, hash, slot),
+            Size::All => allocate::<{ 1 + Size::All.slots() }>(at, header, hash, slot),
         }
     }
 
-    /// Becomes a copy of what was just read, if that has as many slots.
+    /// Turns this into a copy of a node that was just read, if the number of slots is the same.
     pub fn fill<B: Deref<Target = [u8]>>(&mut self, at: Remote<RawInner>, node: &Inner<B>) -> bool {
         if node.slots().len() != self.slots.len() {
             return false;
@@ -61,57 +67,63 @@ impl CachedNode {
         true
     }
 
-    /// The hash of what all keys below have in common.
+    /// Address and size of the node.
+    #[inline]
+    pub fn inner_ref(&self) -> InnerRef {
+        InnerRef { at: self.at, size: self.header.size() }
+    }
+
+    /// The hash of the prefix that all keys below share.
     #[inline]
     pub fn prefix(&self, number: u32) -> PrefixHash {
         PrefixHash::from_word(self.hash ^ self.header.salt(number))
     }
 
-    /// Slot number `number`.
+    /// Slot `number`.
     #[inline]
-    pub fn slot(&self, number: usize) -> Slot {
-        Slot::from_word(self.slots[number].load(Relaxed))
+    pub fn slot(&self, number: usize) -> NodeSlot {
+        NodeSlot::from_word(self.slots[number].load(Relaxed))
     }
 
-    /// The line of the processor's cache with slot `likely`, or the last slot, is wanted soon.
+    /// Prefetches the processor cache line of slot `likely`, or of the last slot.
     #[inline]
-    pub(super) fn approach(&self, likely: usize) {
+    pub(super) fn prefetch(&self, likely: usize) {
         std::hint::black_box(self.slot(likely.min(self.slots.len() - 1)));
     }
 
-    /// Looks for how `key` goes on.
+    /// Searches for the slot of `key`.
     #[inline]
-    pub fn find(&self, key: &[u8]) -> Found {
+    pub fn find(&self, key: &[u8]) -> SlotSearch {
         find(self.header.size(), step_at(key, self.header.depth()), |number| self.slot(number))
     }
 
     /// The children, in the order of their slots.
-    pub fn children(&self) -> impl Iterator<Item = (Step, Slot)> {
+    pub fn children(&self) -> impl Iterator<Item = (Step, NodeSlot)> {
         let slots = (0..self.slots.len()).map(|number| (number, self.slot(number)));
         let occupied = slots.filter(|(_, slot)| slot.is_occupied());
         occupied.map(|(number, slot)| (step_of(number, slot), slot))
     }
 
-    /// Whether a key may be below this node.
+    /// Whether `key` has the prefix of this node.
     #[inline]
     pub fn covers(&self, key: &[u8], number: u32) -> bool {
         covers(self.header, self.hash, key, number)
     }
 
-    /// Whether all keys below this node begin with `prefix`, which is as long as its depth.
-    pub fn is_of(&self, prefix: &[u8], number: u32) -> bool {
+    /// Whether `prefix` is the prefix of this node.
+    pub fn has_prefix(&self, prefix: &[u8], number: u32) -> bool {
         prefix.len() == self.header.depth() && self.covers(prefix, number)
     }
 
-    /// A slot is now that. A slot without a child is believed only of the same generation.
-    pub fn learn(&self, number: usize, slot: Slot) {
+    /// Records that slot `number` now holds `slot`. A slot without a child must be of the same generation.
+    pub fn learn(&self, number: usize, slot: NodeSlot) {
         if slot.is_occupied() || slot.generation() == self.header.generation() {
             self.slots[number].store(slot.word(), Relaxed);
             self.advance();
         }
     }
 
-    /// Takes over all slots of what was just read.
+    /// Copies all slots of a node that was just read.
     pub(super) fn refresh<B: Deref<Target = [u8]>>(&self, node: &Inner<B>) {
         for (number, slot) in node.slots().enumerate() {
             self.slots[number].store(slot.word(), Relaxed);
@@ -119,33 +131,33 @@ impl CachedNode {
         self.advance();
     }
 
-    /// Copies of this copy are out of date.
+    /// Invalidates the copies that threads made of this copy.
     fn advance(&self) {
         self.version.fetch_add(1, Release);
     }
 
-    /// The copy is dropped from the cache: nobody tells it any more what it should learn.
-    pub(super) fn drop_out(&self) {
-        self.version.fetch_or(DROPPED, Release);
+    /// Marks the copy as evicted: it receives no more updates.
+    pub(super) fn mark_evicted(&self) {
+        self.version.fetch_or(EVICTED, Release);
     }
 
-    /// Which state of the copy this is.
+    /// The version of the copy.
     #[inline]
     pub(super) fn version(&self) -> u32 {
         self.version.load(Acquire)
     }
 
-    /// The same again, for one thread.
+    /// Duplicates the copy for one thread.
     pub(super) fn duplicate(&self) -> Arc<Self> {
         Self::of(self.at, self.header, self.hash, |number| self.slot(number))
     }
 
-    /// Whether it is a copy of that node, in the same state.
-    pub(super) fn is_of_node<B: Deref<Target = [u8]>>(&self, node: &Inner<B>) -> bool {
+    /// Whether this is a copy of `node`, in the same state.
+    pub(super) fn is_copy_of<B: Deref<Target = [u8]>>(&self, node: &Inner<B>) -> bool {
         (self.header, self.hash) == (node.header(), node.hash())
     }
 
-    /// It was used at that time. What is written by many only changes where it says something new.
+    /// Records a use at time `now`. The field is written only if it changes, because many threads share it.
     #[inline]
     pub(super) fn touch(&self, now: u32) {
         if self.used.load(Relaxed) != now {
@@ -153,28 +165,28 @@ impl CachedNode {
         }
     }
 
-    /// How long before `now` it was used last; 0 where somebody's `now` is later already.
+    /// Time since the last use; 0 if another thread recorded a later time than `now`.
     pub(super) fn age(&self, now: u32) -> u32 {
         now.wrapping_sub(self.used.load(Relaxed)).cast_signed().max(0).cast_unsigned()
     }
 
-    /// Bytes that it takes.
+    /// Bytes of the copy.
     pub(super) fn bytes(&self) -> usize {
         Self::bytes_of(self.header.size())
     }
 
-    /// Bytes that a copy of a node of that size takes.
+    /// Bytes of a copy of a node of `size`.
     pub(super) const fn bytes_of(size: Size) -> usize {
         8 * (1 + size.slots()) + OVERHEAD
     }
 }
 
-/// A copy of a node of `SLOTS` slots, with that of the key that ends there.
-fn made_of<const SLOTS: usize>(
+/// Allocates a copy of a node of `SLOTS` slots, slot 0 included.
+fn allocate<const SLOTS: usize>(
     at: Remote<RawInner>,
-    header: Header,
+    header: NodeHeader,
     hash: u64,
-    slot: impl Fn(usize) -> Slot,
+    slot: impl Fn(usize) -> NodeSlot,
 ) -> Arc<CachedNode> {
     Arc::new(CachedNode {
         at,

@@ -1,103 +1,102 @@
-//! The cache of inner nodes: copies by where they lie, within a budget of bytes.
+//! The cache of inner nodes: copies by address, within a budget of bytes.
 //!
-//! A table of buckets. A bucket is one line of the processor's cache, with its lock and three places, so that a search
-//! that goes through millions of nodes waits for two lines at each: the bucket, and the copy. A copy is in either of
-//! two buckets. Where both are full, the copy goes that was used longest ago; where the budget is used up, one of a few
-//! that are drawn.
+//! A hash table of buckets. A bucket is one line of the processor cache with a lock and three entries, so that a search
+//! in a table of millions of nodes waits for two cache lines per node: the bucket and the copy. A copy is in one of two
+//! buckets. If both are full, the least recently used copy is evicted; if the budget is used up, the least recently
+//! used copy of a small random sample is.
 
 use super::cached_node::CachedNode;
-use super::thread_cache::Lanes;
+use super::thread_cache::ThreadCache;
 use crate::radix::inner::{Inner, RawInner};
-use crate::radix::slot::Slot;
-use crate::smart::shortcuts::Shortcuts;
+use crate::radix::slot::NodeSlot;
 use farwood_fabric::Remote;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Places of a bucket: what a line has room for.
-const PLACES: usize = 3;
-/// Buckets that are made together, when the first of them is needed, at most.
+/// Entries of a bucket: as many as fit into a cache line.
+const ENTRIES: usize = 3;
+/// Most buckets of a page. The buckets of a page are allocated together, when the first of them is used.
 const PAGE_MAX: usize = 256;
-/// Bytes of the budget for each bucket: full of the smallest nodes, a bucket has two of them on average.
+/// Bytes of the budget per bucket. Full of the smallest nodes, a bucket has two copies on average.
 const BYTES_PER_BUCKET: usize = 256;
-/// Copies that are drawn of the whole cache, of which the one goes that was used longest ago. Of two many a copy would
-/// go that is used all the time.
-const DRAWN: usize = 5;
-/// Buckets that are looked at for one of them, side by side: of large copies a budget has one for many buckets.
-const WALK: usize = 64;
+/// Copies in the random sample from which the least recently used one is evicted. With a sample of two, copies that are
+/// in constant use are often evicted.
+const SAMPLE: usize = 5;
+/// Adjacent buckets that are searched for one copy of the sample. With large copies, most buckets are empty.
+const SAMPLE_BUCKETS: usize = 64;
 
-/// Places for copies of nodes with that hash of where they are, and a byte more of the hash of each.
+/// Entries of a bucket: copies whose addresses have the hash of the bucket, each with another byte of that hash.
 #[derive(Debug, Default)]
-struct Places {
-    tags: [u8; PLACES],
-    copies: [Option<Arc<CachedNode>>; PLACES],
+struct BucketEntries {
+    tags: [u8; ENTRIES],
+    copies: [Option<Arc<CachedNode>>; ENTRIES],
 }
 
-/// A bucket, in a line of its own.
+/// A bucket in its own cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Bucket(Mutex<Places>);
+struct Bucket(Mutex<BucketEntries>);
 
 const _: () = assert!(size_of::<Bucket>() == 64);
 
 impl Bucket {
     #[inline]
-    fn lock(&self) -> MutexGuard<'_, Places> {
+    fn lock(&self) -> MutexGuard<'_, BucketEntries> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Places {
-    /// The place of the copy of the node at `at`.
+impl BucketEntries {
+    /// The number of the entry with the copy of the node at `at`.
     #[inline]
     fn find(&self, tag: u8, at: Remote<RawInner>) -> Option<usize> {
-        (0..PLACES).find(|place| {
-            self.tags[*place] == tag && self.copies[*place].as_ref().is_some_and(|copy| copy.at == at)
+        (0..ENTRIES).find(|entry| {
+            self.tags[*entry] == tag && self.copies[*entry].as_ref().is_some_and(|copy| copy.at == at)
         })
     }
 
-    /// The copy of the node at `at`, of which the slot `likely` is looked at before anything else is: the processor
-    /// then waits for that line and the first one of the copy together.
+    /// The copy of the node at `at`. Prefetches its slot `likely`, so that the processor waits for that line and the
+    /// first line of the copy at the same time.
     #[inline]
     fn copy(&self, tag: u8, at: Remote<RawInner>, likely: usize) -> Option<Arc<CachedNode>> {
         let tagged = self.tags.iter().zip(&self.copies).filter(|(other, _)| **other == tag);
         tagged
             .filter_map(|(_, copy)| copy.as_ref())
             .find(|copy| {
-                copy.approach(likely);
+                copy.prefetch(likely);
                 copy.at == at
             })
             .cloned()
     }
 
-    /// A place for a new copy, and what would go from there: nothing, or else the copy that was used longest ago.
-    fn room(&self, now: u32) -> (Leaving, usize) {
-        let leaving = |place: usize| {
-            self.copies[place].as_ref().map_or(Leaving::None, |copy| Leaving::Of(copy.age(now)))
+    /// The entry for a new copy, and what it replaces: nothing, or the least recently used copy.
+    fn victim(&self, now: u32) -> (Victim, usize) {
+        let victim = |entry: usize| {
+            self.copies[entry].as_ref().map_or(Victim::None, |copy| Victim::Aged(copy.age(now)))
         };
-        (0..PLACES).map(|place| (leaving(place), place)).max().expect("there are places")
+        (0..ENTRIES).map(|entry| (victim(entry), entry)).max().expect("a bucket has entries")
     }
 
-    /// Takes what is in a place out of it.
-    fn take(&mut self, place: usize) -> Option<Arc<CachedNode>> {
-        let taken = self.copies[place].take()?;
-        taken.drop_out();
+    /// Removes the copy from an entry.
+    fn take(&mut self, entry: usize) -> Option<Arc<CachedNode>> {
+        let taken = self.copies[entry].take()?;
+        taken.mark_evicted();
         Some(taken)
     }
 }
 
-/// What goes for a new copy, the best last.
+/// What a new copy replaces; the best choice is the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Leaving {
-    /// A copy that was used so long ago.
-    Of(u32),
+enum Victim {
+    /// A copy that was last used this long ago.
+    Aged(u32),
     None,
 }
 
-/// Where a node's copy may be: in two buckets of a page.
+/// The two buckets of a page that may hold the copy of a node.
 #[derive(Clone, Copy)]
-struct Spot {
+struct CachePosition {
     page: usize,
     buckets: [usize; 2],
     tag: u8,
@@ -109,25 +108,27 @@ pub struct NodeCache {
     pages: Box<[OnceLock<Box<[Bucket]>>]>,
     /// Buckets of a page.
     page_buckets: usize,
-    lanes: Lanes,
-    shortcuts: Shortcuts,
+    threads: ThreadCache,
+    /// Bytes of pages and copies.
     bytes: AtomicUsize,
+    /// Bytes of the budget that other structures use.
+    bytes_reserved: AtomicUsize,
     bytes_max: usize,
-    /// Advances with each copy that is put there.
+    /// Logical time: the number of copies that were inserted.
     tick: AtomicU32,
 }
 
 impl NodeCache {
-    /// A cache of at most `bytes_max` bytes; 0: no cache.
+    /// A cache of at most `bytes_max` bytes. With 0, nothing is cached.
     pub fn new(bytes_max: usize) -> Self {
         let buckets = (bytes_max / BYTES_PER_BUCKET).max(usize::from(bytes_max > 0));
         let pages = buckets.div_ceil(PAGE_MAX);
         Self {
             page_buckets: buckets.checked_div(pages).unwrap_or(0),
             pages: (0..pages).map(|_| OnceLock::new()).collect(),
-            lanes: Lanes::new(bytes_max),
-            shortcuts: Shortcuts::new(bytes_max),
+            threads: ThreadCache::new(bytes_max),
             bytes: AtomicUsize::new(0),
+            bytes_reserved: AtomicUsize::new(0),
             bytes_max,
             tick: AtomicU32::new(1),
         }
@@ -135,26 +136,35 @@ impl NodeCache {
 
     /// Bytes in use, and the budget.
     pub fn bytes(&self) -> (usize, usize) {
-        (self.bytes.load(Relaxed) + self.lanes.bytes() + self.shortcuts.bytes(), self.bytes_max)
+        (self.bytes_used(), self.bytes_max)
+    }
+
+    fn bytes_used(&self) -> usize {
+        self.bytes.load(Relaxed) + self.threads.bytes() + self.bytes_reserved.load(Relaxed)
+    }
+
+    /// Counts `bytes` of another structure against the budget.
+    pub fn reserve(&self, bytes: usize) {
+        self.bytes_reserved.fetch_add(bytes, Relaxed);
     }
 
     #[inline]
-    fn spot(&self, at: Remote<RawInner>) -> Spot {
+    fn position(&self, at: Remote<RawInner>) -> CachePosition {
         let hash = (at.word() >> 3).wrapping_mul(0xD1B5_4A32_D192_ED03);
         let page = scaled(hash, self.pages.len());
         let hash = (hash ^ hash >> 29).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let buckets = [hash, hash.rotate_left(24)].map(|hash| scaled(hash, self.page_buckets));
-        Spot { page, buckets, tag: hash as u8 }
+        CachePosition { page, buckets, tag: hash as u8 }
     }
 
-    /// A page, if it was ever needed.
+    /// A page, if it was allocated.
     #[inline]
     fn page(&self, number: usize) -> Option<&[Bucket]> {
         self.pages.get(number)?.get().map(|page| &**page)
     }
 
-    /// A page, which is needed now.
-    fn page_made(&self, number: usize) -> &[Bucket] {
+    /// A page, which is allocated if necessary.
+    fn page_or_allocate(&self, number: usize) -> &[Bucket] {
         self.pages[number].get_or_init(|| {
             self.bytes.fetch_add(self.page_bytes(), Relaxed);
             (0..self.page_buckets).map(|_| Bucket::default()).collect()
@@ -165,129 +175,118 @@ impl NodeCache {
         self.page_buckets * size_of::<Bucket>()
     }
 
-    /// The copy of the node at `at`, for that thread, which will look at slot `likely` if that is there.
+    /// The copy of the node at `at` for `thread`, which is going to read slot `likely`.
     #[inline]
     pub fn get(&self, at: Remote<RawInner>, thread: usize, likely: usize) -> Option<Arc<CachedNode>> {
         let now = self.tick.load(Relaxed);
-        self.lanes.get(thread, at.word(), || self.shared(at, likely), |copy| copy.touch(now))
+        self.threads.get(thread, at.word(), || self.shared(at, likely), |copy| copy.touch(now))
     }
 
     /// The copy of the node at `at` that all threads share.
     #[inline]
     fn shared(&self, at: Remote<RawInner>, likely: usize) -> Option<Arc<CachedNode>> {
-        let spot = self.spot(at);
-        let page = self.page(spot.page)?;
-        spot.buckets.iter().find_map(|bucket| page[*bucket].lock().copy(spot.tag, at, likely))
+        let position = self.position(at);
+        let page = self.page(position.page)?;
+        position.buckets.iter().find_map(|bucket| page[*bucket].lock().copy(position.tag, at, likely))
     }
 
-    /// The node at which the way of `key` ended last, perhaps.
-    #[inline]
-    pub fn end_of(&self, key: &[u8]) -> Option<Remote<RawInner>> {
-        self.shortcuts.get(key)
-    }
-
-    /// The way of `key` ended at the node at `at`.
-    pub fn ended(&self, key: &[u8], at: Remote<RawInner>) {
-        self.shortcuts.put(key, at);
-    }
-
-    /// Takes what was read; a copy of the same node is brought up to date.
+    /// Inserts a node that was just read, or updates the copy of it.
     pub fn put<B: Deref<Target = [u8]>>(&self, at: Remote<RawInner>, node: &Inner<B>) {
         if CachedNode::bytes_of(node.header().size()) + self.page_bytes() > self.bytes_max {
             return;
         }
-        let spot = self.spot(at);
-        let page = self.page_made(spot.page);
-        // Both at once, so that no node has two copies; always in this order.
-        let [first, second] = spot.buckets;
+        let position = self.position(at);
+        let page = self.page_or_allocate(position.page);
+        // Both buckets are locked, so that a node never has two copies; always in this order, to avoid a deadlock.
+        let [first, second] = position.buckets;
         let (low, high) = (first.min(second), first.max(second));
         let mut both = [Some(page[low].lock()), (high > low).then(|| page[high].lock())];
         if high != second {
             both.reverse();
         }
-        for places in both.iter_mut().flatten() {
-            let Some(place) = places.find(spot.tag, at) else { continue };
-            if let Some(known) = places.copies[place].as_ref().filter(|known| known.is_of_node(node)) {
+        for entries in both.iter_mut().flatten() {
+            let Some(entry) = entries.find(position.tag, at) else { continue };
+            if let Some(known) = entries.copies[entry].as_ref().filter(|known| known.is_copy_of(node)) {
                 return known.refresh(node);
             }
-            self.uncount(places.take(place));
+            self.uncount(entries.take(entry));
         }
         let now = self.tick.fetch_add(1, Relaxed).wrapping_add(1);
         let copy = CachedNode::copy(at, node);
         copy.touch(now);
         self.bytes.fetch_add(copy.bytes(), Relaxed);
-        // Where both have room, in the one that is looked at first.
-        let roomiest = both.iter_mut().flatten().rev().max_by_key(|places| places.room(now).0);
-        let places = roomiest.expect("there is a bucket");
-        let place = places.room(now).1;
-        self.uncount(places.take(place));
-        (places.tags[place], places.copies[place]) = (spot.tag, Some(copy));
+        // If both buckets have a free entry, the copy goes into the one that lookups search first.
+        let best = both.iter_mut().flatten().rev().max_by_key(|entries| entries.victim(now).0);
+        let entries = best.expect("there is a bucket");
+        let entry = entries.victim(now).1;
+        self.uncount(entries.take(entry));
+        (entries.tags[entry], entries.copies[entry]) = (position.tag, Some(copy));
         drop(both);
         self.shrink();
     }
 
-    /// A copy has left the cache.
-    fn uncount(&self, gone: Option<Arc<CachedNode>>) {
-        if let Some(gone) = gone {
-            self.bytes.fetch_sub(gone.bytes(), Relaxed);
+    /// Subtracts the bytes of an evicted copy.
+    fn uncount(&self, evicted: Option<Arc<CachedNode>>) {
+        if let Some(evicted) = evicted {
+            self.bytes.fetch_sub(evicted.bytes(), Relaxed);
         }
     }
 
-    /// A slot of the node at `at` was just seen to be that.
-    pub fn learn(&self, at: Remote<RawInner>, number: usize, slot: Slot) {
+    /// Records that slot `number` of the node at `at` was just seen to hold `slot`.
+    pub fn learn(&self, at: Remote<RawInner>, number: usize, slot: NodeSlot) {
         if let Some(node) = self.shared(at, number) {
             node.learn(number, slot);
         }
     }
 
-    /// Drops the copy of the node at `at`.
+    /// Evicts the copy of the node at `at`.
     pub fn remove(&self, at: Remote<RawInner>) {
-        let spot = self.spot(at);
-        let Some(page) = self.page(spot.page) else { return };
-        for bucket in spot.buckets {
-            let mut places = page[bucket].lock();
-            if let Some(place) = places.find(spot.tag, at) {
-                self.uncount(places.take(place));
+        let position = self.position(at);
+        let Some(page) = self.page(position.page) else { return };
+        for bucket in position.buckets {
+            let mut entries = page[bucket].lock();
+            if let Some(entry) = entries.find(position.tag, at) {
+                self.uncount(entries.take(entry));
             }
         }
     }
 
-    /// Drops copies until the budget is kept: of some that are drawn, the one that was used longest ago. It comes to
-    /// an end, for pages, own copies and shortcuts take less than half of a budget, and the rest are copies that can
-    /// be drawn.
+    /// Evicts copies until the cache is within its budget. The loop ends, because pages, duplicates of threads and
+    /// reserved bytes are less than half of a budget, and the rest are copies that can be sampled.
     fn shrink(&self) {
         let now = self.tick.load(Relaxed);
-        let mut chance = Draws(u64::from(now).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        while self.bytes().0 > self.bytes_max {
-            let drawn = (0..DRAWN).filter_map(|_| self.draw(&mut chance, now));
-            if let Some((_, at)) = drawn.max_by_key(|(age, _)| *age) {
+        let mut random = Random(u64::from(now).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        while self.bytes_used() > self.bytes_max {
+            let sample = (0..SAMPLE).filter_map(|_| self.sample(&mut random, now));
+            if let Some((_, at)) = sample.max_by_key(|(age, _)| *age) {
                 self.remove(at);
             }
         }
     }
 
-    /// Some copy: the oldest of the first bucket that has one, from anywhere on; `None` where none is near.
-    fn draw(&self, chance: &mut Draws, now: u32) -> Option<(u32, Remote<RawInner>)> {
-        let page = self.page(chance.below(self.pages.len()))?;
-        let start = chance.below(page.len());
-        (0..WALK.min(page.len())).find_map(|step| {
-            let places = page[(start + step) % page.len()].lock();
-            let copies = places.copies.iter().flatten().map(|copy| (copy.age(now), copy.at));
+    /// Age and address of a random copy: the oldest one of the first bucket that is not empty after a random position;
+    /// `None` if the buckets near that position are empty.
+    fn sample(&self, random: &mut Random, now: u32) -> Option<(u32, Remote<RawInner>)> {
+        let page = self.page(random.below(self.pages.len()))?;
+        let start = random.below(page.len());
+        (0..SAMPLE_BUCKETS.min(page.len())).find_map(|step| {
+            let entries = page[(start + step) % page.len()].lock();
+            let copies = entries.copies.iter().flatten().map(|copy| (copy.age(now), copy.at));
             copies.max_by_key(|(age, _)| *age)
         })
     }
 }
 
-/// A hash, scaled to numbers below `count`.
+/// Scales a hash to a number below `count`.
 #[inline]
 fn scaled(hash: u64, count: usize) -> usize {
     ((u128::from(hash) * count as u128) >> 64) as usize
 }
 
-/// A sequence of numbers without a pattern that matters here (xorshift).
-struct Draws(u64);
+/// A random number generator (xorshift).
+struct Random(u64);
 
-impl Draws {
+impl Random {
     fn below(&mut self, count: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -299,7 +298,7 @@ impl Draws {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::radix::inner::{Header, Size, State, image};
+    use crate::radix::inner::{NodeHeader, NodeState, Size, image};
     use crate::radix::reverse::Reverse;
     use farwood_fabric::{Memory, NodeId};
 
@@ -308,8 +307,8 @@ mod tests {
     }
 
     fn node(generation: u32) -> Inner<Vec<u8>> {
-        let header = Header::new(State::Live, Size::Four, 0, 1, generation);
-        Inner::new(image((Reverse::unlinked(generation), header), b"a", 1, &[]))
+        let header = NodeHeader::new(NodeState::Live, Size::Four, 0, 1, generation);
+        Inner::new(image(Reverse::unlinked(generation), header, b"a", 1, &[]))
     }
 
     fn node_bytes() -> usize {
@@ -317,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_threads_own_copies_are_as_the_shared_ones() {
+    fn a_threads_duplicates_follow_the_shared_copies() {
         for budget in [1 << 20, 1 << 30] {
             let cache = NodeCache::new(budget);
             cache.put(at(0), &node(1));
@@ -325,10 +324,14 @@ mod tests {
             let twice = || (cache.get(at(0), 0, 1), cache.get(at(0), 0, 1));
             twice();
             let own = cache.bytes().0 - alone;
-            assert_eq!(own, if budget == 1 << 30 { node_bytes() } else { 0 }, "small caches have none");
+            assert_eq!(
+                own,
+                if budget == 1 << 30 { node_bytes() } else { 0 },
+                "small caches have no duplicates"
+            );
             let (first, second) = twice();
             assert!(Arc::ptr_eq(&first.unwrap(), &second.unwrap()));
-            let slot = Slot::vacant(1, 1);
+            let slot = NodeSlot::vacant(1, 1);
             cache.learn(at(0), 2, slot);
             assert_eq!(cache.get(at(0), 0, 1).unwrap().slot(2), slot);
             cache.put(at(0), &node(1));
@@ -341,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_budget_is_kept_and_what_is_used_stays() {
+    fn the_budget_is_kept_and_a_node_in_use_stays() {
         const BUDGET: usize = 4000 * 176;
         let cache = NodeCache::new(BUDGET);
         cache.put(at(0), &node(1));
@@ -355,9 +358,9 @@ mod tests {
         assert!(cache.get(at(0), 0, 1).is_some());
     }
 
-    /// A tree of which the cache has room for a few hundred nodes, a tenth of them on every way.
+    /// The cache holds a few hundred nodes of the tree, and every search uses a tenth of them.
     #[test]
-    fn a_small_cache_keeps_what_is_used_as_well() {
+    fn a_small_cache_keeps_the_nodes_in_use() {
         const HOT: u64 = 30;
         let cache = NodeCache::new(300 * node_bytes());
         (0..HOT).for_each(|number| cache.put(at(number), &node(1)));
@@ -371,7 +374,7 @@ mod tests {
                 }
             }
         }
-        assert!(lost < 20, "{lost} of 20,000 that were dropped were in use");
+        assert!(lost < 20, "{lost} of 20,000 evictions hit a node in use");
         let (used, budget) = cache.bytes();
         assert!(used <= budget && used + node_bytes() > budget);
     }
@@ -379,8 +382,8 @@ mod tests {
     #[test]
     fn every_budget_is_kept_with_nodes_of_every_size() {
         let of = |size| {
-            let header = Header::new(State::Live, size, 0, 1, 1);
-            Inner::new(image((Reverse::unlinked(1), header), b"a", 1, &[]))
+            let header = NodeHeader::new(NodeState::Live, size, 0, 1, 1);
+            Inner::new(image(Reverse::unlinked(1), header, b"a", 1, &[]))
         };
         for budget in (0..4096).step_by(8).chain([1 << 16, 1 << 20]) {
             let cache = NodeCache::new(budget);
@@ -392,10 +395,10 @@ mod tests {
     }
 
     #[test]
-    fn of_large_nodes_too_what_is_used_stays() {
+    fn large_nodes_in_use_stay() {
         const HOT: u64 = 10;
-        let header = Header::new(State::Live, Size::All, 0, 1, 1);
-        let node = Inner::new(image((Reverse::unlinked(1), header), b"a", 1, &[]));
+        let header = NodeHeader::new(NodeState::Live, Size::All, 0, 1, 1);
+        let node = Inner::new(image(Reverse::unlinked(1), header, b"a", 1, &[]));
         let cache = NodeCache::new(100 * CachedNode::BYTES_MAX);
         (0..HOT).for_each(|number| cache.put(at(100 * number), &node));
         let mut lost = 0;
@@ -408,11 +411,11 @@ mod tests {
                 }
             }
         }
-        assert!(lost < 50, "{lost} of 5,000 that were dropped were in use");
+        assert!(lost < 50, "{lost} of 5,000 evictions hit a node in use");
     }
 
     #[test]
-    fn what_many_put_there_at_once_is_there_once() {
+    fn concurrent_puts_leave_one_copy() {
         let cache = NodeCache::new(1 << 20);
         std::thread::scope(|scope| {
             for generation in 1..5 {
@@ -434,32 +437,32 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_later_than_now_is_young() {
+    fn a_copy_used_after_now_has_age_zero() {
         let copy = CachedNode::copy(at(0), &node(1));
         copy.touch(8);
         assert_eq!([7, 8, 10].map(|now| copy.age(now)), [0, 0, 2]);
-        assert!(Leaving::None > Leaving::Of(u32::MAX));
+        assert!(Victim::None > Victim::Aged(u32::MAX));
     }
 
     #[test]
-    fn a_copy_is_of_one_generation() {
+    fn a_copy_holds_one_generation() {
         let cache = NodeCache::new(1 << 20);
         cache.put(at(0), &node(1));
-        let one = cache.get(at(0), 0, 1).expect("it was put there");
+        let one = cache.get(at(0), 0, 1).expect("it was inserted");
         cache.put(at(0), &node(1));
         assert!(cache.get(at(0), 0, 1).is_some_and(|same| Arc::ptr_eq(&one, &same)));
-        cache.learn(at(0), 1, Slot::vacant(7, 2));
-        assert_eq!(one.slot(1), Slot::free(1));
+        cache.learn(at(0), 1, NodeSlot::vacant(7, 2));
+        assert_eq!(one.slot(1), NodeSlot::free(1));
         cache.put(at(0), &node(2));
-        let two = cache.get(at(0), 0, 1).expect("it was put there");
+        let two = cache.get(at(0), 0, 1).expect("it was inserted");
         assert_eq!((two.header.generation(), one.header.generation()), (2, 1));
         cache.remove(at(0));
         assert!(cache.get(at(0), 0, 1).is_none());
-        assert_eq!(cache.bytes().0, cache.page_bytes(), "the page stays");
+        assert_eq!(cache.bytes().0, cache.page_bytes(), "the page stays allocated");
     }
 
     #[test]
-    fn without_a_budget_nothing_is_kept() {
+    fn without_a_budget_nothing_is_cached() {
         let cache = NodeCache::new(0);
         cache.put(at(0), &node(1));
         assert!(cache.get(at(0), 0, 1).is_none());

@@ -1,74 +1,75 @@
-//! Copies of hot cached nodes that each thread has for itself.
+//! Per-thread copies of hot cached nodes.
 //!
-//! Every search passes the root and few nodes below it. Where all threads read one copy of those, each counts itself
-//! in and out of it, and the counter's line goes from core to core with every search. So a thread keeps copies of its
-//! own of what it met twice in a short time. One is good as long as the shared copy is unchanged: its version says so,
-//! which is only read.
+//! Every search passes the root and a few nodes below it. If all threads read one shared copy of such a node, each
+//! search changes the reference counter of the copy, and its cache line moves between cores. So each thread keeps its
+//! own duplicates of the nodes that it used twice in a short time. A duplicate is valid while the version of the shared
+//! copy is unchanged; checking that only reads the shared copy.
 
-use super::cached_node::{CachedNode, DROPPED};
+use super::cached_node::{CachedNode, EVICTED};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Lanes; more threads share them.
-const LANES: usize = 8;
-/// Copies of a lane.
-const PLACES: usize = 512;
-/// Bytes that all copies take at most.
-const BYTES_MAX: usize = LANES * PLACES * (CachedNode::BYTES_MAX + size_of::<Mutex<Place>>());
-/// The part of a budget that they may take: 64 MiB have room for them.
+/// Number of thread tables; threads beyond that share them.
+const TABLES: usize = 8;
+/// Entries of a thread table.
+const ENTRIES: usize = 512;
+/// Most bytes of all duplicates.
+const BYTES_MAX: usize = TABLES * ENTRIES * (CachedNode::BYTES_MAX + size_of::<Mutex<ThreadEntry>>());
+/// Part of the cache budget that the duplicates may use, as a divisor: a budget of 64 MiB is enough for them.
 const SHARE: usize = 7;
 
-/// The places of a lane.
-type Lane = Box<[Mutex<Place>]>;
+/// Duplicates of one thread.
+type ThreadTable = Box<[Mutex<ThreadEntry>]>;
 
-/// The lanes of a cache.
+/// The thread tables of a cache.
 #[derive(Debug)]
-pub(super) struct Lanes {
-    lanes: Box<[OnceLock<Lane>]>,
+pub(super) struct ThreadCache {
+    tables: Box<[OnceLock<ThreadTable>]>,
     bytes: AtomicUsize,
 }
 
-/// A place for a copy.
+/// Entry of a thread table.
 #[derive(Debug, Default)]
-struct Place {
-    /// What was looked for here last, and was not here.
+struct ThreadEntry {
+    /// Address of the last node that was searched here and not found.
     missed: u64,
-    copy: Option<Own>,
+    duplicate: Option<Duplicate>,
 }
 
-/// A thread's own copy.
+/// A thread's own copy of a cached node.
 #[derive(Debug)]
-struct Own {
-    /// Of which node.
+struct Duplicate {
+    /// Address of the node.
     at: u64,
-    of: Arc<CachedNode>,
+    /// The shared copy, and its version when it was duplicated.
+    shared: Arc<CachedNode>,
     version: u32,
     copy: Arc<CachedNode>,
 }
 
-impl Lanes {
-    /// Lanes for a cache of that budget: none where they would take too much of it.
+impl ThreadCache {
+    /// Thread tables for a cache with a budget of `bytes_max` bytes: none if they would use too much of it.
     pub(super) fn new(bytes_max: usize) -> Self {
-        let count = if BYTES_MAX <= bytes_max / SHARE { LANES } else { 0 };
-        Self { lanes: (0..count).map(|_| OnceLock::new()).collect(), bytes: AtomicUsize::new(0) }
+        let count = if BYTES_MAX <= bytes_max / SHARE { TABLES } else { 0 };
+        Self { tables: (0..count).map(|_| OnceLock::new()).collect(), bytes: AtomicUsize::new(0) }
     }
 
-    /// Bytes that the copies take.
+    /// Bytes of the duplicates.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.load(Relaxed)
     }
 
-    /// The place of a thread for the node at `at`.
-    fn place(&self, thread: usize, at: u64) -> Option<MutexGuard<'_, Place>> {
-        let lane = self.lanes.get(thread % LANES)?;
-        let places = lane.get_or_init(|| (0..PLACES).map(|_| Mutex::default()).collect());
+    /// The entry of `thread` for the node at `at`; `None` if there are no thread tables.
+    fn entry(&self, thread: usize, at: u64) -> Option<MutexGuard<'_, ThreadEntry>> {
+        let table = self.tables.get(thread % TABLES)?;
+        let entries = table.get_or_init(|| (0..ENTRIES).map(|_| Mutex::default()).collect());
         let number = (at >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        let place = &places[number as usize % PLACES];
-        Some(place.lock().unwrap_or_else(PoisonError::into_inner))
+        let entry = &entries[number as usize % ENTRIES];
+        Some(entry.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The thread's own copy of the node at `at`, or the shared one, as `shared` finds it. Of either the shared one is
-    /// touched.
+    /// The thread's duplicate of the node at `at`, or the shared copy that `shared` finds. Calls `touch` with the
+    /// shared copy in both cases.
     #[inline]
     pub(super) fn get(
         &self,
@@ -77,37 +78,38 @@ impl Lanes {
         shared: impl Fn() -> Option<Arc<CachedNode>>,
         touch: impl Fn(&CachedNode),
     ) -> Option<Arc<CachedNode>> {
-        let Some(mut place) = self.place(thread, at) else {
+        let Some(mut entry) = self.entry(thread, at) else {
             let node = shared()?;
             touch(&node);
             return Some(node);
         };
-        if let Some(own) = &place.copy
-            && own.at == at
-            && own.of.version() == own.version
+        if let Some(duplicate) = &entry.duplicate
+            && duplicate.at == at
+            && duplicate.shared.version() == duplicate.version
         {
-            touch(&own.of);
-            let copy = Arc::clone(&own.copy);
-            place.missed = 0;
+            touch(&duplicate.shared);
+            let copy = Arc::clone(&duplicate.copy);
+            entry.missed = 0;
             return Some(copy);
         }
         let node = shared()?;
         touch(&node);
-        if std::mem::replace(&mut place.missed, at) == at {
-            self.keep(&mut place, &node);
+        if std::mem::replace(&mut entry.missed, at) == at {
+            self.keep(&mut entry, &node);
         }
         Some(node)
     }
 
-    /// Keeps a copy of a node that was met again, unless the cache has just dropped it.
-    fn keep(&self, place: &mut Place, node: &Arc<CachedNode>) {
+    /// Duplicates a node that was searched twice, unless the cache has just evicted it.
+    fn keep(&self, entry: &mut ThreadEntry, node: &Arc<CachedNode>) {
         let version = node.version();
-        if version & DROPPED != 0 {
+        if version & EVICTED != 0 {
             return;
         }
-        let own = Own { at: node.at.word(), of: Arc::clone(node), version, copy: node.duplicate() };
+        let at = node.at.word();
+        let duplicate = Duplicate { at, shared: Arc::clone(node), version, copy: node.duplicate() };
         self.bytes.fetch_add(node.bytes(), Relaxed);
-        if let Some(before) = place.copy.replace(own) {
+        if let Some(before) = entry.duplicate.replace(duplicate) {
             self.bytes.fetch_sub(before.copy.bytes(), Relaxed);
         }
     }

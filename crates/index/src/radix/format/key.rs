@@ -1,26 +1,26 @@
-//! Keys, one step at a time: a byte, or the end.
+//! Keys as sequences of steps: bytes, then the end.
 
 use crate::error::IndexError;
 
-/// Longest key, bytes: what a leaf's header can say, less what is never needed.
+/// Longest key, bytes. A leaf's header could hold 65,535.
 pub const KEY_BYTES_MAX: usize = 4096;
 
-/// How a key goes on from an inner node. The end comes before every byte, as a key comes before those that it begins.
+/// Next step of a key below an inner node. The end sorts before every byte, as a key sorts before its extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     /// The key ends here.
     End,
-    /// The key goes on with this byte: a partial key of 8 bits.
+    /// The next byte of the key: a partial key of 8 bits.
     Byte(u8),
 }
 
-/// How `key` goes on behind its first `depth` bytes.
+/// The step of `key` after its first `depth` bytes.
 #[inline]
 pub fn step_at(key: &[u8], depth: usize) -> Step {
     key.get(depth).map_or(Step::End, |&byte| Step::Byte(byte))
 }
 
-/// Refuses a key that is too long.
+/// Refuses a key that is longer than [`KEY_BYTES_MAX`].
 ///
 /// # Errors
 /// [`IndexError::BadSizes`].
@@ -31,7 +31,7 @@ pub(crate) fn check_key(key: &[u8]) -> Result<(), IndexError> {
     Err(IndexError::BadSizes(format!("a key has at most {KEY_BYTES_MAX} bytes; this one has {}", key.len())))
 }
 
-/// How many bytes two keys have in common at their beginnings.
+/// Length of the longest common prefix of two keys.
 #[inline]
 pub fn common_prefix(one: &[u8], other: &[u8]) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_comes_before_those_that_it_begins() {
+    fn a_key_sorts_before_its_extensions() {
         assert_eq!((step_at(b"ab", 1), step_at(b"ab", 2)), (Step::Byte(b'b'), Step::End));
         assert!(Step::End < Step::Byte(0));
         assert_eq!(

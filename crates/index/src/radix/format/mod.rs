@@ -1,8 +1,9 @@
-//! The format of inner nodes and leaves in remote memory, and keys by the step. Pure.
+//! The format of inner nodes and leaves in remote memory, and keys as sequences of steps. Pure.
 
 pub mod inner;
 pub mod key;
 pub mod leaf;
+pub mod object;
 pub mod prefix;
 pub mod reverse;
 pub mod slot;

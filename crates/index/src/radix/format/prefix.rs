@@ -1,14 +1,15 @@
-//! Hashes of all beginnings of a key, made in one pass: each from the one before it and one byte.
+//! Hashes of all prefixes of a key, computed in one pass: each from the one before it and one byte.
 //!
-//! A step is a bijection of the hash, and one of the byte: beginnings of one length that differ in their last byte
-//! never collide, and neither do two keys that go on in the same way from beginnings that do not.
+//! The step function is a bijection of the hash and a bijection of the byte. So prefixes of one length that differ
+//! only in their last byte never collide, and extending two prefixes that do not collide by the same bytes never makes
+//! them collide.
 
-/// The hash of the first bytes of a key.
+/// Hash of a prefix of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefixHash(u64);
 
 impl PrefixHash {
-    /// The hash of no bytes.
+    /// The hash of the empty prefix.
     pub const EMPTY: Self = Self(0x9E37_79B9_7F4A_7C15);
 
     /// The hash of `prefix`.
@@ -17,16 +18,16 @@ impl PrefixHash {
         prefix.iter().fold(Self::EMPTY, |hash, &byte| hash.then(byte))
     }
 
-    /// The hash of one byte more.
+    /// The hash of the prefix with `byte` appended.
     #[inline]
     #[must_use]
     pub const fn then(self, byte: u8) -> Self {
-        // An odd factor, and a shift that brings the high bits down: both can be undone.
+        // Multiplication by an odd factor and a right-shift xor: both are invertible.
         let product = (self.0 ^ byte as u64).wrapping_mul(0xD6E8_FEB8_6659_FD93);
         Self(product ^ product >> 32)
     }
 
-    /// The hashes of all beginnings of `key`, from the empty one to the whole.
+    /// The hashes of all prefixes of `key`, from the empty prefix to the whole key.
     pub fn all(key: &[u8]) -> impl Iterator<Item = Self> {
         let next = key.iter().scan(Self::EMPTY, |hash, &byte| {
             *hash = hash.then(byte);
@@ -35,41 +36,41 @@ impl PrefixHash {
         std::iter::once(Self::EMPTY).chain(next)
     }
 
-    /// The hash in a word.
+    /// The hash that a word holds.
     #[inline]
     pub const fn from_word(word: u64) -> Self {
         Self(word)
     }
 
-    /// The word.
+    /// The hash as a word.
     #[inline]
     pub const fn word(self) -> u64 {
         self.0
     }
 
-    /// The hash with every bit depending on every other, for whoever takes some of its bits.
+    /// The hash with every bit depending on every other, for users that take only some of its bits.
     #[inline]
     pub const fn mixed(self) -> u64 {
         mixed(self.0)
     }
 
-    /// One of `count` places for what has this hash: where there is one place more, each place gives its share to the
-    /// new one and nothing moves else (consistent hashing by jumps).
+    /// Assigns the hash to one of `count` buckets (jump consistent hashing). With one bucket more, hashes move only to
+    /// the new bucket.
     #[inline]
-    pub fn place(self, count: u16) -> u16 {
-        let mut draw = self.mixed();
-        let (mut place, mut next) = (0, 0);
+    pub fn jump_bucket(self, count: u16) -> u16 {
+        let mut random = self.mixed();
+        let (mut bucket, mut next) = (0, 0);
         while next < i64::from(count) {
-            place = next;
-            draw = draw.wrapping_mul(2_862_933_555_777_941_757).wrapping_add(1);
-            let share = (1_u64 << 31) as f64 / ((draw >> 33) + 1) as f64;
-            next = ((place + 1) as f64 * share) as i64;
+            bucket = next;
+            random = random.wrapping_mul(2_862_933_555_777_941_757).wrapping_add(1);
+            let share = (1_u64 << 31) as f64 / ((random >> 33) + 1) as f64;
+            next = ((bucket + 1) as f64 * share) as i64;
         }
-        place as u16
+        bucket as u16
     }
 }
 
-/// A word with every bit depending on every other (the finalizer of MurmurHash3).
+/// Mixes a word so that every bit depends on every other (the finalizer of MurmurHash3).
 #[inline]
 pub const fn mixed(mut word: u64) -> u64 {
     word = (word ^ word >> 33).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
@@ -83,7 +84,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn all_beginnings_have_their_hashes() {
+    fn all_yields_the_hash_of_every_prefix() {
         let key = b"lyrics";
         let all: Vec<_> = PrefixHash::all(key).collect();
         assert_eq!(all.len(), 7);
@@ -109,15 +110,15 @@ mod tests {
     }
 
     #[test]
-    fn places_are_filled_evenly_and_move_only_to_the_new_one() {
+    fn jump_buckets_are_even_and_hashes_move_only_to_the_new_one() {
         for count in 1..9_u16 {
             let mut filled = vec![0; usize::from(count)];
             for number in 0..10_000_u32 {
                 let hash = PrefixHash::of(&number.to_be_bytes());
-                let place = hash.place(count);
-                filled[usize::from(place)] += 1;
-                let next = hash.place(count + 1);
-                assert!(next == place || next == count);
+                let bucket = hash.jump_bucket(count);
+                filled[usize::from(bucket)] += 1;
+                let next = hash.jump_bucket(count + 1);
+                assert!(next == bucket || next == count);
             }
             let even = 10_000 / i32::from(count);
             assert!(filled.iter().all(|&filled: &i32| (filled - even).abs() < even / 5), "{filled:?}");

@@ -1,5 +1,4 @@
-//! The reverse pointer, at the beginning of every inner node and leaf: where it is linked, as it says itself (SMART,
-//! "reverse check").
+//! Reverse pointers: every inner node and leaf names the node that links it (SMART, "reverse check").
 //!
 //! # Map
 //!
@@ -12,18 +11,19 @@
 //! | 1| generation | partial |   packed pointer to the node that links it   |   an inner node, linked
 //! |  |      7     |  key 8  |                                              |
 //! +--+------------+---------+----------------------------------------------+
-//! | 0|          0           |       0       |    version of the room 32    |   not known to be linked
+//! | 0|          0           |       0       |   version of the object 32   |   not confirmed as linked
 //! +--+----------------------+----------------------------------------------+
 //! ```
 //!
-//! It changes only by CAS, and but for the first time only under the lock of the node that links the object,
-//! **before** the slot does. So whoever sees that an object names a node knows that the node links it at that moment.
-//! What lies in a room to which old pointers lead is not known to be linked until it is.
+//! A reverse pointer changes only by CAS. Except for the first change, it changes only under the lock of the node that
+//! links the object, **before** the slot changes. So a reader that sees an object name a node knows that the node
+//! links the object at that moment. An object in reused memory, to which old pointers may lead, is not confirmed as
+//! linked until its slot points to it.
 
-use super::inner::RawInner;
+use super::object::RawInner;
 use farwood_fabric::{Packed, Remote};
 
-/// A reverse pointer, as a word of far memory.
+/// A reverse pointer, as a word of remote memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reverse(u64);
 
@@ -32,37 +32,37 @@ const LEAF_MASK: u32 = 0x7FFF;
 const INNER_MASK: u32 = 0x7F;
 
 impl Reverse {
-    /// A leaf's that is linked in the node at `node`, of that generation.
+    /// The reverse pointer of a leaf that the node at `node`, of `generation`, links.
     #[inline]
     pub fn of_leaf(node: Remote<RawInner>, generation: u32) -> Self {
         Self(LINKED | u64::from(generation & LEAF_MASK) << 48 | Packed::pack(node).bits())
     }
 
-    /// An inner node's that is linked in the node at `node`, of that generation, under that partial key.
+    /// The reverse pointer of an inner node that the node at `node`, of `generation`, links under `partial`.
     #[inline]
     pub fn of_inner(node: Remote<RawInner>, generation: u32, partial: u8) -> Self {
         let generation = u64::from(generation & INNER_MASK) << 56;
         Self(LINKED | generation | u64::from(partial) << 48 | Packed::pack(node).bits())
     }
 
-    /// Not known to be linked.
+    /// The reverse pointer of an object that is not confirmed as linked.
     pub const fn unlinked(version: u32) -> Self {
         Self(version as u64)
     }
 
-    /// The reverse pointer in a word of far memory.
+    /// The reverse pointer that a word of remote memory holds.
     #[inline]
     pub const fn from_word(word: u64) -> Self {
         Self(word)
     }
 
-    /// The word for far memory.
+    /// The word for remote memory.
     #[inline]
     pub const fn word(self) -> u64 {
         self.0
     }
 
-    /// Whether the object is known to have been linked.
+    /// Whether the object is confirmed as linked.
     #[inline]
     pub const fn is_linked(self) -> bool {
         self.0 & LINKED != 0
@@ -77,7 +77,7 @@ mod tests {
     use farwood_fabric::{Memory, NodeId};
 
     #[test]
-    fn a_reverse_pointer_tells_node_and_generation() {
+    fn a_reverse_pointer_identifies_node_and_generation() {
         let node = |offset| Remote::new(NodeId(1), Memory::Host, offset).expect("it is not null");
         let one = Reverse::of_leaf(node(4096), 7);
         assert!(one.is_linked() && !Reverse::unlinked(u32::MAX).is_linked());

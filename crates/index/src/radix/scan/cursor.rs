@@ -1,29 +1,44 @@
-//! What is left of a scan: between which keys, how many, and which children of a node may have some of them.
+//! The remaining part of a scan: its bounds, its limit, and the children of a node that overlap with it.
 
 use crate::memory::overflow::Link;
 use crate::radix::inner::{Size, slot_of_all};
 use crate::radix::key::{Step, step_at};
-use crate::radix::leaf::{Content, Leaf};
+use crate::radix::leaf::{Leaf, LeafValue};
 use crate::range::Direction;
 use std::ops::Deref;
 
-/// A scan under way.
-pub(crate) struct Course<'s> {
-    pub(crate) direction: Direction,
-    /// The first key of what is left, itself in it.
-    pub(crate) from: Option<Vec<u8>>,
-    /// The key behind what is left.
-    pub(crate) to: Option<Vec<u8>>,
-    /// Entries still wanted.
-    pub(crate) left: usize,
-    /// Whether values are wanted, so that those out of line are fetched.
-    pub(crate) values: bool,
-    pub(crate) sink: &'s mut dyn FnMut(&[u8], &[u8]),
+/// A scan in progress.
+pub(super) struct ScanCursor<'s> {
+    pub(super) direction: Direction,
+    /// First key of the remaining range, inclusive.
+    pub(super) from: Option<Vec<u8>>,
+    /// End of the remaining range, exclusive.
+    pub(super) to: Option<Vec<u8>>,
+    /// Number of entries that the scan may still yield.
+    pub(super) left: usize,
+    /// Whether the scan yields values, so that overflow values are read.
+    pub(super) values: Values,
+    pub(super) sink: &'s mut dyn FnMut(&[u8], &[u8]),
 }
 
-impl Course<'_> {
-    /// The slot of a node at which it begins.
-    pub(crate) fn first_slot(&self, size: Size) -> u16 {
+/// Whether a scan yields values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Values {
+    Read,
+    Skip,
+}
+
+/// Keys with a common prefix that are in the remaining range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Overlap {
+    None,
+    Partial,
+    Full,
+}
+
+impl ScanCursor<'_> {
+    /// The first slot of a node in the order of the scan.
+    pub(super) fn first_slot(&self, size: Size) -> u16 {
         match self.direction {
             Direction::Forward => 0,
             Direction::Backward => size.slots() as u16,
@@ -34,122 +49,118 @@ impl Course<'_> {
         self.from.as_deref().is_none_or(|from| key >= from) && self.to.as_deref().is_none_or(|to| key < to)
     }
 
-    /// Whether the keys that begin with `path` are wanted.
-    pub(crate) fn wants(&self, path: &[u8]) -> Wanted {
-        let from = self.from.as_deref().filter(|from| path < *from);
-        let to = self.to.as_deref().filter(|to| path >= *to || to.starts_with(path));
-        let outside = from.is_some_and(|from| !from.starts_with(path)) || to.is_some_and(|to| path >= to);
+    /// Which keys with this prefix are in the remaining range.
+    pub(super) fn overlap(&self, prefix: &[u8]) -> Overlap {
+        let from = self.from.as_deref().filter(|from| prefix < *from);
+        let to = self.to.as_deref().filter(|to| prefix >= *to || to.starts_with(prefix));
+        let outside = from.is_some_and(|from| !from.starts_with(prefix)) || to.is_some_and(|to| prefix >= to);
         match (from, to) {
-            _ if outside => Wanted::None,
-            (None, None) => Wanted::All,
-            _ => Wanted::Some,
+            _ if outside => Overlap::None,
+            (None, None) => Overlap::Full,
+            _ => Overlap::Partial,
         }
     }
 
-    /// How keys go on behind `prefix` at the two ends of what is left, where these begin so.
-    fn steps(&self, prefix: &[u8]) -> [Option<Step>; 2] {
-        let step = |end: &Option<Vec<u8>>| {
-            let end = end.as_deref().filter(|end| end.starts_with(prefix))?;
-            Some(step_at(end, prefix.len()))
+    /// The steps of both bounds after `prefix`, for the bounds that have this prefix.
+    fn bound_steps(&self, prefix: &[u8]) -> [Option<Step>; 2] {
+        let step = |bound: &Option<Vec<u8>>| {
+            let bound = bound.as_deref().filter(|bound| bound.starts_with(prefix))?;
+            Some(step_at(bound, prefix.len()))
         };
         [step(&self.from), step(&self.to)]
     }
 
-    /// The end at which the scan goes on.
-    pub(crate) fn next(&self) -> Option<&[u8]> {
+    /// The bound at which the scan continues.
+    pub(super) fn next(&self) -> Option<&[u8]> {
         match self.direction {
             Direction::Forward => self.from.as_deref(),
             Direction::Backward => self.to.as_deref(),
         }
     }
 
-    /// What begins with `prefix` is found: the scan goes on behind it. `false`: nothing is left.
-    pub(crate) fn leave(&mut self, prefix: &[u8]) -> bool {
-        let (end, next) = match self.direction {
-            Direction::Forward => (&mut self.from, behind(prefix)),
+    /// Continues after all keys with `prefix`. `false`: nothing remains.
+    pub(super) fn skip_prefix(&mut self, prefix: &[u8]) -> bool {
+        let (bound, next) = match self.direction {
+            Direction::Forward => (&mut self.from, prefix_end(prefix)),
             Direction::Backward => (&mut self.to, (!prefix.is_empty()).then(|| prefix.to_vec())),
         };
         let Some(next) = next else { return false };
-        let ahead = |end: &Vec<u8>| match self.direction {
-            Direction::Forward => next >= *end,
-            Direction::Backward => next <= *end,
+        let is_ahead = |bound: &Vec<u8>| match self.direction {
+            Direction::Forward => next >= *bound,
+            Direction::Backward => next <= *bound,
         };
-        debug_assert!(end.as_ref().is_none_or(ahead), "a scan does not go back");
-        *end = Some(next);
-        !self.is_over()
+        debug_assert!(bound.as_ref().is_none_or(is_ahead), "a scan does not move back");
+        *bound = Some(next);
+        !self.is_done()
     }
 
-    /// Whether nothing is left: no entries are wanted, or there is no key between the ends.
-    pub(crate) fn is_over(&self) -> bool {
+    /// Whether nothing remains: the limit is reached, or no key is between the bounds.
+    pub(super) fn is_done(&self) -> bool {
         self.left == 0 || self.from.as_deref().zip(self.to.as_deref()).is_some_and(|(from, to)| from >= to)
     }
 
-    /// Takes an entry if it is wanted, as it is for sure where it is at no edge. Yields where its value is that has to
-    /// be fetched first.
+    /// Yields the entry of a leaf if it is in the remaining range; `overlap` is that of its slot. Returns the link if
+    /// the value must be read first.
     #[inline]
-    pub(crate) fn take<B: Deref<Target = [u8]>>(&mut self, leaf: &Leaf<B>, edge: bool) -> Option<Link> {
-        if self.left == 0 || edge && !self.contains(leaf.key()) {
+    pub(super) fn visit<B: Deref<Target = [u8]>>(
+        &mut self,
+        leaf: &Leaf<B>,
+        overlap: Overlap,
+    ) -> Option<Link> {
+        if self.left == 0 || overlap == Overlap::Partial && !self.contains(leaf.key()) {
             return None;
         }
-        debug_assert!(self.contains(leaf.key()), "it is within the range");
-        match leaf.content() {
-            Content::Here(value) => self.found(leaf.key(), value),
-            Content::Far(_) if !self.values => self.found(leaf.key(), &[]),
-            Content::Far(link) => return Some(link),
+        debug_assert!(self.contains(leaf.key()), "the slot is within the range");
+        match leaf.value() {
+            LeafValue::Inline(value) => self.emit(leaf.key(), value),
+            LeafValue::Overflow(_) if self.values == Values::Skip => self.emit(leaf.key(), &[]),
+            LeafValue::Overflow(link) => return Some(link),
         }
         None
     }
 
-    /// Hands over an entry, and goes on behind it.
-    pub(crate) fn found(&mut self, key: &[u8], value: &[u8]) {
+    /// Yields an entry, and continues after it.
+    pub(super) fn emit(&mut self, key: &[u8], value: &[u8]) {
         (self.sink)(key, value);
         self.left -= 1;
-        let end = match self.direction {
+        let bound = match self.direction {
             Direction::Forward => &mut self.from,
             Direction::Backward => &mut self.to,
         };
-        let end = end.get_or_insert_default();
-        end.clear();
-        end.extend_from_slice(key);
+        let bound = bound.get_or_insert_default();
+        bound.clear();
+        bound.extend_from_slice(key);
         if self.direction == Direction::Forward {
-            end.push(0);
+            bound.push(0);
         }
     }
 }
 
-/// Which keys of some that begin alike are wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    None,
-    Some,
-    All,
-}
-
-/// The first key behind all that begin with `prefix`; `None`: there is none.
-pub(crate) fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
+/// The first key after all keys with `prefix`; `None` if there is none.
+pub(super) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
-    let mut behind = prefix[..=last].to_vec();
-    behind[last] += 1;
-    Some(behind)
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
 }
 
-/// What is known of a node's children before a scan looks at them.
-pub(crate) struct Edges {
-    /// The steps at the two ends of what is left, where these lead below the node.
-    ends: [Option<Step>; 2],
-    /// What all keys below the node begin with, where some of them may not be wanted.
-    path: Option<Vec<u8>>,
+/// The bounds of a scan within one node.
+pub(super) struct ScanBounds {
+    /// The steps of both bounds, for the bounds that lead below the node.
+    steps: [Option<Step>; 2],
+    /// The prefix of the node, if some keys below it may be outside of the range.
+    prefix: Option<Vec<u8>>,
 }
 
-impl Edges {
-    pub(crate) fn of(edge: Option<&[u8]>, course: &Course<'_>) -> Self {
-        let ends = edge.map_or([None; 2], |prefix| course.steps(prefix));
-        Self { ends, path: edge.map(<[u8]>::to_vec) }
+impl ScanBounds {
+    pub(super) fn of(partial_prefix: Option<&[u8]>, cursor: &ScanCursor<'_>) -> Self {
+        let steps = partial_prefix.map_or([None; 2], |prefix| cursor.bound_steps(prefix));
+        Self { steps, prefix: partial_prefix.map(<[u8]>::to_vec) }
     }
 
-    /// The first slot that may be wanted of a node with a slot for every byte.
-    pub(crate) fn first_of_all(&self, direction: Direction) -> u16 {
-        let [low, high] = self.ends;
+    /// The first slot, in the order of the scan, that may be in the range, of a node with a slot for every byte.
+    pub(super) fn first_of_all(&self, direction: Direction) -> u16 {
+        let [low, high] = self.steps;
         let slot = match direction {
             Direction::Forward => low.map_or(0, slot_of_all),
             Direction::Backward => high.map_or(Size::All.slots(), slot_of_all),
@@ -157,24 +168,24 @@ impl Edges {
         slot as u16
     }
 
-    /// Which keys are wanted that go on with that step.
+    /// Which keys with this step are in the range.
     #[inline]
-    pub(crate) fn wanted(&mut self, step: Step, course: &Course<'_>) -> Wanted {
-        let [low, high] = self.ends;
+    pub(super) fn overlap(&mut self, step: Step, cursor: &ScanCursor<'_>) -> Overlap {
+        let [low, high] = self.steps;
         if low.is_some_and(|low| step < low) || high.is_some_and(|high| step > high) {
-            return Wanted::None;
+            return Overlap::None;
         }
-        let Some(path) = &mut self.path else { return Wanted::All };
+        let Some(prefix) = &mut self.prefix else { return Overlap::Full };
         match step {
-            Step::End if course.contains(path) => Wanted::All,
-            Step::End => Wanted::None,
+            Step::End if cursor.contains(prefix) => Overlap::Full,
+            Step::End => Overlap::None,
             Step::Byte(byte) if low == Some(step) || high == Some(step) => {
-                path.push(byte);
-                let wanted = course.wants(path);
-                path.pop();
-                wanted
+                prefix.push(byte);
+                let overlap = cursor.overlap(prefix);
+                prefix.pop();
+                overlap
             }
-            Step::Byte(_) => Wanted::All,
+            Step::Byte(_) => Overlap::Full,
         }
     }
 }

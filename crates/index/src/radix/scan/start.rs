@@ -1,171 +1,181 @@
-//! Where a scan begins: at the root, or further down where cached copies lead, at a node that is read live as all
+//! Where a scan starts: at the root, or further down where cached copies lead, at a node that is read live as all
 //! others are (`docs/decisions/0038-scan-start.md`), or at some of its children
 //! (`docs/decisions/0054-shortcuts-and-scan-starts.md`).
 //!
-//! A child proves itself that it is linked in the slot that a copy shows, however old the copy is: a node by its
-//! prefix, a leaf by its key and 15 bits of its parent's generation, as for a lookup. A slot without a child proves
-//! nothing: so only children without a gap between them are read by a copy.
+//! A child proves itself that it is linked in the slot that a copy shows, however old the copy is: an inner node by its
+//! prefix, a leaf by its key and 15 bits of the generation of its parent, as in a lookup. A slot without a child proves
+//! nothing. So a scan uses only children of a copy without a gap between them.
 
-use super::batch::{AHEAD_MAX, Above, Below, ChildFormat, Item, RawChild};
-use super::cursor::{Course, Edges, Wanted};
+use super::cursor::{Overlap, ScanBounds, ScanCursor};
+use super::items::{ChildFormat, PendingChild, RawChild, ScanItem, ScanParent};
 use crate::error::IndexError;
+use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
-use crate::radix::coverage as marks;
-use crate::radix::inner::{Found, Inner, InnerFormat, RawInner, Size, slot_of_all, step_of};
+use crate::radix::coverage;
+use crate::radix::inner::{Inner, InnerFormat, InnerRef, Size, SlotSearch, slot_of_all, step_of};
 use crate::radix::key::{Step, step_at};
 use crate::radix::reverse::Reverse;
-use crate::radix::slot::{Child, Slot};
-use crate::radix::tree::fetch::fetch;
-use crate::radix::tree::find::Way;
-use crate::radix::tree::options::{Rooms, Scans};
-use crate::radix::tree::{Direction, Guide, Tree};
+use crate::radix::slot::{Child, NodeSlot};
+use crate::radix::tree::find::SlotAt;
+use crate::radix::tree::options::Scans;
+use crate::radix::tree::{Direction, Policy, Tree};
 use crate::sabotage::Sabotage;
-use farwood_fabric::{Checked, Client, Fabric, Remote};
+use farwood_fabric::{Checked, Fabric};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Whether a scan may begin with children of a node that it has not read.
+/// Keys after which a scan is not planned ahead: a scan of more keys starts at a node that has this many after the
+/// start.
+pub(super) const KEYS_AHEAD_MAX: usize = 256;
+
+/// Whether a scan may start at children of a node that it has not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trust {
-    Children,
-    /// It led astray before.
-    Nothing,
+pub(super) enum CachedChildren {
+    Use,
+    /// They were misleading in an earlier try.
+    Ignore,
 }
 
-impl Trust {
-    /// What is trusted after so many tries.
-    pub(crate) fn of(tries: u32) -> Self {
-        if tries == 0 { Self::Children } else { Self::Nothing }
+impl CachedChildren {
+    /// The setting after `tries` tries.
+    pub(super) fn after(tries: u32) -> Self {
+        if tries == 0 { Self::Use } else { Self::Ignore }
     }
 }
 
-/// Where cached copies lead.
-struct Entrance {
+/// Where a part of a scan starts.
+pub(super) struct ScanStart {
+    /// Prefix of all keys of this part.
+    pub(super) prefix: Vec<u8>,
+    /// What to read, the next one last.
+    pub(super) items: Vec<ScanItem>,
+}
+
+/// A cached node at which a scan may start.
+struct CachedStart {
     node: Arc<CachedNode>,
     /// Its reverse pointer, if it is still linked.
     right: Reverse,
-    /// The slots with the keys that are wanted, the next one first, if the copy tells which.
-    children: Vec<(u16, Slot)>,
+    /// The slots with the keys that the scan needs, in its order, if the copy determines them.
+    children: Vec<(u16, NodeSlot)>,
 }
 
-impl<G: Guide> Tree<G> {
-    /// Where a scan goes on: what the keys there begin with, and what is to be looked at. [0 RT where a copy tells
-    /// which children to read; else 1 for the node that copies lead to, if it says that it is linked where they say; 2
-    /// where they led astray]
-    pub(crate) async fn scan_begin<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        course: &Course<'_>,
-        (way, trust): (&Way<'_>, Trust),
-    ) -> Result<(Vec<u8>, Vec<Item>), IndexError> {
-        if let Some(Entrance { node, right, children }) = self.entrance(course, client.fabric().thread()) {
-            let key = course.next().unwrap_or_default();
+/// Fewest keys below a node.
+#[derive(Clone, Copy)]
+struct KeyCounts {
+    /// All keys.
+    all: usize,
+    /// Keys that are not before the start of the scan.
+    ahead: usize,
+}
+
+impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
+    /// Chooses where a scan continues. [0 RT if a copy determines which children to read; otherwise 1 for the node to
+    /// which copies lead, if its reverse pointer confirms the copies; 2 if they were misleading]
+    pub(super) async fn start_scan(
+        self,
+        cursor: &ScanCursor<'_>,
+        cached_children: CachedChildren,
+    ) -> Result<ScanStart, IndexError> {
+        let tree = self.index;
+        if let Some(start) = tree.cached_start(cursor, self.fabric().thread()) {
+            let CachedStart { node, right, children } = start;
+            let key = cursor.next().unwrap_or_default();
             let prefix = key[..node.header.depth()].to_vec();
-            if !children.is_empty() && trust == Trust::Children {
-                return Ok(begin_with(children, (node, prefix, self.number), course));
+            if !children.is_empty() && cached_children == CachedChildren::Use {
+                return Ok(start_with_children(children, node, prefix, tree.number, cursor));
             }
-            let copy = self.read_above(client, (node.at, node.header.size()), way).await?;
+            let copy = self.read_parent(node.inner_ref()).await?;
             if copy.header() == node.header && copy.reverse() == right {
-                if trust == Trust::Nothing {
-                    self.cache.put(node.at, &copy);
+                if cached_children == CachedChildren::Ignore {
+                    tree.cache.put(node.at, &copy);
                 }
-                let first = course.first_slot(node.header.size());
-                let above = Above::read(node.at, copy, (Some(prefix.clone()), self.number));
-                return Ok((prefix, vec![Item::Rest(above, first)]));
+                let first = cursor.first_slot(node.header.size());
+                let parent = ScanParent::read(node.at, copy, Some(prefix.clone()), tree.number);
+                return Ok(ScanStart { prefix, items: vec![ScanItem::Rest(parent, first)] });
             }
-            client.fabric().mark(marks::FORGOTTEN);
-            self.cache.remove(node.at);
+            self.hit(coverage::STALE_COPY_DROPPED);
+            tree.cache.remove(node.at);
         }
-        let root = self.read_above(client, (self.root, Size::All), way).await?;
-        self.cache.put(self.root, &root);
-        let above = Above::read(self.root, root, (Some(Vec::new()), self.number));
-        Ok((Vec::new(), vec![Item::Rest(above, course.first_slot(Size::All))]))
+        let root = self.read_parent(InnerRef { at: tree.root, size: Size::All }).await?;
+        tree.cache.put(tree.root, &root);
+        let parent = ScanParent::read(tree.root, root, Some(Vec::new()), tree.number);
+        let items = vec![ScanItem::Rest(parent, cursor.first_slot(Size::All))];
+        Ok(ScanStart { prefix: Vec::new(), items })
     }
 
-    /// Reads an inner node whose children a scan goes through. [as [`fetch`]]
-    async fn read_above<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        (at, size): (Remote<RawInner>, Size),
-        way: &Way<'_>,
-    ) -> Result<Inner<Checked<RawChild>>, IndexError> {
-        let format = ChildFormat::Inner(InnerFormat { number: self.number });
-        fetch(client, (at.part(0), size.bytes()), &format, way.operation).await.map(Inner::new)
+    /// Reads an inner node whose children the scan reads. [as [`read_object`](Self::read_object)]
+    async fn read_parent(self, node: InnerRef) -> Result<Inner<Checked<RawChild>>, IndexError> {
+        let format = ChildFormat::Inner(InnerFormat { number: self.index.number });
+        self.read_object(node.at.part(0), node.size.bytes(), &format).await.map(Inner::new)
     }
+}
 
-    /// Keys that are behind a slot, at least, if nodes are no larger than what they hold: from this, how much of a tree
-    /// is to be read at once. None where there is no child to read.
-    pub(crate) fn keys_behind(&self, slot: Slot) -> usize {
-        match slot.child() {
-            Child::Inner(_, size) if self.options.rooms == Rooms::Fitting => size.keys_min(),
-            Child::Inner(..) => Size::Four.keys_min(),
-            Child::Leaf(..) => 1,
-            Child::Free | Child::Vacant | Child::Closed | Child::Damaged => 0,
-        }
-    }
-
-    /// The deepest cached node that the next key may be below and that has keys enough from there on; `None`: the root
-    /// will do. [0 RT]
-    fn entrance(&self, course: &Course<'_>, thread: usize) -> Option<Entrance> {
-        let key = course.next()?;
+impl<P: Policy> Tree<P> {
+    /// The deepest cached node that may be above the next key and has enough keys from there on; `None` for the root.
+    /// [0 RT]
+    fn cached_start(&self, cursor: &ScanCursor<'_>, thread: usize) -> Option<CachedStart> {
+        let key = cursor.next()?;
         let mut node = self.cache.get(self.root, thread, 0)?;
-        let mut found: Option<Entrance> = None;
-        while let Found::Slot(number, slot) = node.find(key)
-            && let Child::Inner(at, _) = slot.child()
-            && let Some(child) = self.cache.get(at, thread, 0)
+        let mut found: Option<CachedStart> = None;
+        while let SlotSearch::Slot(number, slot) = node.find(key)
+            && let Child::Inner(child) = slot.child()
+            && let Some(child) = self.cache.get(child.at, thread, 0)
         {
             let depth = child.header.depth();
-            let above = match course.direction {
+            let is_above_key = match cursor.direction {
                 Direction::Forward => depth <= key.len(),
                 Direction::Backward => depth < key.len(),
             };
-            if depth <= node.header.depth() || !above || !child.covers(key, self.number) {
+            if depth <= node.header.depth() || !is_above_key || !child.covers(key, self.number) {
                 break;
             }
-            let (all, ahead) = self.keys_below(&child, step_at(key, depth), course);
-            if ahead >= course.left.min(AHEAD_MAX) {
+            let counts = self.count_keys(&child, step_at(key, depth), cursor);
+            if counts.ahead >= cursor.left.min(KEYS_AHEAD_MAX) {
                 let right = Reverse::of_inner(node.at, node.header.generation(), slot.partial());
-                found = Some(Entrance { node: Arc::clone(&child), right, children: Vec::new() });
+                found = Some(CachedStart { node: Arc::clone(&child), right, children: Vec::new() });
             } else if let Some(found) = &mut found
                 && Arc::ptr_eq(&found.node, &node)
                 && depth == node.header.depth() + 1
             {
-                found.children =
-                    self.children_enough(&node, (number, slot), (all, ahead), course).unwrap_or_default();
+                let children = self.enough_children(&node, SlotAt { number, slot }, counts, cursor);
+                found.children = children.unwrap_or_default();
             }
             node = child;
         }
         found
     }
 
-    /// How many keys are below a cached node, at least: all of them, and those from that step on; or only that these
-    /// are as many as are wanted.
-    fn keys_below(&self, node: &CachedNode, from: Step, course: &Course<'_>) -> (usize, usize) {
-        let wanted = course.left.min(AHEAD_MAX);
+    /// Counts the keys below a cached node, all of them and those from step `from` on. If there are as many as the scan
+    /// needs, both counts may be too small.
+    fn count_keys(&self, node: &CachedNode, from: Step, cursor: &ScanCursor<'_>) -> KeyCounts {
+        let wanted = cursor.left.min(KEYS_AHEAD_MAX);
         if node.header.size() == Size::All {
-            return self.keys_ahead(node, slot_of_all(from), (course.direction, wanted));
+            return self.count_keys_of_all(node, slot_of_all(from), cursor.direction, wanted);
         }
-        let (mut all, mut ahead) = (0, 0);
+        let mut counts = KeyCounts { all: 0, ahead: 0 };
         for (step, slot) in node.children() {
             let keys = self.keys_behind(slot);
-            let is_ahead = match course.direction {
+            let is_ahead = match cursor.direction {
                 Direction::Forward => step >= from,
                 Direction::Backward => step <= from,
             };
-            (all, ahead) = (all + keys, if is_ahead { ahead + keys } else { ahead });
+            counts.all += keys;
+            counts.ahead += if is_ahead { keys } else { 0 };
         }
-        (all, ahead)
+        counts
     }
 
-    /// The same of a node with a slot for every byte, from that one on: where these are many, the others have as many
-    /// for their share.
-    fn keys_ahead(
+    /// As [`count_keys`](Self::count_keys), for a node with a slot for every byte, from slot `from` on. If many slots
+    /// are ahead, the count of the others is extrapolated.
+    fn count_keys_of_all(
         &self,
         node: &CachedNode,
         from: usize,
-        (direction, wanted): (Direction, usize),
-    ) -> (usize, usize) {
+        direction: Direction,
+        wanted: usize,
+    ) -> KeyCounts {
         const MANY: usize = 64;
         let keys_in = |slots: Range<usize>| {
             let occupied = slots.map(|number| node.slot(number)).filter(|slot| slot.is_occupied());
@@ -180,7 +190,7 @@ impl<G: Guide> Tree<G> {
         for keys in keys_in(slots.clone()) {
             ahead += keys;
             if ahead >= wanted {
-                return (ahead, ahead);
+                return KeyCounts { all: ahead, ahead };
             }
         }
         let all = if slots.len() >= MANY {
@@ -188,38 +198,38 @@ impl<G: Guide> Tree<G> {
         } else {
             ahead + keys_in(others).sum::<usize>()
         };
-        (all, ahead)
+        KeyCounts { all, ahead }
     }
 
-    /// The children of a cached node, from one of them on, that have as many keys as are wanted, if these are not too
-    /// many for one of its siblings and there is no slot without a child between them: of such a slot a copy proves
-    /// nothing. Children as large as the first are taken to have as many keys.
-    fn children_enough(
+    /// The children of a cached node from `first` on that have as many keys as the scan needs, unless these are more
+    /// than one node can have, or a slot without a child is between them: a copy proves nothing about such a slot.
+    /// Children of the size of the first are assumed to have as many keys, which are `counts`.
+    fn enough_children(
         &self,
         node: &CachedNode,
-        (first, slot): (usize, Slot),
-        (all, ahead): (usize, usize),
-        course: &Course<'_>,
-    ) -> Option<Vec<(u16, Slot)>> {
-        let fits = node.header.size() == Size::All && course.left <= AHEAD_MAX;
+        SlotAt { number: first, slot }: SlotAt,
+        counts: KeyCounts,
+        cursor: &ScanCursor<'_>,
+    ) -> Option<Vec<(u16, NodeSlot)>> {
+        let fits = node.header.size() == Size::All && cursor.left <= KEYS_AHEAD_MAX;
         if !fits || self.options.scans != Scans::Batched || slot_of_all(step_of(first, slot)) != first {
             return None;
         }
-        let (alike, last) = (size_behind(slot), Size::All.slots());
-        let (mut keys, mut children) = (ahead, vec![(first as u16, slot)]);
+        let (first_size, last) = (size_behind(slot), Size::All.slots());
+        let (mut keys, mut children) = (counts.ahead, vec![(first as u16, slot)]);
         let (mut above, mut below) = (first + 1..=last, (1..first).rev());
-        let mut next = || match course.direction {
+        let mut next = || match cursor.direction {
             Direction::Forward => above.next(),
             Direction::Backward => below.next(),
         };
-        while keys < course.left {
+        while keys < cursor.left {
             let number = next()?;
             let slot = node.slot(number);
             keys += match self.keys_behind(slot) {
                 0 if self.sabotage == Some(Sabotage::GapsPassed) => continue,
                 0 => return None,
                 _ if slot_of_all(step_of(number, slot)) != number => return None,
-                _ if size_behind(slot) == alike => all,
+                _ if size_behind(slot) == first_size => counts.all,
                 least => least,
             };
             children.push((number as u16, slot));
@@ -229,37 +239,38 @@ impl<G: Guide> Tree<G> {
 }
 
 /// The size of the inner node behind a slot.
-fn size_behind(slot: Slot) -> Option<Size> {
+fn size_behind(slot: NodeSlot) -> Option<Size> {
     match slot.child() {
-        Child::Inner(_, size) => Some(size),
+        Child::Inner(node) => Some(node.size),
         _ => None,
     }
 }
 
-/// Those children of a cached copy that are wanted, the next one last; and what keys begin with up to the last of them,
-/// behind which the scan goes on.
-fn begin_with(
-    children: Vec<(u16, Slot)>,
-    (node, prefix, number): (Arc<CachedNode>, Vec<u8>, u32),
-    course: &Course<'_>,
-) -> (Vec<u8>, Vec<Item>) {
+/// Starts at those children of a cached copy that overlap with the range. The prefix of the part is that of the last of
+/// them, after which the scan continues.
+fn start_with_children(
+    children: Vec<(u16, NodeSlot)>,
+    node: Arc<CachedNode>,
+    prefix: Vec<u8>,
+    number: u32,
+    cursor: &ScanCursor<'_>,
+) -> ScanStart {
     let (depth, mut last) = (prefix.len(), prefix.clone());
-    let mut edges = Edges::of(Some(&prefix), course);
-    let above = Above::cached(node, prefix, number);
-    let mut items = Vec::with_capacity(course.left.min(AHEAD_MAX));
+    let mut bounds = ScanBounds::of(Some(&prefix), cursor);
+    let parent = ScanParent::cached(node, prefix, number);
+    let mut items = Vec::with_capacity(cursor.left.min(KEYS_AHEAD_MAX));
     for (number, slot) in children {
         let step = step_of(usize::from(number), slot);
         last.truncate(depth);
         if let Step::Byte(byte) = step {
             last.push(byte);
         }
-        let wanted = edges.wanted(step, course);
-        if wanted == Wanted::None {
+        let overlap = bounds.overlap(step, cursor);
+        if overlap == Overlap::None {
             break;
         }
-        let edge = wanted == Wanted::Some;
-        items.push(Item::Child(Below { above: Rc::clone(&above), number, slot, edge }));
+        items.push(ScanItem::Child(PendingChild { parent: Rc::clone(&parent), number, slot, overlap }));
     }
     items.reverse();
-    (last, items)
+    ScanStart { prefix: last, items }
 }

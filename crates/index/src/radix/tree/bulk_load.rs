@@ -1,60 +1,82 @@
-//! Bulk loading: subtrees built from sorted entries, each node of the size that it needs, and linked at the end.
+//! Bulk loading: builds subtrees from sorted entries, each node of the size that it needs, and links them at the end.
 
+use super::Tree;
+use super::damage::damaged_slot;
+use super::find::partial_at;
+use super::policy::{NodeChange, NodeHandle, ParentPosition, Policy};
 use super::values::check_value;
-use super::{Event, Guide, Sign, Tree};
 use crate::error::IndexError;
 use crate::memory::heap::Kind;
 use crate::memory::overflow::Link;
 use crate::memory::slot::Room;
-use crate::radix::inner::{self, Header, Inner, RawInner, Size, State, slot_offset};
+use crate::op::Op;
+use crate::radix::inner::{
+    self, Inner, InnerRef, NodeHeader, NodeState, RawInner, Size, slot_of_all, slot_offset,
+};
 use crate::radix::key::{Step, check_key, common_prefix, step_at};
-use crate::radix::leaf::{self, Class, Content, Entry, RawLeaf};
+use crate::radix::leaf::{self, LeafEntry, LeafId, LeafRef, LeafValue, RawLeaf};
 use crate::radix::prefix::PrefixHash;
 use crate::radix::reverse::Reverse;
-use crate::radix::slot::{Child, Slot};
+use crate::radix::slot::{Child, NodeSlot};
 use farwood_fabric::{Client, Fabric, NodeId, Remote, Swapped, all, cas, write};
 
-/// Objects that are written by one doorbell.
+/// Objects that one doorbell writes.
 const OBJECTS_PER_POST: usize = 64;
 
-/// Objects on their way to far memory, many to a doorbell.
-struct Writer<'c, G, F: Fabric> {
-    tree: &'c Tree<G>,
-    client: &'c Client<F>,
+/// Writes new objects, many per doorbell.
+struct BulkWriter<'c, F: Fabric, P: Policy> {
+    op: Op<'c, F, Tree<P>>,
     objects: Vec<(Remote<[u8]>, Vec<u8>)>,
-    /// What leads to the nodes that were made.
-    signs: Vec<Sign>,
+    /// The inner nodes that were created.
+    nodes: Vec<NodeHandle>,
 }
 
-/// A child that has no parent yet: a leaf, or a node whose children are all known.
-struct Orphan {
-    /// Some key in it, and how many bytes of it all keys in it have in common.
+/// A subtree without a parent.
+struct Subtree {
+    /// Some key in it. All keys in it share its first `depth` bytes.
     key: Vec<u8>,
     depth: usize,
-    is: Kin,
+    root: SubtreeRoot,
 }
 
-enum Kin {
-    Leaf(Stored),
-    Node(Vec<Orphan>),
+enum SubtreeRoot {
+    Leaf(LoadedValue),
+    /// An inner node, with all its children.
+    Inner(Vec<Subtree>),
 }
 
-/// A value that is on its way, or its link.
-enum Stored {
-    Here(Vec<u8>),
-    Far(Link),
+/// An inner node to which new subtrees belong.
+#[derive(Clone, Copy)]
+struct LoadParent {
+    at: Remote<RawInner>,
+    header: NodeHeader,
+    /// Memory node on which the parent was to be placed.
+    near: NodeId,
 }
 
-impl Stored {
-    fn content(&self) -> Content<'_> {
+impl LoadParent {
+    /// The partial key of `key` in this node.
+    fn partial_of(self, key: &[u8]) -> u8 {
+        partial_at(key, self.header.depth())
+    }
+}
+
+/// A value to be written into a leaf, or the link to an overflow value.
+enum LoadedValue {
+    Inline(Vec<u8>),
+    Overflow(Link),
+}
+
+impl LoadedValue {
+    fn as_leaf_value(&self) -> LeafValue<'_> {
         match self {
-            Self::Here(value) => Content::Here(value),
-            Self::Far(link) => Content::Far(*link),
+            Self::Inline(value) => LeafValue::Inline(value),
+            Self::Overflow(link) => LeafValue::Overflow(*link),
         }
     }
 }
 
-impl<G: Guide, F: Fabric> Writer<'_, G, F> {
+impl<F: Fabric, P: Policy> BulkWriter<'_, F, P> {
     async fn write(&mut self, at: Remote<[u8]>, bytes: Vec<u8>) -> Result<(), IndexError> {
         self.objects.push((at, bytes));
         if self.objects.len() == OBJECTS_PER_POST { self.flush().await } else { Ok(()) }
@@ -63,113 +85,141 @@ impl<G: Guide, F: Fabric> Writer<'_, G, F> {
     async fn flush(&mut self) -> Result<(), IndexError> {
         if !self.objects.is_empty() {
             let writes = self.objects.iter().map(|(at, bytes)| write(*at, bytes));
-            self.client.post(all(writes)).await?.for_each(drop);
+            self.op.client.post(all(writes)).await?.for_each(drop);
             self.objects.clear();
         }
         Ok(())
     }
 
-    /// A room that nothing lay in: bulk loading comes first.
-    async fn room<T>(&self, near: NodeId, kind: Kind, bytes: usize) -> Result<Room<T>, IndexError> {
-        self.tree.heap.allocate(self.client, near, kind.rooms(bytes)).await
+    /// Allocates memory. It is unused, because the tree is empty before it is loaded.
+    async fn allocate<T>(&self, near: NodeId, kind: Kind, bytes: usize) -> Result<Room<T>, IndexError> {
+        self.op.index.heap.allocate(self.op.client, near, kind.rooms(bytes)).await
     }
 
-    /// Writes an orphan and all below it, to be linked in `parent`; yields the slot for it.
-    async fn adopt(
+    /// Writes a subtree that is to be linked in the node `parent`; yields the slot that points to it.
+    async fn write_subtree(
         &mut self,
-        orphan: Orphan,
-        parent: (Remote<RawInner>, Header),
-        near: NodeId,
-    ) -> Result<Slot, IndexError> {
-        let Orphan { key, depth, is } = orphan;
-        let partial = key.get(parent.1.depth()).copied().unwrap_or(0);
-        match is {
-            Kin::Leaf(stored) => {
-                let entry = Entry { key: &key, content: stored.content() };
-                let Some(class) = Class::of(self.tree.options.grain, &entry) else {
-                    unreachable!("entries are looked at before they are stored")
-                };
-                let room: Room<RawLeaf> = self.room(near, Kind::Leaf, class.bytes()).await?;
-                let reverse = Reverse::of_leaf(parent.0, parent.1.generation());
-                let version = (self.tree.number, room.next_version());
-                let leaf = leaf::image(class, reverse, version, entry);
-                self.write(room.at.part(0), leaf.bytes().to_vec()).await?;
-                Ok(Slot::leaf(partial, room.at, class))
-            }
-            Kin::Node(children) => {
-                let partials = children.iter().filter(|child| child.key.len() > depth).count();
-                let size = self.tree.size_for(partials);
-                let shape = self.client.fabric().shape();
-                let above = (near, parent.1.level());
-                let near = self.tree.guide.home(shape, above, PrefixHash::of(&key[..depth]));
-                let room: Room<RawInner> = self.room(near, Kind::Inner, size.bytes()).await?;
-                let level = parent.1.level() + 1;
-                let header = Header::new(State::Live, size, level, depth, room.next_version());
-                let mut slots = Vec::with_capacity(children.len());
-                for child in children {
-                    let step = step_at(&child.key, depth);
-                    slots.push((step, Box::pin(self.adopt(child, (room.at, header), near)).await?));
-                }
-                let reverse = Reverse::of_inner(parent.0, parent.1.generation(), partial);
-                let image = inner::image((reverse, header), &key[..depth], self.tree.number, &slots);
-                self.signs.push(self.tree.sign(room.at, &Inner::new(&image[..])));
-                self.write(room.at.part(0), image).await?;
-                Ok(Slot::inner(partial, room.at, size))
-            }
+        Subtree { key, depth, root }: Subtree,
+        parent: LoadParent,
+    ) -> Result<NodeSlot, IndexError> {
+        match root {
+            SubtreeRoot::Leaf(value) => self.write_leaf(&key, &value, parent).await,
+            SubtreeRoot::Inner(children) => self.write_inner(&key, depth, children, parent).await,
         }
     }
+
+    async fn write_leaf(
+        &mut self,
+        key: &[u8],
+        value: &LoadedValue,
+        parent: LoadParent,
+    ) -> Result<NodeSlot, IndexError> {
+        let tree = self.op.index;
+        let entry = LeafEntry { key, value: value.as_leaf_value() };
+        let Some(class) = entry.class(tree.options.grain) else {
+            unreachable!("the length of an entry is checked before it is stored")
+        };
+        let memory: Room<RawLeaf> = self.allocate(parent.near, Kind::Leaf, class.bytes()).await?;
+        let reverse = Reverse::of_leaf(parent.at, parent.header.generation());
+        let id = LeafId { number: tree.number, version: memory.next_version() };
+        let leaf = leaf::image(class, reverse, id, entry);
+        self.write(memory.at.part(0), leaf.bytes().to_vec()).await?;
+        Ok(NodeSlot::leaf(parent.partial_of(key), LeafRef { at: memory.at, class }))
+    }
+
+    async fn write_inner(
+        &mut self,
+        key: &[u8],
+        depth: usize,
+        children: Vec<Subtree>,
+        parent: LoadParent,
+    ) -> Result<NodeSlot, IndexError> {
+        let (tree, prefix) = (self.op.index, &key[..depth]);
+        let partials = children.iter().filter(|child| child.key.len() > depth).count();
+        let size = tree.size_for(partials);
+        let position = ParentPosition { node: parent.near, level: parent.header.level() };
+        let near = tree.policy.place_node(self.op.fabric().shape(), position, PrefixHash::of(prefix));
+        let memory: Room<RawInner> = self.allocate(near, Kind::Inner, size.bytes()).await?;
+        let level = parent.header.level() + 1;
+        let header = NodeHeader::new(NodeState::Live, size, level, depth, memory.next_version());
+        let node = LoadParent { at: memory.at, header, near };
+        let mut slots = Vec::with_capacity(children.len());
+        for child in children {
+            let step = step_at(&child.key, depth);
+            slots.push((step, Box::pin(self.write_subtree(child, node)).await?));
+        }
+        let partial = parent.partial_of(key);
+        let reverse = Reverse::of_inner(parent.at, parent.header.generation(), partial);
+        let image = inner::image(reverse, header, prefix, tree.number, &slots);
+        self.nodes.push(tree.handle_of(node.at, &Inner::new(&image[..])));
+        self.write(memory.at.part(0), image).await?;
+        Ok(NodeSlot::inner(partial, InnerRef { at: memory.at, size }))
+    }
+
+    /// Writes a child of the root; yields its step and slot, to be linked. `None`: there is no child.
+    async fn write_child_of_root(
+        &mut self,
+        edge: RightEdge,
+        root: NodeHeader,
+    ) -> Result<Option<(Step, NodeSlot)>, IndexError> {
+        let Some(child) = edge.finish() else { return Ok(None) };
+        let step = step_at(&child.key, 0);
+        let at = self.op.index.root;
+        let slot = self.write_subtree(child, LoadParent { at, header: root, near: at.node() }).await?;
+        Ok(Some((step, slot)))
+    }
 }
 
-/// The right edge of the tree that is being built: nodes that may get more children, each deeper than the one before,
-/// and the last child, which is whole.
+/// Right edge of the tree that is being built: nodes that may get more children, each deeper than the one before, and
+/// the last child, which is complete.
 #[derive(Default)]
-struct Edge {
-    open: Vec<(usize, Vec<Orphan>)>,
-    last: Option<Orphan>,
+struct RightEdge {
+    open: Vec<(usize, Vec<Subtree>)>,
+    last: Option<Subtree>,
 }
 
-impl Edge {
-    /// Takes the next entry; its key is greater than all before it.
-    fn push(&mut self, key: &[u8], stored: Stored) {
-        let leaf = Orphan { key: key.to_vec(), depth: key.len(), is: Kin::Leaf(stored) };
+impl RightEdge {
+    /// Adds the next entry; its key is greater than all before it.
+    fn push(&mut self, key: &[u8], value: LoadedValue) {
+        let leaf = Subtree { key: key.to_vec(), depth: key.len(), root: SubtreeRoot::Leaf(value) };
         if let Some(last) = self.last.take() {
             let depth = common_prefix(&last.key, key);
             let last = self.close(last, depth);
             match self.open.last_mut() {
-                Some((at, children)) if *at == depth => children.push(last),
+                Some((open_depth, children)) if *open_depth == depth => children.push(last),
                 _ => self.open.push((depth, vec![last])),
             }
         }
         self.last = Some(leaf);
     }
 
-    /// Ends the nodes that are deeper than `depth`; yields the last of them, or `last` if there are none.
-    fn close(&mut self, mut last: Orphan, depth: usize) -> Orphan {
-        while let Some((at, mut children)) = self.open.pop_if(|(at, _)| *at > depth) {
+    /// Completes the nodes that are deeper than `depth`; yields the least deep of them, or `last` if there are none.
+    fn close(&mut self, mut last: Subtree, depth: usize) -> Subtree {
+        while let Some((open_depth, mut children)) = self.open.pop_if(|(open_depth, _)| *open_depth > depth) {
             children.push(last);
             let key = children[0].key.clone();
-            last = Orphan { key, depth: at, is: Kin::Node(children) };
+            last = Subtree { key, depth: open_depth, root: SubtreeRoot::Inner(children) };
         }
         last
     }
 
-    /// All that was built, as one orphan.
-    fn finish(mut self) -> Option<Orphan> {
+    /// All entries, as one subtree.
+    fn finish(mut self) -> Option<Subtree> {
         let last = self.last.take()?;
         let last = self.close(last, 0);
         match self.open.pop() {
             None => Some(last),
-            Some(_) => unreachable!("keys of one child of the root have a byte in common"),
+            Some(_) => unreachable!("the keys below a child of the root share a byte"),
         }
     }
 }
 
-impl<G: Guide> Tree<G> {
-    /// Loads strictly increasing keys into the empty tree; yields how many. `progress` is called with the number so
-    /// far, now and then. [1 RT for each 64 nodes and leaves, and for each value out of line]
+impl<P: Policy> Tree<P> {
+    /// Loads strictly increasing keys into the empty tree; yields their number. Calls `progress` with the number of
+    /// entries so far, once per child of the root. [1 RT for each 64 nodes and leaves, and for each overflow value]
     ///
     /// # Errors
-    /// [`IndexError::NotEmpty`]; [`IndexError::NotSorted`]; [`IndexError::BadSizes`]; the fabric's.
+    /// [`IndexError::NotEmpty`]; [`IndexError::NotSorted`]; [`IndexError::BadSizes`]; the fabric's errors.
     pub async fn bulk_load<F, K, V>(
         &self,
         client: &Client<F>,
@@ -181,13 +231,14 @@ impl<G: Guide> Tree<G> {
         K: AsRef<[u8]>,
         V: AsRef<[u8]>,
     {
-        let root = self.read_inner(client, self.root, Size::All, "load").await?;
-        if root.slots().any(Slot::is_occupied) {
+        let op = Op::new(self, client, "load");
+        let root = op.read_inner(InnerRef { at: self.root, size: Size::All }).await?;
+        if root.slots().any(NodeSlot::is_occupied) {
             return Err(IndexError::NotEmpty);
         }
-        let mut writer = Writer { tree: self, client, objects: Vec::new(), signs: Vec::new() };
+        let mut writer = BulkWriter { op, objects: Vec::new(), nodes: Vec::new() };
         let mut last: Option<Vec<u8>> = None;
-        let (mut count, mut edge, mut links) = (0, Edge::default(), Vec::new());
+        let (mut count, mut edge, mut links) = (0, RightEdge::default(), Vec::new());
         for (key, value) in entries {
             let (key, value) = (key.as_ref(), value.as_ref());
             check_key(key)?;
@@ -195,52 +246,43 @@ impl<G: Guide> Tree<G> {
             if last.as_deref().is_some_and(|last| last >= key) {
                 return Err(IndexError::NotSorted { entries: count });
             }
-            // Each child of the root is written when the next begins: all below it have their first byte in common.
+            // All keys below a child of the root share their first byte; it is written when the next child begins.
             if last.as_deref().is_some_and(|last| step_at(last, 0) != step_at(key, 0)) {
-                links.extend(self.bulk_child(&mut writer, std::mem::take(&mut edge), root.header()).await?);
+                links.extend(writer.write_child_of_root(std::mem::take(&mut edge), root.header()).await?);
                 progress(count);
             }
-            edge.push(
-                key,
-                match self.stow(client, key, value).await? {
-                    None => Stored::Here(value.to_vec()),
-                    Some(stowed) => Stored::Far(stowed.link),
-                },
-            );
+            let stored = match self.stow(client, key, value).await? {
+                None => LoadedValue::Inline(value.to_vec()),
+                Some(stored) => LoadedValue::Overflow(stored.link),
+            };
+            edge.push(key, stored);
             last = Some(key.to_vec());
             count += 1;
         }
-        links.extend(self.bulk_child(&mut writer, edge, root.header()).await?);
+        links.extend(writer.write_child_of_root(edge, root.header()).await?);
         writer.flush().await?;
         for (step, slot) in links {
-            let number = match step {
-                Step::End => 0,
-                Step::Byte(byte) => 1 + usize::from(byte),
-            };
-            let before = root.slot(number);
-            debug_assert_eq!(before.child(), Child::Vacant, "the tree is empty");
-            let at = self.root.part(slot_offset(number));
-            if client.post(cas(at, before.word(), slot.word())).await? != Swapped::Won {
-                return Err(IndexError::NotEmpty);
-            }
-            self.cache.learn(self.root, number, slot);
+            op.link_child_of_root(step, root.slot(slot_of_all(step)), slot).await?;
         }
-        for sign in writer.signs {
-            G::changed(self, client, Event::Born(sign)).await;
+        for node in writer.nodes {
+            P::nodes_changed(op, NodeChange::Created(node)).await;
         }
         Ok(count)
     }
+}
 
-    /// Writes a child of the root; yields its slot, to be linked.
-    async fn bulk_child<F: Fabric>(
-        &self,
-        writer: &mut Writer<'_, G, F>,
-        edge: Edge,
-        root: Header,
-    ) -> Result<Option<(Step, Slot)>, IndexError> {
-        let Some(child) = edge.finish() else { return Ok(None) };
-        let step = step_at(&child.key, 0);
-        let slot = writer.adopt(child, (self.root, root), self.root.node()).await?;
-        Ok(Some((step, slot)))
+impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
+    /// Links a subtree in the empty root. [1 RT]
+    async fn link_child_of_root(self, step: Step, before: NodeSlot, new: NodeSlot) -> Result<(), IndexError> {
+        let (number, root) = (slot_of_all(step), self.index.root);
+        if before.child() != Child::Vacant {
+            return Err(damaged_slot(self.name, root, number));
+        }
+        let at = root.part(slot_offset(number));
+        if self.client.post(cas(at, before.word(), new.word())).await? != Swapped::Won {
+            return Err(IndexError::NotEmpty);
+        }
+        self.index.cache.learn(root, number, new);
+        Ok(())
     }
 }

@@ -1,79 +1,110 @@
-//! Changes of one entry: put, insert, update, remove.
+//! Changes of one key: put, insert, update, remove.
 
 use super::fetch::{InnerCopy, LeafCopy};
-use super::find::{Judged, Next, Place, Way, partial_at};
+use super::find::{LeafAt, LeafVerdict, Location, SlotAt, Target, partial_at};
+use super::new_node::LinkingNode;
 use super::options::{Inserts, LeafLock, Updates};
-use super::split::Planted;
-use super::{Change, Guide, Tree, marks};
+use super::traversal::Traversal;
+use super::values::OutOfLine;
+use super::{Change, Policy, Tree};
 use crate::error::IndexError;
 use crate::lock::Held;
 use crate::memory::overflow::Link;
+use crate::op::Op;
+use crate::radix::coverage;
 use crate::radix::inner::slot_offset;
-use crate::radix::leaf::{Class, Content, Entry, RawLeaf, State, WRITE_BACK};
-use crate::radix::slot::{Child, Slot};
+use crate::radix::key::check_key;
+use crate::radix::leaf::{LeafEntry, LeafRef, LeafState, LeafValue, WRITE_BACK};
+use crate::radix::slot::{Child, NodeSlot};
 use crate::sabotage::Sabotage;
 use farwood_fabric::{Chain as _, Client, Fabric, Remote, Swapped, cas, write};
 
-/// What a leaf that is taken out leaves: a room of that version, and its value, if that lies out of line.
-pub(crate) struct Left {
-    pub(crate) version: u32,
-    pub(crate) link: Option<Link>,
+/// Version and overflow value of a leaf that is being unlinked.
+pub(super) struct UnlinkedLeaf {
+    pub(super) version: u32,
+    pub(super) link: Option<Link>,
 }
 
-impl<G: Guide> Tree<G> {
-    /// Stores `value` if `key` is absent; yields whether it was. [1 RT for a key that is there; else as
-    /// the system's `put`]
+/// Result of marking a leaf as removed.
+enum Marked {
+    Done(UnlinkedLeaf),
+    /// The leaf is not the leaf of the key.
+    Refused(LeafVerdict),
+}
+
+impl<P: Policy> Tree<P> {
+    /// Stores `value` if `key` is absent; yields whether it was absent.
+    /// [1 RT for a key that is present; otherwise as the system's `put`]
     ///
     /// # Errors
-    /// [`IndexError::BadSizes`] where key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.
+    /// [`IndexError::BadSizes`] if key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.
     pub async fn insert<F: Fabric>(
         &self,
         client: &Client<F>,
         key: &[u8],
         value: &[u8],
     ) -> Result<bool, IndexError> {
-        Ok(!self.change(client, key, Change::Insert(value), "insert").await?)
+        Ok(!Op::new(self, client, "insert").change(key, Change::Insert(value)).await?)
     }
 
-    /// Takes `key` out; yields whether it was there. [3 RT with a warm cache and one memory node; more where its node
-    /// shrinks]
+    /// Removes `key`; yields whether it was present.
+    /// [3 RT with a warm cache and one memory node; more if its node shrinks]
     ///
     /// # Errors
-    /// [`IndexError::BadSizes`] where key or value are too long; [`IndexError::LockHeld`]; the fabric's errors.
+    /// [`IndexError::BadSizes`] if the key is too long; [`IndexError::LockHeld`]; the fabric's errors.
     pub async fn remove<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<bool, IndexError> {
-        self.change(client, key, Change::Remove, "remove").await
+        Op::new(self, client, "remove").change(key, Change::Remove).await
+    }
+}
+
+impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
+    /// Performs a change; yields whether the key was present before.
+    /// [as [`apply`](Self::apply); 1 RT more for an overflow value, 1 to replace one of several parts]
+    pub(crate) async fn change(self, key: &[u8], change: Change<'_>) -> Result<bool, IndexError> {
+        check_key(key)?;
+        let Some(value) = change.value() else {
+            return self.apply(change, LeafEntry { key, value: LeafValue::Inline(&[]) }).await;
+        };
+        super::values::check_value(value)?;
+        let Some(OutOfLine { link, rooms }) = self.index.stow(self.client, key, value).await? else {
+            return self.apply(change, LeafEntry { key, value: LeafValue::Inline(value) }).await;
+        };
+        let done = self.apply(change, LeafEntry { key, value: LeafValue::Overflow(link) }).await;
+        let unused = match (&done, change) {
+            (Ok(existed), Change::Insert(_)) => *existed,
+            (Ok(existed), Change::Update(_)) => !existed,
+            (Ok(_), Change::Put(_) | Change::Remove) => false,
+            (Err(error), _) => !error.may_be_written(),
+        };
+        if unused {
+            self.index.give_back(rooms);
+        }
+        done
     }
 
-    /// Performs a change that is to leave `content` in the key's leaf; yields whether the key was there before.
-    pub(crate) async fn change_to<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        key: &[u8],
-        (change, content): (Change<'_>, Content<'_>),
-        operation: &'static str,
-    ) -> Result<bool, IndexError> {
-        let entry = Entry { key, content };
-        let mut way = Way::new(&self.notebooks, operation, key);
+    /// Performs a change that stores `entry`; yields whether the key was present before.
+    async fn apply(self, change: Change<'_>, entry: LeafEntry<'_>) -> Result<bool, IndexError> {
+        let mut traversal = Traversal::new(&self.index.scratch, self.name, entry.key);
         loop {
-            let place = self.locate(client, &mut way).await?;
-            let done = match (place.next_leaf(), change) {
+            let location = self.locate(&mut traversal).await?;
+            let done = match (location.leaf(), change) {
                 (None, Change::Put(_) | Change::Insert(_)) => {
-                    self.add(client, &place, entry, &mut way).await?
+                    self.add(&location, entry, &mut traversal).await?
                 }
                 (None, Change::Update(_) | Change::Remove) => {
-                    if self.misses(&place, &way) {
+                    if self.proves_absence(&location, &traversal) {
                         Some(false)
                     } else {
-                        self.clear_up(client, &place.node, place.number(), &mut way).await?;
+                        self.resolve(&location.node, location.number(), &mut traversal).await?;
                         None
                     }
                 }
-                (Some(leaf), Change::Remove) => self.remove_leaf(client, &place, leaf, key, &mut way).await?,
+                (Some(leaf), Change::Remove) => self.remove_leaf(&location, leaf, &mut traversal).await?,
                 (Some(leaf), Change::Insert(_)) => {
-                    self.insert_at_leaf(client, &place, leaf, entry, &mut way).await?
+                    self.insert_at_leaf(&location, leaf, entry, &mut traversal).await?
                 }
                 (Some(leaf), Change::Put(_) | Change::Update(_)) => {
-                    self.change_leaf(client, &place, leaf, (change, entry), &mut way).await?
+                    self.change_leaf(&location, leaf, change, entry, &mut traversal).await?
                 }
             };
             if let Some(existed) = done {
@@ -82,179 +113,162 @@ impl<G: Guide> Tree<G> {
         }
     }
 
-    /// Adds an entry where there is no leaf. `None`: to be tried again.
-    async fn add<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        place: &Place,
-        entry: Entry<'_>,
-        way: &mut Way<'_>,
+    /// Adds an entry at a location without a leaf. `None`: the caller tries again.
+    async fn add(
+        self,
+        location: &Location,
+        entry: LeafEntry<'_>,
+        traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<Option<bool>, IndexError> {
-        let done = match place.next {
-            Next::Open { number, slot } => self.plant(client, place, (number, slot), entry, way).await?,
-            Next::Full { .. } => {
-                self.make_room(client, place, way).await?;
+        let done = match location.target {
+            Target::Open(at) => self.insert_leaf(location, at, entry, traversal).await?,
+            Target::Full { .. } => {
+                self.grow(location, traversal).await?;
                 false
             }
-            Next::Gap { number, slot, ref child, .. } => {
-                self.split_prefix(client, place, (number, slot, child), entry, way).await?
+            Target::OtherPrefix { at, ref child, .. } => {
+                self.split_prefix(location, at, child, entry, traversal).await?
             }
-            Next::Leaf { .. } => unreachable!("there is no leaf"),
+            Target::Leaf(_) => unreachable!("the location has no leaf"),
         };
         Ok(done.then_some(false))
     }
 
-    /// Puts a new leaf into a slot without a child (SMART, "normal insert"). [1 RT; 2 where the leaf is on another
-    /// memory node; 2 more where inserts take the node's lock]
-    async fn plant<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        place: &Place,
-        (number, slot): (usize, Slot),
-        entry: Entry<'_>,
-        way: &mut Way<'_>,
+    /// Puts a new leaf into a slot without a child (SMART, "normal insert"). `false`: the slot has changed.
+    /// [1 RT; 2 if the leaf is on another memory node; 2 more if inserts lock the node]
+    async fn insert_leaf(
+        self,
+        location: &Location,
+        at: SlotAt,
+        entry: LeafEntry<'_>,
+        traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<bool, IndexError> {
-        if self.options.inserts == Inserts::LockFree {
-            return self.plant_unlocked(client, place, (number, slot), entry, way).await;
+        if self.index.options.inserts == Inserts::LockFree {
+            return self.insert_leaf_by_cas(location, at, entry, traversal).await;
         }
-        let Some((held, _)) = self.lock_slot(client, place, number, way).await? else { return Ok(false) };
-        let planted = self.plant_unlocked(client, place, (number, slot), entry, way).await;
+        let Some((held, _)) = self.lock_slot(location, at.number, traversal).await? else { return Ok(false) };
+        let inserted = self.insert_leaf_by_cas(location, at, entry, traversal).await;
         held.give_up().await?;
-        planted
+        inserted
     }
 
-    async fn plant_unlocked<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        place: &Place,
-        (number, slot): (usize, Slot),
-        entry: Entry<'_>,
-        way: &mut Way<'_>,
+    async fn insert_leaf_by_cas(
+        self,
+        location: &Location,
+        SlotAt { number, slot }: SlotAt,
+        entry: LeafEntry<'_>,
+        traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<bool, IndexError> {
-        let node = &place.node;
-        let planted =
-            self.planted(client, (node.at, node.header.generation()), node.at.node(), entry).await?;
-        let at = node.at.part(slot_offset(number));
-        let partial = partial_at(entry.key, node.header.depth());
-        let new = planted.slot(partial);
-        let (to, bytes) = planted.first_write();
-        let swapped = if to.node() == node.at.node() {
-            client.post(write(to, bytes).then(cas(at, slot.word(), new.word()))).await?.1
+        let (node, client) = (&location.node, self.client);
+        let leaf = self.new_leaf(LinkingNode::from(&**node), node.at.node(), entry).await?;
+        let new = leaf.slot(partial_at(entry.key, node.header.depth()));
+        let swap = cas(node.at.part(slot_offset(number)), slot.word(), new.word());
+        let swapped = if leaf.node() == node.at.node() {
+            client.post(leaf.write().then_yield(swap)).await?
         } else {
-            client.post(write(to, bytes)).await?;
-            client.post(cas(at, slot.word(), new.word())).await?
+            client.post(leaf.write()).await?;
+            client.post(swap).await?
         };
         match swapped {
             Swapped::Won => {
-                self.cache.learn(node.at, number, new);
-                if let Some(link) = planted.link() {
-                    client.post_detached(link);
+                self.index.cache.learn(node.at, number, new);
+                if let Some(confirm) = leaf.confirm() {
+                    client.post_detached(confirm);
                 }
                 Ok(true)
             }
-            // What was found there may be another node's, which lies in this one's room and is not linked, or never
-            // will be: a slot with a child does not say whose it is.
+            // The found word says nothing: a slot with a child does not identify its node, so the word may belong to
+            // another node in the same memory that is not linked, or never will be.
             Swapped::Lost(_) => {
-                client.fabric().mark(marks::SLOT_LOST);
-                self.take_back_leaf(planted);
-                way.again(client).await?;
-                self.renew(client, node, way).await?;
+                self.hit(coverage::SLOT_LOST);
+                self.index.free_new_leaf(leaf);
+                traversal.retry(client).await?;
+                self.read_again(node, traversal).await?;
                 Ok(false)
             }
         }
     }
 
-    /// Gives a planted leaf's room back: no slot points to it.
-    pub(crate) fn take_back_leaf(&self, planted: Planted) {
-        self.heap.take_back(planted.into_room());
-    }
-
-    /// Inserts where there is a leaf, of this key or another.
-    async fn insert_at_leaf<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        place: &Place,
-        (number, at, class): (usize, Remote<RawLeaf>, Class),
-        entry: Entry<'_>,
-        way: &mut Way<'_>,
+    /// Inserts at a location with a leaf, of this key or of another.
+    async fn insert_at_leaf(
+        self,
+        location: &Location,
+        at: LeafAt,
+        entry: LeafEntry<'_>,
+        traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<Option<bool>, IndexError> {
-        let leaf = self.read_leaf(client, at, class, way.operation).await?;
-        match self.judge(&leaf, place, entry.key, way) {
-            Judged::Mine => Ok(Some(true)),
-            Judged::Absent => {
-                let done = self.split_leaf(client, place, (number, at, class), entry, way).await?;
-                Ok(done.then_some(false))
+        let leaf = self.read_leaf(at.leaf).await?;
+        match self.judge(&leaf, location, traversal) {
+            LeafVerdict::Match => Ok(Some(true)),
+            LeafVerdict::Absent => {
+                Ok(self.split_leaf(location, at, entry, traversal).await?.then_some(false))
             }
-            Judged::Unclear => {
-                self.clear_up(client, &place.node, number, way).await?;
+            LeafVerdict::Ambiguous => {
+                self.resolve(&location.node, at.number, traversal).await?;
                 Ok(None)
             }
         }
     }
 
-    /// Puts or updates where there is a leaf, of this key or another. [2 RT in place; out of place where the leaf
-    /// is longer than a WRITE that survives its writer]
-    async fn change_leaf<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        place: &Place,
-        target: (usize, Remote<RawLeaf>, Class),
-        (change, entry): (Change<'_>, Entry<'_>),
-        way: &mut Way<'_>,
+    /// Puts or updates at a location with a leaf, of this key or of another. [2 RT in place; more if the value moves to
+    /// another leaf, because the leaf is too short, or longer than a WRITE that survives a crash of its writer]
+    async fn change_leaf(
+        self,
+        location: &Location,
+        at: LeafAt,
+        change: Change<'_>,
+        entry: LeafEntry<'_>,
+        traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<Option<bool>, IndexError> {
-        let (number, at, class) = target;
-        let (held, mut leaf) = self.lock_leaf(client, at, class, way.operation).await?;
-        let judged = self.judge(&leaf, place, entry.key, way);
-        // One that could be cut in two is written elsewhere, and then linked.
-        let survives = leaf.survives_writer(client.fabric().capabilities().write_survives_writer_bytes_max);
-        let in_place = self.options.updates == Updates::InPlace && leaf.has_room(&entry.content) && survives;
-        if judged == Judged::Mine && in_place {
+        let (held, mut leaf) = self.lock_leaf(at.leaf).await?;
+        let verdict = self.judge(&leaf, location, traversal);
+        // A value whose WRITE could be cut in two is written to another leaf, which is then linked.
+        let survives = leaf.survives_writer(self.fabric().capabilities().write_survives_writer_bytes_max);
+        let in_place = self.index.options.updates == Updates::InPlace && leaf.fits(&entry.value) && survives;
+        if verdict == LeafVerdict::Match && in_place {
             let replaced = leaf.link();
-            leaf.set_content(&entry.content);
-            self.write_leaf(client, held, at, &leaf).await?;
-            self.unlink(client, replaced).await;
+            leaf.set_value(&entry.value);
+            self.write_leaf(held, at.leaf, &leaf).await?;
+            self.index.unlink(self.client, replaced).await;
             return Ok(Some(true));
         }
         held.give_up().await?;
-        match judged {
-            Judged::Mine => {
-                let moved = self.move_leaf(client, place, target, entry, way).await?;
-                Ok(moved.then_some(true))
+        match verdict {
+            LeafVerdict::Match => Ok(self.move_leaf(location, at, entry, traversal).await?.then_some(true)),
+            LeafVerdict::Absent if matches!(change, Change::Update(_)) => Ok(Some(false)),
+            LeafVerdict::Absent => {
+                Ok(self.split_leaf(location, at, entry, traversal).await?.then_some(false))
             }
-            Judged::Absent if matches!(change, Change::Update(_)) => Ok(Some(false)),
-            Judged::Absent => Ok(self.split_leaf(client, place, target, entry, way).await?.then_some(false)),
-            Judged::Unclear => {
-                self.clear_up(client, &place.node, number, way).await?;
+            LeafVerdict::Ambiguous => {
+                self.resolve(&location.node, at.number, traversal).await?;
                 Ok(None)
             }
         }
     }
 
-    /// Writes a leaf back, and releases its lock. [1 RT; 2 where the lock comes free apart]
-    pub(crate) async fn write_leaf<F: Fabric>(
-        &self,
-        client: &Client<F>,
+    /// Writes a leaf back, and releases its lock. [1 RT; 2 if the lock is released separately]
+    pub(super) async fn write_leaf(
+        self,
         held: Held<'_, F>,
-        at: Remote<RawLeaf>,
+        LeafRef { at, .. }: LeafRef,
         leaf: &LeafCopy,
     ) -> Result<(), IndexError> {
-        let to: Remote<[u8]> = at.part(WRITE_BACK);
-        if self.sabotage == Some(Sabotage::UnlockFirst) {
+        let (client, to): (_, Remote<[u8]>) = (self.client, at.part(WRITE_BACK));
+        if self.index.sabotage == Some(Sabotage::UnlockFirst) {
             held.give_up().await?;
             return Ok(client.post(write(to, leaf.without_lock())).await?);
         }
-        if self.options.leaf_lock == LeafLock::Apart {
+        if self.index.options.leaf_lock == LeafLock::Apart {
             let written = client.post(write(to, leaf.without_lock())).await;
             held.give_up().await?;
             return Ok(written?);
         }
-        let upward = client.fabric().capabilities().write_upward;
-        let (written, local) = if upward {
+        let (written, local) = if client.fabric().capabilities().write_upward {
             let local = held.release_within();
             (client.post(write(to, leaf.with_lock())).await, local)
         } else {
             let (unlock, local) = held.release();
-            (client.post(write(to, leaf.without_lock()).then_maybe(unlock)).await.map(drop), local)
+            (client.post(write(to, leaf.without_lock()).then_maybe_quiet(unlock)).await, local)
         };
         match written {
             Ok(()) => local.complete(),
@@ -263,26 +277,23 @@ impl<G: Guide> Tree<G> {
         Ok(written?)
     }
 
-    /// Removes where there is a leaf, of this key or another: marks the leaf under both locks, then empties the slot.
-    /// [3 RT on one memory node]
-    async fn remove_leaf<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        place: &Place,
-        (number, at, class): (usize, Remote<RawLeaf>, Class),
-        key: &[u8],
-        way: &mut Way<'_>,
+    /// Removes at a location with a leaf, of this key or of another: marks the leaf under both locks, then empties the
+    /// slot. [3 RT on one memory node]
+    async fn remove_leaf(
+        self,
+        location: &Location,
+        LeafAt { number, leaf }: LeafAt,
+        traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<Option<bool>, IndexError> {
-        let Some((held, copy)) = self.lock_slot(client, place, number, way).await? else { return Ok(None) };
-        let marked = self.mark_removed(client, place, (at, class), key, way).await;
-        let marked = match marked {
-            Ok(Ok(marked)) => marked,
-            Ok(Err(judged)) => {
+        let Some((held, copy)) = self.lock_slot(location, number, traversal).await? else { return Ok(None) };
+        let marked = match self.mark_removed(location, leaf, traversal).await {
+            Ok(Marked::Done(marked)) => marked,
+            Ok(Marked::Refused(verdict)) => {
                 held.give_up().await?;
-                if judged == Judged::Absent {
+                if verdict == LeafVerdict::Absent {
                     return Ok(Some(false));
                 }
-                self.clear_up(client, &place.node, number, way).await?;
+                self.resolve(&location.node, number, traversal).await?;
                 return Ok(None);
             }
             Err(error) => {
@@ -290,17 +301,17 @@ impl<G: Guide> Tree<G> {
                 return Err(error);
             }
         };
-        let (node, slot) = (&place.node, copy.slot(number));
-        let vacant = Slot::vacant(slot.partial(), node.header.generation());
-        let slot_at = node.at.part(slot_offset(number));
+        let (node, slot) = (&location.node, copy.slot(number));
+        let vacant = NodeSlot::vacant(slot.partial(), node.header.generation());
+        let empty = cas(node.at.part(slot_offset(number)), slot.word(), vacant.word());
         let (unlock, local) = held.release();
-        match client.post(cas(slot_at, slot.word(), vacant.word()).then_maybe(unlock)).await {
-            Ok((swapped, _)) => {
+        match self.client.post(empty.then_maybe_quiet(unlock)).await {
+            Ok(swapped) => {
                 local.complete();
                 if swapped == Swapped::Won {
-                    self.free_leaf((at, class), marked.version);
-                    self.unlink(client, marked.link).await;
-                    self.cache.learn(node.at, number, vacant);
+                    self.index.free_leaf(leaf, marked.version);
+                    self.index.unlink(self.client, marked.link).await;
+                    self.index.cache.learn(node.at, number, vacant);
                 }
             }
             Err(error) => {
@@ -308,57 +319,53 @@ impl<G: Guide> Tree<G> {
                 return Err(error.into());
             }
         }
-        self.relieve(client, place, &copy, way).await;
+        self.shrink_if_sparse(location, &copy, traversal).await;
         Ok(Some(true))
     }
 
-    /// Marks the leaf of `key` as removed, under its lock; yields what it leaves, or what the leaf says if it is not
-    /// the key's. [2 RT]
-    async fn mark_removed<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        place: &Place,
-        (at, class): (Remote<RawLeaf>, Class),
-        key: &[u8],
-        way: &Way<'_>,
-    ) -> Result<Result<Left, Judged>, IndexError> {
-        let (held, mut leaf) = self.lock_leaf(client, at, class, way.operation).await?;
-        match self.judge(&leaf, place, key, way) {
-            Judged::Mine => {
-                leaf.set_state(State::Removed);
-                self.write_leaf(client, held, at, &leaf).await?;
-                Ok(Ok(Left { version: leaf.version(), link: leaf.link() }))
+    /// Marks the leaf of the traversal's key as removed, under its lock. [2 RT]
+    async fn mark_removed(
+        self,
+        location: &Location,
+        leaf_ref: LeafRef,
+        traversal: &Traversal<'_, P::Route>,
+    ) -> Result<Marked, IndexError> {
+        let (held, mut leaf) = self.lock_leaf(leaf_ref).await?;
+        match self.judge(&leaf, location, traversal) {
+            LeafVerdict::Match => {
+                leaf.set_state(LeafState::Removed);
+                self.write_leaf(held, leaf_ref, &leaf).await?;
+                Ok(Marked::Done(UnlinkedLeaf { version: leaf.version(), link: leaf.link() }))
             }
-            judged => {
+            verdict => {
                 held.give_up().await?;
-                Ok(Err(judged))
+                Ok(Marked::Refused(verdict))
             }
         }
     }
 
-    /// Takes the lock of a place's node, if the node and its slot `number` are what they were. [1 RT]
-    pub(crate) async fn lock_slot<'a, F: Fabric>(
-        &'a self,
-        client: &'a Client<F>,
-        place: &Place,
+    /// Acquires the lock of a location's node. `None`: the node or its slot `number` has changed. [1 RT]
+    pub(super) async fn lock_slot(
+        self,
+        location: &Location,
         number: usize,
-        way: &mut Way<'_>,
+        traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<Option<(Held<'a, F>, InnerCopy)>, IndexError> {
-        let node = &place.node;
-        let (held, copy) = self.lock_inner(client, node.at, node.header.size(), way.operation).await?;
+        let node = &location.node;
+        let (held, copy) = self.lock_inner(node.inner_ref()).await?;
         let slot = copy.slot(number);
-        let same = match place.next {
-            Next::Leaf { at, class, .. } => slot.child() == Child::Leaf(at, class),
-            Next::Open { slot: seen, .. } | Next::Gap { slot: seen, .. } => slot == seen,
-            Next::Full { .. } => false,
+        let unchanged = match location.target {
+            Target::Leaf(LeafAt { leaf, .. }) => slot.child() == Child::Leaf(leaf),
+            Target::Open(seen) | Target::OtherPrefix { at: seen, .. } => slot == seen.slot,
+            Target::Full { .. } => false,
         };
-        if same && copy.header() == node.header && copy.reverse().is_linked() {
+        if unchanged && copy.header() == node.header && copy.reverse().is_linked() {
             return Ok(Some((held, copy)));
         }
-        client.fabric().mark(marks::LOCKED_LATE);
+        self.hit(coverage::CHANGED_BEFORE_LOCK);
         held.give_up().await?;
-        way.forget();
-        self.renew(client, node, way).await?;
+        traversal.clear();
+        self.read_again(node, traversal).await?;
         Ok(None)
     }
 }

@@ -1,8 +1,8 @@
-//! What comes with every radix tree when it is created and opened: its root, its locks, its heap.
+//! Creates and opens radix trees: root, locks and heap.
 
-use super::find::damaged;
-use super::scratch::Notebooks;
-use super::{Guide, Options, Tree};
+use super::damage::damaged;
+use super::scratch::ScratchPool;
+use super::{Options, Policy, Tree};
 use crate::error::IndexError;
 use crate::lifecycle;
 use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, NodeLocks, Release};
@@ -10,13 +10,13 @@ use crate::memory::heap::{Heap, Kind};
 use crate::memory::slot::Room;
 use crate::params;
 use crate::radix::cache::node_cache::NodeCache;
-use crate::radix::inner::{self, Header, RawInner, Size, State};
+use crate::radix::inner::{self, NodeHeader, NodeState, RawInner, Size};
 use crate::radix::leaf::FRONT_BYTES;
 use crate::radix::reverse::Reverse;
 use farwood_fabric::directory::Entry;
 use farwood_fabric::{Capability, Client, Fabric, NodeId, Remote, read, write};
 
-/// Locks of inner nodes; one is handed over within a compute node four times in a row, as Sherman's.
+/// Locks of inner nodes. A compute node hands one over locally at most four times in a row, as in Sherman.
 pub(crate) const NODE_LOCKS: LockOptions = LockOptions {
     memory: LockMemory::Host,
     width: LockWidth::Word,
@@ -26,18 +26,19 @@ pub(crate) const NODE_LOCKS: LockOptions = LockOptions {
 /// Locks of leaves.
 const LEAF_LOCKS: LockOptions =
     LockOptions { memory: LockMemory::Node, local: LocalLocks::Queued { hand_over_max: 0 }, ..NODE_LOCKS };
-/// How readers tell a whole copy of a leaf; inner nodes have a hash of what never changes.
+/// How readers detect a torn copy of a leaf. Inner nodes have a hash of the fields that never change.
 pub const CONSISTENCY: &str = "checksums";
-/// What a generation begins with, in a room that nothing lay in.
+/// First generation in unused memory.
 const GENERATION_FIRST: u32 = 1;
 
-impl<G: Guide> Tree<G> {
-    /// The tree of a directory entry whose root is there, with what is its system's own.
+impl<P: Policy> Tree<P> {
+    /// The tree of a directory entry, whose root exists.
     pub(crate) fn new<F: Fabric>(
         client: &Client<F>,
         entry: Entry,
         root: Remote<RawInner>,
-        (options, guide): (Options, G),
+        options: Options,
+        policy: P,
         cache_bytes: usize,
     ) -> Self {
         let shape = client.fabric().shape();
@@ -50,32 +51,32 @@ impl<G: Guide> Tree<G> {
             nodes,
             leaves,
             cache: NodeCache::new(cache_bytes),
-            notebooks: Notebooks::default(),
+            scratch: ScratchPool::default(),
             heap: Heap::new(&entry),
-            guide,
+            policy,
             sabotage: None,
             entry,
         }
     }
 
-    /// What keys and values mean to whoever created the tree.
+    /// Types of keys and values, as the creator of the tree numbered them.
     pub fn kinds(&self) -> [u8; 2] {
         params::kinds(&self.entry)
     }
 
-    /// Marks the tree as closed by this compute node, so that others may drop it. Nobody here may use it any more.
-    /// [at most 2 RT]
+    /// Marks the tree as closed by this compute node, so that another one may drop it. No client of this compute node
+    /// may use the tree afterwards. [at most 2 RT]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The fabric's errors.
     pub async fn close<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         lifecycle::mark_closed(client, &self.entry).await
     }
 
-    /// Gives back what this compute node has of the tree's memory and does not use. [1 RT per memory node]
+    /// Returns the memory that this compute node has allocated for the tree and does not use. [1 RT per memory node]
     ///
     /// # Errors
-    /// The fabric's.
+    /// The fabric's errors.
     pub async fn leave<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
         self.heap.leave(client).await
     }
@@ -85,7 +86,7 @@ impl<G: Guide> Tree<G> {
 ///
 /// # Errors
 /// [`IndexError::NoSuchIndex`], [`IndexError::Unsafe`], [`IndexError::Damaged`].
-pub(crate) async fn enter<F: Fabric>(
+pub(crate) async fn open_root<F: Fabric>(
     client: &Client<F>,
     entry: &Entry,
 ) -> Result<Remote<RawInner>, IndexError> {
@@ -96,30 +97,31 @@ pub(crate) async fn enter<F: Fabric>(
         .ok_or_else(|| damaged("open", &entry.name, "the root pointer is null".to_owned()))
 }
 
-/// Takes room for the root of a new tree, and writes it, with `beside` behind it; yields the word of its pointer.
+/// Allocates and writes the root of a new tree, followed by the bytes `after`; yields the pointer to it as a word.
 /// [2 RT and a chunk]
-pub(crate) async fn plant<F: Fabric>(
+pub(crate) async fn create_root<F: Fabric>(
     client: &Client<F>,
     entry: &Entry,
-    beside: &[u8],
+    after: &[u8],
 ) -> Result<u64, IndexError> {
     let heap = Heap::new(entry);
     let nodes = u64::from(client.fabric().shape().nodes);
     let home = NodeId((entry.number % nodes) as u16);
-    let kind = Kind::Inner.rooms(Size::All.bytes() + beside.len());
-    let room: Room<RawInner> = heap.allocate(client, home, kind).await?;
-    let header = Header::new(State::Live, Size::All, 0, 0, GENERATION_FIRST);
-    // The root is linked by nothing but the directory, and by itself.
-    let reverse = Reverse::of_inner(room.at, GENERATION_FIRST, 0);
-    let mut bytes = inner::image((reverse, header), &[], entry.number as u32, &[]);
-    bytes.extend_from_slice(beside);
-    client.post(write(room.at, &bytes)).await?;
+    let kind = Kind::Inner.rooms(Size::All.bytes() + after.len());
+    let memory: Room<RawInner> = heap.allocate(client, home, kind).await?;
+    let header = NodeHeader::new(NodeState::Live, Size::All, 0, 0, GENERATION_FIRST);
+    // Only the directory links the root; its reverse pointer names the root itself.
+    let reverse = Reverse::of_inner(memory.at, GENERATION_FIRST, 0);
+    let mut bytes = inner::image(reverse, header, &[], entry.number as u32, &[]);
+    bytes.extend_from_slice(after);
+    client.post(write(memory.at, &bytes)).await?;
     heap.leave(client).await?;
-    Ok(room.at.word())
+    Ok(memory.at.word())
 }
 
-/// A leaf's reader must see whose WRITEs came before, the front of a WRITE must not end half-way with its writer, and
-/// what is written together with a leaf's lock must stay beside those who wait for the lock.
+/// Checks that the fabric has the capabilities that the tree relies on: a reader of a leaf sees all earlier WRITEs, a
+/// crash of the writer does not cut the front of a WRITE, and a WRITE that includes a lock word does not interfere with
+/// the CAS of waiting clients.
 pub(crate) fn check_capabilities<F: Fabric>(client: &Client<F>) -> Result<(), IndexError> {
     let front = Capability::WriteSurvivesWriter(FRONT_BYTES);
     let needs = [Capability::ArrivalSeesWrite, front, Capability::WriteBesideCas];

@@ -1,45 +1,48 @@
-//! Copies of nodes and leaves, and what proves that one holds a single object of its room, with its reverse pointer.
+//! Reads inner nodes and leaves, and proves that a copy, with its reverse pointer, is of a single object.
 //!
-//! Rooms are used again at once, so that a READ may take a part of what lay there before and a part of what lies there
-//! now. The reverse pointer changes by a CAS of its own, and no checksum can cover it. It lies behind the object's
-//! *front*, the word that says how many objects lay in the room, and before a word that is salted with the front: a
-//! leaf's checksum, a node's hash. A new object's WRITE places them in that order. So the reverse pointer is the
-//! object's
+//! Memory is reused at once, so that a READ may return a part of an earlier object and a part of the current one. The
+//! reverse pointer changes by a CAS of its own, so no checksum can cover it. It lies between the *front* of the object,
+//! the word that counts the objects that used the memory, and a word that is salted with the front: the checksum of a
+//! leaf, or the hash of an inner node. The WRITE of a new object places these words in that order. So the reverse
+//! pointer belongs to the object
 //!
-//! - where equal versions in front and behind prove that no WRITE overlapped the READ
-//!   ([`Capability::VersionPair`]): the front is one of the pair, what is salted with it the other;
-//! - where lines are whole and the three words are in one line, as they are in all rooms that are larger than what
-//!   such a pair proves ([`Heap`](crate::memory::heap::Heap)). What is behind proves itself: by the checksum; in a node
-//!   by the generation in each slot without a child, and by what each child says of itself;
-//! - elsewhere, where the front is read once more before and after.
+//! - if equal versions at both ends prove that no WRITE overlapped the READ ([`Capability::VersionPair`]): the front is
+//!   one of the pair, the word salted with it is the other;
+//! - if the fabric reads whole lines and the three words are in one line, as they are in all slots that are larger than
+//!   what such a pair proves ([`Heap`](crate::memory::heap::Heap)). The bytes after them prove themselves: a leaf by
+//!   its checksum, an inner node by the generation in each slot without a child and by the reverse pointer of each
+//!   child;
+//! - otherwise, if the front has the same value before and after the READ.
 
-use super::find::damaged;
-use super::{Guide, Tree, marks};
+use super::Tree;
+use super::damage::damaged;
+use super::policy::Policy;
 use crate::error::IndexError;
 use crate::lock::Held;
 use crate::op::Op;
-use crate::radix::inner::{Inner, InnerFormat, RawInner, Size};
-use crate::radix::leaf::{Class, Leaf, LeafFormat, RawLeaf};
+use crate::radix::coverage;
+use crate::radix::inner::{Inner, InnerFormat, InnerRef, RawInner};
+use crate::radix::leaf::{Leaf, LeafFormat, LeafRef, RawLeaf};
 use crate::retry::{Retry, bury_the_dead};
 use farwood_fabric::{
     Capabilities, Capability, Checked, Client, Fabric, Object, Remote, all, read, read_bytes,
 };
 
-/// Tries at a copy that stays torn, with pauses.
-const TORN_TRIES_MAX: u32 = 2_000;
-/// Tries at a torn copy between two times that it is asked whether its writer has died.
-const TRIES_PER_LOOK: u32 = 40;
-/// Bytes of the front, the reverse pointer, and what is salted with the front.
+/// Most reads of a copy that stays torn.
+const TORN_READS_MAX: u32 = 2_000;
+/// Torn reads between two checks whether the writer has crashed.
+const TORN_READS_PER_CRASH_CHECK: u32 = 40;
+/// Bytes of the front, the reverse pointer and the word that is salted with the front.
 const FRONT_BYTES: u64 = 24;
 /// Bytes of a line.
 const LINE_BYTES: u64 = 64;
 
-/// A copy of an inner node, just read.
+/// A copy of an inner node that was just read.
 pub(crate) type InnerCopy = Inner<Checked<RawInner>>;
-/// A copy of a leaf, just read.
+/// A copy of a leaf that was just read.
 pub(crate) type LeafCopy = Leaf<Checked<RawLeaf>>;
 
-/// Whether a copy of what lies at `at`, of so many bytes, holds one object if it passes its check.
+/// Whether a copy of `bytes` bytes at `at` that passes its check is proven to be of one object.
 #[inline]
 pub(crate) fn proves<T: ?Sized>(promised: &Capabilities, at: Remote<T>, bytes: usize) -> bool {
     promised.has(Capability::VersionPair(bytes)) || in_one_line(promised, at.address().offset())
@@ -55,20 +58,20 @@ pub(crate) fn front_of(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"))
 }
 
-/// The fronts of what lies at those places. [1 RT]
+/// Reads the fronts of several objects. [1 RT]
 pub(crate) async fn fronts<F: Fabric, T: ?Sized>(
     client: &Client<F>,
-    places: impl Iterator<Item = Remote<T>>,
+    objects: impl Iterator<Item = Remote<T>>,
 ) -> Result<Vec<u64>, IndexError> {
-    words(client, places.map(|at| at.part(0))).await
+    words(client, objects.map(|at| at.part(0))).await
 }
 
-/// The words at those places. [1 RT]
+/// Reads several words. [1 RT]
 pub(crate) async fn words<F: Fabric>(
     client: &Client<F>,
-    places: impl Iterator<Item = Remote<u64>>,
+    addresses: impl Iterator<Item = Remote<u64>>,
 ) -> Result<Vec<u64>, IndexError> {
-    let words = client.post(all(places.map(read))).await?;
+    let words = client.post(all(addresses.map(read))).await?;
     let word = |word: farwood_fabric::Fetched<u64>| match word.check(&()) {
         Ok(word) => word.word(),
         Err(_) => unreachable!("words are whole"),
@@ -76,74 +79,58 @@ pub(crate) async fn words<F: Fabric>(
     Ok(words.map(word).collect())
 }
 
-/// Reads what lies at `at`. [1 RT, and 1 for each torn copy; 2 more where the fabric proves nothing of its size]
-pub(crate) async fn fetch<F: Fabric, T: Object>(
-    client: &Client<F>,
-    (at, bytes): (Remote<T>, usize),
-    format: &T::Format,
-    operation: &'static str,
-) -> Result<Checked<T>, IndexError> {
-    let proven = proves(client.fabric().capabilities(), at, bytes);
-    let mut retry = Retry::new(operation, TORN_TRIES_MAX);
-    loop {
-        let before = if proven { None } else { Some(fronts(client, [at].into_iter()).await?) };
-        if let Ok(copy) = client.post(read_bytes(at, bytes)).await?.check(format) {
-            let Some(before) = before else { return Ok(copy) };
-            if before[0] == front_of(&copy) && before == fronts(client, [at].into_iter()).await? {
-                return Ok(copy);
+impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
+    /// Reads the object of `bytes` bytes at `at`.
+    /// [1 RT, and 1 for each torn copy; 2 more if the fabric proves nothing about objects of this size]
+    pub(crate) async fn read_object<T: Object>(
+        self,
+        at: Remote<T>,
+        bytes: usize,
+        format: &T::Format,
+    ) -> Result<Checked<T>, IndexError> {
+        let client = self.client;
+        let proven = proves(client.fabric().capabilities(), at, bytes);
+        let mut retry = Retry::new(self.name, TORN_READS_MAX);
+        loop {
+            let before = if proven { None } else { Some(fronts(client, [at].into_iter()).await?) };
+            if let Ok(copy) = client.post(read_bytes(at, bytes)).await?.check(format) {
+                let Some(before) = before else { return Ok(copy) };
+                if before[0] == front_of(&copy) && before == fronts(client, [at].into_iter()).await? {
+                    return Ok(copy);
+                }
             }
+            wait_for_writer(client, &mut retry, at).await?;
         }
-        torn(client, &mut retry, at).await?;
-    }
-}
-
-impl<G: Guide> Tree<G> {
-    /// Reads the inner node at `at`. [1 RT, and 1 for each torn copy; 2 more where the fabric proves nothing of its
-    /// size]
-    pub(crate) async fn read_inner<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        at: Remote<RawInner>,
-        size: Size,
-        operation: &'static str,
-    ) -> Result<InnerCopy, IndexError> {
-        let format = InnerFormat { number: self.number };
-        fetch(client, (at, size.bytes()), &format, operation).await.map(Inner::new)
     }
 
-    /// Reads the leaf at `at`. [as [`read_inner`](Self::read_inner)]
+    /// Reads an inner node. [as [`read_object`](Self::read_object)]
+    pub(crate) async fn read_inner(self, node: InnerRef) -> Result<InnerCopy, IndexError> {
+        let format = InnerFormat { number: self.index.number };
+        self.read_object(node.at, node.size.bytes(), &format).await.map(Inner::new)
+    }
+
+    /// Reads a leaf. [as [`read_object`](Self::read_object)]
     #[inline]
-    pub(crate) async fn read_leaf<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        at: Remote<RawLeaf>,
-        class: Class,
-        operation: &'static str,
-    ) -> Result<LeafCopy, IndexError> {
-        let format = LeafFormat { number: self.number };
-        fetch(client, (at, class.bytes()), &format, operation).await.map(Leaf::new)
+    pub(crate) async fn read_leaf(self, leaf: LeafRef) -> Result<LeafCopy, IndexError> {
+        let format = LeafFormat { number: self.index.number };
+        self.read_object(leaf.at, leaf.class.bytes(), &format).await.map(Leaf::new)
     }
 
-    /// Takes the lock of the inner node at `at`, and reads the node under it. [1 RT, 2 without
-    /// [`Capability::AtomicThenRead`]]
-    pub(crate) async fn lock_inner<'a, F: Fabric>(
-        &'a self,
-        client: &'a Client<F>,
-        at: Remote<RawInner>,
-        size: Size,
-        operation: &'static str,
-    ) -> Result<(Held<'a, F>, InnerCopy), IndexError> {
-        let promised = client.fabric().capabilities();
+    /// Acquires the lock of an inner node, and reads the node under it.
+    /// [1 RT; 2 without [`Capability::AtomicThenRead`]]
+    pub(super) async fn lock_inner(self, node: InnerRef) -> Result<(Held<'a, F>, InnerCopy), IndexError> {
+        let (locks, promised) = (self.on(&self.index.nodes), self.fabric().capabilities());
+        let bytes = node.size.bytes();
         let (held, copy) = if promised.atomic_then_read {
-            Op::new(&self.nodes, client, operation).acquire_and_read(at, size.bytes()).await?
+            locks.acquire_and_read(node.at, bytes).await?
         } else {
-            (Op::new(&self.nodes, client, operation).acquire(at).await?, None)
+            (locks.acquire(node.at).await?, None)
         };
-        let copy = copy.filter(|_| proves(promised, at, size.bytes()));
-        if let Some(Ok(copy)) = copy.map(|copy| copy.check(&InnerFormat { number: self.number })) {
+        let copy = copy.filter(|_| proves(promised, node.at, bytes));
+        if let Some(Ok(copy)) = copy.map(|copy| copy.check(&InnerFormat { number: self.index.number })) {
             return Ok((held, Inner::new(copy)));
         }
-        match self.read_inner(client, at, size, operation).await {
+        match self.read_inner(node).await {
             Ok(copy) => Ok((held, copy)),
             Err(error) => {
                 held.give_up().await?;
@@ -152,21 +139,15 @@ impl<G: Guide> Tree<G> {
         }
     }
 
-    /// Takes the lock of the leaf at `at`, and reads the leaf under it. [1 RT, 2 without
-    /// [`Capability::AtomicThenRead`]]
-    pub(crate) async fn lock_leaf<'a, F: Fabric>(
-        &'a self,
-        client: &'a Client<F>,
-        at: Remote<RawLeaf>,
-        class: Class,
-        operation: &'static str,
-    ) -> Result<(Held<'a, F>, LeafCopy), IndexError> {
-        let (held, copy) = Op::new(&self.leaves, client, operation).acquire_rear(at, class.bytes()).await?;
-        let copy = copy.filter(|_| proves(client.fabric().capabilities(), at, class.bytes()));
-        if let Some(Ok(copy)) = copy.map(|copy| copy.check(&LeafFormat { number: self.number })) {
+    /// Acquires the lock of a leaf, and reads the leaf under it. [1 RT; 2 without [`Capability::AtomicThenRead`]]
+    pub(super) async fn lock_leaf(self, leaf: LeafRef) -> Result<(Held<'a, F>, LeafCopy), IndexError> {
+        let bytes = leaf.class.bytes();
+        let (held, copy) = self.on(&self.index.leaves).acquire_rear(leaf.at, bytes).await?;
+        let copy = copy.filter(|_| proves(self.fabric().capabilities(), leaf.at, bytes));
+        if let Some(Ok(copy)) = copy.map(|copy| copy.check(&LeafFormat { number: self.index.number })) {
             return Ok((held, Leaf::new(copy)));
         }
-        match self.read_leaf(client, at, class, operation).await {
+        match self.read_leaf(leaf).await {
             Ok(copy) => Ok((held, copy)),
             Err(error) => {
                 held.give_up().await?;
@@ -176,17 +157,23 @@ impl<G: Guide> Tree<G> {
     }
 }
 
-/// Notes a torn copy and lets its writer finish; should that have died, its identity is ended.
-async fn torn<F: Fabric, T>(client: &Client<F>, retry: &mut Retry, at: Remote<T>) -> Result<(), IndexError> {
-    client.fabric().mark(marks::TORN);
+/// Counts a torn copy and lets its writer finish. If the writer has crashed, it is reaped.
+async fn wait_for_writer<F: Fabric, T>(
+    client: &Client<F>,
+    retry: &mut Retry,
+    at: Remote<T>,
+) -> Result<(), IndexError> {
+    client.fabric().mark(coverage::TORN);
     client.note(|costs| costs.torn += 1);
-    if (retry.tries() + 1).is_multiple_of(TRIES_PER_LOOK) {
+    if (retry.tries() + 1).is_multiple_of(TORN_READS_PER_CRASH_CHECK) {
         bury_the_dead(client).await?;
     }
     match retry.again(client).await {
-        Err(IndexError::Exhausted { operation, .. }) => {
-            Err(damaged(operation, at, "it stays half-written, or is nothing of this index".to_owned()))
-        }
+        Err(IndexError::Exhausted { operation, .. }) => Err(damaged(
+            operation,
+            at,
+            "its copies stay torn: a writer left it unfinished, or it is no object of this index".to_owned(),
+        )),
         other => other,
     }
 }

@@ -1,441 +1,340 @@
-//! From a key to where it belongs: through cached copies as far as they lead, then through the nodes.
+//! From a key to its location: through cached copies as far as they lead, then through nodes that are read.
 
+use super::Tree;
+use super::damage::damaged_slot;
 use super::fetch::{InnerCopy, LeafCopy};
-use super::scratch::{Lent, Notebooks};
-use super::{Guide, Tree, marks};
+use super::policy::{Policy, TraversalEnd};
+use super::traversal::Traversal;
 use crate::error::IndexError;
+use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
-use crate::radix::inner::{Found, RawInner, Size, State, slot_of_all};
+use crate::radix::coverage;
+use crate::radix::inner::{InnerRef, NodeState, RawInner, Size, SlotSearch, slot_of_all};
 use crate::radix::key::{common_prefix, step_at};
-use crate::radix::leaf::{self, Class, RawLeaf};
-use crate::radix::prefix::PrefixHash;
+use crate::radix::leaf::{LeafRef, LeafState};
 use crate::radix::reverse::Reverse;
-use crate::radix::slot::{Child, Slot};
-use crate::retry::Retry;
+use crate::radix::slot::{Child, NodeSlot};
 use crate::sabotage::Sabotage;
-use farwood_fabric::{Client, Fabric, Remote};
-use std::fmt;
+use farwood_fabric::{Fabric, Remote};
 use std::sync::Arc;
 
-/// Tries of an operation that others keep from its end.
-const TRIES_MAX: u32 = 10_000;
-/// Tries at what is unclear before it is settled, and between two times that it is.
-const TRIES_PER_SETTLING: u32 = 6;
-
-/// An operation on its way.
-pub struct Way<'k> {
-    pub(crate) operation: &'static str,
-    /// The key that it is about; empty where it is about many.
-    pub(crate) key: &'k [u8],
-    retry: Retry,
-    /// What it has read so far.
-    notes: Lent<'k>,
-    /// How many of the nodes the guide has read.
-    guided: usize,
-    /// The guide is to lead to a node of less depth.
-    below: usize,
-}
-
-impl<'k> Way<'k> {
-    pub(crate) fn new(notebooks: &'k Notebooks, operation: &'static str, key: &'k [u8]) -> Self {
-        let retry = Retry::new(operation, TRIES_MAX);
-        Self { operation, key, retry, notes: notebooks.lend(), guided: 0, below: usize::MAX }
-    }
-
-    /// The guide has read that node, or would have.
-    pub(crate) fn guided_by(&mut self, at: Remote<RawInner>, node: &InnerCopy) -> Arc<CachedNode> {
-        self.guided += 1;
-        self.notes.note(at, node)
-    }
-
-    /// The deepest node that the operation has read and the guide may lead to.
-    pub(crate) fn deepest(&self, number: u32) -> Option<Arc<CachedNode>> {
-        let above = self.notes.fresh().iter().filter(|node| node.header.depth() < self.below);
-        above.filter(|node| node.covers(self.key, number)).max_by_key(|node| node.header.depth()).cloned()
-    }
-
-    /// Notes that no node of that depth was found.
-    pub(crate) fn missed(&mut self, depth: usize) {
-        self.notes.book().missed.push(depth);
-    }
-
-    /// Whether the guide looked for a node of that depth, and found none.
-    pub(crate) fn has_missed(&self, depth: usize) -> bool {
-        self.notes.missed().contains(&depth)
-    }
-
-    /// Room for the hashes of the key's beginnings, which is lent until it is given back.
-    pub(crate) fn lend_hashes(&mut self) -> Vec<PrefixHash> {
-        std::mem::take(&mut self.notes.book().hashes)
-    }
-
-    /// Gives the room for hashes back.
-    pub(crate) fn take_back_hashes(&mut self, hashes: Vec<PrefixHash>) {
-        self.notes.book().hashes = hashes;
-    }
-
-    /// The depth that the guide may lead to, at most the key's length.
-    pub(crate) fn depth_max(&self) -> usize {
-        self.key.len().min(self.below.saturating_sub(1))
-    }
-
-    /// The nodes that were read and that the guide did not lead to.
-    pub(crate) fn met(&self) -> impl Iterator<Item = &CachedNode> {
-        self.notes.fresh().iter().skip(self.guided).map(|node| &**node)
-    }
-
-    /// What is to come begins above nodes of that depth: the node above one is wanted.
-    pub(crate) fn begin_above(&mut self, depth: usize) {
-        self.below = depth;
-    }
-
-    /// Whether a copy was read by this operation, and not before.
-    #[inline]
-    pub(crate) fn is_fresh(&self, node: &Arc<CachedNode>) -> bool {
-        self.notes.fresh().iter().any(|fresh| Arc::ptr_eq(fresh, node))
-    }
-
-    /// What was read is out of date.
-    pub(crate) fn forget(&mut self) {
-        self.notes.forget();
-        (self.guided, self.below) = (0, usize::MAX);
-    }
-
-    /// Before another try.
-    pub(crate) async fn again<F: Fabric>(&mut self, client: &Client<F>) -> Result<(), IndexError> {
-        self.forget();
-        self.retry.again(client).await
-    }
-}
-
-/// Where a key belongs: the last node on its way, and what is in its slot there.
-pub(crate) struct Place {
+/// Location of a key: the last inner node of its path, and the contents of the key's slot there.
+pub(crate) struct Location {
     pub(crate) node: Arc<CachedNode>,
-    /// The node above, and the slot in it.
-    pub(crate) parent: Option<(Arc<CachedNode>, usize)>,
-    pub(crate) next: Next,
+    /// The slot that points to `node`, if the traversal passed it.
+    pub(crate) parent: Option<ParentLink>,
+    pub(crate) target: Target,
 }
 
-/// What is in a key's slot.
+/// A slot of an inner node that points to another inner node.
+#[derive(Clone)]
+pub(crate) struct ParentLink {
+    pub(crate) node: Arc<CachedNode>,
+    pub(crate) number: usize,
+}
+
+/// A slot of a known node: its number and contents.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlotAt {
+    pub(crate) number: usize,
+    pub(crate) slot: NodeSlot,
+}
+
+/// A slot of a known node that points to a leaf.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeafAt {
+    pub(crate) number: usize,
+    pub(crate) leaf: LeafRef,
+}
+
+/// Contents of the slot of a key.
 #[derive(Debug)]
-pub(crate) enum Next {
-    /// A leaf, of this key or another.
-    Leaf { number: usize, at: Remote<RawLeaf>, class: Class },
-    /// No child, and a leaf may be put there.
-    Open { number: usize, slot: Slot },
-    /// No child, and no leaf may be put there: no slot is free, or the node is about to be replaced.
+pub(crate) enum Target {
+    /// A leaf, of this key or of another.
+    Leaf(LeafAt),
+    /// No child; a leaf may be inserted.
+    Open(SlotAt),
+    /// No child, and no leaf may be inserted: no slot is free, or the node is about to be replaced.
     Full { number: usize },
-    /// An inner node of another prefix, and whether it said that it is linked there.
-    Gap { number: usize, slot: Slot, child: Arc<CachedNode>, linked: bool },
+    /// An inner node of another prefix, and whether its reverse pointer confirms that the slot links it.
+    OtherPrefix { at: SlotAt, child: Arc<CachedNode>, linked: bool },
 }
 
-impl Place {
+impl Location {
     /// The leaf in the slot, if there is one.
     #[inline]
-    pub(crate) fn next_leaf(&self) -> Option<(usize, Remote<RawLeaf>, Class)> {
-        match self.next {
-            Next::Leaf { number, at, class } => Some((number, at, class)),
+    pub(crate) fn leaf(&self) -> Option<LeafAt> {
+        match self.target {
+            Target::Leaf(leaf) => Some(leaf),
             _ => None,
         }
     }
 
-    /// The slot's number; 0 where the key has none.
+    /// Number of the slot; 0 if the key has none.
     pub(crate) fn number(&self) -> usize {
-        match self.next {
-            Next::Leaf { number, .. }
-            | Next::Open { number, .. }
-            | Next::Full { number }
-            | Next::Gap { number, .. } => number,
+        match self.target {
+            Target::Leaf(LeafAt { number, .. })
+            | Target::Open(SlotAt { number, .. })
+            | Target::Full { number }
+            | Target::OtherPrefix { at: SlotAt { number, .. }, .. } => number,
         }
     }
 }
 
-/// What a leaf says about a key.
+/// What a leaf proves about a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Judged {
-    /// It is the key's leaf.
-    Mine,
-    /// The key is not there.
+pub(crate) enum LeafVerdict {
+    /// It is the leaf of the key.
+    Match,
+    /// The key is absent.
     Absent,
-    /// Neither can be told.
-    Unclear,
+    /// Nothing.
+    Ambiguous,
 }
 
-/// What came of following a slot to an inner node.
-enum Entered {
+/// Result of following a slot to an inner node.
+enum Followed {
     Node(Arc<CachedNode>),
-    Gap { child: Arc<CachedNode>, linked: bool },
-    Unclear,
+    OtherPrefix { child: Arc<CachedNode>, linked: bool },
+    Ambiguous,
 }
 
-impl<G: Guide> Tree<G> {
-    /// Where the way's key belongs. [0 RT as far as cached copies lead; else 1 per node]
-    pub(crate) async fn locate<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        way: &mut Way<'_>,
-    ) -> Result<Place, IndexError> {
+impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
+    /// Finds the location of the traversal's key. [0 RT as far as cached copies lead; then 1 per node]
+    pub(crate) async fn locate(
+        self,
+        traversal: &mut Traversal<'_, P::Route>,
+    ) -> Result<Location, IndexError> {
         loop {
-            if let Some(place) = self.descend(client, way).await? {
-                return Ok(place);
+            if let Some(location) = self.descend(traversal).await? {
+                return Ok(location);
             }
         }
     }
 
-    /// Down from where the guide leads. `None`: something on the way was unclear, or out of date.
-    async fn descend<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        way: &mut Way<'_>,
-    ) -> Result<Option<Place>, IndexError> {
-        let (key, mut parent, mut passed) = (way.key, None, 0);
-        let guided = G::begin(self, client, way).await?;
-        let is_guided = guided.is_some();
-        let mut node = match guided {
+    /// Descends from the start that the system chooses. `None`: something was ambiguous or out of date.
+    async fn descend(self, traversal: &mut Traversal<'_, P::Route>) -> Result<Option<Location>, IndexError> {
+        let (key, mut parent, mut hops) = (traversal.key(), None, 0);
+        let start = P::start(self, traversal).await?;
+        let has_start = start.is_some();
+        let mut node = match start {
             Some(node) => node,
-            None => self.root(client, way).await?,
+            None => self.root(traversal).await?,
         };
-        let next = loop {
+        let target = loop {
             let (number, slot) = match node.find(key) {
-                Found::Slot(number, slot) | Found::Free(number, slot) => (number, slot),
-                Found::Full => break Next::Full { number: 0 },
+                SlotSearch::Slot(number, slot) | SlotSearch::Free(number, slot) => (number, slot),
+                SlotSearch::Full => break Target::Full { number: 0 },
             };
+            let at = SlotAt { number, slot };
             match slot.child() {
-                Child::Inner(at, size) => {
-                    match self.enter(client, (&node, number, slot), (at, size), key, way).await? {
-                        Entered::Node(child) => {
-                            parent = Some((node, number));
-                            node = child;
-                            passed += 1;
-                        }
-                        Entered::Gap { child, linked } => break Next::Gap { number, slot, child, linked },
-                        Entered::Unclear => {
-                            self.clear_up(client, &node, number, way).await?;
-                            return Ok(None);
-                        }
+                Child::Inner(child) => match self.follow(&node, at, child, traversal).await? {
+                    Followed::Node(child) => {
+                        parent = Some(ParentLink { node, number });
+                        node = child;
+                        hops += 1;
                     }
-                }
-                Child::Leaf(at, class) => break Next::Leaf { number, at, class },
-                Child::Free | Child::Vacant => break Next::Open { number, slot },
-                Child::Closed => break Next::Full { number },
-                Child::Damaged if way.is_fresh(&node) => {
-                    return Err(damaged_slot(way.operation, node.at, number));
+                    Followed::OtherPrefix { child, linked } => {
+                        break Target::OtherPrefix { at, child, linked };
+                    }
+                    Followed::Ambiguous => {
+                        self.resolve(&node, number, traversal).await?;
+                        return Ok(None);
+                    }
+                },
+                Child::Leaf(leaf) => break Target::Leaf(LeafAt { number, leaf }),
+                Child::Free | Child::Vacant => break Target::Open(at),
+                Child::Closed => break Target::Full { number },
+                Child::Damaged if traversal.is_fresh(&node) => {
+                    return Err(damaged_slot(self.name, node.at, number));
                 }
                 Child::Damaged => {
-                    self.clear_up(client, &node, number, way).await?;
+                    self.resolve(&node, number, traversal).await?;
                     return Ok(None);
                 }
             }
         };
-        let covers = is_guided && passed == 0 || node.covers(key, self.number);
-        let place = self.arrived((client, way), (node, covers), parent, next);
-        match &place {
-            Some(place) => G::arrived(self, client, way, (place.node.at, passed)).await,
-            None => way.again(client).await?,
+        if !(has_start && hops == 0 || node.covers(key, self.index.number)) {
+            self.forget_misleading_copies(&node, parent.as_ref());
+            traversal.retry(self.client).await?;
+            return Ok(None);
         }
-        Ok(place)
+        self.count_cache_use(traversal);
+        P::finished(self, traversal, TraversalEnd { node: node.at, hops }).await;
+        Ok(Some(Location { node, parent, target }))
     }
 
-    /// The end of a way, if the last node covers the key; if not, a stale copy led astray.
-    fn arrived<F: Fabric>(
-        &self,
-        (client, way): (&Client<F>, &Way<'_>),
-        (node, covers): (Arc<CachedNode>, bool),
-        parent: Option<(Arc<CachedNode>, usize)>,
-        next: Next,
-    ) -> Option<Place> {
-        if covers {
-            client.note(|costs| {
-                if way.notes.fresh().len() == way.guided {
-                    costs.cache_hits += 1;
-                } else {
-                    costs.cache_misses += 1;
-                }
-            });
-            return Some(Place { node, parent, next });
+    /// Removes the copies that led to a node which does not cover the key.
+    fn forget_misleading_copies(self, node: &CachedNode, parent: Option<&ParentLink>) {
+        self.hit(coverage::STALE_COPY_DROPPED);
+        self.index.cache.remove(node.at);
+        if let Some(parent) = parent {
+            self.index.cache.remove(parent.node.at);
         }
-        client.fabric().mark(marks::FORGOTTEN);
-        self.cache.remove(node.at);
-        if let Some((parent, _)) = parent {
-            self.cache.remove(parent.at);
-        }
-        None
     }
 
-    /// The root, of some age. [0 RT; 1 where it is not cached]
-    async fn root<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        way: &mut Way<'_>,
-    ) -> Result<Arc<CachedNode>, IndexError> {
-        if let Some(root) = self.known(client, self.root, 0, way) {
+    fn count_cache_use(self, traversal: &Traversal<'_, P::Route>) {
+        self.client.note(|costs| {
+            if traversal.nodes_read().len() == traversal.nodes_read_by_system() {
+                costs.cache_hits += 1;
+            } else {
+                costs.cache_misses += 1;
+            }
+        });
+    }
+
+    /// The root, perhaps out of date. [0 RT; 1 if it is not cached]
+    async fn root(self, traversal: &mut Traversal<'_, P::Route>) -> Result<Arc<CachedNode>, IndexError> {
+        let at = self.index.root;
+        if let Some(root) = self.known(at, 0, traversal) {
             return Ok(root);
         }
-        let root = self.read_inner(client, self.root, Size::All, way.operation).await?;
-        Ok(self.keep(self.root, &root, way))
+        let root = self.read_inner(InnerRef { at, size: Size::All }).await?;
+        Ok(self.keep(at, &root, traversal))
     }
 
-    /// The node at which the way of the way's key ended before, if there is a copy of it and it covers the key, for an
-    /// operation's first try. [0 RT]
+    /// The copy of the node at `at` that this operation has read, or the cached one. The caller reads slot `likely`
+    /// next.
     #[inline]
-    pub(crate) fn shortcut<F: Fabric>(&self, client: &Client<F>, way: &Way<'_>) -> Option<Arc<CachedNode>> {
-        if way.retry.tries() > 0 || way.below < usize::MAX {
-            return None;
-        }
-        let node = self.known(client, self.cache.end_of(way.key)?, 0, way)?;
-        node.covers(way.key, self.number).then_some(node)
-    }
-
-    /// The way of `key` ended at the node at `at`: a shortcut for the next search. [0 RT]
-    pub(crate) fn keep_shortcut(&self, key: &[u8], at: Remote<RawInner>) {
-        self.cache.ended(key, at);
-    }
-
-    /// A copy of the node at `at`: what this operation read, or what is cached. It will look at slot `likely`, most
-    /// likely.
-    #[inline]
-    fn known<F: Fabric>(
-        &self,
-        client: &Client<F>,
+    pub(crate) fn known(
+        self,
         at: Remote<RawInner>,
         likely: usize,
-        way: &Way<'_>,
+        traversal: &Traversal<'_, P::Route>,
     ) -> Option<Arc<CachedNode>> {
-        match way.notes.fresh().iter().find(|fresh| fresh.at == at) {
+        match traversal.node_read(at) {
             Some(fresh) => Some(Arc::clone(fresh)),
-            None => self.cache.get(at, client.fabric().thread(), likely),
+            None => self.index.cache.get(at, self.fabric().thread(), likely),
         }
     }
 
-    /// Keeps what was just read, for this operation and for others.
-    fn keep(&self, at: Remote<RawInner>, node: &InnerCopy, way: &mut Way<'_>) -> Arc<CachedNode> {
-        self.cache.put(at, node);
-        way.notes.strike(at);
-        way.notes.note(at, node)
+    /// Keeps a node that was just read, for this operation and in the cache.
+    fn keep(
+        self,
+        at: Remote<RawInner>,
+        node: &InnerCopy,
+        traversal: &mut Traversal<'_, P::Route>,
+    ) -> Arc<CachedNode> {
+        self.index.cache.put(at, node);
+        traversal.record_again(at, node)
     }
 
-    /// Follows slot `number` of `node` to the inner node at `at`. [0 RT where that is cached; else 1]
-    async fn enter<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        (node, number, slot): (&Arc<CachedNode>, usize, Slot),
-        (at, size): (Remote<RawInner>, Size),
-        key: &[u8],
-        way: &mut Way<'_>,
-    ) -> Result<Entered, IndexError> {
-        let depth = node.header.depth();
-        if let Some(child) = self.known(client, at, slot_of_all(step_at(key, depth + 1)), way) {
-            // Without bytes in between the prefix is looked at when the way ends.
-            let next = child.header.depth() == depth + 1 && number > 0;
-            if next || child.header.depth() > depth && child.covers(key, self.number) {
-                return Ok(Entered::Node(child));
+    /// Follows a slot of `parent` to the inner node `child`. [0 RT if the child is cached; otherwise 1]
+    async fn follow(
+        self,
+        parent: &Arc<CachedNode>,
+        SlotAt { number, slot }: SlotAt,
+        child: InnerRef,
+        traversal: &mut Traversal<'_, P::Route>,
+    ) -> Result<Followed, IndexError> {
+        let (key, index_number, depth) = (traversal.key(), self.index.number, parent.header.depth());
+        if let Some(child) = self.known(child.at, slot_of_all(step_at(key, depth + 1)), traversal) {
+            // A child that is one byte deeper has no further bytes to compare; the last node is checked at the end.
+            let is_next = child.header.depth() == depth + 1 && number > 0;
+            if is_next || child.header.depth() > depth && child.covers(key, index_number) {
+                return Ok(Followed::Node(child));
             }
         }
-        let child = self.read_inner(client, at, size, way.operation).await?;
-        let header = child.header();
-        if header.state() != Some(State::Live) || !child.reverse().is_linked() || header.depth() <= depth {
-            return Ok(Entered::Unclear);
+        let copy = self.read_inner(child).await?;
+        let header = copy.header();
+        if header.state() != Some(NodeState::Live) || !copy.reverse().is_linked() || header.depth() <= depth {
+            return Ok(Followed::Ambiguous);
         }
-        if child.covers(key, self.number) {
-            return Ok(Entered::Node(self.keep(at, &child, way)));
+        if copy.covers(key, index_number) {
+            return Ok(Followed::Node(self.keep(child.at, &copy, traversal)));
         }
-        self.cache.put(at, &child);
-        let linked = child.reverse() == Reverse::of_inner(node.at, node.header.generation(), slot.partial());
-        Ok(Entered::Gap { child: CachedNode::copy(at, &child), linked })
+        self.index.cache.put(child.at, &copy);
+        let linked =
+            copy.reverse() == Reverse::of_inner(parent.at, parent.header.generation(), slot.partial());
+        Ok(Followed::OtherPrefix { child: CachedNode::copy(child.at, &copy), linked })
     }
 
-    /// Whether a place says, beyond doubt, that its key is not there.
-    pub(crate) fn misses(&self, place: &Place, way: &Way<'_>) -> bool {
-        if self.sabotage == Some(Sabotage::MissBelieved) {
+    /// Whether a location proves that its key is absent.
+    pub(crate) fn proves_absence(self, location: &Location, traversal: &Traversal<'_, P::Route>) -> bool {
+        if self.index.sabotage == Some(Sabotage::MissBelieved) {
             return true;
         }
-        match place.next {
-            Next::Open { .. } | Next::Full { .. } => way.is_fresh(&place.node),
-            Next::Gap { linked, .. } => linked && way.is_fresh(&place.node),
-            Next::Leaf { .. } => false,
+        match location.target {
+            Target::Open(_) | Target::Full { .. } => traversal.is_fresh(&location.node),
+            Target::OtherPrefix { linked, .. } => linked && traversal.is_fresh(&location.node),
+            Target::Leaf(_) => false,
         }
     }
 
-    /// What a leaf that was read through `place` says about `key`.
+    /// What a leaf that was read through `location` proves about the traversal's key.
     #[inline]
-    pub(crate) fn judge(&self, leaf: &LeafCopy, place: &Place, key: &[u8], way: &Way<'_>) -> Judged {
-        let mine = leaf.key() == key;
-        let (node, reverse) = (&place.node, leaf.reverse());
-        let trusted = self.sabotage == Some(Sabotage::NoReverseCheck);
+    pub(crate) fn judge(
+        self,
+        leaf: &LeafCopy,
+        location: &Location,
+        traversal: &Traversal<'_, P::Route>,
+    ) -> LeafVerdict {
+        let (key, node, reverse) = (traversal.key(), &location.node, leaf.reverse());
+        let is_same_key = leaf.key() == key;
+        let trusted = self.index.sabotage == Some(Sabotage::NoReverseCheck);
         match leaf.state() {
-            leaf::State::Live if mine && (reverse.is_linked() || trusted) => Judged::Mine,
-            leaf::State::Live if !mine => {
+            LeafState::Live if is_same_key && (reverse.is_linked() || trusted) => LeafVerdict::Match,
+            LeafState::Live if !is_same_key => {
                 let here = trusted || reverse == Reverse::of_leaf(node.at, node.header.generation());
-                let near = common_prefix(leaf.key(), key) > node.header.depth();
-                if here && near { Judged::Absent } else { Judged::Unclear }
+                let in_slot = common_prefix(leaf.key(), key) > node.header.depth();
+                if here && in_slot { LeafVerdict::Absent } else { LeafVerdict::Ambiguous }
             }
-            leaf::State::Removed if mine && way.is_fresh(node) => Judged::Absent,
-            _ => Judged::Unclear,
+            LeafState::Removed if is_same_key && traversal.is_fresh(node) => LeafVerdict::Absent,
+            _ => LeafVerdict::Ambiguous,
         }
     }
 
-    /// Goes about what is unclear at slot `number` of `node`: reads the node again if its copy is an old one; else
-    /// lets others go on; and settles the slot if that does not help. [1 RT; when it is settled, more]
-    pub(crate) async fn clear_up<F: Fabric>(
-        &self,
-        client: &Client<F>,
+    /// Handles an ambiguous slot of `node`: reads the node again if its copy is old; otherwise lets other clients
+    /// proceed, and repairs the slot after several tries. [1 RT; more for a repair]
+    pub(crate) async fn resolve(
+        self,
         node: &Arc<CachedNode>,
         number: usize,
-        way: &mut Way<'_>,
+        traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<(), IndexError> {
-        if !way.is_fresh(node) {
-            client.note(|costs| costs.moved += 1);
-            return self.renew(client, node, way).await;
+        if !traversal.is_fresh(node) {
+            self.client.note(|costs| costs.moved += 1);
+            return self.read_again(node, traversal).await;
         }
-        self.try_again(client, node, number, way).await
+        self.retry_or_repair(node, number, traversal).await
     }
 
-    /// Before another try at what was unclear though it was just read: now and then it is settled.
-    pub(crate) async fn try_again<F: Fabric>(
-        &self,
-        client: &Client<F>,
+    /// Prepares another try after a slot was ambiguous although its node was just read. Repairs the slot after several
+    /// tries.
+    pub(crate) async fn retry_or_repair(
+        self,
         node: &Arc<CachedNode>,
         number: usize,
-        way: &mut Way<'_>,
+        traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<(), IndexError> {
-        client.fabric().mark(marks::UNCLEAR);
-        way.again(client).await?;
-        if way.retry.tries().is_multiple_of(TRIES_PER_SETTLING) {
-            self.settle(client, node, number, (way.operation, way.key)).await?;
+        self.hit(coverage::AMBIGUOUS);
+        traversal.retry(self.client).await?;
+        if traversal.repairs_now() {
+            self.repair(node, number, traversal.key()).await?;
         }
         Ok(())
     }
 
-    /// Reads a cached node again, and forgets it if it is gone. [1 RT]
-    pub(crate) async fn renew<F: Fabric>(
-        &self,
-        client: &Client<F>,
+    /// Reads a cached node again, and removes the copy if the node is gone. [1 RT]
+    pub(crate) async fn read_again(
+        self,
         node: &Arc<CachedNode>,
-        way: &mut Way<'_>,
+        traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<(), IndexError> {
-        client.fabric().mark(marks::RENEWED);
-        let copy = self.read_inner(client, node.at, node.header.size(), way.operation).await?;
+        self.hit(coverage::READ_AGAIN);
+        let copy = self.read_inner(node.inner_ref()).await?;
         if copy.header() == node.header && copy.reverse().is_linked() {
-            self.keep(node.at, &copy, way);
+            self.keep(node.at, &copy, traversal);
         } else {
-            client.fabric().mark(marks::FORGOTTEN);
-            self.cache.remove(node.at);
-            way.again(client).await?;
+            self.hit(coverage::STALE_COPY_DROPPED);
+            self.index.cache.remove(node.at);
+            traversal.retry(self.client).await?;
         }
         Ok(())
     }
 }
 
-/// The partial key with which `key` goes on behind `depth` bytes; 0 where it ends.
+/// The partial key of `key` below a prefix of `depth` bytes; 0 if the key ends there.
 pub(crate) fn partial_at(key: &[u8], depth: usize) -> u8 {
     key.get(depth).copied().unwrap_or(0)
-}
-
-/// A slot with what no slot can hold.
-pub(crate) fn damaged_slot(operation: &'static str, node: impl fmt::Display, number: usize) -> IndexError {
-    damaged(operation, node, format!("slot {number} holds nothing known"))
-}
-
-pub(crate) fn damaged(operation: &'static str, at: impl fmt::Display, what: String) -> IndexError {
-    IndexError::Damaged { operation, at: at.to_string(), what }
 }

@@ -1,8 +1,8 @@
-//! What makes one radix tree differ from another, as values chosen at run time. The systems' variants are made of them.
+//! Options of a radix tree, chosen at run time. The variants of the systems combine them.
 
 use crate::radix::leaf::Grain;
 
-/// How a new key comes into a slot that has no child.
+/// How a new key is put into a slot that has no child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserts {
     /// Under the node's lock.
@@ -14,54 +14,54 @@ pub enum Inserts {
 /// How a value is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Updates {
-    /// By a new leaf, whose pointer is swapped in under the node's lock.
+    /// By a new leaf, whose pointer replaces the old one under the node's lock.
     OutOfPlace,
     /// In the leaf, under its lock.
     InPlace,
 }
 
-/// When the lock of a leaf comes free.
+/// When the lock of a leaf is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeafLock {
-    /// When the write-back was answered.
+    /// After the write-back has completed.
     Apart,
-    /// With the write-back, whose last word is the lock.
+    /// By the write-back, whose last word is the lock.
     Rear,
 }
 
-/// How large inner nodes are.
+/// Sizes of inner nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rooms {
-    /// As large as their children need.
+    /// The smallest size that holds the children.
     Fitting,
     /// 256 slots each, as the published artifact reserves them.
     Preallocated,
 }
 
-/// How a scan reads.
+/// How a scan reads nodes and leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scans {
-    /// What it will need, many to a doorbell.
+    /// Many per doorbell, ahead of time.
     Batched,
-    /// One node or leaf after the other.
+    /// One after the other.
     OneByOne,
 }
 
-/// What a tree is made of.
+/// Options of one tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How a new key comes into a slot.
+    /// How a new key is put into a slot.
     pub inserts: Inserts,
     /// How a value is replaced.
     pub updates: Updates,
-    /// When the lock of a leaf comes free.
+    /// When the lock of a leaf is released.
     pub leaf_lock: LeafLock,
-    /// How large inner nodes are.
+    /// Sizes of inner nodes.
     pub rooms: Rooms,
-    /// How a scan reads.
+    /// How a scan reads nodes and leaves.
     pub scans: Scans,
-    /// What the sizes of leaves are multiples of.
+    /// Unit of the leaf sizes.
     pub grain: Grain,
-    /// Bytes of key and value together up to which a value lies in its leaf; others lie out of line.
+    /// Most bytes of key and value together in a leaf; a longer value is an overflow value.
     pub inline_bytes: usize,
 }

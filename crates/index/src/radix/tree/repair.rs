@@ -1,182 +1,173 @@
-//! What somebody left half-way, ended or taken back under the lock of the node that it is in.
+//! Repair of slots that another client left unfinished: under the lock of the node, the change is completed or undone.
 //!
-//! Whoever changes an occupied slot, or what it points to but for a leaf's value, has the node's lock. So with it in
-//! hand, a slot that is not as it should be was left by somebody who died, lost a memory node, or was cancelled; or
-//! what it points to is about to be known as linked, which may as well be done here.
+//! A client that changes an occupied slot, or the object that it points to except for a leaf's value, holds the lock of
+//! the node. So a client that holds the lock and finds a slot in an intermediate state knows that its writer crashed,
+//! lost a memory node or was cancelled; or that the object is about to be confirmed as linked, which any client may do.
 
+use super::Tree;
+use super::damage::damaged;
 use super::fetch::InnerCopy;
-use super::find::{Way, damaged};
-use super::split::KeyBelow;
-use super::{Guide, Tree, marks};
+use super::find::ParentLink;
+use super::policy::Policy;
+use super::resize::{KnownNode, Resize};
+use super::sample_key::SampleKey;
 use crate::error::IndexError;
+use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
-use crate::radix::inner::{Header, REVERSE, RawInner, Size, State as NodeState, slot_offset, step_of};
+use crate::radix::coverage;
+use crate::radix::inner::{InnerRef, NodeState, REVERSE, RawInner, slot_offset, step_of};
 use crate::radix::key::{Step, step_at};
-use crate::radix::leaf::{self, Class, RawLeaf, State};
+use crate::radix::leaf::{self, LeafRef, LeafState};
 use crate::radix::reverse::Reverse;
-use crate::radix::slot::{Child, Slot};
-use farwood_fabric::{Client, Fabric, Remote, Swapped, cas};
+use crate::radix::slot::{Child, NodeSlot};
+use farwood_fabric::{Fabric, Remote, Swapped, cas};
 use std::sync::Arc;
 
-/// A slot of a locked node: where it is, what it holds, and the node.
+/// A slot of a locked node.
 #[derive(Clone, Copy)]
-struct Locked<'c> {
+struct LockedSlot<'c> {
     node: Remote<RawInner>,
     copy: &'c InnerCopy,
     number: usize,
-    slot: Slot,
+    slot: NodeSlot,
 }
 
-impl Locked<'_> {
+impl LockedSlot<'_> {
     fn generation(&self) -> u32 {
         self.copy.header().generation()
     }
 
-    /// Whether a key may be behind the slot.
-    fn covers(&self, key: &[u8], index: u32) -> bool {
-        self.copy.covers(key, index) && step_at(key, self.copy.header().depth()) == self.step()
+    /// Whether `key` belongs below the slot.
+    fn covers(&self, key: &[u8], index_number: u32) -> bool {
+        self.copy.covers(key, index_number) && step_at(key, self.copy.header().depth()) == self.step()
     }
 
     fn step(&self) -> Step {
         step_of(self.number, self.slot)
     }
 
-    /// What is behind the slot belongs elsewhere: to make it name this node would take it away from there.
-    fn leads_astray(&self, operation: &'static str) -> IndexError {
-        damaged(operation, self.node, format!("slot {} leads to what belongs elsewhere", self.number))
+    /// The error for an object that belongs elsewhere. Setting its reverse pointer to this node would unlink it there.
+    fn leads_elsewhere(&self, operation: &'static str) -> IndexError {
+        damaged(
+            operation,
+            self.node,
+            format!("slot {} points to an object that belongs elsewhere", self.number),
+        )
     }
 }
 
-impl<G: Guide> Tree<G> {
-    /// Settles slot `number` of `node`. [4 to 6 RT; 1 more for each node or leaf down to the next key, where the child
-    /// is a node whose keys have several bytes more in common; 11 more where a dead node is replaced]
+impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
+    /// Repairs slot `number` of `node`. If `key` is below the slot, it shows the bytes of a prefix. [4 to 6 RT; 1 more
+    /// for each node or leaf down to the next key, if the child is a node that is several bytes deeper; 11 more if a
+    /// dead node is replaced]
     ///
     /// # Errors
-    /// [`IndexError::Damaged`] where the slot leads to what belongs elsewhere.
-    pub(crate) async fn settle<F: Fabric>(
-        &self,
-        client: &Client<F>,
+    /// [`IndexError::Damaged`] if the slot points to an object that belongs elsewhere.
+    pub(crate) async fn repair(
+        self,
         node: &Arc<CachedNode>,
         number: usize,
-        (operation, key): (&'static str, &[u8]),
+        key: &[u8],
     ) -> Result<(), IndexError> {
-        let (held, copy) = self.lock_inner(client, node.at, node.header.size(), operation).await?;
-        let lives = node.header.state() == Some(NodeState::Live);
-        if !lives || copy.header() != node.header || !copy.reverse().is_linked() {
-            self.cache.remove(node.at);
+        let (held, copy) = self.lock_inner(node.inner_ref()).await?;
+        let is_live = node.header.state() == Some(NodeState::Live);
+        if !is_live || copy.header() != node.header || !copy.reverse().is_linked() {
+            self.index.cache.remove(node.at);
             return held.give_up().await;
         }
-        client.fabric().mark(marks::SETTLED);
-        let locked = Locked { node: node.at, copy: &copy, number, slot: copy.slot(number) };
-        let settled = match locked.slot.child() {
-            Child::Leaf(at, class) => {
-                self.settle_leaf(client, locked, (at, class), operation).await.map(|()| None)
-            }
-            Child::Inner(at, size) => self.settle_inner(client, locked, (at, size), operation).await,
+        self.hit(coverage::REPAIRED);
+        let locked = LockedSlot { node: node.at, copy: &copy, number, slot: copy.slot(number) };
+        let dead = match locked.slot.child() {
+            Child::Leaf(leaf) => self.repair_leaf(locked, leaf).await.map(|()| None),
+            Child::Inner(child) => self.repair_inner(locked, child).await,
             _ => Ok(None),
         };
         held.give_up().await?;
-        if let Some(dead) = settled? {
-            self.rebuild(client, (node, number), dead, (0, &Way::new(&self.notebooks, operation, key)))
-                .await?;
+        if let Some(dead) = dead? {
+            let link = ParentLink { node: Arc::clone(node), number };
+            self.resize(&link, dead, Resize { spare: 0, key }).await?;
         }
         Ok(())
     }
 
-    /// Settles a leaf in a slot of a locked node: its reverse pointer; a removal, which is ended; a move, which is
-    /// taken back.
-    async fn settle_leaf<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        locked: Locked<'_>,
-        (at, class): (Remote<RawLeaf>, Class),
-        operation: &'static str,
-    ) -> Result<(), IndexError> {
-        let leaf = self.read_leaf(client, at, class, operation).await?;
-        if !locked.covers(leaf.key(), self.number) {
-            return Err(locked.leads_astray(operation));
+    /// Repairs a leaf in a slot of a locked node: sets its reverse pointer, completes a removal, undoes a move.
+    async fn repair_leaf(self, locked: LockedSlot<'_>, leaf_ref: LeafRef) -> Result<(), IndexError> {
+        let leaf = self.read_leaf(leaf_ref).await?;
+        if !locked.covers(leaf.key(), self.index.number) {
+            return Err(locked.leads_elsewhere(self.name));
         }
         let right = Reverse::of_leaf(locked.node, locked.generation());
-        self.set_reverse(client, at.part(leaf::REVERSE), leaf.reverse(), right).await?;
+        self.repair_reverse(leaf_ref.at.part(leaf::REVERSE), leaf.reverse(), right).await?;
         match leaf.state() {
-            State::Live => {}
-            State::Removed => {
-                let vacant = Slot::vacant(locked.slot.partial(), locked.generation());
+            LeafState::Live => {}
+            LeafState::Removed => {
+                let vacant = NodeSlot::vacant(locked.slot.partial(), locked.generation());
                 let slot_at = locked.node.part(slot_offset(locked.number));
-                let emptied = client.post(cas(slot_at, locked.slot.word(), vacant.word())).await?;
+                let emptied = self.client.post(cas(slot_at, locked.slot.word(), vacant.word())).await?;
                 if emptied == Swapped::Won {
-                    client.fabric().mark(marks::REMOVAL_ENDED);
-                    self.free_leaf((at, class), leaf.version());
-                    self.unlink(client, leaf.link()).await;
+                    self.hit(coverage::REMOVAL_COMPLETED);
+                    self.index.free_leaf(leaf_ref, leaf.version());
+                    self.index.unlink(self.client, leaf.link()).await;
                 }
             }
-            State::Moved => {
-                let (held, mut leaf) = self.lock_leaf(client, at, class, operation).await?;
-                if leaf.state() != State::Moved {
+            LeafState::Moved => {
+                let (held, mut leaf) = self.lock_leaf(leaf_ref).await?;
+                if leaf.state() != LeafState::Moved {
                     return held.give_up().await;
                 }
-                client.fabric().mark(marks::MOVE_REVERTED);
-                leaf.set_state(State::Live);
-                self.write_leaf(client, held, at, &leaf).await?;
+                self.hit(coverage::MOVE_UNDONE);
+                leaf.set_state(LeafState::Live);
+                self.write_leaf(held, leaf_ref, &leaf).await?;
             }
         }
         Ok(())
     }
 
-    /// Settles an inner node in a slot of a locked node: its reverse pointer. Yields it if it is dead, and so is to be
-    /// replaced.
-    async fn settle_inner<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        locked: Locked<'_>,
-        (at, size): (Remote<RawInner>, Size),
-        operation: &'static str,
-    ) -> Result<Option<(Remote<RawInner>, Header)>, IndexError> {
-        let node = self.read_inner(client, at, size, operation).await?;
+    /// Repairs the reverse pointer of an inner node in a slot of a locked node. Yields the node if it is dead and must
+    /// be replaced.
+    async fn repair_inner(
+        self,
+        locked: LockedSlot<'_>,
+        child: InnerRef,
+    ) -> Result<Option<KnownNode>, IndexError> {
+        let node = self.read_inner(child).await?;
         let right = Reverse::of_inner(locked.node, locked.generation(), locked.slot.partial());
-        if node.reverse() != right && !self.belongs(client, locked, (at, &node), operation).await? {
-            return Err(locked.leads_astray(operation));
+        if node.reverse() != right && !self.belongs(locked, child.at, &node).await? {
+            return Err(locked.leads_elsewhere(self.name));
         }
-        self.set_reverse(client, at.part(REVERSE), node.reverse(), right).await?;
+        self.repair_reverse(child.at.part(REVERSE), node.reverse(), right).await?;
         let header = node.header();
-        Ok((header.state() == Some(NodeState::Dead)).then_some((at, header)))
+        Ok((header.state() == Some(NodeState::Dead)).then_some(KnownNode { at: child.at, header }))
     }
 
-    /// Whether all keys below a node are those of a slot, as far as can be told: by the node's hash, where it says
-    /// nothing but the slot's byte more than its parent's; else by one of these keys. [0 or 1 RT, and more; as
-    /// [`key_below`](Self::key_below)]
-    async fn belongs<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        locked: Locked<'_>,
-        (at, node): (Remote<RawInner>, &InnerCopy),
-        operation: &'static str,
+    /// Whether all keys below a node belong below a slot, as far as the client can determine: by the hash of the node
+    /// if the node is one byte deeper than its parent, otherwise by one of the keys. [0 or 1 RT, and more; as
+    /// [`sample_key`](Self::sample_key)]
+    async fn belongs(
+        self,
+        locked: LockedSlot<'_>,
+        at: Remote<RawInner>,
+        node: &InnerCopy,
     ) -> Result<bool, IndexError> {
         let Step::Byte(byte) = locked.step() else { return Ok(false) };
-        let above = locked.copy.header().depth();
+        let (number, parent_depth) = (self.index.number, locked.copy.header().depth());
         match node.header().depth() {
-            depth if depth <= above => Ok(false),
-            depth if depth == above + 1 => {
-                Ok(node.prefix(self.number) == locked.copy.prefix(self.number).then(byte))
+            depth if depth <= parent_depth => Ok(false),
+            depth if depth == parent_depth + 1 => {
+                Ok(node.prefix(number) == locked.copy.prefix(number).then(byte))
             }
-            _ => match self.key_below(client, &CachedNode::copy(at, node), operation).await? {
-                KeyBelow::Key(key) => Ok(locked.covers(&key, self.number)),
-                KeyBelow::None | KeyBelow::Unclear(..) => Ok(true),
+            _ => match self.sample_key(&CachedNode::copy(at, node)).await? {
+                SampleKey::Key(key) => Ok(locked.covers(&key, number)),
+                SampleKey::None | SampleKey::Ambiguous { .. } => Ok(true),
             },
         }
     }
 
-    /// Sets a reverse pointer that is not as it should be. [0 RT; 1 where it is not]
-    async fn set_reverse<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        at: Remote<u64>,
-        found: Reverse,
-        right: Reverse,
-    ) -> Result<(), IndexError> {
+    /// Sets a reverse pointer that is wrong. [0 RT; 1 if it is wrong]
+    async fn repair_reverse(self, at: Remote<u64>, found: Reverse, right: Reverse) -> Result<(), IndexError> {
         if found != right {
-            client.fabric().mark(marks::REVERSE_SET);
-            let _ = client.post(cas(at, found.word(), right.word())).await?;
+            self.hit(coverage::REVERSE_REPAIRED);
+            let _ = self.client.post(cas(at, found.word(), right.word())).await?;
         }
         Ok(())
     }

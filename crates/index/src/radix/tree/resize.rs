@@ -1,221 +1,271 @@
-//! Nodes replaced: by a larger one when no slot is free, by a smaller one when few are in use, by their only child.
+//! Replacement of inner nodes: by a larger node if no slot is free, by a smaller one if few slots are used, by the only
+//! child, or by nothing.
 //!
 //! Under the node's lock, in this order:
 //!
-//! 1. every slot without a child is *closed*, by a CAS each. Whoever was faster has put a leaf there, which is a child
-//!    like the others. From now on nothing in the node changes: occupied slots need its lock;
+//! 1. every slot without a child is *closed*, by a CAS each. If another client put a leaf into the slot first, that
+//!    leaf is a child like the others. From now on nothing in the node changes, because a change of an occupied slot
+//!    needs the lock;
 //! 2. the new node is written;
 //!
-//! and under the parent's as well, which is not waited for:
+//! and under the parent's lock as well, for which the client does not wait while it holds the node's lock:
 //!
-//! 3. the children's reverse pointers are set to it, a pointer that was about to be set by its inserter's own CAS
-//!    included, whose CAS then fails; and the old header says *dead*;
-//! 4. the parent's slot is swapped, and the new node is known to be linked.
+//! 3. the reverse pointers of the children are set to the new node, which includes a pointer that its inserter is about
+//!    to set by its own CAS; that CAS then fails. The old header becomes *dead*;
+//! 4. the slot of the parent is swapped, and the new node is confirmed as linked.
 //!
-//! Who is cut off in the middle leaves a node that is full for everybody (1 and 2), so that the next insert replaces
-//! it, or one of which some children name another (3), which are settled one by one, or a dead one that is still
-//! linked, which is unclear to everybody, so that it is settled: replaced from step 1. Nothing is put into the new
-//! node before it is linked, and the old one answers for it until it is dead.
+//! A client that crashes in between leaves a node that is full for all clients (after 1 and 2), so that the next insert
+//! replaces it; or a node of which some children name another node (3), and these children are repaired one by one; or
+//! a dead node that is still linked, which is ambiguous for all clients, so that it is repaired: replaced, beginning
+//! with step 1. No key is put into the new node before it is linked, and the old one is valid until it is dead.
 //!
-//! All nodes below one want its lock when they grow, and below the root these are many: so it is held for steps 3 and 4
-//! only. Who waited for it with the node's lock in hand would wait for ever where both have one word, or a circle of
-//! nodes has two; so it is tried for a while, and then the node is let go, closed, the parent's lock waited for, and
-//! the node's tried.
+//! All nodes below one parent need its lock when they grow, and below the root these are many. So the parent's lock is
+//! held for steps 3 and 4 only. A client that waits for it while it holds the node's lock would deadlock if both locks
+//! are one word, or if a cycle of nodes shares two words. So it tries the parent's lock for a while; then it releases
+//! the node, which stays closed, waits for the parent's lock, and tries the node's lock.
 
+use super::Tree;
+use super::damage::damaged_slot;
 use super::fetch::{InnerCopy, words};
-use super::find::{Place, Way, damaged_slot};
+use super::find::{Location, ParentLink};
+use super::new_node::{LinkingNode, NewInner, ParentSlot};
 use super::options::Rooms;
-use super::split::{Grown, KeyBelow};
-use super::{Event, Guide, Tree, marks};
+use super::policy::{NodeChange, Policy};
+use super::sample_key::SampleKey;
+use super::traversal::Traversal;
 use crate::error::IndexError;
 use crate::lock::{Attempt, Held};
 use crate::memory::heap::Kind;
 use crate::memory::slot::Room;
 use crate::op::Op;
 use crate::radix::cache::cached_node::CachedNode;
-use crate::radix::inner::{HEADER, Header, Inner, REVERSE, RawInner, Size, State, slot_offset, step_of};
+use crate::radix::coverage;
+use crate::radix::inner::{
+    HEADER, InnerRef, NodeHeader, NodeState, REVERSE, RawInner, Size, slot_offset, step_of,
+};
 use crate::radix::key::Step;
 use crate::radix::leaf;
 use crate::radix::reverse::Reverse;
-use crate::radix::slot::{Child, Slot};
-use farwood_fabric::{Client, Fabric, Remote, Swapped, all, cas, write};
-use std::sync::Arc;
+use crate::radix::slot::{Child, NodeSlot};
+use farwood_fabric::{Fabric, Remote, Swapped, all, cas};
 
-/// CASes of one doorbell, at most.
+/// Most CASes of one doorbell.
 const CAS_PER_POST: usize = 64;
-/// Attempts at the parent's lock while the node's is held.
-const TRIES_MAX: usize = 500;
-/// Pause behind each of them, nanoseconds.
-const PAUSE: u64 = 2_000;
-/// Attempts at a node, which may be linked elsewhere behind each.
-const REBUILDS_MAX: usize = 8;
+/// Attempts to take the parent's lock while the node's lock is held.
+const PARENT_LOCK_TRIES: usize = 500;
+/// Pause between two of these attempts, nanoseconds.
+const PARENT_LOCK_PAUSE_NS: u64 = 2_000;
+/// Attempts to replace a node, which may be linked elsewhere after each.
+const RESIZES_MAX: usize = 8;
 
-/// What came of an attempt to replace a node.
-enum Replaced {
-    /// It was.
-    Done(Event),
-    /// It is not there any more; or it is dead, and not where it was seen.
+/// Coverage mark of a replacement that a live client left unfinished: after a removal that is done, or because the
+/// node's prefix is unknown. The next client that uses the node completes it. This is so rare that swarm runs need not
+/// reach it, so it is not in [`MARKS`](crate::radix::MARKS).
+const LEFT_UNFINISHED: &str = "radix: a replacement that was cut off";
+
+/// A node as a client knows it.
+#[derive(Clone, Copy)]
+pub(super) struct KnownNode {
+    pub(super) at: Remote<RawInner>,
+    pub(super) header: NodeHeader,
+}
+
+impl KnownNode {
+    fn inner_ref(self) -> InnerRef {
+        InnerRef { at: self.at, size: self.header.size() }
+    }
+}
+
+/// How a node is to be replaced.
+#[derive(Clone, Copy)]
+pub(super) struct Resize<'k> {
+    /// Free slots that the new node has beyond its children.
+    pub(super) spare: usize,
+    /// Key of the operation. If it is below the node, it shows the bytes of the prefix.
+    pub(super) key: &'k [u8],
+}
+
+/// Result of an attempt to replace a node.
+enum ResizeOutcome {
+    /// The node was replaced.
+    Done(NodeChange),
+    /// The node is gone; or it is dead, and no longer linked at this slot.
     Gone,
-    /// It is there, but not where it was seen, or what lies below it was unclear.
-    Unclear,
-    /// The other of the two locks was taken all the time.
+    /// The node is linked elsewhere, or an object below it was ambiguous.
+    Ambiguous,
+    /// The other of the two locks was busy all the time.
     Busy,
 }
 
-/// A node that is to be replaced, where it is linked, and what lies in it.
-struct Leaving<'p> {
-    /// The node above, and the slot in it, as it was: the copy's own may change meanwhile.
+/// A locked node that is to be replaced.
+struct OldNode<'p> {
+    /// The node that links it.
     parent: &'p CachedNode,
+    /// The slot in the parent, as the client saw it first. The slot in the copy of the parent may change.
     number: usize,
-    slot: Slot,
+    slot: NodeSlot,
     at: Remote<RawInner>,
     node: InnerCopy,
 }
 
-impl Leaving<'_> {
-    /// Where the node is linked, as [`Tree::grown`] wants it.
-    fn link(&self) -> ((Remote<RawInner>, Header), u8) {
-        ((self.parent.at, self.parent.header), self.slot.partial())
+impl OldNode<'_> {
+    fn parent_slot(&self) -> ParentSlot {
+        ParentSlot { at: self.parent.at, header: self.parent.header, partial: self.slot.partial() }
     }
 }
 
-/// What takes a node's place.
-struct Successor {
-    /// The parent's slot.
-    slot: Slot,
-    /// The new node, if it is one.
-    node: Option<Grown>,
+/// The children of a closed node, and its prefix if the client knows it.
+struct Contents<'c> {
+    children: &'c [(Step, NodeSlot)],
+    prefix: Option<&'c [u8]>,
 }
 
-/// The mark of a replacement that was left half-way by who lives: behind a removal that was done, or for want of the
-/// node's prefix. The next who comes by ends it. So rare that no swarm has to meet it, and so none of
-/// [`MARKS`](super::MARKS).
-const CUT_OFF: &str = "radix: a replacement that was cut off";
+/// What takes the place of a node.
+struct Replacement {
+    /// The new slot of the parent.
+    slot: NodeSlot,
+    /// The new node, unless the only child or nothing takes the place.
+    node: Option<NewInner>,
+}
 
-impl<G: Guide> Tree<G> {
-    /// Replaces a place's node, which is not the root, by one with more room. [9 RT, more where others are in the way]
-    pub(super) async fn make_room<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        place: &Place,
-        way: &mut Way<'_>,
+/// Whether a node is gone after attempts to replace it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Gone,
+    /// The node still exists, perhaps closed.
+    Remains,
+}
+
+impl<'a, F: Fabric, P: Policy> Op<'a, F, Tree<P>> {
+    /// Replaces a location's node, which is not the root, by one with a free slot.
+    /// [9 RT; more if other clients interfere]
+    pub(super) async fn grow(
+        self,
+        location: &Location,
+        traversal: &mut Traversal<'_, P::Route>,
     ) -> Result<(), IndexError> {
-        if !way.is_fresh(&place.node) {
-            return self.renew(client, &place.node, way).await;
+        if !traversal.is_fresh(&location.node) {
+            return self.read_again(&location.node, traversal).await;
         }
         assert!(
-            place.node.header.depth() > 0,
+            location.node.header.depth() > 0,
             "the root has a slot for every partial key, and is never closed"
         );
-        self.is_rebuilt(client, place, (1, way)).await?;
-        way.again(client).await
+        self.resize_wherever_linked(location, 1, traversal).await?;
+        traversal.retry(self.client).await
     }
 
-    /// Replaces a place's node by a smaller one, by its only child, or by nothing, if a removal left it so. Whatever
-    /// becomes of it, the removal is done.
-    pub(super) async fn relieve<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        place: &Place,
+    /// Replaces a location's node by a smaller one, by its only child or by nothing, if a removal left few children.
+    /// The removal is complete whatever the result.
+    pub(super) async fn shrink_if_sparse(
+        self,
+        location: &Location,
         before: &InnerCopy,
-        way: &mut Way<'_>,
+        traversal: &mut Traversal<'_, P::Route>,
     ) {
         let size = before.header().size();
         let left = before.slots().filter(|slot| slot.is_occupied()).count() - 1;
-        let enough = match (self.options.rooms, size) {
+        let sparse = match (self.index.options.rooms, size) {
             (Rooms::Preallocated, _) | (_, Size::Four) => 1,
             (_, Size::Sixteen) => 3,
             (_, Size::FortyEight) => 12,
             (_, Size::All) => 36,
         };
-        let is_root = place.node.header.depth() == 0;
-        if left <= enough && !is_root && !self.is_rebuilt(client, place, (0, way)).await.unwrap_or(false) {
-            client.fabric().mark(CUT_OFF);
+        if left > sparse || location.node.header.depth() == 0 {
+            return;
+        }
+        let fate = self.resize_wherever_linked(location, 0, traversal).await;
+        if fate.unwrap_or(Fate::Remains) == Fate::Remains {
+            self.hit(LEFT_UNFINISHED);
         }
     }
 
-    /// Replaces a place's node by what fits its children and `spare` more, wherever it is linked meanwhile; yields
-    /// whether it is not there any more.
-    async fn is_rebuilt<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        place: &Place,
-        (spare, way): (usize, &mut Way<'_>),
-    ) -> Result<bool, IndexError> {
-        let (at, header) = (place.node.at, place.node.header);
-        let mut parent = place.parent.clone();
-        for _ in 0..REBUILDS_MAX {
+    /// Replaces a location's node, even if other clients link it elsewhere in the meantime.
+    async fn resize_wherever_linked(
+        self,
+        location: &Location,
+        spare: usize,
+        traversal: &mut Traversal<'_, P::Route>,
+    ) -> Result<Fate, IndexError> {
+        let old = KnownNode { at: location.node.at, header: location.node.header };
+        let mut parent = location.parent.clone();
+        for _ in 0..RESIZES_MAX {
             if parent.is_none() {
-                way.begin_above(header.depth());
-                let again = self.locate(client, way).await?;
-                if again.node.at != at {
-                    return Ok(true);
+                traversal.start_above(old.header.depth());
+                let again = self.locate(traversal).await?;
+                if again.node.at != old.at {
+                    return Ok(Fate::Gone);
                 }
                 parent = again.parent;
             }
-            // Where something on the way was unclear, the guide may have led past the parent again.
-            let Some((above, number)) = parent.take() else { continue };
-            if self.rebuild(client, (&above, number), (at, header), (spare, way)).await? {
-                return Ok(true);
+            // If something on the path was ambiguous, the system may have started below the parent again.
+            let Some(link) = parent.take() else { continue };
+            let resize = Resize { spare, key: traversal.key() };
+            if self.resize(&link, old, resize).await? == Fate::Gone {
+                return Ok(Fate::Gone);
             }
-            way.again(client).await?;
+            traversal.retry(self.client).await?;
         }
-        Ok(false)
+        Ok(Fate::Remains)
     }
 
-    /// Replaces the node at `at`, that slot `number` of `parent` points to, by one that fits its children and `spare`
-    /// more; where the parent's lock is taken for long, waits for that. Yields whether the node is not there any more:
-    /// else it may be left closed.
-    pub(super) async fn rebuild<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        (parent, number): (&Arc<CachedNode>, usize),
-        (at, header): (Remote<RawInner>, Header),
-        (spare, way): (usize, &Way<'_>),
-    ) -> Result<bool, IndexError> {
-        let (held, node) = self.lock_inner(client, at, header.size(), way.operation).await?;
-        let leaving = Leaving { parent, number, slot: parent.slot(number), at, node };
-        let replaced = self.replace(client, (&leaving, header, Some(&held)), (spare, way)).await;
+    /// Replaces the node `old`, to which `link` points. If the parent's lock is busy for long, waits for it.
+    pub(super) async fn resize(
+        self,
+        link: &ParentLink,
+        old: KnownNode,
+        resize: Resize<'_>,
+    ) -> Result<Fate, IndexError> {
+        let ParentLink { node: parent, number } = link;
+        let (held, node) = self.lock_inner(old.inner_ref()).await?;
+        let locked = OldNode { parent, number: *number, slot: parent.slot(*number), at: old.at, node };
+        let outcome = self.resize_locked(&locked, old.header, Some(&held), resize).await;
         held.give_up().await?;
-        let replaced = match replaced? {
-            Replaced::Busy => {
-                client.fabric().mark(marks::REBUILD_BUSY);
-                self.replace_below(client, (parent, number), (at, header), (spare, way)).await?
+        let outcome = match outcome? {
+            ResizeOutcome::Busy => {
+                self.hit(coverage::PARENT_LOCK_BUSY);
+                self.resize_parent_first(link, old, resize).await?
             }
-            replaced => replaced,
+            outcome => outcome,
         };
-        let is_settled = matches!(replaced, Replaced::Done(_) | Replaced::Gone);
-        match replaced {
-            Replaced::Done(event) => G::changed(self, client, event).await,
-            Replaced::Gone | Replaced::Unclear | Replaced::Busy => self.cache.remove(parent.at),
+        match outcome {
+            ResizeOutcome::Done(change) => {
+                P::nodes_changed(self, change).await;
+                Ok(Fate::Gone)
+            }
+            ResizeOutcome::Gone => {
+                self.index.cache.remove(parent.at);
+                Ok(Fate::Gone)
+            }
+            ResizeOutcome::Ambiguous | ResizeOutcome::Busy => {
+                self.index.cache.remove(parent.at);
+                Ok(Fate::Remains)
+            }
         }
-        Ok(is_settled)
     }
 
-    /// As [`rebuild`](Self::rebuild), for who has found the parent's lock taken for long, and so waits for that first.
-    async fn replace_below<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        (parent, number): (&Arc<CachedNode>, usize),
-        (at, header): (Remote<RawInner>, Header),
-        (spare, way): (usize, &Way<'_>),
-    ) -> Result<Replaced, IndexError> {
-        let above = Op::new(&self.nodes, client, way.operation).acquire(parent.at).await?;
-        let own = match Op::new(&self.nodes, client, way.operation)
-            .try_acquire(at, std::slice::from_ref(&above))
-            .await
-        {
+    /// As [`resize`](Self::resize), but takes the parent's lock first, because it was busy for long.
+    async fn resize_parent_first(
+        self,
+        ParentLink { node: parent, number }: &ParentLink,
+        old: KnownNode,
+        resize: Resize<'_>,
+    ) -> Result<ResizeOutcome, IndexError> {
+        let locks = self.on(&self.index.nodes);
+        let parent_lock = locks.acquire(parent.at).await?;
+        let own = match locks.try_acquire(old.at, std::slice::from_ref(&parent_lock)).await {
             Ok(Attempt::Taken(own)) => Some(own),
             Ok(Attempt::Mine) => None,
             busy_or_error => {
-                above.give_up().await?;
-                return busy_or_error.map(|_| Replaced::Busy);
+                parent_lock.give_up().await?;
+                return busy_or_error.map(|_| ResizeOutcome::Busy);
             }
         };
-        let replaced = match self.read_inner(client, at, header.size(), way.operation).await {
+        let outcome = match self.read_inner(old.inner_ref()).await {
             Ok(node) => {
-                let leaving = Leaving { parent, number, slot: parent.slot(number), at, node };
-                self.replace(client, (&leaving, header, None), (spare, way)).await
+                let locked =
+                    OldNode { parent, number: *number, slot: parent.slot(*number), at: old.at, node };
+                self.resize_locked(&locked, old.header, None, resize).await
             }
             Err(error) => Err(error),
         };
@@ -223,174 +273,167 @@ impl<G: Guide> Tree<G> {
             Some(own) => own.give_up().await,
             None => Ok(()),
         };
-        above.give_up().await?;
+        parent_lock.give_up().await?;
         released?;
-        replaced
+        outcome
     }
 
-    /// The part of [`rebuild`](Self::rebuild) under the node's lock, which is `own`; `None`: under the parent's as
-    /// well.
-    async fn replace<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        (leaving, header, own): (&Leaving<'_>, Header, Option<&Held<'_, F>>),
-        (spare, way): (usize, &Way<'_>),
-    ) -> Result<Replaced, IndexError> {
-        let Leaving { at, node, .. } = leaving;
-        if node.header().with_state(State::Live) != header.with_state(State::Live) {
-            client.fabric().mark(marks::LOCKED_LATE);
-            return Ok(Replaced::Gone);
+    /// The part of [`resize`](Self::resize) under the node's lock, which is `own`. `None`: the client holds the
+    /// parent's lock as well.
+    async fn resize_locked(
+        self,
+        old: &OldNode<'_>,
+        header: NodeHeader,
+        own: Option<&Held<'a, F>>,
+        resize: Resize<'_>,
+    ) -> Result<ResizeOutcome, IndexError> {
+        let OldNode { at, node, .. } = old;
+        if node.header().with_state(NodeState::Live) != header.with_state(NodeState::Live) {
+            self.hit(coverage::CHANGED_BEFORE_LOCK);
+            return Ok(ResizeOutcome::Gone);
         }
-        if leaving.slot.child() != Child::Inner(*at, header.size()) {
-            return Ok(Replaced::Unclear);
+        if old.slot.child() != Child::Inner(InnerRef { at: *at, size: header.size() }) {
+            return Ok(ResizeOutcome::Ambiguous);
         }
-        let is_dead = node.header().state() == Some(State::Dead);
+        let is_dead = node.header().state() == Some(NodeState::Dead);
         if is_dead {
-            // Most that are dead have been replaced, and another node may lie there by now.
-            let linked = self.is_linked(client, leaving).await?;
-            if !linked || words(client, [at.part(HEADER)].into_iter()).await?[0] != node.header().word() {
-                return Ok(Replaced::Gone);
+            // Most dead nodes have been replaced, and their memory may have been reused.
+            let linked = self.is_linked(old).await?;
+            if !linked || words(self.client, [at.part(HEADER)].into_iter()).await?[0] != node.header().word()
+            {
+                return Ok(ResizeOutcome::Gone);
             }
-            client.fabric().mark(marks::REBUILD_RESUMED);
+            self.hit(coverage::RESIZE_RESUMED);
         }
-        // Before anything changes, for it may be unclear. One child, or none, takes the node's place without.
-        let many = node.slots().filter(|slot| slot.is_occupied()).count() > 1;
-        let prefix = match self.prefix_of(client, (*at, node), way).await? {
-            KeyBelow::Key(prefix) => Some(prefix),
-            KeyBelow::Unclear(..) if many && !is_dead => return Ok(Replaced::Unclear),
-            KeyBelow::None | KeyBelow::Unclear(..) => None,
+        // The prefix is determined before anything changes, because it may be ambiguous. A single child, or none, takes
+        // the place of the node without a prefix.
+        let has_children = node.slots().filter(|slot| slot.is_occupied()).count() > 1;
+        let prefix = match self.prefix_of(*at, node, resize.key).await? {
+            SampleKey::Key(prefix) => Some(prefix),
+            SampleKey::Ambiguous { .. } if has_children && !is_dead => return Ok(ResizeOutcome::Ambiguous),
+            SampleKey::None | SampleKey::Ambiguous { .. } => None,
         };
-        let children = self.close_slots(client, *at, node).await?;
-        let Some(successor) = self.successor(client, leaving, (&children, prefix.as_deref()), spare).await?
-        else {
-            client.fabric().mark(CUT_OFF);
-            return Ok(Replaced::Unclear);
+        let children = self.close_slots(*at, node).await?;
+        let contents = Contents { children: &children, prefix: prefix.as_deref() };
+        let Some(replacement) = self.write_replacement(old, contents, resize.spare).await? else {
+            self.hit(LEFT_UNFINISHED);
+            return Ok(ResizeOutcome::Ambiguous);
         };
-        let above = match self.lock_above(client, leaving, own).await {
-            Ok(Attempt::Taken(above)) => Some(above),
+        let parent_lock = match self.try_lock_parent(old, own).await {
+            Ok(Attempt::Taken(lock)) => Some(lock),
             Ok(Attempt::Mine) => None,
             busy_or_error => {
-                self.leave_closed(client, successor);
-                return busy_or_error.map(|_| Replaced::Busy);
+                self.discard(replacement);
+                return busy_or_error.map(|_| ResizeOutcome::Busy);
             }
         };
-        let event = match self.is_linked(client, leaving).await {
-            Ok(true) => self.put_in_place(client, leaving, (&children, &successor)).await,
+        let change = match self.is_linked(old).await {
+            Ok(true) => self.swap_in(old, &children, &replacement).await,
             elsewhere_or_error => {
-                self.leave_closed(client, successor);
+                self.discard(replacement);
                 elsewhere_or_error.map(|_| None)
             }
         };
-        if let Some(above) = above {
-            above.give_up().await?;
+        if let Some(lock) = parent_lock {
+            lock.give_up().await?;
         }
-        Ok(event?.map_or(Replaced::Unclear, Replaced::Done))
+        Ok(change?.map_or(ResizeOutcome::Ambiguous, ResizeOutcome::Done))
     }
 
-    /// Tries to take the parent's lock for a while, for who has the node's, `own`; `None`: and the parent's.
-    async fn lock_above<'a, F: Fabric>(
-        &'a self,
-        client: &'a Client<F>,
-        leaving: &Leaving<'_>,
+    /// Tries for a while to take the parent's lock while the client holds the node's lock, `own`. `None`: the client
+    /// holds both.
+    async fn try_lock_parent(
+        self,
+        old: &OldNode<'_>,
         own: Option<&Held<'a, F>>,
     ) -> Result<Attempt<'a, F>, IndexError> {
         let Some(own) = own else { return Ok(Attempt::Mine) };
-        for _ in 0..TRIES_MAX {
-            let attempt = Op::new(&self.nodes, client, "replace")
-                .try_acquire(leaving.parent.at, std::slice::from_ref(own))
-                .await?;
+        for _ in 0..PARENT_LOCK_TRIES {
+            let held = std::slice::from_ref(own);
+            let attempt = self.on(&self.index.nodes).try_acquire(old.parent.at, held).await?;
             if !matches!(attempt, Attempt::Busy) {
                 return Ok(attempt);
             }
-            client.fabric().sleep(PAUSE).await;
+            self.fabric().sleep(PARENT_LOCK_PAUSE_NS).await;
         }
         Ok(Attempt::Busy)
     }
 
-    /// Gives the room back of a new node that nothing points to.
-    fn leave_closed<F: Fabric>(&self, client: &Client<F>, successor: Successor) {
-        client.fabric().mark(marks::LEFT_CLOSED);
-        if let Some(new) = successor.node {
-            self.heap.take_back(new.into_room());
+    /// Frees the memory of a new node to which no slot points. The old node stays closed.
+    fn discard(self, replacement: Replacement) {
+        self.hit(coverage::LEFT_CLOSED);
+        if let Some(new) = replacement.node {
+            self.index.heap.take_back(new.into_memory());
         }
     }
 
-    /// Whether a node is linked where it was seen. [1 RT]
-    async fn is_linked<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        leaving: &Leaving<'_>,
-    ) -> Result<bool, IndexError> {
-        let Leaving { parent, number, slot, .. } = leaving;
-        let places = [HEADER, REVERSE, slot_offset(*number)].map(|offset| parent.at.part::<u64>(offset));
-        let words = words(client, places.into_iter()).await?;
-        Ok(parent.header.state() == Some(State::Live)
-            && Header::from_word(words[0]) == parent.header
+    /// Whether a node is still linked where the client saw it. [1 RT]
+    async fn is_linked(self, old: &OldNode<'_>) -> Result<bool, IndexError> {
+        let OldNode { parent, number, slot, .. } = old;
+        let addresses = [HEADER, REVERSE, slot_offset(*number)].map(|offset| parent.at.part::<u64>(offset));
+        let words = words(self.client, addresses.into_iter()).await?;
+        Ok(parent.header.state() == Some(NodeState::Live)
+            && NodeHeader::from_word(words[0]) == parent.header
             && Reverse::from_word(words[1]).is_linked()
-            && Slot::from_word(words[2]) == *slot)
+            && NodeSlot::from_word(words[2]) == *slot)
     }
 
-    /// Steps 3 and 4, under the parent's lock as well; yields what became of the node.
-    async fn put_in_place<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        leaving: &Leaving<'_>,
-        (children, successor): (&[(Step, Slot)], &Successor),
-    ) -> Result<Option<Event>, IndexError> {
-        self.turn_children(client, leaving, children, successor).await?;
-        let swap = cas(
-            leaving.parent.at.part(slot_offset(leaving.number)),
-            leaving.slot.word(),
-            successor.slot.word(),
-        );
-        let swapped = client.post(swap).await?;
-        if swapped != Swapped::Won {
+    /// Steps 3 and 4, under the parent's lock as well; yields the change if the slot of the parent was swapped.
+    async fn swap_in(
+        self,
+        old: &OldNode<'_>,
+        children: &[(Step, NodeSlot)],
+        replacement: &Replacement,
+    ) -> Result<Option<NodeChange>, IndexError> {
+        self.redirect_children(old, children, replacement).await?;
+        let at = old.parent.at.part(slot_offset(old.number));
+        if self.client.post(cas(at, old.slot.word(), replacement.slot.word())).await? != Swapped::Won {
             return Ok(None);
         }
-        if let Some(link) = successor.node.as_ref().and_then(Grown::link) {
-            client.post_detached(link);
+        if let Some(confirm) = replacement.node.as_ref().and_then(NewInner::confirm) {
+            self.client.post_detached(confirm);
         }
-        Ok(Some(self.replaced(leaving, successor)))
+        Ok(Some(self.record_replacement(old, replacement)))
     }
 
-    /// Notes that a node was replaced, and takes its room back; yields what became of it.
-    fn replaced(&self, leaving: &Leaving<'_>, successor: &Successor) -> Event {
-        let Leaving { parent, number, at, node, .. } = leaving;
-        self.cache.remove(*at);
-        self.cache.learn(parent.at, *number, successor.slot);
+    /// Updates the cache after a replacement, and frees the memory of the old node.
+    fn record_replacement(self, old: &OldNode<'_>, replacement: &Replacement) -> NodeChange {
+        let OldNode { parent, number, at, node, .. } = old;
+        let tree = self.index;
+        tree.cache.remove(*at);
+        tree.cache.learn(parent.at, *number, replacement.slot);
         let header = node.header();
         let kind = Kind::Inner.rooms(header.size().bytes());
-        self.heap.take_back(Room { at: *at, version: Some(header.generation()), kind });
-        let before = self.sign(*at, node);
-        match &successor.node {
-            None => Event::Gone(before),
+        tree.heap.take_back(Room { at: *at, version: Some(header.generation()), kind });
+        let old = tree.handle_of(*at, node);
+        match &replacement.node {
+            None => NodeChange::Removed(old),
             Some(new) => {
-                let copy = Inner::new(&new.image[..]);
-                self.cache.put(new.room.at, &copy);
-                Event::Replaced(before, self.sign(new.room.at, &copy))
+                let new_at = new.inner_ref().at;
+                tree.cache.put(new_at, &new.image());
+                NodeChange::Replaced { old, new: tree.handle_of(new_at, &new.image()) }
             }
         }
     }
 
     /// Closes all slots of a node that have no child; yields its children. [1 RT for each 64 slots]
-    async fn close_slots<F: Fabric>(
-        &self,
-        client: &Client<F>,
+    async fn close_slots(
+        self,
         at: Remote<RawInner>,
         node: &InnerCopy,
-    ) -> Result<Vec<(Step, Slot)>, IndexError> {
-        let mut slots: Vec<Slot> = node.slots().collect();
+    ) -> Result<Vec<(Step, NodeSlot)>, IndexError> {
+        let mut slots: Vec<NodeSlot> = node.slots().collect();
         let mut open: Vec<usize> = (0..slots.len()).filter(|&number| slots[number].is_open()).collect();
         while !open.is_empty() {
-            let now = open.split_off(open.len().saturating_sub(CAS_PER_POST));
-            let closing = now.iter().map(|&number| {
+            let batch = open.split_off(open.len().saturating_sub(CAS_PER_POST));
+            let closing = batch.iter().map(|&number| {
                 cas(at.part(slot_offset(number)), slots[number].word(), slots[number].closed().word())
             });
-            let swapped: Vec<_> = client.post(all(closing)).await?.collect();
-            for (number, swapped) in now.into_iter().zip(swapped) {
+            let swapped: Vec<_> = self.client.post(all(closing)).await?.collect();
+            for (number, swapped) in batch.into_iter().zip(swapped) {
                 slots[number] = match swapped {
                     Swapped::Won => slots[number].closed(),
-                    Swapped::Lost(found) => Slot::from_word(found),
+                    Swapped::Lost(found) => NodeSlot::from_word(found),
                 };
                 if slots[number].is_open() {
                     open.push(number);
@@ -409,100 +452,99 @@ impl<G: Guide> Tree<G> {
         Ok(children)
     }
 
-    /// What all keys below a node begin with. [0 RT where the way's key is below it; else those of a search for one]
-    async fn prefix_of<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        (at, node): (Remote<RawInner>, &InnerCopy),
-        way: &Way<'_>,
-    ) -> Result<KeyBelow, IndexError> {
-        let mut found = if node.covers(way.key, self.number) {
-            KeyBelow::Key(way.key.to_vec())
+    /// The prefix of a node. [0 RT if `key` is below it; otherwise as [`sample_key`](Self::sample_key)]
+    async fn prefix_of(
+        self,
+        at: Remote<RawInner>,
+        node: &InnerCopy,
+        key: &[u8],
+    ) -> Result<SampleKey, IndexError> {
+        let mut found = if node.covers(key, self.index.number) {
+            SampleKey::Key(key.to_vec())
         } else {
-            self.key_below(client, &CachedNode::copy(at, node), way.operation).await?
+            self.sample_key(&CachedNode::copy(at, node)).await?
         };
-        if let KeyBelow::Key(key) = &mut found {
+        if let SampleKey::Key(key) = &mut found {
             key.truncate(node.header().depth());
         }
         Ok(found)
     }
 
-    /// What takes the place of a node with those children, written but not linked. `None`: its prefix is not known.
-    async fn successor<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        leaving: &Leaving<'_>,
-        (children, prefix): (&[(Step, Slot)], Option<&[u8]>),
+    /// Writes the replacement of a node, which is not linked yet. `None`: the prefix of the node is unknown.
+    async fn write_replacement(
+        self,
+        old: &OldNode<'_>,
+        Contents { children, prefix }: Contents<'_>,
         spare: usize,
-    ) -> Result<Option<Successor>, IndexError> {
-        let link @ ((_, above), partial) = leaving.link();
+    ) -> Result<Option<Replacement>, IndexError> {
+        let parent = old.parent_slot();
         match children {
             [] => {
-                client.fabric().mark(marks::COLLAPSED);
-                let slot = Slot::vacant(partial, above.generation());
-                return Ok(Some(Successor { slot, node: None }));
+                self.hit(coverage::NODE_REMOVED);
+                let slot = NodeSlot::vacant(parent.partial, parent.header.generation());
+                return Ok(Some(Replacement { slot, node: None }));
             }
             [(_, child)] => {
-                client.fabric().mark(marks::COLLAPSED);
-                return Ok(Some(Successor { slot: child.under(partial), node: None }));
+                self.hit(coverage::NODE_REMOVED);
+                return Ok(Some(Replacement { slot: child.under(parent.partial), node: None }));
             }
             _ => {}
         }
-        // Children that came when it was too late to ask: who comes by next ends it.
+        // Children were inserted after the prefix was determined. The next client that uses the node completes it.
         let Some(prefix) = prefix else { return Ok(None) };
         let partials = children.iter().filter(|(step, _)| *step != Step::End).count();
-        let size = self.size_for(partials + spare);
-        client.fabric().mark(if size < leaving.node.header().size() { marks::SHRANK } else { marks::GREW });
-        let mut new = self.grown(client, link, (leaving.at.node(), size), prefix).await?;
-        self.settle_children(&mut new, prefix, children);
-        client.post(write(new.room.at, &new.image)).await?;
-        Ok(Some(Successor { slot: Slot::inner(partial, new.room.at, new.size), node: Some(new) }))
+        let size = self.index.size_for(partials + spare);
+        let shrinks = size < old.node.header().size();
+        self.hit(if shrinks { coverage::NODE_SHRANK } else { coverage::NODE_GREW });
+        let mut new = self.new_inner(parent, old.at.node(), size, prefix).await?;
+        new.set_children(prefix, self.index.number, children);
+        self.client.post(new.write()).await?;
+        Ok(Some(Replacement { slot: NodeSlot::inner(parent.partial, new.inner_ref()), node: Some(new) }))
     }
 
-    /// Sets the children's reverse pointers to what they will be linked in, and says that their node is dead. [1 RT for
-    /// each 64 children; more where one was just being set]
-    async fn turn_children<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        leaving: &Leaving<'_>,
-        children: &[(Step, Slot)],
-        successor: &Successor,
+    /// Sets the reverse pointers of the children to the node that will link them, and the header of their old node to
+    /// dead. [1 RT for each 64 children; more if another client is setting one of them]
+    async fn redirect_children(
+        self,
+        old: &OldNode<'_>,
+        children: &[(Step, NodeSlot)],
+        replacement: &Replacement,
     ) -> Result<(), IndexError> {
-        let Leaving { at, node, .. } = leaving;
+        let OldNode { at, node, .. } = old;
         let (header, generation) = (node.header(), node.header().generation());
-        let ((parent, above), partial) = leaving.link();
-        let (to, to_generation) = match &successor.node {
-            Some(node) => (node.room.at, node.generation()),
-            None => (parent, above.generation()),
+        let parent = old.parent_slot();
+        let next = match &replacement.node {
+            Some(node) => node.as_linking_node(),
+            None => LinkingNode { at: parent.at, generation: parent.header.generation() },
         };
-        let dead = header.with_state(State::Dead);
-        let mut turns = vec![(at.part::<u64>(HEADER), header.with_state(State::Live).word(), dead.word())];
+        let (live, dead) = (header.with_state(NodeState::Live), header.with_state(NodeState::Dead));
+        let mut swaps = vec![(at.part::<u64>(HEADER), live.word(), dead.word())];
         for (_, slot) in children {
-            let under = if successor.node.is_some() { slot.partial() } else { partial };
+            let partial = if replacement.node.is_some() { slot.partial() } else { parent.partial };
             let (reverse, from, to) = match slot.child() {
-                Child::Leaf(leaf, _) => (
-                    leaf.part::<u64>(leaf::REVERSE),
+                Child::Leaf(leaf) => (
+                    leaf.at.part::<u64>(leaf::REVERSE),
                     Reverse::of_leaf(*at, generation),
-                    Reverse::of_leaf(to, to_generation),
+                    Reverse::of_leaf(next.at, next.generation),
                 ),
-                Child::Inner(node, _) => (
-                    node.part::<u64>(REVERSE),
+                Child::Inner(node) => (
+                    node.at.part::<u64>(REVERSE),
                     Reverse::of_inner(*at, generation, slot.partial()),
-                    Reverse::of_inner(to, to_generation, under),
+                    Reverse::of_inner(next.at, next.generation, partial),
                 ),
                 _ => unreachable!("a child is a leaf or a node"),
             };
-            turns.push((reverse, from.word(), to.word()));
+            swaps.push((reverse, from.word(), to.word()));
         }
-        while !turns.is_empty() {
-            let now = turns.split_off(turns.len().saturating_sub(CAS_PER_POST));
-            let cases = now.iter().map(|&(at, from, to)| cas(at, from, to));
-            let swapped: Vec<_> = client.post(all(cases)).await?.collect();
-            for ((at, _, to), swapped) in now.into_iter().zip(swapped) {
+        while !swaps.is_empty() {
+            let batch = swaps.split_off(swaps.len().saturating_sub(CAS_PER_POST));
+            let verbs = batch.iter().map(|&(at, from, to)| cas(at, from, to));
+            let swapped: Vec<_> = self.client.post(all(verbs)).await?.collect();
+            for ((at, _, to), swapped) in batch.into_iter().zip(swapped) {
                 if let Swapped::Lost(found) = swapped
                     && found != to
                 {
-                    turns.push((at, found, to));
+                    swaps.push((at, found, to));
                 }
             }
         }

@@ -1,120 +1,123 @@
-//! What an operation has read on its way, in room that is used again: an operation whose nodes are not cached would
-//! allocate for each of them.
+//! Pooled memory for what an operation reads. Without it, an operation whose nodes are not cached allocates for each
+//! of them.
 //!
-//! A tree keeps the notebooks. An operation that notes something takes one, and gives it back when it ends. Where
-//! another client is just taking one, it makes its own rather than wait.
+//! An operation takes a scratch from the pool of its tree when it first needs one, and returns it at its end. If
+//! another client is using the pool at that moment, the operation allocates a new scratch instead of waiting.
 
 use super::fetch::InnerCopy;
+use super::policy::Route;
 use crate::radix::cache::cached_node::CachedNode;
 use crate::radix::inner::RawInner;
-use crate::radix::prefix::PrefixHash;
 use farwood_fabric::Remote;
 use std::sync::{Arc, Mutex};
 
-/// Notebooks that are kept, for as many operations at once.
-const BOOKS_MAX: usize = 64;
-/// Copies that a notebook keeps to be filled again.
-const SPARES_MAX: usize = 16;
+/// Most unused scratches in a pool: one for each of this many concurrent operations.
+const POOLED_MAX: usize = 64;
+/// Most unused copies in a scratch.
+const SPARE_COPIES_MAX: usize = 16;
 
-/// The notebooks of a tree that nobody uses.
+/// The unused scratches of a tree.
 #[derive(Debug, Default)]
-pub(crate) struct Notebooks(Mutex<Vec<Notebook>>);
+pub(crate) struct ScratchPool<R>(Mutex<Vec<Scratch<R>>>);
 
-/// Room for what an operation reads.
+/// Memory for what one operation reads.
 #[derive(Debug, Default)]
-pub(crate) struct Notebook {
-    /// The nodes that the operation has read: copies of its own, which nobody else brings out of date.
+struct Scratch<R> {
+    /// The nodes that the operation has read. No other client updates these copies.
     fresh: Vec<Arc<CachedNode>>,
-    /// Depths at which the guide thought that there is a node, and found none.
-    pub(crate) missed: Vec<usize>,
-    /// Of the beginnings of the key.
-    pub(crate) hashes: Vec<PrefixHash>,
-    /// Copies of which nobody needs the contents any more.
+    /// State of the system.
+    route: R,
+    /// Copies that can be overwritten.
     spare: Vec<Arc<CachedNode>>,
 }
 
-/// An operation's notebook, if it has noted something.
-pub(crate) struct Lent<'t> {
-    from: &'t Notebooks,
-    book: Option<Notebook>,
+/// The scratch of an operation, which is taken from the pool on first use.
+pub(crate) struct ScratchGuard<'t, R: Route> {
+    pool: &'t ScratchPool<R>,
+    scratch: Option<Scratch<R>>,
 }
 
-impl Notebooks {
-    /// A notebook, once there is something to note.
+impl<R: Route> ScratchPool<R> {
+    /// A guard that takes a scratch on first use.
     #[inline]
-    pub(crate) fn lend(&self) -> Lent<'_> {
-        Lent { from: self, book: None }
+    pub(super) fn guard(&self) -> ScratchGuard<'_, R> {
+        ScratchGuard { pool: self, scratch: None }
     }
 }
 
-impl Lent<'_> {
-    pub(crate) fn book(&mut self) -> &mut Notebook {
-        let from = self.from;
-        self.book.get_or_insert_with(|| {
-            let kept = from.0.try_lock().ok().and_then(|mut books| books.pop());
-            kept.unwrap_or_default()
+impl<R: Route> ScratchGuard<'_, R> {
+    fn scratch(&mut self) -> &mut Scratch<R> {
+        let pool = self.pool;
+        self.scratch.get_or_insert_with(|| {
+            let pooled = pool.0.try_lock().ok().and_then(|mut unused| unused.pop());
+            pooled.unwrap_or_default()
         })
     }
 
-    /// The nodes that were read, in that order.
+    /// The nodes that the operation has read, in order.
     #[inline]
-    pub(crate) fn fresh(&self) -> &[Arc<CachedNode>] {
-        self.book.as_ref().map_or(&[], |book| &book.fresh)
+    pub(super) fn fresh(&self) -> &[Arc<CachedNode>] {
+        self.scratch.as_ref().map_or(&[], |scratch| &scratch.fresh)
     }
 
-    /// The depths that were missed.
+    /// State of the system; `None` if the operation has not used its scratch.
     #[inline]
-    pub(crate) fn missed(&self) -> &[usize] {
-        self.book.as_ref().map_or(&[], |book| &book.missed)
+    pub(super) fn route(&self) -> Option<&R> {
+        self.scratch.as_ref().map(|scratch| &scratch.route)
     }
 
-    /// Notes a node that was just read.
-    pub(crate) fn note(&mut self, at: Remote<RawInner>, node: &InnerCopy) -> Arc<CachedNode> {
-        let book = self.book();
-        let fits = book
+    /// State of the system.
+    pub(super) fn route_mut(&mut self) -> &mut R {
+        &mut self.scratch().route
+    }
+
+    /// Records a node that was just read.
+    pub(super) fn record(&mut self, at: Remote<RawInner>, node: &InnerCopy) -> Arc<CachedNode> {
+        let scratch = self.scratch();
+        let reusable = scratch
             .spare
             .iter_mut()
-            .position(|spare| Arc::get_mut(spare).is_some_and(|room| room.fill(at, node)));
-        let copy = match fits {
-            Some(place) => book.spare.swap_remove(place),
+            .position(|spare| Arc::get_mut(spare).is_some_and(|copy| copy.fill(at, node)));
+        let copy = match reusable {
+            Some(number) => scratch.spare.swap_remove(number),
             None => CachedNode::copy(at, node),
         };
-        book.fresh.push(Arc::clone(&copy));
+        scratch.fresh.push(Arc::clone(&copy));
         copy
     }
 
-    /// Strikes out what was read at `at`.
-    pub(crate) fn strike(&mut self, at: Remote<RawInner>) {
-        if let Some(book) = &mut self.book {
-            book.fresh.retain(|fresh| fresh.at != at);
+    /// Forgets the node at `at`.
+    pub(super) fn remove(&mut self, at: Remote<RawInner>) {
+        if let Some(scratch) = &mut self.scratch {
+            scratch.fresh.retain(|fresh| fresh.at != at);
         }
     }
 
-    /// Strikes out everything.
-    pub(crate) fn forget(&mut self) {
-        if let Some(book) = &mut self.book {
-            book.clear();
+    /// Forgets everything that was read.
+    pub(super) fn clear(&mut self) {
+        if let Some(scratch) = &mut self.scratch {
+            scratch.clear();
         }
     }
 }
 
-impl Notebook {
+impl<R: Route> Scratch<R> {
     fn clear(&mut self) {
-        self.missed.clear();
+        self.route.clear();
         self.spare.append(&mut self.fresh);
-        self.spare.truncate(SPARES_MAX);
+        self.spare.truncate(SPARE_COPIES_MAX);
     }
 }
 
-impl Drop for Lent<'_> {
+impl<R: Route> Drop for ScratchGuard<'_, R> {
     #[inline]
     fn drop(&mut self) {
-        let Some(mut book) = self.book.take() else { return };
-        book.clear();
-        if let Ok(mut books) = self.from.0.try_lock()
-            && books.len() < BOOKS_MAX
+        let Some(mut scratch) = self.scratch.take() else { return };
+        scratch.clear();
+        if let Ok(mut unused) = self.pool.0.try_lock()
+            && unused.len() < POOLED_MAX
         {
-            books.push(book);
+            unused.push(scratch);
         }
     }
 }

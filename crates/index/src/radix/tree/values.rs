@@ -4,61 +4,29 @@
 //! the leaf has been written, or taken out. One that stores nothing gives back the rooms that it has filled. What
 //! operations that were cut off had in their hands is lost until the index is dropped.
 
-use super::{Change, Guide, Tree};
+use super::{Policy, Tree};
 use crate::error::IndexError;
 use crate::marks;
 use crate::memory::heap::Kind;
 use crate::memory::overflow::{self, Far, Link, RawExtent, VALUE_BYTES_MAX};
 use crate::memory::slot::{Room, RoomKind};
-use crate::radix::key::check_key;
-use crate::radix::leaf::Content;
 use farwood_fabric::{Client, Fabric, NodeId};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A value out of line that no leaf has yet.
-pub(super) struct Stowed {
+pub(super) struct OutOfLine {
     pub(super) link: Link,
-    rooms: Vec<Room<RawExtent>>,
+    pub(super) rooms: Vec<Room<RawExtent>>,
 }
 
-impl<G: Guide> Tree<G> {
-    /// Performs a change; yields whether the key was there before. [as [`change_to`](Self::change_to); 1 RT more for a
-    /// value out of line, 1 to replace one of several parts]
-    pub(crate) async fn change<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        key: &[u8],
-        change: Change<'_>,
-        operation: &'static str,
-    ) -> Result<bool, IndexError> {
-        check_key(key)?;
-        let Some(value) = change.value() else {
-            return self.change_to(client, key, (change, Content::Here(&[])), operation).await;
-        };
-        check_value(value)?;
-        let Some(Stowed { link, rooms }) = self.stow(client, key, value).await? else {
-            return self.change_to(client, key, (change, Content::Here(value)), operation).await;
-        };
-        let done = self.change_to(client, key, (change, Content::Far(link)), operation).await;
-        let unused = match (&done, change) {
-            (Ok(existed), Change::Insert(_)) => *existed,
-            (Ok(existed), Change::Update(_)) => !existed,
-            (Ok(_), Change::Put(_) | Change::Remove) => false,
-            (Err(error), _) => !error.may_be_written(),
-        };
-        if unused {
-            self.give_back(rooms);
-        }
-        done
-    }
-
+impl<P: Policy> Tree<P> {
     /// Stores a value out of line if it is too long for a leaf. [0 RT; 1 where it is]
     pub(super) async fn stow<F: Fabric>(
         &self,
         client: &Client<F>,
         key: &[u8],
         value: &[u8],
-    ) -> Result<Option<Stowed>, IndexError> {
+    ) -> Result<Option<OutOfLine>, IndexError> {
         if key.len() + value.len() <= self.options.inline_bytes {
             return Ok(None);
         }
@@ -76,10 +44,10 @@ impl<G: Guide> Tree<G> {
         }
         let (link, images) = overflow::lay_out(self.entry.number, value, &mut rooms);
         overflow::write_all(client, &images).await?;
-        Ok(Some(Stowed { link, rooms }))
+        Ok(Some(OutOfLine { link, rooms }))
     }
 
-    fn give_back(&self, rooms: Vec<Room<RawExtent>>) {
+    pub(super) fn give_back(&self, rooms: Vec<Room<RawExtent>>) {
         for room in rooms {
             self.heap.take_back(room);
         }

@@ -1,19 +1,19 @@
-//! What the inner-node hash table is made of (Sphinx §III-A, Figure 3; RACE hashing, ATC'21): entries, buckets,
-//! subtables, directories. Pure.
+//! Format of the inner-node hash table (Sphinx §III-A, Figure 3; RACE hashing, ATC'21): entries, buckets, subtables,
+//! directories. Pure.
 //!
 //! # Map
 //!
 //! ```text
-//! beside the root node: one word for each memory node, of its table
+//! after the root node: one word for each memory node, which points to its directory
 //!  63      56 55    48 47                                               0
 //! +----------+--------+--------------------------------------------------+
 //! |  depth   |    0   |       packed pointer to the directory            |
 //! +----------+--------+--------------------------------------------------+
 //!
-//! directory of depth g: 2^g words; that of a hash is the one numbered by its highest g bits
+//! directory of depth g: 2^g words; the highest g bits of a hash are the number of its word
 //!  63      56 55    48 47                                               0
 //! +----------+--------+--------------------------------------------------+
-//! | depth d  |    0   |       packed pointer to the subtable             |   2^(g-d) words in a row are the same
+//! | depth d  |    0   |       packed pointer to the subtable             |   2^(g-d) consecutive words are equal
 //! +----------+--------+--------------------------------------------------+
 //!
 //! subtable: groups of three buckets of 64 bytes
@@ -31,34 +31,34 @@
 //! entry; 0: none
 //!  63     62 61  60 59        48 47                                     0
 //! +---------+------+------------+----------------------------------------+
-//! | gen. 2  | size |  print 12  |     packed pointer to the inner node   |   the paper's fp2, type, address
+//! | gen. 2  | size | fingerpr. 12 |    packed pointer to the inner node    |   the paper's fp2, type, address
 //! +---------+------+------------+----------------------------------------+
 //! ```
 //!
-//! A prefix's hash gives its print, two main buckets, and the way through the directory. What an entry says is a hint:
-//! the node that it leads to says itself of which prefix it is, and entries carry the low bits of its generation only
-//! so that one word is not two nodes' in a row.
+//! The hash of a prefix determines its fingerprint, two main buckets and a word of the directory. An entry is a hint:
+//! the node that it leads to identifies its own prefix. Entries carry the low bits of the node's generation only so
+//! that the entries of two consecutive nodes at one address differ.
 
-use crate::radix::inner::{self, RawInner, Size};
+use crate::radix::inner::{InnerRef, NodeHeader, RawInner, Size};
 use crate::radix::prefix::{PrefixHash, mixed};
-use crate::radix::tree::Sign;
+use crate::radix::tree::NodeHandle;
 use farwood_fabric::{Checked, NodeId, Object, Packed, Remote, Torn};
 
 /// Bytes of a bucket: a header and seven entries.
 pub const BUCKET_BYTES: usize = 64;
-/// Bytes that are read of a main bucket: with its overflow bucket.
+/// Bytes of a main bucket with its overflow bucket.
 pub const PAIR_BYTES: usize = 2 * BUCKET_BYTES;
 /// Bytes of a group.
 pub const GROUP_BYTES: usize = 3 * BUCKET_BYTES;
 /// Words of a bucket.
 pub const BUCKET_WORDS: usize = BUCKET_BYTES / 8;
-/// Most bits of a hash that a directory can tell apart: its words are then a chunk.
+/// Greatest depth of a directory. Its words then fill a chunk.
 pub const DEPTH_MAX: u8 = 20;
-/// Most groups of a subtable, as a power of two: its words are then a twentieth of a chunk.
+/// Most groups of a subtable, as a power of two. A subtable then fills a twentieth of a chunk.
 pub const GROUPS_LOG2_MAX: u8 = 11;
 
-const PRINT_BITS: u32 = 12;
-const PRINT_SHIFT: u32 = 48;
+const FINGERPRINT_BITS: u32 = 12;
+const FINGERPRINT_SHIFT: u32 = 48;
 const SIZE_SHIFT: u32 = 60;
 const GENERATION_SHIFT: u32 = 62;
 const DEPTH_SHIFT: u32 = 56;
@@ -66,28 +66,29 @@ const MAGIC: u64 = 0x5A << 8;
 const MAGIC_MASK: u64 = 0xFE << 8;
 const MOVING: u64 = 1 << 8;
 
-/// Where a prefix's entry belongs: the memory node, and the hash that says where in its table.
+/// Position of the entry of a prefix: the memory node, and the hash that determines subtable and buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub struct TablePosition {
     /// The memory node.
     pub home: NodeId,
     hash: u64,
 }
 
-/// Set in the hash from which tables take their bits, so that they are not those of the filter and of the places.
+/// Mixed into the hash from which tables take bits, so that these differ from the bits that the filter and the choice
+/// of the memory node use.
 const TABLE: u64 = 0xA076_1D64_78BD_642F;
 
-impl Spot {
-    /// Where the entry of a prefix belongs, in a pool of that many memory nodes.
+impl TablePosition {
+    /// The position of the entry of a prefix in a pool of `nodes` memory nodes.
     #[inline]
     pub fn of(prefix: PrefixHash, nodes: u16) -> Self {
-        Self { home: NodeId(prefix.place(nodes)), hash: mixed(prefix.word() ^ TABLE) }
+        Self { home: NodeId(prefix.jump_bucket(nodes)), hash: mixed(prefix.word() ^ TABLE) }
     }
 
-    /// The same spot, with few prints: for tests that want them to collide.
+    /// The same position with one of two fingerprints, for tests of collisions.
     #[must_use]
     pub const fn narrowed(self) -> Self {
-        Self { hash: self.hash & !((1 << PRINT_BITS) - 2), ..self }
+        Self { hash: self.hash & !((1 << FINGERPRINT_BITS) - 2), ..self }
     }
 
     /// The highest `depth` bits of the hash.
@@ -96,28 +97,28 @@ impl Spot {
         if depth == 0 { 0 } else { self.hash >> (u64::BITS - depth as u32) }
     }
 
-    /// The print, 12 bits.
+    /// The fingerprint, 12 bits.
     #[inline]
-    pub const fn print(self) -> u16 {
-        (self.hash & ((1 << PRINT_BITS) - 1)) as u16
+    pub const fn fingerprint(self) -> u16 {
+        (self.hash & ((1 << FINGERPRINT_BITS) - 1)) as u16
     }
 
-    /// The two main buckets, among 2^(groups + 1), by number: they differ.
+    /// Numbers of the two main buckets, which differ, among 2^(groups + 1).
     #[inline]
     pub const fn buckets(self, groups_log2: u8) -> [u64; 2] {
         let mask = (2 << groups_log2) - 1;
-        let (one, other) = (self.hash >> PRINT_BITS & mask, self.hash >> (2 * PRINT_BITS) & mask);
+        let (one, other) = (self.hash >> FINGERPRINT_BITS & mask, self.hash >> (2 * FINGERPRINT_BITS) & mask);
         [one, if other == one { other ^ 1 } else { other }]
     }
 
-    /// Where what is read of its two buckets begins, bytes into a subtable.
+    /// Offsets of the two main buckets with their overflow buckets in a subtable, bytes.
     #[inline]
     pub fn pairs(self, groups_log2: u8) -> [u64; 2] {
         self.buckets(groups_log2)
             .map(|bucket| (bucket / 2) * GROUP_BYTES as u64 + (bucket % 2) * BUCKET_BYTES as u64)
     }
 
-    /// Whether an entry of this spot may lie at word number `word` of a subtable.
+    /// Whether word `word` of a subtable may hold an entry of this position.
     pub fn reaches(self, groups_log2: u8, word: usize) -> bool {
         let at = 8 * word as u64;
         self.pairs(groups_log2).into_iter().any(|pair| (pair..pair + PAIR_BYTES as u64).contains(&at))
@@ -129,118 +130,119 @@ pub const fn subtable_bytes(groups_log2: u8) -> usize {
     GROUP_BYTES << groups_log2
 }
 
-/// One entry, as a word of far memory.
+/// One entry, as a word of remote memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry(u64);
+pub struct TableEntry(u64);
 
-impl Entry {
-    /// The entry of a node, at its spot.
+impl TableEntry {
+    /// The entry of `handle` at its position.
     #[inline]
-    pub fn new(spot: Spot, sign: &Sign) -> Self {
+    pub fn new(position: TablePosition, handle: &NodeHandle) -> Self {
         Self(
-            u64::from(sign.generation & 3) << GENERATION_SHIFT
-                | (sign.size as u64) << SIZE_SHIFT
-                | u64::from(spot.print()) << PRINT_SHIFT
-                | Packed::pack(sign.node).bits(),
+            u64::from(handle.generation & 3) << GENERATION_SHIFT
+                | (handle.node.size as u64) << SIZE_SHIFT
+                | u64::from(position.fingerprint()) << FINGERPRINT_SHIFT
+                | Packed::pack(handle.node.at).bits(),
         )
     }
 
-    /// The entry in a word of far memory; `None`: there is none.
+    /// The entry that a word of remote memory holds; `None` if there is none.
     #[inline]
     pub const fn from_word(word: u64) -> Option<Self> {
         if word == 0 { None } else { Some(Self(word)) }
     }
 
-    /// The word for far memory.
+    /// The word for remote memory.
     #[inline]
     pub const fn word(self) -> u64 {
         self.0
     }
 
-    /// The print.
+    /// The fingerprint.
     #[inline]
-    pub const fn print(self) -> u16 {
-        (self.0 >> PRINT_SHIFT) as u16 & ((1 << PRINT_BITS) - 1)
+    pub const fn fingerprint(self) -> u16 {
+        (self.0 >> FINGERPRINT_SHIFT) as u16 & ((1 << FINGERPRINT_BITS) - 1)
     }
 
-    /// Whether it can be the entry of a node with that header.
+    /// Whether this may be the entry of a node with `header`.
     #[inline]
-    pub fn is_of(self, header: inner::Header) -> bool {
-        let sized = self.node().is_some_and(|(_, size)| header.size() == size);
+    pub fn is_of(self, header: NodeHeader) -> bool {
+        let sized = self.node().is_some_and(|node| header.size() == node.size);
         sized && self.0 >> GENERATION_SHIFT == u64::from(header.generation() & 3)
     }
 
-    /// The node that it leads to, and its size; `None`: nothing that an entry can hold.
+    /// The node that the entry leads to; `None` if the word is damaged.
     #[inline]
-    pub fn node(self) -> Option<(Remote<RawInner>, Size)> {
-        Some((Packed::unpack(self.0)?, Size::of_number((self.0 >> SIZE_SHIFT) as u8 & 3)?))
+    pub fn node(self) -> Option<InnerRef> {
+        let at = Packed::unpack(self.0)?;
+        Some(InnerRef { at, size: Size::of_number((self.0 >> SIZE_SHIFT) as u8 & 3)? })
     }
 }
 
-/// A bucket's header.
+/// Header of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header(u64);
+pub struct BucketHeader(u64);
 
-impl Header {
-    /// The header of all buckets of a subtable of that depth, for hashes with those highest bits.
+impl BucketHeader {
+    /// The header of all buckets of a subtable of `depth`, for hashes whose highest bits are `upper`.
     pub const fn new(number: u32, depth: u8, upper: u64) -> Self {
         Self((number as u64) << 40 | upper << 16 | MAGIC | depth as u64)
     }
 
-    /// The same while the subtable is being split.
+    /// The header while the subtable is being split.
     #[must_use]
     pub const fn moving(self) -> Self {
         Self(self.0 | MOVING)
     }
 
-    /// The header in a word of far memory.
+    /// The header that a word of remote memory holds.
     #[inline]
     pub const fn from_word(word: u64) -> Self {
         Self(word)
     }
 
-    /// The word for far memory.
+    /// The word for remote memory.
     #[inline]
     pub const fn word(self) -> u64 {
         self.0
     }
 
-    /// Whether it is one, of the index of that number.
+    /// Whether this is a header of the index with number `number`.
     #[inline]
     pub const fn is_of(self, number: u32) -> bool {
         self.0 & MAGIC_MASK == MAGIC && self.0 >> 40 == number as u64 & 0xFF_FFFF
     }
 
-    /// How many bits all hashes in the subtable have in common.
+    /// Number of bits that all hashes in the subtable share.
     #[inline]
     pub const fn depth(self) -> u8 {
         self.0 as u8
     }
 
-    /// Whether the subtable is being split, or its split was cut off.
+    /// Whether the subtable is being split, or its split was interrupted.
     #[inline]
     pub const fn is_moving(self) -> bool {
         self.0 & MOVING != 0
     }
 
-    /// Whether entries of a spot belong into the subtable.
+    /// Whether the entry of a position belongs into the subtable.
     #[inline]
-    pub const fn covers(self, spot: Spot) -> bool {
-        spot.upper(self.depth()) == self.0 >> 16 & 0xFF_FFFF
+    pub const fn covers(self, position: TablePosition) -> bool {
+        position.upper(self.depth()) == self.0 >> 16 & 0xFF_FFFF
     }
 }
 
-/// A pointer with a depth: a word of a directory, to a subtable, or of a table, to its directory.
+/// A pointer with a depth: a word of a directory, which points to a subtable, or the word that points to a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deep<T> {
-    /// How many bits of a hash count.
+pub struct DepthPointer<T> {
+    /// Number of bits of a hash that count.
     pub depth: u8,
-    /// Where it is.
+    /// Address.
     pub at: Remote<T>,
 }
 
-impl<T> Deep<T> {
-    /// The pointer in a word of far memory; `None`: it is none.
+impl<T> DepthPointer<T> {
+    /// The pointer that a word of remote memory holds; `None` if it is damaged.
     #[inline]
     pub fn from_word(word: u64) -> Option<Self> {
         let depth = (word >> DEPTH_SHIFT) as u8;
@@ -248,21 +250,22 @@ impl<T> Deep<T> {
         (depth <= DEPTH_MAX).then_some(Self { depth, at })
     }
 
-    /// The word for far memory.
+    /// The word for remote memory.
     pub fn word(self) -> u64 {
         u64::from(self.depth) << DEPTH_SHIFT | Packed::pack(self.at).bits()
     }
 }
 
-/// A subtable's bytes, by the name under which far memory has them.
+/// Type of a subtable in remote memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RawSubtable {}
 
-/// A directory's bytes.
+/// Type of a directory in remote memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RawDirectory {}
 
-/// Buckets of a subtable, whole ones: each word is changed for itself, and the headers say whose they are.
+/// Type of whole buckets of a subtable in remote memory. Each word changes on its own; the headers identify the
+/// subtable.
 #[derive(Debug)]
 pub enum RawBuckets {}
 
@@ -272,50 +275,51 @@ impl Object for RawBuckets {
     #[inline]
     fn check(bytes: &[u8], number: &u32) -> Result<(), Torn> {
         let whole = (0..bytes.len() / BUCKET_BYTES)
-            .all(|bucket| Header::from_word(word(bytes, bucket * BUCKET_WORDS)).is_of(*number));
+            .all(|bucket| BucketHeader::from_word(word(bytes, bucket * BUCKET_WORDS)).is_of(*number));
         whole.then_some(()).ok_or(Torn)
     }
 }
 
-/// Word number `number`.
+/// Word `number` of a copy.
 #[inline]
 pub fn word(bytes: &[u8], number: usize) -> u64 {
     u64::from_le_bytes(bytes[8 * number..8 * number + 8].try_into().expect("eight bytes"))
 }
 
-/// Whether word number `number` of a subtable is a bucket's header.
+/// Whether word `number` of a subtable is the header of a bucket.
 #[inline]
 pub const fn is_header(number: usize) -> bool {
     number.is_multiple_of(BUCKET_WORDS)
 }
 
 /// The bytes of a subtable without entries.
-pub fn empty(groups_log2: u8, header: Header) -> Vec<u8> {
+pub fn empty_subtable(groups_log2: u8, header: BucketHeader) -> Vec<u8> {
     let words = subtable_bytes(groups_log2) / 8;
     (0..words).flat_map(|number| if is_header(number) { header.word() } else { 0 }.to_le_bytes()).collect()
 }
 
-/// Copies of a spot's two main buckets, each with its overflow bucket.
+/// Copies of the two main buckets of a position, each with its overflow bucket.
 #[derive(Debug)]
-pub struct Pairs {
-    /// Where they are.
+pub struct BucketPairs {
+    /// Addresses of the pairs.
     at: [Remote<RawBuckets>; 2],
     copies: [Checked<RawBuckets>; 2],
 }
 
-impl Pairs {
-    /// What was read there.
+impl BucketPairs {
+    /// The copies that were read at `at`.
     pub fn new(at: [Remote<RawBuckets>; 2], copies: [Checked<RawBuckets>; 2]) -> Self {
         Self { at, copies }
     }
 
     /// The headers.
-    pub fn headers(&self) -> impl Iterator<Item = Header> {
+    pub fn headers(&self) -> impl Iterator<Item = BucketHeader> {
         let headers = |copy: &Checked<RawBuckets>| [word(copy, 0), word(copy, BUCKET_WORDS)];
-        self.copies.iter().flat_map(headers).map(Header::from_word)
+        self.copies.iter().flat_map(headers).map(BucketHeader::from_word)
     }
 
-    /// The words that can hold entries, with where they are; those of a shared overflow bucket once.
+    /// Addresses and contents of the words that can hold entries. The words of a shared overflow bucket are included
+    /// once.
     fn words(&self) -> impl Iterator<Item = (Remote<u64>, u64)> {
         let end = self.at[0].word() + PAIR_BYTES as u64;
         let shared = self.at[0].word()..end;
@@ -326,26 +330,26 @@ impl Pairs {
         of(0).chain(of(1).filter(move |(at, _): &(Remote<u64>, u64)| !shared.contains(&at.word())))
     }
 
-    /// The entries with that print, and where they are.
-    pub fn candidates(&self, print: u16) -> impl Iterator<Item = (Remote<u64>, Entry)> {
-        let entries = self.words().filter_map(|(at, word)| Some((at, Entry::from_word(word)?)));
-        entries.filter(move |(_, entry)| entry.print() == print)
+    /// The entries with `fingerprint`, and their addresses.
+    pub fn candidates(&self, fingerprint: u16) -> impl Iterator<Item = (Remote<u64>, TableEntry)> {
+        let entries = self.words().filter_map(|(at, word)| Some((at, TableEntry::from_word(word)?)));
+        entries.filter(move |(_, entry)| entry.fingerprint() == fingerprint)
     }
 
-    /// Where such an entry is, once or several times, in the order in which all clients see them.
-    pub fn places(&self, entry: Entry) -> Vec<Remote<u64>> {
+    /// Addresses of the copies of `entry`, in the order that all clients agree on.
+    pub fn addresses_of(&self, entry: TableEntry) -> Vec<Remote<u64>> {
         let found = self.words().filter(|(_, word)| *word == entry.word());
-        let mut places: Vec<_> = found.map(|(at, _)| at).collect();
-        places.sort_unstable_by_key(|at| at.word());
-        places
+        let mut addresses: Vec<_> = found.map(|(at, _)| at).collect();
+        addresses.sort_unstable_by_key(|at| at.word());
+        addresses
     }
 
-    /// How many places are free for an entry.
-    pub fn room(&self) -> usize {
+    /// Number of free words.
+    pub fn free_words(&self) -> usize {
         self.words().filter(|(_, word)| *word == 0).count()
     }
 
-    /// Where there is room for an entry: in the emptier of the two.
+    /// Address of a free word in the emptier of the two pairs.
     pub fn free(&self) -> Option<Remote<u64>> {
         let free = |pair: usize| {
             let slots = (0..PAIR_BYTES / 8).filter(|&number| !is_header(number));
@@ -358,9 +362,11 @@ impl Pairs {
     }
 }
 
-const _: () = assert!(Packed::<RawInner>::BITS == PRINT_SHIFT && PRINT_SHIFT + PRINT_BITS == SIZE_SHIFT);
-const _: () = assert!(DEPTH_MAX as u32 + 3 * PRINT_BITS <= u64::BITS && DEPTH_MAX <= 24);
-const _: () = assert!((GROUPS_LOG2_MAX as u32) < PRINT_BITS);
+const _: () = assert!(
+    Packed::<RawInner>::BITS == FINGERPRINT_SHIFT && FINGERPRINT_SHIFT + FINGERPRINT_BITS == SIZE_SHIFT
+);
+const _: () = assert!(DEPTH_MAX as u32 + 3 * FINGERPRINT_BITS <= u64::BITS && DEPTH_MAX <= 24);
+const _: () = assert!((GROUPS_LOG2_MAX as u32) < FINGERPRINT_BITS);
 
 #[cfg(test)]
 mod tests {
@@ -368,48 +374,49 @@ mod tests {
     use farwood_fabric::Memory;
     use proptest::prelude::*;
 
-    fn sign(number: u64, generation: u32) -> Sign {
-        let node = Remote::new(NodeId(3), Memory::Host, 4096 + 8 * number).expect("it is not null");
-        Sign { prefix: PrefixHash::of(&number.to_be_bytes()), node, size: Size::Sixteen, generation }
+    fn handle(number: u64, generation: u32) -> NodeHandle {
+        let at = Remote::new(NodeId(3), Memory::Host, 4096 + 8 * number).expect("it is not null");
+        let node = InnerRef { at, size: Size::Sixteen };
+        NodeHandle { prefix: PrefixHash::of(&number.to_be_bytes()), node, generation }
     }
 
     proptest! {
         #[test]
-        fn an_entry_survives_its_word(number in 0_u64..1 << 40, generation: u32) {
-            let sign = sign(number, generation);
-            let spot = Spot::of(sign.prefix, 5);
-            let entry = Entry::from_word(Entry::new(spot, &sign).word()).expect("it is one");
-            prop_assert_eq!((entry.print(), entry.node()), (spot.print(), Some((sign.node, sign.size))));
-            let next = Sign { generation: generation.wrapping_add(1), ..sign };
-            prop_assert!(entry != Entry::new(spot, &next));
+        fn an_entry_round_trips_through_its_word(number in 0_u64..1 << 40, generation: u32) {
+            let handle = handle(number, generation);
+            let position = TablePosition::of(handle.prefix, 5);
+            let entry = TableEntry::from_word(TableEntry::new(position, &handle).word()).expect("it is one");
+            prop_assert_eq!((entry.fingerprint(), entry.node()), (position.fingerprint(), Some(handle.node)));
+            let next = NodeHandle { generation: generation.wrapping_add(1), ..handle };
+            prop_assert!(entry != TableEntry::new(position, &next));
         }
 
         #[test]
-        fn a_spot_has_two_buckets_of_a_subtable(number: u64, groups_log2 in 0..=GROUPS_LOG2_MAX) {
-            let spot = Spot::of(PrefixHash::from_word(number), 3);
-            let [one, other] = spot.buckets(groups_log2);
+        fn a_position_has_two_buckets_of_a_subtable(number: u64, groups_log2 in 0..=GROUPS_LOG2_MAX) {
+            let position = TablePosition::of(PrefixHash::from_word(number), 3);
+            let [one, other] = position.buckets(groups_log2);
             prop_assert!(one != other && one.max(other) < 2 << groups_log2);
             let words = subtable_bytes(groups_log2) / 8;
-            let reached = (0..words).filter(|&word| spot.reaches(groups_log2, word)).count();
+            let reached = (0..words).filter(|&word| position.reaches(groups_log2, word)).count();
             prop_assert_eq!(reached, if one / 2 == other / 2 { 24 } else { 32 });
         }
 
         #[test]
-        fn a_header_covers_half_of_what_the_one_above_covers(number: u64, depth in 0..DEPTH_MAX) {
-            let spot = Spot::of(PrefixHash::from_word(number), 3);
-            let upper = spot.upper(depth);
-            prop_assert!(Header::new(9, depth, upper).covers(spot));
-            let half = |bit| Header::new(9, depth + 1, upper << 1 | bit).covers(spot);
+        fn each_header_covers_half_of_the_positions_of_the_depth_above(number: u64, depth in 0..DEPTH_MAX) {
+            let position = TablePosition::of(PrefixHash::from_word(number), 3);
+            let upper = position.upper(depth);
+            prop_assert!(BucketHeader::new(9, depth, upper).covers(position));
+            let half = |bit| BucketHeader::new(9, depth + 1, upper << 1 | bit).covers(position);
             prop_assert!(half(0) != half(1));
-            let moving = Header::new(9, depth, upper).moving();
+            let moving = BucketHeader::new(9, depth, upper).moving();
             prop_assert!(moving.is_of(9) && !moving.is_of(8) && moving.is_moving());
-            prop_assert_eq!((moving.depth(), moving.covers(spot)), (depth, true));
+            prop_assert_eq!((moving.depth(), moving.covers(position)), (depth, true));
         }
     }
 
     #[test]
-    fn an_empty_subtable_has_headers_and_nothing_else() {
-        let bytes = empty(2, Header::new(7, 3, 5));
+    fn an_empty_subtable_has_only_headers() {
+        let bytes = empty_subtable(2, BucketHeader::new(7, 3, 5));
         assert_eq!((bytes.len(), RawBuckets::check(&bytes, &7)), (subtable_bytes(2), Ok(())));
         assert_eq!(RawBuckets::check(&bytes, &6), Err(Torn));
         assert_eq!(RawBuckets::check(&[0; 128], &0), Err(Torn));
@@ -418,8 +425,9 @@ mod tests {
     }
 
     #[test]
-    fn narrowed_spots_have_two_prints() {
-        let prints = (0..1000).map(|number| Spot::of(PrefixHash::from_word(number), 1).narrowed().print());
-        assert_eq!(prints.collect::<std::collections::BTreeSet<_>>().len(), 2);
+    fn narrowed_positions_have_two_fingerprints() {
+        let fingerprints = (0..1000)
+            .map(|number| TablePosition::of(PrefixHash::from_word(number), 1).narrowed().fingerprint());
+        assert_eq!(fingerprints.collect::<std::collections::BTreeSet<_>>().len(), 2);
     }
 }

@@ -1,19 +1,19 @@
-//! The inner-node hash table: one for each memory node, of the inner nodes whose prefixes belong there (Sphinx
-//! §III-A), by one-sided extendible hashing (RACE, ATC'21).
+//! The inner-node hash tables: one for each memory node, with the inner nodes whose prefixes hash to it (Sphinx
+//! §III-A), as one-sided extendible hashing (RACE, ATC'21).
 //!
-//! A lookup is one round trip: two main buckets, each with its overflow bucket, by one doorbell. An entry is entered,
-//! replaced and taken out by one CAS. There is no lock but for growth (`grow.rs`).
+//! A lookup is one round trip: one doorbell reads two main buckets, each with its overflow bucket. One CAS enters,
+//! replaces or removes an entry. Only splits take locks (`split.rs`).
 //!
-//! # What holds
+//! # Invariants
 //!
-//! - *Entries are hints.* Whoever follows one looks whether the node is live, linked and of the prefix. A lost entry
-//!   costs round trips, until whoever missed it enters it again; so does one that leads nowhere, which whoever followed
-//!   it takes out.
-//! - *No entry is lost where nobody dies.* Who has entered one reads its buckets again: if their headers say that the
-//!   subtable was split, its entry may have come too late to be moved, and is entered anew.
-//! - *No entry is twice there.* Of two that are the same, all clients keep the one that lies first.
-//! - *No entry outlives its node where nobody dies.* A node is dead before its entry is taken out or replaced; so who
-//!   enters one looks afterwards whether its node still lives, and takes the entry out if it does not.
+//! - *Entries are hints.* A client that follows one checks that the node is live, linked and of the prefix. A missing
+//!   entry costs round trips until a client that misses it enters it again; a stale entry costs round trips until a
+//!   client that follows it removes it.
+//! - *Without crashes, no entry is lost.* A client that has entered one reads its buckets again. If their headers show
+//!   that the subtable was split, the entry may have come too late to be moved, and the client enters it again.
+//! - *No entry exists twice.* Of two equal entries, all clients keep the one with the lower address.
+//! - *Without crashes, no entry outlives its node.* A node is dead before its entry is removed or replaced. So a client
+//!   that enters a node checks afterwards that the node is still live, and removes the entry otherwise.
 //! - *A stale directory is recognised*: every bucket says which hashes belong into it.
 
 mod directory;
@@ -21,136 +21,165 @@ pub mod layout;
 mod split;
 mod verify;
 
-pub(super) use directory::plant;
+pub(super) use directory::create;
 
-use super::coverage as marks;
+use super::coverage;
 use crate::error::IndexError;
 use crate::lock::NodeLocks;
 use crate::memory::heap::Heap;
-use crate::radix::inner::{self, RawInner, State};
+use crate::radix::inner::{self, NodeHeader, NodeState, RawInner};
 use crate::radix::prefix::PrefixHash;
-use crate::radix::tree::Sign;
+use crate::radix::tree::NodeHandle;
 use crate::retry::Retry;
 use crate::sabotage::Sabotage;
 use arc_swap::ArcSwapOption;
-use directory::Directory;
+use directory::{Directory, LOOKUP};
 use farwood_fabric::{
     Chain as _, Client, Fabric, Fetched, NodeId, Parallel as _, Read, Remote, Swapped, Words, all, cas, read,
     read_bytes,
 };
-use layout::{Deep, Entry, PAIR_BYTES, Pairs, RawBuckets, RawSubtable, Spot};
+use layout::{BucketPairs, DepthPointer, PAIR_BYTES, RawBuckets, RawSubtable, TableEntry, TablePosition};
 
-/// Tries at a bucket that others change, or of which the directory is older.
+/// Most tries at a bucket that other clients change, or that is newer than the directory.
 const TRIES_MAX: u32 = 2_000;
 
-/// Free places for an entry of which the marks say that there is little room.
-const LITTLE_ROOM: usize = 3;
+/// Most free words of a bucket pair that counts as almost full, for fault injection.
+const ALMOST_FULL: usize = 3;
 
-/// The hash tables of one index, as a compute node sees them.
+/// The hash tables of one index as one compute node sees them.
 #[derive(Debug)]
 pub struct HashTable {
-    /// Low bits of the index's number.
+    /// Low bits of the index number.
     number: u32,
-    /// Groups of a subtable, as a power of two.
+    /// Number of groups of a subtable, as a power of two.
     groups_log2: u8,
-    /// The words of the tables, one for each memory node.
+    /// Address of the words that point to the directories, one for each memory node.
     words: Remote<u64>,
-    /// The directories, as they were once.
+    /// Cached directories.
     directories: Box<[ArcSwapOption<Directory>]>,
-    /// All prints are one of two: for tests.
+    /// Set by tests: all fingerprints are one of two.
     narrow: bool,
-    /// Bits of a hash that directories tell apart, at most: fewer for tests.
+    /// Greatest depth of a directory. Tests reduce it.
     depth_max: u8,
-    /// Broken on purpose: nobody looks again at what it has entered.
+    /// Set by tests: clients do not check an entry after they have entered it.
     unconfirmed: bool,
 }
 
-/// What a table needs of its tree to change.
-#[derive(Clone, Copy)]
-pub(super) struct Hands<'t> {
-    pub(super) locks: &'t NodeLocks,
-    pub(super) heap: &'t Heap,
+/// Access of one client to the hash tables of a tree.
+pub(super) struct TableOp<'a, F> {
+    pub(super) table: &'a HashTable,
+    /// Locks of the tree's inner nodes, which also guard tables and subtables.
+    pub(super) locks: &'a NodeLocks,
+    pub(super) heap: &'a Heap,
+    pub(super) client: &'a Client<F>,
 }
 
-/// What was read of a spot's buckets.
-pub(super) struct Looked {
-    pub(super) pairs: Pairs,
-    /// The subtable, as the directory has it.
-    subtable: Deep<RawSubtable>,
+impl<F> Copy for TableOp<'_, F> {}
+
+impl<F> Clone for TableOp<'_, F> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
 }
 
-/// What came of a CAS that was to enter a node.
+/// The buckets of a position, as they were read.
+pub(super) struct BucketsRead {
+    pub(super) pairs: BucketPairs,
+    /// The subtable according to the directory.
+    subtable: DepthPointer<RawSubtable>,
+}
+
+/// Result of entering a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entered {
-    /// Its entry is where it belongs, or was, if the node is gone.
+pub(super) enum Entered {
+    /// The entry is in its table, or was removed because the node is gone.
     Here,
-    /// The subtable was split meanwhile, and the entry belongs into the other half.
-    Astray,
-    /// Another was faster.
+    /// The table is full.
+    TableFull,
+}
+
+/// Result of a CAS that enters a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Swap {
+    /// The entry is where it belongs, or was removed because the node is gone.
+    Entered,
+    /// The subtable was split in the meantime, and the entry belongs into the other half.
+    WrongHalf,
+    /// Another client changed the word first.
     Lost,
 }
 
-/// How a spot's buckets stand to the directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    /// As it says.
-    Settled,
-    /// The directory is older than they are.
-    Ahead,
-    /// A split of theirs has not come to its end.
-    Unsettled,
+/// A word of a bucket that is to change to an entry.
+#[derive(Clone, Copy)]
+struct WordChange {
+    at: Remote<u64>,
+    before: u64,
+    entry: TableEntry,
 }
 
-impl Looked {
-    fn standing(&self) -> Standing {
-        let mut depths = self.pairs.headers().map(|header| (header.is_moving(), header.depth()));
+/// Progress of a split, as the headers of a position's buckets show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SplitProgress {
+    /// No split is in progress, and the directory is current.
+    None,
+    /// The directory is out of date.
+    DirectoryStale,
+    /// A split is in progress, or was interrupted.
+    Unfinished,
+}
+
+impl BucketsRead {
+    fn split_progress(&self) -> SplitProgress {
+        let mut states = self.pairs.headers().map(|header| (header.is_moving(), header.depth()));
         if self.pairs.headers().any(|header| header.depth() > self.subtable.depth) {
-            Standing::Ahead
-        } else if depths.all(|standing| standing == (false, self.subtable.depth)) {
-            Standing::Settled
+            SplitProgress::DirectoryStale
+        } else if states.all(|state| state == (false, self.subtable.depth)) {
+            SplitProgress::None
         } else {
-            Standing::Unsettled
+            SplitProgress::Unfinished
         }
     }
 
-    /// Marks that an entry is about to be changed, where a split is near.
-    fn announce<F: Fabric>(&self, client: &Client<F>, mark: &'static str) {
-        if self.pairs.room() <= LITTLE_ROOM {
+    /// Sets a coverage mark before a change if the buckets are almost full, so that a split is near.
+    fn mark_if_almost_full<F: Fabric>(&self, client: &Client<F>, mark: &'static str) {
+        if self.pairs.free_words() <= ALMOST_FULL {
             client.fabric().mark(mark);
         }
     }
 
-    /// Whether it is worth to look whether an entry finds room now.
-    fn has_moved_on(&self) -> bool {
-        match self.standing() {
-            Standing::Settled => self.pairs.free().is_some(),
-            Standing::Ahead => true,
-            Standing::Unsettled => false,
+    /// Whether another try to enter a node may succeed.
+    fn may_have_space(&self) -> bool {
+        match self.split_progress() {
+            SplitProgress::None => self.pairs.free().is_some(),
+            SplitProgress::DirectoryStale => true,
+            SplitProgress::Unfinished => false,
         }
     }
 
-    /// Whether it may be changed by who is no splitter.
+    /// Whether no split is in progress, so that any client may change the buckets.
     pub(super) fn is_settled(&self) -> bool {
-        self.standing() == Standing::Settled
+        self.split_progress() == SplitProgress::None
     }
 }
 
 impl HashTable {
-    /// The tables whose words lie at `words`, in a pool of that many memory nodes.
+    /// The tables of the index with number `number` in a pool of `nodes` memory nodes. The words at `words` point to
+    /// their directories.
     pub(super) fn new(number: u32, groups_log2: u8, words: Remote<u64>, nodes: u16) -> Self {
         let directories = (0..nodes).map(|_| ArcSwapOption::empty()).collect();
         let depth_max = layout::DEPTH_MAX;
         Self { number, groups_log2, words, directories, narrow: false, depth_max, unconfirmed: false }
     }
 
-    /// Where the entry of a prefix belongs.
+    /// The position of the entry of a prefix.
     #[inline]
-    pub(super) fn spot(&self, prefix: PrefixHash) -> Spot {
-        let spot = Spot::of(prefix, self.directories.len() as u16);
-        if self.narrow { spot.narrowed() } else { spot }
+    pub(super) fn position(&self, prefix: PrefixHash) -> TablePosition {
+        let position = TablePosition::of(prefix, self.directories.len() as u16);
+        if self.narrow { position.narrowed() } else { position }
     }
 
-    /// Breaks the tables, for tests that want to notice.
+    /// Breaks the tables on purpose, for tests that must notice.
     pub(super) fn sabotage(&mut self, sabotage: Sabotage) {
         self.narrow = sabotage == Sabotage::PrintsNarrow;
         if sabotage == Sabotage::TablesShallow {
@@ -164,176 +193,173 @@ impl HashTable {
         self.directories.iter().filter_map(|known| known.load().as_ref().map(|known| known.bytes())).sum()
     }
 
-    /// The buckets of several spots. [1 RT; more where a directory is not known, or out of date]
-    pub(super) async fn look_at<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        spots: &[Spot],
-    ) -> Result<Vec<Looked>, IndexError> {
-        let mut subtables = Vec::with_capacity(spots.len());
-        for spot in spots {
-            subtables.push(self.subtable(client, *spot).await?);
-        }
-        let reads = spots.iter().zip(&subtables).flat_map(|(spot, subtable)| {
-            self.pairs_at(subtable.at, *spot).map(|at| read_bytes(at, PAIR_BYTES))
-        });
-        let copies: Vec<_> = client.post(all(reads)).await?.collect();
-        let mut copies = copies.into_iter();
-        let mut looked = Vec::with_capacity(spots.len());
-        for (spot, subtable) in spots.iter().zip(subtables) {
-            let (Some(one), Some(other)) = (copies.next(), copies.next()) else {
-                unreachable!("two READs for each spot")
-            };
-            if let Some(found) = self.take((one, other), subtable, *spot) {
-                looked.push(found);
-                continue;
-            }
-            client.fabric().mark(marks::DIRECTORY_STALE);
-            self.refresh(client, spot.home).await?;
-            looked.push(self.look(client, *spot).await?);
-        }
-        Ok(looked)
+    fn pairs_at(&self, subtable: Remote<RawSubtable>, position: TablePosition) -> [Remote<RawBuckets>; 2] {
+        position.pairs(self.groups_log2).map(|offset| subtable.part(offset))
     }
 
-    /// The buckets of a spot. [1 RT; more where the directory is not known, or out of date]
-    pub(super) async fn look<F: Fabric>(&self, client: &Client<F>, spot: Spot) -> Result<Looked, IndexError> {
-        let mut retry = Retry::new("hash table lookup", TRIES_MAX);
-        loop {
-            let subtable = self.subtable(client, spot).await?;
-            let [one, other] = self.pairs_at(subtable.at, spot).map(|at| read_bytes(at, PAIR_BYTES));
-            let copies = client.post(one.and(other)).await?;
-            if let Some(looked) = self.take(copies, subtable, spot) {
-                return Ok(looked);
-            }
-            client.fabric().mark(marks::DIRECTORY_STALE);
-            retry.again(client).await?;
-            self.refresh(client, spot.home).await?;
-        }
+    /// The READs of the buckets of a position.
+    fn read_pairs(&self, subtable: Remote<RawSubtable>, position: TablePosition) -> [Read<RawBuckets>; 2] {
+        self.pairs_at(subtable, position).map(|at| read_bytes(at, PAIR_BYTES))
     }
 
-    /// The buckets of a spot, as they may be changed. [as [`look_at`](Self::look_at), if no split is under way]
-    async fn look_settled<F: Fabric>(
-        &self,
-        hands: Hands<'_>,
-        client: &Client<F>,
-        spot: Spot,
-    ) -> Result<Looked, IndexError> {
-        let mut retry = Retry::new("hash table lookup", TRIES_MAX);
-        loop {
-            let looked = self.look(client, spot).await?;
-            match looked.standing() {
-                Standing::Settled => return Ok(looked),
-                Standing::Ahead => drop(self.refresh(client, spot.home).await?),
-                Standing::Unsettled => {
-                    client.fabric().mark(marks::SPLIT_MET);
-                    self.settle(hands, client, spot).await?;
-                }
-            }
-            retry.again(client).await?;
-        }
-    }
-
-    fn pairs_at(&self, subtable: Remote<RawSubtable>, spot: Spot) -> [Remote<RawBuckets>; 2] {
-        spot.pairs(self.groups_log2).map(|offset| subtable.part(offset))
-    }
-
-    /// What was read, if the spot's entry belongs there.
-    fn take(
+    /// Checks copies of buckets. `None`: they are not buckets of the position.
+    fn check_copies(
         &self,
         (one, other): (Fetched<RawBuckets>, Fetched<RawBuckets>),
-        subtable: Deep<RawSubtable>,
-        spot: Spot,
-    ) -> Option<Looked> {
+        subtable: DepthPointer<RawSubtable>,
+        position: TablePosition,
+    ) -> Option<BucketsRead> {
         let copies = [one.check(&self.number).ok()?, other.check(&self.number).ok()?];
-        let pairs = Pairs::new(self.pairs_at(subtable.at, spot), copies);
-        let covers = pairs.headers().all(|header| header.covers(spot));
-        covers.then_some(Looked { pairs, subtable })
+        let pairs = BucketPairs::new(self.pairs_at(subtable.at, position), copies);
+        let covers = pairs.headers().all(|header| header.covers(position));
+        covers.then_some(BucketsRead { pairs, subtable })
+    }
+}
+
+impl<F: Fabric> TableOp<'_, F> {
+    /// Reads the buckets of several positions. [1 RT; more if a directory is not cached or out of date]
+    pub(super) async fn read_buckets_of(
+        self,
+        positions: &[TablePosition],
+    ) -> Result<Vec<BucketsRead>, IndexError> {
+        let (table, client) = (self.table, self.client);
+        let mut subtables = Vec::with_capacity(positions.len());
+        for position in positions {
+            subtables.push(self.subtable(*position).await?);
+        }
+        let reads = positions
+            .iter()
+            .zip(&subtables)
+            .flat_map(|(position, subtable)| table.read_pairs(subtable.at, *position));
+        let copies: Vec<_> = client.post(all(reads)).await?.collect();
+        let mut copies = copies.into_iter();
+        let mut buckets = Vec::with_capacity(positions.len());
+        for (position, subtable) in positions.iter().zip(subtables) {
+            let (Some(one), Some(other)) = (copies.next(), copies.next()) else {
+                unreachable!("two READs for each position")
+            };
+            if let Some(found) = table.check_copies((one, other), subtable, *position) {
+                buckets.push(found);
+                continue;
+            }
+            client.fabric().mark(coverage::DIRECTORY_STALE);
+            self.read_directory(position.home).await?;
+            buckets.push(self.read_buckets(*position).await?);
+        }
+        Ok(buckets)
     }
 
-    /// Enters a node that is linked, unless its entry is there; yields whether there was room.
-    /// [2 RT; more without [`Capability::AtomicThenRead`](farwood_fabric::Capability::AtomicThenRead), where the node
-    /// lies elsewhere, or the subtable is split]
-    pub(super) async fn enter<F: Fabric>(
-        &self,
-        hands: Hands<'_>,
-        client: &Client<F>,
-        sign: &Sign,
-    ) -> Result<bool, IndexError> {
-        let spot = self.spot(sign.prefix);
-        let entry = Entry::new(spot, sign);
+    /// Reads the buckets of a position. [1 RT; more if the directory is not cached or out of date]
+    pub(super) async fn read_buckets(self, position: TablePosition) -> Result<BucketsRead, IndexError> {
+        let (table, client) = (self.table, self.client);
+        let mut retry = Retry::new(LOOKUP, TRIES_MAX);
+        loop {
+            let subtable = self.subtable(position).await?;
+            let [one, other] = table.read_pairs(subtable.at, position);
+            let copies = client.post(one.and(other)).await?;
+            if let Some(buckets) = table.check_copies(copies, subtable, position) {
+                return Ok(buckets);
+            }
+            client.fabric().mark(coverage::DIRECTORY_STALE);
+            retry.again(client).await?;
+            self.read_directory(position.home).await?;
+        }
+    }
+
+    /// Reads the buckets of a position for a change. Waits for the end of a split.
+    /// [as [`read_buckets`](Self::read_buckets) if no split is in progress]
+    async fn read_settled_buckets(self, position: TablePosition) -> Result<BucketsRead, IndexError> {
+        let mut retry = Retry::new(LOOKUP, TRIES_MAX);
+        loop {
+            let buckets = self.read_buckets(position).await?;
+            match buckets.split_progress() {
+                SplitProgress::None => return Ok(buckets),
+                SplitProgress::DirectoryStale => drop(self.read_directory(position.home).await?),
+                SplitProgress::Unfinished => {
+                    self.client.fabric().mark(coverage::SPLIT_MET);
+                    self.finish_split(position).await?;
+                }
+            }
+            retry.again(self.client).await?;
+        }
+    }
+
+    /// Enters a linked node, unless its entry exists. [2 RT; more without
+    /// [`Capability::AtomicThenRead`](farwood_fabric::Capability::AtomicThenRead), if the node is on another memory
+    /// node, or if the subtable is split]
+    pub(super) async fn enter(self, node: &NodeHandle) -> Result<Entered, IndexError> {
+        let client = self.client;
+        let position = self.table.position(node.prefix);
+        let entry = TableEntry::new(position, node);
         let mut retry = Retry::new("enter", TRIES_MAX);
         loop {
-            let looked = self.look_settled(hands, client, spot).await?;
-            if !looked.pairs.places(entry).is_empty() {
-                return Ok(true);
+            let buckets = self.read_settled_buckets(position).await?;
+            if !buckets.pairs.addresses_of(entry).is_empty() {
+                return Ok(Entered::Here);
             }
-            let Some(at) = looked.pairs.free() else {
-                if !self.grow(hands, client, spot).await? {
-                    return Ok(false);
+            let Some(at) = buckets.pairs.free() else {
+                if self.make_space(position).await? == Entered::TableFull {
+                    return Ok(Entered::TableFull);
                 }
                 retry.again(client).await?;
                 continue;
             };
-            looked.announce(client, marks::ENTERING);
-            match self.swap(hands, client, (at, 0, entry), &looked, (spot, sign)).await? {
-                Entered::Here => return Ok(true),
-                Entered::Astray => {
-                    client.fabric().mark(marks::ENTERED_ASTRAY);
-                    let _ = client.post(cas(at, entry.word(), 0)).await?;
-                }
-                Entered::Lost => {}
+            buckets.mark_if_almost_full(client, coverage::ENTERING);
+            match self.swap(WordChange { at, before: 0, entry }, &buckets, position, node).await? {
+                Swap::Entered => return Ok(Entered::Here),
+                Swap::WrongHalf => self.undo_wrong_half(at, entry).await?,
+                Swap::Lost => {}
             }
             retry.again(client).await?;
         }
     }
 
-    /// Gives a node's successor its entry, if the node had one; else enters the successor. [2 RT; more as for
-    /// [`enter`](Self::enter)]
-    pub(super) async fn replace<F: Fabric>(
-        &self,
-        hands: Hands<'_>,
-        client: &Client<F>,
-        (before, after): (&Sign, &Sign),
-    ) -> Result<bool, IndexError> {
-        let spot = self.spot(before.prefix);
-        let (old, new) = (Entry::new(spot, before), Entry::new(spot, after));
+    /// Replaces the entry of a node by that of its successor; enters the successor if the node has no entry.
+    /// [2 RT; more as for [`enter`](Self::enter)]
+    pub(super) async fn replace(self, old: &NodeHandle, new: &NodeHandle) -> Result<Entered, IndexError> {
+        let client = self.client;
+        let position = self.table.position(old.prefix);
+        let (old, entry) = (TableEntry::new(position, old), TableEntry::new(position, new));
         let mut retry = Retry::new("replace", TRIES_MAX);
         loop {
-            let looked = self.look_settled(hands, client, spot).await?;
-            let Some(&at) = looked.pairs.places(old).first() else {
-                return self.enter(hands, client, after).await;
+            let buckets = self.read_settled_buckets(position).await?;
+            let Some(&at) = buckets.pairs.addresses_of(old).first() else {
+                return self.enter(new).await;
             };
-            looked.announce(client, marks::CHANGING);
-            match self.swap(hands, client, (at, old.word(), new), &looked, (spot, after)).await? {
-                Entered::Here => return Ok(true),
-                Entered::Astray => {
-                    client.fabric().mark(marks::ENTERED_ASTRAY);
-                    let _ = client.post(cas(at, new.word(), 0)).await?;
-                    return self.enter(hands, client, after).await;
+            buckets.mark_if_almost_full(client, coverage::CHANGING);
+            let change = WordChange { at, before: old.word(), entry };
+            match self.swap(change, &buckets, position, new).await? {
+                Swap::Entered => return Ok(Entered::Here),
+                Swap::WrongHalf => {
+                    self.undo_wrong_half(at, entry).await?;
+                    return self.enter(new).await;
                 }
-                Entered::Lost => retry.again(client).await?,
+                Swap::Lost => retry.again(client).await?,
             }
         }
     }
 
-    /// Takes out the entry of a node, wherever it is. [2 RT; 1 where there is none]
-    pub(super) async fn remove<F: Fabric>(
-        &self,
-        hands: Hands<'_>,
-        client: &Client<F>,
-        sign: &Sign,
-    ) -> Result<(), IndexError> {
-        let spot = self.spot(sign.prefix);
-        let entry = Entry::new(spot, sign);
+    /// Removes an entry that was entered in the wrong half of a split. [1 RT]
+    async fn undo_wrong_half(self, at: Remote<u64>, entry: TableEntry) -> Result<(), IndexError> {
+        self.client.fabric().mark(coverage::ENTERED_IN_WRONG_HALF);
+        let _ = self.client.post(cas(at, entry.word(), 0)).await?;
+        Ok(())
+    }
+
+    /// Removes all entries of a node. [2 RT; 1 if there are none]
+    pub(super) async fn remove(self, node: &NodeHandle) -> Result<(), IndexError> {
+        let client = self.client;
+        let position = self.table.position(node.prefix);
+        let entry = TableEntry::new(position, node);
         let mut retry = Retry::new("remove", TRIES_MAX);
         loop {
-            let looked = self.look_settled(hands, client, spot).await?;
-            let places = looked.pairs.places(entry);
-            if places.is_empty() {
+            let buckets = self.read_settled_buckets(position).await?;
+            let addresses = buckets.pairs.addresses_of(entry);
+            if addresses.is_empty() {
                 return Ok(());
             }
-            looked.announce(client, marks::CHANGING);
-            let emptied = places.iter().map(|&at| cas(at, entry.word(), 0));
+            buckets.mark_if_almost_full(client, coverage::CHANGING);
+            let emptied = addresses.iter().map(|&at| cas(at, entry.word(), 0));
             let mut swapped = client.post(all(emptied)).await?;
             if swapped.all(|swapped| swapped == Swapped::Won) {
                 return Ok(());
@@ -342,122 +368,124 @@ impl HashTable {
         }
     }
 
-    /// Takes out an entry at its place, which leads nowhere. [1 RT]
-    pub(super) async fn clear<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        (at, entry): (Remote<u64>, Entry),
-    ) -> Result<(), IndexError> {
-        if client.post(cas(at, entry.word(), 0)).await? == Swapped::Won {
-            client.fabric().mark(marks::ENTRY_CLEARED);
+    /// Removes the stale entry at `at`. [1 RT]
+    pub(super) async fn clear_entry(self, at: Remote<u64>, entry: TableEntry) -> Result<(), IndexError> {
+        if self.client.post(cas(at, entry.word(), 0)).await? == Swapped::Won {
+            self.client.fabric().mark(coverage::ENTRY_CLEARED);
         }
         Ok(())
     }
 
-    /// Swaps the word at `at` for an entry; then reads the buckets again, and whether the entry's node lives.
-    /// [1 RT; 2 where the node lies elsewhere; more without
+    /// Changes a word to the entry of `node`; then reads the buckets again, and checks that the node is live.
+    /// [1 RT; 2 if the node is on another memory node; more without
     /// [`Capability::AtomicThenRead`](farwood_fabric::Capability::AtomicThenRead)]
-    async fn swap<F: Fabric>(
-        &self,
-        hands: Hands<'_>,
-        client: &Client<F>,
-        (at, before, entry): (Remote<u64>, u64, Entry),
-        looked: &Looked,
-        (spot, sign): (Spot, &Sign),
-    ) -> Result<Entered, IndexError> {
+    async fn swap(
+        self,
+        WordChange { at, before, entry }: WordChange,
+        buckets: &BucketsRead,
+        position: TablePosition,
+        node: &NodeHandle,
+    ) -> Result<Swap, IndexError> {
+        let (table, client) = (self.table, self.client);
         let swap = cas(at, before, entry.word());
-        let [one, other] = self.pairs_at(looked.subtable.at, spot).map(|at| read_bytes(at, PAIR_BYTES));
-        let header = read(sign.node.part::<u64>(inner::HEADER));
-        let near = sign.node.node() == at.node();
-        let (swapped, copies, header_too) = if client.fabric().capabilities().atomic_then_read {
-            let chain = swap.then(one).then(other).then_maybe(near.then_some(header));
-            let (((swapped, one), other), header) = client.post(chain).await?;
-            (swapped, (one, other), header)
+        let [one, other] = table.read_pairs(buckets.subtable.at, position);
+        let read_header = read(node.node.at.part::<u64>(inner::HEADER));
+        let same_memory_node = node.node.at.node() == at.node();
+        let (swapped, copies, header) = if client.fabric().capabilities().atomic_then_read {
+            let reads = one.then(other).then_maybe(same_memory_node.then_some(read_header));
+            let (swapped, (copies, header)) = client.post(swap.then(reads)).await?;
+            (swapped, copies, header)
         } else {
             let swapped = client.post(swap).await?;
             (swapped, client.post(one.and(other)).await?, None)
         };
         if swapped != Swapped::Won {
-            return Ok(Entered::Lost);
+            return Ok(Swap::Lost);
         }
-        if self.unconfirmed {
-            return Ok(Entered::Here);
+        if table.unconfirmed {
+            return Ok(Swap::Entered);
         }
-        let header = match header_too {
+        let header = match header {
             Some(header) => header,
-            None => client.post(header).await?,
+            None => client.post(read_header).await?,
         };
         let Ok(header) = header.check(&()) else { unreachable!("words are whole") };
-        let header = inner::Header::from_word(header.word());
-        let again = self.take(copies, looked.subtable, spot);
+        let header = NodeHeader::from_word(header.word());
+        let again = table.check_copies(copies, buckets.subtable, position);
         if let Some(again) = &again {
-            self.keep_first(client, again, entry).await?;
+            self.keep_first(again, entry).await?;
         }
-        if header.state() != Some(State::Live) || header.generation() != sign.generation {
-            client.fabric().mark(marks::ENTERED_LATE);
-            self.remove(hands, client, sign).await?;
+        if header.state() != Some(NodeState::Live) || header.generation() != node.generation {
+            client.fabric().mark(coverage::ENTERED_LATE);
+            self.remove(node).await?;
         }
-        Ok(if again.is_some() { Entered::Here } else { Entered::Astray })
+        Ok(if again.is_some() { Swap::Entered } else { Swap::WrongHalf })
     }
 
-    /// Takes out all of the same entries but the one that lies first. [0 RT; 1 where there are several]
-    async fn keep_first<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        looked: &Looked,
-        entry: Entry,
-    ) -> Result<(), IndexError> {
-        let places = looked.pairs.places(entry);
-        if let [_, others @ ..] = &places[..]
+    /// Removes all copies of an entry but the one with the lowest address. [0 RT; 1 if there are several]
+    async fn keep_first(self, buckets: &BucketsRead, entry: TableEntry) -> Result<(), IndexError> {
+        let addresses = buckets.pairs.addresses_of(entry);
+        if let [_, others @ ..] = &addresses[..]
             && !others.is_empty()
         {
-            client.fabric().mark(marks::ENTERED_TWICE);
-            client.post(all(others.iter().map(|&at| cas(at, entry.word(), 0)))).await?.for_each(drop);
+            self.client.fabric().mark(coverage::ENTERED_TWICE);
+            self.client.post(all(others.iter().map(|&at| cas(at, entry.word(), 0)))).await?.for_each(drop);
         }
         Ok(())
     }
 
-    /// The subtable of a spot, as the cached directory has it. [0 RT; 2 where none is cached]
+    /// The subtable of a position according to the cached directory. [0 RT; 2 if the directory is not cached]
     #[inline]
-    async fn subtable<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        spot: Spot,
-    ) -> Result<Deep<RawSubtable>, IndexError> {
-        let known =
-            self.directories[usize::from(spot.home.0)].load().as_ref().map(|known| known.subtable(spot));
-        match known {
+    async fn subtable(self, position: TablePosition) -> Result<DepthPointer<RawSubtable>, IndexError> {
+        let directories = &self.table.directories;
+        let cached =
+            directories[usize::from(position.home.0)].load().as_ref().map(|it| it.subtable(position));
+        match cached {
             Some(subtable) => subtable,
-            None => self.refresh(client, spot.home).await?.subtable(spot),
+            None => self.read_directory(position.home).await?.subtable(position),
         }
     }
 }
 
-/// What an entry says of a node, against what the node says.
+/// What an entry leads to, according to its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leads {
-    /// To the node of a prefix of that hash.
-    To(PrefixHash),
-    /// To a node that is gone, or was never that entry's.
-    Nowhere,
+enum EntryTarget {
+    /// The node of a prefix with this hash.
+    Node(PrefixHash),
+    /// A node that is gone, or one that never had this entry.
+    Nothing,
+}
+
+/// An entry in the table of a memory node, at word `number` of its subtable.
+#[derive(Clone, Copy)]
+struct EntryWord {
+    home: NodeId,
+    number: usize,
+    entry: TableEntry,
 }
 
 impl HashTable {
-    /// Where an entry of memory node `home` leads, at that word of its subtable, if its node has that header and hash.
-    fn leads(&self, (entry, word, home): (Entry, usize, NodeId), header: inner::Header, hash: u64) -> Leads {
+    /// What an entry leads to, if its node has this header and hash.
+    fn target_of(&self, at: EntryWord, header: NodeHeader, hash: u64) -> EntryTarget {
+        let EntryWord { home, number, entry } = at;
         let prefix = PrefixHash::from_word(hash ^ header.salt(self.number));
-        let spot = self.spot(prefix);
-        let of_spot =
-            spot.home == home && spot.print() == entry.print() && spot.reaches(self.groups_log2, word);
-        let lives = header.state() == Some(State::Live);
-        if of_spot && lives && entry.is_of(header) { Leads::To(prefix) } else { Leads::Nowhere }
+        let position = self.position(prefix);
+        let is_here = position.home == home
+            && position.fingerprint() == entry.fingerprint()
+            && position.reaches(self.groups_log2, number);
+        let is_live = header.state() == Some(NodeState::Live);
+        if is_here && is_live && entry.is_of(header) {
+            EntryTarget::Node(prefix)
+        } else {
+            EntryTarget::Nothing
+        }
     }
 }
 
-/// What an entry's node begins with: header, reverse pointer, hash.
+/// Bytes of header, reverse pointer and hash of an inner node.
 const FRONT_BYTES: usize = 24;
 
-/// The READ of what a node begins with.
-fn front(node: Remote<RawInner>) -> Read<Words> {
+/// The READ of header, reverse pointer and hash of an inner node.
+fn read_front(node: Remote<RawInner>) -> Read<Words> {
     read_bytes(node.part(0), FRONT_BYTES)
 }

@@ -1,76 +1,94 @@
-//! What the tables hold when nobody changes them, against the nodes of the tree.
+//! Verifies the tables of an index that no client changes against the nodes of the tree.
 
-use super::layout::{Deep, Entry, Header, RawSubtable, is_header, word};
-use super::{HashTable, Leads, front};
+use super::layout::{BucketHeader, DepthPointer, RawSubtable, TableEntry, is_header, word};
+use super::{EntryTarget, EntryWord, TableOp, read_front};
 use crate::error::IndexError;
-use crate::radix::inner;
+use crate::radix::inner::NodeHeader;
 use crate::radix::reverse::Reverse;
-use crate::radix::tree::{Census, Sign, Walk};
-use farwood_fabric::{Client, Fabric, NodeId};
+use crate::radix::tree::{Census, NodeHandle, Walk};
+use farwood_fabric::{Fabric, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
-impl HashTable {
-    /// Looks at every entry of every table: each node of the tree has one, at its spot, and there are no others. What
-    /// is missing or leads nowhere is unsettled; what leads to a node that lives and is not in the tree is wrong.
-    /// [3 RT for each memory node, 1 for each subtable and each entry that leads elsewhere]
-    pub(in crate::sphinx) async fn check<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        signs: &[Sign],
-        walk: &mut Walk,
+/// State of a verification.
+struct Verifier<'n, 'r> {
+    /// The entries that must exist and were not seen yet, by memory node and word.
+    missing: BTreeMap<(u16, u64), &'n NodeHandle>,
+    /// Addresses of the nodes of the tree.
+    nodes: BTreeSet<u64>,
+    census: Census,
+    report: &'r mut Walk,
+}
+
+/// A subtable as the directory has it.
+#[derive(Clone, Copy)]
+struct ListedSubtable {
+    home: NodeId,
+    pointer: DepthPointer<RawSubtable>,
+    /// Highest bits of the hashes in it.
+    upper: u64,
+}
+
+impl<F: Fabric> TableOp<'_, F> {
+    /// Checks every entry of every table: each node of the tree has one at its position, and there are no others.
+    /// Missing and stale entries are unsettled; an entry of a live node that is not in the tree is a problem. [3 RT for
+    /// each memory node, 1 for each subtable and for each unexpected entry]
+    pub(in crate::sphinx) async fn verify(
+        self,
+        nodes: &[NodeHandle],
+        report: &mut Walk,
     ) -> Result<Census, IndexError> {
-        let mut wanted: BTreeMap<(u16, u64), &Sign> = BTreeMap::new();
-        for sign in signs {
-            let spot = self.spot(sign.prefix);
-            wanted.insert((spot.home.0, Entry::new(spot, sign).word()), sign);
+        let mut missing = BTreeMap::new();
+        for node in nodes {
+            let position = self.table.position(node.prefix);
+            missing.insert((position.home.0, TableEntry::new(position, node).word()), node);
         }
-        let nodes: BTreeSet<u64> = signs.iter().map(|sign| sign.node.word()).collect();
-        let mut census = Census::default();
-        for home in (0..client.fabric().shape().nodes).map(NodeId) {
-            let directory = self.refresh(client, home).await?;
-            census.bytes += (16 << directory.depth) - 8;
-            let mut seen = BTreeSet::new();
-            let mut upper = 0;
-            while upper < directory.words.len() as u64 {
-                let at = directory.words[upper as usize];
-                let Some(subtable) =
-                    Deep::<RawSubtable>::from_word(at).filter(|at| at.depth <= directory.depth)
-                else {
-                    walk.problem(directory.at, format!("directory word {upper} holds {at:#x}"));
-                    break;
-                };
-                let range = directory.range(subtable.depth, upper >> (directory.depth - subtable.depth));
-                if directory.words[range.clone()].iter().any(|word| *word != at)
-                    || !seen.insert(subtable.at.word())
-                {
-                    walk.problem(directory.at, format!("directory words {range:?} are not one subtable's"));
-                }
-                let bits = upper >> (directory.depth - subtable.depth);
-                self.check_subtable(
-                    client,
-                    (home, subtable, bits),
-                    (&nodes, &mut wanted),
-                    (&mut census, walk),
-                )
-                .await?;
-                upper = range.end as u64;
-            }
+        let nodes = nodes.iter().map(|node| node.node.at.word()).collect();
+        let mut verifier = Verifier { missing, nodes, census: Census::default(), report };
+        for home in (0..self.client.fabric().shape().nodes).map(NodeId) {
+            self.verify_table(home, &mut verifier).await?;
         }
-        walk.unsettled += wanted.len() as u64;
+        let Verifier { missing, census, report, .. } = verifier;
+        report.unsettled += missing.len() as u64;
         Ok(census)
     }
 
-    async fn check_subtable<F: Fabric>(
-        &self,
-        client: &Client<F>,
-        (home, subtable, bits): (NodeId, Deep<RawSubtable>, u64),
-        (nodes, wanted): (&BTreeSet<u64>, &mut BTreeMap<(u16, u64), &Sign>),
-        (census, walk): (&mut Census, &mut Walk),
+    /// Checks the table of a memory node.
+    async fn verify_table(self, home: NodeId, verifier: &mut Verifier<'_, '_>) -> Result<(), IndexError> {
+        let directory = self.read_directory(home).await?;
+        verifier.census.bytes += (16 << directory.depth) - 8;
+        let mut seen = BTreeSet::new();
+        let mut number = 0;
+        while number < directory.words.len() as u64 {
+            let at = directory.words[number as usize];
+            let Some(pointer) =
+                DepthPointer::<RawSubtable>::from_word(at).filter(|at| at.depth <= directory.depth)
+            else {
+                verifier.report.problem(directory.at, format!("directory word {number} holds {at:#x}"));
+                break;
+            };
+            let upper = number >> (directory.depth - pointer.depth);
+            let range = directory.range(pointer.depth, upper);
+            let differ = directory.words[range.clone()].iter().any(|word| *word != at);
+            if differ || !seen.insert(pointer.at.word()) {
+                let what = format!("directory words {range:?} do not point to one subtable");
+                verifier.report.problem(directory.at, what);
+            }
+            self.verify_subtable(ListedSubtable { home, pointer, upper }, verifier).await?;
+            number = range.end as u64;
+        }
+        Ok(())
+    }
+
+    async fn verify_subtable(
+        self,
+        ListedSubtable { home, pointer, upper }: ListedSubtable,
+        verifier: &mut Verifier<'_, '_>,
     ) -> Result<(), IndexError> {
-        let bytes = self.read_subtable(client, subtable.at).await?;
-        census.subtables += 1;
-        census.bytes += bytes.len() as u64;
-        let header = Header::new(self.number, subtable.depth, bits);
+        let table = self.table;
+        let bytes = self.read_subtable(pointer.at).await?;
+        verifier.census.subtables += 1;
+        verifier.census.bytes += bytes.len() as u64;
+        let header = BucketHeader::new(table.number, pointer.depth, upper);
         let mut settled = true;
         for number in 0..bytes.len() / 8 {
             let found = word(&bytes, number);
@@ -78,36 +96,44 @@ impl HashTable {
                 settled &= found == header.word();
                 continue;
             }
-            census.entries_max += 1;
-            let Some(entry) = Entry::from_word(found) else { continue };
-            census.entries += 1;
-            let sign = wanted.get(&(home.0, found)).copied().filter(|sign| {
-                let spot = self.spot(sign.prefix);
-                header.covers(spot) && spot.reaches(self.groups_log2, number)
+            verifier.census.entries_max += 1;
+            let Some(entry) = TableEntry::from_word(found) else { continue };
+            verifier.census.entries += 1;
+            let expected = verifier.missing.get(&(home.0, found)).is_some_and(|node| {
+                let position = table.position(node.prefix);
+                header.covers(position) && position.reaches(table.groups_log2, number)
             });
-            if sign.is_some() {
-                wanted.remove(&(home.0, found));
+            if expected {
+                verifier.missing.remove(&(home.0, found));
                 continue;
             }
-            walk.unsettled += 1;
-            let Some((node, _)) = entry.node() else {
-                walk.problem(subtable.at, format!("entry {number} leads to no memory"));
-                continue;
-            };
-            let Ok(copy) = client.post(front(node)).await?.check(&()) else {
-                unreachable!("words are whole")
-            };
-            let (node_header, hash) = (inner::Header::from_word(word(&copy, 0)), word(&copy, 2));
-            let lives = matches!(self.leads((entry, number, home), node_header, hash), Leads::To(_));
-            let linked = Reverse::from_word(word(&copy, 1)).is_linked();
-            if lives && linked && !nodes.contains(&node.word()) {
-                walk.problem(
-                    subtable.at,
-                    format!("entry {number} leads to {node}, which is not in the tree"),
-                );
+            verifier.report.unsettled += 1;
+            let at = EntryWord { home, number, entry };
+            if let Some(problem) = self.problem_of_entry(at, &verifier.nodes).await? {
+                verifier.report.problem(pointer.at, problem);
             }
         }
-        walk.unsettled += u64::from(!settled);
+        verifier.report.unsettled += u64::from(!settled);
         Ok(())
+    }
+
+    /// What is wrong with an unexpected entry, unless it is merely stale.
+    async fn problem_of_entry(
+        self,
+        at: EntryWord,
+        nodes: &BTreeSet<u64>,
+    ) -> Result<Option<String>, IndexError> {
+        let number = at.number;
+        let Some(node) = at.entry.node().map(|node| node.at) else {
+            return Ok(Some(format!("entry {number} leads to no memory")));
+        };
+        let Ok(copy) = self.client.post(read_front(node)).await?.check(&()) else {
+            unreachable!("words are whole")
+        };
+        let (header, hash) = (NodeHeader::from_word(word(&copy, 0)), word(&copy, 2));
+        let is_live = matches!(self.table.target_of(at, header, hash), EntryTarget::Node(_));
+        let is_linked = Reverse::from_word(word(&copy, 1)).is_linked();
+        let is_problem = is_live && is_linked && !nodes.contains(&node.word());
+        Ok(is_problem.then(|| format!("entry {number} leads to {node}, which is not in the tree")))
     }
 }

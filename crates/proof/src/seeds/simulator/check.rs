@@ -1,6 +1,6 @@
 //! Which errors faults explain, and what a run may leave behind.
 
-use super::Report;
+use super::SimulatorReport;
 use super::draw::CLOCK;
 use super::run::Running;
 use crate::seeds::check::{LEFT_CLOSED, check_unsettled};
@@ -26,7 +26,7 @@ pub(super) fn check_remains(
     run: &Running<'_>,
     trees: &[Ordered],
     walk: &Walk,
-    report: &Report,
+    report: &SimulatorReport,
 ) -> Result<(), String> {
     let crashed = (0..run.case.clients).filter(|client| run.world.gone(client % trees.len())).count() as u64;
     // An operation that took effect and only failed to enter a node in its parent returns no error.

@@ -1,6 +1,6 @@
 //! Runs a case: opens the index on every compute node, lets all clients work, and checks the result.
 
-use super::Report;
+use super::SimulatorReport;
 use super::check::{check_costs, check_remains, explains_lock_held, explains_node_lost, time_before_freeze};
 use super::draw::{FAULTS, OPERATIONS, SimulatorCase};
 use crate::seeds::check::{caught, check_contents, check_history, perform_request};
@@ -19,28 +19,28 @@ use std::cell::Cell;
 
 /// A run: its outcome and its trace.
 #[derive(Debug)]
-pub struct Run {
+pub struct SimulatorRun {
     /// What the run met, or its failure.
-    pub outcome: Result<Report, String>,
+    pub outcome: Result<SimulatorReport, String>,
     /// The trace of its events.
     pub trace: Trace,
 }
 
 /// Runs a case and checks everything; a panic is a failure.
-pub fn run(case: &SimulatorCase) -> Run {
+pub fn run(case: &SimulatorCase) -> SimulatorRun {
     let world = match World::new(case.spec.clone()) {
         Ok(world) => world,
-        Err(error) => return Run { outcome: Err(error.to_string()), trace: Trace::default() },
+        Err(error) => return SimulatorRun { outcome: Err(error.to_string()), trace: Trace::default() },
     };
     let outcome = caught(|| run_in(case, &world));
-    Run { outcome, trace: world.trace() }
+    SimulatorRun { outcome, trace: world.trace() }
 }
 
 /// Runs a case as [`run`] does, without the trace.
 ///
 /// # Errors
 /// The failure of the run.
-pub fn outcome(case: &SimulatorCase) -> Result<Report, String> {
+pub fn outcome(case: &SimulatorCase) -> Result<SimulatorReport, String> {
     run(case).outcome
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Running<'r> {
     pub(super) explained_errors: Cell<u64>,
 }
 
-fn run_in(case: &SimulatorCase, world: &World) -> Result<Report, String> {
+fn run_in(case: &SimulatorCase, world: &World) -> Result<SimulatorReport, String> {
     let record = RunRecord::default();
     let trees = open(case, world).map_err(|error| format!("opening: {error}"))?;
     let keys = case.plan.draw_keys();
@@ -227,7 +227,7 @@ impl Running<'_> {
         check_contents(reading, keys, self.record).await
     }
 
-    fn report(&self, clients: &[Client<SimFabric>]) -> Report {
+    fn report(&self, clients: &[Client<SimFabric>]) -> SimulatorReport {
         let mut totals = self.record.totals.take();
         totals.runs = 1;
         // The clients keep their counters, which are compared with the device's counts later.
@@ -241,7 +241,7 @@ impl Running<'_> {
             && met.faults() >= FAULTS
             && self.case.clients >= 8
             && self.case.spec.compute_nodes >= 3;
-        Report {
+        SimulatorReport {
             totals,
             met,
             counts: self.world.counts(),

@@ -14,7 +14,7 @@ mod report;
 mod server;
 
 pub use case::{COMMITS, FAULTS, SEARCHES, SpatialCase};
-pub use report::Report;
+pub use report::SpatialReport;
 
 use super::check::caught;
 use case::{SERVERS, bounds};
@@ -27,7 +27,7 @@ use record::{Items, SearchRecord, check_search};
 use server::{serve, serve_after_crash};
 
 /// Runs a case and checks everything; a panic is a failure. Yields the trace, too.
-pub fn run(case: &SpatialCase) -> (Result<Report, String>, Trace) {
+pub fn run(case: &SpatialCase) -> (Result<SpatialReport, String>, Trace) {
     match World::new(case.spec.clone()) {
         Ok(world) => {
             let outcome = caught(|| run_in(case, &world));
@@ -41,30 +41,33 @@ pub fn run(case: &SpatialCase) -> (Result<Report, String>, Trace) {
 ///
 /// # Errors
 /// The failure of the run.
-pub fn outcome(case: &SpatialCase) -> Result<Report, String> {
+pub fn outcome(case: &SpatialCase) -> Result<SpatialReport, String> {
     run(case).0
 }
 
-fn run_in(case: &SpatialCase, world: &World) -> Result<Report, String> {
+fn run_in(case: &SpatialCase, world: &World) -> Result<SpatialReport, String> {
     let first = load(case, world).map_err(|error| format!("loading: {error}"))?;
     let record = SearchRecord::new(first, case.clients);
     let servers: Vec<_> = (0..SERVERS).map(|node| world.client(node)).collect();
     let clients: Vec<_> = (0..case.clients)
-        .map(|me| world.client(SERVERS + me % (case.spec.compute_nodes - SERVERS)))
+        .map(|number| world.client(SERVERS + number % (case.spec.compute_nodes - SERVERS)))
         .collect();
     let indexes = open(case, world).map_err(|error| format!("opening: {error}"))?;
     let mut crew = world.crew();
     crew.spawn(&servers[0], serve(case, world, &indexes[0], &servers[0], &record));
     crew.spawn(&servers[1], serve_after_crash(case, world, &indexes[1], &servers[1], &record));
-    for (me, client) in clients.iter().enumerate() {
+    for (number, client) in clients.iter().enumerate() {
         // It counts from now on: its compute node may crash before it is polled.
         let searching = ActiveSearcher(&record);
         let index = &indexes[client.fabric().seat().compute_node()];
         match case.messages {
-            Some(talk) => {
-                crew.spawn(client, run_messenger(case, (me as u64, talk), index, client, world, searching));
+            Some(settings) => {
+                crew.spawn(
+                    client,
+                    run_messenger(case, (number as u64, settings), index, client, world, searching),
+                );
             }
-            None => crew.spawn(client, run_reader(case, me as u64, index, client, world, searching)),
+            None => crew.spawn(client, run_reader(case, number as u64, index, client, world, searching)),
         }
     }
     // The clients of a crashed compute node stop; the others continue.
@@ -116,7 +119,7 @@ fn open(case: &SpatialCase, world: &World) -> Result<Vec<Catfish>, IndexError> {
 }
 
 /// Searches the whole tree when no client runs, and walks it.
-fn check_contents(world: &World, record: &SearchRecord) -> Result<Report, String> {
+fn check_contents(world: &World, record: &SearchRecord) -> Result<SpatialReport, String> {
     world.end_rules();
     let client = world.at_once(SERVERS);
     let walk = at_once(async {
@@ -142,7 +145,7 @@ fn check_contents(world: &World, record: &SearchRecord) -> Result<Report, String
     let counted = record.searches.get() >= SEARCHES && commits >= COMMITS && met.faults() >= FAULTS;
     let mut levels = [0; 8];
     levels[walk.nodes.len()] = 1;
-    Ok(Report {
+    Ok(SpatialReport {
         runs: 1,
         counted: u64::from(counted),
         searches: record.searches.get(),

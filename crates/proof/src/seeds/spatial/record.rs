@@ -7,17 +7,17 @@ use std::rc::Rc;
 
 /// One change of a commit.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Change {
-    In(Item),
-    Out(Item),
+pub(super) enum Commit {
+    Inserted(Item),
+    Removed(Item),
     Moved(Item, Item),
 }
 
-impl From<Request> for Change {
+impl From<Request> for Commit {
     fn from(request: Request) -> Self {
         match request {
-            Request::Insert(item) => Self::In(item),
-            Request::Remove(item) => Self::Out(item),
+            Request::Insert(item) => Self::Inserted(item),
+            Request::Remove(item) => Self::Removed(item),
             Request::Update(from, bounds) => Self::Moved(from, Item { bounds, id: from.id }),
             other => unreachable!("{other:?} changes nothing"),
         }
@@ -27,12 +27,14 @@ impl From<Request> for Change {
 /// Items by their numbers, which are unique.
 pub(super) type Items = BTreeMap<u64, Rectangle>;
 
-impl Change {
+impl Commit {
     pub(super) fn apply(&self, items: &mut Items) {
         match self {
-            Self::In(item) => assert_eq!(items.insert(item.id, item.bounds), None, "numbers are unique"),
-            Self::Out(item) => {
-                assert_eq!(items.remove(&item.id), Some(item.bounds), "a removed item was present")
+            Self::Inserted(item) => {
+                assert_eq!(items.insert(item.id, item.bounds), None, "numbers are unique")
+            }
+            Self::Removed(item) => {
+                assert_eq!(items.remove(&item.id), Some(item.bounds), "a removed item was present");
             }
             Self::Moved(from, to) => {
                 assert_eq!(items.insert(to.id, to.bounds), Some(from.bounds), "a moved item was present");
@@ -43,7 +45,7 @@ impl Change {
 
 /// The record that server and clients of a run share.
 pub(super) struct SearchRecord {
-    pub(super) log: RefCell<Vec<Change>>,
+    pub(super) log: RefCell<Vec<Commit>>,
     /// The tree of the current server: its commits belong in the log.
     pub(super) tree: RefCell<Option<Rc<TreeServer>>>,
     /// The tree after the last commit.
@@ -82,7 +84,7 @@ impl SearchRecord {
     /// Appends the new commits to the log; yields the number of all commits.
     pub(super) fn commits(&self) -> usize {
         let committed = self.tree.borrow().as_ref().map(|tree| tree.take_journal()).unwrap_or_default();
-        for change in committed.into_iter().map(Change::from) {
+        for change in committed.into_iter().map(Commit::from) {
             change.apply(&mut self.now.borrow_mut());
             self.log.borrow_mut().push(change);
         }
@@ -128,11 +130,11 @@ pub(super) struct SearchStart {
 }
 
 /// Checks that a change that the server acknowledged is among the commits since it was requested.
-pub(super) fn check_committed(change: Change, begun: &SearchStart, record: &SearchRecord) {
+pub(super) fn check_committed(commit: Commit, begun: &SearchStart, record: &SearchRecord) {
     let commits = record.commits();
     let log = record.log.borrow();
-    if !log[begun.commits..commits].iter().any(|done| format!("{done:?}") == format!("{change:?}")) {
-        record.fail(format!("{change:?} was acknowledged and is not committed"));
+    if !log[begun.commits..commits].iter().any(|done| format!("{done:?}") == format!("{commit:?}")) {
+        record.fail(format!("{commit:?} was acknowledged and is not committed"));
     }
 }
 

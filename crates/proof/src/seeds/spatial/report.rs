@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// What runs met.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct SpatialReport {
     /// Runs.
     pub runs: u64,
     /// Runs that were counted seeds.
@@ -31,7 +31,7 @@ pub struct Report {
     pub levels: [u64; 8],
 }
 
-impl Sum for Report {
+impl Sum for SpatialReport {
     fn add(&mut self, other: &Self) {
         self.runs += other.runs;
         self.counted += other.counted;

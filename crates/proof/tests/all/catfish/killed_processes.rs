@@ -39,13 +39,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Item `number` of client `me` at its position after `step`.
 fn item(me: u64, number: u64, step: u64) -> Item {
     let id = me * ITEMS + number;
-    Item { bounds: Rectangle::point([step as f64, id as f64]).expect("it is finite"), id }
+    Item { bounds: Rectangle::point([step as f64, id as f64]).expect("finite coordinates"), id }
 }
 
 /// Finds an item; yields the step of its position. It is never at two positions.
 async fn find(reader: &mut Reader<'_, ShmFabric>, me: u64, number: u64) -> Option<u64> {
     let line = me * ITEMS + number;
-    let window = Rectangle::new([0.0, line as f64], [1e15, line as f64]).expect("it is not inverted");
+    let window = Rectangle::new([0.0, line as f64], [1e15, line as f64]).expect("a valid rectangle");
     let mut found = Vec::new();
     reader.search(&Query::intersecting(window), &mut found).await.expect("a search needs no server");
     assert!(found.len() <= 1, "{found:?}");

@@ -7,13 +7,13 @@ use farwood_index::catfish::Grain;
 use farwood_index::sabotage::Sabotage;
 use farwood_proof::seeds::mutants;
 use farwood_proof::seeds::runner;
-use farwood_proof::seeds::spatial::{Report, SpatialCase, outcome};
+use farwood_proof::seeds::spatial::{SpatialCase, SpatialReport, outcome};
 use farwood_sim::Card;
 use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
 use farwood_testkit::campaign::size;
 
 /// Runs the requested seeds.
-fn expect_success(test: &str, case: impl Fn(u64) -> SpatialCase + Sync) -> Report {
+fn expect_success(test: &str, case: impl Fn(u64) -> SpatialCase + Sync) -> SpatialReport {
     runner::expect_success((module_path!(), test), size(20, 60), case, outcome)
 }
 
@@ -165,9 +165,9 @@ fn changing_a_line_without_its_version_is_noticed() {
 
 #[test]
 fn keeping_a_consumed_message_is_noticed() {
-    let talking = |seed| hasty(seed).with_messages();
+    let messages = |seed| hasty(seed).with_messages();
     let mutate = |case: &mut SpatialCase| case.mutant = Some(Sabotage::ConsumedStays);
-    mutants::expect_noticed("ConsumedStays", MUTANT_SEEDS, outcome, talking, mutate);
+    mutants::expect_noticed("ConsumedStays", MUTANT_SEEDS, outcome, messages, mutate);
 }
 
 /// Readers repeat their searches. A crash leaves a broken tree.

@@ -5,6 +5,7 @@ use farwood_fabric::{Capabilities, Client, Memory, NodeId, write};
 use farwood_proof::simulator::Simulator;
 use farwood_sim::fault::{CrashPoint, Fault, Rule, When};
 use farwood_sim::{Card, World, WorldSpec};
+use farwood_testkit::campaign::size;
 use farwood_testkit::contract::Contract;
 use farwood_testkit::harness::{raw_address, read_raw};
 use farwood_testkit::litmus::is_whole;
@@ -39,14 +40,15 @@ fn the_contract_holds_on_every_nic() {
 
 #[test]
 fn promises_hold_on_every_nic() {
+    let iterations = size(500, ITERATIONS);
     for card in Card::names() {
         let simulator = simulator(card);
         let mut reports: Vec<LitmusReport> = Litmus::<Simulator>::PROGRAMS
             .iter()
-            .map(|(_, program)| program(&simulator, ITERATIONS))
+            .map(|(_, program)| program(&simulator, iterations))
             .collect();
-        reports.extend([server_litmus(&simulator, ITERATIONS), server_upward(&simulator, ITERATIONS)]);
-        reports.extend(server_stores(&simulator, ITERATIONS));
+        reports.extend([server_litmus(&simulator, iterations), server_upward(&simulator, iterations)]);
+        reports.extend(server_stores(&simulator, iterations));
         for report in &reports {
             print(&format!("{card}: {report}"));
         }

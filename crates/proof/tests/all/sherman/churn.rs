@@ -1,4 +1,4 @@
-//! As many removals as insertions, many times the size of the tree: its memory does not grow.
+//! As many removals as insertions, many times the size of the tree: the memory of the tree does not grow.
 
 use farwood_fabric::{Client, NodeId, chunks};
 use farwood_index::sherman::layout::Sizes;
@@ -37,19 +37,19 @@ impl Churned {
     fn remove(&self, key: u64) {
         let bytes = key.to_be_bytes();
         let removed = self.tree.remove(&self.client, &bytes);
-        assert!(self.loopback.block_on(removed).expect("a removal"), "{key} was there");
+        assert!(self.loopback.block_on(removed).expect("a removal"), "{key} was present");
     }
 
-    /// Nodes of the tree, when every invariant holds and no other node is in use.
+    /// Counts the nodes of the tree; checks its invariants, and that no other node is allocated.
     fn nodes(&self, keys: u64) -> u64 {
         let walk = self.loopback.block_on(self.tree.walk(&self.client)).expect("a walk");
         assert_eq!((walk.problems, walk.entries, walk.half_linked, walk.half_merged), (vec![], keys, 0, 0));
         let nodes: u64 = walk.nodes.iter().sum();
-        assert_eq!(self.tree.nodes_allocated() + 1, nodes.cast_signed(), "the root was there before");
+        assert_eq!(self.tree.nodes_allocated() + 1, nodes.cast_signed(), "the root was allocated before");
         nodes
     }
 
-    /// Chunks that were ever taken.
+    /// Number of chunks that were taken.
     fn chunks(&self) -> u64 {
         let nodes = 0..self.loopback.shape().nodes;
         let taken = nodes.map(|node| self.loopback.block_on(chunks::taken(&self.client, NodeId(node))));
@@ -57,13 +57,13 @@ impl Churned {
     }
 }
 
-/// A key that comes out of a number: spread over everything, no two the same.
+/// A key from a number: different numbers give different keys, spread over all bits.
 fn spread(number: u64) -> u64 {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 #[test]
-fn random_keys_come_and_go_in_the_same_memory() {
+fn random_insertions_and_removals_need_no_further_memory() {
     for variant in [Variant::Sherman, Variant::Combine] {
         let churned = Churned::new(variant);
         let mut keys: Vec<u64> = (0..KEYS).map(spread).collect();
@@ -84,9 +84,9 @@ fn random_keys_come_and_go_in_the_same_memory() {
     }
 }
 
-/// What comes in at one end goes out at the other: every leaf is emptied at last.
+/// Keys are inserted at one end and removed at the other, so that every leaf is emptied.
 #[test]
-fn a_window_that_slides_over_all_keys_stays_in_the_same_memory() {
+fn a_sliding_window_of_keys_needs_no_further_memory() {
     let churned = Churned::new(Variant::Sherman);
     for key in 0..KEYS {
         churned.insert(key);
@@ -101,9 +101,9 @@ fn a_window_that_slides_over_all_keys_stays_in_the_same_memory() {
     assert_eq!(churned.chunks(), chunks);
 }
 
-/// A tree that is emptied is one leaf again, and what it was made of is there for other compute nodes.
+/// A tree that is emptied becomes one leaf, and its memory is free for other compute nodes.
 #[test]
-fn an_emptied_tree_leaves_its_memory_to_others() {
+fn an_emptied_tree_frees_its_memory_for_other_compute_nodes() {
     let churned = Churned::new(Variant::Sherman);
     for key in 0..KEYS {
         churned.insert(spread(key));
@@ -114,12 +114,13 @@ fn an_emptied_tree_leaves_its_memory_to_others() {
     }
     let left = churned.nodes(0);
     assert!(left <= 3, "{nodes} nodes became {left}");
-    churned.loopback.block_on(churned.tree.leave(&churned.client)).expect("it gives back what it has");
+    churned.loopback.block_on(churned.tree.leave(&churned.client)).expect("the compute node leaves");
     let client = churned.loopback.separate_client();
-    let tree = churned.loopback.block_on(Sherman::open(&client, "churn", CACHE_BYTES)).expect("it is there");
+    let tree =
+        churned.loopback.block_on(Sherman::open(&client, "churn", CACHE_BYTES)).expect("the tree exists");
     for key in (0..KEYS).map(|key| spread(key).to_be_bytes()) {
         churned.loopback.block_on(tree.put(&client, &key, &key)).expect("a put");
     }
-    // It takes one chunk of its own: no room is a root's twice.
-    assert_eq!(churned.chunks(), chunks + 1, "the other compute node fills what was emptied");
+    // It takes one further chunk, because the slots of roots are not reused.
+    assert_eq!(churned.chunks(), chunks + 1, "the other compute node reuses the freed memory");
 }

@@ -11,7 +11,7 @@ use farwood_index::sherman::{Config, Variant};
 use farwood_proof::golden::CostTable;
 use farwood_proof::sherman_costs::{CHECKSUMS, CostFixture, checksums, empty, key, rows};
 
-/// What values out of line cost: keys `number` have values of 1,000 bytes, or of 3 MiB.
+/// Adds the rows of overflow values of 1,000 bytes and of 3 MiB.
 fn rows_far(table: &mut CostTable, name: &str, config: Config) {
     let bench = CostFixture::new(config);
     let mut row = |operation: &str, case: &str, costs: Costs| table.row(name, operation, case, costs);
@@ -20,7 +20,7 @@ fn rows_far(table: &mut CostTable, name: &str, config: Config) {
         bench.cost(async { tree.put(client, &key(number), &vec![1; bytes]).await.expect("a put") })
     };
     let get = |number: u64| bench.cost(async { tree.get(client, &key(number)).await.expect("a get") });
-    // The first of each size takes the memory, or finds it in the rests of chunks.
+    // The first value of each size allocates its memory.
     for bytes in [1_000, 3 << 20] {
         for number in 0..4 {
             put(number, bytes);
@@ -63,12 +63,12 @@ fn table() -> CostTable {
 }
 
 #[test]
-fn every_operation_costs_what_the_table_says() {
+fn every_operation_has_the_costs_of_the_table() {
     table().agree_with("costs.md");
 }
 
 #[test]
-fn the_costs_that_the_paper_gives() {
+fn costs_are_those_of_the_paper() {
     let cost = |variant: Variant| {
         let bench = CostFixture::new(Config { options: variant.options(), ..Config::default() });
         let get = bench.cost(bench.tree.get(&bench.client, &key(5)));
@@ -91,6 +91,6 @@ fn lock_and_read_in_one_doorbell_save_a_round_trip() {
     let handed_over = bench.handed_over().expect("a lock is handed over");
     assert!(
         handed_over.round_trips <= 1 && handed_over.reads == 0,
-        "the leaf comes with the lock: {handed_over:?}"
+        "the lock comes with its leaf: {handed_over:?}"
     );
 }

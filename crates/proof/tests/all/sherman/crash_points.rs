@@ -5,7 +5,8 @@ use farwood_index::ordered::Config;
 use farwood_index::sherman::layout::Sizes;
 use farwood_index::sherman::options::Leaves;
 use farwood_index::sherman::{self, Variant};
-use farwood_proof::crash_points::{Change, CrashCase, paired_crashes, single_crashes};
+use farwood_proof::crash_points::{CrashCase, InterruptedOperation, paired_crashes, single_crashes};
+use farwood_testkit::campaign::size;
 
 /// Leaves have 8 entries, sorted or not, inner nodes 12 or 13 children.
 fn config(variant: Variant) -> Config {
@@ -29,15 +30,15 @@ fn cases(variant: Variant) -> [CrashCase; 9] {
         CrashCase { removed, mark: Some(mark), ..case }
     };
     [
-        case("an update", 30, 0.5, Change::Put(70)),
-        case("a new key", 30, 0.5, Change::Put(75)),
-        case("a root leaf splits", 8, 1.0, Change::Put(35)),
-        case("a leaf splits", 60, 1.0, Change::Put(75)),
-        case("an inner root splits", 104, 1.0, Change::Put(75)),
-        case("a removal", 60, 1.0, Change::Remove(70)),
-        marked(case("leaves merge", 60, 0.5, Change::Remove(60)), (0, 6), "a merge"),
-        marked(case("the root is removed", 9, 1.0, Change::Remove(0)), (1, 4), "a root less"),
-        marked(case("free slots are listed", 60, 0.5, Change::Leave), (0, 8), "rooms given"),
+        case("an update", 30, 0.5, InterruptedOperation::Put(70)),
+        case("a new key", 30, 0.5, InterruptedOperation::Put(75)),
+        case("a root leaf splits", 8, 1.0, InterruptedOperation::Put(35)),
+        case("a leaf splits", 60, 1.0, InterruptedOperation::Put(75)),
+        case("an inner root splits", 104, 1.0, InterruptedOperation::Put(75)),
+        case("a removal", 60, 1.0, InterruptedOperation::Remove(70)),
+        marked(case("leaves merge", 60, 0.5, InterruptedOperation::Remove(60)), (0, 6), "a merge"),
+        marked(case("the root is removed", 9, 1.0, InterruptedOperation::Remove(0)), (1, 4), "a root less"),
+        marked(case("free slots are listed", 60, 0.5, InterruptedOperation::Leave), (0, 8), "rooms given"),
     ]
 }
 
@@ -50,6 +51,6 @@ fn a_crash_at_any_verb_loses_no_key() {
 
 #[test]
 fn a_second_crash_at_any_verb_loses_no_key() {
-    let pairs = paired_crashes(&cases(Variant::Sherman), 40);
-    assert!(pairs > 1_000, "{pairs} pairs");
+    let pairs = paired_crashes(&cases(Variant::Sherman), size(8, 40) as usize);
+    assert!(pairs > size(200, 1_000), "{pairs} pairs");
 }

@@ -27,7 +27,7 @@ fn plain(variant: Variant) -> impl Fn(u64) -> LoopbackCase {
         let mut case = LoopbackCase::on(System::Sherman, seed, Copies::SharedMemory);
         case.plan.sherman().options = variant.options();
         case.plan.sherman().consistency = Some(Consistency::Versions);
-        case.settings.faults.atomic_swallows = false;
+        case.settings.faults.atomic_loses_writes = false;
         case
     }
 }
@@ -69,7 +69,7 @@ fn unlocks_before_the_write_back_are_noticed() {
 
 #[test]
 fn write_backs_that_the_next_holder_misses_are_noticed() {
-    faulty_fabric("writes linger", |faults| faults.write_lingers = true);
+    faulty_fabric("writes are late", |faults| faults.write_is_late = true);
 }
 
 /// Soft-RoCE on several processors does this. If the fabric says so, locks are released by FAA.
@@ -87,9 +87,9 @@ fn unlocks_by_write_are_noticed_if_a_failed_cas_stores() {
 #[test]
 fn locks_that_two_clients_can_take_are_noticed() {
     faulty_fabric("atomics race", |faults| faults.atomic_races = true);
-    buggy_fabric("a lost CAS stores", plain(Variant::Fg), Bug::CasAlwaysSwaps);
-    buggy_fabric("a lost CAS wins", plain(Variant::Sherman), Bug::CasClaimsToWin);
-    buggy_fabric("live clients are revoked", plain(Variant::Sherman), Bug::RevokesTheLiving);
+    buggy_fabric("a failed CAS stores its word", plain(Variant::Fg), Bug::CasAlwaysSwaps);
+    buggy_fabric("a failed CAS reports success", plain(Variant::Sherman), Bug::CasReportsSuccess);
+    buggy_fabric("live clients are revoked", plain(Variant::Sherman), Bug::RevokesLiveClients);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn bytes_that_were_never_written_are_noticed() {
         case.plan.sherman().sizes.key_bytes = 13;
         case
     };
-    buggy_fabric("neighbours are spoiled", odd_keys, Bug::NeighbourSpoiled);
+    buggy_fabric("neighbours are cleared", odd_keys, Bug::NeighbourCleared);
 }
 
 fn with_drops(seed: u64) -> LoopbackCase {
@@ -132,5 +132,5 @@ fn with_drops(seed: u64) -> LoopbackCase {
 #[test]
 fn lost_unlocks_of_dropped_operations_are_noticed() {
     buggy_fabric("detached verbs are lost", with_drops, Bug::DetachedLost);
-    buggy_fabric("dropped posts are taken back", with_drops, Bug::CancelTakesBack);
+    buggy_fabric("dropped posts are cancelled", with_drops, Bug::DropCancels);
 }

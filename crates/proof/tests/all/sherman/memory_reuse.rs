@@ -29,7 +29,7 @@ fn setup() -> (World, Vec<Sherman>) {
     trees.extend([BUSY, NEW].map(|node| at_once(Sherman::open(&world.at_once(node), "reuse", CACHE_BYTES))));
     let trees: Vec<_> = trees.into_iter().map(|tree| tree.expect("a tree")).collect();
     let entries = (0..30u64).map(|number| (bytes(number * 10), bytes(number)));
-    at_once(trees[BUSY].bulk_load(&world.at_once(BUSY), entries, 0.6, |_| {})).expect("it is loaded");
+    at_once(trees[BUSY].bulk_load(&world.at_once(BUSY), entries, 0.6, |_| {})).expect("a bulk load");
     (world, trees)
 }
 

@@ -14,7 +14,7 @@ use farwood_proof::sherman_model::{
 use farwood_proof::shm::Shm;
 use farwood_testkit::Harness;
 use farwood_testkit::loopback::Loopback;
-use farwood_testkit::model::{Bytes, Family, Ordered as _, Shape, programs};
+use farwood_testkit::model::{Bytes, Family, Ordered as _, ProgramShape, programs};
 use proptest::prelude::*;
 use std::ops::Bound;
 
@@ -68,7 +68,7 @@ fn values_of_any_length() {
     let sizes = Sizes { key_bytes: 8, value_bytes: 16, node_bytes: 256 };
     let fill = prop::sample::select(&[0.5, 1.0][..]);
     for value_bytes_max in [40, 3_000] {
-        let shape = Shape { value_bytes: 0, value_bytes_max, ..shape(sizes, 200, 250) };
+        let shape = ProgramShape { value_bytes: 0, value_bytes_max, ..shape(sizes, 200, 250) };
         for variant in [Variant::RECOMMENDED, Variant::FgPlus] {
             let config = Config { values: Values::AnyLength, ..config(sizes, variant, None) };
             drawn(12, &(fill.clone(), 0..300_u16, programs(shape)), |(fill, count, program)| {
@@ -95,19 +95,22 @@ fn values_of_several_parts() {
     let shm = Shm::new();
     let client = shm.client();
     let tree = shm.block_on(Sherman::create(&client, NAME, config, CACHE_BYTES)).expect("a new tree");
-    let get = |number: u64| shm.block_on(tree.get(&client, &number.to_be_bytes())).expect("it answers");
-    shm.block_on(tree.bulk_load(&client, entries(), 1.0, |_| {})).expect("it loads");
+    let get = |number: u64| shm.block_on(tree.get(&client, &number.to_be_bytes())).expect("a get");
+    shm.block_on(tree.bulk_load(&client, entries(), 1.0, |_| {})).expect("a bulk load");
     for round in 0..lengths.len() {
         for number in 0..lengths.len() {
             let right = value((number + round) % lengths.len());
-            assert!(*get(number as u64).expect("it is there") == *right, "round {round}, key {number}");
+            assert!(
+                *get(number as u64).expect("the key is present") == *right,
+                "round {round}, key {number}"
+            );
             let next = value((number + round + 1) % lengths.len());
-            shm.block_on(tree.put(&client, &(number as u64).to_be_bytes(), &next)).expect("there is room");
+            shm.block_on(tree.put(&client, &(number as u64).to_be_bytes(), &next)).expect("memory is free");
         }
     }
     let too_long = shm.block_on(tree.put(&client, &[0; 8], &vec![0; VALUE_BYTES_MAX + 1]));
     assert!(matches!(too_long, Err(IndexError::TooLong { .. })), "{too_long:?}");
-    let walk = shm.block_on(tree.walk(&client)).expect("it can be walked");
+    let walk = shm.block_on(tree.walk(&client)).expect("a walk");
     assert_eq!((walk.problems, walk.values_far), (vec![], 6));
 }
 

@@ -1,8 +1,8 @@
-//! Several processes on few keys of one tree, two threads each, over shared memory and over TCP: all that they did and
-//! were told is one history, and some order explains it. Also when processes are killed in the middle.
+//! Several processes with two threads each use few keys of one tree, over shared memory and over TCP: some order
+//! explains the history of all their operations. Other tests kill processes in the middle.
 //!
-//! The clock of both fabrics is the machine's monotonic one, the same in all processes. A fence stands between it
-//! and the operation: what an operation does lies between its two times.
+//! Both fabrics use the monotonic clock of the machine, which is the same in all processes. A fence between clock and
+//! operation keeps the effect of an operation between its two times.
 
 use farwood_fabric::{Client, Fabric};
 use farwood_index::sherman::layout::Sizes;
@@ -15,6 +15,7 @@ use farwood_proof::workload::{
     CHURNING, MIXED, ScanSpan, TreeRequest, ValueLengths, Workload, bounds, perform, scan,
 };
 use farwood_proof::yielding::Yielding;
+use farwood_testkit::campaign::size;
 use farwood_testkit::history::{Action, Bytes, Direction, History, Recorder, Scan};
 use farwood_transport::runtime::block_on;
 use std::fs::File;
@@ -39,15 +40,15 @@ fn keys() -> Vec<Bytes> {
     (0..KEYS).map(|number| (number * 3).to_be_bytes().to_vec()).collect()
 }
 
-/// One thread of one process: a tree, a client of it, and a journal.
-struct Player<'a, F, W> {
+/// One thread of one process: a tree, a client and a journal.
+struct Worker<'a, F, W> {
     tree: &'a Sherman,
     client: Client<Yielding<&'a F>>,
     number: u64,
     journal: Recorder<W>,
 }
 
-impl<F: Fabric, W: Write> Player<'_, F, W> {
+impl<F: Fabric, W: Write> Worker<'_, F, W> {
     fn call_time(&self) -> u64 {
         let now = self.client.fabric().now();
         fence(SeqCst);
@@ -59,29 +60,29 @@ impl<F: Fabric, W: Write> Player<'_, F, W> {
         self.client.fabric().now()
     }
 
-    /// Does what is wished for.
-    fn fulfil(&mut self, wish: TreeRequest) {
-        match wish {
-            TreeRequest::Operation(key, action) => self.one(&key, &action),
+    /// Performs a request.
+    fn run(&mut self, request: TreeRequest) {
+        match request {
+            TreeRequest::Operation(key, action) => self.operate(&key, &action),
             TreeRequest::Scan(span) | TreeRequest::Snapshot(span) => self.scan(&span),
             TreeRequest::Count => {
-                block_on(self.tree.count(&self.client)).expect("it succeeds");
+                block_on(self.tree.count(&self.client)).expect("the operation succeeds");
             }
-            TreeRequest::Leave => block_on(self.tree.leave(&self.client)).expect("it succeeds"),
+            TreeRequest::Leave => block_on(self.tree.leave(&self.client)).expect("the operation succeeds"),
         }
     }
 
-    fn one(&mut self, key: &[u8], action: &Action) {
+    fn operate(&mut self, key: &[u8], action: &Action) {
         let call = self.call_time();
         let pending = self.journal.call(call, key, action).expect("the journal is written");
-        let answer = block_on(perform(self.tree, &self.client, key, action)).expect("it succeeds");
+        let answer = block_on(perform(self.tree, &self.client, key, action)).expect("the operation succeeds");
         let end = self.end_time();
         self.journal.answer(pending, end, &answer).expect("the journal is written");
     }
 
     fn scan(&mut self, span: &ScanSpan) {
         let call = self.call_time();
-        let entries = block_on(scan(self.tree, &self.client, span)).expect("it succeeds");
+        let entries = block_on(scan(self.tree, &self.client, span)).expect("the operation succeeds");
         let (end, client, (from, to)) = (self.end_time(), self.number, bounds(span));
         let (direction, limit) = (span.direction, span.limit);
         let scan = Scan { client, call, end, direction, from, to, limit, entries };
@@ -89,7 +90,7 @@ impl<F: Fabric, W: Write> Player<'_, F, W> {
     }
 }
 
-/// Whether a process writes its journals at its end, or each line when it happens.
+/// Whether a process writes its journals at its end, or each line at once because it will be killed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Natural,
@@ -105,16 +106,16 @@ fn child<S: SharedPool>(spec: &str) {
     let end = if word() == "killed" { End::Killed } else { End::Natural };
     let path = PathBuf::from(word());
     let pool = S::attach(word());
-    let tree = block_on(Sherman::open(&pool.client(), "history", CACHE_BYTES)).expect("there is a tree");
+    let tree = block_on(Sherman::open(&pool.client(), "history", CACHE_BYTES)).expect("the tree exists");
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let (pool, tree, path) = (&pool, &tree, &path);
-            scope.spawn(move || play::<S>(pool, tree, me * THREADS + thread, seed, start, end, path));
+            scope.spawn(move || run_thread::<S>(pool, tree, me * THREADS + thread, seed, start, end, path));
         }
     });
 }
 
-fn play<S: SharedPool>(
+fn run_thread<S: SharedPool>(
     pool: &S::Pool,
     tree: &Sherman,
     me: u64,
@@ -123,27 +124,27 @@ fn play<S: SharedPool>(
     end: End,
     path: &Path,
 ) {
-    let (seat, keys) = (pool.client(), keys());
-    let client = Client::new(Yielding::new(seat.fabric(), seed ^ me));
-    let wishes = Workload::new(
+    let (base, keys) = (pool.client(), keys());
+    let client = Client::new(Yielding::new(base.fabric(), seed ^ me));
+    let workload = Workload::new(
         &keys,
         ValueLengths::One(SIZES.value_bytes),
         [MIXED, CHURNING][me as usize % 2],
         me,
         seed,
     );
-    let mut file = File::create(path.join(format!("{me}.journal"))).expect("a journal can be made");
+    let mut file = File::create(path.join(format!("{me}.journal"))).expect("a journal is created");
     while client.fabric().now() < start {
         std::thread::yield_now();
     }
     if end == End::Killed {
-        let mut player = Player { tree, client, number: me, journal: Recorder::new(me, file) };
-        wishes.for_each(|wish| player.fulfil(wish));
+        let mut worker = Worker { tree, client, number: me, journal: Recorder::new(me, file) };
+        workload.for_each(|request| worker.run(request));
         return;
     }
-    let mut player = Player { tree, client, number: me, journal: Recorder::new(me, Vec::new()) };
-    wishes.take(STEPS).for_each(|wish| player.fulfil(wish));
-    file.write_all(&player.journal.into_inner()).expect("the journal is written");
+    let mut worker = Worker { tree, client, number: me, journal: Recorder::new(me, Vec::new()) };
+    workload.take(STEPS).for_each(|request| worker.run(request));
+    file.write_all(&worker.journal.into_inner()).expect("the journal is written");
 }
 
 /// The parent's side of one run.
@@ -170,41 +171,41 @@ impl<S: SharedPool> Run<S> {
         let spec = format!("{}:{}:{start}:{end}:{folder}:{place}", self.started, self.seed);
         let mut command = rerun(module_path!(), self.test);
         command.env(CHILD, spec).stdout(Stdio::null());
-        command.spawn().expect("a process can be started")
+        command.spawn().expect("a process starts")
     }
 
-    /// Waits until child `number` has written so much.
+    /// Waits until the journals of child `number` have `bytes` bytes.
     fn wait(&self, number: u64, bytes: u64) {
         let journal = |thread| self.shared.folder().join(format!("{}.journal", number * THREADS + thread));
         let length = |thread| std::fs::metadata(journal(thread)).map_or(0, |journal| journal.len());
         let since = Instant::now();
         while (0..THREADS).map(length).sum::<u64>() < bytes {
-            assert!(since.elapsed() < PATIENCE, "child {number} does nothing");
+            assert!(since.elapsed() < PATIENCE, "child {number} is idle");
             std::thread::sleep(Duration::from_micros(200));
         }
     }
 
-    /// Everything that all children noted.
+    /// Reads the journals of all children.
     fn history(&self) -> History {
         let mut history = History::default();
         for number in THREADS..(self.started + 1) * THREADS {
             let path = self.shared.folder().join(format!("{number}.journal"));
-            // A child that was killed at once has none.
+            // A child that was killed early has no journal.
             let Ok(journal) = File::open(path) else { continue };
             history.merge(History::read(BufReader::new(journal)).expect("a journal"));
         }
         history
     }
 
-    /// Looks at all that is left, and checks everything.
-    fn judge(&self, tree: &Sherman) -> usize {
-        let seat = self.shared.pool().client();
-        let client = Client::new(Yielding::new(seat.fabric(), self.seed));
-        let mut last = Player { tree, client, number: 0, journal: Recorder::new(0, Vec::new()) };
+    /// Reads and removes all keys, and checks the history.
+    fn check(&self, tree: &Sherman) -> usize {
+        let base = self.shared.pool().client();
+        let client = Client::new(Yielding::new(base.fabric(), self.seed));
+        let mut last = Worker { tree, client, number: 0, journal: Recorder::new(0, Vec::new()) };
         for key in keys() {
-            last.one(&key, &Action::Get);
-            // Whoever held the lock of its leaf is gone.
-            last.one(&key, &Action::Remove);
+            last.operate(&key, &Action::Get);
+            // The holder of the leaf's lock may be gone.
+            last.operate(&key, &Action::Remove);
         }
         last.scan(&ScanSpan::all(Direction::Forward));
         last.scan(&ScanSpan::all(Direction::Backward));
@@ -212,13 +213,13 @@ impl<S: SharedPool> Run<S> {
         history.merge(History::read(&last.journal.into_inner()[..]).expect("a journal"));
         let verdict = history.check(PATIENCE);
         verdict.expect_right();
-        assert!(meetings(&history) > 100, "{}: the clients hardly met", meetings(&history));
+        assert!(overlaps(&history) > 100, "only {} operations overlapped", overlaps(&history));
         verdict.operations
     }
 }
 
-/// Operations that began while another client's on the same key was under way.
-fn meetings(history: &History) -> usize {
+/// The number of operations that began during another client's operation on the same key.
+fn overlaps(history: &History) -> usize {
     let mut operations: Vec<_> = history
         .operations
         .iter()
@@ -228,7 +229,7 @@ fn meetings(history: &History) -> usize {
     operations.windows(2).filter(|pair| pair[0].0 == pair[1].0 && pair[1].1 < pair[0].2).count()
 }
 
-fn processes_agree<S: SharedPool>(test: &'static str, variants: &[(Variant, &str)]) {
+fn check_processes<S: SharedPool>(test: &'static str, variants: &[(Variant, &str)]) {
     if let Ok(spec) = std::env::var(CHILD) {
         return child::<S>(&spec);
     }
@@ -237,9 +238,9 @@ fn processes_agree<S: SharedPool>(test: &'static str, variants: &[(Variant, &str
         let start = run.shared.pool().client().fabric().now() + 60_000_000;
         let children: Vec<_> = (0..CHILDREN).map(|_| run.start(start, End::Natural)).collect();
         for mut child in children {
-            assert!(child.wait().expect("it ends").success(), "{name}: a child failed");
+            assert!(child.wait().expect("the process ends").success(), "{name}: a child failed");
         }
-        let operations = run.judge(&tree);
+        let operations = run.check(&tree);
         assert!(operations > (CHILDREN * THREADS) as usize * STEPS * 8 / 10, "{name}: {operations}");
         let walk = block_on(tree.walk(&run.shared.pool().client())).expect("a walk");
         assert_eq!((walk.problems, walk.entries, walk.half_linked), (vec![], 0, 0), "{name}");
@@ -248,19 +249,19 @@ fn processes_agree<S: SharedPool>(test: &'static str, variants: &[(Variant, &str
 
 #[test]
 fn processes_on_hot_keys_agree() {
-    processes_agree::<Shm>("processes_on_hot_keys_agree", &Variant::ALL);
+    check_processes::<Shm>("processes_on_hot_keys_agree", &Variant::ALL);
 }
 
 #[test]
 fn processes_on_hot_keys_agree_over_tcp() {
-    // The others differ where no fabric does.
-    let some: Vec<_> = Variant::ALL.into_iter().rev().step_by(3).collect();
-    processes_agree::<Tcp>("processes_on_hot_keys_agree_over_tcp", &some);
+    // The other variants do not depend on the fabric.
+    let some: Vec<_> = Variant::ALL.into_iter().rev().step_by(3).take(size(1, 8) as usize).collect();
+    check_processes::<Tcp>("processes_on_hot_keys_agree_over_tcp", &some);
 }
 
 const KILLED: [Variant; 2] = [Variant::Sherman, Variant::FgPlus];
 const KILLS: u64 = 12;
-/// Bytes that a child has written before it is killed: some 1000 operations.
+/// Bytes of a child's journals when it is killed: about 1,000 operations.
 const JOURNAL_BYTES: u64 = 120_000;
 
 fn killed_processes<S: SharedPool>(test: &'static str, variants: &[Variant], kills: u64) {
@@ -271,14 +272,14 @@ fn killed_processes<S: SharedPool>(test: &'static str, variants: &[Variant], kil
         let (mut run, tree) = Run::<S>::new(test, variant, 7);
         let mut children: Vec<_> = (0..CHILDREN - 1).map(|_| run.start(0, End::Killed)).collect();
         for kill in 0..kills {
-            // The oldest child's number, and what it must have written: kills come anywhere, not at once.
+            // The kill of the oldest child comes after it has written, at a different point each time.
             run.wait(kill + 1, JOURNAL_BYTES + kill * 997);
-            end(children.remove(0));
+            kill_child(children.remove(0));
             children.push(run.start(0, End::Killed));
         }
-        children.into_iter().for_each(end);
-        let operations = run.judge(&tree);
-        assert!(operations > 1_000, "the children did work: {operations}");
+        children.into_iter().for_each(kill_child);
+        let operations = run.check(&tree);
+        assert!(operations > 1_000, "only {operations} operations");
     }
 }
 
@@ -292,22 +293,22 @@ fn killed_processes_leave_an_explained_history_over_tcp() {
     killed_processes::<Tcp>("killed_processes_leave_an_explained_history_over_tcp", &KILLED, KILLS);
 }
 
-fn end(mut child: Child) {
-    child.kill().expect("it runs");
-    let status = child.wait().expect("it ends");
+fn kill_child(mut child: Child) {
+    child.kill().expect("the process runs");
+    let status = child.wait().expect("the process ends");
     assert_eq!(status.code(), None, "a child failed before it was killed");
 }
 
 /// The guests of `cargo xtask rxe` run this module.
 mod over_rdma {
-    use super::{KILLED, killed_processes, processes_agree};
+    use super::{KILLED, check_processes, killed_processes};
     use farwood_index::sherman::Variant;
     use farwood_proof::served::{Rdma, has_rdma};
 
     #[test]
     fn processes_on_hot_keys_agree() {
         if has_rdma() {
-            processes_agree::<Rdma>(
+            check_processes::<Rdma>(
                 "over_rdma::processes_on_hot_keys_agree",
                 &[(Variant::Sherman, Variant::Sherman.name())],
             );

@@ -5,7 +5,7 @@
 
 use farwood_index::ordered::System;
 use farwood_proof::seeds::runner;
-use farwood_proof::seeds::simulator::{Report, SimulatorCase, outcome, run};
+use farwood_proof::seeds::simulator::{SimulatorCase, SimulatorReport, outcome, run};
 use farwood_sim::{Trace, Tracing};
 use farwood_testkit::campaign::size;
 
@@ -18,7 +18,7 @@ fn with_faults(seed: u64) -> SimulatorCase {
 }
 
 /// Runs the requested seeds.
-fn expect_success(test: &str, case: impl Fn(u64) -> SimulatorCase + Sync) -> Report {
+fn expect_success(test: &str, case: impl Fn(u64) -> SimulatorCase + Sync) -> SimulatorReport {
     runner::expect_success((module_path!(), test), size(25, 100), case, outcome)
 }
 

@@ -1,5 +1,5 @@
 //! Golden costs of SMART, as `docs/costs-smart.md` has them. `FARWOOD_BLESS=1 cargo test -p farwood-proof --test all
-//! smart::costs` writes the table anew.
+//! smart::costs` rewrites the table.
 
 use farwood_index::ordered;
 use farwood_index::smart::{Config, Smart, Variant};
@@ -9,14 +9,14 @@ use farwood_testkit::harness::TestRng;
 use farwood_testkit::loopback::Loopback;
 
 #[test]
-fn every_operation_costs_what_the_table_says() {
+fn every_operation_has_the_costs_of_the_table() {
     let of =
         |variant: Variant| ordered::Config::Smart(Config { options: variant.options(), ..Config::default() });
     compare("SMART", "smart", &Variant::ALL.map(|(variant, name)| (name, of(variant))));
 }
 
 #[test]
-fn the_costs_that_are_asked_for() {
+fn get_and_update_stay_within_their_limits() {
     let bench = CostFixture::new(ordered::Config::Smart(Config::default()));
     let get = bench.get(&bench.tree, &key(5, 5));
     assert!(get.round_trips == 1 && get.bytes_read <= 64, "{get:?}");
@@ -24,7 +24,7 @@ fn the_costs_that_are_asked_for() {
     assert!(update.round_trips <= 3 && update.bytes_read <= 64 && update.bytes_written <= 64, "{update:?}");
 }
 
-/// Random keys into a tree of random keys that was just loaded: splits and growth are in the average.
+/// Random keys are put into a tree of random keys: the average includes splits and growth.
 #[test]
 fn a_new_key_takes_few_round_trips_on_average() {
     const KEYS: u64 = 100_000;

@@ -5,7 +5,8 @@
 use farwood_index::ordered::Config;
 use farwood_index::radix::tree::MARKS;
 use farwood_index::smart::{self, Variant};
-use farwood_proof::crash_points::{Change, CrashCase, paired_crashes, single_crashes};
+use farwood_proof::crash_points::{CrashCase, InterruptedOperation, paired_crashes, single_crashes};
+use farwood_testkit::campaign::size;
 
 fn config(variant: Variant, inline_bytes: usize) -> Config {
     Config::Smart(smart::Config { options: variant.options(), inline_bytes, ..smart::Config::default() })
@@ -20,18 +21,18 @@ fn cases(variant: Variant) -> Vec<CrashCase> {
     // Each value is an overflow value.
     let overflow = |case: CrashCase| CrashCase { config: config(variant, 12), ..case };
     vec![
-        case("an update", 30, Change::Put(70), ""),
-        case("a new key", 30, Change::Put(75), ""),
-        case("a leaf splits", 27, Change::Put(265), "radix: a leaf split"),
-        case("a prefix splits", 30, Change::Put(1 << 32), "radix: a prefix split"),
-        case("a node grows", 16, Change::Put(75), "radix: a node replaced by a larger"),
-        case("a leaf moves", 30, Change::PutLong(70, 100), "radix: a leaf that moved"),
-        case("a removal", 30, Change::Remove(70), ""),
-        case("a node is removed", 28, Change::Remove(270), "radix: a node that gave way"),
-        case("a compute node leaves", 30, Change::Leave, ""),
-        overflow(case("an overflow value is replaced", 30, Change::Put(70), "")),
-        overflow(case("an overflow value is inserted", 30, Change::Put(75), "")),
-        overflow(case("an overflow value is removed", 30, Change::Remove(70), "")),
+        case("an update", 30, InterruptedOperation::Put(70), ""),
+        case("a new key", 30, InterruptedOperation::Put(75), ""),
+        case("a leaf splits", 27, InterruptedOperation::Put(265), "radix: a leaf split"),
+        case("a prefix splits", 30, InterruptedOperation::Put(1 << 32), "radix: a prefix split"),
+        case("a node grows", 16, InterruptedOperation::Put(75), "radix: a node replaced by a larger"),
+        case("a leaf moves", 30, InterruptedOperation::PutLong(70, 100), "radix: a leaf that moved"),
+        case("a removal", 30, InterruptedOperation::Remove(70), ""),
+        case("a node is removed", 28, InterruptedOperation::Remove(270), "radix: a node that gave way"),
+        case("a compute node leaves", 30, InterruptedOperation::Leave, ""),
+        overflow(case("an overflow value is replaced", 30, InterruptedOperation::Put(70), "")),
+        overflow(case("an overflow value is inserted", 30, InterruptedOperation::Put(75), "")),
+        overflow(case("an overflow value is removed", 30, InterruptedOperation::Remove(70), "")),
     ]
 }
 
@@ -43,9 +44,10 @@ fn every_named_coverage_mark_exists() {
 
 #[test]
 fn a_crash_at_any_verb_loses_no_key() {
-    let variants = [Variant::Art, Variant::InPlace, Variant::WriteCombining];
-    let points: u64 = variants.map(|variant| single_crashes(&cases(variant))).iter().sum();
-    assert!(points > 300, "{points} crash points");
+    let variants = [Variant::WriteCombining, Variant::InPlace, Variant::Art];
+    let count = size(1, 3) as usize;
+    let points: u64 = variants[..count].iter().map(|&variant| single_crashes(&cases(variant))).sum();
+    assert!(points > 100 * count as u64, "{points} crash points");
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn from_the_empty_tree_on_the_loopback() {
     radix_model::from_empty(&Loopback::default(), &all(), 300, 12);
 }
 
-/// A fabric whose WRITEs of more bytes may be cut in two by the death of their writer.
+/// A fabric on which a crash of the writer may tear WRITEs of more than `bytes` bytes.
 fn in_packets(bytes: usize) -> Loopback {
     let promises = Capabilities { write_survives_writer_bytes_max: bytes, ..EVERYTHING };
     Loopback::new(Settings { promises, ..Settings::default() })
@@ -36,7 +36,7 @@ fn from_the_empty_tree_in_small_packets() {
     radix_model::from_empty(&in_packets(64), &all(), 300, 3);
 }
 
-/// A leaf is changed in place by one WRITE; one that is too long for that is written elsewhere, and linked by CAS.
+/// A leaf is changed in place by one WRITE. A longer leaf is written to a new slot and linked by CAS.
 #[test]
 fn a_long_leaf_is_not_changed_in_place() {
     for (packet, in_place) in [(4096, true), (256, false)] {

@@ -1,8 +1,8 @@
-//! A leaf that comes into the room of one that is gone, while a client that still has the old pointer reads it: the
-//! reader stops after every word, the writer at every step. What the reader finds must be in the tree.
+//! A new leaf in the slot of a removed one, while a client with an old pointer reads the slot: the reader pauses after
+//! each word, the writer at each step. The value that the reader finds must be in the tree.
 //!
-//! The reverse pointer says whether a leaf is linked. Read before the new leaf was written, and the rest after, it
-//! would say so of a leaf that is not.
+//! The reverse pointer shows that a leaf is linked. If the reader reads it before the new leaf is written, and the
+//! rest after, it takes an unlinked leaf for a linked one.
 
 use farwood_fabric::{Client, PoolShape};
 use farwood_index::smart::{Config, Smart, Variant};
@@ -16,16 +16,16 @@ use std::task::{Context, Poll, Waker};
 /// Two memory nodes, of the superblock and two chunks each.
 const SHAPE: PoolShape = PoolShape { host_bytes: 24 << 20, ..SMALL };
 const KEY: &[u8] = b"the key";
-/// Values whose leaves end with a word that nothing covers: the writer may rest before it, with all else in place.
+/// Values whose leaves end with a word outside the checksum: the writer may pause before it.
 const FIRST: [u8; 34] = [1; 34];
 const OTHER: [u8; 34] = [2; 34];
 /// Seeds of the fabric, each of which lets a transfer rest at other words.
 const SEEDS: u64 = 16;
-/// Polls after which who has no answer waits for somebody.
+/// Polls after which an operation without an answer waits for another client.
 const POLLS_ENOUGH: usize = 4_000;
-/// Polls of the reader before the writer goes on, at most.
+/// The most polls of the reader before the writer continues.
 const READER_POLLS: usize = 4;
-/// Polls of the writer before the reader goes on, at most.
+/// The most polls of the writer before the reader continues.
 const WRITER_POLLS: usize = 16;
 
 fn poll_times<T>(work: &mut Pin<&mut impl Future<Output = T>>, times: usize) -> Option<T> {
@@ -44,7 +44,7 @@ struct Node {
 
 impl Node {
     async fn get(&self) -> Option<Vec<u8>> {
-        let value = self.tree.get(&self.client, KEY).await.expect("it answers");
+        let value = self.tree.get(&self.client, KEY).await.expect("a get");
         value.map(|value| value.to_vec())
     }
 }
@@ -59,25 +59,25 @@ fn node(pool: &Loopback, first: bool, cache_bytes: usize) -> Node {
             Smart::open(&client, "t", cache_bytes).await
         }
     });
-    Node { tree: tree.expect("it opens"), client }
+    Node { tree: tree.expect("the tree is open"), client }
 }
 
-/// What a reader with an old pointer finds, and what somebody who begins afterwards finds, where the reader rests
-/// after `reader` polls until the writer has had `writer`. `None`: one of them waits for the writer.
+/// The values that a reader with an old pointer finds, and that a later reader finds, if the first reader pauses after
+/// `reader` polls until the writer has had `writer` polls. `None` if one of them waits for the writer.
 fn two_answers(fabric: Settings, reader: usize, writer: usize) -> Option<[Option<Vec<u8>>; 2]> {
     let pool = Loopback::new(fabric);
     let answers = answers_on(&pool, reader, writer);
-    pool.forget_orphans();
+    pool.drop_detached();
     answers
 }
 
 fn answers_on(pool: &Loopback, reader: usize, writer: usize) -> Option<[Option<Vec<u8>>; 2]> {
     let (writes, reads, looks) =
         (node(pool, true, 1 << 20), node(pool, false, 1 << 20), node(pool, false, 0));
-    let existed = pool.block_on(writes.tree.put(&writes.client, KEY, &FIRST)).expect("it is stored");
+    let existed = pool.block_on(writes.tree.put(&writes.client, KEY, &FIRST)).expect("a put");
     assert!(!existed);
     assert_eq!(pool.block_on(reads.get()).as_deref(), Some(&FIRST[..]));
-    assert!(pool.block_on(writes.tree.remove(&writes.client, KEY)).expect("it is removed"));
+    assert!(pool.block_on(writes.tree.remove(&writes.client, KEY)).expect("a removal"));
     let mut reading = pin!(reads.get());
     let mut writing = pin!(writes.tree.put(&writes.client, KEY, &OTHER));
     let early = poll_times(&mut reading, reader);
@@ -85,13 +85,12 @@ fn answers_on(pool: &Loopback, reader: usize, writer: usize) -> Option<[Option<V
     let found = early.or_else(|| poll_times(&mut reading, POLLS_ENOUGH));
     let later = poll_times(&mut pin!(looks.get()), POLLS_ENOUGH);
     if put.is_none() {
-        let _ = pool.block_on(writing).expect("it is stored");
+        let _ = pool.block_on(writing).expect("a put");
     }
     Some([found?, later?])
 }
 
-/// On that fabric no reader finds what somebody who begins later does not find, with no removal under way; yields an
-/// answer to the contrary.
+/// Yields a case in which a reader finds a value that a later reader does not find, though no removal runs.
 fn found_too_early(fabric: impl Fn(u64) -> Settings) -> Option<String> {
     let mut found = 0;
     for seed in 0..SEEDS {
@@ -107,7 +106,7 @@ fn found_too_early(fabric: impl Fn(u64) -> Settings) -> Option<String> {
             found += usize::from(one.is_some());
         }
     }
-    assert!(found > 0, "the writer never came to its end before the reader");
+    assert!(found > 0, "the writer never ended before the reader");
     None
 }
 
@@ -116,16 +115,16 @@ fn of(copies: Copies) -> impl Fn(u64) -> Settings {
 }
 
 #[test]
-fn reads_that_go_upward() {
+fn upward_reads_find_only_linked_leaves() {
     assert_eq!(found_too_early(of(Copies::Nic)), None);
 }
 
 #[test]
-fn reads_that_go_downward() {
+fn downward_reads_find_only_linked_leaves() {
     assert_eq!(found_too_early(of(Copies::SharedMemory)), None);
 }
 
 #[test]
-fn reads_that_overtake() {
+fn overtaking_reads_find_only_linked_leaves() {
     assert_eq!(found_too_early(of(Copies::Overtaking)), None);
 }

@@ -1,5 +1,5 @@
 //! Golden costs of Sphinx, as `docs/costs-sphinx.md` has them. `FARWOOD_BLESS=1 cargo test -p farwood-proof --test all
-//! sphinx::costs` writes the table anew.
+//! sphinx::costs` rewrites the table.
 
 use farwood_index::ordered;
 use farwood_index::sphinx::{Config, Sphinx, Variant};
@@ -9,7 +9,7 @@ use farwood_testkit::harness::TestRng;
 use farwood_testkit::loopback::Loopback;
 
 #[test]
-fn every_operation_costs_what_the_table_says() {
+fn every_operation_has_the_costs_of_the_table() {
     let of = |variant: Variant| {
         ordered::Config::Sphinx(Config { options: variant.options(), ..Config::default() })
     };
@@ -18,7 +18,7 @@ fn every_operation_costs_what_the_table_says() {
 
 /// Entry, node and leaf; an update locks and reads the leaf, and writes it back with the unlock.
 #[test]
-fn the_costs_that_are_asked_for() {
+fn get_update_and_insert_stay_within_their_limits() {
     let bench = CostFixture::new(ordered::Config::Sphinx(Config::default()));
     let get = bench.get(&bench.tree, &key(5, 5));
     assert_eq!((get.round_trips, get.reads), (3, 4), "{get:?}");
@@ -28,7 +28,8 @@ fn the_costs_that_are_asked_for() {
     assert!(new.round_trips <= 4, "{new:?}");
 }
 
-/// Random keys, and a filter that holds all prefixes: a lookup takes three round trips, and what misled takes more.
+/// Random keys, and a filter that holds all prefixes: a lookup takes three round trips, and more after a false
+/// positive.
 #[test]
 fn a_lookup_takes_three_round_trips_on_average() {
     const KEYS: u64 = 100_000;
@@ -52,7 +53,7 @@ fn a_lookup_takes_three_round_trips_on_average() {
     let average = costs.round_trips as f64 / 10_000.0;
     assert!((3.0..3.1).contains(&average), "{average}");
     assert!(kept.directory_bytes * 20 <= kept.filter_bytes, "{kept:?}");
-    let walk = world.block_on(tree.walk(&client)).expect("it can be walked");
+    let walk = world.block_on(tree.walk(&client)).expect("a walk");
     assert_eq!((walk.problems, walk.unsettled), (Vec::new(), 0));
     let share = walk.census.bytes as f64 / (walk.node_bytes + walk.leaf_bytes) as f64;
     assert!(share < 0.06, "the tables take {share} of what the tree does");

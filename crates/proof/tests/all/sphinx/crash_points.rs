@@ -1,15 +1,15 @@
-//! Crash points of changes of which a hash table hears: a compute node dies before, at and after each verb between the
-//! change of the tree and the entry, in the middle of a subtable's split, and as a directory is doubled. And pairs of
-//! them: who comes across what was left dies as well, and a third goes on.
+//! Crash points of changes that update a hash table: a compute node crashes before, at and after each verb between the
+//! change of the tree and that of the entry, in the middle of a subtable's split, and while a directory is doubled.
+//! And pairs of crashes: a second compute node meets the remains and crashes as well, and a third continues.
 //!
-//! After each, every key must have the value that was acknowledged, or, of the key that the operation was about, be
-//! there or not; every change must be possible; the walker must find nothing wrong; and once everybody's keys have
-//! been looked for and new nodes entered beside the old, no more is unsettled than one entry for each that died.
+//! After each crash, every key must have the acknowledged value; the key of the interrupted operation may be present
+//! or absent. Every key must be changeable, and the walk must find no problem. Once all keys have been read and nodes
+//! entered beside the old ones, at most one entry for each crash is unsettled.
 
 use farwood_fabric::{Client, Fabric as _};
 use farwood_index::IndexError;
 use farwood_index::radix::prefix::PrefixHash;
-use farwood_index::sphinx::table::layout::Spot;
+use farwood_index::sphinx::table::layout::TablePosition;
 use farwood_index::sphinx::{Config, Groups, Options, Sphinx, Variant};
 use farwood_proof::crash_cluster::{
     CRASH_POINTS, CrashCluster, FIRST_CRASH, SECOND_CRASH, SURVIVOR, TIME_MAX,
@@ -25,24 +25,25 @@ const VERBS_MAX: u64 = 300;
 type Key = [u8; 3];
 type Model = BTreeMap<Key, u8>;
 
-/// What the victim does.
+/// The operation that is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Put(Key),
     Remove(Key),
 }
 
-/// A tree of so many inner nodes below the root, with two keys each but for the last, and what is done to it.
+/// A tree of `nodes` inner nodes below the root with two keys each, except the last, and the operation that is
+/// interrupted.
 #[derive(Clone, Copy, Debug)]
-struct Scene {
+struct CrashCase {
     nodes: u8,
     change: Change,
-    /// A mark that the operation must come along when nobody dies.
+    /// A coverage mark that the operation must pass if no compute node crashes.
     mark: &'static str,
 }
 
-/// A world with the tree of a scene, open on all compute nodes.
-struct Stage {
+/// The tree of a case, open on all compute nodes, and its contents.
+struct Fixture {
     cluster: CrashCluster<Sphinx>,
     before: Model,
 }
@@ -55,9 +56,9 @@ fn second(node: u8) -> Key {
     [node, 2, 0]
 }
 
-impl Scene {
-    fn stage(&self) -> Stage {
-        let card = Card::named("cx6-200g").expect("it is one of the named");
+impl CrashCase {
+    fn fixture(&self) -> Fixture {
+        let card = Card::named("cx6-200g").expect("the simulator has this NIC");
         let spec = WorldSpec { host_bytes: 64 << 20, memory_nodes: 1, ..WorldSpec::small(card) };
         let world = World::new(spec).expect("a world");
         let trees: Vec<_> = (0..3).map(|node| open(&world, node)).collect();
@@ -79,45 +80,45 @@ impl Scene {
                 at_once(tree.get(&client, key)).expect("a get");
             }
         }
-        Stage { cluster: CrashCluster { world, trees }, before }
+        Fixture { cluster: CrashCluster { world, trees }, before }
     }
 
-    /// The scene with the fewest nodes in which the victim's node comes along `mark`, and not along `not`.
+    /// The case with the fewest nodes whose operation passes `mark`, and not `not`.
     fn with(mark: &'static str, not: Option<&str>) -> Self {
-        let scenes = (3..250).map(|nodes| Self { nodes, change: Change::Put(second(nodes)), mark });
-        let comes_along = |scene: &Self| {
-            let stage = scene.stage();
-            let before = stage.cluster.world.marks();
-            stage.change(scene);
-            let after = stage.cluster.world.marks();
+        let cases = (3..250).map(|nodes| Self { nodes, change: Change::Put(second(nodes)), mark });
+        let passes = |case: &Self| {
+            let fixture = case.fixture();
+            let before = fixture.cluster.world.marks();
+            fixture.change(case);
+            let after = fixture.cluster.world.marks();
             let newly = |mark: &str| after.get(mark) > before.get(mark);
             newly(mark) && !not.is_some_and(newly)
         };
-        scenes.into_iter().find(comes_along).expect("tables grow")
+        cases.into_iter().find(passes).expect("tables grow")
     }
 }
 
 fn open(world: &World, node: usize) -> Sphinx {
     let client = world.at_once(node);
-    let groups = Groups::new(0).expect("it is one");
+    let groups = Groups::new(0).expect("0 is a valid number");
     let config = Config { options: Options { groups, ..Variant::Filter.options() }, ..Config::default() };
     let opened = match node {
         0 => at_once(Sphinx::create(&client, "crash", config, FILTER_BYTES)),
         _ => at_once(Sphinx::open(&client, "crash", FILTER_BYTES)),
     };
-    opened.expect("the tree is there")
+    opened.expect("the tree is open")
 }
 
-impl Stage {
-    fn change(&self, scene: &Scene) -> u64 {
-        self.cluster.perform(FIRST_CRASH, &async |tree, client| match scene.change {
+impl Fixture {
+    fn change(&self, case: &CrashCase) -> u64 {
+        self.cluster.perform(FIRST_CRASH, &async |tree, client| match case.change {
             Change::Put(key) => tree.put(client, &key, &[7]).await.map(drop),
             Change::Remove(key) => tree.remove(client, &key).await.map(drop),
         })
     }
 
-    /// Looks for every key, and enters a node beside each: below its first key.
-    fn go_on(&self, node: usize) -> u64 {
+    /// Reads every key, and enters and removes a node beside each.
+    fn use_all(&self, node: usize) -> u64 {
         self.cluster.perform(node, &async |tree, client| {
             for &key in self.before.keys() {
                 tree.get(client, &key).await?;
@@ -128,11 +129,11 @@ impl Stage {
         })
     }
 
-    /// Looks at everything, changes everything, and looks again.
-    fn check(&self, scene: &Scene, dead: u64) {
-        self.go_on(SURVIVOR);
+    /// Reads everything, changes everything, and reads again.
+    fn check(&self, case: &CrashCase, crashes: u64) {
+        self.use_all(SURVIVOR);
         let (tree, client) = (&self.cluster.trees[SURVIVOR], self.cluster.world.client(SURVIVOR));
-        let (about, done) = match scene.change {
+        let (about, done) = match case.change {
             Change::Put(key) => (key, Some(7)),
             Change::Remove(key) => (key, None),
         };
@@ -154,65 +155,72 @@ impl Stage {
         let now = get(about).is_some();
         let was = self.before.contains_key(&about);
         assert_eq!(walk.entries, present + u64::from(now && !was) - u64::from(was && !now));
-        assert!(walk.unsettled <= dead, "{} are unsettled, {dead} died: {walk:?}", walk.unsettled);
+        assert!(
+            walk.unsettled <= crashes,
+            "{} are unsettled after {crashes} crashes: {walk:?}",
+            walk.unsettled
+        );
     }
 }
 
-fn scenes() -> [Scene; 5] {
+fn cases() -> [CrashCase; 5] {
     [
-        Scene { nodes: 4, change: Change::Put(second(4)), mark: "radix: a leaf split" },
-        Scene { nodes: 4, change: Change::Put([0, 5, 0]), mark: "radix: a node replaced by a larger" },
-        Scene { nodes: 4, change: Change::Remove(second(3)), mark: "radix: a node that gave way" },
-        Scene::with("sphinx: a directory doubled", None),
-        Scene::with("sphinx: a subtable split", Some("sphinx: a directory doubled")),
+        CrashCase { nodes: 4, change: Change::Put(second(4)), mark: "radix: a leaf split" },
+        CrashCase { nodes: 4, change: Change::Put([0, 5, 0]), mark: "radix: a node replaced by a larger" },
+        CrashCase { nodes: 4, change: Change::Remove(second(3)), mark: "radix: a node that gave way" },
+        CrashCase::with("sphinx: a directory doubled", None),
+        CrashCase::with("sphinx: a subtable split", Some("sphinx: a directory doubled")),
     ]
 }
 
 #[test]
-fn a_compute_node_dies_at_every_verb_of_every_change() {
+fn a_crash_at_any_verb_loses_no_key() {
     let mut points = 0;
-    for scene in scenes() {
-        let whole = scene.stage();
-        let verbs = whole.change(&scene);
-        assert!((1..VERBS_MAX).contains(&verbs), "{scene:?}: {verbs}");
+    for case in cases() {
+        let whole = case.fixture();
+        let verbs = whole.change(&case);
+        assert!((1..VERBS_MAX).contains(&verbs), "{case:?}: {verbs}");
         assert!(
-            whole.cluster.world.marks().contains_key(scene.mark),
-            "{scene:?}: {:?}",
+            whole.cluster.world.marks().contains_key(case.mark),
+            "{case:?}: {:?}",
             whole.cluster.world.marks()
         );
-        whole.check(&scene, 0);
+        whole.check(&case, 0);
         for (verb, point) in (1..=verbs).flat_map(|verb| CRASH_POINTS.map(|point| (verb, point))) {
-            let stage = scene.stage();
-            stage.cluster.crash_at(FIRST_CRASH, verb, point);
-            stage.change(&scene);
-            assert!(stage.cluster.world.crashed(FIRST_CRASH), "{scene:?}, verb {verb}, {point:?}");
-            stage.check(&scene, 1);
+            let fixture = case.fixture();
+            fixture.cluster.crash_at(FIRST_CRASH, verb, point);
+            fixture.change(&case);
+            assert!(fixture.cluster.world.crashed(FIRST_CRASH), "{case:?}, verb {verb}, {point:?}");
+            fixture.check(&case, 1);
             points += 1;
         }
     }
     assert!(points > 300, "{points} crash points");
 }
 
-/// The heir dies while it meets what the victim left of a split: at some forty of its verbs each.
+/// The second compute node crashes while it meets the remains of a split, at some of its verbs.
 #[test]
-fn whoever_comes_across_a_split_that_was_cut_off_dies_as_well() {
+fn a_second_crash_after_a_split_loses_no_key() {
     let mut pairs = 0;
-    for scene in &scenes()[3..] {
-        let verbs = scene.stage().change(scene);
+    for case in &cases()[3..] {
+        let verbs = case.fixture().change(case);
         for verb in (1..=verbs).step_by(3) {
-            let left = || {
-                let stage = scene.stage();
-                stage.cluster.crash_at(FIRST_CRASH, verb, CRASH_POINTS[(verb % 3) as usize]);
-                stage.change(scene);
-                stage
+            let interrupted = || {
+                let fixture = case.fixture();
+                fixture.cluster.crash_at(FIRST_CRASH, verb, CRASH_POINTS[(verb % 3) as usize]);
+                fixture.change(case);
+                fixture
             };
-            let heirs = left().go_on(SECOND_CRASH);
-            for heir_verb in (1..=heirs).step_by(1 + heirs as usize / 12) {
-                let stage = left();
-                stage.cluster.crash_at(SECOND_CRASH, heir_verb, CRASH_POINTS[(heir_verb % 3) as usize]);
-                stage.go_on(SECOND_CRASH);
-                assert!(stage.cluster.world.crashed(SECOND_CRASH), "{scene:?}, verbs {verb} and {heir_verb}");
-                stage.check(scene, 2);
+            let second_verbs = interrupted().use_all(SECOND_CRASH);
+            for second_verb in (1..=second_verbs).step_by(1 + second_verbs as usize / 12) {
+                let fixture = interrupted();
+                fixture.cluster.crash_at(SECOND_CRASH, second_verb, CRASH_POINTS[(second_verb % 3) as usize]);
+                fixture.use_all(SECOND_CRASH);
+                assert!(
+                    fixture.cluster.world.crashed(SECOND_CRASH),
+                    "{case:?}, verbs {verb} and {second_verb}"
+                );
+                fixture.check(case, 2);
                 pairs += 1;
             }
         }
@@ -220,32 +228,32 @@ fn whoever_comes_across_a_split_that_was_cut_off_dies_as_well() {
     assert!(pairs > 200, "{pairs} pairs");
 }
 
-/// A stage where the first split of a table was cut off when the new half was settled, and the old half was not.
-fn half_settled() -> Stage {
-    let scene = Scene::with("sphinx: a directory doubled", None);
-    let stage = scene.stage();
+/// A tree whose first table split was interrupted when the new half was settled and the old half was not.
+fn half_settled() -> Fixture {
+    let case = CrashCase::with("sphinx: a directory doubled", None);
+    let fixture = case.fixture();
     // A subtable of one group has three headers.
     let when = When::Mark { compute_node: FIRST_CRASH, mark: "sphinx: entries that have moved", number: 4 };
     let fault = Fault::Crash { compute_node: FIRST_CRASH, point: CrashPoint::Before };
-    stage.cluster.world.add_rule(Rule { when, fault });
-    stage.change(&scene);
-    assert!(stage.cluster.world.crashed(FIRST_CRASH));
-    stage
+    fixture.cluster.world.add_rule(Rule { when, fault });
+    fixture.change(&case);
+    assert!(fixture.cluster.world.crashed(FIRST_CRASH));
+    fixture
 }
 
-/// First bytes of keys that no scene has, whose nodes have their entries in that half of a table that was split once.
+/// First bytes of new keys whose nodes have their entries in that half of a table that was split once.
 fn of_half(half: u64) -> impl Iterator<Item = u8> {
-    (100..=255).filter(move |&byte| Spot::of(PrefixHash::of(&[byte]), 1).upper(1) == half)
+    (100..=255).filter(move |&byte| TablePosition::of(PrefixHash::of(&[byte]), 1).upper(1) == half)
 }
 
-/// Makes a node of one byte.
-async fn make_node(tree: &Sphinx, client: &Client<SimFabric>, byte: u8) -> Result<(), IndexError> {
+/// Creates a node with a prefix of one byte.
+async fn create_node(tree: &Sphinx, client: &Client<SimFabric>, byte: u8) -> Result<(), IndexError> {
     tree.put(client, &first(byte), &[1]).await?;
     tree.put(client, &second(byte), &[1]).await.map(drop)
 }
 
-impl Stage {
-    /// Nothing is wrong, and nothing unsettled but what one that died may have left.
+impl Fixture {
+    /// Checks that the walk finds no problem, and at most one unsettled entry.
     fn check_tables(&self) {
         let client = self.cluster.world.client(SURVIVOR);
         let walk = self.cluster.world.block_on(self.cluster.trees[SURVIVOR].walk(&client)).expect("a walk");
@@ -255,39 +263,39 @@ impl Stage {
     }
 }
 
-/// Who knows the old half only by its being the other half of the new one has to know it still.
+/// The old half is found through the new one, so the new half must not be split again too early.
 #[test]
 fn a_new_half_is_split_again_only_when_the_old_half_is_settled() {
-    let stage = half_settled();
-    stage.cluster.perform(SURVIVOR, &async |tree, client| {
+    let fixture = half_settled();
+    fixture.cluster.perform(SURVIVOR, &async |tree, client| {
         for byte in of_half(1).chain(of_half(0)) {
-            make_node(tree, client, byte).await?;
+            create_node(tree, client, byte).await?;
         }
         Ok(())
     });
-    stage.check_tables();
+    fixture.check_tables();
 }
 
-/// Who ends a split whose new half is in use leaves alone what others enter there meanwhile.
+/// A client that completes a split whose new half is in use keeps the entries that other clients write there.
 #[test]
-fn who_ends_a_split_undoes_no_entries_of_others() {
+fn completing_a_split_keeps_new_entries() {
     for step in 0..40 {
-        let stage = half_settled();
-        let clients = [SECOND_CRASH, SURVIVOR].map(|node| stage.cluster.world.client(node));
-        let mut crew = stage.cluster.world.crew();
-        let (trees, [heir, survivor]) = (&stage.cluster.trees, &clients);
-        crew.spawn(heir, async {
-            heir.fabric().sleep(500 * step).await;
-            let byte = of_half(0).next().expect("there are some");
-            make_node(&trees[SECOND_CRASH], heir, byte).await.expect("nobody dies any more");
+        let fixture = half_settled();
+        let clients = [SECOND_CRASH, SURVIVOR].map(|node| fixture.cluster.world.client(node));
+        let mut crew = fixture.cluster.world.crew();
+        let (trees, [second, survivor]) = (&fixture.cluster.trees, &clients);
+        crew.spawn(second, async {
+            second.fabric().sleep(500 * step).await;
+            let byte = of_half(0).next().expect("a byte of the lower half");
+            create_node(&trees[SECOND_CRASH], second, byte).await.expect("no further crash");
         });
         crew.spawn(survivor, async {
             for byte in of_half(1).take(8) {
-                make_node(&trees[SURVIVOR], survivor, byte).await.expect("nobody dies any more");
+                create_node(&trees[SURVIVOR], survivor, byte).await.expect("no further crash");
             }
         });
-        crew.run_until(stage.cluster.world.now() + TIME_MAX);
+        crew.run_until(fixture.cluster.world.now() + TIME_MAX);
         drop(crew);
-        stage.check_tables();
+        fixture.check_tables();
     }
 }

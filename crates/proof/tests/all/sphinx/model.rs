@@ -14,7 +14,7 @@ fn of(options: Options) -> ordered::Config {
 
 /// Subtables of 21 entries, which are split often.
 fn small(options: Options) -> ordered::Config {
-    of(Options { groups: Groups::new(0).expect("it is one"), ..options })
+    of(Options { groups: Groups::new(0).expect("0 is a valid number"), ..options })
 }
 
 /// All variants, and the last with subtables as large as by default.

@@ -1,0 +1,229 @@
+//! Offloading: a client traverses the tree by READs (Catfish §III-B), several at a time (*multi-issue*, §IV-C).
+//!
+//! [`catfish`](super::super) proves that the answers are right, on one condition: every node is checked for the
+//! generation in its reference, and a search in which a node does not pass restarts.
+
+use super::super::head::{ROOT, word_of};
+use super::super::tree::filter::{entries, matching};
+use super::super::tree::layout::{ExpectedNode, Head, NodeRef, RawNode, entry_of, head_of};
+use super::super::tree::nearest::{Near, Nearest};
+use super::super::tree::rectangle::{Item, Query};
+use super::super::{Catfish, SearchSink};
+use crate::error::IndexError;
+use crate::marks;
+use crate::retry::Retry;
+use farwood_fabric::{Checked, Client, Fabric, Fetched, Parallel as _, all, read, read_bytes};
+use std::sync::atomic::Ordering;
+
+/// How many READs a search has in flight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Issue {
+    /// One.
+    One,
+    /// All whose addresses are known.
+    #[default]
+    Many,
+}
+
+/// READs of one doorbell, at most: a client keeps buffers for this many.
+const READS_MAX: usize = 64;
+/// READs of one doorbell of a search for neighbours, at most: the search may not need the later ones.
+const NEAR_READS_MAX: usize = 4;
+/// Restarts of a search, at most.
+const STARTS_MAX: u32 = 10_000;
+
+/// A client that traverses the tree by READs. It keeps its buffers from search to search.
+pub struct Reader<'t, F> {
+    tree: &'t Catfish,
+    client: &'t Client<F>,
+    issue: Issue,
+    /// Nodes to fetch.
+    wanted: Vec<NodeRef>,
+}
+
+/// A fetched node is not the one that its reference names: its slot was used again.
+struct SlotReused;
+
+impl<'t, F: Fabric> Reader<'t, F> {
+    /// A reader of `tree`.
+    pub fn new(tree: &'t Catfish, client: &'t Client<F>, issue: Issue) -> Self {
+        Self { tree, client, issue, wanted: Vec::new() }
+    }
+
+    /// Adds the items that match to `found`, of the tree at one moment during the call.
+    /// [multi-issue: 1 RT for each level, and 1 for each 64 nodes of a level beyond the first 64; otherwise 1 for each
+    /// node; 1 more if the root has changed since the last search; the search restarts if a slot was used again]
+    ///
+    /// # Errors
+    /// [`IndexError::Exhausted`] after too many restarts; [`IndexError::Damaged`]; the fabric's.
+    pub async fn search(&mut self, query: &Query, found: &mut impl SearchSink) -> Result<(), IndexError> {
+        let mut starts = Retry::new("search", STARTS_MAX);
+        loop {
+            let root = self.root().await?;
+            if let Some((at, root)) = root
+                && self.search_from(at, &root, query, found).await?.is_ok()
+            {
+                return Ok(());
+            }
+            found.forget();
+            self.client.fabric().mark(marks::OVERTAKEN);
+            starts.again(self.client).await?;
+        }
+    }
+
+    /// Searches the tree under `root`, whose address is `at`.
+    async fn search_from(
+        &mut self,
+        at: NodeRef,
+        root: &Checked<RawNode>,
+        query: &Query,
+        found: &mut impl SearchSink,
+    ) -> Result<Result<(), SlotReused>, IndexError> {
+        self.wanted.clear();
+        self.visit(at, root, query, found)?;
+        let batch_max = if self.issue == Issue::Many { READS_MAX } else { 1 };
+        while !self.wanted.is_empty() {
+            let batch = self.wanted.len() - self.wanted.len().min(batch_max);
+            let mut nodes = [None; READS_MAX];
+            let count = self.wanted.len() - batch;
+            for (node, wanted) in nodes.iter_mut().zip(self.wanted.drain(batch..)) {
+                *node = Some(wanted);
+            }
+            let nodes = nodes.iter().take(count).flatten();
+            let layout = &self.tree.layout;
+            let reads = nodes.clone().map(|&node| read_bytes(layout.at(node), layout.node_bytes()));
+            let copies = self.client.post(all(reads)).await?;
+            for (&node, copy) in nodes.zip(copies) {
+                let Ok(copy) = self.check(node, copy) else { return Ok(Err(SlotReused)) };
+                self.visit(node, &copy, query, found)?;
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Adds the matching items of a leaf to `found`, or the matching children of an inner node to `wanted`.
+    fn visit(
+        &mut self,
+        at: NodeRef,
+        node: &Checked<RawNode>,
+        query: &Query,
+        found: &mut impl SearchSink,
+    ) -> Result<(), IndexError> {
+        let words: &[u8] = node;
+        let head = self.head(at, node)?;
+        let mut damage = None;
+        matching(&words, (head.level, head.entries), query, |position| {
+            let entry = entry_of(&words, position);
+            match (head.level, NodeRef::from_word(entry.word)) {
+                (0, _) => found.item(Item { bounds: entry.bounds, id: entry.word }),
+                (_, Some(child)) => self.wanted.push(child),
+                (_, None) => damage = Some(format!("child {position} is {:#x}", entry.word)),
+            }
+        });
+        damage.map_or(Ok(()), |what| Err(self.damaged(at, what)))
+    }
+
+    /// The head of a node, if the node can belong to the index.
+    fn head(&self, at: NodeRef, node: &Checked<RawNode>) -> Result<Head, IndexError> {
+        let words: &[u8] = node;
+        let head = head_of(&words);
+        head.contradiction(&self.tree.layout).map_or(Ok(head), |what| Err(self.damaged(at, what)))
+    }
+
+    fn damaged(&self, at: NodeRef, what: String) -> IndexError {
+        IndexError::Damaged { operation: "search", at: self.tree.layout.at(at).to_string(), what }
+    }
+
+    /// The copy, if it is the node that the reference names.
+    fn check(&self, node: NodeRef, copy: Fetched<RawNode>) -> Result<Checked<RawNode>, SlotReused> {
+        let expected = ExpectedNode { node, scheme: self.tree.layout.scheme, sabotage: self.tree.sabotage };
+        copy.check(&expected).map_err(|_| SlotReused)
+    }
+
+    /// Fetches the root, and its reference; `None`: its slot was used again.
+    /// [1 RT if the root is the one of the last search, otherwise 2]
+    async fn root(&self) -> Result<Option<(NodeRef, Checked<RawNode>)>, IndexError> {
+        let layout = &self.tree.layout;
+        let read_root = read(word_of(self.tree.head, ROOT));
+        let fetch = |node| read_bytes(layout.at(node), layout.node_bytes());
+        let guess = NodeRef::from_word(self.tree.root.load(Ordering::Relaxed));
+        let (word, copy) = match guess {
+            Some(guess) => {
+                let (word, copy) = self.client.post(read_root.and(fetch(guess))).await?;
+                (word, Some(copy))
+            }
+            None => (self.client.post(read_root).await?, None),
+        };
+        let Ok(word) = word.check(&()) else { unreachable!("words are whole") };
+        let Some(root) = NodeRef::from_word(word.word()) else {
+            let what = format!("the root is {:#x}", word.word());
+            return Err(IndexError::Damaged { operation: "search", at: self.tree.head.to_string(), what });
+        };
+        let copy = if let Some(copy) = copy.filter(|_| guess == Some(root)) {
+            copy
+        } else {
+            self.tree.root.store(root.word(), Ordering::Relaxed);
+            self.client.post(fetch(root)).await?
+        };
+        Ok(self.check(root, copy).ok().map(|copy| (root, copy)))
+    }
+
+    /// Finds the `count` items nearest to `point`, nearest first, of the tree at one moment during the call.
+    /// [multi-issue: 1 RT for each 4 nodes that may contain one; otherwise 1 for each node; the root as in
+    /// [`search`](Self::search)]
+    ///
+    /// # Errors
+    /// As [`search`](Self::search).
+    pub async fn nearest(&mut self, point: [f64; 2], count: usize) -> Result<Vec<Near>, IndexError> {
+        let mut starts = Retry::new("nearest", STARTS_MAX);
+        loop {
+            if let Some((at, root)) = self.root().await? {
+                let mut search = Nearest::new(point, count, at);
+                let _ = search.next();
+                self.visit_near(&mut search, at, &root)?;
+                if self.nearest_from(&mut search).await?.is_ok() {
+                    return Ok(search.found());
+                }
+            }
+            self.client.fabric().mark(marks::OVERTAKEN);
+            starts.again(self.client).await?;
+        }
+    }
+
+    /// Visits nodes, nearest first, until none can contain a nearer item.
+    async fn nearest_from(&mut self, search: &mut Nearest) -> Result<Result<(), SlotReused>, IndexError> {
+        let batch_max = if self.issue == Issue::Many { NEAR_READS_MAX } else { 1 };
+        let layout = &self.tree.layout;
+        loop {
+            let nodes: Vec<_> = std::iter::from_fn(|| search.next()).take(batch_max).collect();
+            if nodes.is_empty() {
+                return Ok(Ok(()));
+            }
+            let reads = nodes.iter().map(|&node| read_bytes(layout.at(node), layout.node_bytes()));
+            let copies = self.client.post(all(reads)).await?;
+            for (&node, copy) in nodes.iter().zip(copies) {
+                let Ok(copy) = self.check(node, copy) else { return Ok(Err(SlotReused)) };
+                self.visit_near(search, node, &copy)?;
+            }
+        }
+    }
+
+    /// Adds the entries of a node to the search.
+    fn visit_near(
+        &self,
+        search: &mut Nearest,
+        at: NodeRef,
+        node: &Checked<RawNode>,
+    ) -> Result<(), IndexError> {
+        let words: &[u8] = node;
+        let head = self.head(at, node)?;
+        let added = search.add_entries(head.level, entries(&words, head.entries));
+        added.map_err(|word| self.damaged(at, format!("a child is {word:#x}")))
+    }
+}
+
+impl<F> std::fmt::Debug for Reader<'_, F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader").field("issue", &self.issue).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,385 @@
+//! Fast messaging, the client's side: the client writes a request into the server's ring, and the server writes the
+//! response into the client's memory (Catfish §III-A).
+
+use super::super::head::{
+    ASK, CONNECTIONS_MAX, CONSUMED, INBOX, INBOX_HEAD_BYTES, MEMORY, OPEN, OWNER, RawHead,
+    SERVED_CONNECTIONS, SERVER, TERM, TICKET_BITS, closed, of_connection, word_of,
+};
+use super::super::wire::NotificationMode;
+use super::super::wire::heartbeat::utilisation;
+use super::super::wire::message::{ITEM_WORDS, RESPONSE_HEAD_WORDS, Reply, Request, Status, item_of};
+use super::super::wire::ring::{Received, RingReceiver, RingSender, Segment, framed, poll_interval};
+use super::super::{Catfish, Count, SearchSink};
+use super::rpc::SpatialRpc;
+use crate::error::IndexError;
+use crate::retry::Retry;
+use farwood_fabric::{
+    Chain as _, Client, Fabric, LocalMemory, LockWord, Remote, Revocation, Swapped, cas, read, write,
+    write_imm,
+};
+
+/// Where a client reads responses: memory of the client that the server can write.
+#[derive(Debug)]
+pub struct Inbox<'l, L> {
+    /// The memory.
+    pub local: &'l L,
+    /// Address of the inbox in that memory; `None`: in the server's memory for the connection, which `local` then
+    /// accesses. The memory remains an inbox, of this client or another, while its compute node is in the pool: a
+    /// heartbeat that was in flight when the connection was closed may land there. One connection at a time uses it,
+    /// until the connection is closed.
+    pub at: Option<Remote<[u8]>>,
+}
+
+impl<L> Clone for Inbox<'_, L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<L> Copy for Inbox<'_, L> {}
+
+/// Time without a response after which the client checks whether the server is alive, nanoseconds.
+const SILENCE_NS: u64 = 20_000_000;
+/// Time that a client waits for a response that may never arrive, nanoseconds.
+const PENDING_WAIT_MAX_NS: u64 = 1_000_000_000;
+/// Time between the first polls of the inbox, nanoseconds.
+const POLL_NS: u64 = 200;
+/// Time between two polls whether the server has opened the connection, nanoseconds.
+const OPEN_POLL_NS: u64 = 100_000;
+/// Polls before the client gives up connecting.
+const OPEN_POLLS_MAX: u32 = 20_000;
+
+/// A client's connection to the server of an index by two rings.
+pub struct RingRpc<'t, F, L> {
+    tree: &'t Catfish,
+    client: &'t Client<F>,
+    local: &'t L,
+    notice: NotificationMode,
+    number: usize,
+    term: u64,
+    ask: u64,
+    requests: Remote<[u8]>,
+    /// Offset of the inbox in `local`.
+    inbox: u64,
+    receiver: RingReceiver,
+    sender: RingSender,
+    /// Position up to which this client has consumed, as last reported to the server.
+    reported: u64,
+    /// Whether a response is outstanding, perhaps of a call that was dropped.
+    outstanding: bool,
+    /// Whether a request failed in flight: it is unknown whether it arrived, and so which position the next one has.
+    broken: bool,
+    /// Whether the outstanding response may never arrive: a call was dropped while its request was in flight, or the
+    /// connection is being closed.
+    bounded_wait: bool,
+    payload: Vec<u64>,
+}
+
+impl<'t, F: Fabric, L: LocalMemory> RingRpc<'t, F, L> {
+    /// Connects to the index's server. [9 RT for each 64 connections that are taken, and until the server opens it]
+    ///
+    /// # Errors
+    /// [`IndexError::NotServed`] where there is no server, or it does not answer; [`IndexError::Crowded`] where all
+    /// connections are taken; the fabric's.
+    pub async fn connect(
+        tree: &'t Catfish,
+        client: &'t Client<F>,
+        inbox: Inbox<'t, L>,
+        notice: NotificationMode,
+    ) -> Result<Self, IndexError> {
+        let word = async |offset| read_word(client, tree.head, offset).await;
+        let term = word(TERM).await?;
+        if term == 0 || word(SERVER).await? == 0 {
+            return Err(IndexError::NotServed { name: tree.entry.name.clone() });
+        }
+        let number = claim(tree, client).await?;
+        let opened = open(tree, client, &inbox, (number, term)).await;
+        if opened.is_err() {
+            // Otherwise the connection stays taken while this compute node is in the pool.
+            release(tree, client, number).await?;
+        }
+        let (ask, requests) = opened?;
+        let ring_bytes = tree.layout.ring_bytes;
+        let inbox_at = inbox.at.unwrap_or_else(|| requests.part(ring_bytes));
+        Ok(Self {
+            tree,
+            client,
+            local: inbox.local,
+            notice,
+            number,
+            term,
+            ask,
+            requests,
+            inbox: inbox_at.address().offset(),
+            receiver: RingReceiver::new(ring_bytes),
+            sender: RingSender::new(ring_bytes),
+            reported: 0,
+            outstanding: false,
+            broken: false,
+            bounded_wait: false,
+            payload: Vec::new(),
+        })
+    }
+
+    /// Writes a request into the server's ring. [1 RT]
+    async fn send(&mut self, request: &Request) -> Result<(), IndexError> {
+        self.reported = self.receiver.head();
+        let mut payload = std::mem::take(&mut self.payload);
+        payload.clear();
+        payload.push(self.reported);
+        request.encode(&mut payload);
+        // One request at a time: the server consumed the request before it answered it.
+        let slot = self.sender.reserve(payload.len(), Segment::Last);
+        let slot = slot.expect("a request fits an empty ring");
+        let bytes = framed(slot.header, &payload);
+        self.payload = payload;
+        // Set before the request is in flight: a call that is dropped does not recall it.
+        (self.outstanding, self.bounded_wait) = (true, true);
+        let to = self.requests.part::<u8>(slot.offset);
+        let message = match self.notice {
+            NotificationMode::Polling => write(to, &bytes),
+            NotificationMode::Event => write_imm(to, &bytes, self.number as u32),
+        };
+        let sent = match slot.skip {
+            Some((at, word)) => {
+                let skip = word.to_le_bytes();
+                self.client.post(write(self.requests.part::<u64>(at), &skip).then(message)).await.map(|_| ())
+            }
+            None => self.client.post(message).await,
+        };
+        (self.broken, self.bounded_wait) = (sent.is_err(), false);
+        Ok(sent?)
+    }
+
+    /// Receives the segments of one response, and adds their items to `found`.
+    async fn receive(&mut self, found: &mut impl SearchSink) -> Result<(Status, u64), IndexError> {
+        loop {
+            let (offset, words, segment) = self.next_message().await?;
+            let ring = self.inbox + INBOX_HEAD_BYTES;
+            let load = |at: usize| self.local.load(ring + offset + 8 * at as u64);
+            if words < RESPONSE_HEAD_WORDS || !(words - RESPONSE_HEAD_WORDS).is_multiple_of(ITEM_WORDS) {
+                return Err(self.garbled(words as u64));
+            }
+            self.sender.consumed(load(0)?);
+            let (status, count) = (load(1)?, load(2)?);
+            for first in (RESPONSE_HEAD_WORDS..words).step_by(ITEM_WORDS) {
+                let mut item = [0; ITEM_WORDS];
+                for (at, word) in item.iter_mut().enumerate() {
+                    *word = load(first + at)?;
+                }
+                found.item(item_of(&item).ok_or_else(|| self.garbled(item[0]))?);
+            }
+            let local = self.local;
+            let clear = |at| local.store(ring + at, 0).expect("an inbox lies in its memory node");
+            self.receiver.consume(words, clear);
+            // A call that is dropped from here on leaves nothing of this segment behind.
+            self.outstanding = segment == Segment::More;
+            self.report_consumed().await?;
+            if segment == Segment::Last {
+                let status = Status::from_word(status).ok_or_else(|| self.garbled(status))?;
+                return Ok((status, count));
+            }
+        }
+    }
+
+    fn garbled(&self, word: u64) -> IndexError {
+        let at = format!("connection {}", self.number);
+        IndexError::Damaged { operation: "message", at, what: format!("{word:#x} is not part of a message") }
+    }
+
+    /// Reports to the server what is consumed, once it is a quarter of the ring. [1 RT then]
+    async fn report_consumed(&mut self) -> Result<(), IndexError> {
+        let head = self.receiver.head();
+        if head - self.reported > self.tree.layout.ring_bytes / 4 {
+            self.reported = head;
+            let at = word_of(self.tree.head, of_connection(self.number, CONSUMED));
+            self.client.post(write(at, &head.to_le_bytes())).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the next message of the inbox: its offset, its words, and whether more follow.
+    async fn next_message(&mut self) -> Result<(u64, usize, Segment), IndexError> {
+        let started = self.client.fabric().now();
+        let mut checked = started;
+        let (local, ring) = (self.local, self.inbox + INBOX_HEAD_BYTES);
+        loop {
+            let load = |at| local.load(ring + at).expect("an inbox lies in its memory node");
+            let clear = |at| local.store(ring + at, 0).expect("an inbox lies in its memory node");
+            match self.receiver.poll(load, clear) {
+                Received::Message { offset, words, segment } => return Ok((offset, words, segment)),
+                Received::Garbled(word) => return Err(self.garbled(word)),
+                Received::Nothing => {}
+            }
+            let now = self.client.fabric().now();
+            if self.bounded_wait && now.saturating_sub(started) > PENDING_WAIT_MAX_NS {
+                self.broken = true;
+                return Err(self.lost());
+            }
+            if now.saturating_sub(checked) > SILENCE_NS {
+                if self.is_finished().await? {
+                    return Err(self.lost());
+                }
+                checked = now;
+            }
+            self.client.fabric().sleep(poll_interval(now.saturating_sub(started), POLL_NS)).await;
+        }
+    }
+
+    fn lost(&self) -> IndexError {
+        IndexError::ServerLost { name: self.tree.entry.name.clone() }
+    }
+
+    /// Whether the server will write no more into this inbox.
+    async fn is_finished(&self) -> Result<bool, IndexError> {
+        Ok(is_gone(self.tree, self.client, self.term).await? || self.is_closed().await?)
+    }
+
+    async fn is_closed(&self) -> Result<bool, IndexError> {
+        let open = read_word(self.client, self.tree.head, of_connection(self.number, OPEN)).await?;
+        Ok(open != self.ask)
+    }
+
+    /// Closes the connection, once the outstanding response has arrived: otherwise it would land in the inbox of the
+    /// next connection. [1 RT, and the wait for the response] A connection that is dropped without being closed stays
+    /// taken, with its inbox, until this compute node leaves the pool.
+    ///
+    /// # Errors
+    /// [`IndexError::ServerLost`] where the response does not arrive within a second, or a request was lost; the
+    /// fabric's; [`IndexError::Damaged`]. Connection and inbox then stay taken.
+    pub async fn close(mut self) -> Result<(), IndexError> {
+        self.bounded_wait = true;
+        match self.take_outstanding().await {
+            Ok(()) if !self.broken => {}
+            Ok(()) | Err(IndexError::ServerLost { .. }) if self.is_finished().await? => {}
+            Ok(()) => return Err(self.lost()),
+            Err(error) => return Err(error),
+        }
+        release(self.tree, self.client, self.number).await
+    }
+
+    /// Receives and discards the response of a call that was dropped.
+    async fn take_outstanding(&mut self) -> Result<(), IndexError> {
+        while self.outstanding && !self.broken {
+            self.receive(&mut Count::default()).await?;
+        }
+        Ok(())
+    }
+}
+
+impl<F: Fabric, L: LocalMemory> SpatialRpc for RingRpc<'_, F, L> {
+    /// Sends a request and receives its response. [1 RT, and the server's work] The server executes a call that is
+    /// dropped as well; the next call first waits for its response.
+    async fn call(&mut self, request: &Request, found: &mut impl SearchSink) -> Result<Reply, IndexError> {
+        if self.broken {
+            return Err(self.lost());
+        }
+        self.take_outstanding().await?;
+        self.send(request).await?;
+        let (status, count) = self.receive(found).await?;
+        status.reply(count)
+    }
+
+    fn take_heartbeat(&mut self) -> Result<Option<f64>, IndexError> {
+        let word = self.local.load(self.inbox)?;
+        if word != 0 {
+            self.local.store(self.inbox, 0)?;
+        }
+        Ok(utilisation(word))
+    }
+}
+
+async fn read_word<F: Fabric>(
+    client: &Client<F>,
+    head: Remote<RawHead>,
+    offset: u64,
+) -> Result<u64, IndexError> {
+    let word = client.post(read(word_of(head, offset))).await?;
+    let Ok(word) = word.check(&()) else { unreachable!("words are whole") };
+    Ok(word.word())
+}
+
+/// Asks the server of `term` to open connection `number`; yields the ask, and the address of the ring for requests.
+async fn open<F: Fabric, L: LocalMemory>(
+    tree: &Catfish,
+    client: &Client<F>,
+    inbox: &Inbox<'_, L>,
+    (number, term): (usize, u64),
+) -> Result<(u64, Remote<[u8]>), IndexError> {
+    let word = async |offset| read_word(client, tree.head, offset).await;
+    let field = |field| word_of(tree.head, of_connection(number, field));
+    let not_served = || IndexError::NotServed { name: tree.entry.name.clone() };
+    let at = inbox.at.map_or(0, Remote::word).to_le_bytes();
+    if let Some(at) = inbox.at {
+        // Clears what an earlier connection left. The server writes here only after it has opened this connection.
+        let bytes = INBOX_HEAD_BYTES + tree.layout.ring_bytes;
+        let first = at.address().offset();
+        for offset in (first..first + bytes).step_by(8) {
+            inbox.local.store(offset, 0)?;
+        }
+    }
+    let mut polls = Retry::new("connect", OPEN_POLLS_MAX);
+    let ask = 'asked: loop {
+        let ticket = (word(of_connection(number, ASK)).await? as u32).wrapping_add(1);
+        let ask = term << TICKET_BITS | u64::from(ticket);
+        client.post(write(field(INBOX), &at).then(write(field(ASK), &ask.to_le_bytes()))).await?;
+        loop {
+            match word(of_connection(number, OPEN)).await? {
+                open if open == ask => break 'asked ask,
+                // The server opened it and closed it again before this poll.
+                open if open == closed(ask) => break,
+                _ => {}
+            }
+            client.fabric().sleep(OPEN_POLL_NS).await;
+            if polls.again(client).await.is_err() || is_gone(tree, client, term).await? {
+                return Err(not_served());
+            }
+        }
+        polls.again(client).await.map_err(|_| not_served())?;
+    };
+    let own = word(of_connection(number, MEMORY)).await?;
+    Ok((ask, Remote::<[u8]>::from_word(own).ok_or_else(not_served)?))
+}
+
+/// Releases a connection. [1 RT]
+async fn release<F: Fabric>(tree: &Catfish, client: &Client<F>, number: usize) -> Result<(), IndexError> {
+    let mine = LockWord::held_by(client.fabric().identity()).word();
+    let owner = word_of(tree.head, of_connection(number, OWNER));
+    let _ = client.post(cas(owner, mine, 0)).await?;
+    Ok(())
+}
+
+/// Takes a connection that has no owner. [1 RT for each connection that is tried, and 1]
+async fn claim<F: Fabric>(tree: &Catfish, client: &Client<F>) -> Result<usize, IndexError> {
+    let mine = LockWord::held_by(client.fabric().identity()).word();
+    let served = read_word(client, tree.head, SERVED_CONNECTIONS).await? as usize;
+    let count = if served == 0 { CONNECTIONS_MAX } else { served.min(CONNECTIONS_MAX) };
+    let first = usize::from(client.fabric().identity().slot) % count;
+    for step in 0..count {
+        let number = (first + step) % count;
+        let owner = of_connection(number, OWNER);
+        if read_word(client, tree.head, owner).await? == 0
+            && client.post(cas(word_of(tree.head, owner), 0, mine)).await? == Swapped::Won
+        {
+            return Ok(number);
+        }
+    }
+    Err(IndexError::Crowded { name: tree.entry().name.clone(), connections: count })
+}
+
+/// Whether the server of `term` has ended or crashed.
+async fn is_gone<F: Fabric>(tree: &Catfish, client: &Client<F>, term: u64) -> Result<bool, IndexError> {
+    if read_word(client, tree.head, TERM).await? != term {
+        return Ok(true);
+    }
+    let server = LockWord::from_word(read_word(client, tree.head, SERVER).await?);
+    match server.holder() {
+        None => Ok(true),
+        Some(holder) => Ok(client.fabric().revoke(holder).await? == Revocation::Gone),
+    }
+}
+
+impl<F, L> std::fmt::Debug for RingRpc<'_, F, L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RingRpc").field("number", &self.number).finish_non_exhaustive()
+    }
+}

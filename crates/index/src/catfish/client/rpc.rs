@@ -1,0 +1,175 @@
+//! Requests to the server, over rings or an ordinary socket.
+
+use super::super::tree::rectangle::{Item, Query, Rectangle};
+use super::super::wire::heartbeat::{PARTS, number_and_beat, utilisation};
+use super::super::wire::message::{ITEM_WORDS, Reply, Request, Status, encode_load, item_of};
+use super::super::{Count, Near, SearchSink};
+use crate::error::IndexError;
+
+/// A connection to the server of an index.
+pub trait SpatialRpc {
+    /// Sends a request, and adds the items of the response to `found`.
+    ///
+    /// # Errors
+    /// [`IndexError::ServerLost`], after which it is unknown whether a change was made; a full pool; the fabric's.
+    fn call(
+        &mut self,
+        request: &Request,
+        found: &mut impl SearchSink,
+    ) -> impl Future<Output = Result<Reply, IndexError>>;
+
+    /// The utilisation of the server by the newest heartbeat; `None`: none has arrived since the last call. [0 RT]
+    ///
+    /// # Errors
+    /// The fabric's.
+    fn take_heartbeat(&mut self) -> Result<Option<f64>, IndexError>;
+
+    /// Adds the items that match to `found`: those of the tree at one moment during the call. [1 RT, and the server's
+    /// work]
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    fn search(
+        &mut self,
+        query: &Query,
+        found: &mut impl SearchSink,
+    ) -> impl Future<Output = Result<(), IndexError>> {
+        async { self.call(&Request::Search(*query), found).await.map(|_| ()) }
+    }
+
+    /// Counts the items that match. Costs and errors as [`search`](Self::search).
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    fn count(&mut self, query: &Query) -> impl Future<Output = Result<u64, IndexError>> {
+        async { Ok(self.call(&Request::Count(*query), &mut Count::default()).await?.count) }
+    }
+
+    /// Finds the `count` items nearest to `point`, nearest first. Costs and errors as [`search`](Self::search).
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    fn nearest(
+        &mut self,
+        point: [f64; 2],
+        count: usize,
+    ) -> impl Future<Output = Result<Vec<Near>, IndexError>> {
+        async move {
+            let mut items: Vec<Item> = Vec::new();
+            self.call(&Request::Nearest(point, count as u64), &mut items).await?;
+            let near = |item: Item| Near { item, distance_squared: item.bounds.distance_squared(point) };
+            Ok(items.into_iter().map(near).collect())
+        }
+    }
+
+    /// Adds an item. [1 RT, and the server's work]
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    fn insert(&mut self, item: &Item) -> impl Future<Output = Result<(), IndexError>> {
+        async { self.call(&Request::Insert(*item), &mut Count::default()).await.map(|_| ()) }
+    }
+
+    /// Removes an item; `false`: there is none that is equal. Costs and errors as [`insert`](Self::insert).
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    fn remove(&mut self, item: &Item) -> impl Future<Output = Result<bool, IndexError>> {
+        async { Ok(self.call(&Request::Remove(*item), &mut Count::default()).await?.done) }
+    }
+
+    /// Gives an item other bounds; `false`: there is no such item. Costs and errors as [`insert`](Self::insert).
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    fn update(&mut self, item: &Item, bounds: Rectangle) -> impl Future<Output = Result<bool, IndexError>> {
+        async move { Ok(self.call(&Request::Update(*item, bounds), &mut Count::default()).await?.done) }
+    }
+}
+
+/// Transports the words of requests and responses over an ordinary socket. The first word of a response is the
+/// server's [pulse](super::super::Service::pulse), followed by the words that
+/// [`Worker::answer`](super::super::Worker::answer) appends.
+pub trait RequestTransport {
+    /// Sends one request, and appends its response.
+    ///
+    /// # Errors
+    /// [`IndexError::ServerLost`].
+    fn carry(
+        &mut self,
+        request: &[u64],
+        response: &mut Vec<u64>,
+    ) -> impl Future<Output = Result<(), IndexError>>;
+}
+
+/// A connection to the server by a [`RequestTransport`].
+#[derive(Debug)]
+pub struct SocketRpc<C> {
+    transport: C,
+    request: Vec<u64>,
+    response: Vec<u64>,
+    /// Number of the last heartbeat that was taken.
+    taken: u64,
+    /// The newest pulse.
+    pulse: u64,
+}
+
+/// Words of a response before its items: pulse, status, count.
+const HEAD_WORDS: usize = 3;
+
+impl<C: RequestTransport> SocketRpc<C> {
+    /// A connection over `transport`.
+    pub const fn new(transport: C) -> Self {
+        Self { transport, request: Vec::new(), response: Vec::new(), taken: 0, pulse: 0 }
+    }
+
+    /// Loads items into the empty tree, filling nodes to the share `fill` (0 to 1), in one commit.
+    ///
+    /// # Errors
+    /// [`IndexError::NotEmpty`]; otherwise as [`SpatialRpc::call`].
+    pub async fn load(&mut self, items: &[Item], fill: f64) -> Result<(), IndexError> {
+        self.request.clear();
+        encode_load(items, fill, &mut self.request);
+        self.exchange(&mut Count::default()).await.map(|_| ())
+    }
+
+    /// Sends the request in the buffer, and decodes the response.
+    async fn exchange(&mut self, found: &mut impl SearchSink) -> Result<Reply, IndexError> {
+        self.response.clear();
+        self.transport.carry(&self.request, &mut self.response).await?;
+        let garbled = |word: u64| IndexError::Damaged {
+            operation: "message",
+            at: "the server's socket".to_owned(),
+            what: format!("{word:#x} is not part of a message"),
+        };
+        let [pulse, status, count, items @ ..] = self.response.as_slice() else {
+            return Err(garbled(self.response.len() as u64));
+        };
+        if !items.len().is_multiple_of(ITEM_WORDS) {
+            return Err(garbled((items.len() + HEAD_WORDS) as u64));
+        }
+        self.pulse = *pulse;
+        for item in items.chunks_exact(ITEM_WORDS) {
+            found.item(item_of(item).ok_or_else(|| garbled(item[0]))?);
+        }
+        Status::from_word(*status).ok_or_else(|| garbled(*status))?.reply(*count)
+    }
+}
+
+impl<C: RequestTransport> SpatialRpc for SocketRpc<C> {
+    async fn call(&mut self, request: &Request, found: &mut impl SearchSink) -> Result<Reply, IndexError> {
+        self.request.clear();
+        request.encode(&mut self.request);
+        self.exchange(found).await
+    }
+
+    fn take_heartbeat(&mut self) -> Result<Option<f64>, IndexError> {
+        let (number, beat) = number_and_beat(self.pulse);
+        // One in an interval, as over rings.
+        if self.taken > 0 && number < self.taken + PARTS as u64 {
+            return Ok(None);
+        }
+        self.taken = number;
+        Ok(utilisation(beat))
+    }
+}

@@ -1,0 +1,41 @@
+//! A client that switches: it sends requests while the server has time, and searches by READs while the server is busy
+//! (Catfish §IV-A).
+
+use super::super::SearchSink;
+use super::super::tree::rectangle::Query;
+use super::adaptive::{BackOff, SearchPath};
+use super::reader::Reader;
+use super::rpc::SpatialRpc;
+use crate::error::IndexError;
+use farwood_fabric::Fabric;
+
+/// A connection and a reader, and the back-off that chooses between them. Changes go over the connection.
+#[derive(Debug)]
+pub struct Switch<'t, F, T, P = fn(f64) -> f64> {
+    /// The connection.
+    pub connection: T,
+    /// The reader.
+    pub reader: Reader<'t, F>,
+    /// Chooses the path of each search.
+    pub back_off: BackOff<P>,
+}
+
+impl<F: Fabric, T: SpatialRpc, P: FnMut(f64) -> f64> Switch<'_, F, T, P> {
+    /// Adds the items that match to `found`, of the tree at one moment during the call; yields the path of the search.
+    /// [as [`SpatialRpc::search`] or [`Reader::search`]]
+    ///
+    /// # Errors
+    /// Those of the two.
+    pub async fn search(
+        &mut self,
+        query: &Query,
+        found: &mut impl SearchSink,
+    ) -> Result<SearchPath, IndexError> {
+        let path = self.back_off.next(self.connection.take_heartbeat()?);
+        match path {
+            SearchPath::Message => self.connection.search(query, found).await?,
+            SearchPath::Offload => self.reader.search(query, found).await?,
+        }
+        Ok(path)
+    }
+}

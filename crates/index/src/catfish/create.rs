@@ -1,0 +1,256 @@
+//! Creating and opening spatial indexes: the directory entry and its parameters.
+//!
+//! ```text
+//! parameters of a Catfish index in its directory entry (128 bytes, little endian)
+//! + 0  2  blocks of a node, 1 to 64       + 2  2  the memory node that has the tree
+//! + 4  4  bytes of a ring of messages, one way
+//! + 8     zero
+//! ```
+//!
+//! The entry's root word points to the [head](super::head), and never changes.
+
+use super::Catfish;
+use super::head::{HEAD_BYTES, INDEX, PORT, RawHead, first_slot, word_of};
+use super::server::lease::ServerLease;
+use super::server::{ServerSettings, TreeServer};
+use super::tree::layout::{
+    BLOCKS_DEFAULT, BLOCKS_MAX, FORMAT, Layout, NodeRef, RING_BYTES, RING_BYTES_DEFAULT, Scheme, image,
+};
+use crate::error::IndexError;
+use crate::lifecycle;
+use crate::params::{self, Codec, Parameters};
+use farwood_fabric::chunks::{self, CHUNK_BYTES, Owner};
+use farwood_fabric::directory::Entry;
+use farwood_fabric::{
+    Capability, Chain as _, Client, ClientId, Fabric, FabricError, NodeId, Remote, Server, read, write,
+};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// The number of Catfish in the directory.
+pub const KIND: u32 = 4;
+
+/// The configuration of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CatfishConfig {
+    /// Blocks of a node, of 7 entries and 320 bytes each.
+    pub blocks: usize,
+    /// The memory node of the tree, whose server may change it.
+    pub node: NodeId,
+    /// Bytes of a ring of messages, one way.
+    pub ring_bytes: u64,
+}
+
+impl Default for CatfishConfig {
+    /// Nodes of 42 entries on memory node 0.
+    fn default() -> Self {
+        Self { blocks: BLOCKS_DEFAULT, node: NodeId(0), ring_bytes: RING_BYTES_DEFAULT }
+    }
+}
+
+impl CatfishConfig {
+    fn sizes(&self) -> Layout {
+        let &Self { blocks, node, ring_bytes } = self;
+        Layout { blocks, node, index: 0, scheme: Scheme::Pair, ring_bytes }
+    }
+
+    /// Bytes of a node.
+    pub fn node_bytes(&self) -> usize {
+        self.sizes().node_bytes()
+    }
+
+    /// Entries that a node holds.
+    pub fn entries_max(&self) -> usize {
+        self.sizes().entries_max()
+    }
+}
+
+/// Reads a directory entry as that of a spatial index. [0 RT]
+///
+/// # Errors
+/// [`IndexError::WrongFormat`] where it is not one of this version.
+pub fn describe(entry: &Entry) -> Result<CatfishConfig, IndexError> {
+    params::decode(entry)
+}
+
+impl Parameters for CatfishConfig {
+    const KIND: u32 = KIND;
+    const FORMAT: u32 = FORMAT;
+    const NAME: &'static str = "a spatial one";
+
+    fn fields(&mut self, codec: &mut Codec) {
+        let (mut node, mut ring_bytes) = (usize::from(self.node.0), self.ring_bytes as usize);
+        codec.u16(0, &mut self.blocks, 1..=BLOCKS_MAX);
+        codec.u16(2, &mut node, 0..=usize::from(u16::MAX));
+        codec.u32(4, &mut ring_bytes, *RING_BYTES.start() as usize..=*RING_BYTES.end() as usize);
+        (self.node, self.ring_bytes) = (NodeId(node as u16), ring_bytes as u64);
+        if !is_ring(self.ring_bytes) {
+            codec.refuse(format!("rings of {ring_bytes} bytes"));
+        }
+    }
+}
+
+impl Catfish {
+    /// Creates the index `name`, empty, and opens it.
+    ///
+    /// # Errors
+    /// [`IndexError::IndexExists`], [`IndexError::BadName`], [`IndexError::BadSizes`], [`IndexError::Unsafe`]; a full
+    /// pool or directory.
+    pub async fn create<F: Fabric>(
+        client: &Client<F>,
+        name: &str,
+        config: CatfishConfig,
+    ) -> Result<Self, IndexError> {
+        check_config(client, config)?;
+        let new = params::new_entry(name, &config);
+        let entry = lifecycle::create(client, &new, async |entry| {
+            let layout = layout_of(client, config, entry.number)?;
+            Ok(write_empty_tree(client, entry, &layout).await?.word())
+        })
+        .await?;
+        Self::assemble(client, entry).await
+    }
+
+    /// Opens the index `name`.
+    ///
+    /// # Errors
+    /// [`IndexError::NoSuchIndex`], [`IndexError::WrongFormat`], [`IndexError::Unsafe`].
+    pub async fn open<F: Fabric>(client: &Client<F>, name: &str) -> Result<Self, IndexError> {
+        let entry = lifecycle::find(client, name).await?;
+        Self::assemble(client, entry).await
+    }
+
+    async fn assemble<F: Fabric>(client: &Client<F>, entry: Entry) -> Result<Self, IndexError> {
+        let config = describe(&entry)?;
+        let layout = layout_of(client, config, entry.number)?;
+        lifecycle::mark_open(client, &entry).await?;
+        let head = client.post(read(entry.root())).await?;
+        let Ok(head) = head.check(&()) else { unreachable!("words are whole") };
+        let head = Remote::<RawHead>::from_word(head.word());
+        let Some(head) = head.filter(|head| head.node() == layout.node) else {
+            let why = format!("index '{}': its head is not on memory node {}", entry.name, layout.node);
+            return Err(IndexError::WrongFormat(why));
+        };
+        let lease = Arc::new(ServerLease::new(head));
+        Ok(Self { layout, head, entry, lease, root: AtomicU64::new(0), sabotage: None })
+    }
+
+    /// Serves the index: this compute node alone changes it, in the memory of its memory node.
+    /// [3 RT, and 1 for each 128 chunks; reads each node in place]
+    ///
+    /// # Errors
+    /// [`IndexError::Served`] where a live compute node serves it; [`IndexError::Damaged`]; the fabric's.
+    pub async fn serve<F: Fabric, S: Server>(
+        &self,
+        client: &Client<F>,
+        server: &S,
+        settings: ServerSettings,
+    ) -> Result<TreeServer, IndexError> {
+        let at = (self.layout, self.head, self.entry.slot);
+        TreeServer::claim(client, server, at, &self.lease, settings).await
+    }
+
+    /// The compute node that serves the index; it may have crashed. [1 RT]
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub async fn served_by<F: Fabric>(&self, client: &Client<F>) -> Result<Option<ClientId>, IndexError> {
+        self.lease.holder(client).await
+    }
+
+    /// The port at which the server listens for requests over an ordinary socket, on the machine of its memory node;
+    /// `None`: there is no server, or it does not listen. [2 RT]
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub async fn port<F: Fabric>(&self, client: &Client<F>) -> Result<Option<u16>, IndexError> {
+        if self.lease.holder(client).await?.is_none() {
+            return Ok(None);
+        }
+        let port = client.post(read(word_of(self.head, PORT))).await?;
+        let Ok(port) = port.check(&()) else { unreachable!("words are whole") };
+        Ok(u16::try_from(port.word()).ok().filter(|port| *port != 0))
+    }
+
+    /// Marks the index as closed by this compute node, so that others may drop it. [at most 2 RT]
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub async fn close<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
+        lifecycle::mark_closed(client, &self.entry).await
+    }
+}
+
+/// Takes the first chunk of an index, and writes a head and an empty root there.
+async fn write_empty_tree<F: Fabric>(
+    client: &Client<F>,
+    entry: &Entry,
+    layout: &Layout,
+) -> Result<Remote<RawHead>, IndexError> {
+    let owner = Owner { client: client.fabric().identity(), entry: entry.slot };
+    let Some((chunk, _)) = chunks::take(client, layout.node, owner, CHUNK_BYTES).await? else {
+        let chunks = client.fabric().shape().chunks();
+        return Err(FabricError::PoolFull { chunks, chunk_bytes: CHUNK_BYTES }.into());
+    };
+    let head: Remote<RawHead> = chunk.start().part(0);
+    let slot = first_slot(head);
+    let root = NodeRef::new(slot.address().offset(), 1);
+    let node: Vec<_> = image(layout, root, 0, &[]).iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut words = vec![0; HEAD_BYTES as usize];
+    words[..8].copy_from_slice(&root.word().to_le_bytes());
+    words[INDEX as usize..][..8].copy_from_slice(&entry.number.to_le_bytes());
+    client.post(write(slot, &node).then(write(head, &words))).await?;
+    Ok(head)
+}
+
+fn is_ring(bytes: u64) -> bool {
+    RING_BYTES.contains(&bytes) && bytes.is_multiple_of(64)
+}
+
+fn check_config<F: Fabric>(client: &Client<F>, config: CatfishConfig) -> Result<(), IndexError> {
+    if !(1..=BLOCKS_MAX).contains(&config.blocks) {
+        let blocks = config.blocks;
+        return Err(IndexError::BadSizes(format!(
+            "nodes have 1 to {BLOCKS_MAX} blocks of 7 entries, not {blocks}"
+        )));
+    }
+    if !is_ring(config.ring_bytes) {
+        let (least, most, bytes) = (RING_BYTES.start(), RING_BYTES.end(), config.ring_bytes);
+        return Err(IndexError::BadSizes(format!(
+            "rings have {least} to {most} bytes, a multiple of 64, not {bytes}"
+        )));
+    }
+    let shape = client.fabric().shape();
+    if config.node.0 >= shape.nodes {
+        let nodes = shape.nodes;
+        let node = config.node;
+        return Err(IndexError::BadSizes(format!("the pool has {nodes} memory nodes; there is no {node}")));
+    }
+    layout_of(client, config, 0).map(|_| ())
+}
+
+fn layout_of<F: Fabric>(client: &Client<F>, config: CatfishConfig, index: u64) -> Result<Layout, IndexError> {
+    let missing =
+        |capability| IndexError::Unsafe { capability, remedy: "create the index with smaller nodes" };
+    let capabilities = client.fabric().capabilities();
+    let CatfishConfig { blocks, node, ring_bytes } = config;
+    let sizes = Layout { blocks, node, index, scheme: Scheme::Pair, ring_bytes };
+    let scheme = Scheme::choose(capabilities, sizes.node_bytes()).map_err(missing)?;
+    if let Some(capability) = capabilities.missing(&[Capability::ArrivalSeesWrite, Capability::WriteUpward]) {
+        return Err(missing(capability));
+    }
+    Ok(Layout { scheme, ..sizes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::tests::check_codec;
+
+    #[test]
+    fn parameters_are_read_back_and_unknown_values_are_refused() {
+        let config = CatfishConfig { blocks: 64, node: NodeId(259), ring_bytes: 4096 };
+        assert_eq!(params::encode(&config)[..9], [64, 0, 3, 1, 0, 16, 0, 0, 0]);
+        check_codec(&config, &[(0, 0), (0, 65), (4, 1), (5, 0), (7, 1)]);
+    }
+}

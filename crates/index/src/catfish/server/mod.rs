@@ -1,0 +1,306 @@
+//! The server of an index: the only compute node that changes the tree, in its own memory.
+//!
+//! A change is a commit ([`catfish`](super) proves that searches see it as one moment):
+//!
+//! 1. the server drafts it beside the tree: copies of the nodes on a path, from leaf to root
+//!    ([`draft`](super::tree::draft));
+//! 2. it stores each new node in a slot that holds no node of the tree, with the slot's next generation;
+//! 3. it stores the root word of the head: this is the moment of the change;
+//! 4. it retires the slots of the nodes that are no longer part of the tree, until no search needs them.
+//!
+//! A server that crashes leaves the tree of its last commit. The next server, which has proven the crash, traverses
+//! that tree and takes all other slots as free.
+
+mod answer;
+mod heartbeat;
+pub(super) mod lease;
+mod notifier;
+pub(super) mod service;
+mod slots;
+mod snapshot;
+pub(super) mod worker;
+mod writer;
+
+use super::Request;
+use super::head::{HEAD_BYTES, PORT, RING_CHUNKS, RING_CHUNKS_MAX, ROOT, RawHead, SERVED_CONNECTIONS, TERM};
+use super::tree::layout::{InPlace, Layout, NodeRef, entry_of, head_of};
+use crate::error::IndexError;
+use crate::sabotage::Sabotage;
+use farwood_fabric::chunks::{self, CHUNK_BYTES, Chunk};
+use farwood_fabric::{Client, Fabric, LocalMemory, Remote, Server};
+use lease::ServerLease;
+use slots::NodeSlots;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use worker::Worker;
+use writer::{WriterGuard, WriterLock};
+
+/// How finely the stores of a server are spread over time: the simulator executes READs between them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StoreGranularity {
+    /// After each node.
+    #[default]
+    Node,
+    /// After each line.
+    Line,
+    /// After each word.
+    Word,
+}
+
+/// Costs of the server's work, where work is accounted for, and the delay before slots are used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerSettings {
+    /// Processor time to visit a node, nanoseconds.
+    pub visit_ns: u64,
+    /// Processor time to store one [`StoreGranularity`], nanoseconds.
+    pub store_ns: u64,
+    /// How finely stores are spread.
+    pub grain: StoreGranularity,
+    /// Time before a retired slot is used again, nanoseconds.
+    pub rest_ns: u64,
+}
+
+impl Default for ServerSettings {
+    /// Without accounting for work.
+    fn default() -> Self {
+        Self { visit_ns: 0, store_ns: 0, grain: StoreGranularity::Node, rest_ns: NodeSlots::REUSE_DELAY_NS }
+    }
+}
+
+/// The server's view of the tree, which its workers share.
+#[derive(Debug)]
+pub struct TreeServer {
+    pub(super) layout: Layout,
+    head: Remote<RawHead>,
+    slot: u8,
+    lease: Arc<ServerLease>,
+    term: u64,
+    pub(super) settings: ServerSettings,
+    state: Mutex<TreeState>,
+    writer: WriterLock,
+    sabotage: Option<Sabotage>,
+    /// Every change in the order of the commits, for tests.
+    pub(super) journal: Option<Mutex<Vec<Request>>>,
+}
+
+/// The state that changes with every commit.
+#[derive(Debug)]
+struct TreeState {
+    root: NodeRef,
+    commit: u64,
+    entries: u64,
+    slots: NodeSlots,
+}
+
+impl TreeServer {
+    /// Acquires the lease of the index with that head, and begins the next term. [3 RT, and 1 for each 128 chunks]
+    ///
+    /// # Errors
+    /// [`IndexError::Served`], [`IndexError::Damaged`]; the fabric's.
+    pub(super) async fn claim<F: Fabric, S: Server>(
+        client: &Client<F>,
+        server: &S,
+        (layout, head, slot): (Layout, Remote<RawHead>, u8),
+        lease: &Arc<ServerLease>,
+        settings: ServerSettings,
+    ) -> Result<Self, IndexError> {
+        lease.acquire(client).await?;
+        let started = Self::start(client, server, (layout, head, slot), lease, settings).await;
+        if started.is_err() {
+            // Otherwise no other compute node could serve the index while this one is in the pool.
+            lease.release(client).await?;
+        }
+        started
+    }
+
+    /// Begins the next term, with the tree as it is.
+    async fn start<F: Fabric, S: Server>(
+        client: &Client<F>,
+        server: &S,
+        (layout, head, slot): (Layout, Remote<RawHead>, u8),
+        lease: &Arc<ServerLease>,
+        settings: ServerSettings,
+    ) -> Result<Self, IndexError> {
+        let word = server.local().load(head.address().offset() + ROOT)?;
+        let Some(root) = NodeRef::from_word(word) else {
+            return Err(damaged(head, format!("the root is {word:#x}")));
+        };
+        let state = TreeState { root, commit: 0, entries: 0, slots: NodeSlots::default() };
+        let (state, writer) = (Mutex::new(state), WriterLock::default());
+        let term = server.local().load(head.address().offset() + TERM)? + 1;
+        server.local().store(head.address().offset() + PORT, 0)?;
+        server.local().store(head.address().offset() + SERVED_CONNECTIONS, 0)?;
+        server.local().store(head.address().offset() + TERM, term)?;
+        let lease = Arc::clone(lease);
+        let (sabotage, journal) = (None, None);
+        let tree = Self { layout, head, slot, lease, term, settings, state, writer, sabotage, journal };
+        tree.recover(client, server).await?;
+        Ok(tree)
+    }
+
+    fn state(&self) -> MutexGuard<'_, TreeState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A worker of this server, which uses `client` alone.
+    pub fn worker<'t, F: Fabric, S: Server>(
+        &'t self,
+        client: &'t Client<F>,
+        server: &'t S,
+    ) -> Worker<'t, F, S> {
+        Worker { tree: self, client, server }
+    }
+
+    /// Offset of the head in the server's memory.
+    pub(super) fn head_offset(&self) -> u64 {
+        self.head.address().offset()
+    }
+
+    /// Number of this server among those that the index has had.
+    pub(super) fn term(&self) -> u64 {
+        self.term
+    }
+
+    /// Number of the directory entry.
+    pub(super) fn slot(&self) -> u8 {
+        self.slot
+    }
+
+    /// Acquires the right to change the tree, which one worker of this server has at a time.
+    async fn write_lock(&self) -> WriterGuard<'_> {
+        self.writer.acquire().await
+    }
+
+    /// Entries of the tree.
+    pub fn entries(&self) -> u64 {
+        self.state().entries
+    }
+
+    /// Commits of this server.
+    pub fn commits(&self) -> u64 {
+        self.state().commit
+    }
+
+    /// Turns on a fault, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn sabotage(mut self, sabotage: Sabotage) -> Self {
+        self.sabotage = Some(sabotage);
+        self
+    }
+
+    /// Records every change, in the order of the commits.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_journal(mut self) -> Self {
+        self.journal = Some(Mutex::default());
+        self
+    }
+
+    /// Takes the recorded changes.
+    #[doc(hidden)]
+    pub fn take_journal(&self) -> Vec<Request> {
+        let journal =
+            self.journal.as_ref().map(|journal| journal.lock().unwrap_or_else(PoisonError::into_inner));
+        journal.map(|mut journal| std::mem::take(&mut *journal)).unwrap_or_default()
+    }
+
+    pub(super) fn is_broken(&self, sabotage: Sabotage) -> bool {
+        self.sabotage == Some(sabotage)
+    }
+
+    /// Publishes the port of this machine at which requests are answered over an ordinary socket. [0 RT]
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub fn announce<S: Server>(&self, server: &S, port: u16) -> Result<(), IndexError> {
+        Ok(server.local().store(self.head_offset() + PORT, port.into())?)
+    }
+
+    /// Publishes that only the first `count` connections are served. [0 RT]
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub fn look_after<S: Server>(&self, server: &S, count: usize) -> Result<(), IndexError> {
+        Ok(server.local().store(self.head_offset() + SERVED_CONNECTIONS, count as u64)?)
+    }
+
+    /// Releases the lease, so that another compute node may serve the index. [1 RT]
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub async fn resign<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
+        self.lease.release(client).await
+    }
+
+    /// Finds the slots that hold no node of the tree. The last server may have crashed at any moment.
+    async fn recover<F: Fabric, S: Server>(&self, client: &Client<F>, server: &S) -> Result<(), IndexError> {
+        let mut live = Vec::new();
+        let root = self.state().root;
+        let entries = self.live_slots(server, root, None, &mut live)?;
+        self.state().entries = entries;
+        live.sort_unstable();
+        let chunks = chunks::in_use(client, self.layout.node).await?;
+        let rings = (0..RING_CHUNKS_MAX as u64)
+            .map(|at| server.local().load(self.head_offset() + RING_CHUNKS + 8 * at));
+        let rings: Vec<_> = rings.collect::<Result<_, _>>()?;
+        for chunk in chunks.into_iter().filter(|chunk| chunk.entry == self.slot) {
+            if !rings.contains(&chunk.chunk.start().address().offset()) {
+                self.add_chunk(chunk.chunk, &live);
+            }
+        }
+        Ok(())
+    }
+
+    /// Collects the slots of the tree below `node`; yields how many entries its leaves have. Levels descend, so a
+    /// damaged tree with a cycle is detected.
+    fn live_slots<S: Server>(
+        &self,
+        server: &S,
+        node: NodeRef,
+        level: Option<u8>,
+        live: &mut Vec<u64>,
+    ) -> Result<u64, IndexError> {
+        let damaged = |what: String| damaged(self.layout.at(node), what);
+        let version = server.local().load(node.offset())?;
+        server.local().load(node.offset() + self.layout.node_bytes() as u64 - 8)?;
+        let copy = InPlace { local: server.local(), offset: node.offset() };
+        let head = head_of(&copy);
+        if version != node.version() {
+            return Err(damaged(format!("version {version:#x}, not that of {node:?}")));
+        }
+        if let Some(what) = head.contradiction(&self.layout) {
+            return Err(damaged(what));
+        }
+        if level.is_some_and(|level| level != head.level) {
+            return Err(damaged(format!("level {}, which is not one below its parent's", head.level)));
+        }
+        live.push(node.offset());
+        if head.level == 0 {
+            return Ok(head.entries as u64);
+        }
+        let mut entries = 0;
+        for entry in 0..head.entries {
+            let word = entry_of(&copy, entry).word;
+            let Some(child) = NodeRef::from_word(word) else {
+                return Err(damaged(format!("child {entry} is {word:#x}")));
+            };
+            entries += self.live_slots(server, child, Some(head.level - 1), live)?;
+        }
+        Ok(entries)
+    }
+
+    /// Adds the slots of a chunk that are not among `live`, which is sorted.
+    pub(super) fn add_chunk(&self, chunk: Chunk, live: &[u64]) {
+        let start = chunk.start().address().offset();
+        let head = self.head.address().offset();
+        let first = if start == head { start + HEAD_BYTES } else { start };
+        let bytes = self.layout.node_bytes() as u64;
+        let slots = (0..(start + CHUNK_BYTES - first) / bytes).map(|slot| first + slot * bytes);
+        // The slot that is added last is taken first.
+        self.state().slots.add(slots.rev().filter(|slot| live.binary_search(slot).is_err()));
+    }
+}
+
+fn damaged<T: ?Sized>(at: Remote<T>, what: String) -> IndexError {
+    IndexError::Damaged { operation: "serve", at: at.to_string(), what }
+}

@@ -1,0 +1,481 @@
+//! A draft of a change: the new nodes, and the nodes that they replace. Pure.
+//!
+//! A stored node never changes. A draft copies the nodes that it changes, from the leaf up to the root, and the server
+//! stores the copies in other slots, and then the new root ([`server`](super::super::server)). Insertion and deletion
+//! are those of the R*-tree, with forced reinsertion, within one draft: an entry that is removed from a node to be
+//! reinserted is missing from no tree that a reader can see.
+
+use super::layout::{Entry, Layout, NodeRef};
+use super::rectangle::{Item, Rectangle};
+use super::rstar::{Children, choose_subtree, farthest, split};
+
+/// Reads stored nodes.
+pub(in crate::catfish) trait StoredNodes {
+    /// The level and the entries of a node.
+    fn load(&self, node: NodeRef) -> (u8, Vec<Entry>);
+}
+
+/// Marks the word by which inner nodes of a draft name a new node: no reference has generation 0.
+const FRESH: u64 = 1 << 31;
+
+fn fresh(number: usize) -> u64 {
+    FRESH | number as u64
+}
+
+fn as_fresh(word: u64) -> Option<usize> {
+    (word >> 32 == 0 && word & FRESH != 0).then_some((word & !FRESH) as usize)
+}
+
+#[derive(Clone, Debug, Default)]
+struct FreshNode {
+    level: u8,
+    entries: Vec<Entry>,
+}
+
+impl FreshNode {
+    fn bounds(&self) -> Option<Rectangle> {
+        Rectangle::around(self.entries.iter().map(|entry| &entry.bounds))
+    }
+
+    fn rectangles(&self) -> Vec<Rectangle> {
+        self.entries.iter().map(|entry| entry.bounds).collect()
+    }
+
+    /// Removes the entries at `positions`; yields them in that order.
+    fn take(&mut self, positions: &[usize]) -> Vec<Entry> {
+        let taken: Vec<_> = positions.iter().map(|&position| self.entries[position]).collect();
+        let mut positions = positions.to_vec();
+        positions.sort_unstable();
+        for position in positions.into_iter().rev() {
+            self.entries.swap_remove(position);
+        }
+        taken
+    }
+}
+
+/// A change that is not committed yet.
+pub(in crate::catfish) struct Draft<'s, S> {
+    layout: &'s Layout,
+    stored: &'s S,
+    nodes: Vec<FreshNode>,
+    root: u64,
+    /// StoredNodes nodes that the new tree does not contain.
+    retired: Vec<NodeRef>,
+}
+
+/// A path from the root: each node with the position of the child that follows.
+type Path = Vec<(usize, usize)>;
+
+/// Levels at which entries of overfull nodes were reinserted during one insertion, as bits.
+#[derive(Default)]
+struct Reinserted(u64);
+
+impl Reinserted {
+    /// Whether this is the first reinsertion at the level.
+    fn first_at(&mut self, level: u8) -> bool {
+        let before = self.0;
+        self.0 |= 1 << level;
+        before != self.0
+    }
+}
+
+impl<'s, S: StoredNodes> Draft<'s, S> {
+    /// A draft that begins with the tree under `root`.
+    pub(in crate::catfish) fn of(layout: &'s Layout, stored: &'s S, root: NodeRef) -> Self {
+        Self { layout, stored, nodes: Vec::new(), root: root.word(), retired: Vec::new() }
+    }
+
+    /// Adds an item.
+    pub(in crate::catfish) fn insert(&mut self, item: &Item) {
+        let entry = Entry { bounds: item.bounds, word: item.id };
+        self.insert_at(entry, 0, &mut Reinserted::default());
+    }
+
+    /// Removes an item, one of those that are equal; `false`: there is none, and the draft is unchanged.
+    pub(in crate::catfish) fn remove(&mut self, item: &Item) -> bool {
+        let mut positions = Vec::new();
+        if !self.find(self.root, item, &mut positions) {
+            return false;
+        }
+        let mut at = self.open(self.root);
+        self.root = fresh(at);
+        let mut path = Path::new();
+        let position = positions.pop().expect("the item has a position in its leaf");
+        for position in positions {
+            path.push((at, position));
+            at = self.open_child(at, position);
+        }
+        self.nodes[at].entries.swap_remove(position);
+        self.condense(at, path);
+        true
+    }
+
+    /// The node that `word` names, copied into the draft.
+    fn open(&mut self, word: u64) -> usize {
+        if let Some(number) = as_fresh(word) {
+            return number;
+        }
+        let node = NodeRef::from_word(word).expect("inner nodes name nodes");
+        let (level, entries) = self.stored.load(node);
+        self.retired.push(node);
+        self.nodes.push(FreshNode { level, entries });
+        self.nodes.len() - 1
+    }
+
+    fn open_child(&mut self, parent: usize, position: usize) -> usize {
+        let child = self.open(self.nodes[parent].entries[position].word);
+        self.nodes[parent].entries[position].word = fresh(child);
+        child
+    }
+
+    /// Inserts an entry into a node of `level` (R*-tree: Insert, ChooseSubtree).
+    fn insert_at(&mut self, entry: Entry, level: u8, reinserted: &mut Reinserted) {
+        let mut at = self.open(self.root);
+        self.root = fresh(at);
+        let mut path = Path::new();
+        while self.nodes[at].level > level {
+            let children = self.nodes[at].rectangles();
+            let kind = if self.nodes[at].level == 1 { Children::Leaves } else { Children::InnerNodes };
+            let position = choose_subtree(&children, &entry.bounds, kind);
+            path.push((at, position));
+            at = self.open_child(at, position);
+        }
+        self.nodes[at].entries.push(entry);
+        self.treat_overflow(at, path, reinserted);
+    }
+
+    /// Splits or reinserts entries of a node that is overfull, and updates its ancestors (R*-tree: OverflowTreatment).
+    fn treat_overflow(&mut self, mut at: usize, mut path: Path, reinserted: &mut Reinserted) {
+        loop {
+            let level = self.nodes[at].level;
+            let overfull = self.nodes[at].entries.len() > self.layout.entries_max();
+            if overfull && !path.is_empty() && reinserted.first_at(level) {
+                let positions = farthest(&self.nodes[at].rectangles(), self.layout.reinserted());
+                let taken = self.nodes[at].take(&positions);
+                self.update_bounds(at, &path);
+                for entry in taken {
+                    self.insert_at(entry, level, reinserted);
+                }
+                return;
+            }
+            let sibling = overfull.then(|| self.split(at));
+            match (path.pop(), sibling) {
+                (None, None) => return,
+                (None, Some(sibling)) => return self.grow(at, sibling),
+                (Some((parent, position)), sibling) => {
+                    self.update_bounds(at, &[(parent, position)]);
+                    if let Some(sibling) = sibling {
+                        let entry = self.entry_for(sibling);
+                        self.nodes[parent].entries.push(entry);
+                    }
+                    at = parent;
+                }
+            }
+        }
+    }
+
+    /// Splits a node in two; yields the new one.
+    fn split(&mut self, at: usize) -> usize {
+        let node = &mut self.nodes[at];
+        let (level, entries) = (node.level, std::mem::take(&mut node.entries));
+        let rectangles: Vec<_> = entries.iter().map(|entry| entry.bounds).collect();
+        let (one, other) = split(&rectangles, self.layout.entries_least());
+        let pick = |positions: Vec<usize>| positions.into_iter().map(|position| entries[position]).collect();
+        node.entries = pick(one);
+        self.nodes.push(FreshNode { level, entries: pick(other) });
+        self.nodes.len() - 1
+    }
+
+    fn entry_for(&self, node: usize) -> Entry {
+        let bounds = self.nodes[node].bounds().expect("a node with a parent has entries");
+        Entry { bounds, word: fresh(node) }
+    }
+
+    /// Adds a root above the current root and its new sibling.
+    fn grow(&mut self, root: usize, sibling: usize) {
+        let level = self.nodes[root].level + 1;
+        assert!(level < 64, "a tree has fewer levels than a number of entries has bits");
+        let entries = vec![self.entry_for(root), self.entry_for(sibling)];
+        self.nodes.push(FreshNode { level, entries });
+        self.root = fresh(self.nodes.len() - 1);
+    }
+
+    /// Updates the bounds of a node in its ancestors along `path`.
+    fn update_bounds(&mut self, mut at: usize, path: &[(usize, usize)]) {
+        for &(parent, position) in path.iter().rev() {
+            self.nodes[parent].entries[position].bounds = self.entry_for(at).bounds;
+            at = parent;
+        }
+    }
+
+    /// Finds an item below a node (Guttman: FindLeaf): the position in each node on the path to it.
+    fn find(&self, word: u64, item: &Item, positions: &mut Vec<usize>) -> bool {
+        let loaded;
+        let (level, entries) = if let Some(number) = as_fresh(word) {
+            (self.nodes[number].level, &self.nodes[number].entries)
+        } else {
+            loaded = self.stored.load(NodeRef::from_word(word).expect("inner nodes name nodes"));
+            (loaded.0, &loaded.1)
+        };
+        entries.iter().enumerate().any(|(position, entry)| {
+            positions.push(position);
+            let found = match level {
+                0 => entry.word == item.id && entry.bounds == item.bounds,
+                _ => entry.bounds.contains(&item.bounds) && self.find(entry.word, item, positions),
+            };
+            if !found {
+                positions.pop();
+            }
+            found
+        })
+    }
+
+    /// Removes nodes that hold too few entries, reinserts their entries, and shortens a tree whose root has one child
+    /// (Guttman: CondenseTree).
+    fn condense(&mut self, mut at: usize, mut path: Path) {
+        let mut orphans = Vec::new();
+        while let Some((parent, position)) = path.pop() {
+            if self.nodes[at].entries.len() < self.layout.entries_least() {
+                let level = self.nodes[at].level;
+                orphans.extend(
+                    std::mem::take(&mut self.nodes[at].entries).into_iter().map(|entry| (entry, level)),
+                );
+                self.nodes[parent].entries.swap_remove(position);
+            } else {
+                self.update_bounds(at, &[(parent, position)]);
+            }
+            at = parent;
+        }
+        // Entries of the highest levels come first, so the tree is no higher than it needs to be.
+        for (entry, level) in orphans.into_iter().rev() {
+            self.insert_at(entry, level, &mut Reinserted::default());
+        }
+        self.shorten();
+    }
+
+    /// Replaces a root that has one child by that child.
+    fn shorten(&mut self) {
+        loop {
+            let root = self.open(self.root);
+            self.root = fresh(root);
+            match self.nodes[root].entries.as_slice() {
+                [only] if self.nodes[root].level > 0 => self.root = only.word,
+                _ => return,
+            }
+            if as_fresh(self.root).is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Finishes the draft: its nodes, children before parents, need as many slots.
+    pub(in crate::catfish) fn finish(self) -> FinishedDraft {
+        let mut order = Vec::new();
+        if let Some(root) = as_fresh(self.root) {
+            self.order(root, &mut order);
+        }
+        FinishedDraft { nodes: self.nodes, order, root: self.root, retired: self.retired }
+    }
+
+    fn order(&self, at: usize, order: &mut Vec<usize>) {
+        if self.nodes[at].level > 0 {
+            for child in self.nodes[at].entries.iter().filter_map(|entry| as_fresh(entry.word)) {
+                self.order(child, order);
+            }
+        }
+        order.push(at);
+    }
+}
+
+/// A finished draft, whose nodes have no slots yet.
+pub(in crate::catfish) struct FinishedDraft {
+    nodes: Vec<FreshNode>,
+    order: Vec<usize>,
+    root: u64,
+    retired: Vec<NodeRef>,
+}
+
+/// A draft whose nodes have slots.
+pub(in crate::catfish) struct PlacedDraft {
+    /// Nodes to be stored, children before parents: reference, level, entries.
+    pub(in crate::catfish) nodes: Vec<(NodeRef, u8, Vec<Entry>)>,
+    /// The root of the new tree.
+    pub(in crate::catfish) root: NodeRef,
+    /// Nodes that the new tree does not contain.
+    pub(in crate::catfish) retired: Vec<NodeRef>,
+}
+
+impl FinishedDraft {
+    /// How many slots the draft needs.
+    pub(in crate::catfish) fn slots(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Gives each node one of the slots.
+    pub(in crate::catfish) fn place(mut self, slots: &[NodeRef]) -> PlacedDraft {
+        assert_eq!(slots.len(), self.order.len(), "each node has a slot");
+        let mut names = vec![None; self.nodes.len()];
+        for (&number, &slot) in self.order.iter().zip(slots) {
+            names[number] = Some(slot);
+        }
+        let name = |word| match as_fresh(word) {
+            Some(number) => names[number].expect("each node of the tree has a slot"),
+            None => NodeRef::from_word(word).expect("inner nodes name nodes"),
+        };
+        let nodes = self.order.iter().zip(slots).map(|(&number, &slot)| {
+            let FreshNode { level, mut entries } = std::mem::take(&mut self.nodes[number]);
+            if level > 0 {
+                for entry in &mut entries {
+                    entry.word = name(entry.word).word();
+                }
+            }
+            (slot, level, entries)
+        });
+        let nodes = nodes.collect();
+        PlacedDraft { nodes, root: name(self.root), retired: self.retired }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::Scheme;
+    use super::*;
+    use farwood_fabric::NodeId;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// A tree in a map.
+    struct MapTree {
+        layout: Layout,
+        nodes: BTreeMap<u64, (u8, Vec<Entry>)>,
+        root: NodeRef,
+        slots: u64,
+    }
+
+    impl StoredNodes for BTreeMap<u64, (u8, Vec<Entry>)> {
+        fn load(&self, node: NodeRef) -> (u8, Vec<Entry>) {
+            self[&node.word()].clone()
+        }
+    }
+
+    impl MapTree {
+        fn new(blocks: usize) -> Self {
+            let layout =
+                Layout { blocks, node: NodeId(0), index: 1, scheme: Scheme::Lines, ring_bytes: 1024 };
+            let root = NodeRef::new(64, 1);
+            Self { layout, nodes: BTreeMap::from([(root.word(), (0, Vec::new()))]), root, slots: 1 }
+        }
+
+        fn change(
+            &mut self,
+            change: impl FnOnce(&mut Draft<'_, BTreeMap<u64, (u8, Vec<Entry>)>>) -> bool,
+        ) -> bool {
+            let mut draft = Draft::of(&self.layout, &self.nodes, self.root);
+            if !change(&mut draft) {
+                return false;
+            }
+            let finished = draft.finish();
+            let slots: Vec<_> =
+                (1..=finished.slots() as u64).map(|slot| NodeRef::new(64 * (self.slots + slot), 1)).collect();
+            self.slots += slots.len() as u64;
+            let placed = finished.place(&slots);
+            for (at, level, entries) in placed.nodes {
+                self.nodes.insert(at.word(), (level, entries));
+            }
+            for gone in placed.retired {
+                assert!(self.nodes.remove(&gone.word()).is_some(), "each node is retired once");
+            }
+            self.root = placed.root;
+            true
+        }
+
+        /// Checks every invariant below `node`; yields its items.
+        fn check(&self, node: NodeRef, seen: &mut usize) -> Vec<Item> {
+            let (level, entries) = &self.nodes[&node.word()];
+            *seen += 1;
+            let least =
+                if node == self.root { usize::from(*level > 0) * 2 } else { self.layout.entries_least() };
+            assert!(
+                (least..=self.layout.entries_max()).contains(&entries.len()),
+                "{} entries",
+                entries.len()
+            );
+            if *level == 0 {
+                return entries.iter().map(|entry| Item { bounds: entry.bounds, id: entry.word }).collect();
+            }
+            let mut items = Vec::new();
+            for entry in entries {
+                let child = NodeRef::from_word(entry.word).unwrap();
+                let (child_level, below) = &self.nodes[&child.word()];
+                assert_eq!(child_level + 1, *level);
+                assert_eq!(Rectangle::around(below.iter().map(|entry| &entry.bounds)), Some(entry.bounds));
+                items.extend(self.check(child, seen));
+            }
+            items
+        }
+
+        fn items(&self) -> Vec<Item> {
+            let mut seen = 0;
+            let mut items = self.check(self.root, &mut seen);
+            assert_eq!(seen, self.nodes.len(), "every node is reachable");
+            items.sort_by(|one, other| one.id.cmp(&other.id).then(order(one).total_cmp(&order(other))));
+            items
+        }
+    }
+
+    fn order(item: &Item) -> f64 {
+        item.bounds.min()[0] + 1e3 * item.bounds.min()[1] + 1e6 * item.bounds.max()[0]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+        /// The tree holds the same items as a list after any insertions and removals, and keeps its invariants.
+        #[test]
+        fn a_tree_holds_the_items_of_a_list(
+            blocks in 1..3usize,
+            steps in prop::collection::vec((0..40i32, 0..40i32, 0..4i32, 0..3u32), 1..600),
+        ) {
+            let mut tree = MapTree::new(blocks);
+            let mut list: Vec<Item> = Vec::new();
+            for (step, (x, y, edge, kind)) in steps.into_iter().enumerate() {
+                let (x, y) = (f64::from(x), f64::from(y));
+                let bounds = Rectangle::new([x, y], [x + f64::from(edge), y + 1.0]).unwrap();
+                if kind == 0 && !list.is_empty() {
+                    let item = list.swap_remove(step * 7 % list.len());
+                    prop_assert!(tree.change(|draft| draft.remove(&item)));
+                    let other = Item { id: u64::MAX, ..item };
+                    prop_assert!(!tree.change(|draft| draft.remove(&other)), "no such item");
+                } else {
+                    let item = Item { bounds, id: step as u64 / 3 };
+                    list.push(item);
+                    tree.change(|draft| { draft.insert(&item); true });
+                }
+            }
+            list.sort_by(|one, other| one.id.cmp(&other.id).then(order(one).total_cmp(&order(other))));
+            prop_assert_eq!(tree.items(), list);
+        }
+    }
+
+    #[test]
+    fn a_tree_grows_and_shrinks_by_levels() {
+        let mut tree = MapTree::new(1);
+        let item = |id: u64| Item {
+            bounds: Rectangle::point([(id * 7919 % 1000) as f64, (id * 104_729 % 1000) as f64]).unwrap(),
+            id,
+        };
+        let level = |tree: &MapTree| tree.nodes[&tree.root.word()].0;
+        for id in 0..600 {
+            tree.change(|draft| {
+                draft.insert(&item(id));
+                true
+            });
+        }
+        assert!(level(&tree) >= 3, "level {}", level(&tree));
+        assert_eq!(tree.items().len(), 600);
+        for id in 0..600 {
+            assert!(tree.change(|draft| draft.remove(&item(id))));
+        }
+        assert_eq!((level(&tree), tree.items().len(), tree.nodes.len()), (0, 0, 1));
+    }
+}

@@ -1,0 +1,9 @@
+//! The R*-tree: its nodes in far memory, its changes as drafts, and what a search looks for in a node. Pure.
+
+pub(super) mod bulk;
+pub(super) mod draft;
+pub(super) mod filter;
+pub mod layout;
+pub(super) mod nearest;
+pub(super) mod rectangle;
+mod rstar;

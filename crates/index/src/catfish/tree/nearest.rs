@@ -1,0 +1,104 @@
+//! The nearest rectangles to a point: best-first search (Hjaltason and Samet, TODS 1999). Pure: the caller fetches the
+//! nodes.
+
+use super::layout::{Entry, NodeRef};
+use super::rectangle::{Item, Rectangle};
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+/// An item and its distance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Near {
+    /// The item.
+    pub item: Item,
+    /// The square of the distance from the point to the nearest point of its rectangle.
+    pub distance_squared: f64,
+}
+
+/// A distance with a total order.
+#[derive(Clone, Copy, Debug)]
+struct Distance(f64);
+
+impl PartialEq for Distance {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+impl Eq for Distance {}
+impl PartialOrd for Distance {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Distance {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+/// The state of a search.
+#[derive(Debug)]
+pub(in crate::catfish) struct Nearest {
+    point: [f64; 2],
+    count: usize,
+    /// Nodes to visit, the nearest first.
+    nodes: BinaryHeap<Reverse<(Distance, NodeRef)>>,
+    /// The nearest items so far, the farthest of them first; items at equal distances by number.
+    items: BinaryHeap<(Distance, u64, [u64; 4])>,
+}
+
+impl Nearest {
+    pub(in crate::catfish) fn new(point: [f64; 2], count: usize, root: NodeRef) -> Self {
+        let nodes = BinaryHeap::from([Reverse((Distance(0.0), root))]);
+        Self { point, count, nodes, items: BinaryHeap::new() }
+    }
+
+    /// Whether an item at that distance may be among the nearest.
+    fn may_count(&self, distance: Distance) -> bool {
+        self.items.len() < self.count || self.items.peek().is_some_and(|(farthest, ..)| distance <= *farthest)
+    }
+
+    /// The next node to visit.
+    pub(in crate::catfish) fn next(&mut self) -> Option<NodeRef> {
+        let Reverse((distance, node)) = self.nodes.pop()?;
+        (self.count > 0 && self.may_count(distance)).then_some(node)
+    }
+
+    /// Adds the entries of a node.
+    ///
+    /// # Errors
+    /// The word of an inner node's entry that is not a reference.
+    pub(in crate::catfish) fn add_entries(
+        &mut self,
+        level: u8,
+        entries: impl Iterator<Item = Entry>,
+    ) -> Result<(), u64> {
+        for Entry { bounds, word } in entries {
+            let distance = Distance(bounds.distance_squared(self.point));
+            if !self.may_count(distance) {
+                continue;
+            }
+            if level > 0 {
+                let node = NodeRef::from_word(word).ok_or(word)?;
+                self.nodes.push(Reverse((distance, node)));
+                continue;
+            }
+            let edges = [bounds.min()[0], bounds.min()[1], bounds.max()[0], bounds.max()[1]];
+            self.items.push((distance, word, edges.map(f64::to_bits)));
+            if self.items.len() > self.count {
+                self.items.pop();
+            }
+        }
+        Ok(())
+    }
+
+    /// The items found, the nearest first.
+    pub(in crate::catfish) fn found(self) -> Vec<Near> {
+        let near = |(distance, id, edges): (Distance, u64, [u64; 4])| {
+            let [min_x, min_y, max_x, max_y] = edges.map(f64::from_bits);
+            let bounds = Rectangle::trusted([min_x, min_y], [max_x, max_y]);
+            Near { item: Item { bounds, id }, distance_squared: distance.0 }
+        };
+        self.items.into_sorted_vec().into_iter().map(near).collect()
+    }
+}

@@ -1,0 +1,110 @@
+//! ChooseSubtree (R*-tree, section 4.1).
+
+use crate::catfish::tree::rectangle::Rectangle;
+
+/// Children whose overlap is compared: those that grow least (R*-tree, section 4.1).
+const CANDIDATES: usize = 32;
+
+/// What the children of a node are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::catfish::tree) enum Children {
+    Leaves,
+    InnerNodes,
+}
+
+/// The child that takes `new`: of leaves the one whose overlap with the others grows least; of inner nodes, and of
+/// equal ones, the one that grows least; then the smallest.
+pub(in crate::catfish::tree) fn choose_subtree(
+    children: &[Rectangle],
+    new: &Rectangle,
+    kind: Children,
+) -> usize {
+    let growth = |child: usize| {
+        let area = children[child].area();
+        (children[child].union(new).area() - area, area)
+    };
+    if kind == Children::InnerNodes {
+        return least(0..children.len(), |child| {
+            let (growth, area) = growth(child);
+            [growth, area, 0.0]
+        });
+    }
+    let mut candidates: Vec<_> = (0..children.len()).map(|child| (growth(child), child)).collect();
+    if candidates.len() > CANDIDATES {
+        candidates.select_nth_unstable_by(CANDIDATES, |one, other| compare(&pair(one), &pair(other)));
+        candidates.truncate(CANDIDATES);
+    }
+    let chosen = least(0..candidates.len(), |at| {
+        let ((growth, area), child) = candidates[at];
+        [overlap_growth(children, child, new), growth, area]
+    });
+    candidates[chosen].1
+}
+
+fn pair(&((growth, area), child): &((f64, f64), usize)) -> [f64; 3] {
+    [growth, area, child as f64]
+}
+
+/// By how much the overlap of `child` with the others grows if it takes `new`.
+fn overlap_growth(children: &[Rectangle], child: usize, new: &Rectangle) -> f64 {
+    let (before, after) = (children[child], children[child].union(new));
+    if before == after {
+        return 0.0;
+    }
+    let others = children.iter().enumerate().filter(|&(other, _)| other != child);
+    others.map(|(_, other)| after.overlap(other) - before.overlap(other)).sum()
+}
+
+fn compare(one: &[f64; 3], other: &[f64; 3]) -> std::cmp::Ordering {
+    let mut pairs = one.iter().zip(other).map(|(one, other)| one.total_cmp(other));
+    pairs.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+}
+
+fn least(of: std::ops::Range<usize>, weight: impl Fn(usize) -> [f64; 3]) -> usize {
+    let weighed = of.map(|at| (weight(at), at));
+    let least = weighed.min_by(|one, other| compare(&one.0, &other.0));
+    least.expect("an inner node has children").1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn square(x: f64, y: f64, edge: f64) -> Rectangle {
+        Rectangle::new([x, y], [x + edge, y + edge]).unwrap()
+    }
+
+    #[test]
+    fn a_child_that_contains_the_rectangle_takes_it() {
+        let children = [square(0.0, 0.0, 1.0), square(5.0, 5.0, 2.0), square(5.0, 5.0, 1.0)];
+        for kind in [Children::Leaves, Children::InnerNodes] {
+            let chosen = choose_subtree(&children, &square(5.2, 5.2, 0.1), kind);
+            assert_eq!(chosen, 2, "the smallest of those that need not grow");
+        }
+    }
+
+    #[test]
+    fn above_leaves_overlap_weighs_more_than_growth() {
+        // Child 0 would grow less, but would then overlap child 1.
+        let children = [
+            Rectangle::new([0.0, 0.0], [4.0, 1.0]).unwrap(),
+            Rectangle::new([4.5, 0.0], [5.0, 1.0]).unwrap(),
+            Rectangle::new([4.6, 3.0], [5.6, 4.0]).unwrap(),
+        ];
+        let new = Rectangle::point([5.6, 1.0]).unwrap();
+        assert_eq!(choose_subtree(&children, &new, Children::Leaves), 1);
+        let growths = children.map(|child| child.union(&new).area() - child.area());
+        assert!(growths[1] < growths[0], "{growths:?}");
+        let new = Rectangle::point([5.1, 2.2]).unwrap();
+        assert_eq!(choose_subtree(&children, &new, Children::Leaves), 2);
+    }
+
+    #[test]
+    fn of_many_children_those_that_grow_least_are_compared() {
+        let children: Vec<_> = (0..100).map(|x| square(f64::from(x) * 3.0, 0.0, 1.0)).collect();
+        for x in [0, 41, 99] {
+            let new = square(f64::from(x) * 3.0 + 0.9, 0.5, 0.2);
+            assert_eq!(choose_subtree(&children, &new, Children::Leaves), x as usize);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Verification: visits all nodes of a tree that is at rest, and checks every invariant.
+//!
+//! * every node is the one that its reference names, whole, and belongs to the index;
+//! * the level of a child is one below that of its parent, and leaves are level 0;
+//! * a node other than the root holds at least m entries and at most M, an inner root at least 2;
+//! * the bounds of a node, in its parent and in its head, are those of its entries, which are rectangles;
+//! * no slot holds two nodes of the tree.
+
+use super::Catfish;
+use super::head::{ENTRIES, ROOT, word_of};
+use super::tree::layout::{Entry, ExpectedNode, NodeRef, RawNode, entry_of, head_of};
+use super::tree::rectangle::Rectangle;
+use crate::error::IndexError;
+use farwood_fabric::{Checked, Client, ClientId, Fabric, read, read_bytes};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// READs of a node before it counts as damaged. No client changes the tree.
+const TRIES_MAX: usize = 100;
+/// Violations that are reported, at most.
+const PROBLEMS_MAX: usize = 1000;
+
+/// A violated invariant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CatfishProblem {
+    /// Address of the node or of the head.
+    pub at: String,
+    /// The violation.
+    pub what: String,
+}
+
+impl fmt::Display for CatfishProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.at, self.what)
+    }
+}
+
+/// The result of a verification.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CatfishReport {
+    /// Nodes of each level, leaves first.
+    pub nodes: Vec<u64>,
+    /// Entries of all leaves.
+    pub entries: u64,
+    /// Entries that the leaves can hold.
+    pub room: u64,
+    /// The bounds of all entries.
+    pub bounds: Option<Rectangle>,
+    /// The compute node that holds the lease; it may have crashed.
+    pub server: Option<ClientId>,
+    /// Violated invariants; at most 1000 are listed.
+    pub problems: Vec<CatfishProblem>,
+}
+
+struct Verifier<'w, F> {
+    tree: &'w Catfish,
+    client: &'w Client<F>,
+    seen: BTreeSet<u64>,
+    report: CatfishReport,
+}
+
+/// A node to visit, with its level and bounds by its parent.
+#[derive(Clone, Copy)]
+struct Expected {
+    node: NodeRef,
+    level: Option<u8>,
+    bounds: Option<Rectangle>,
+}
+
+impl Catfish {
+    /// Visits all nodes of the tree, and checks every invariant. No client may change the tree meanwhile. [1 RT for
+    /// each node, and 3]
+    ///
+    /// # Errors
+    /// The fabric's. Violations are in the [`CatfishReport`].
+    pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<CatfishReport, IndexError> {
+        let report = CatfishReport::default();
+        let mut verifier = Verifier { tree: self, client, seen: BTreeSet::new(), report };
+        let word = async |offset| {
+            let word = client.post(read(word_of(self.head, offset))).await?;
+            let Ok(word) = word.check(&()) else { unreachable!("words are whole") };
+            Ok::<_, IndexError>(word.word())
+        };
+        verifier.report.server = self.lease.holder(client).await?;
+        let root = word(ROOT).await?;
+        let Some(root) = NodeRef::from_word(root) else {
+            verifier.note(&self.head.to_string(), format!("the root is {root:#x}"));
+            return Ok(verifier.report);
+        };
+        let mut stack = vec![Expected { node: root, level: None, bounds: None }];
+        while let Some(expected) = stack.pop() {
+            verifier.visit(expected, &mut stack).await?;
+        }
+        let (noted, found) = (word(ENTRIES).await?, verifier.report.entries);
+        if noted != 0 && noted != found {
+            verifier.note(&self.head.to_string(), format!("the head counts {noted} entries of {found}"));
+        }
+        Ok(verifier.report)
+    }
+}
+
+impl<F: Fabric> Verifier<'_, F> {
+    fn note(&mut self, at: &str, what: String) {
+        if self.report.problems.len() < PROBLEMS_MAX {
+            self.report.problems.push(CatfishProblem { at: at.to_owned(), what });
+        }
+    }
+
+    async fn fetch(&self, node: NodeRef) -> Result<Option<Checked<RawNode>>, IndexError> {
+        let layout = &self.tree.layout;
+        let expected = ExpectedNode { node, scheme: layout.scheme, sabotage: None };
+        for _ in 0..TRIES_MAX {
+            let copy = self.client.post(read_bytes(layout.at(node), layout.node_bytes())).await?;
+            if let Ok(copy) = copy.check(&expected) {
+                return Ok(Some(copy));
+            }
+            self.client.fabric().sleep(0).await;
+        }
+        Ok(None)
+    }
+
+    async fn visit(&mut self, expected: Expected, stack: &mut Vec<Expected>) -> Result<(), IndexError> {
+        let layout = self.tree.layout;
+        let at = layout.at(expected.node).to_string();
+        if !self.seen.insert(expected.node.offset()) {
+            self.note(&at, "it has two parents".to_owned());
+            return Ok(());
+        }
+        let Some(copy) = self.fetch(expected.node).await? else {
+            self.note(&at, format!("it is not {:?}, or not whole", expected.node));
+            return Ok(());
+        };
+        let words: &[u8] = &copy;
+        let head = head_of(&words);
+        if let Some(what) = head.contradiction(&layout) {
+            self.note(&at, what);
+            return Ok(());
+        }
+        let entries: Vec<_> = (0..head.entries).map(|entry| entry_of(&words, entry)).collect();
+        self.check_node(&at, expected, (head.level, head.bounds), &entries);
+        self.count(head.level, &entries);
+        if head.level > 0 {
+            for (position, entry) in entries.iter().enumerate() {
+                match NodeRef::from_word(entry.word) {
+                    Some(node) => {
+                        let level = head.level.checked_sub(1);
+                        stack.push(Expected { node, level, bounds: Some(entry.bounds) });
+                    }
+                    None => self.note(&at, format!("child {position} is {:#x}", entry.word)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the head of a node against its parent and its entries.
+    fn check_node(
+        &mut self,
+        at: &str,
+        expected: Expected,
+        (level, bounds): (u8, Option<Rectangle>),
+        entries: &[Entry],
+    ) {
+        let is_root = expected.level.is_none();
+        let least = match (is_root, level) {
+            (false, _) => self.tree.layout.entries_least(),
+            (true, 0) => 0,
+            (true, _) => 2,
+        };
+        if entries.len() < least {
+            self.note(at, format!("{} entries, fewer than {least}", entries.len()));
+        }
+        if expected.level.is_some_and(|expected| expected != level) {
+            self.note(at, format!("level {level}, which is not one below its parent's"));
+        }
+        let actual = Rectangle::around(entries.iter().map(|entry| &entry.bounds));
+        let broken = |entry: &&Entry| Rectangle::new(entry.bounds.min(), entry.bounds.max()).is_err();
+        if let Some(broken) = entries.iter().find(broken) {
+            self.note(at, format!("{} is not a rectangle", broken.bounds));
+        }
+        if bounds != actual {
+            self.note(at, format!("its entries have the bounds {actual:?}, its head {bounds:?}"));
+        }
+        if !is_root && expected.bounds != actual {
+            self.note(
+                at,
+                format!("its entries have the bounds {actual:?}, its parent {:?}", expected.bounds),
+            );
+        }
+        if is_root {
+            self.report.bounds = actual;
+        }
+    }
+
+    fn count(&mut self, level: u8, entries: &[Entry]) {
+        let level = usize::from(level);
+        if self.report.nodes.len() <= level {
+            self.report.nodes.resize(level + 1, 0);
+        }
+        self.report.nodes[level] += 1;
+        if level == 0 {
+            self.report.entries += entries.len() as u64;
+            self.report.room += self.tree.layout.entries_max() as u64;
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! What clients and the server of a spatial index exchange: messages, the rings that carry them, and heartbeats.
+
+pub(super) mod heartbeat;
+pub(super) mod message;
+pub(super) mod ring;
+
+/// How a server learns of requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NotificationMode {
+    /// It polls the rings (Catfish §III-A).
+    Polling,
+    /// Each request comes with an immediate that wakes the connection's flow (Catfish §IV-B, event mode).
+    #[default]
+    Event,
+}

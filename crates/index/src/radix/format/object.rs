@@ -1,0 +1,174 @@
+//! The types and sizes of the objects that a radix tree keeps in remote memory: inner nodes and leaves.
+
+use crate::radix::key::KEY_BYTES_MAX;
+use farwood_fabric::Remote;
+
+/// Type of an inner node in remote memory ([`inner`](super::inner) has its format).
+#[derive(Debug)]
+pub enum RawInner {}
+
+/// Type of a leaf in remote memory, with its whole slot ([`leaf`](super::leaf) has its format).
+#[derive(Debug)]
+pub enum RawLeaf {}
+
+/// Number of slots of an inner node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Size {
+    Four,
+    Sixteen,
+    FortyEight,
+    All,
+}
+
+/// Bytes of an inner node besides its partial keys' slots: header, reverse pointer, hash, slot 0, rear.
+pub(super) const INNER_FIXED_BYTES: usize = 40;
+
+impl Size {
+    /// All sizes, the smallest first.
+    pub const ALL: [Self; 4] = [Self::Four, Self::Sixteen, Self::FortyEight, Self::All];
+
+    /// Slots, without the slot of the key that ends at the node.
+    pub const fn slots(self) -> usize {
+        match self {
+            Self::Four => 4,
+            Self::Sixteen => 16,
+            Self::FortyEight => 48,
+            Self::All => 256,
+        }
+    }
+
+    /// Bytes of a node.
+    pub const fn bytes(self) -> usize {
+        INNER_FIXED_BYTES + 8 * self.slots()
+    }
+
+    /// Fewest keys below a node whose size fits its children.
+    pub const fn keys_min(self) -> usize {
+        match self {
+            Self::Four => 2,
+            Self::Sixteen => 1 + Self::Four.slots(),
+            Self::FortyEight => 1 + Self::Sixteen.slots(),
+            Self::All => 1 + Self::FortyEight.slots(),
+        }
+    }
+
+    /// The smallest size that holds `children` children besides the key that ends at the node.
+    pub fn fitting(children: usize) -> Self {
+        Self::ALL.into_iter().find(|size| children <= size.slots()).unwrap_or(Self::All)
+    }
+
+    /// The size with this number in slots and headers.
+    pub const fn of_number(number: u8) -> Option<Self> {
+        match number {
+            0 => Some(Self::Four),
+            1 => Some(Self::Sixteen),
+            2 => Some(Self::FortyEight),
+            3 => Some(Self::All),
+            _ => None,
+        }
+    }
+}
+
+/// Bytes of a leaf before its key.
+pub(super) const LEAF_HEADER_BYTES: usize = 32;
+/// Bytes of a leaf's lock word.
+pub(super) const LOCK_BYTES: usize = 8;
+/// Number of leaf sizes of each grain.
+pub const CLASSES: usize = 32;
+/// Bytes of the leaf sizes, by grain.
+const CLASS_BYTES: [[usize; CLASSES]; 2] = [
+    [
+        48, 56, 64, 72, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 1280,
+        1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192,
+    ],
+    [
+        64, 128, 192, 256, 320, 384, 448, 512, 576, 640, 704, 768, 832, 896, 960, 1024, 1152, 1280, 1408,
+        1536, 1664, 1792, 1920, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192,
+    ],
+];
+/// Bytes of the largest leaf.
+pub const LEAF_BYTES_MAX: usize = CLASS_BYTES[0][CLASSES - 1];
+/// Most bytes of key and value together in one leaf.
+pub const ENTRY_BYTES_MAX: usize = LEAF_BYTES_MAX - LEAF_HEADER_BYTES - LOCK_BYTES;
+
+/// Unit of the leaf sizes of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grain {
+    /// Words: a leaf is at most a quarter larger than its entry.
+    Words = 0,
+    /// Lines of 64 bytes (Sphinx §IV, "LeafLen").
+    Lines = 1,
+}
+
+impl Grain {
+    /// Both grains.
+    pub const ALL: [Self; 2] = [Self::Words, Self::Lines];
+}
+
+/// Size class of a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Class {
+    grain: Grain,
+    number: u8,
+}
+
+impl Class {
+    /// All classes of a grain, the smallest first.
+    pub fn all(grain: Grain) -> impl Iterator<Item = Self> {
+        (0..CLASSES as u8).map(move |number| Self { grain, number })
+    }
+
+    /// The smallest class for a key and a value of these lengths; `None` if no class is large enough.
+    #[inline]
+    pub fn for_entry(grain: Grain, key_bytes: usize, value_bytes: usize) -> Option<Self> {
+        let bytes = LEAF_HEADER_BYTES + key_bytes + value_bytes + LOCK_BYTES;
+        let at = CLASS_BYTES[grain as usize].partition_point(|&class| class < bytes);
+        (at < CLASSES).then_some(Self { grain, number: at as u8 })
+    }
+
+    /// The class with this number in slots, of which 5 bits count.
+    #[inline]
+    pub const fn of_number(grain: Grain, number: u8) -> Self {
+        Self { grain, number: number & (CLASSES as u8 - 1) }
+    }
+
+    /// Unit of the class.
+    #[inline]
+    pub const fn grain(self) -> Grain {
+        self.grain
+    }
+
+    /// Number among the classes of its grain.
+    #[inline]
+    pub const fn number(self) -> u8 {
+        self.number
+    }
+
+    /// Bytes of a leaf.
+    #[inline]
+    pub const fn bytes(self) -> usize {
+        CLASS_BYTES[self.grain as usize][self.number as usize]
+    }
+}
+
+/// Address and size of an inner node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InnerRef {
+    /// Address.
+    pub at: Remote<RawInner>,
+    /// Size.
+    pub size: Size,
+}
+
+/// Address and size class of a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeafRef {
+    /// Address.
+    pub at: Remote<RawLeaf>,
+    /// Size class.
+    pub class: Class,
+}
+
+const _: () = assert!(Size::Four.bytes() == 72 && Size::All.bytes() == 2088);
+const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize && KEY_BYTES_MAX < ENTRY_BYTES_MAX);

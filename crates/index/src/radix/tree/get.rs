@@ -1,0 +1,85 @@
+//! Lookup of one key.
+
+use super::Tree;
+use super::fetch::LeafCopy;
+use super::find::{LeafVerdict, Target};
+use super::policy::Policy;
+use super::traversal::Traversal;
+use crate::error::IndexError;
+use crate::memory::overflow::Far;
+use crate::op::Op;
+use crate::radix::leaf::LeafValue;
+use farwood_fabric::Fabric;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A value that a lookup found.
+pub struct Value(Source);
+
+enum Source {
+    /// In the leaf that was read.
+    Leaf(LeafCopy),
+    /// An overflow value.
+    Overflow(Far),
+    /// Shared with another client, which has read it.
+    Shared(Arc<[u8]>),
+}
+
+impl Value {
+    /// A value that another client has read.
+    pub(crate) fn shared(value: Arc<[u8]>) -> Self {
+        Self(Source::Shared(value))
+    }
+}
+
+impl Deref for Value {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Source::Leaf(leaf) => match leaf.value() {
+                LeafValue::Inline(value) => value,
+                LeafValue::Overflow(_) => unreachable!("a lookup follows the link of a leaf"),
+            },
+            Source::Overflow(value) => value,
+            Source::Shared(value) => value,
+        }
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
+    /// Looks up `key`. [as the system's `get`]
+    pub(crate) async fn get(self, key: &[u8]) -> Result<Option<Value>, IndexError> {
+        let mut traversal = Traversal::new(&self.index.scratch, "get", key);
+        loop {
+            let location = self.locate(&mut traversal).await?;
+            let Target::Leaf(at) = location.target else {
+                if self.proves_absence(&location, &traversal) {
+                    return Ok(None);
+                }
+                self.resolve(&location.node, location.number(), &mut traversal).await?;
+                continue;
+            };
+            let leaf = self.read_leaf(at.leaf).await?;
+            match self.judge(&leaf, &location, &traversal) {
+                LeafVerdict::Match => match leaf.link() {
+                    None => return Ok(Some(Value(Source::Leaf(leaf)))),
+                    Some(link) => match self.index.far_value(self.client, link).await? {
+                        Some(value) => return Ok(Some(Value(Source::Overflow(value)))),
+                        // Another client has replaced the value.
+                        None => traversal.retry(self.client).await?,
+                    },
+                },
+                LeafVerdict::Absent => return Ok(None),
+                LeafVerdict::Ambiguous => self.resolve(&location.node, at.number, &mut traversal).await?,
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Leaves and inner nodes that are not linked yet.
+
+use super::Tree;
+use super::options::Rooms;
+use super::policy::{NodeHandle, ParentPosition, Policy};
+use crate::error::IndexError;
+use crate::memory::heap::Kind;
+use crate::memory::slot::Room;
+use crate::op::Op;
+use crate::radix::cache::cached_node::CachedNode;
+use crate::radix::inner::{self, Inner, InnerRef, NodeHeader, NodeState, RawInner, Size};
+use crate::radix::key::Step;
+use crate::radix::leaf::{self, Class, Leaf, LeafEntry, LeafId, LeafRef, RawLeaf};
+use crate::radix::prefix::PrefixHash;
+use crate::radix::reverse::Reverse;
+use crate::radix::slot::NodeSlot;
+use farwood_fabric::{Cas, Fabric, NodeId, Remote, Write, cas, write};
+use std::ops::Deref;
+
+/// A new leaf that is not linked yet.
+pub(super) struct NewLeaf {
+    class: Class,
+    memory: Room<RawLeaf>,
+    image: Leaf<Vec<u8>>,
+    /// Its reverse pointer when it is linked.
+    linked: Reverse,
+}
+
+/// A new inner node that is not linked yet.
+pub(super) struct NewInner {
+    size: Size,
+    memory: Room<RawInner>,
+    image: Vec<u8>,
+    /// Its reverse pointer when it is linked.
+    linked: Reverse,
+}
+
+/// The slot for which a new inner node is made: its node, and its partial key.
+#[derive(Clone, Copy)]
+pub(super) struct ParentSlot {
+    pub(super) at: Remote<RawInner>,
+    pub(super) header: NodeHeader,
+    pub(super) partial: u8,
+}
+
+/// A node that links a new leaf: its address and generation.
+#[derive(Clone, Copy)]
+pub(super) struct LinkingNode {
+    pub(super) at: Remote<RawInner>,
+    pub(super) generation: u32,
+}
+
+impl From<&CachedNode> for LinkingNode {
+    fn from(node: &CachedNode) -> Self {
+        Self { at: node.at, generation: node.header.generation() }
+    }
+}
+
+impl NewLeaf {
+    /// The slot that points to the leaf.
+    pub(super) fn slot(&self, partial: u8) -> NodeSlot {
+        NodeSlot::leaf(partial, LeafRef { at: self.memory.at, class: self.class })
+    }
+
+    /// The memory node.
+    pub(super) fn node(&self) -> NodeId {
+        self.memory.at.node()
+    }
+
+    /// The WRITE of the leaf. In reused memory it leaves the lock word alone.
+    pub(super) fn write(&self) -> Write<'_> {
+        let bytes = if self.memory.is_used() { self.image.first_write() } else { self.image.bytes() };
+        write(self.memory.at.part::<[u8]>(0), bytes)
+    }
+
+    /// The CAS that confirms the leaf as linked, if it needs one.
+    pub(super) fn confirm(&self) -> Option<Cas> {
+        confirm(&self.memory, leaf::REVERSE, self.linked)
+    }
+
+    /// The memory of the leaf, which was never linked.
+    pub(super) fn into_memory(self) -> Room<RawLeaf> {
+        after_unlinked_object(self.memory)
+    }
+}
+
+impl NewInner {
+    /// Address and size.
+    pub(super) fn inner_ref(&self) -> InnerRef {
+        InnerRef { at: self.memory.at, size: self.size }
+    }
+
+    /// The node as the parent of leaves.
+    pub(super) fn as_linking_node(&self) -> LinkingNode {
+        LinkingNode { at: self.memory.at, generation: self.generation() }
+    }
+
+    pub(super) fn generation(&self) -> u32 {
+        self.memory.next_version()
+    }
+
+    /// The node as it was written.
+    pub(super) fn image(&self) -> Inner<&[u8]> {
+        Inner::new(&self.image[..])
+    }
+
+    /// The WRITE of the node.
+    pub(super) fn write(&self) -> Write<'_> {
+        write(self.memory.at, &self.image)
+    }
+
+    /// The CAS that confirms the node as linked, if it needs one.
+    pub(super) fn confirm(&self) -> Option<Cas> {
+        confirm(&self.memory, inner::REVERSE, self.linked)
+    }
+
+    /// Gives the node, which is not written yet, its children.
+    pub(super) fn set_children(&mut self, prefix: &[u8], number: u32, children: &[(Step, NodeSlot)]) {
+        let before = self.image();
+        self.image = inner::image(before.reverse(), before.header(), prefix, number, children);
+    }
+
+    /// The memory of the node, which was never linked.
+    pub(super) fn into_memory(self) -> Room<RawInner> {
+        after_unlinked_object(self.memory)
+    }
+}
+
+/// The CAS that confirms an object in reused memory as linked. In unused memory, no old pointer leads to the object,
+/// and it is confirmed from the start.
+fn confirm<T>(memory: &Room<T>, offset: u64, linked: Reverse) -> Option<Cas> {
+    let before = Reverse::unlinked(memory.next_version());
+    memory.is_used().then(|| cas(memory.at.part(offset), before.word(), linked.word()))
+}
+
+/// Memory after an object that was written and never linked. If no object used the memory before, no pointer leads
+/// there.
+fn after_unlinked_object<T>(Room { at, version, kind }: Room<T>) -> Room<T> {
+    Room { at, version: version.map(|version| version.wrapping_add(1)), kind }
+}
+
+impl<F: Fabric, P: Policy> Op<'_, F, Tree<P>> {
+    /// Creates a leaf for `entry` on memory node `near`, to be linked in `parent`.
+    /// [0 RT; as [`Heap::allocate`](crate::memory::heap::Heap::allocate)]
+    pub(super) async fn new_leaf(
+        self,
+        parent: LinkingNode,
+        near: NodeId,
+        entry: LeafEntry<'_>,
+    ) -> Result<NewLeaf, IndexError> {
+        let Some(class) = entry.class(self.index.options.grain) else {
+            unreachable!("the length of an entry is checked before it is stored")
+        };
+        let kind = Kind::Leaf.rooms(class.bytes());
+        let memory: Room<RawLeaf> = self.index.heap.allocate(self.client, near, kind).await?;
+        let (linked, version) = (Reverse::of_leaf(parent.at, parent.generation), memory.next_version());
+        let reverse = if memory.is_used() { Reverse::unlinked(version) } else { linked };
+        let image = leaf::image(class, reverse, LeafId { number: self.index.number, version }, entry);
+        Ok(NewLeaf { class, memory, image, linked })
+    }
+
+    /// Creates an inner node without children on memory node `near`, to be linked in `parent`.
+    pub(super) async fn new_inner(
+        self,
+        parent: ParentSlot,
+        near: NodeId,
+        size: Size,
+        prefix: &[u8],
+    ) -> Result<NewInner, IndexError> {
+        let kind = Kind::Inner.rooms(size.bytes());
+        let memory: Room<RawInner> = self.index.heap.allocate(self.client, near, kind).await?;
+        let generation = memory.next_version();
+        let linked = Reverse::of_inner(parent.at, parent.header.generation(), parent.partial);
+        let reverse = if memory.is_used() { Reverse::unlinked(generation) } else { linked };
+        let level = parent.header.level() + 1;
+        let header = NodeHeader::new(NodeState::Live, size, level, prefix.len(), generation);
+        let image = inner::image(reverse, header, prefix, self.index.number, &[]);
+        Ok(NewInner { size, memory, image, linked })
+    }
+
+    /// The memory node for a new node with `prefix` below `parent`.
+    pub(super) fn place_node(self, parent: &CachedNode, prefix: &[u8]) -> NodeId {
+        let position = ParentPosition { node: parent.at.node(), level: parent.header.level() };
+        self.index.policy.place_node(self.fabric().shape(), position, PrefixHash::of(prefix))
+    }
+
+    /// Confirms objects as linked. [1 RT if any needs it]
+    pub(super) async fn confirm_all<const N: usize>(
+        self,
+        confirmations: [Option<Cas>; N],
+    ) -> Result<(), IndexError> {
+        let confirmations: Vec<_> = confirmations.into_iter().flatten().collect();
+        if !confirmations.is_empty() {
+            self.client.post(farwood_fabric::all(confirmations)).await?.for_each(drop);
+        }
+        Ok(())
+    }
+}
+
+impl<P: Policy> Tree<P> {
+    /// The size of a node with `children` children.
+    pub(super) fn size_for(&self, children: usize) -> Size {
+        match self.options.rooms {
+            Rooms::Fitting => Size::fitting(children),
+            Rooms::Preallocated => Size::All,
+        }
+    }
+
+    /// The identity of the inner node at `at`.
+    pub(super) fn handle_of<B: Deref<Target = [u8]>>(
+        &self,
+        at: Remote<RawInner>,
+        node: &Inner<B>,
+    ) -> NodeHandle {
+        let header = node.header();
+        NodeHandle {
+            prefix: node.prefix(self.number),
+            node: InnerRef { at, size: header.size() },
+            generation: header.generation(),
+        }
+    }
+
+    /// Frees the memory of a leaf that is not linked any more.
+    pub(super) fn free_leaf(&self, leaf: LeafRef, version: u32) {
+        let kind = Kind::Leaf.rooms(leaf.class.bytes());
+        self.heap.take_back(Room { at: leaf.at, version: Some(version), kind });
+    }
+
+    /// Frees the memory of a leaf that was never linked.
+    pub(super) fn free_new_leaf(&self, leaf: NewLeaf) {
+        self.heap.take_back(leaf.into_memory());
+    }
+}
