@@ -42,17 +42,10 @@ async fn create_locked<F: Fabric>(
     Ok(entry)
 }
 
-/// Systems with locks in the tables of the pool.
-const LOCKING_KINDS: [u32; 3] = [crate::sherman::KIND, crate::smart::KIND, crate::sphinx::KIND];
-
-/// Refuses an index whose locks have another width than those of an index in the same table. A word of a table holds
-/// one 64-bit lock or four of 16 bits, and the release of one would erase the others.
+/// Refuses an index whose locks have another width than those of an index in the same table.
 async fn refuse_mixed_locks<F: Fabric>(client: &Client<F>, new: &NewEntry<'_>) -> Result<(), IndexError> {
-    if !LOCKING_KINDS.contains(&new.kind) {
-        return Ok(());
-    }
     for other in directory::list(client).await? {
-        if LOCKING_KINDS.contains(&other.kind) && params::locks_conflict(&new.parameters, &other.parameters) {
+        if params::locks_conflict((new.kind, &new.parameters), (other.kind, &other.parameters)) {
             return Err(IndexError::MixedLocks { other: other.name });
         }
     }

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// are numbered by their rows. A first row without numbers is a heading.
 ///
 /// # Errors
-/// A file that cannot be read; the row that is no rectangle.
+/// A file that cannot be read; the row that is not a rectangle.
 pub fn read_file(file: &Path, most: u64) -> Result<Vec<Item>> {
     let read = |source| Error::Read { file: file.to_owned(), source };
     let mut items = Vec::new();
