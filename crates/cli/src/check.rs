@@ -159,7 +159,8 @@ fn summary(args: &Args, walk: &Walk, context: &mut Context<'_>) -> Result<(), Fa
     if problems == 0 {
         writeln!(out, "every invariant holds")?;
     } else if problems as u64 == held {
-        let words = "the index is in use: check it again when no process changes it (`farwood stat` lists the processes that have it open)";
+        let words = "the index is in use: check it again when no process changes it (`farwood stat` lists the \
+         processes that have it open)";
         writeln!(context.messages, "check {}: {words}", args.url)?;
     } else {
         writeln!(

@@ -1,7 +1,7 @@
 //! The configuration file: a flag overrides the environment, the environment the file, the file the default.
 //!
-//! The file has one table for each command, whose keys are the long options of that command. Keys at the top of the file
-//! set the options that all commands share:
+//! The file has one table for each command, whose keys are the long options of that command. Keys at the top of the
+//! file set the options that all commands share:
 //!
 //! ```toml
 //! json = true
@@ -17,8 +17,9 @@
 //! The table `pools` defines short names for pools: `pool://words/INDEX` is an index of the pool `words`. An entry is
 //! read only when a command uses it, so an error in another entry does no harm.
 //!
-//! A value in the file replaces the default of its option, so clap gives flags and the environment precedence. If a flag
-//! or the environment sets a conflicting option, the value in the file is ignored. An unknown table or key is an error.
+//! A value in the file replaces the default of its option, so clap gives flags and the environment precedence. If a
+//! flag or the environment sets a conflicting option, the value in the file is ignored. An unknown table or key is an
+//! error.
 
 use super::Failure;
 use clap::builder::{ArgPredicate, OsStr, Resettable};

@@ -27,7 +27,8 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let dropped = match (args.url.index(), args.force) {
         (Some(_), true) => {
             return Err(Failure::Usage(format!(
-                "drop {}: --force applies to pools; end the processes that have the index open (`farwood stat {}` lists them)",
+                "drop {}: --force applies to pools; end the processes that have the index open (`farwood stat {}` \
+                 lists them)",
                 args.url,
                 args.url.pool_url().to_shell_word()
             )));

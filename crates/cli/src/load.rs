@@ -185,7 +185,8 @@ fn layout_of(args: &Args) -> Result<Layout, Failure> {
         (Layout::Auto, Some("csv")) => Ok(Layout::Csv),
         (Layout::Auto, _) => Ok(Layout::Text),
         (Layout::Geojson | Layout::Flatgeobuf, _) => Err(Failure::Usage(format!(
-            "load {}: GeoJSON and FlatGeobuf files need a spatial index, and this index has keys; create one with `farwood create URL --index catfish`",
+            "load {}: GeoJSON and FlatGeobuf files need a spatial index, and this index has keys; create one with \
+             `farwood create URL --index catfish`",
             args.url
         ))),
         (layout, _) => Ok(layout),
@@ -206,7 +207,8 @@ fn check_values(args: &Args, layout: Layout, index: &Untyped) -> Result<(), Fail
     let numbers = matches!(kind, Kind::U64 | Kind::Text) || index.value_width() == Width::Exactly(0);
     if layout == Layout::Text && !numbers {
         return Err(Failure::Usage(format!(
-            "load {}: the values of this index are byte strings, and a text file has line numbers as values; give --value",
+            "load {}: the values of this index are byte strings, and a text file has line numbers as values; give \
+             --value",
             args.url
         )));
     }

@@ -121,7 +121,8 @@ pub enum Error {
     },
     /// The keys or values of the index have a type other than the one it was opened with.
     #[error(
-        "open {url}: its {what} have the type {found}, not {expected}; open it with the types with which it was created \
+        "open {url}: its {what} have the type {found}, not {expected}; open it with the types with which it was \
+         created \
          (`farwood stat {}` shows them)",
         shell_word(url)
     )]

@@ -112,9 +112,9 @@ impl Tree {
 }
 
 impl Drop for Tree {
-    /// Returns the memory that this process has allocated for the index and not used, and closes the index, so that other
-    /// processes can drop it. If that fails, other processes reclaim the memory after this process has detached. [at most
-    /// 3 RT; no operation waits for them]
+    /// Returns the memory that this process has allocated for the index and not used, and closes the index, so that
+    /// other processes can drop it. If that fails, other processes reclaim the memory after this process has detached.
+    /// [at most 3 RT; no operation waits for them]
     fn drop(&mut self) {
         let client = thread_client::client(&self.pool);
         let _ = block_on(self.ordered.leave(&client));
@@ -131,8 +131,8 @@ impl Drop for Tree {
 /// Calls block the calling thread for the duration of their round trips. Any number of threads may use a handle. To run
 /// many operations concurrently on one thread, use [sessions](Self::session).
 ///
-/// Each blocking call looks up the client of its thread. That and the conversion of the types take 6 to 8 ns of a lookup
-/// of 240 ns (10,000 keys, warm cache, a shared two-core machine; `cargo bench -p farwood` measures it).
+/// Each blocking call looks up the client of its thread. That and the conversion of the types take 6 to 8 ns of a
+/// lookup of 240 ns (10,000 keys, warm cache, a shared two-core machine; `cargo bench -p farwood` measures it).
 ///
 /// The costs of the methods are those of a Sherman index of the default variant. `docs/costs.md` has all variants;
 /// `docs/costs-smart.md` and `docs/costs-sphinx.md` have those of the radix trees.
@@ -172,8 +172,8 @@ impl<K: Key, V: Value> Index<K, V> {
         self.tree.value_width()
     }
 
-    /// Returns the value of `key`, or `None`. [1 RT if the leaf is cached; 1 more for a value stored outside its leaf, 2
-    /// more above 2 MiB]
+    /// Returns the value of `key`, or `None`. [1 RT if the leaf is cached; 1 more for a value stored outside its leaf,
+    /// 2 more above 2 MiB]
     ///
     /// # Errors
     /// [`Error::Unfit`] if the key does not fit the index; [`Error::Index`].
@@ -194,12 +194,12 @@ impl<K: Key, V: Value> Index<K, V> {
     /// per level, and 1 if the sibling is on another memory node; 1 more for a value stored outside its leaf]
     ///
     /// # Errors
-    /// [`Error::Unfit`]; [`Error::Index`], including a full pool and a lock timeout. The entry is then not stored, except
-    /// that this is unknown after an error of the fabric (a lost memory node, a revoked client).
+    /// [`Error::Unfit`]; [`Error::Index`], including a full pool and a lock timeout. The entry is then not stored,
+    /// except that this is unknown after an error of the fabric (a lost memory node, a revoked client).
     ///
     /// A split stores the entry first and updates the parent afterwards. If the pool is full at that moment, or the
-    /// parent's lock cannot be acquired, the call still succeeds: readers reach the new leaf through its left sibling, at
-    /// the cost of one more READ, until a later operation updates the parent.
+    /// parent's lock cannot be acquired, the call still succeeds: readers reach the new leaf through its left sibling,
+    /// at the cost of one more READ, until a later operation updates the parent.
     pub fn put(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("put", key)?, tree.value::<V>("put", value)?);
@@ -237,9 +237,9 @@ impl<K: Key, V: Value> Index<K, V> {
     }
 
     /// Iterates over the entries whose keys are in `range`, in increasing order, or in decreasing order after
-    /// [`reverse`](Scan::reverse). The iterator fetches many leaves at a time.
-    /// [1 RT for up to 32 leaves whose parent is cached; in a radix tree 1 for the node at which the scan starts (the root
-    /// unless a deeper node is cached), and 1 for each 64 nodes or leaves]
+    /// [`reverse`](Scan::reverse). The iterator fetches many leaves at a time. [1 RT for up to 32 leaves whose parent
+    /// is cached; in a radix tree 1 for the node at which the scan starts (the root unless a deeper node is cached),
+    /// and 1 for each 64 nodes or leaves]
     ///
     /// A scan is not atomic, but it returns every key that exists during the whole scan. [`iter`](Self::iter) iterates
     /// over all entries.
@@ -268,7 +268,8 @@ impl<K: Key, V: Value> Index<K, V> {
         Scan::new(Arc::clone(&self.tree), &range)
     }
 
-    /// Iterates over the entries whose encoded keys begin with the bytes `prefix`; for texts, these are its UTF-8 bytes.
+    /// Iterates over the entries whose encoded keys begin with the bytes `prefix`; for texts, these are its UTF-8
+    /// bytes.
     ///
     /// ```
     /// # use farwood::{Pool, PoolOptions, SmartOptions};
@@ -303,13 +304,13 @@ impl<K: Key, V: Value> Index<K, V> {
         block_on(self.tree.ordered.count(&client)).map_err(|error| self.tree.failed("count", error))
     }
 
-    /// Loads `entries`, whose keys are strictly increasing, into the empty index; returns their number. `fill` is the fill
-    /// factor of the nodes (0 to 1; 0.8 leaves space for inserts). The call reports the number of entries so far to
-    /// `progress`. [1 RT per 64 nodes]
+    /// Loads `entries`, whose keys are strictly increasing, into the empty index; returns their number. `fill` is the
+    /// fill factor of the nodes (0 to 1; 0.8 leaves space for inserts). The call reports the number of entries so far
+    /// to `progress`. [1 RT per 64 nodes]
     ///
     /// # Errors
-    /// [`Error::Index`]: the index is not empty, the keys are not sorted, or the pool is full; [`Error::Unfit`]. The index
-    /// then is still empty, and keeps the memory that it has allocated until it is dropped.
+    /// [`Error::Index`]: the index is not empty, the keys are not sorted, or the pool is full; [`Error::Unfit`]. The
+    /// index then is still empty, and keeps the memory that it has allocated until it is dropped.
     pub fn bulk_load<A, B>(
         &self,
         entries: impl IntoIterator<Item = (A, B)>,
@@ -342,8 +343,8 @@ impl<K: Key, V: Value> Index<K, V> {
         }
     }
 
-    /// Walks the index and verifies every invariant. No process may change the index during the walk. [1 RT per node, and
-    /// per KiB of lock table]
+    /// Walks the index and verifies every invariant. No process may change the index during the walk. [1 RT per node,
+    /// and per KiB of lock table]
     ///
     /// # Errors
     /// [`Error::Index`]. The [`Walk`] lists violated invariants.
@@ -357,8 +358,8 @@ impl<K: Key, V: Value> Index<K, V> {
         IndexStats::of(&self.tree)
     }
 
-    /// Creates a session: async calls for the current thread, with a separate client. Do not interleave them with blocking
-    /// calls on the same thread, see [`Session`].
+    /// Creates a session: async calls for the current thread, with a separate client. Do not interleave them with
+    /// blocking calls on the same thread, see [`Session`].
     pub fn session(&self) -> Session<K, V> {
         Session::new(Arc::clone(&self.tree))
     }

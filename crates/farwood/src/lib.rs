@@ -2,8 +2,8 @@
 //!
 //! Any number of processes share an index without a server between them and the data: the nodes of the tree are in the
 //! memory of *memory nodes*, and every process reads and changes them with one-sided READ, WRITE and compare-and-swap.
-//! On one machine the memory nodes are shared memory (`shm://`); over a network they are daemons (`tcp://`, or `rdma://`
-//! if network cards execute the verbs; `MemoryNode`, `farwood serve`).
+//! On one machine the memory nodes are shared memory (`shm://`); over a network they are daemons (`tcp://`, or
+//! `rdma://` if network cards execute the verbs; `MemoryNode`, `farwood serve`).
 //!
 //! ```
 //! use farwood::{IndexOptions, Pool, PoolOptions};
@@ -39,8 +39,8 @@
 //! | huge pages for the caches of a process | [`into_huge_pages`] |
 //! | the pools of this machine, and what crashed processes left | [`doctor`] |
 //!
-//! Features: `spatial` (default), `tcp`, `rdma` and `etcd`. Without them, the library has shared memory only. The examples
-//! in `crates/farwood/examples` show one task each.
+//! Features: `spatial` (default), `tcp`, `rdma` and `etcd`. Without them, the library has shared memory only. The
+//! examples in `crates/farwood/examples` show one task each.
 #![forbid(unsafe_code)]
 
 mod attachment;

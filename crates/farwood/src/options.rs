@@ -10,11 +10,11 @@ use farwood_index::sherman::options::Leaves;
 use farwood_index::sherman::{self, Options, Variant};
 use farwood_index::{smart, sphinx};
 
-/// The default budget of an index cache in bytes: enough to find the leaf of each of 50 million 8-byte keys of a Sherman
-/// index.
+/// The default budget of an index cache in bytes: enough to find the leaf of each of 50 million 8-byte keys of a
+/// Sherman index.
 pub const CACHE_BYTES_DEFAULT: usize = System::Sherman.cache_bytes_default();
-/// The default budget of a Sphinx index's filter in bytes: 2 MiB, enough for the inner nodes of about 20 million integers
-/// or 3 million names.
+/// The default budget of a Sphinx index's filter in bytes: 2 MiB, enough for the inner nodes of about 20 million
+/// integers or 3 million names.
 pub const FILTER_BYTES_DEFAULT: usize = System::Sphinx.cache_bytes_default();
 
 /// The options of a Sherman index: a B-link tree for keys of one length, the right choice for most uses.
@@ -22,9 +22,9 @@ pub const FILTER_BYTES_DEFAULT: usize = System::Sphinx.cache_bytes_default();
 pub struct IndexOptions {
     /// Bytes of a key, 8 to 1024. Required if the type does not determine it (texts, byte strings).
     pub key_bytes: Option<usize>,
-    /// Bytes of a value, 0 to 4096. Required if the type does not determine it. If values have any length: the bytes that
-    /// an entry reserves for its value, 16 to 256 (default 32). Values that fit into 4 bytes less are stored in the
-    /// entry, others outside the leaf.
+    /// Bytes of a value, 0 to 4096. Required if the type does not determine it. If values have any length: the bytes
+    /// that an entry reserves for its value, 16 to 256 (default 32). Values that fit into 4 bytes less are stored in
+    /// the entry, others outside the leaf.
     pub value_bytes: Option<usize>,
     /// Whether all values have one length (the default), or any length up to 16 MiB.
     pub values: Values,
@@ -33,9 +33,9 @@ pub struct IndexOptions {
     /// The variant of the tree; `Variant::Fg.options()` and others are the paper's baselines.
     pub variant: Options,
     /// The size of a lock, which overrides that of `variant`. The default is [`LockWidth::Word`] (64 bits).
-    /// [`LockWidth::Packed`] (16 bits, as in the paper) is for reproduction only: such a lock does not name its holder's
-    /// epoch, so the lock of a crashed client cannot be taken over. All indexes of a pool whose locks are in the same
-    /// memory have locks of one size.
+    /// [`LockWidth::Packed`] (16 bits, as in the paper) is for reproduction only: such a lock does not name its
+    /// holder's epoch, so the lock of a crashed client cannot be taken over. All indexes of a pool whose locks are in
+    /// the same memory have locks of one size.
     pub lock_width: LockWidth,
     /// How readers detect a torn copy; `None` selects the best scheme that the transport supports.
     pub consistency: Option<Consistency>,
@@ -61,8 +61,8 @@ impl Default for IndexOptions {
     }
 }
 
-/// The options of a SMART index: a radix tree whose keys have any length up to 4 KiB and whose values have any length up
-/// to 16 MiB.
+/// The options of a SMART index: a radix tree whose keys have any length up to 4 KiB and whose values have any length
+/// up to 16 MiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmartOptions {
     /// The variant of the tree; `smart::Variant::Art.options()` and others are the paper's baselines.

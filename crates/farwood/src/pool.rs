@@ -31,9 +31,9 @@ use std::thread::ThreadId;
 pub struct PoolOptions {
     /// Memory of each memory node in bytes: a multiple of 8 MiB, at least 16 MiB. The default is 1 GiB.
     ///
-    /// Each memory node uses 8 MiB for the superblock. From the remaining memory, each index uses 8 MiB for every process
-    /// that inserts at the same time, plus the memory of its entries: about 32 B for each entry with keys and values of 8
-    /// bytes in leaves that are 80 % full. So 16 MiB are enough for one writing process and one index.
+    /// Each memory node uses 8 MiB for the superblock. From the remaining memory, each index uses 8 MiB for every
+    /// process that inserts at the same time, plus the memory of its entries: about 32 B for each entry with keys and
+    /// values of 8 bytes in leaves that are 80 % full. So 16 MiB are enough for one writing process and one index.
     pub memory_bytes: u64,
     /// Number of memory nodes, 1 to 256. The default is 1.
     pub nodes: u16,
@@ -195,8 +195,8 @@ impl Pool {
     /// Creates the pool. With [`Backing::Reserved`], this takes about a second per GiB.
     ///
     /// # Errors
-    /// [`Error::Pool`]: the pool exists, or the machine has too little memory; [`Error::Url`]; [`Error::Served`]: a pool
-    /// over TCP is created by starting its memory nodes.
+    /// [`Error::Pool`]: the pool exists, or the machine has too little memory; [`Error::Url`]; [`Error::Served`]: a
+    /// pool over TCP is created by starting its memory nodes.
     pub fn create<U>(url: U, options: &PoolOptions) -> Result<()>
     where
         U: TryInto<Url>,
@@ -214,9 +214,9 @@ impl Pool {
             .map_err(|source| Error::Pool { operation: "create", source })
     }
 
-    /// Attaches this process to the pool. New memory nodes over TCP or RDMA become a pool. Their credentials are in files
-    /// that the URL names (`?token-file=FILE&tls-ca=FILE&tls-cert=FILE&tls-key=FILE&tls-name=NAME`) or the environment
-    /// (`FARWOOD_TOKEN_FILE`, `FARWOOD_TLS_CA` and so on).
+    /// Attaches this process to the pool. New memory nodes over TCP or RDMA become a pool. Their credentials are in
+    /// files that the URL names (`?token-file=FILE&tls-ca=FILE&tls-cert=FILE&tls-key=FILE&tls-name=NAME`) or the
+    /// environment (`FARWOOD_TOKEN_FILE`, `FARWOOD_TLS_CA` and so on).
     ///
     /// # Errors
     /// [`Error::Pool`], `Error::Tcp`: the pool does not exist, belongs to another program or version, or has no free
@@ -311,9 +311,9 @@ impl Pool {
     /// [`SphinxOptions`](crate::SphinxOptions) for Sphinx. [about 140 RT]
     ///
     /// # Errors
-    /// [`Error::Index`]: the index exists, the name or the sizes are invalid, the pool or its directory is full, or another
-    /// index of the pool has locks of another size in the same memory; [`Error::Options`]: a length is missing, a length
-    /// contradicts the type, or the options combine sorted leaves with versions.
+    /// [`Error::Index`]: the index exists, the name or the sizes are invalid, the pool or its directory is full, or
+    /// another index of the pool has locks of another size in the same memory; [`Error::Options`]: a length is missing,
+    /// a length contradicts the type, or the options combine sorted leaves with versions.
     pub fn create_index<K: Key, V: Value>(
         &self,
         name: &str,
@@ -346,8 +346,8 @@ impl Pool {
         self.open_typed(name, None)
     }
 
-    /// Opens an index as [`open_index`](Self::open_index), with an index cache of `cache_bytes` unless this process has it
-    /// open already.
+    /// Opens an index as [`open_index`](Self::open_index), with an index cache of `cache_bytes` unless this process has
+    /// it open already.
     ///
     /// # Errors
     /// As [`open_index`](Self::open_index).
@@ -374,7 +374,8 @@ impl Pool {
         Ok(Index::of(self.open_tree(name, None)?))
     }
 
-    /// Opens the index, or creates it if it does not exist. If several processes do this at once, one of them creates it.
+    /// Opens the index, or creates it if it does not exist. If several processes do this at once, one of them creates
+    /// it.
     ///
     /// # Errors
     /// As [`open_index`](Self::open_index) and [`create_index`](Self::create_index).

@@ -89,9 +89,9 @@ impl<K: Key, V: Value> Scan<K, V> {
         self
     }
 
-    /// Returns all entries of the scan as of one moment during this call. The range must lie in at most 32 leaves (about
-    /// 900 entries of 8-byte keys and values). [2 RT if the parent of the leaves is cached, 1 more for values stored
-    /// outside their leaf; the same again each time that a client changes one of the leaves during the call]
+    /// Returns all entries of the scan as of one moment during this call. The range must lie in at most 32 leaves
+    /// (about 900 entries of 8-byte keys and values). [2 RT if the parent of the leaves is cached, 1 more for values
+    /// stored outside their leaf; the same again each time that a client changes one of the leaves during the call]
     ///
     /// # Errors
     /// [`Error::Unfit`]; [`Error::Index`]: the range is too wide, the entries are guarded by checksums, or the leaves

@@ -23,8 +23,8 @@ use std::sync::Arc;
 /// that waits for a lock or pauses before a retry wakes its task itself; no reactor is needed.
 ///
 /// Do not interleave them with blocking calls of [`Index`](crate::Index) on the same thread: a suspended operation of a
-/// session may hold the lock of a leaf or be the next to receive it, and a blocking call that changes the same leaf waits
-/// for that lock while it keeps the other operation from running. It may wait forever. The same holds for a
+/// session may hold the lock of a leaf or be the next to receive it, and a blocking call that changes the same leaf
+/// waits for that lock while it keeps the other operation from running. It may wait forever. The same holds for a
 /// [`block_on`](crate::block_on) inside a future. Before a blocking call, complete the session's operations on this
 /// thread. Blocking calls on other threads do no harm.
 ///

@@ -214,9 +214,9 @@ impl Pool {
         Ok(swept)
     }
 
-    /// Frees the locks of crashed clients in the lock tables of the pool; returns their number. This is optional: a client
-    /// that needs such a lock takes it over. Locks of 16 bits do not name their holder and remain. [at most 70 RT for each
-    /// index, and 1 RT per KiB of each lock table]
+    /// Frees the locks of crashed clients in the lock tables of the pool; returns their number. This is optional: a
+    /// client that needs such a lock takes it over. Locks of 16 bits do not name their holder and remain. [at most 70
+    /// RT for each index, and 1 RT per KiB of each lock table]
     ///
     /// # Errors
     /// [`Error::Fabric`], [`Error::Index`].

@@ -62,8 +62,8 @@ pub(crate) fn leave(pool: &Attached) {
     let _ = CLIENTS.try_with(|clients| drop(take_where(clients, |kept| kept.is_in(pool))));
 }
 
-/// Removes clients from the list. The caller drops them when the list is not borrowed: dropping the last client of a pool
-/// unmaps its memory.
+/// Removes clients from the list. The caller drops them when the list is not borrowed: dropping the last client of a
+/// pool unmaps its memory.
 fn take_where(
     clients: &RefCell<Vec<ThreadClient>>,
     leaves: impl Fn(&ThreadClient) -> bool,

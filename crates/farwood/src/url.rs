@@ -1,5 +1,5 @@
-//! URLs of pools and indexes: `shm://POOL` and `shm://POOL/INDEX`; `tcp://HOST:PORT,…` and `tcp://HOST:PORT,…/INDEX`, or
-//! `rdma://`, with optional parameters: `tcp://HOST:PORT/INDEX?tls-ca=FILE&token-file=FILE`.
+//! URLs of pools and indexes: `shm://POOL` and `shm://POOL/INDEX`; `tcp://HOST:PORT,…` and `tcp://HOST:PORT,…/INDEX`,
+//! or `rdma://`, with optional parameters: `tcp://HOST:PORT/INDEX?tls-ca=FILE&token-file=FILE`.
 
 use crate::error::Error;
 use farwood_transport::any::Place;

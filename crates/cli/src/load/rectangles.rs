@@ -27,7 +27,8 @@ pub(super) fn run(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Re
     let start = Instant::now();
     if let Some(option) = context.first_given(&["key_column", "value_column", "value", "sort_memory"]) {
         return Err(Failure::Usage(format!(
-            "load {}: {option} applies to keys, and this index holds rectangles; omit it (the columns of a rectangle are x,y or x1,y1,x2,y2, optionally followed by its number)",
+            "load {}: {option} applies to keys, and this index holds rectangles; omit it (the columns of a rectangle \
+             are x,y or x1,y1,x2,y2, optionally followed by its number)",
             args.url
         )));
     }
@@ -74,7 +75,8 @@ fn insert_each(index: &Spatial, items: &[Item], progress: &ProgressBar) -> Resul
         }
         let were = size::count(inserted, "rectangle was inserted", "rectangles were inserted");
         let text = format!(
-            "{}; {were} and remain in the index, the first ones of the file: loading the file again would insert them twice",
+            "{}; {were} and remain in the index, the first ones of the file: loading the file again would insert \
+             them twice",
             failure.text()
         );
         Failure::Other { text, exit_code: failure.exit_code() }
@@ -154,7 +156,8 @@ fn item_of_row(number: u64, row: &csv::StringRecord) -> Result<Item, String> {
         4 | 5 => ([edge(0)?, edge(1)?], [edge(2)?, edge(3)?]),
         columns => {
             return Err(format!(
-                "the row has {columns} columns; give 2 for a point or 4 for a rectangle, optionally followed by a number"
+                "the row has {columns} columns; give 2 for a point or 4 for a rectangle, optionally followed by a \
+                 number"
             ));
         }
     };

@@ -117,9 +117,9 @@ pub struct Swept {
     pub locks: Vec<(String, u64)>,
 }
 
-/// Examines the machine. The function attaches to each pool for a moment, in the lowest slot of its client table that no
-/// live process uses. If a crashed client had that slot, the slot is reused and the client is not in the report; other
-/// crashed clients are. The function changes nothing else.
+/// Examines the machine. The function attaches to each pool for a moment, in the lowest slot of its client table that
+/// no live process uses. If a crashed client had that slot, the slot is reused and the client is not in the report;
+/// other crashed clients are. The function changes nothing else.
 ///
 /// # Errors
 /// [`Error::Pool`], [`Error::System`] if the directory of segments cannot be read.

@@ -146,8 +146,8 @@ impl Spatial {
         found.map_err(|error| self.failed("nearest", error))
     }
 
-    /// Whether another process serves the index, so that changes must be sent as messages. [at most 2 RT, and those of the
-    /// check whether that process is alive]
+    /// Whether another process serves the index, so that changes must be sent as messages. [at most 2 RT, and those of
+    /// the check whether that process is alive]
     ///
     /// # Errors
     /// [`Error::Index`].
@@ -190,8 +190,8 @@ impl Spatial {
     /// duration of the call, over TCP by sending them to its server.
     ///
     /// # Errors
-    /// [`Error::Index`]: it is not empty, or the pool is full; in shared memory, another process serves it; over TCP, no
-    /// process serves it.
+    /// [`Error::Index`]: it is not empty, or the pool is full; in shared memory, another process serves it; over TCP,
+    /// no process serves it.
     pub fn bulk_load(&self, items: &[Item], fill: f64) -> Result<()> {
         let client = self.pool.attachment().client();
         let failed = |error| self.failed("bulk load", error);
@@ -249,8 +249,8 @@ impl Spatial {
         }
     }
 
-    /// Whether [`bulk_load`](Self::bulk_load) is possible: the index is empty, and no process serves it, except over TCP,
-    /// where the server receives the items. [as `nearest`, and `is_served`]
+    /// Whether [`bulk_load`](Self::bulk_load) is possible: the index is empty, and no process serves it, except over
+    /// TCP, where the server receives the items. [as `nearest`, and `is_served`]
     ///
     /// # Errors
     /// As [`search`](Self::search).
@@ -259,8 +259,8 @@ impl Spatial {
         Ok((by_socket || !self.is_served()?) && self.is_empty()?)
     }
 
-    /// Connects to the server of the index: through rings in shared memory, through a socket over TCP. A server over TCP
-    /// that has just started may need a moment to find the index.
+    /// Connects to the server of the index: through rings in shared memory, through a socket over TCP. A server over
+    /// TCP that has just started may need a moment to find the index.
     pub(super) fn connect<'c>(
         &'c self,
         client: &'c Client<AnyFabric>,

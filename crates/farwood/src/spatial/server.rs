@@ -80,12 +80,12 @@ pub(super) struct Serving<'s> {
 }
 
 impl Spatial {
-    /// Serves the index until `stop` is set: answers messages and applies the changes that they request. Calls `ready` when
-    /// the server is ready.
+    /// Serves the index until `stop` is set: answers messages and applies the changes that they request. Calls `ready`
+    /// when the server is ready.
     ///
     /// # Errors
-    /// [`Error::Index`](crate::Error::Index): another process serves the index, or the pool is full; over TCP, this process
-    /// is not its memory node.
+    /// [`Error::Index`](crate::Error::Index): another process serves the index, or the pool is full; over TCP, this
+    /// process is not its memory node.
     pub fn serve(&self, options: &ServeOptions, stop: &AtomicBool, ready: impl FnOnce()) -> Result<()> {
         let client = self.client();
         let server = self.server_role(options)?;
@@ -166,8 +166,8 @@ impl Serving<'_> {
         })
     }
 
-    /// Serves one thread's share of the rings; thread 0 also receives immediates and sends heartbeats. Over TCP there are no
-    /// rings: clients use the socket.
+    /// Serves one thread's share of the rings; thread 0 also receives immediates and sends heartbeats. Over TCP there
+    /// are no rings: clients use the socket.
     fn rings(&self, thread: usize, threads: usize) -> std::result::Result<(), IndexError> {
         let (service, options) = (self.service, self.options);
         let Ok(server) = self.spatial.server_role(options) else {
