@@ -25,11 +25,11 @@ use std::process::{Command, Stdio};
 const PROGRAM: &str = "all";
 
 /// The tests that run in a guest with one processor: filters of [`PROGRAM`].
-const TESTS: [Test; 2] = ["rdma::", "catfish::threads::over_rdma"];
+const TESTS: [Test; 2] = ["fabric::rdma::", "catfish::threads::over_rdma"];
 
 /// And in one with two: processes that are killed while they post. Linux 6.1 waits for a killed process's requests by
 /// looking again and again, which on one processor that is not preempted can keep out what it waits for.
-const TESTS_OF_TWO: [Test; 2] = ["rdma::rdma_keeps", "sherman::processes::over_rdma"];
+const TESTS_OF_TWO: [Test; 2] = ["fabric::rdma::rdma_keeps", "sherman::processes::over_rdma"];
 
 type Test = &'static str;
 
