@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let spec = OrderedDemoSpec { system, fabric, processes, memory_nodes, seconds, seed, ..default };
     let worker = WorkerCommand::this_program("worker").map_err(failure)?;
     writeln!(
-        context.words,
+        context.messages,
         "One index of English words on {}, {} at work on it for {seconds} s; every answer is \
          checked.",
         size::count(memory_nodes.into(), "memory node", "memory nodes"),
@@ -141,16 +141,16 @@ fn report(
         }
     }
     for example in examples {
-        writeln!(context.words, "wrong: {example}")?;
+        writeln!(context.messages, "wrong: {example}")?;
     }
     writeln!(
-        context.words,
+        context.messages,
         "{answers} answers checked, {wrong} wrong. {entries} words at the end, in {} nodes on {} levels; every \
          invariant checked, {} violated.",
         walk.nodes(),
         walk.levels(),
         walk.problems().len()
     )?;
-    writeln!(context.words, "Chart: {} and {}", files[0].display(), files[1].display())?;
+    writeln!(context.messages, "Chart: {} and {}", files[0].display(), files[1].display())?;
     Ok(())
 }

@@ -84,7 +84,7 @@ fn reproduce(args: &Args, figure: &Figure, context: &mut Context<'_>) -> Result<
         Format::Json => context.json(&summary(figure, &records, &comparisons, &folder))?,
         Format::Text => {
             writeln!(context.out, "{}\n{}", figure.title, table(&comparisons))?;
-            writeln!(context.words, "{}: report, records and charts", folder.display())?;
+            writeln!(context.messages, "{}: report, records and charts", folder.display())?;
         }
     }
     Ok(())
