@@ -220,7 +220,7 @@ impl IndexError {
             ),
             Self::ServerLost { name } => write!(
                 f,
-                "the server of the index '{name}' was lost before it answered; search the index to find out whether the \
+                "the server of the index '{name}' was lost before it answered; search the index to see whether the \
                  request was executed"
             ),
             Self::Served { by } => write!(

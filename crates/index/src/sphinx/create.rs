@@ -26,7 +26,7 @@ use farwood_fabric::directory::{Entry, PARAMETER_BYTES};
 use farwood_fabric::{Client, Fabric};
 
 /// Kind of Sphinx trees in the directory.
-pub const KIND: u32 = 3;
+pub const KIND: u32 = params::KIND_SPHINX;
 /// Version of the format of nodes, leaves and tables.
 const FORMAT: u32 = 2;
 
