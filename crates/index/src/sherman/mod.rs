@@ -43,7 +43,7 @@ pub use open::{
     describe,
 };
 pub use options::{Options, Variant};
-pub use scan::{Entries, SNAPSHOT_LEAVES_MAX};
+pub use scan::{SNAPSHOT_LEAVES_MAX, ShermanEntries as Entries};
 pub use verify::{Problem, Walk};
 
 use crate::cache::OrderedCache;
@@ -86,7 +86,7 @@ enum ValueBytes {
 }
 
 impl Deref for Value {
-    type Target = [u8];
+    type SearchTarget = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
         match &self.0 {

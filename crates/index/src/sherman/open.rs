@@ -118,7 +118,8 @@ impl Sherman {
         params::kinds(&self.entry)
     }
 
-    /// Marks the tree as closed by this compute node, so that others may drop it. No client of this compute node may use it any more.
+    /// Marks the tree as closed by this compute node, so that others may drop it. No client of this compute node may
+    /// use it any more.
     /// [at most 2 RT]
     ///
     /// # Errors

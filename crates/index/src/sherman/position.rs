@@ -42,7 +42,7 @@ pub(super) struct LeafPointer {
 
 /// A key, and the level of the node that should cover it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Target<'k> {
+pub(super) struct SearchTarget<'k> {
     pub(super) level: u8,
     pub(super) key: &'k [u8],
 }
@@ -50,7 +50,11 @@ pub(super) struct Target<'k> {
 /// Returns the position of `key` relative to a node that should be at `level` (Sherman §4.2.3: fences and level are
 /// checked on every fetch).
 #[inline]
-pub(super) fn locate<B: Deref<Target = [u8]>>(node: &Node<'_, B>, level: u8, key: &[u8]) -> KeyPosition {
+pub(super) fn locate<B: Deref<SearchTarget = [u8]>>(
+    node: &Node<'_, B>,
+    level: u8,
+    key: &[u8],
+) -> KeyPosition {
     if node.level() != level || node.freed() || node.is_right_of(key) {
         return KeyPosition::Stale;
     }
