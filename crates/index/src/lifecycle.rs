@@ -43,7 +43,8 @@ async fn create_locked<F: Fabric>(
 }
 
 /// Systems with locks in the tables of the pool.
-const LOCKING_KINDS: [u32; 3] = [crate::sherman::KIND, crate::smart::KIND, crate::sphinx::KIND];
+const LOCKING_KINDS: [u32; 3] =
+    [crate::sherman::KIND, crate::smart::options::KIND, crate::sphinx::options::KIND];
 
 /// Refuses an index whose locks have another width than those of an index in the same table. A word of a table holds
 /// one 64-bit lock or four of 16 bits, and the release of one would erase the others.

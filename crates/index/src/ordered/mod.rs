@@ -18,7 +18,7 @@ use crate::lock::{LockMemory, LockWidth};
 use crate::memory::overflow::VALUE_BYTES_MAX;
 use crate::radix::key::KEY_BYTES_MAX;
 use crate::radix::tree;
-use crate::radix::tree::create::NODE_LOCKS;
+use crate::radix::tree::options::NODE_LOCKS;
 use crate::range::{Direction, Range};
 use crate::sabotage::Sabotage;
 use crate::sherman::layout::Values;
