@@ -226,7 +226,7 @@ impl Ordered {
             Self::Sherman(index) => index.cache_bytes(),
             Self::Smart(index) => index.cache_bytes(),
             Self::Sphinx(index) => {
-                let kept = index.kept();
+                let kept = index.memory_use();
                 (kept.filter_bytes + kept.directory_bytes, kept.filter_bytes)
             }
         }

@@ -6,7 +6,7 @@ use super::scratch::ScratchPool;
 use super::{Policy, RadixTree, TreeOptions};
 use crate::error::IndexError;
 use crate::lifecycle;
-use crate::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, NodeLocks, Release};
+use crate::lock::{LocalLocks, LockMemory, LockOptions, NodeLocks};
 use crate::memory::heap::{Heap, Kind};
 use crate::memory::slot::Room;
 use crate::params;

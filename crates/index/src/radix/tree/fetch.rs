@@ -1,18 +1,17 @@
 //! Reads and locks inner nodes and leaves.
 
 use super::RadixTree;
+use super::copy::{InnerCopy, LeafCopy, front_of, fronts, proves};
 use super::damage::damaged;
 use super::policy::Policy;
 use crate::error::IndexError;
 use crate::lock::Held;
 use crate::op::Op;
 use crate::radix::coverage;
-use crate::radix::inner::{Inner, InnerFormat, InnerRef, RawInner};
-use crate::radix::leaf::{Leaf, LeafFormat, LeafRef, RawLeaf};
+use crate::radix::inner::{Inner, InnerFormat, InnerRef};
+use crate::radix::leaf::{Leaf, LeafFormat, LeafRef};
 use crate::retry::{Retry, bury_the_dead};
-use farwood_fabric::{
-    Capabilities, Capability, Checked, Client, Fabric, Object, Remote, all, read, read_bytes,
-};
+use farwood_fabric::{Checked, Client, Fabric, Object, Remote, read_bytes};
 
 /// Most reads of a copy that stays torn.
 const TORN_READS_MAX: u32 = 2_000;
@@ -56,7 +55,7 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
     }
 
     /// Acquires the lock of an inner node, and reads the node under it.
-    /// [1 RT; 2 without [`Capability::AtomicThenRead`]]
+    /// [1 RT; 2 without [`AtomicThenRead`](farwood_fabric::Capability::AtomicThenRead)]
     pub(super) async fn lock_inner(self, node: InnerRef) -> Result<(Held<'a, F>, InnerCopy), IndexError> {
         let (locks, promised) = (self.on(&self.index.nodes), self.fabric().capabilities());
         let bytes = node.size.bytes();
@@ -78,7 +77,8 @@ impl<'a, F: Fabric, P: Policy> Op<'a, F, RadixTree<P>> {
         }
     }
 
-    /// Acquires the lock of a leaf, and reads the leaf under it. [1 RT; 2 without [`Capability::AtomicThenRead`]]
+    /// Acquires the lock of a leaf, and reads the leaf under it. [1 RT; 2 without
+    /// [`AtomicThenRead`](farwood_fabric::Capability::AtomicThenRead)]
     pub(super) async fn lock_leaf(self, leaf: LeafRef) -> Result<(Held<'a, F>, LeafCopy), IndexError> {
         let bytes = leaf.class.bytes();
         let (held, copy) = self.on(&self.index.leaves).acquire_rear(leaf.at, bytes).await?;

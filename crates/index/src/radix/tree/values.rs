@@ -1,8 +1,8 @@
 //! Overflow values: values that are too long for their leaves, which hold a link to them ([`overflow`]).
 //!
-//! A change writes the parts of the new value before it searches for the leaf of the key, and frees the parts of the old
-//! value after the leaf was written or unlinked. A change that stores nothing frees the parts that it has written. The
-//! parts of an interrupted operation are lost until the index is dropped.
+//! A change writes the parts of the new value before it searches for the leaf of the key, and frees the parts of the
+//! old value after the leaf was written or unlinked. A change that stores nothing frees the parts that it has written.
+//! The parts of an interrupted operation are lost until the index is dropped.
 
 use super::{Policy, RadixTree};
 use crate::error::IndexError;
