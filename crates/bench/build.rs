@@ -1,26 +1,39 @@
-//! Tells the program of which commit it was built, for its records.
+//! Sets the commit and the build profile that records name.
 
 use std::io::{Write as _, stdout};
+use std::path::PathBuf;
 use std::process::Command;
 
-fn git(words: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(words).output().ok().filter(|output| output.status.success())?;
+fn git(arguments: &[&str]) -> Option<String> {
+    let output =
+        Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Cargo reads what a build script prints.
-fn tell(line: &str) {
-    writeln!(stdout(), "cargo:{line}").expect("cargo listens");
+/// Prints an instruction to cargo.
+fn instruct(line: &str) {
+    writeln!(stdout(), "cargo:{line}").expect("cargo reads the output");
+}
+
+/// The cargo profile: the folder of the target directory that holds the build, `target/PROFILE/build/CRATE/out`.
+fn profile() -> Option<String> {
+    let out = PathBuf::from(std::env::var_os("OUT_DIR")?);
+    let folder = out.ancestors().nth(3)?.file_name()?.to_string_lossy().into_owned();
+    // Only the profile `dev` has a folder of another name.
+    Some(if folder == "debug" { "dev".to_owned() } else { folder })
 }
 
 fn main() {
-    tell("rerun-if-env-changed=FARWOOD_COMMIT");
+    if let Some(profile) = profile() {
+        instruct(&format!("rustc-env=FARWOOD_PROFILE={profile}"));
+    }
+    instruct("rerun-if-env-changed=FARWOOD_COMMIT");
     if std::env::var_os("FARWOOD_COMMIT").is_some() {
         return;
     }
     let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else { return };
     if let Some(logs) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
-        tell(&format!("rerun-if-changed={logs}"));
+        instruct(&format!("rerun-if-changed={logs}"));
     }
-    tell(&format!("rustc-env=FARWOOD_COMMIT={commit}"));
+    instruct(&format!("rustc-env=FARWOOD_COMMIT={commit}"));
 }

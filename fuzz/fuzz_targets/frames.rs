@@ -1,8 +1,8 @@
-//! The decoder of frames: whatever bytes come, it neither panics nor reads beyond them, and a frame that it takes is as
+//! The decoder of frames: for arbitrary bytes it neither panics nor reads beyond them, and a decoded frame is as
 //! long as it says. `fuzz/run 60 frames`
 #![no_main]
 
-use farwood_transport::tcp::wire::{Frame, Hello, Kind, Welcome};
+use farwood_transport::wire::{Frame, Hello, Kind, Welcome};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

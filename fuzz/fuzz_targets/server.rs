@@ -1,9 +1,9 @@
-//! A memory node with arbitrary streams of bytes: as they are, behind a good greeting, in well-formed frames, and as
-//! verbs. It lives, and serves others.
+//! A memory node with arbitrary streams of bytes: raw, behind a valid greeting, in well-formed frames, and as verbs.
+//! It survives, and serves other connections.
 //! `fuzz/run 60 server`
 #![no_main]
 
-use farwood_transport::tcp::wire::{ANY_NODE, Hello, Kind, RequestFrame, WireOp, WireVerb, put_frame};
+use farwood_transport::wire::{ANY_NODE, Hello, Kind, RequestFrame, WireOp, WireVerb, put_frame};
 use farwood_transport::tcp::{Credentials, MemoryNode, NodeSpec, TcpPool};
 use libfuzzer_sys::fuzz_target;
 use std::io::{Read, Write};
@@ -25,7 +25,7 @@ fn node() -> &'static MemoryNode {
 
 fn hello() -> Vec<u8> {
     let mut bytes = Vec::new();
-    Hello { pool: 0, node: ANY_NODE, client: None, line: 0, token: Vec::new() }.put(&mut bytes);
+    Hello { pool: 0, node: ANY_NODE, client: None, connection_number: 0, token: Vec::new() }.put(&mut bytes);
     bytes
 }
 
@@ -35,7 +35,7 @@ fn connect() -> TcpStream {
     stream
 }
 
-/// The bytes as frames that are well-formed outside: each piece has its kind, code and count, and how long it is.
+/// Returns the bytes as frames with valid headers: each piece has a kind, a code, a count and a length.
 fn framed(mut bytes: &[u8]) -> Vec<u8> {
     let kinds = [Kind::Hello, Kind::Request, Kind::Control, Kind::Reply, Kind::Goodbye];
     let mut frames = Vec::new();
@@ -49,15 +49,15 @@ fn framed(mut bytes: &[u8]) -> Vec<u8> {
     frames
 }
 
-/// The bytes as verbs, most of them at places that there are.
+/// Returns the bytes as verbs, most of them at valid addresses.
 fn verbs(mut bytes: &[u8]) -> Vec<u8> {
-    const REACH: u64 = 1 << 20;
+    const ADDRESSES: u64 = 1 << 20;
     let mut frames = Vec::new();
     while !bytes.is_empty() {
         let mut frame = RequestFrame::begin(&mut frames);
         for _ in 0..4 {
             let [op, low, middle, high, length, rest @ ..] = bytes else { break };
-            let offset = u64::from_le_bytes([*low, *middle, *high, 0, 0, 0, 0, 0]) % REACH;
+            let offset = u64::from_le_bytes([*low, *middle, *high, 0, 0, 0, 0, 0]) % ADDRESSES;
             let word = u64::from(*length);
             let (data, behind) = rest.split_at(usize::from(*length).min(rest.len()));
             let takes_data = op % 6 == 1;
@@ -87,7 +87,7 @@ fuzz_target!(|bytes: &[u8]| {
     let (mode, rest) = bytes.split_first().map_or((0, bytes), |(mode, rest)| (mode % 4, rest));
     let mut bad = connect();
     if mode > 0 {
-        bad.write_all(&hello()).expect("it takes a greeting");
+        bad.write_all(&hello()).expect("it accepts a greeting");
     }
     let sent = match mode {
         2 => framed(rest),
@@ -95,19 +95,19 @@ fuzz_target!(|bytes: &[u8]| {
         _ => rest.to_vec(),
     };
     let reader = bad.try_clone().expect("a stream has two ends");
-    // Answers are taken while it is written to: who does not read them is not read from.
+    // Answers are read during the write: the memory node stops reading from a client that does not read them.
     let answers = std::thread::spawn(move || {
         let mut all = Vec::new();
         let _ = (&reader).read_to_end(&mut all);
         all
     });
-    // It may hang up in the middle.
+    // The memory node may close the connection midway.
     let _ = bad.write_all(&sent);
     let _ = bad.shutdown(Shutdown::Write);
     answers.join().expect("reading does not fail");
-    // Another is served all the same.
+    // Another connection is served.
     let mut good = connect();
-    good.write_all(&hello()).expect("it takes a greeting");
+    good.write_all(&hello()).expect("it accepts a greeting");
     let mut welcome = [0; 16 + 56];
     good.read_exact(&mut welcome).expect("it welcomes others");
     assert_eq!(welcome[4], 2, "it is a welcome");

@@ -4,8 +4,8 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use farwood_bench::page::{page, sections};
 use farwood_bench::record::Record;
+use farwood_bench::record::page::{page, sections};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");

@@ -16,13 +16,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         if !file.exists() {
             continue;
         }
-        let told = |error| format!("{}: {error}", file.display());
-        let records = Record::from_json_lines(&fs::read_to_string(&file)?).map_err(told)?;
-        let comparisons = figure.compare(&records).map_err(told)?;
+        let failed = |error| format!("{}: {error}", file.display());
+        let records = Record::from_json_lines(&fs::read_to_string(&file)?).map_err(failed)?;
+        let comparisons = figure.compare(&records).map_err(failed)?;
         fs::write(file.with_extension("svg"), figure.svg(&comparisons))?;
-        // What a figure of an index only reports says nothing of the cards.
-        let of_cards = |c: &&Comparison| figure.measures_cards() || c.standing != Standing::Reported;
-        points.extend(comparisons.iter().filter(of_cards).cloned());
+        // Values that a figure of an index only reports do not calibrate NIC models.
+        let of_nics = |c: &&Comparison| figure.measures_nics() || c.standing != Standing::Reported;
+        points.extend(comparisons.iter().filter(of_nics).cloned());
         parts.push((figure, records, comparisons));
     }
     fs::write(docs.join("reproduction.md"), page(&parts))?;

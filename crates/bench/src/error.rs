@@ -1,11 +1,11 @@
-//! What can go wrong in this room: every variant is something a caller can act on.
+//! The errors of this crate.
 
 use std::path::PathBuf;
 
-/// A result whose error is this room's [`Error`].
+/// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error with what was being done and what to do about it.
+/// An error of a run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A parameter of a run is out of range or contradicts another one.
@@ -13,9 +13,9 @@ pub enum Error {
     Parameter {
         /// The parameter by its name on the command line, for example `--theta`.
         parameter: &'static str,
-        /// What is wrong with its value.
+        /// The problem with its value.
         problem: String,
-        /// What would be accepted.
+        /// Accepted values.
         remedy: String,
     },
     /// A line of a key file cannot be used as a key.
@@ -25,9 +25,9 @@ pub enum Error {
         file: PathBuf,
         /// The line, counted from 1; 0 when the whole file is meant.
         line: u64,
-        /// What is wrong with the line.
+        /// The problem with the line.
         problem: String,
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
     },
     /// A file could not be read.
@@ -35,18 +35,18 @@ pub enum Error {
     Read {
         /// The file.
         file: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A value does not verify: it is mixed from several writes, belongs to another key or is no value of ours.
+    /// A value does not verify: it has parts of several writes, belongs to another key, or was not written by a run.
     #[error("value of {bytes} B does not verify: {problem}")]
     Value {
         /// Length of the value in bytes.
         bytes: usize,
-        /// Which word disagrees with which.
+        /// The word that does not match.
         problem: String,
     },
-    /// An index gave an answer that it must not give.
+    /// An index gave a wrong answer.
     #[error("wrong answer: {0}")]
     WrongAnswer(String),
     /// The index failed.
@@ -55,38 +55,38 @@ pub enum Error {
     /// The pool failed.
     #[error(transparent)]
     Pool(#[from] farwood_transport::shm::ShmError),
-    /// The memory nodes of a pool over TCP failed, or were not there.
+    /// Memory nodes of a pool over TCP failed, or could not be reached.
     #[error(transparent)]
     Tcp(#[from] farwood_transport::tcp::TcpError),
-    /// RDMA is not to be had, or a pool over it.
+    /// RDMA is not available, or a pool over it failed.
     #[error(transparent)]
     Rdma(#[from] farwood_transport::rdma::RdmaError),
-    /// etcd has no such pool, or does not answer.
+    /// etcd does not know the pool, or does not answer.
     #[error(transparent)]
     Etcd(#[from] farwood_transport::etcd::EtcdError),
     /// The pool's fabric failed.
     #[error(transparent)]
     Fabric(#[from] farwood_fabric::FabricError),
-    /// The laboratory cannot be as it was described.
+    /// The description of a simulation is invalid.
     #[error(transparent)]
     World(#[from] farwood_sim::WorldError),
-    /// A run in the laboratory stands still.
-    #[error("the laboratory: {0}")]
+    /// A simulated run makes no progress.
+    #[error("the simulator: {0}")]
     Stuck(#[from] farwood_sim::Stuck),
     /// A process of the run failed or died.
     #[error("compute node {compute_node}: {problem}")]
     Worker {
         /// The compute node, from 0.
         compute_node: usize,
-        /// What became of it.
+        /// The problem.
         problem: String,
     },
-    /// The processes of a run could not be started or talked to.
+    /// A process of a run could not be started, or the communication with it failed.
     #[error("{doing}: {source}")]
     Processes {
-        /// What was being done.
+        /// The action that failed.
         doing: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A run record (one JSON line) cannot be read.
@@ -95,12 +95,12 @@ pub enum Error {
     /// A chart cannot be drawn.
     #[error("chart: {0}")]
     Chart(String),
-    /// A peer cannot do what is asked of it, or failed.
+    /// A peer failed, or does not support an operation.
     #[error("peer {peer}: {problem}")]
     Peer {
         /// The peer's name, for example `lmdb`.
         peer: &'static str,
-        /// What failed.
+        /// The problem.
         problem: String,
     },
 }

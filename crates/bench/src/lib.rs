@@ -1,39 +1,30 @@
-//! Workloads, runs, records and figures.
+//! Workloads, benchmark runs, records and figures.
 //!
-//! This room decides *what* is asked of an index and *how* the answers and their costs are written down:
+//! This crate decides which operations an index is asked for, and how their answers and costs are recorded:
 //!
-//! - what is asked: [`keys`], [`values`], [`distribution`], [`workload`]; of spatial indexes, [`rectangles`];
-//! - how it is asked: [`run`], in real processes; [`tour`], with every answer checked against a model;
-//! - what was measured: [`measure`], [`record`], [`machine`];
-//! - how people see it: [`table`], [`chart`], [`page`]; [`figures`], the papers' made again in the laboratory;
-//! - what Farwood is compared with: `redis` over TCP, and `peers` (cargo feature `peers`).
+//! - [`workload`]: keys, values, distributions, rectangles, and the streams of operations;
+//! - [`driver`]: worker processes, their threads and their clients, without knowledge of any index;
+//! - `spec`: the parameters of a run; [`backend`]: the systems that a run measures, Farwood's indexes and their peers;
+//! - [`run`]: runs on real fabrics; `sim_run`: runs in virtual time;
+//! - [`record`]: one JSON line per run, and tables of it; [`plot`]: charts as SVG and PNG;
+//! - [`figures`]: the papers' figures, reproduced in the simulator.
 //!
-//! Everything here is deterministic given a seed, prints nothing, and returns records and strings.
+//! Each folder uses only folders above it in this list, except that `record` and [`workload`] use none. Everything is
+//! deterministic given a seed, prints nothing, and returns records and strings.
 
-// Opening an LMDB environment is `unsafe` in its binding; that one call lives in `peers/sys.rs`.
+// Opening an LMDB environment is `unsafe` in its binding; that one call is in `backend/peers/sys.rs`.
 #![cfg_attr(not(feature = "peers"), forbid(unsafe_code))]
 #![cfg_attr(feature = "peers", deny(unsafe_code))]
 
-pub mod chart;
-mod clock;
-pub mod distribution;
+pub mod backend;
+pub mod driver;
 pub mod error;
 pub mod figures;
-pub mod keys;
-pub mod machine;
-pub mod measure;
-mod micro;
-pub mod page;
-#[cfg(feature = "peers")]
-pub mod peers;
-pub mod random;
+pub mod plot;
 pub mod record;
-pub mod rectangles;
-mod redis;
 pub mod run;
-pub mod table;
-pub mod tour;
-pub mod values;
+mod sim_run;
+pub mod spec;
 pub mod workload;
 
 pub use error::{Error, Result};

@@ -1,13 +1,13 @@
-//! `farwood demo`: the tour.
+//! `farwood demo`: several processes work on one index, and every answer is checked.
 
 mod map;
 
 use super::bench::{Progress, failure, system};
 use super::{Context, Failure, Format, Outcome, size};
-use farwood_bench::chart;
+use farwood_bench::plot;
+use farwood_bench::record::table::table;
 use farwood_bench::run::{FabricKind, WorkerCommand};
-use farwood_bench::table::table;
-use farwood_bench::tour::{Leg, Outcome as Toured, TourSpec, tour};
+use farwood_demo::{DemoPhase, OrderedDemoOutcome, OrderedDemoSpec, run_ordered_demo};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,42 +23,42 @@ Examples:
 
 Exit code 1: there were wrong answers.";
 
-/// A tour on this machine: several processes, real words or real coastlines, every answer checked
+/// Run several processes on one index of words or of coastlines, and check every answer
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Through which index: sherman, smart or sphinx, of words; catfish, of coastlines
+    /// The index: sherman, smart or sphinx for words; catfish for coastlines
     #[arg(long, default_value = "sherman")]
     index: String,
-    /// Over what: shm or tcp, whose memory nodes are then in this process
+    /// The fabric: shm, or tcp to memory nodes that the demo starts
     #[arg(long, default_value = "shm")]
     fabric: String,
-    /// Processes that work on one index at once
+    /// Processes that work on the index
     #[arg(long, default_value_t = 4, value_name = "COUNT")]
     processes: usize,
-    /// Memory nodes that the index lies on; one for catfish
+    /// Memory nodes of the pool; one for catfish
     #[arg(long, default_value_t = 2, value_name = "COUNT")]
     memory_nodes: u16,
-    /// How long all processes work [default: 12]
+    /// Seconds for which all processes work [default: 12]
     #[arg(long, conflicts_with = "quick")]
     seconds: Option<f64>,
-    /// A short tour
+    /// Work for 3 seconds only
     #[arg(long)]
     quick: bool,
     /// Seed of all operations
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where the chart, or the map, goes, as SVG and PNG
+    /// Folder of the chart or the map, as SVG and PNG
     #[arg(long, default_value = "farwood-demo", value_name = "FOLDER")]
     out: PathBuf,
 }
 
-/// Seconds of work of a short tour.
+/// Seconds of work with `--quick`.
 const QUICK_SECONDS: f64 = 3.0;
 
 impl Args {
     fn seconds(&self) -> f64 {
-        let default = TourSpec::default().seconds;
+        let default = OrderedDemoSpec::default().seconds;
         self.seconds.unwrap_or(if self.quick { QUICK_SECONDS } else { default })
     }
 }
@@ -67,43 +67,43 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     if args.index == "catfish" {
         return map::run(args, context);
     }
-    let (default, seconds) = (TourSpec::default(), args.seconds());
+    let (default, seconds) = (OrderedDemoSpec::default(), args.seconds());
     let &Args { processes, memory_nodes, seed, .. } = args;
     let fabric = args.fabric.parse::<FabricKind>()?;
     let system = system(&args.index)?;
-    let spec = TourSpec { system, fabric, processes, memory_nodes, seconds, seed, ..default };
+    let spec = OrderedDemoSpec { system, fabric, processes, memory_nodes, seconds, seed, ..default };
     let worker = WorkerCommand::this_program("worker").map_err(failure)?;
     writeln!(
-        context.words,
+        context.messages,
         "One index of English words on {}, {} at work on it for {seconds} s; every answer is \
          checked.",
         size::count(memory_nodes.into(), "memory node", "memory nodes"),
         size::count(processes as u64, "process", "processes")
     )?;
     let progress = Progress::new(context);
-    let toured = tour(&spec, &worker, &mut |leg| show(&progress, leg)).map_err(failure)?;
+    let outcome = run_ordered_demo(&spec, &worker, &mut |phase| show(&progress, phase)).map_err(failure)?;
     progress.0.finish_and_clear();
-    let files = draw(&args.out, &toured)?;
-    report(context, &toured, &files)?;
-    Ok(if toured.wrong == 0 { Outcome::Done } else { Outcome::Negative })
+    let files = draw(&args.out, &outcome)?;
+    report(context, &outcome, &files)?;
+    Ok(if outcome.wrong == 0 { Outcome::Done } else { Outcome::Negative })
 }
 
-fn show(progress: &Progress, leg: Leg) {
-    match leg {
-        Leg::Loading { done, all } => progress.bar("loading".to_owned(), done, all),
-        Leg::Starting => progress.bar("starting processes".to_owned(), 0, 1),
-        Leg::Working => progress.bar("all processes work".to_owned(), 0, 1),
-        Leg::Comparing => progress.bar("comparing".to_owned(), 1, 1),
+fn show(progress: &Progress, phase: DemoPhase) {
+    match phase {
+        DemoPhase::Loading { done, all } => progress.bar("loading".to_owned(), done, all),
+        DemoPhase::Starting => progress.bar("starting processes".to_owned(), 0, 1),
+        DemoPhase::Working => progress.bar("all processes work".to_owned(), 0, 1),
+        DemoPhase::Comparing => progress.bar("comparing".to_owned(), 1, 1),
     }
 }
 
 /// Writes the chart of words.
-fn draw(folder: &Path, toured: &Toured) -> Result<[PathBuf; 2], Failure> {
-    let records = std::slice::from_ref(&toured.record);
-    write(folder, "demo", chart::svg(records)?.as_bytes(), &chart::png(records)?)
+fn draw(folder: &Path, outcome: &OrderedDemoOutcome) -> Result<[PathBuf; 2], Failure> {
+    let records = std::slice::from_ref(&outcome.record);
+    write(folder, "demo", plot::svg(records)?.as_bytes(), &plot::png(records)?)
 }
 
-/// Writes a picture; yields where.
+/// Writes a picture; yields its paths.
 fn write(folder: &Path, name: &str, svg: &[u8], png: &[u8]) -> Result<[PathBuf; 2], Failure> {
     let files = [folder.join(format!("{name}.svg")), folder.join(format!("{name}.png"))];
     for (path, bytes) in files.iter().zip([svg, png]) {
@@ -113,8 +113,12 @@ fn write(folder: &Path, name: &str, svg: &[u8], png: &[u8]) -> Result<[PathBuf; 
     Ok(files)
 }
 
-fn report(context: &mut Context<'_>, toured: &Toured, files: &[PathBuf; 2]) -> Result<(), Failure> {
-    let Toured { record, answers, wrong, examples, walk, entries } = toured;
+fn report(
+    context: &mut Context<'_>,
+    outcome: &OrderedDemoOutcome,
+    files: &[PathBuf; 2],
+) -> Result<(), Failure> {
+    let OrderedDemoOutcome { record, answers, wrong, examples, walk, entries } = outcome;
     match context.format {
         Format::Json => {
             let record: serde_json::Value = serde_json::from_str(&record.to_json_line())
@@ -137,16 +141,16 @@ fn report(context: &mut Context<'_>, toured: &Toured, files: &[PathBuf; 2]) -> R
         }
     }
     for example in examples {
-        writeln!(context.words, "wrong: {example}")?;
+        writeln!(context.messages, "wrong: {example}")?;
     }
     writeln!(
-        context.words,
+        context.messages,
         "{answers} answers checked, {wrong} wrong. {entries} words at the end, in {} nodes on {} levels; every \
          invariant checked, {} violated.",
         walk.nodes(),
         walk.levels(),
         walk.problems().len()
     )?;
-    writeln!(context.words, "Chart: {} and {}", files[0].display(), files[1].display())?;
+    writeln!(context.messages, "Chart: {} and {}", files[0].display(), files[1].display())?;
     Ok(())
 }

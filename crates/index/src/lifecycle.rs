@@ -1,24 +1,24 @@
-//! How an index comes to be, is opened, closed and dropped: the same for every kind, by its entry in the pool's
-//! directory.
+//! Creates, opens, closes and drops an index by its entry in the directory of the pool, for every system.
 
 use crate::error::IndexError;
 use crate::params;
 use farwood_fabric::directory::{self, Entry, Locked, NAME_BYTES_MAX, NewEntry};
 use farwood_fabric::{Client, Fabric, NodeId, chunks, client_table};
 
-/// Makes the entry of a new index. `plant` writes what it points to, and yields the pointer's word. [about 140 RT]
+/// Creates the entry of a new index. `write_root` writes the object that the entry points to, and yields the word of
+/// the pointer. [about 140 RT]
 ///
 /// # Errors
-/// [`IndexError::IndexExists`], [`IndexError::BadName`]; a full pool or directory; what `plant` fails with. There is
-/// then no such index.
+/// [`IndexError::IndexExists`], [`IndexError::BadName`]; a full pool or directory; those of `write_root`. The index
+/// then does not exist.
 pub(crate) async fn create<F: Fabric>(
     client: &Client<F>,
     new: &NewEntry<'_>,
-    plant: impl AsyncFnOnce(&Entry) -> Result<u64, IndexError>,
+    write_root: impl AsyncFnOnce(&Entry) -> Result<u64, IndexError>,
 ) -> Result<Entry, IndexError> {
     check_name(new.name)?;
     let directory = directory::lock(client).await?;
-    let created = create_locked(client, &directory, new, plant).await;
+    let created = create_locked(client, &directory, new, write_root).await;
     directory.unlock().await?;
     created
 }
@@ -27,7 +27,7 @@ async fn create_locked<F: Fabric>(
     client: &Client<F>,
     directory: &Locked<'_, F>,
     new: &NewEntry<'_>,
-    plant: impl AsyncFnOnce(&Entry) -> Result<u64, IndexError>,
+    write_root: impl AsyncFnOnce(&Entry) -> Result<u64, IndexError>,
 ) -> Result<Entry, IndexError> {
     directory.settle().await?;
     if directory::find(client, new.name).await?.is_some() {
@@ -35,32 +35,24 @@ async fn create_locked<F: Fabric>(
     }
     refuse_mixed_locks(client, new).await?;
     let entry = directory.reserve(new).await?;
-    // What a client that died while it created or dropped an index here may have left.
+    // A client that crashed while it created or dropped an index of this slot may have left chunks.
     free_chunks(client, entry.slot).await?;
-    let root = plant(&entry).await?;
+    let root = write_root(&entry).await?;
     directory.publish(&entry, root).await?;
     Ok(entry)
 }
 
-/// Systems with locks in the tables of the pool.
-const LOCKING_KINDS: [u32; 3] =
-    [crate::sherman::KIND, crate::smart::options::KIND, crate::sphinx::options::KIND];
-
-/// Refuses an index whose locks have another width than those of an index in the same table. A word of a table holds
-/// one 64-bit lock or four of 16 bits, and the release of one would erase the others.
+/// Refuses an index whose locks have another width than those of an index in the same table.
 async fn refuse_mixed_locks<F: Fabric>(client: &Client<F>, new: &NewEntry<'_>) -> Result<(), IndexError> {
-    if !LOCKING_KINDS.contains(&new.kind) {
-        return Ok(());
-    }
     for other in directory::list(client).await? {
-        if LOCKING_KINDS.contains(&other.kind) && params::locks_conflict(&new.parameters, &other.parameters) {
+        if params::locks_conflict((new.kind, &new.parameters), (other.kind, &other.parameters)) {
             return Err(IndexError::MixedLocks { other: other.name });
         }
     }
     Ok(())
 }
 
-/// The entry of the index `name`. [as [`directory::find`]; about 140 RT more where it is not there at first]
+/// Finds the entry of the index `name`. [as [`directory::find`]; about 140 RT more if the first search fails]
 ///
 /// # Errors
 /// [`IndexError::NoSuchIndex`].
@@ -71,7 +63,7 @@ pub(crate) async fn find<F: Fabric>(client: &Client<F>, name: &str) -> Result<En
     }
 }
 
-/// The same under the directory's lock: a drop that was begun and refused hides an index for a moment.
+/// Finds the entry under the lock of the directory: a drop that is refused hides an index for a moment.
 async fn find_settled<F: Fabric>(client: &Client<F>, name: &str) -> Result<Entry, IndexError> {
     let directory = directory::lock(client).await?;
     let entry = match directory.settle().await {
@@ -82,7 +74,7 @@ async fn find_settled<F: Fabric>(client: &Client<F>, name: &str) -> Result<Entry
     entry?.ok_or_else(|| IndexError::NoSuchIndex(name.to_owned()))
 }
 
-/// Marks an index as open by this compute node, so that nobody drops it. [3 RT; more where it is being dropped]
+/// Marks an index as open by this compute node, so that no client drops it. [3 RT; more while it is being dropped]
 ///
 /// # Errors
 /// [`IndexError::NoSuchIndex`] where it was dropped meanwhile.
@@ -101,7 +93,7 @@ pub(crate) async fn mark_open<F: Fabric>(client: &Client<F>, entry: &Entry) -> R
     settled.and(Err(IndexError::NoSuchIndex(entry.name.clone())))
 }
 
-/// Marks an index as closed by this compute node, so that others may drop it. [at most 2 RT]
+/// Marks an index as closed by this compute node, so that other clients may drop it. [at most 2 RT]
 ///
 /// # Errors
 /// The fabric's.
@@ -109,8 +101,8 @@ pub(crate) async fn mark_closed<F: Fabric>(client: &Client<F>, entry: &Entry) ->
     Ok(client_table::mark_closed(client, entry.open_bit()).await?)
 }
 
-/// Drops the index `name`, whatever its kind, and frees its memory. No other compute node may have it open, and
-/// this one must not use it again.
+/// Drops the index `name` of any system, and frees its memory. No other compute node may have it open, and this one
+/// must not use it again.
 ///
 /// # Errors
 /// [`IndexError::NoSuchIndex`]; [`IndexError::InUse`].
@@ -138,7 +130,7 @@ async fn drop_locked<F: Fabric>(
     Ok(())
 }
 
-/// Gives back all chunks of a directory entry that has no index.
+/// Frees all chunks of a directory entry that has no index.
 async fn free_chunks<F: Fabric>(client: &Client<F>, slot: u8) -> Result<(), IndexError> {
     for node in 0..client.fabric().shape().nodes {
         for used in chunks::in_use(client, NodeId(node)).await? {

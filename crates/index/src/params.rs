@@ -8,6 +8,18 @@ use farwood_fabric::directory::{Entry, NewEntry, PARAMETER_BYTES};
 use std::fmt::{Debug, Display};
 use std::ops::RangeInclusive;
 
+/// Number of Sherman in the directory.
+pub(crate) const KIND_SHERMAN: u32 = 1;
+/// Number of SMART in the directory.
+pub(crate) const KIND_SMART: u32 = 2;
+/// Number of Sphinx in the directory.
+pub(crate) const KIND_SPHINX: u32 = 3;
+/// Number of Catfish in the directory.
+pub(crate) const KIND_CATFISH: u32 = 4;
+
+/// Systems with locks in the tables of the pool.
+const LOCKING_KINDS: [u32; 3] = [KIND_SHERMAN, KIND_SMART, KIND_SPHINX];
+
 /// Offset of the memory of the locks, in every system with locks in the pool's tables.
 const LOCK_MEMORY: usize = 14;
 /// Offset of the width of those locks.
@@ -168,9 +180,16 @@ pub(crate) fn kinds(entry: &Entry) -> [u8; 2] {
     [entry.parameters[KINDS], entry.parameters[KINDS + 1]]
 }
 
-/// Whether the locks of two indexes with locks are in one table, with different widths.
-pub(crate) fn locks_conflict(one: &[u8; PARAMETER_BYTES], other: &[u8; PARAMETER_BYTES]) -> bool {
+/// Whether two indexes, each with its kind and parameters, have locks of different widths in one table. A word of a
+/// table holds one 64-bit lock or four of 16 bits, and the release of one would erase the others.
+pub(crate) fn locks_conflict(
+    (kind, one): (u32, &[u8; PARAMETER_BYTES]),
+    (other_kind, other): (u32, &[u8; PARAMETER_BYTES]),
+) -> bool {
     const IN_NODES: u8 = 2;
+    if !LOCKING_KINDS.contains(&kind) || !LOCKING_KINDS.contains(&other_kind) {
+        return false;
+    }
     let in_one_table = one[LOCK_MEMORY] != IN_NODES && one[LOCK_MEMORY] == other[LOCK_MEMORY];
     in_one_table && one[LOCK_WIDTH] != other[LOCK_WIDTH]
 }

@@ -1,14 +1,14 @@
-//! Catfish's switch between messages and READs with another index under it: lookups of Sherman's tree.
+//! Catfish's switch between messages and READs, used with another index: lookups in a Sherman tree.
 //!
-//! Nothing in [`adaptive`](farwood_index::catfish::adaptive) knows of rectangles. Here a lookup goes by message to a
-//! server with few cores, which looks the key up in the tree that lies in its own memory, or the client reads the tree
-//! by itself. Heartbeats say how busy the server is, and each client backs off for itself.
+//! [`adaptive`](farwood_index::catfish::adaptive) does not depend on rectangles. Here a client sends a lookup by
+//! message to a server with few cores, which reads the tree in its local memory, or the client reads the tree itself.
+//! Heartbeats report how busy the server is, and each client backs off separately.
 //!
-//! A message is one WRITE with an immediate, the client's number, into that client's place at the server; the
-//! response is one WRITE into the client's own memory, where it looks for it.
+//! A request is one WRITE into the client's buffer at the server, with an immediate that holds the client's number.
+//! The response is one WRITE into a buffer in the client's memory, which the client polls.
 //!
 //! Run it with `cargo run --release -p farwood-proof --example adaptive_lookups`.
-#![expect(clippy::print_stdout, reason = "an example talks")]
+#![expect(clippy::print_stdout, reason = "the example prints its measurements")]
 
 use farwood_fabric::chunks::{self, CHUNK_BYTES, Owner};
 use farwood_fabric::{Client, Fabric as _, LocalMemory as _, NodeId, Remote, Server as _, write, write_imm};
@@ -18,22 +18,22 @@ use farwood_index::sherman::{Config, Sherman};
 use farwood_sim::{Card, Ended, SimFabric, SimServer, World, WorldSpec, at_once};
 use std::cell::Cell;
 
-/// Machines: the server's, and those of the clients.
+/// Machines: one of the server, the others of clients.
 const MACHINES: usize = 5;
 const KEYS: u64 = 20_000;
 const CACHE_BYTES: usize = 1 << 20;
-/// Cores of the server, and flows that answer messages there.
+/// Cores of the server, and its tasks that answer messages.
 const CORES: u32 = 4;
-const FLOWS: usize = 16;
-/// Processor time of a lookup at the server, nanoseconds: so much that its cores are the first that are busy.
+const TASKS: usize = 16;
+/// Processor time of a lookup at the server, nanoseconds: long enough to make its cores the bottleneck.
 const LOOKUP_NS: u64 = 20_000;
 const HEARTBEAT_NS: u64 = 400_000;
-/// Parts of that time; a client hears in one of them.
+/// Parts of a heartbeat interval; each client receives its heartbeat in one of them.
 const PARTS: usize = 8;
 const LOOK_NS: u64 = 500;
 const RUN_NS: u64 = 20_000_000;
 
-/// How clients look keys up.
+/// How clients look up keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Messages,
@@ -41,30 +41,30 @@ pub(crate) enum Scheme {
     Adaptive,
 }
 
-/// What a run has seen.
+/// The results of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct LookupStats {
     pub(crate) lookups: u64,
     pub(crate) wrong: u64,
-    /// Of the lookups, how many went by READs.
+    /// Lookups by READs.
     pub(crate) offloaded: u64,
-    /// Share of the server's cores that was busy.
+    /// Busy share of the server's cores.
     pub(crate) busy: f64,
 }
 
-/// Bytes of a client's place, at the server and in its own machine's memory.
-const PLACE_BYTES: u64 = 64;
-/// Words of a response's place: the heartbeat, the value, and number and outcome of the lookup.
+/// Bytes of a client's buffer, at the server and in the memory of its machine.
+const BUFFER_BYTES: u64 = 64;
+/// Words of a response buffer: the heartbeat, the value, and the number and outcome of the lookup.
 const HEARTBEAT: u64 = 0;
 const VALUE: u64 = 8;
 const OUTCOME: u64 = 16;
 
-/// Where messages go: a chunk of each machine.
-struct Post {
+/// The buffers of messages: one chunk on each machine.
+struct Buffers {
     chunks: Vec<Remote<[u8]>>,
 }
 
-impl Post {
+impl Buffers {
     async fn new(client: &Client<SimFabric>, entry: u8) -> Result<Self, IndexError> {
         let mut chunks = Vec::new();
         for machine in 0..MACHINES as u16 {
@@ -75,14 +75,14 @@ impl Post {
         Ok(Self { chunks })
     }
 
-    /// Where client `number` puts its requests.
+    /// The request buffer of client `number`, at the server.
     fn request(&self, number: u64) -> Remote<[u8]> {
-        self.chunks[0].part(PLACE_BYTES * number)
+        self.chunks[0].part(BUFFER_BYTES * number)
     }
 
-    /// Where it finds responses and heartbeats, on its own machine.
+    /// The buffer of its responses and heartbeats, on its machine.
     fn response(&self, number: u64) -> Remote<[u8]> {
-        self.chunks[machine_of(number)].part(PLACE_BYTES * number)
+        self.chunks[machine_of(number)].part(BUFFER_BYTES * number)
     }
 }
 
@@ -94,11 +94,11 @@ fn value_of(key: u64) -> u64 {
     key.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// Everything of one run.
-struct Run<'w> {
+/// The state of one run.
+struct LookupRun<'w> {
     world: &'w World,
-    post: Post,
-    /// Each machine's own.
+    buffers: Buffers,
+    /// One for each machine.
     trees: Vec<Sherman>,
     scheme: Scheme,
     clients: u64,
@@ -107,13 +107,13 @@ struct Run<'w> {
     offloaded: Cell<u64>,
 }
 
-impl Run<'_> {
-    /// A flow of the server: one lookup after the other.
+impl LookupRun<'_> {
+    /// A task of the server: it answers lookups one after the other.
     async fn answer(&self, client: &Client<SimFabric>, server: &SimServer) -> Result<(), IndexError> {
-        let start = self.post.chunks[0].address().offset();
+        let start = self.buffers.chunks[0].address().offset();
         loop {
             let number = u64::from(server.receive().await?);
-            let word = |at| server.local().load(start + PLACE_BYTES * number + at);
+            let word = |at| server.local().load(start + BUFFER_BYTES * number + at);
             let (key, asked) = (word(0)?, word(8)?);
             server.compute(LOOKUP_NS).await;
             let found = self.trees[0].get(client, &key.to_be_bytes()).await?;
@@ -121,12 +121,12 @@ impl Run<'_> {
                 found.as_deref().and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes);
             let outcome = asked << 1 | u64::from(found.is_some());
             let response: Vec<u8> = [value, outcome].into_iter().flat_map(u64::to_le_bytes).collect();
-            client.post(write(self.post.response(number).part::<u8>(VALUE), &response)).await?;
+            client.post(write(self.buffers.response(number).part::<u8>(VALUE), &response)).await?;
         }
     }
 
-    /// Tells each client once in an interval how busy the server was since the last time, and not all at once: or all
-    /// would begin to offload together, and find the server idle together.
+    /// Sends each client one heartbeat per interval, at different times: otherwise all clients would offload at the
+    /// same time, and then find the server idle at the same time.
     async fn beat(&self, client: &Client<SimFabric>, server: &SimServer) -> Result<(), IndexError> {
         let mut worked = [server.worked(); PARTS];
         for part in (0..PARTS).cycle() {
@@ -134,30 +134,30 @@ impl Run<'_> {
             let before = std::mem::replace(&mut worked[part], server.worked());
             let busy = (worked[part] - before) as f64 / (HEARTBEAT_NS * u64::from(CORES)) as f64;
             for number in (part as u64..self.clients).step_by(PARTS) {
-                let place = self.post.response(number).part::<u64>(HEARTBEAT);
-                client.post(write(place, &heartbeat(busy).to_le_bytes())).await?;
+                let address = self.buffers.response(number).part::<u64>(HEARTBEAT);
+                client.post(write(address, &heartbeat(busy).to_le_bytes())).await?;
             }
         }
         Ok(())
     }
 
-    /// A client: lookups until the time is up.
+    /// A client: it looks up keys until the time is up.
     async fn ask(&self, number: u64, client: &Client<SimFabric>) -> Result<(), IndexError> {
         let machine = machine_of(number);
         let memory = self.world.server(NodeId(machine as u16));
-        let at = self.post.response(number).address().offset();
+        let at = self.buffers.response(number).address().offset();
         let mut back_off = BackOff::new(BackOffSettings::default(), number + 1);
         for asked in 1.. {
             let key = value_of(asked ^ number << 32) % (2 * KEYS);
             client.fabric().spend_operation();
-            let told = memory.local().load(at + HEARTBEAT)?;
+            let heartbeat = memory.local().load(at + HEARTBEAT)?;
             memory.local().store(at + HEARTBEAT, 0)?;
-            let way = match self.scheme {
+            let route = match self.scheme {
                 Scheme::Messages => Way::Message,
                 Scheme::Reads => Way::Offload,
-                Scheme::Adaptive => back_off.next(utilisation(told)),
+                Scheme::Adaptive => back_off.next(utilisation(heartbeat)),
             };
-            let found = match way {
+            let found = match route {
                 Way::Message => self.ask_server(number, (key, asked), client, &memory).await?,
                 Way::Offload => {
                     self.offloaded.set(self.offloaded.get() + 1);
@@ -179,8 +179,8 @@ impl Run<'_> {
         memory: &SimServer,
     ) -> Result<Option<u64>, IndexError> {
         let request: Vec<u8> = [key, asked].into_iter().flat_map(u64::to_le_bytes).collect();
-        client.post(write_imm(self.post.request(number).part::<u8>(0), &request, number as u32)).await?;
-        let at = self.post.response(number).address().offset();
+        client.post(write_imm(self.buffers.request(number).part::<u8>(0), &request, number as u32)).await?;
+        let at = self.buffers.response(number).address().offset();
         loop {
             let outcome = memory.local().load(at + OUTCOME)?;
             if outcome >> 1 == asked {
@@ -194,7 +194,7 @@ impl Run<'_> {
 }
 
 /// Lets `clients` clients look keys up for a while.
-pub(crate) fn measure(scheme: Scheme, clients: u64) -> Result<Seen, Box<dyn std::error::Error>> {
+pub(crate) fn measure(scheme: Scheme, clients: u64) -> Result<LookupStats, Box<dyn std::error::Error>> {
     let mut card = Card::named("cx5-100g")?;
     card.server.cores = CORES;
     let spec = WorldSpec {
@@ -205,17 +205,17 @@ pub(crate) fn measure(scheme: Scheme, clients: u64) -> Result<Seen, Box<dyn std:
         ..WorldSpec::small(card)
     };
     let world = World::new(spec)?;
-    let maker = world.at_once(0);
+    let creator = world.at_once(0);
     let entry = at_once(async {
-        let tree = Sherman::create(&maker, "lookups", Config::default(), CACHE_BYTES).await?;
+        let tree = Sherman::create(&creator, "lookups", Config::default(), CACHE_BYTES).await?;
         let entries = (0..KEYS).map(|key| (key.to_be_bytes(), value_of(key).to_le_bytes()));
-        tree.bulk_load(&maker, entries, 0.8, |_| ()).await?;
+        tree.bulk_load(&creator, entries, 0.8, |_| ()).await?;
         Ok::<_, IndexError>(tree.entry().slot)
     })?;
     let open = |machine| at_once(Sherman::open(&world.at_once(machine), "lookups", CACHE_BYTES));
-    let run = Run {
+    let run = LookupRun {
         world: &world,
-        post: at_once(Post::new(&maker, entry))?,
+        buffers: at_once(Buffers::new(&creator, entry))?,
         trees: (0..MACHINES).map(open).collect::<Result<_, _>>()?,
         scheme,
         clients,
@@ -224,13 +224,13 @@ pub(crate) fn measure(scheme: Scheme, clients: u64) -> Result<Seen, Box<dyn std:
         offloaded: Cell::default(),
     };
     let server = world.server(NodeId(0));
-    let flows: Vec<_> = (0..=FLOWS).map(|_| (world.client(0), world.server(NodeId(0)))).collect();
-    let askers: Vec<_> = (0..clients).map(|number| (number, world.client(machine_of(number)))).collect();
+    let tasks: Vec<_> = (0..=TASKS).map(|_| (world.client(0), world.server(NodeId(0)))).collect();
+    let senders: Vec<_> = (0..clients).map(|number| (number, world.client(machine_of(number)))).collect();
     let mut crew = world.crew();
-    for (number, (client, server)) in flows.iter().enumerate() {
+    for (number, (client, server)) in tasks.iter().enumerate() {
         let run = &run;
         crew.spawn(client, async move {
-            let ended = if number < FLOWS {
+            let ended = if number < TASKS {
                 run.answer(client, server).await
             } else {
                 run.beat(client, server).await
@@ -238,22 +238,22 @@ pub(crate) fn measure(scheme: Scheme, clients: u64) -> Result<Seen, Box<dyn std:
             ended.expect("the network works");
         });
     }
-    for (number, client) in &askers {
+    for (number, client) in &senders {
         let run = &run;
         crew.spawn(client, async move { run.ask(*number, client).await.expect("the network works") });
     }
     let from = (world.now(), server.worked());
-    assert_eq!(crew.run_until(from.0 + RUN_NS), Ended::Time, "they work until the time is up");
+    assert_eq!(crew.run_until(from.0 + RUN_NS), Ended::Time, "all run until the time is up");
     drop(crew);
     let busy = (server.worked() - from.1) as f64 / (RUN_NS * u64::from(CORES)) as f64;
-    let Run { lookups, wrong, offloaded, .. } = &run;
-    Ok(Seen { lookups: lookups.get(), wrong: wrong.get(), offloaded: offloaded.get(), busy })
+    let LookupRun { lookups, wrong, offloaded, .. } = &run;
+    Ok(LookupStats { lookups: lookups.get(), wrong: wrong.get(), offloaded: offloaded.get(), busy })
 }
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     for clients in [2, 32] {
         for scheme in [Scheme::Messages, Scheme::Reads, Scheme::Adaptive] {
-            let Seen { lookups, wrong, offloaded, busy } = measure(scheme, clients)?;
+            let LookupStats { lookups, wrong, offloaded, busy } = measure(scheme, clients)?;
             println!(
                 "{clients:>2} clients, {scheme:?}: {:.0} k lookups/s, {wrong} wrong, {:.0} % by READs, \
                  server {:.0} % busy",

@@ -1,6 +1,7 @@
-//! How long a READ of one node takes: ns per node, in cache and out of it, beside what `memcpy` would take.
+//! The time of a READ of one node, in ns, in cache and out of cache, beside the time of `memcpy`.
 //!
-//! Run with `cargo bench -p farwood-transport --bench copy`. One thread; every line is the best of seven rounds.
+//! Run with `cargo bench -p farwood-transport --bench copy`. One thread; every line is the best of seven
+//! rounds.
 
 use farwood_transport::shm::{Backing, SegmentDir, SegmentSpec, ShmError};
 use std::hint::black_box;
@@ -12,13 +13,14 @@ const REGION_BYTES: u64 = 1 << 30;
 const OPERATIONS: u64 = 1 << 18;
 const ROUNDS: u32 = 7;
 
-/// A step of a full-period generator over the nodes of a region: each visited once, in no useful order.
+/// A step of a full-period generator over the nodes of a region: it visits each node once, in no predictable
+/// order.
 fn next(at: u64, nodes: u64) -> u64 {
     (at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)) % nodes
 }
 
-/// The least time of one operation, in ns, over random nodes of the first `bytes`. Each address depends on what the
-/// operation before returned, as in a tree.
+/// Returns the least time of one operation, in ns, over random nodes of the first `bytes`. Each address
+/// depends on the result of the operation before, as in a tree.
 fn measure(bytes: u64, mut operation: impl FnMut(u64) -> u64) -> f64 {
     let nodes = bytes / NODE_BYTES as u64;
     let mut best = f64::INFINITY;
@@ -41,7 +43,7 @@ fn main() -> Result<(), ShmError> {
     let segment = dir.create::<ShmError>(&spec, |_| Ok(()))?;
     dir.remove(&spec.name)?;
     let map = segment.mapping();
-    // Other than zero, so that every page is one of its own.
+    // Not zero, so that every page has its own memory.
     let plain = vec![5_u64; (REGION_BYTES / 8) as usize];
     let mut node = [0_u64; NODE_BYTES / 8];
     let zeroes = [0_u8; NODE_BYTES];

@@ -1,5 +1,5 @@
-//! What a READ of 1 KiB over TCP costs beside a bare ping-pong of 32 bytes out and 1 KiB back, on the same machine in
-//! the same run; alone, and with many clients of one thread.
+//! The time of a READ of 1 KiB over TCP beside a bare ping-pong of 32 bytes out and 1 KiB back, on the same
+//! machine in the same run: with one client, and with many clients of one thread.
 
 use farwood_fabric::{Memory, NodeId, Remote, read_bytes};
 use farwood_transport::runtime::{block_on, run_all};
@@ -19,7 +19,7 @@ fn tell(what: &str, elapsed: Duration, count: u32) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// Fills `into` from a stream that does not block, looking again and again.
+/// Fills `into` from a non-blocking stream by polling it.
 fn fill(stream: &mut TcpStream, into: &mut [u8]) -> bool {
     let mut filled = 0;
     while filled < into.len() {
@@ -33,7 +33,7 @@ fn fill(stream: &mut TcpStream, into: &mut [u8]) -> bool {
     true
 }
 
-/// The bare exchange, both sides looking again and again.
+/// Runs the bare exchange; both sides poll.
 fn ping_pong() -> Duration {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let at = listener.local_addr().unwrap();
@@ -83,7 +83,7 @@ fn reads(pool: &TcpPool, clients: u32) -> Duration {
 }
 
 fn main() {
-    // `cargo test` runs benches, too, and wants no numbers.
+    // `cargo test` also runs benches; it needs no numbers.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }

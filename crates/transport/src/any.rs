@@ -1,5 +1,5 @@
-//! The fabrics of this room as one, for those who learn from a URL which it is. Static dispatch ends here
-//! (`docs/decisions/0005-dispatch.md`): whoever measures takes the fabric itself.
+//! All fabrics of this crate as one type, for programs that learn the fabric from a URL. Static dispatch ends
+//! here (`docs/decisions/0005-dispatch.md`): benchmarks use the concrete fabric.
 
 #[cfg(feature = "etcd")]
 use crate::etcd::EtcdAddress;
@@ -14,18 +14,18 @@ use farwood_fabric::{
 };
 use std::fmt;
 
-/// Where a pool is. Shown as its URL.
+/// The location of a pool. Displays as its URL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// In shared memory, under a name.
+    /// A name in shared memory.
     Shm(PoolName),
-    /// Where its memory nodes listen.
+    /// The addresses of memory nodes.
     #[cfg(feature = "tcp")]
     Tcp(PoolAddress),
-    /// The same, of memory nodes whose cards execute verbs.
+    /// The addresses of memory nodes whose devices execute verbs.
     #[cfg(feature = "rdma")]
     Rdma(PoolAddress),
-    /// Where they are looked up.
+    /// A pool to look up in etcd.
     #[cfg(feature = "etcd")]
     Etcd(EtcdAddress),
 }
@@ -47,12 +47,12 @@ impl fmt::Display for Place {
 /// One client's connection to a pool of any kind.
 #[derive(Debug)]
 pub enum AnyFabric {
-    /// In shared memory.
+    /// A client in shared memory.
     Shm(ShmFabric),
-    /// Over TCP.
+    /// A client over TCP.
     #[cfg(feature = "tcp")]
     Tcp(TcpFabric),
-    /// Over RDMA.
+    /// A client over RDMA.
     #[cfg(feature = "rdma")]
     Rdma(RdmaFabric),
 }
@@ -60,18 +60,18 @@ pub enum AnyFabric {
 /// A process's attachment to a pool of any kind.
 #[derive(Clone, Debug)]
 pub enum AnyPool {
-    /// In shared memory.
+    /// A pool in shared memory.
     Shm(ShmPool),
-    /// Over TCP.
+    /// A pool over TCP.
     #[cfg(feature = "tcp")]
     Tcp(TcpPool),
-    /// Over RDMA.
+    /// A pool over RDMA.
     #[cfg(feature = "rdma")]
     Rdma(RdmaPool),
 }
 
-/// Does with the fabric at hand what is to be done with any.
-macro_rules! either {
+/// Dispatches to the concrete transport.
+macro_rules! dispatch {
     ($self:ident, $fabric:ident => $done:expr) => {
         match $self {
             Self::Shm($fabric) => $done,
@@ -86,53 +86,53 @@ macro_rules! either {
 impl Fabric for AnyFabric {
     #[inline]
     fn capabilities(&self) -> &Capabilities {
-        either!(self, fabric => fabric.capabilities())
+        dispatch!(self, fabric => fabric.capabilities())
     }
 
     #[inline]
     fn shape(&self) -> &PoolShape {
-        either!(self, fabric => fabric.shape())
+        dispatch!(self, fabric => fabric.shape())
     }
 
     #[inline]
     fn identity(&self) -> ClientId {
-        either!(self, fabric => fabric.identity())
+        dispatch!(self, fabric => fabric.identity())
     }
 
     #[inline]
     async fn submit(&self, doorbell: Doorbell) -> Result<Doorbell, FabricError> {
-        either!(self, fabric => fabric.submit(doorbell).await)
+        dispatch!(self, fabric => fabric.submit(doorbell).await)
     }
 
     fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell> {
-        either!(self, fabric => fabric.submit_detached(doorbell))
+        dispatch!(self, fabric => fabric.submit_detached(doorbell))
     }
 
     #[inline]
     fn now(&self) -> u64 {
-        either!(self, fabric => fabric.now())
+        dispatch!(self, fabric => fabric.now())
     }
 
     #[inline]
     fn thread(&self) -> usize {
-        either!(self, fabric => fabric.thread())
+        dispatch!(self, fabric => fabric.thread())
     }
 
     async fn sleep(&self, nanoseconds: u64) {
-        either!(self, fabric => fabric.sleep(nanoseconds).await);
+        dispatch!(self, fabric => fabric.sleep(nanoseconds).await);
     }
 
     async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
-        either!(self, fabric => fabric.revoke(client).await)
+        dispatch!(self, fabric => fabric.revoke(client).await)
     }
 
     async fn provision(&self, at: Address, bytes: u64) -> Result<(), FabricError> {
-        either!(self, fabric => fabric.provision(at, bytes).await)
+        dispatch!(self, fabric => fabric.provision(at, bytes).await)
     }
 }
 
 impl AnyPool {
-    /// A client for the calling thread.
+    /// Returns a client for the calling thread.
     pub fn client(&self) -> Client<AnyFabric> {
         Client::new(match self {
             Self::Shm(pool) => AnyFabric::Shm(pool.fabric()),
@@ -143,18 +143,18 @@ impl AnyPool {
         })
     }
 
-    /// The memory nodes and their sizes.
+    /// Returns the memory nodes and their sizes.
     pub fn shape(&self) -> &PoolShape {
-        either!(self, pool => pool.shape())
+        dispatch!(self, pool => pool.shape())
     }
 }
 
 /// The server role of a memory node of any kind.
 #[derive(Debug)]
 pub enum AnyServer {
-    /// In shared memory: any process that has the pool open may play it.
+    /// Shared memory: any process that has the pool open may take the role.
     Shm(AnyMemory, ShmServer),
-    /// Over TCP: the memory node's own process.
+    /// TCP: the memory node's own process takes the role.
     #[cfg(feature = "tcp")]
     Tcp(AnyMemory, TcpServer),
 }
@@ -162,9 +162,9 @@ pub enum AnyServer {
 /// A memory node's own view of its memory, of any kind.
 #[derive(Debug)]
 pub enum AnyMemory {
-    /// In shared memory.
+    /// Memory of a segment.
     Shm(ShmMemory),
-    /// Over TCP.
+    /// Memory of a daemon.
     #[cfg(feature = "tcp")]
     Tcp(TcpMemory),
 }
@@ -182,8 +182,8 @@ impl From<TcpServer> for AnyServer {
     }
 }
 
-/// Does with the memory at hand what is to be done with any.
-macro_rules! either_memory {
+/// Dispatches to the concrete memory.
+macro_rules! dispatch_memory {
     ($self:ident, $memory:ident => $done:expr) => {
         match $self {
             Self::Shm($memory) => $done,
@@ -196,21 +196,21 @@ macro_rules! either_memory {
 impl LocalMemory for AnyMemory {
     #[inline]
     fn load(&self, offset: u64) -> Result<u64, FabricError> {
-        either_memory!(self, memory => memory.load(offset))
+        dispatch_memory!(self, memory => memory.load(offset))
     }
 
     fn store(&self, offset: u64, word: u64) -> Result<(), FabricError> {
-        either_memory!(self, memory => memory.store(offset, word))
+        dispatch_memory!(self, memory => memory.store(offset, word))
     }
 
     #[inline]
     fn load_line(&self, offset: u64) -> Result<[u64; LINE_WORDS], FabricError> {
-        either_memory!(self, memory => memory.load_line(offset))
+        dispatch_memory!(self, memory => memory.load_line(offset))
     }
 
     #[inline]
     fn fetch_ahead(&self, offset: u64, bytes: u64) {
-        either_memory!(self, memory => memory.fetch_ahead(offset, bytes));
+        dispatch_memory!(self, memory => memory.fetch_ahead(offset, bytes));
     }
 }
 

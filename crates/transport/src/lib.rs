@@ -1,30 +1,49 @@
-//! The fabrics that run on real machines. This room touches the operating system so that no other has to.
+//! Fabrics on real machines: shared memory, TCP and RDMA. This crate makes the system calls, so that no other has to.
 //!
-//! | module | fabric |
-//! |---|---|
-//! | [`any`] | (any of them) |
-//! | [`etcd`] | (finds memory nodes over TCP) |
-//! | [`heap`] | (puts the caches of a process into huge pages) |
-//! | [`rdma`] | memory nodes whose network cards execute verbs |
-//! | [`runtime`] | (runs clients on threads) |
-//! | [`shm`] | shared memory between the processes of one machine |
-//! | [`tcp`] | memory nodes as daemons, over TCP |
+//! | module | contents | feature |
+//! |---|---|---|
+//! | [`any`] | one type for all fabrics, chosen from a URL | |
+//! | [`heap`] | huge pages for the caches of a process | |
+//! | [`runtime`] | runs clients on threads | |
+//! | [`shm`] | shared memory between the processes of one machine | |
+//! | [`tcp`] | memory nodes as daemons that execute verbs | `tcp` |
+//! | [`rdma`] | memory nodes whose network devices execute verbs | `rdma` |
+//! | [`etcd`] | discovery of memory nodes | `etcd` |
+//! | [`wire`] | the frames between compute nodes and memory nodes | `tcp` |
+//! | `client`, `daemon`, `stream` | the two halves that TCP and RDMA share, and their connections | `tcp` |
 //!
-//! Unsafe code lives only in files named `sys.rs`: one unsafe operation to a block, each with its proof.
+//! `rdma` imports nothing of `tcp`. Unsafe code lives only in files named `sys.rs`: one unsafe operation per block,
+//! each with its proof.
 #![deny(unsafe_code)]
 
 pub mod any;
+#[cfg(feature = "tcp")]
+#[cfg_attr(
+    not(feature = "rdma"),
+    allow(dead_code, reason = "RDMA uses more of the shared half than TCP does")
+)]
+mod client;
+#[cfg(feature = "tcp")]
+#[cfg_attr(
+    not(feature = "rdma"),
+    allow(dead_code, reason = "RDMA uses more of the shared half than TCP does")
+)]
+mod daemon;
 #[cfg(feature = "etcd")]
-pub mod etcd;
+mod discovery;
+#[cfg(feature = "tcp")]
+mod error;
 pub mod heap;
 #[cfg(feature = "rdma")]
 pub mod rdma;
 pub mod runtime;
 pub mod shm;
 #[cfg(feature = "tcp")]
-#[cfg_attr(
-    not(feature = "rdma"),
-    allow(dead_code, unused_imports, reason = "RDMA uses more of the shared half than TCP does")
-)]
+mod stream;
+#[cfg(feature = "tcp")]
 pub mod tcp;
-mod timers;
+#[cfg(feature = "tcp")]
+pub mod wire;
+
+#[cfg(feature = "etcd")]
+pub use discovery::etcd;

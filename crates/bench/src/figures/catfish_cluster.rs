@@ -1,21 +1,22 @@
-//! The cluster that Catfish is measured on (its §V), and what its figures share.
+//! The cluster of Catfish's evaluation (its §V), and the curves of its figures.
 
-use super::sherman_cluster::predicted;
-use super::{Comparison, Effort, Run};
+use super::builders::{predicted, spatial_run};
+use super::figure::{Comparison, Effort, Run};
 use crate::record::Record;
-use crate::rectangles::{Mix, Scale, Source};
-use crate::run::spatial::{SpatialSpec, Variant};
 use crate::run::{Amount, FabricKind};
+use crate::spec::spatial::SpatialSpec;
+use crate::spec::spatial_variant::Variant;
+use crate::workload::rectangles::{RectangleSource, Scale, SpatialMix};
 
-/// Machines of clients.
+/// Number of client machines.
 const MACHINES: usize = 8;
 /// The paper's rectangles.
 const RECTANGLES: u64 = 2_000_000;
-/// What Little's law leaves for a client to do between two requests: 256 clients at 1,239.35 kops (Figure 10) come
-/// round every 206.6 us, of which the paper's latency (Figure 11) is 140.73 us.
+/// Think time of a client by Little's law: with 256 clients at 1,239.35 kops (Figure 10) each client sends a request
+/// every 206.6 us, of which the paper's latency (Figure 11) is 140.73 us.
 pub(super) const THINK_NS: u64 = 65_800;
 
-/// A scheme of the comparisons: its name there, its variant, its card.
+/// A scheme of the comparisons: its name in the paper, its variant, its NIC model.
 pub(super) struct Scheme {
     pub(super) name: &'static str,
     pub(super) variant: Variant,
@@ -42,11 +43,11 @@ const CATFISH: usize = 4;
 
 /// Clients of Figures 10 to 14.
 pub(super) const CLIENTS: [u64; 3] = [64, 128, 256];
-/// The scales of Figures 10 to 13, with what they are called.
+/// The scales of Figures 10 to 13, and their names.
 pub(super) const SCALES: [(Scale, &str); 3] =
     [(Scale::Edge(1e-5), "0.00001"), (Scale::Edge(0.01), "0.01"), (Scale::PowerLaw, "power law")];
 
-/// A run of `variant` with `clients` clients, who do not think.
+/// A run of `variant` with `clients` clients without think time.
 pub(super) fn spec(variant: Variant, nic: &str, scale: Scale, clients: u64, effort: Effort) -> SpatialSpec {
     let (warm_up_seconds, seconds) = effort.pick((0.01, 0.02), (0.1, 0.2));
     SpatialSpec {
@@ -54,7 +55,7 @@ pub(super) fn spec(variant: Variant, nic: &str, scale: Scale, clients: u64, effo
         fabric: FabricKind::Sim,
         nic: Some(nic.to_owned()),
         scale,
-        source: Source::Uniform(effort.pick(20_000, RECTANGLES)),
+        source: RectangleSource::Uniform(effort.pick(20_000, RECTANGLES)),
         compute_nodes: MACHINES.min(clients as usize),
         clients: Some(clients),
         amount: Some(Amount::Seconds(seconds)),
@@ -63,19 +64,14 @@ pub(super) fn spec(variant: Variant, nic: &str, scale: Scale, clients: u64, effo
     }
 }
 
-/// The run of a spec.
-pub(super) fn run(spec: SpatialSpec) -> Run {
-    Run::Spatial(Box::new(spec))
-}
-
 /// The runs of Figures 10 and 11, or of 12 and 13.
-pub(super) fn runs_of(mix: Mix, effort: Effort) -> Vec<Run> {
+pub(super) fn runs_of(mix: SpatialMix, effort: Effort) -> Vec<Run> {
     let mut runs = Vec::new();
     for (scale, _) in SCALES {
         for clients in CLIENTS {
             for scheme in &SCHEMES {
                 let spec = spec(scheme.variant, scheme.nic, scale, clients, effort);
-                runs.push(run(SpatialSpec { mix, think_ns: THINK_NS, ..spec }));
+                runs.push(spatial_run(SpatialSpec { mix, think_ns: THINK_NS, ..spec }));
             }
         }
     }
@@ -90,45 +86,46 @@ impl OfScale<'_> {
         &self.0[clients * SCHEMES.len() + scheme]
     }
 
-    /// The largest factor of Catfish over a scheme, over all clients; `of` yields what is the better the larger.
+    /// The largest ratio of Catfish to a scheme over all numbers of clients; larger values of `of` are better.
     fn gain(&self, scheme: usize, of: impl Fn(&Record) -> f64) -> f64 {
         let gains = (0..self.0.len() / SCHEMES.len())
             .map(|clients| of(self.at(clients, CATFISH)) / of(self.at(clients, scheme)));
         gains.fold(0.0, f64::max)
     }
 
-    /// Whether Catfish is ahead of all the baselines with the `clients`-th number of clients.
+    /// Whether Catfish is better than all baselines with the `clients`-th number of clients.
     fn is_first(&self, clients: usize, of: impl Fn(&Record) -> f64) -> bool {
         (0..CATFISH).all(|scheme| of(self.at(clients, CATFISH)) > of(self.at(clients, scheme)))
     }
 }
 
-/// What the paper prints of a pair of figures.
+/// The values that the paper prints for a pair of figures.
 pub(super) struct Printed {
     pub(super) source: &'static str,
-    /// Catfish with the most clients, by scale; and that of fast messaging.
+    /// Catfish with the most clients, by scale.
     pub(super) catfish: [Option<f64>; 3],
+    /// Fast messaging with the most clients, by scale.
     pub(super) fast_messaging: [Option<f64>; 3],
-    /// The largest factors over fast messaging, offloading and TCP.
+    /// The largest ratios to fast messaging, offloading and TCP.
     pub(super) gains: [f64; 3],
 }
 
-/// Throughput in thousand operations a second.
+/// Throughput in thousand operations per second.
 pub(super) fn kops(record: &Record) -> f64 {
     1e3 * record.mops
 }
 
-/// Mean latency of searches, microseconds.
+/// Mean latency of searches in microseconds.
 pub(super) fn latency_us(record: &Record) -> f64 {
     record.by_operation.search.as_ref().map_or(record.latency_us.mean, |search| search.latency_us.mean)
 }
 
-/// What is compared of one curve: its panel, its numbers, and which are the better.
+/// A curve: its panel, its values, and which values are better.
 #[derive(Clone, Copy)]
 pub(super) struct Curve {
     pub(super) panel: &'static str,
     pub(super) of: fn(&Record) -> f64,
-    /// The better the larger.
+    /// Larger values are better.
     pub(super) merit: fn(&Record) -> f64,
 }
 
@@ -138,7 +135,7 @@ pub(super) const THROUGHPUT: Curve = Curve { panel: "Throughput, kops", of: kops
 pub(super) const LATENCY: Curve =
     Curve { panel: "Mean latency of searches, us", of: latency_us, merit: |record| 1.0 / latency_us(record) };
 
-/// Records beside what the paper prints: the curves, the largest gains, and who is first.
+/// Compares records with the paper's values: the curves, and the largest ratios.
 pub(super) fn compare_curves(records: &[Record], curve: Curve, paper: &Printed) -> Vec<Comparison> {
     let of_scale =
         |at: usize| OfScale(&records[at * CLIENTS.len() * SCHEMES.len()..][..CLIENTS.len() * SCHEMES.len()]);
@@ -180,7 +177,7 @@ fn compare_scale(
     all
 }
 
-/// Who is first with each number of clients, beside who should be; 1 is Catfish.
+/// Compares whether Catfish is the best scheme with each number of clients; 1 means that it is.
 pub(super) fn compare_first(
     records: &[Record],
     merit: fn(&Record) -> f64,
@@ -202,7 +199,7 @@ pub(super) fn compare_first(
     all
 }
 
-/// The share of searches that Catfish's clients did by READs, with the most clients.
+/// The share of searches that Catfish's clients executed by READs, with the most clients.
 pub(super) fn offloaded_shares(records: &[Record]) -> Vec<Comparison> {
     let most = |at: usize, scheme: usize| {
         &records[(at * CLIENTS.len() + CLIENTS.len() - 1) * SCHEMES.len() + scheme]

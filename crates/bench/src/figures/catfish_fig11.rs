@@ -1,16 +1,15 @@
 //! Catfish, Figure 11: latency of searches.
 
 use super::catfish_cluster::{LATENCY, Printed, compare_curves, runs_of};
-use super::{Comparison, Effort, Figure, Run};
+use super::figure::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
-use crate::rectangles::Mix;
+use crate::workload::rectangles::SpatialMix;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "catfish-fig11",
     title: "Catfish, Figure 11: latency of searches",
-    setting: "The runs of Figure 10. The paper's throughput and latency of fast messaging do not go together by \
-              Little's law, whatever the clients do between requests: 256 clients at 299 us and, by the factor of \
-              3.28, at some 378 kops.",
+    setting: "The runs of Figure 10. The paper's throughput and latency of fast messaging contradict Little's law for \
+              any think time: 256 clients at 299 us and, by the factor of 3.28, at about 378 kops.",
     runs,
     compare,
 };
@@ -23,7 +22,7 @@ const PAPER: Printed = Printed {
 };
 
 fn runs(effort: Effort) -> Vec<Run> {
-    runs_of(Mix::Search, effort)
+    runs_of(SpatialMix::Search, effort)
 }
 
 fn compare(records: &[Record]) -> Vec<Comparison> {

@@ -1,18 +1,18 @@
-//! Catfish, Figure 12: throughput of searches with a tenth of inserts.
+//! Catfish, Figure 12: throughput of searches with 10 % inserts.
 
 use super::catfish_cluster::{
     CLIENTS, Printed, THROUGHPUT, compare_curves, compare_first, kops, offloaded_shares, runs_of,
 };
-use super::{Comparison, Effort, Figure, Run};
+use super::figure::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
-use crate::rectangles::Mix;
+use crate::workload::rectangles::SpatialMix;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "catfish-fig12",
     title: "Catfish, Figure 12: throughput of 90 % searches and 10 % inserts",
-    setting: "Set-up of Figure 10. A tenth of the requests inserts a rectangle of the scale of the searches, near the \
-              four points that are a quarter of the way in from the corners' far ends, as the paper draws them. \
-              Inserts go to the server in all schemes, where one thread at a time changes the tree.",
+    setting: "Set-up of Figure 10. A tenth of the requests inserts a rectangle of the scale of the searches; as in the \
+              paper, inserts cluster around four points, one per quadrant. Inserts go to the server in all schemes, \
+              where one thread at a time changes the tree.",
     runs,
     compare,
 };
@@ -25,12 +25,12 @@ const PAPER: Printed = Printed {
 };
 
 fn runs(effort: Effort) -> Vec<Run> {
-    runs_of(Mix::Mixed, effort)
+    runs_of(SpatialMix::Mixed, effort)
 }
 
 fn compare(records: &[Record]) -> Vec<Comparison> {
     let mut all = compare_curves(records, THROUGHPUT, &PAPER);
-    // At 256 clients inserts dominate the server, but for the smallest scale.
+    // With 256 clients inserts dominate the server, except at the smallest scale.
     let should = |scale: usize, clients: u64| scale == 0 || clients < CLIENTS[CLIENTS.len() - 1];
     all.extend(compare_first(records, kops, should, PAPER.source));
     all.extend(offloaded_shares(records));

@@ -1,9 +1,9 @@
-//! Catfish, Figure 13: latency of searches with a tenth of inserts.
+//! Catfish, Figure 13: latency of searches with 10 % inserts.
 
 use super::catfish_cluster::{LATENCY, Printed, compare_curves, runs_of};
-use super::{Comparison, Effort, Figure, Run};
+use super::figure::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
-use crate::rectangles::Mix;
+use crate::workload::rectangles::SpatialMix;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "catfish-fig13",
@@ -21,7 +21,7 @@ const PAPER: Printed = Printed {
 };
 
 fn runs(effort: Effort) -> Vec<Run> {
-    runs_of(Mix::Mixed, effort)
+    runs_of(SpatialMix::Mixed, effort)
 }
 
 fn compare(records: &[Record]) -> Vec<Comparison> {

@@ -2,28 +2,28 @@
 
 use std::path::PathBuf;
 
-use super::catfish_cluster::{CLIENTS, SCHEMES, THINK_NS, kops, latency_us, run, spec};
-use super::sherman_cluster::predicted;
-use super::{Comparison, Effort, Figure, Run};
+use super::builders::{predicted, spatial_run};
+use super::catfish_cluster::{CLIENTS, SCHEMES, THINK_NS, kops, latency_us, spec};
+use super::figure::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
-use crate::rectangles::{Scale, Source};
-use crate::run::spatial::SpatialSpec;
+use crate::spec::spatial::SpatialSpec;
+use crate::workload::rectangles::{RectangleSource, Scale};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "catfish-fig14",
     title: "Catfish, Figure 14: real segments",
-    setting: "Set-up of Figure 10, with 1.7 million segments of the Earth's coastlines in place of the 1.9 million \
-              street segments of rea02: `data/fetch-segments` gets them from a package. They are bulk-loaded; the \
-              paper inserts them row by row in regions. Windows lie around segments and have 50 to 150 results, 100 \
-              on average.",
+    setting: "Set-up of Figure 10, with 1.7 million segments of the Earth's coastlines instead of the 1.9 million \
+              street segments of rea02; `data/fetch-segments` fetches them from a package. They are bulk-loaded; the \
+              paper inserts them row by row in regions. Windows are centred on segments and have 50 to 150 results, \
+              100 on average.",
     runs,
     compare,
 };
 
-/// Over fast messaging, offloading and TCP: throughput, and latency.
+/// Largest ratios to fast messaging, offloading and TCP: throughput, and latency.
 const PAPER: [[f64; 2]; 3] = [[2.23, 2.32], [4.28, 3.47], [27.25, 56.09]];
 const SOURCE: &str = "Catfish §V-C";
-/// The segments, seen from the root of the repository.
+/// The segments, relative to the root of the repository.
 const SEGMENTS: &str = "data/segments.csv";
 
 fn runs(effort: Effort) -> Vec<Run> {
@@ -33,9 +33,9 @@ fn runs(effort: Effort) -> Vec<Run> {
             let spec = spec(scheme.variant, scheme.nic, Scale::Hundred, clients, effort);
             let source = match effort {
                 Effort::Quick => spec.source.clone(),
-                Effort::Full => Source::File(PathBuf::from(SEGMENTS), u64::MAX),
+                Effort::Full => RectangleSource::File(PathBuf::from(SEGMENTS), u64::MAX),
             };
-            runs.push(run(SpatialSpec { source, think_ns: THINK_NS, ..spec }));
+            runs.push(spatial_run(SpatialSpec { source, think_ns: THINK_NS, ..spec }));
         }
     }
     runs

@@ -1,17 +1,17 @@
-//! Catfish, Figure 2: what a server over 1 Gb/s Ethernet runs out of.
+//! Catfish, Figure 2: the bottleneck of a server over 1 Gb/s Ethernet.
 
-use super::catfish_cluster::{run, spec};
-use super::sherman_cluster::predicted;
-use super::{Comparison, Effort, Figure, Run};
+use super::builders::{predicted, spatial_run};
+use super::catfish_cluster::spec;
+use super::figure::{Comparison, Effort, Figure, Run};
 use crate::record::{Record, Spatial};
-use crate::rectangles::Scale;
-use crate::run::spatial::Variant;
+use crate::spec::spatial_variant::Variant;
+use crate::workload::rectangles::Scale;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "catfish-fig2",
-    title: "Catfish, Figure 2: processor and network of a server over TCP",
-    setting: "One server of 28 cores over 1 Gb/s Ethernet, 2 to 32 client threads that ask without a pause. What the \
-              server's card sends counts, headers included.",
+    title: "Catfish, Figure 2: CPU and network of a server over TCP",
+    setting: "One server of 28 cores over 1 Gb/s Ethernet, 2 to 32 client threads without think time. The bandwidth is \
+              that of the data sent by the server's NIC, headers included.",
     runs,
     compare,
 };
@@ -22,7 +22,9 @@ const SOURCE: &str = "Catfish §I";
 
 fn runs(effort: Effort) -> Vec<Run> {
     let of_scale = |(scale, _)| {
-        CLIENTS.into_iter().map(move |clients| run(spec(Variant::Tcp, "tcp-1g", scale, clients, effort)))
+        CLIENTS
+            .into_iter()
+            .map(move |clients| spatial_run(spec(Variant::Tcp, "tcp-1g", scale, clients, effort)))
     };
     SCALES.into_iter().flat_map(of_scale).collect()
 }
@@ -41,7 +43,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
         };
         let point = format!("scale {scale}, {clients} clients");
         let ours = 100.0 * spatial.server_busy.unwrap_or(0.0);
-        all.push(predicted("Server's processor, %", point.clone(), busy, ours, SOURCE));
+        all.push(predicted("Server's CPU, %", point.clone(), busy, ours, SOURCE));
         let ours = 100.0 * spatial.server_gbps.unwrap_or(0.0);
         all.push(predicted("Server's bandwidth, % of 1 Gb/s", point, sent, ours, SOURCE));
     }

@@ -1,18 +1,18 @@
-//! Catfish, Figure 7: messages that the server looks for, and messages that wake it.
+//! Catfish, Figure 7: polling for messages, and events.
 
-use super::catfish_cluster::{latency_us, run, spec};
-use super::sherman_cluster::predicted;
-use super::{Comparison, Effort, Figure, Run, Standing};
+use super::builders::{predicted, spatial_run};
+use super::catfish_cluster::{latency_us, spec};
+use super::figure::{Comparison, Effort, Figure, Run, Standing};
 use crate::record::Record;
-use crate::rectangles::Scale;
-use crate::run::spatial::Variant;
+use crate::spec::spatial_variant::Variant;
+use crate::workload::rectangles::Scale;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "catfish-fig7",
     title: "Catfish, Figure 7: polling and events",
-    setting: "One server of 28 cores, 80 to 320 clients that ask without a pause, ConnectX-5. By polling each \
-              connection's thread keeps its core for its time slice. The processor time of a request is fitted to the \
-              growth of the event-based latency from 80 to 320 clients at scale 0.00001.",
+    setting: "One server of 28 cores, 80 to 320 clients without think time, ConnectX-5. With polling, the thread of \
+              each connection keeps its core for its time slice. The CPU time of a request is fitted to the growth of \
+              the event-based latency from 80 to 320 clients at scale 0.00001.",
     runs,
     compare,
 };
@@ -20,7 +20,7 @@ pub(super) const FIGURE: Figure = Figure {
 const CLIENTS: [u64; 4] = [80, 160, 240, 320];
 const SCALES: [(Scale, &str); 2] = [(Scale::Edge(1e-5), "0.00001"), (Scale::Edge(0.01), "0.01")];
 const NOTICES: [(Variant, &str); 2] = [(Variant::FastMessaging, "polling"), (Variant::Event, "events")];
-/// Of scale 0.00001: with 80 clients, and with 320.
+/// Latencies at scale 0.00001 with 80 clients and with 320.
 const PAPER_US: [[f64; 2]; 2] = [[203.96, 3_712.35], [152.50, 680.47]];
 const SOURCE: &str = "Catfish §IV-B";
 
@@ -28,7 +28,9 @@ fn runs(effort: Effort) -> Vec<Run> {
     let mut runs = Vec::new();
     for (scale, _) in SCALES {
         for (variant, _) in NOTICES {
-            runs.extend(CLIENTS.map(|clients| run(spec(variant, "cx5-100g", scale, clients, effort))));
+            runs.extend(
+                CLIENTS.map(|clients| spatial_run(spec(variant, "cx5-100g", scale, clients, effort))),
+            );
         }
     }
     runs

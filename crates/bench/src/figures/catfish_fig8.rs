@@ -1,17 +1,17 @@
 //! Catfish, Figure 8: several READs in flight.
 
-use super::catfish_cluster::{latency_us, run, spec};
-use super::sherman_cluster::predicted;
-use super::{Comparison, Effort, Figure, Run};
+use super::builders::{predicted, spatial_run};
+use super::catfish_cluster::{latency_us, spec};
+use super::figure::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
-use crate::rectangles::Scale;
-use crate::run::spatial::Variant;
+use crate::spec::spatial_variant::Variant;
+use crate::workload::rectangles::Scale;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "catfish-fig8",
     title: "Catfish, Figure 8: offloading with multi-issue",
-    setting: "One client that searches by READs without a pause, ConnectX-5: one READ in flight, or those of all \
-              children of a node that meet the window. How large the paper's nodes are is not known; here they have \
+    setting: "One client that searches by READs without think time, ConnectX-5: one READ in flight, or those of all \
+              children of a node that intersect the window. The size of the paper's nodes is not known; here they have \
               42 entries in 1,984 bytes.",
     runs,
     compare,
@@ -23,7 +23,7 @@ const SOURCE: &str = "Catfish §IV-C";
 fn runs(effort: Effort) -> Vec<Run> {
     let of_scale = |scale| {
         [Variant::Offloading, Variant::MultiIssue]
-            .map(|variant| run(spec(variant, "cx5-100g", Scale::Edge(scale), 1, effort)))
+            .map(|variant| spatial_run(spec(variant, "cx5-100g", Scale::Edge(scale), 1, effort)))
     };
     SCALES.into_iter().flat_map(of_scale).collect()
 }

@@ -1,40 +1,40 @@
-//! Catfish, Figure 9: what the ways of communication are capable of.
+//! Catfish, Figure 9: latency and throughput of the transports.
 
 use farwood_fabric::Memory;
 
-use super::{Comparison, Effort, Figure, Run, Standing};
-use crate::micro::{Cluster, Load, Verb, VerbsSpec, Words};
+use super::figure::{Comparison, Effort, Figure, Run, Standing};
 use crate::record::Record;
+use crate::sim_run::micro::{Cluster, Load, Verb, VerbsSpec, Words};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "catfish-fig9",
     title: "Catfish, Figure 9: latency and throughput of messages over their size",
     setting: "One client, one transfer at a time, 8 B to 8 MiB: READ and WRITE on ConnectX-5, and the answer to a \
-              small request on the cards tcp-1g and tcp-40g. The paper plots the values and prints none; it says that \
-              latencies hardly grow below 2 KiB, that WRITE is the fastest and TCP over 1 Gb/s the slowest, and that \
-              RDMA has the highest throughput. The model's WRITE is done when its acknowledgement is back, perftest's \
-              when it is there.",
+              small request on the NIC models tcp-1g and tcp-40g. The paper plots the values and prints none; it \
+              states that latencies hardly grow below 2 KiB, that WRITE is the fastest and TCP over 1 Gb/s the \
+              slowest, and that RDMA has the highest throughput. The model's WRITE ends when its acknowledgement \
+              arrives, perftest's when the data arrives.",
     runs,
     compare,
 };
 
-const WAYS: [(&str, &str, Verb); 4] = [
+const TRANSPORTS: [(&str, &str, Verb); 4] = [
     ("TCP/IP-1G", "tcp-1g", Verb::Read),
     ("TCP/IP-40G", "tcp-40g", Verb::Read),
     ("RDMA READ", "cx5-100g", Verb::Read),
     ("RDMA WRITE", "cx5-100g", Verb::Write),
 ];
 const SIZES: [usize; 6] = [8, 256, 2 << 10, 32 << 10, 512 << 10, 8 << 20];
-/// Up to where latencies hardly grow.
+/// Position of the largest size below which latencies hardly grow.
 const FLAT: usize = 2;
 const SOURCE: &str = "Catfish §V-A";
 
 fn runs(effort: Effort) -> Vec<Run> {
     let mut runs = Vec::new();
-    for (_, nic, verb) in WAYS {
+    for (_, nic, verb) in TRANSPORTS {
         for bytes in SIZES {
             let load = Load { verb, memory: Memory::Host, words: Words::Own, bytes, depth: 1, batch: 1 };
-            // Long enough for a few of the largest over 1 Gb/s.
+            // Long enough for a few of the largest transfers over 1 Gb/s.
             let seconds = effort.pick(0.3, 1.0);
             let seconds = if bytes > 64 << 10 { seconds } else { seconds / 20.0 };
             runs.push(Run::Verbs(VerbsSpec {
@@ -57,22 +57,22 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
         standing: Standing::Reported,
         source: SOURCE,
     };
-    let of = |way: usize, size: usize| &records[way * SIZES.len() + size];
+    let of = |transport: usize, size: usize| &records[transport * SIZES.len() + size];
     let mut all = Vec::new();
-    for (way, (name, ..)) in WAYS.into_iter().enumerate() {
+    for (transport, (name, ..)) in TRANSPORTS.into_iter().enumerate() {
         for (size, bytes) in SIZES.into_iter().enumerate() {
-            let ours = of(way, size).latency_us.mean;
+            let ours = of(transport, size).latency_us.mean;
             all.push(reported("Latency, us", format!("{name}, {bytes} B"), None, ours));
         }
     }
-    for (way, (name, ..)) in WAYS.into_iter().enumerate() {
+    for (transport, (name, ..)) in TRANSPORTS.into_iter().enumerate() {
         for (size, bytes) in SIZES.into_iter().enumerate() {
-            let ours = of(way, size).mops * 8.0 * bytes as f64 / 1e3;
+            let ours = of(transport, size).mops * 8.0 * bytes as f64 / 1e3;
             all.push(reported("Throughput, Gb/s", format!("{name}, {bytes} B"), None, ours));
         }
     }
-    for (way, (name, ..)) in WAYS.into_iter().enumerate() {
-        let ours = of(way, FLAT).latency_us.mean / of(way, 0).latency_us.mean;
+    for (transport, (name, ..)) in TRANSPORTS.into_iter().enumerate() {
+        let ours = of(transport, FLAT).latency_us.mean / of(transport, 0).latency_us.mean;
         all.push(reported("Latency of 2 KiB over that of 8 B, times", name.to_owned(), Some(1.0), ours));
     }
     all

@@ -1,8 +1,9 @@
-//! Figures of the papers, made again in the laboratory.
+//! The papers' figures, reproduced in the simulator.
 //!
-//! Each figure is one file: what runs, what the paper says, and what is compared. A run of it yields its records; the
-//! report and the charts are made from records alone, so that they can be made again without measuring.
+//! Each figure is one file with its runs, the paper's values, and the comparison. Running a figure yields its records;
+//! the report and the charts depend on records only, so that they can be generated again without measuring.
 
+mod builders;
 mod catfish_cluster;
 mod catfish_fig10;
 mod catfish_fig11;
@@ -13,6 +14,7 @@ mod catfish_fig2;
 mod catfish_fig7;
 mod catfish_fig8;
 mod catfish_fig9;
+mod figure;
 mod nic;
 mod report;
 mod sherman_cluster;
@@ -38,124 +40,12 @@ mod sphinx_fig4;
 mod sphinx_fig5;
 mod sphinx_fig6;
 
+pub use figure::{Comparison, Effort, Figure, Standing};
 pub use report::{MARK_BEGIN, MARK_END, between_marks, calibration, page, report, table};
 
-use crate::chart::{self, ChartBar, ChartPanel};
-use crate::micro::{LocksSpec, VerbsSpec, simulate_locks, simulate_verbs};
-use crate::record::Record;
-use crate::run::spatial::{SpatialSpec, simulate_spatial};
-use crate::run::{RunSpec, simulate};
 use crate::{Error, Result};
 
-/// How long and how large.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effort {
-    /// Fewer keys and less virtual time: a look at the shape, in seconds.
-    Quick,
-    /// What the documents show.
-    Full,
-}
-
-impl Effort {
-    /// One of two values.
-    fn pick<T>(self, quick: T, full: T) -> T {
-        if self == Effort::Quick { quick } else { full }
-    }
-}
-
-/// One run of a figure.
-enum Run {
-    Index(Box<RunSpec>),
-    Spatial(Box<SpatialSpec>),
-    Verbs(VerbsSpec),
-    Locks(LocksSpec),
-}
-
-/// What a number has to do with the model's constants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// A constant was fitted to this point.
-    Fitted,
-    /// A micro-benchmark that constants were taken from, or that checks them.
-    MicroBenchmark,
-    /// A micro-benchmark between the ends of a curve, or whose set-up is not known: reported without a bound.
-    Reported,
-    /// Nothing measured: what follows from the set-up, or from a format.
-    Given,
-    /// A result of an index or of its locks; no constant knows of it.
-    Predicted,
-}
-
-impl Standing {
-    /// As it stands in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Standing::Fitted => "calibrated (fitted)",
-            Standing::MicroBenchmark => "calibrated (micro-benchmark)",
-            Standing::Reported => "reported only",
-            Standing::Given => "given",
-            Standing::Predicted => "prediction",
-        }
-    }
-
-    /// How far off it may be, as a share.
-    pub fn bound(self) -> Option<f64> {
-        match self {
-            Standing::Fitted => Some(0.05),
-            Standing::MicroBenchmark => Some(0.10),
-            Standing::Reported | Standing::Given | Standing::Predicted => None,
-        }
-    }
-}
-
-/// A number of the paper beside ours.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Comparison {
-    /// What is measured, with its unit: numbers of one panel are drawn together.
-    pub panel: String,
-    /// Where on the curve.
-    pub point: String,
-    /// The paper's, where it prints one.
-    pub paper: Option<f64>,
-    /// Ours.
-    pub ours: f64,
-    /// Whether it is a prediction.
-    pub standing: Standing,
-    /// Where the paper's number is from.
-    pub source: &'static str,
-}
-
-impl Comparison {
-    /// What it has to do with the model's constants, as it stands in reports. Where there is nothing to compare, it is
-    /// no prediction, and calibrates nothing.
-    pub fn standing_name(&self) -> &'static str {
-        match (self.paper, self.standing) {
-            (None, standing) if standing != Standing::Given => Standing::Reported.name(),
-            (_, standing) => standing.name(),
-        }
-    }
-
-    /// Ours over the paper's.
-    pub fn ratio(&self) -> Option<f64> {
-        self.paper.map(|paper| self.ours / paper)
-    }
-}
-
-/// A figure.
-pub struct Figure {
-    /// Its name on the command line.
-    pub name: &'static str,
-    /// What it shows.
-    pub title: &'static str,
-    /// What ran, in the paper and here, and what differs.
-    pub setting: &'static str,
-    /// The runs: as many for each effort, in one order.
-    runs: fn(Effort) -> Vec<Run>,
-    /// What is compared, from the records in the order of the runs.
-    compare: fn(&[Record]) -> Vec<Comparison>,
-}
-
-/// All figures, in the order in which they are listed.
+/// All figures, in the order of the documents.
 pub const FIGURES: &[Figure] = &[
     nic::FIGURE,
     sherman_fig2::FIGURE,
@@ -188,73 +78,19 @@ pub const FIGURES: &[Figure] = &[
     catfish_fig14::FIGURE,
 ];
 
-/// The figure of that name.
+/// The figure of this name.
+///
+/// # Errors
+/// An unknown name.
 pub fn figure(name: &str) -> Result<&'static Figure> {
     FIGURES.iter().find(|figure| figure.name == name).ok_or_else(|| {
         let names: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
         Error::parameter(
             "FIGURE",
-            format!("there is no {name}"),
-            format!("give all, or of {}", names.join(", ")),
+            format!("no such figure: {name}"),
+            format!("give all, or some of {}", names.join(", ")),
         )
     })
-}
-
-impl Figure {
-    /// Runs it; `progress` is told how many of how many runs are done.
-    pub fn run(&self, effort: Effort, progress: &mut dyn FnMut(usize, usize)) -> Result<Vec<Record>> {
-        let runs = (self.runs)(effort);
-        let all = runs.len();
-        let mut records = Vec::new();
-        for (done, run) in runs.iter().enumerate() {
-            progress(done, all);
-            records.push(match run {
-                Run::Index(spec) => simulate(spec, &mut |_| {})?,
-                Run::Spatial(spec) => simulate_spatial(spec, &mut |_| {})?,
-                Run::Verbs(spec) => simulate_verbs(spec)?,
-                Run::Locks(spec) => simulate_locks(spec)?,
-            });
-        }
-        progress(all, all);
-        Ok(records)
-    }
-
-    /// Whether it measures cards, and no index.
-    pub fn measures_cards(&self) -> bool {
-        (self.runs)(Effort::Quick).iter().all(|run| matches!(run, Run::Verbs(_) | Run::Locks(_)))
-    }
-
-    /// What its records say beside the paper. Refuses records of another figure, or of an older form of it.
-    pub fn compare(&self, records: &[Record]) -> Result<Vec<Comparison>> {
-        let wanted = (self.runs)(Effort::Full).len();
-        if records.len() == wanted {
-            return Ok((self.compare)(records));
-        }
-        Err(Error::Record(format!("{} has {wanted} records, and these are {}", self.name, records.len())))
-    }
-
-    /// Its chart as SVG.
-    pub fn svg(&self, comparisons: &[Comparison]) -> String {
-        chart::comparison_svg(self.title, &panels(comparisons))
-    }
-
-    /// Its chart as PNG.
-    pub fn png(&self, comparisons: &[Comparison]) -> Result<Vec<u8>> {
-        chart::comparison_png(self.title, &panels(comparisons))
-    }
-}
-
-/// Comparisons by their panels.
-fn panels(comparisons: &[Comparison]) -> Vec<ChartPanel> {
-    let mut panels: Vec<ChartPanel> = Vec::new();
-    for Comparison { panel, point, paper, ours, .. } in comparisons {
-        let bar = ChartBar { name: point.clone(), paper: *paper, ours: *ours };
-        match panels.iter_mut().find(|known| known.title == *panel) {
-            Some(known) => known.bars.push(bar),
-            None => panels.push(ChartPanel { title: panel.clone(), bars: vec![bar] }),
-        }
-    }
-    panels
 }
 
 #[cfg(test)]

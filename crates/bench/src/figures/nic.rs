@@ -1,45 +1,44 @@
-//! The card itself: rates and latencies of verbs, with and without contention.
+//! The NIC models: rates and latencies of verbs, with and without contention.
 //!
-//! Values are of published micro-benchmarks: rates over threads and over requests in flight from the artifact of SMART
-//! (ASPLOS'24), atomics from RCuckoo and Fusa, interference from FORGE, the rest common knowledge of the field.
+//! The measured values are published micro-benchmarks: rates over threads and over requests in flight from the artifact
+//! of SMART (ASPLOS'24), atomics from RCuckoo and Fusa, interference from FORGE, and the rest common knowledge.
 
 use farwood_fabric::Memory;
 
-use super::{Comparison, Effort, Figure, Run, Standing};
-use crate::micro::{Cluster, Load, Verb, VerbsSpec, Words};
+use super::figure::{Comparison, Effort, Figure, Run, Standing};
 use crate::record::Record;
-use crate::run::card;
+use crate::run::nic_model;
+use crate::sim_run::micro::{Cluster, Load, Verb, VerbsSpec, Words};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "nic",
-    title: "The card: READs, WRITEs and atomics a second",
-    setting: "Verbs of 8 B without an index. Over threads: one compute node, one memory node, a queue pair for each \
-              thread, 8 posts in flight on each, but for the points over the requests in flight. Atomics: 8 compute \
-              nodes of 22 threads, one memory node. Interference: half of these threads read, and the other half \
-              leaves its CASes out or does them, each on a word of its own, all on a handful of 4 words, or all on \
-              one; FORGE's set-up is not known. The round trip of a small READ ends \
-              when its completion lies in memory: the CPU time of polling, which the rate of one thread asks for, is \
-              not in it.",
+    title: "The NIC: READs, WRITEs and atomics per second",
+    setting: "Verbs of 8 B without an index. Over threads: one compute node, one memory node, one queue pair per \
+              thread with 8 posts in flight, except in the points that vary the requests in flight. Atomics: 8 compute \
+              nodes of 22 threads, one memory node. Interference: half of these threads read; the other half is idle, \
+              or posts CASes, each on its own word, all on 4 words, or all on one word. FORGE's set-up is not known. \
+              The round trip of a small READ ends when its completion is in memory; it does not include the CPU time \
+              of polling, which the rate of one thread does.",
     runs,
     compare,
 };
 
-/// What a point of the table reads off its record.
+/// The metric of a point.
 #[derive(Clone, Copy)]
-enum What {
-    /// Million verbs a second.
+enum Metric {
+    /// Million verbs per second.
     Rate,
-    /// Microseconds that half of the verbs take at most.
+    /// Median latency in microseconds.
     Median,
 }
 
-/// A point, with what was measured on hardware.
+/// A point with its value measured on hardware.
 struct Point {
     nic: &'static str,
     compute_nodes: usize,
     threads: usize,
     load: Load,
-    what: What,
+    metric: Metric,
     measured: f64,
     standing: Standing,
     source: &'static str,
@@ -56,8 +55,8 @@ const SMART: &str = "SMART artifact (ASPLOS'24)";
 
 /// A point of the curve over threads.
 const fn over_threads(load: Load, threads: usize, measured: f64, standing: Standing) -> Point {
-    let (nic, what, source) = ("cx6-200g", What::Rate, SMART);
-    Point { nic, compute_nodes: 1, threads, load, what, measured, standing, source }
+    let (nic, metric, source) = ("cx6-200g", Metric::Rate, SMART);
+    Point { nic, compute_nodes: 1, threads, load, metric, measured, standing, source }
 }
 
 /// A point of 8 compute nodes of 22 threads.
@@ -68,14 +67,14 @@ const fn of_all(
     standing: Standing,
     source: &'static str,
 ) -> Point {
-    Point { nic, compute_nodes: 8, threads: 22, load, what: What::Rate, measured, standing, source }
+    Point { nic, compute_nodes: 8, threads: 22, load, metric: Metric::Rate, measured, standing, source }
 }
 
-/// A READ alone.
+/// The latency of a READ on an idle NIC.
 const fn alone(nic: &'static str) -> Point {
-    let (what, standing, source) = (What::Median, Standing::Fitted, "1.9 to 2.0 us, common knowledge");
+    let (metric, standing, source) = (Metric::Median, Standing::Fitted, "1.9 to 2.0 us, common knowledge");
     let load = Load { depth: 1, ..READ };
-    Point { nic, compute_nodes: 1, threads: 1, load, what, measured: 1.9, standing, source }
+    Point { nic, compute_nodes: 1, threads: 1, load, metric, measured: 1.9, standing, source }
 }
 
 const POINTS: [Point; 19] = [
@@ -106,12 +105,12 @@ const POINTS: [Point; 19] = [
     ),
 ];
 
-/// The CASes beside READs, by how many words share them, and what that is called.
+/// The CASes that run with READs, and their names.
 const BESIDE: [(Load, &str); 6] = [
-    (ATOMIC, "CASes on words of their own in host memory"),
+    (ATOMIC, "CASes on separate words in host memory"),
     (Load { words: Words::Few, ..ATOMIC }, "CASes on 4 words in host memory"),
     (Load { words: Words::One, ..ATOMIC }, "CASes on one word in host memory"),
-    (ON_CARD, "CASes on words of their own in device memory"),
+    (ON_CARD, "CASes on separate words in device memory"),
     (Load { words: Words::Few, ..ON_CARD }, "CASes on 4 words in device memory"),
     (Load { words: Words::One, ..ON_CARD }, "CASes on one word in device memory"),
 ];
@@ -123,7 +122,7 @@ fn runs(effort: Effort) -> Vec<Run> {
         Run::Verbs(VerbsSpec { cluster, load: point.load, beside: None, seconds })
     };
     let reads = |beside: Option<Load>| {
-        // Without CASes the other half of the threads is not there at all.
+        // Without CASes only half of the threads run.
         let threads = if beside.is_some() { 22 } else { 11 };
         let cluster = Cluster::new("cx5-100g", 1, 8, threads);
         Run::Verbs(VerbsSpec { cluster, load: READ, beside, seconds })
@@ -136,9 +135,9 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
     let (points, reads) = records.split_at(POINTS.len());
     let (alone, beside) = (&reads[0], &reads[1..]);
     let of_point = |(point, record): (&Point, &Record)| {
-        let (panel, ours) = match point.what {
-            What::Rate => ("Rate, million a second", record.mops),
-            What::Median => ("Round trip of a small READ, us", record.latency_us.p50 - poll_us(record)),
+        let (panel, ours) = match point.metric {
+            Metric::Rate => ("Rate, million per second", record.mops),
+            Metric::Median => ("Round trip of a small READ, us", record.latency_us.p50 - poll_us(record)),
         };
         Comparison {
             panel: panel.to_owned(),
@@ -155,7 +154,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
         paper: (load.memory == Memory::Host).then_some(4.3),
         ours: alone.mops / record.mops,
         standing: Standing::Reported,
-        source: "FORGE, in a set-up that is not known: 4.3 times fewer; 2.4 to 3.0 times less so in device memory",
+        source: "FORGE, unknown set-up: 4.3 times fewer; with device memory the loss is 2.4 to 3.0 times smaller",
     };
     let points = POINTS.iter().zip(points).map(of_point);
     points.chain(BESIDE.iter().zip(beside).map(interference)).collect()
@@ -163,10 +162,10 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
 
 /// CPU time of polling a completion, in microseconds.
 fn poll_us(record: &Record) -> f64 {
-    record.nic.as_deref().and_then(|nic| card(nic).ok()).map_or(0.0, |card| card.cpu.poll_ns / 1000.0)
+    record.nic.as_deref().and_then(|nic| nic_model(nic).ok()).map_or(0.0, |card| card.cpu.poll_ns / 1000.0)
 }
 
-/// What a point is called.
+/// The name of a point.
 fn name(point: &Point) -> String {
     let Point { nic, threads, compute_nodes, load, .. } = point;
     let memory = if load.memory == Memory::Device { "device" } else { "host" };

@@ -1,12 +1,13 @@
-//! What people read of a figure: its report, the page of all reports, and the calibration table of the NIC model.
+//! The documents about figures: the report of one figure, the page of all figures, and the calibration table of the NIC
+//! model.
 
 use std::fmt::Write as _;
 
-use super::{Comparison, Figure, Standing};
+use super::figure::{Comparison, Figure, Standing};
 use crate::record::Record;
 use crate::{Error, Result};
 
-/// The report of one figure, in Markdown: what ran where, the paper's values beside ours, and what they are worth.
+/// The report of one figure in Markdown: the set-up, the paper's values and ours.
 pub fn report(figure: &Figure, records: &[Record], comparisons: &[Comparison], command: &str) -> String {
     let mut text = format!("# {}\n\n", figure.title);
     text.push_str(&section(figure, records, comparisons, command));
@@ -15,15 +16,15 @@ pub fn report(figure: &Figure, records: &[Record], comparisons: &[Comparison], c
 
 /// The page of all figures: `docs/reproduction.md`.
 pub fn page(parts: &[(&Figure, Vec<Record>, Vec<Comparison>)]) -> String {
-    let about = "Figures of the papers, made again in the laboratory: a simulated network in virtual time, whose \
-                 cards are calibrated with micro-benchmarks only ([nic-model.md](nic-model.md)). Made from records \
-                 in `docs/records/figures` by `cargo run -p farwood-bench --example reproduction`; do not edit. To \
-                 measure again: `docs/records/reproduce`.";
+    let about = "The papers' figures, reproduced in the simulator: a network in virtual time, whose NIC models are \
+                 calibrated with micro-benchmarks only ([nic-model.md](nic-model.md)). Generated from the records \
+                 in `docs/records/figures` by `cargo run -p farwood-bench --example reproduction`; do not edit. \
+                 `docs/records/reproduce` measures again.";
     let mut text = format!("# Reproduction\n\n{}\n\n", wrapped(about));
     let words = wrapped(
-        "A *prediction* is a result that no constant of the model knows of, beside the paper's; what has none of the \
-         paper beside it is reported only. What is *given* was not measured: it follows from the set-up, or from a \
-         format. A ratio is ours over the paper's.",
+        "A *prediction* compares a result with the paper's, and no constant of the model was derived from it. Values \
+         without one in the paper are *reported only*. *Given* values are not measured: they follow from the set-up, \
+         or from a format. A ratio is our value divided by the paper's.",
     );
     let _ = writeln!(text, "{words}");
     for (figure, records, comparisons) in parts {
@@ -41,8 +42,9 @@ fn section(figure: &Figure, records: &[Record], comparisons: &[Comparison], comm
         let verbs: Vec<f64> = records.iter().filter_map(|record| record.simulated_verbs_per_second).collect();
         let mean = verbs.iter().sum::<f64>() / verbs.len().max(1) as f64;
         let origin = format!(
-            "Commit {}, on {}; {:.2} million verbs simulated per second, mean of {} runs.",
+            "Commit {}{}, on {}; {:.2} million verbs simulated per second, mean of {} runs.",
             record.commit,
+            if record.profile.is_empty() { String::new() } else { format!(" ({} profile)", record.profile) },
             record.machine,
             mean / 1e6,
             verbs.len()
@@ -63,12 +65,12 @@ fn section(figure: &Figure, records: &[Record], comparisons: &[Comparison], comm
     text
 }
 
-/// What calibrated the model, and how many predictions there are.
+/// The number of calibrating values and of predictions.
 fn summary(comparisons: &[Comparison]) -> String {
     let count = |standing| comparisons.iter().filter(|c| c.standing == standing && c.paper.is_some()).count();
     let numbers = format!(
-        "Of the numbers that have one of the paper beside them, {} were fitted, {} are micro-benchmarks that the card \
-         was taken from or checked with, {} are reported only, and {} are predictions.",
+        "Of the values with one in the paper, {} were fitted, {} are micro-benchmarks that calibrate or check the NIC \
+         model, {} are reported only, and {} are predictions.",
         count(Standing::Fitted),
         count(Standing::MicroBenchmark),
         count(Standing::Reported),
@@ -81,7 +83,7 @@ fn row(comparison: &Comparison, point: &str) -> String {
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
     let ratio = comparison.ratio().map(|ratio| {
         let is_off = comparison.standing.bound().is_some_and(|bound| (ratio - 1.0).abs() > bound);
-        // What should hold and does not is to be seen.
+        // Deviations beyond the bound are bold.
         if is_off { format!("**{ratio:.2}**") } else { format!("{ratio:.2}") }
     });
     format!(
@@ -94,14 +96,14 @@ fn row(comparison: &Comparison, point: &str) -> String {
     )
 }
 
-/// The calibration table of `docs/nic-model.md`: every point that was fitted, checks the card or is reported of it,
-/// and has a measured value.
+/// The calibration table of `docs/nic-model.md`: every point with a measured value that calibrates, checks or describes
+/// a NIC model.
 pub fn calibration(comparisons: &[Comparison]) -> String {
     let mut text = String::from(
         "| point | measured | model | ratio | standing | source |\n|---|---:|---:|---:|---|---|\n",
     );
-    let is_of_the_card = |standing| !matches!(standing, Standing::Predicted | Standing::Given);
-    let points = comparisons.iter().filter(|c| is_of_the_card(c.standing) && c.paper.is_some());
+    let is_of_nic = |standing| !matches!(standing, Standing::Predicted | Standing::Given);
+    let points = comparisons.iter().filter(|c| is_of_nic(c.standing) && c.paper.is_some());
     for comparison in points {
         let point = format!("{}: {}", comparison.panel, comparison.point);
         text.push_str(&row(comparison, &point));
@@ -109,24 +111,27 @@ pub fn calibration(comparisons: &[Comparison]) -> String {
     text
 }
 
-/// The line of `docs/nic-model.md` after which the calibration table begins.
+/// The line of `docs/nic-model.md` before the calibration table.
 pub const MARK_BEGIN: &str = "<!-- calibration: made from docs/records/figures; do not edit -->";
-/// The line before which it ends.
+/// The line after the calibration table.
 pub const MARK_END: &str = "<!-- end of calibration -->";
 
-/// `text` with `table` between its two marks. Refuses a text without them.
+/// Replaces the text between the two marks by `table`.
+///
+/// # Errors
+/// A text without the marks.
 pub fn between_marks(text: &str, table: &str) -> Result<String> {
     let parts = text.split_once(MARK_BEGIN).and_then(|(before, rest)| {
         let (_, after) = rest.split_once(MARK_END)?;
         Some((before, after))
     });
     let Some((before, after)) = parts else {
-        return Err(Error::Record(format!("there is no {MARK_BEGIN} with {MARK_END} behind it")));
+        return Err(Error::Record(format!("{MARK_BEGIN} followed by {MARK_END} is missing")));
     };
     Ok(format!("{before}{MARK_BEGIN}\n\n{table}\n{MARK_END}{after}"))
 }
 
-/// The comparisons as a table for a terminal.
+/// The comparisons as a text table.
 pub fn table(comparisons: &[Comparison]) -> String {
     let mut text = String::new();
     let width = comparisons.iter().map(|c| c.point.chars().count()).max().unwrap_or(0);
@@ -152,10 +157,10 @@ pub fn table(comparisons: &[Comparison]) -> String {
     text
 }
 
-/// Three digits.
+/// A number with three significant digits.
 fn number(value: f64) -> String {
     match value.abs() {
-        // A percentage that is nearly all: how little is missing is what it says.
+        // The difference to 100 % matters in a percentage just below it.
         x if (99.5..100.0).contains(&x) => format!("{value:.2}"),
         x if x >= 99.95 => format!("{value:.0}"),
         x if x >= 9.995 => format!("{value:.1}"),
@@ -164,7 +169,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Words in lines of at most 120 characters.
+/// Wraps words into lines of at most 120 characters.
 fn wrapped(words: &str) -> String {
     let mut text = String::new();
     let mut column = 0;

@@ -1,19 +1,20 @@
-//! Sherman, Figure 10: what each technique contributes under skew.
+//! Sherman, Figure 10: the contribution of each technique under skew.
 
-use super::sherman_cluster::{STEPS, Time, ZIPF, factors, hottest_share, predicted, puts, run, spec};
-use super::{Comparison, Effort, Figure, Run};
+use super::builders::{Time, ZIPF, predicted, run};
+use super::figure::{Comparison, Effort, Figure, Run};
+use super::sherman_cluster::{STEPS, factors, hottest_share, puts, spec};
 use crate::record::Record;
 use crate::workload::Workload;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-fig10",
     title: "Sherman, Figure 10: contributions of the techniques, zipf 0.99",
-    setting: "Set-up of Table 1. From FG+ to Sherman one technique is added after the other. Latencies are of all \
-              operations; half of those of the write-intensive mix are lookups, which is why a median there can \
-              fall between the two kinds, and that of puts is given beside it. The paper prints factors, and two \
-              medians; what it plots is not printed. The paper's throughput and 99th percentile of each step are \
-              those of FG in Table 1, times the printed factors. What is off is FG+ itself, and so the step from \
-              it to +combine and every ratio to it: papers.md says why.",
+    setting: "Set-up of Table 1. Each step from FG+ to Sherman adds one technique. Latencies are those of all \
+              operations; half of the operations of the write-intensive mix are lookups, so its median can fall \
+              between the two kinds, and the median of puts is shown as well. The paper prints factors and two \
+              medians, but not the values of its plots. The paper's throughput and 99th percentile of each step are \
+              those of FG in Table 1, times the printed factors. FG+ itself deviates, and with it the step from FG+ to \
+              +combine and every ratio to FG+; papers.md explains why.",
     runs,
     compare,
 };
@@ -27,16 +28,16 @@ const COMBINE: usize = 1;
 const HIERARCHICAL: usize = 3;
 const SHERMAN: usize = 4;
 
-/// Of the write-intensive mix: throughput, p50 and p99 of each step over the one before it.
+/// Throughput, p50 and p99 of each step relative to the one before it, write-intensive.
 const PAPER: [[Option<f64>; 3]; 4] = [
     [Some(3.37), Some(1.14), Some(3.18)],
     [Some(3.06), None, Some(3.48)],
     [Some(2.22), Some(1.12), Some(2.68)],
     [Some(1.03), Some(7.3 / 6.9), None],
 ];
-/// Throughput of each step, write-intensive: Table 1's, and then the product of the factors.
+/// Throughput of each step, write-intensive: that of Table 1 times the factors.
 const PAPER_MOPS: [f64; 5] = [0.34, 1.15, 3.51, 7.78, 8.02];
-/// The same of 99th percentiles.
+/// 99th percentile of each step, write-intensive: that of Table 1 times the factors.
 const PAPER_P99_US: [f64; 5] = [19_890.0, 6255.0, 1797.0, 671.0, 659.0];
 const SOURCE: &str = "Sherman §5.2.1";
 const SOURCE_PRODUCT: &str = "Table 1, and by the factors of §5.2.1";
@@ -78,11 +79,11 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
     }
     all.extend((0..STEPS.len()).map(|step| {
         let paper = Some(PAPER_MOPS[step]);
-        let panel = "Throughput, write-intensive, million operations a second";
+        let panel = "Throughput, write-intensive, million operations per second";
         predicted(panel, STEPS[step].1, paper, of(WRITE_INTENSIVE, step).mops, SOURCE_PRODUCT)
     }));
     for mix in [WRITE_ONLY, READ_INTENSIVE] {
-        let panel = format!("Throughput, {}, million operations a second", MIXES[mix]);
+        let panel = format!("Throughput, {}, million operations per second", MIXES[mix]);
         all.extend((0..STEPS.len()).map(|step| {
             predicted(panel.clone(), STEPS[step].1, None, of(mix, step).mops, "Sherman, Figure 10")
         }));

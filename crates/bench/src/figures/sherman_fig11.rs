@@ -1,16 +1,17 @@
-//! Sherman, Figure 11: what each technique contributes where all keys are alike.
+//! Sherman, Figure 11: the contribution of each technique with uniform keys.
 
-use super::sherman_cluster::{STEPS, Time, factors, predicted, run, spec};
-use super::{Comparison, Effort, Figure, Run};
-use crate::distribution::Distribution;
+use super::builders::{Time, predicted, run};
+use super::figure::{Comparison, Effort, Figure, Run};
+use super::sherman_cluster::{STEPS, factors, spec};
 use crate::record::Record;
 use crate::workload::Workload;
+use crate::workload::distribution::Distribution;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-fig11",
     title: "Sherman, Figure 11: contributions of the techniques, uniform",
-    setting: "Set-up of Table 1, uniform. From FG+ to Sherman one technique is added after the other. Latencies are of \
-              all operations. The paper prints the factors between the ends.",
+    setting: "Set-up of Table 1, uniform. Each step from FG+ to Sherman adds one technique. Latencies are those of all \
+              operations. The paper prints the factors between the first and the last step.",
     runs,
     compare,
 };
@@ -43,7 +44,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
         }
     }
     for (panel, value) in [
-        ("Throughput, million operations a second", (|r| r.mops) as fn(&Record) -> f64),
+        ("Throughput, million operations per second", (|r| r.mops) as fn(&Record) -> f64),
         ("Median latency, us", |r| r.latency_us.p50),
         ("99th percentile, us", |r| r.latency_us.p99),
     ] {

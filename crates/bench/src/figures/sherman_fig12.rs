@@ -1,7 +1,8 @@
-//! Sherman, Figure 12: range queries, alone and beside writers.
+//! Sherman, Figure 12: range queries, alone and with concurrent writers.
 
-use super::sherman_cluster::{Time, ZIPF, hottest_share, predicted, run, spec};
-use super::{Comparison, Effort, Figure, Run};
+use super::builders::{Time, ZIPF, predicted, run};
+use super::figure::{Comparison, Effort, Figure, Run};
+use super::sherman_cluster::{hottest_share, spec};
 use crate::record::Record;
 use crate::run::RunSpec;
 use crate::workload::Workload;
@@ -9,15 +10,14 @@ use crate::workload::Workload;
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-fig12",
     title: "Sherman, Figure 12: range queries",
-    setting: "Set-up of Table 1; a range begins at a key that is drawn with zipf 0.99. Range-write: 88 clients \
-              insert, the other 88 scan, and what is compared is what these scan. 12.3 million keys are loaded (1 \
-              million with --quick), whose leaves fill as many chunks of each memory node in one tree as in the \
-              other: of 10 million, one memory node has a fifth more of FG+'s leaves than its share, and scans \
-              wait for its link. Leaves of Sherman hold 40 entries here and 57 in the paper (departures D2 and \
-              D10), and those of FG+ 60: its scans read 1.4 to 1.6 times as many leaves as FG+'s, where in the \
-              paper both read almost the same. That is what separates the two where links are full; leaves read a \
-              second are compared as well. The model gives an operation one CPU time, so that what it costs to \
-              search unsorted leaves is not seen.",
+    setting: "Set-up of Table 1; a range begins at a key drawn with zipf 0.99. Range-write: 88 clients insert and 88 \
+              scan; the comparison is of the scans. 12.3 million keys are loaded (1 million with --quick), whose \
+              leaves fill the same number of chunks of each memory node in both trees: with 10 million, one memory \
+              node has a fifth more of FG+'s leaves than its share, and scans wait for its link. Leaves of Sherman \
+              hold 40 entries here and 57 in the paper (departures D2 and D10), those of FG+ 60: Sherman's scans read \
+              1.4 to 1.6 times as many leaves as FG+'s, while in the paper both read almost the same number. This \
+              separates the two if links are saturated; leaves read per second are compared as well. The model has one \
+              CPU time per operation, so the cost of searching unsorted leaves is not modelled.",
     runs,
     compare,
 };
@@ -40,21 +40,20 @@ fn runs(effort: Effort) -> Vec<Run> {
     runs
 }
 
-/// Writers wait for each other, but what is measured are scans, which do not.
+/// The times of a workload. Writers wait for each other, but the measured scans do not.
 fn time(workload: Workload, effort: Effort) -> Time {
-    let (warm_up_seconds, seconds) = match workload {
-        Workload::RangeOnly => effort.pick((0.0005, 0.001), (0.003, 0.01)),
-        _ => effort.pick((0.001, 0.002), (0.02, 0.05)),
-    };
-    Time { warm_up_seconds, seconds }
+    match workload {
+        Workload::RangeOnly => Time::of(effort, (0.0005, 0.001), (0.003, 0.01)),
+        _ => Time::of(effort, (0.001, 0.002), (0.02, 0.05)),
+    }
 }
 
-/// Range queries, in millions a second.
+/// Range queries in millions per second.
 fn mops(record: &Record) -> f64 {
     record.by_operation.scan.as_ref().map_or(0.0, |scan| scan.mops)
 }
 
-/// Leaves that they read, in millions a second.
+/// Leaves read by range queries in millions per second.
 fn leaves(record: &Record) -> f64 {
     let reads =
         record.by_operation.scan.as_ref().and_then(|scan| scan.verbs_per_op.as_ref()).map(|verbs| verbs.read);
@@ -91,7 +90,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
     all.push(predicted("sherman over fg+, range-write, times", "the most", Some(1.82), best, source));
     for (mix, name) in MIXES.iter().enumerate() {
         for (size, keys) in SIZES.iter().enumerate() {
-            let panel = "sherman over fg+, leaves read by ranges a second, times";
+            let panel = "sherman over fg+, leaves read by ranges per second, times";
             let ours = leaves(of(mix, size, 1)) / leaves(of(mix, size, 0));
             all.push(predicted(panel, format!("{name}, {keys} keys"), None, ours, source));
         }
@@ -99,7 +98,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
     for (mix, name) in MIXES.iter().enumerate() {
         for (size, keys) in SIZES.iter().enumerate() {
             for (variant, named) in VARIANTS.iter().enumerate() {
-                let panel = format!("Range queries, {name}, million a second");
+                let panel = format!("Range queries, {name}, million per second");
                 let ours = mops(of(mix, size, variant));
                 all.push(predicted(panel, format!("{named}, {keys} keys"), None, ours, "Sherman, Figure 12"));
             }

@@ -1,19 +1,20 @@
-//! Sherman, Figure 13: more and more clients.
+//! Sherman, Figure 13: scalability with the number of clients.
 
-use super::sherman_cluster::{Time, hottest_share, predicted, run, spec};
-use super::{Comparison, Effort, Figure, Run};
-use crate::distribution::Distribution;
+use super::builders::{Time, predicted, run};
+use super::figure::{Comparison, Effort, Figure, Run};
+use super::sherman_cluster::{hottest_share, spec};
 use crate::record::Record;
 use crate::run::RunSpec;
 use crate::workload::Workload;
+use crate::workload::distribution::Distribution;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-fig13",
     title: "Sherman, Figure 13: scalability",
-    setting: "Set-up of Table 1, write-intensive. Clients beyond 176 are coroutines: 22 threads a machine, 3 clients \
-              on each at the most. The paper does not say which numbers of clients it took; its peaks of FG+ under \
-              skew lie at fewer than 176 clients, so here the numbers begin at 48. \
-              The paper's peaks of FG+ are its peaks of Sherman over the printed factors.",
+    setting: "Set-up of Table 1, write-intensive. Clients beyond 176 are coroutines: 22 threads per machine with at \
+              most 3 clients each. The paper does not state its numbers of clients; its peaks of FG+ under skew are \
+              below 176 clients, so the numbers here begin at 48. The paper's peaks of FG+ are its peaks of Sherman \
+              divided by the printed factors.",
     runs,
     compare,
 };
@@ -25,7 +26,7 @@ const DISTRIBUTIONS: [(Distribution, &str); 3] = [
 ];
 const CLIENTS: [u64; 8] = [48, 64, 96, 128, 176, 264, 352, 528];
 const VARIANTS: [&str; 2] = ["fg+", "sherman"];
-/// The most threads of a machine.
+/// Largest number of threads of a machine.
 const THREADS: u64 = 22;
 
 fn runs(effort: Effort) -> Vec<Run> {
@@ -49,12 +50,11 @@ fn runs(effort: Effort) -> Vec<Run> {
 }
 
 fn time(distribution: Distribution, variant: &str, effort: Effort) -> Time {
-    let (warm_up_seconds, seconds) = match (distribution, variant) {
-        (Distribution::Uniform, _) => effort.pick((0.0005, 0.001), (0.003, 0.01)),
-        (_, "fg+") => effort.pick((0.005, 0.01), (0.1, 0.2)),
-        _ => effort.pick((0.003, 0.006), (0.02, 0.05)),
-    };
-    Time { warm_up_seconds, seconds }
+    match (distribution, variant) {
+        (Distribution::Uniform, _) => Time::of(effort, (0.0005, 0.001), (0.003, 0.01)),
+        (_, "fg+") => Time::of(effort, (0.005, 0.01), (0.1, 0.2)),
+        _ => Time::of(effort, (0.003, 0.006), (0.02, 0.05)),
+    }
 }
 
 fn compare(records: &[Record]) -> Vec<Comparison> {
@@ -66,7 +66,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
     let peak =
         |distribution, variant| (0..=last).map(|at| of(distribution, variant, at).mops).fold(0.0, f64::max);
     let mut all = vec![hottest_share(of(2, 0, 0), "zipf 0.99")];
-    let panel = "Throughput, million operations a second";
+    let panel = "Throughput, million operations per second";
     all.push(predicted(panel, "uniform, sherman, 528 clients", Some(44.0), of(0, 1, last).mops, source));
     all.push(predicted(panel, "zipf 0.9, sherman, peak", Some(21.0), peak(1, 1), source));
     all.push(predicted(panel, "zipf 0.99, sherman, peak", Some(9.0), peak(2, 1), source));
@@ -80,14 +80,14 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
     for (distribution, (_, name)) in DISTRIBUTIONS.iter().enumerate().skip(1) {
         for (variant, named) in VARIANTS.iter().enumerate() {
             let sustained = of(distribution, variant, last).mops / peak(distribution, variant);
-            let panel = "Throughput of 528 clients over the peak: what is sustained";
+            let panel = "Throughput of 528 clients relative to the peak";
             all.push(predicted(panel, format!("{name}, {named}"), None, sustained, source));
         }
     }
     for (distribution, (_, name)) in DISTRIBUTIONS.iter().enumerate() {
         for (variant, named) in VARIANTS.iter().enumerate() {
             for (at, clients) in CLIENTS.iter().enumerate() {
-                let panel = format!("Throughput, {name}, million operations a second");
+                let panel = format!("Throughput, {name}, million operations per second");
                 let ours = of(distribution, variant, at).mops;
                 all.push(predicted(
                     panel,

@@ -1,4 +1,4 @@
-//! Sherman, Figure 14: what is counted, retries, round trips and bytes; and the sizes that the paper fixes.
+//! Sherman, Figure 14: retries, round trips and bytes; and the sizes that the paper fixes.
 
 use farwood_fabric::chunks::CHUNK_BYTES;
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
@@ -8,21 +8,22 @@ use farwood_index::lock::{GlobalLock, LOCK_BYTES, LockWidth};
 use farwood_index::sherman::Options;
 use farwood_index::sherman::options::HAND_OVER_MAX;
 
-use super::sherman_cluster::{Time, ZIPF, hottest_share, percent, predicted, puts, run, spec};
-use super::{Comparison, Effort, Figure, Run, Standing};
+use super::builders::{Time, ZIPF, predicted, run};
+use super::figure::{Comparison, Effort, Figure, Run, Standing};
+use super::sherman_cluster::{hottest_share, percent, puts, spec};
 use crate::record::{Counted, Measured, Record};
 use crate::workload::Workload;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-fig14",
     title: "Sherman, Figure 14: retries, round trips and write sizes, counted",
-    setting: "Set-up of Table 1, write-intensive, zipf 0.99. A retry of a lookup is a READ that is repeated \
-              because the copy was torn. The paper's write of 17 B is an entry; here an entry of two 8-byte words \
-              has 8 bytes of versions, and an unlock of 8 bytes, which is not shown, follows it (departures D1, D2 \
-              and D10). How many writes split follows from how long a tree has been written to: in the time that \
-              is simulated, 10 million keys hardly get new neighbours; sherman-keys has a smaller tree. A median \
-              of 3 round trips is lock, READ, and node and unlock in one (the paper's §4.5); what a split takes is \
-              in costs.md. The last panel is no measurement: it is what the code fixes.",
+    setting: "Set-up of Table 1, write-intensive, zipf 0.99. A retry of a lookup is a READ that is repeated because \
+              the copy was torn. The paper's write of 17 B is an entry; here an entry of two 8-byte words has 8 bytes \
+              of versions, and is followed by an unlock of 8 bytes, which is not shown (departures D1, D2 and D10). \
+              The share of writes that split depends on how long the tree has been written to: in the simulated time, \
+              few new keys are inserted between 10 million others; sherman-keys has a smaller tree. A median of 3 \
+              round trips is the lock, the READ, and node and unlock in one (the paper's §4.5); costs.md lists the \
+              cost of a split. The last panel is not measured: the code fixes its values.",
     runs,
     compare,
 };
@@ -58,7 +59,7 @@ fn retries(records: &[Record]) -> Vec<Comparison> {
         let paper = (*variant == "fg+").then_some(9.0);
         [
             predicted("Lookups without a retry, %", *variant, Some(99.98), none, SOURCE),
-            predicted("Retries of the lookup with the most", *variant, paper, most, SOURCE),
+            predicted("Largest number of retries of a lookup", *variant, paper, most, SOURCE),
         ]
     };
     let mut all: Vec<Comparison> = VARIANTS.iter().zip(records).flat_map(of).collect();
@@ -86,7 +87,7 @@ fn round_trips(records: &[Record]) -> Vec<Comparison> {
     }
     for (at, variant) in VARIANTS.iter().enumerate() {
         let most = counted(&puts[at]).round_trips_max as f64;
-        all.push(predicted("Round trips of the put with the most", *variant, None, most, SOURCE));
+        all.push(predicted("Largest number of round trips of a put", *variant, None, most, SOURCE));
     }
     let handed_over = 100.0 * counted(&puts[1]).handed_over as f64 / puts[1].operations.max(1) as f64;
     all.push(predicted("Locks handed over, % of puts", VARIANTS[1], None, handed_over, SOURCE));
@@ -100,7 +101,7 @@ fn write_sizes(records: &[Record]) -> Vec<Comparison> {
         let usual = bytes.iter().max_by_key(|(_, puts)| **puts).map_or(0, |(bytes, _)| *bytes);
         let ours = usual.saturating_sub(LOCK_BYTES as u64) as f64;
         all.push(predicted(
-            "Bytes of the usual write, without the unlock",
+            "Bytes of the most frequent write, without the unlock",
             *variant,
             Some(paper),
             ours,
@@ -114,13 +115,13 @@ fn write_sizes(records: &[Record]) -> Vec<Comparison> {
     all
 }
 
-/// Puts that split a node, in percent: they write more than one whole node.
+/// The share of puts that split a node, in percent; these write more than one node.
 pub(super) fn splits(record: &Record) -> f64 {
     let node_bytes = record.options.get("node_bytes").and_then(serde_json::Value::as_u64).unwrap_or(1024);
     percent(&counted(&puts(record)).bytes_written, |bytes| bytes > node_bytes * 3 / 2)
 }
 
-/// What is fixed by the formats, and by the options that the paper's tree has.
+/// The values that the formats and the options of the paper's tree fix.
 fn fixed() -> Vec<Comparison> {
     let shape = PoolShape { pool: 0, nodes: 1, host_bytes: 0, device_bytes: DEVICE_BYTES_DEFAULT };
     let locks = |width| {
@@ -142,14 +143,14 @@ fn fixed() -> Vec<Comparison> {
             8.0 * locks(LockWidth::Packed),
             "Sherman §4.3",
         ),
-        ("hand-overs in a row", 4.0, f64::from(HAND_OVER_MAX), "Sherman §4.3"),
+        ("consecutive hand-overs", 4.0, f64::from(HAND_OVER_MAX), "Sherman §4.3"),
         ("bytes of an entry's versions", 1.0, ENTRY_GUARD_BYTES as f64, "Sherman §4.4; D2"),
         ("bytes of a chunk", 8_388_608.0, CHUNK_BYTES as f64, "Sherman §4.2.4"),
         ("bytes of a pointer", 8.0, size_of::<Remote<u64>>() as f64, "Sherman §4.2.1"),
     ];
     let row = |(point, paper, ours, source): (&str, f64, f64, &'static str)| Comparison {
         standing: Standing::Given,
-        ..predicted("Sizes and bounds that code fixes", point, Some(paper), ours, source)
+        ..predicted("Sizes and bounds fixed by the code", point, Some(paper), ours, source)
     };
     rows.into_iter().map(row).collect()
 }

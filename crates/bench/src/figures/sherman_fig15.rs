@@ -1,41 +1,42 @@
-//! Sherman, Figure 15: how much keys' lengths and the index cache matter.
+//! Sherman, Figure 15: sensitivity to the length of keys and to the index cache.
 
 use farwood_index::consistency::Consistency;
 use farwood_index::lock::LOCK_BYTES;
 use farwood_index::sherman::layout::{Layout, NODE_BYTES, Sizes};
 use farwood_index::sherman::options::Leaves;
 
-use super::sherman_cluster::{Time, ZIPF, predicted, run, spec};
-use super::{Comparison, Effort, Figure, Run};
-use crate::distribution::Distribution;
+use super::builders::{Time, ZIPF, predicted, run};
+use super::figure::{Comparison, Effort, Figure, Run};
+use super::sherman_cluster::spec;
 use crate::record::Record;
 use crate::run::{KeySource, RunSpec};
 use crate::workload::Workload;
+use crate::workload::distribution::Distribution;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-fig15",
     title: "Sherman, Figure 15: sensitivity to key size and index cache",
-    setting: "Set-up of Table 1, write-intensive. Key size: leaves of 32 entries, so that nodes grow with keys \
-              (the smallest multiple of 64 B that holds 32 of the variant's entries), values of 8 B; the paper \
-              loads 200 million entries, here it is from 20 million of 16 B to 2 million of 1 KiB (a tenth with \
-              --quick), and popularity is drawn over 200 million ranks. Cache: the paper loads 1e9 entries; the \
-              cache is scaled with the keys, so that 4 MB here stand for 400 MB. It starts full of whatever was \
-              read while warming. A cached node takes what its children take, whatever room it has for more, and \
-              Sherman's leaves are smaller than the paper's (40 entries instead of 57), so that there are more to \
-              point at.",
+    setting: "Set-up of Table 1, write-intensive. Key size: leaves of 32 entries, so that nodes grow with keys (the \
+              smallest multiple of 64 B that holds 32 of the variant's entries), values of 8 B. The paper loads 200 \
+              million entries; here the number goes from 20 million with keys of 16 B to 2 million with keys of 1 KiB \
+              (a tenth with --quick), and popularity is drawn over 200 million ranks. Cache: the paper loads 1e9 \
+              entries; the cache is scaled with the keys, so that 4 MB here correspond to 400 MB. The measured phase \
+              starts with the nodes that the warm-up has cached. A cached node takes only the memory of its children, \
+              and Sherman's leaves are smaller than the paper's (40 entries instead of 57), so there are more leaves \
+              to point at.",
     runs,
     compare,
 };
 
-/// Bytes of keys, and how many thousands of them are loaded, so that all trees are large beside a chunk.
+/// Bytes of a key, and thousands of loaded keys, so that all trees are much larger than a chunk.
 const KEYS: [(usize, u64); 4] = [(16, 20_000), (64, 10_000), (256, 5_000), (1024, 2_000)];
 const DISTRIBUTIONS: [(Distribution, &str); 2] = [(Distribution::Uniform, "uniform"), (ZIPF, "zipf 0.99")];
 const VARIANTS: [(&str, Leaves); 2] = [("fg+", Leaves::Sorted), ("sherman", Leaves::TwoLevel)];
-/// Entries of a leaf, whatever the length of keys.
+/// Entries of a leaf for all lengths of keys.
 const LEAF_CAPACITY: usize = 32;
 /// The paper's keys.
 const RANKS: u64 = 200_000_000;
-/// Budgets of the paper's caches for 1e9 keys, in million bytes.
+/// The paper's cache budgets for 1e9 keys, in million bytes.
 const CACHE_MB: [usize; 6] = [100, 200, 300, 400, 500, 800];
 
 fn runs(effort: Effort) -> Vec<Run> {
@@ -71,7 +72,7 @@ fn time(distribution: Distribution, variant: &str, effort: Effort) -> Time {
     Time { warm_up_seconds, seconds: seconds / 2.0 }
 }
 
-/// Bytes of the smallest node that holds [`LEAF_CAPACITY`] entries, with room for a lock, whoever puts one there.
+/// Bytes of the smallest node that holds [`LEAF_CAPACITY`] entries and a lock, which not all variants put there.
 pub(super) fn node_bytes((key_bytes, value_bytes): (usize, usize), leaves: Leaves) -> usize {
     let fits = |node_bytes: &usize| {
         let sizes = Sizes { key_bytes, value_bytes, node_bytes: *node_bytes };
@@ -111,7 +112,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
     for (distribution, (_, name)) in DISTRIBUTIONS.iter().enumerate() {
         for (variant, (named, _)) in VARIANTS.iter().enumerate() {
             for (size, (key_bytes, _)) in KEYS.iter().enumerate() {
-                let panel = format!("Throughput over key size, {name}, million operations a second");
+                let panel = format!("Throughput over key size, {name}, million operations per second");
                 let ours = of(distribution, size, variant).mops;
                 all.push(predicted(
                     panel,
@@ -136,7 +137,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
         ));
     }
     for (cache_mb, record) in CACHE_MB.iter().zip(caches) {
-        let panel = "Throughput over cache size, uniform, million operations a second";
+        let panel = "Throughput over cache size, uniform, million operations per second";
         all.push(predicted(
             panel,
             format!("{cache_mb} MB for 1e9 keys"),

@@ -3,21 +3,22 @@
 use farwood_index::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
 use farwood_index::sherman::options::HAND_OVER_MAX;
 
-use super::{Comparison, Effort, Figure, Run, Standing};
-use crate::micro::{Cluster, LocksSpec};
+use super::figure::{Comparison, Effort, Figure, Run, Standing};
 use crate::record::Record;
+use crate::sim_run::micro::{Cluster, LocksSpec};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-fig16",
     title: "Sherman, Figure 16: the hierarchical on-chip lock, step by step",
     setting: "176 threads on 8 compute nodes take and release 10,240 locks of one memory node, zipf 0.99; ConnectX-5. \
-              Locks are words of 64 bits, released by WRITE, of the same code that locks the tree. The first step \
-              fitted the device memory's failed CAS, the last one the local hand-over; the others are predictions.",
+              Locks are words of 64 bits, released by WRITE, with the code that locks the tree. The time of a failed \
+              CAS in device memory was fitted to the first step, the local hand-over to the last one; the other steps \
+              are predictions.",
     runs,
     compare,
 };
 
-/// A step: what it adds, where the locks are then, and what coordinates clients.
+/// The steps: name, memory of the locks, and coordination of local clients.
 const STEPS: [(&str, LockMemory, LocalLocks); 5] = [
     ("base", LockMemory::Host, LocalLocks::None),
     ("+on-chip", LockMemory::Device, LocalLocks::None),
@@ -41,7 +42,7 @@ fn runs(effort: Effort) -> Vec<Run> {
     STEPS.into_iter().map(run).collect()
 }
 
-/// A value of a step over that of the step before it.
+/// The ratio of a step's value to that of the step before.
 fn step(point: &'static str, what: &str, paper: f64, ours: f64, standing: Standing) -> Comparison {
     Comparison {
         panel: format!("{what} of a step over the step before, times"),
@@ -77,7 +78,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
         comparisons.push(absolute("99th percentile, us", name, paper, record.latency_us.p99));
     }
     for ((name, ..), record) in STEPS.iter().zip(records) {
-        let what = "Throughput, million locks taken and released a second";
+        let what = "Throughput, million locks taken and released per second";
         comparisons.push(absolute(what, name, None, record.mops));
     }
     comparisons

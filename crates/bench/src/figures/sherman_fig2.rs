@@ -1,22 +1,23 @@
-//! Sherman, Figure 2: exclusive locks by CAS and FAA, under ever more contention.
+//! Sherman, Figure 2: exclusive locks by CAS and FAA under increasing contention.
 
 use farwood_index::lock::{LocalLocks, LockMemory, LockOptions, LockWidth, Release};
 
-use super::{Comparison, Effort, Figure, Run, Standing};
-use crate::micro::{Cluster, LocksSpec};
+use super::figure::{Comparison, Effort, Figure, Run, Standing};
 use crate::record::Record;
+use crate::sim_run::micro::{Cluster, LocksSpec};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-fig2",
     title: "Sherman, Figure 2: exclusive locks under contention",
     setting: "154 threads on 7 compute nodes take (CAS) and release (FAA) 10,240 locks in the host memory of one \
-              memory node, zipf of rising skew; ConnectX-5. Locks are words of 64 bits side by side, the most popular \
-              first. Of the curve the paper prints its last point; a failed CAS's time was fitted to it.",
+              memory node, zipf with increasing skew; ConnectX-5. Locks are adjacent words of 64 bits, in the order of \
+              popularity. The paper prints only the last point of the curve; the time of a failed CAS was fitted to \
+              it.",
     runs,
     compare,
 };
 
-/// The paper's axis, and where it prints it the throughput.
+/// The skews of the paper, and the throughput if it prints it.
 const POINTS: [(f64, Option<f64>); 5] =
     [(0.0, None), (0.8, None), (0.9, None), (0.95, None), (0.99, Some(0.494))];
 
@@ -45,7 +46,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     for ((_, paper), record) in POINTS.into_iter().zip(records) {
         comparisons.push(Comparison {
-            panel: "Throughput, million locks taken and released a second".to_owned(),
+            panel: "Throughput, million locks taken and released per second".to_owned(),
             point: format!("skew {}", record.theta),
             paper,
             ours: record.mops,

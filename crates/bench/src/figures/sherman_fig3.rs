@@ -1,18 +1,18 @@
-//! Sherman, Figure 3: how many WRITEs a second, over their size.
+//! Sherman, Figure 3: WRITEs per second over their size.
 
 use farwood_fabric::Memory;
 
-use super::{Comparison, Effort, Figure, Run, Standing};
-use crate::micro::{Cluster, Load, Verb, VerbsSpec, Words};
+use super::figure::{Comparison, Effort, Figure, Run, Standing};
 use crate::record::Record;
+use crate::sim_run::micro::{Cluster, Load, Verb, VerbsSpec, Words};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-fig3",
     title: "Sherman, Figure 3: WRITEs over their size",
     setting: "Inbound: 7 compute nodes write to one memory node. Outbound: one compute node writes to 7 memory nodes. \
-              22 threads each, with a post of 16 WRITEs in flight, which is less than the card's memory of requests \
-              holds; ConnectX-5. Up to 128 B the paper says more than 50 M/s, and the card has 55; 256 B is what \
-              12.5 GB/s carry with 42 B of header on each WRITE.",
+              22 threads each, with a post of 16 WRITEs in flight, which is fewer than the NIC's request memory holds; \
+              ConnectX-5. Up to 128 B the paper states more than 50 M/s, and the model has 55; at 256 B the value is \
+              the rate at 12.5 GB/s with 42 B of headers per WRITE.",
     runs,
     compare,
 };
@@ -39,7 +39,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
             _ => (None, Standing::Reported),
         };
         Comparison {
-            panel: format!("{direction} WRITEs, million a second"),
+            panel: format!("{direction} WRITEs, million per second"),
             point: format!("{} B", record.value_bytes),
             paper,
             ours: record.mops,

@@ -1,8 +1,9 @@
-//! How far results of Sherman's skewed workload follow from the number of loaded keys.
+//! The influence of the number of loaded keys on the results of Sherman's skewed workload.
 
-use super::sherman_cluster::{Time, ZIPF, factors, hottest_share, predicted, run, spec};
+use super::builders::{Time, ZIPF, predicted, run};
+use super::figure::{Comparison, Effort, Figure, Run};
+use super::sherman_cluster::{factors, hottest_share, spec};
 use super::sherman_fig14::splits;
-use super::{Comparison, Effort, Figure, Run};
 use crate::record::Record;
 use crate::run::RunSpec;
 use crate::workload::Workload;
@@ -10,9 +11,9 @@ use crate::workload::Workload;
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-keys",
     title: "Sherman, write-intensive, zipf 0.99, over the number of loaded keys",
-    setting: "Set-up of Table 1, of 1, 10 and 100 million loaded keys (100 thousand to 10 million with --quick), where \
-              the paper loads 1e9. Popularity is drawn over 1e9 ranks in all of them, so that the hottest key keeps \
-              its share. 100 million keys take 4 GiB of memory.",
+    setting: "Set-up of Table 1, with 1, 10 and 100 million loaded keys (100 thousand to 10 million with --quick); the \
+              paper loads 1e9. Popularity is always drawn over 1e9 ranks, so that the hottest key keeps its share. 100 \
+              million keys need 4 GiB of memory.",
     runs,
     compare,
 };
@@ -50,7 +51,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
     }
     for (variant, named) in VARIANTS.iter().enumerate() {
         for (at, (_, name)) in KEYS.iter().enumerate() {
-            let panel = "Throughput, million operations a second";
+            let panel = "Throughput, million operations per second";
             all.push(predicted(
                 panel,
                 format!("{named}, {name}"),

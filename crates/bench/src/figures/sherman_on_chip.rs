@@ -1,16 +1,16 @@
-//! Sherman §4.3: how many CASes a second the card's own memory takes.
+//! Sherman §4.3: CASes per second in device memory.
 
 use farwood_fabric::Memory;
 
-use super::{Comparison, Effort, Figure, Run, Standing};
-use crate::micro::{Cluster, Load, Verb, VerbsSpec, Words};
+use super::figure::{Comparison, Effort, Figure, Run, Standing};
 use crate::record::Record;
+use crate::sim_run::micro::{Cluster, Load, Verb, VerbsSpec, Words};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sherman-on-chip",
-    title: "Sherman §4.3: CASes in the card's own memory",
-    setting: "8 compute nodes of 22 threads, one memory node, each CAS in flight on a word of its own, in device \
-              and in host memory; ConnectX-5.",
+    title: "Sherman §4.3: CASes in device memory",
+    setting: "8 compute nodes of 22 threads, one memory node, each CAS in flight on its own word, in device and in \
+              host memory; ConnectX-5.",
     runs,
     compare,
 };
@@ -28,7 +28,7 @@ fn runs(effort: Effort) -> Vec<Run> {
 
 fn compare(records: &[Record]) -> Vec<Comparison> {
     let of = |(point, paper, source), record: &Record| Comparison {
-        panel: "CASes, million a second".to_owned(),
+        panel: "CASes, million per second".to_owned(),
         point: format!("{point} memory"),
         paper: Some(paper),
         ours: record.mops,

@@ -1,12 +1,12 @@
-//! SMART's slides: read and write amplification, the bytes that an operation moves over those of its entry.
+//! SMART's slides: read and write amplification, the bytes that an operation transfers per byte of its entry.
 
 use farwood_index::ordered::System;
 use farwood_index::sherman::options::Leaves;
 
-use super::sherman_cluster::predicted;
+use super::builders::{predicted, runs_of};
+use super::figure::{Comparison, Effort, Figure, Run};
 use super::sherman_fig15::node_bytes;
-use super::smart_cluster::{Contestant, SHERMAN, quiet, runs as runs_of, smart};
-use super::{Comparison, Effort, Figure, Run};
+use super::smart_cluster::{ComparedSystem, SHERMAN, quiet, smart};
 use crate::record::{Measured, Record};
 use crate::run::RunSpec;
 use crate::workload::Workload;
@@ -15,33 +15,33 @@ pub(super) const FIGURE: Figure = Figure {
     name: "smart-amplification",
     title: "SMART: read and write amplification",
     setting: "Lookups and updates of uniform keys by 8 clients, all inner nodes cached, keys of 8 B, leaves of 32 \
-              entries where leaves have several; the B+ tree is FG+ with the same cache. What is counted is all that \
-              READs and WRITEs carry, over the bytes of key and value; the slides' numbers are of whole entries, \
-              32 of which a leaf has, and leave out what guards an entry: 40 B of a leaf here, 26 B in the \
-              slides' layout, which is 3.5 and 2.6 times an entry of 16 B. Values of 64 B beside it show \
-              that this is a sum, and no factor.",
+              entries in the B+ trees; the B+ tree is FG+ with the same cache. The measured value is all bytes of \
+              READs and WRITEs divided by the bytes of key and value. The slides count whole entries, of which a leaf \
+              has 32, without the versions and checksums of an entry: 40 B of a leaf here, 26 B in the slides' layout, \
+              which is 3.5 and 2.6 times an entry of 16 B. Values of 64 B show that this overhead is a sum and not a \
+              factor.",
     runs,
     compare,
 };
 
-const SYSTEMS: [(&str, Contestant); 3] = [
-    ("B+ tree", Contestant { system: System::Sherman, variant: "fg+" }),
+const SYSTEMS: [(&str, ComparedSystem); 3] = [
+    ("B+ tree", ComparedSystem { system: System::Sherman, variant: "fg+" }),
     ("Sherman", SHERMAN),
     ("radix tree", smart("smart")),
 ];
 const VALUES: [usize; 2] = [8, 64];
 const KEY_BYTES: usize = 8;
-/// Of reads and of writes, by the order of [`SYSTEMS`].
+/// Amplification of reads and of writes, in the order of [`SYSTEMS`].
 const PAPER: [[f64; 3]; 2] = [[32.0, 33.0, 1.0], [32.0, 1.0, 1.0]];
 const SOURCE: &str = "SMART, slides";
 
 fn runs(effort: Effort) -> Vec<Run> {
     let of_values = |value_bytes: usize| {
-        SYSTEMS.into_iter().map(move |(_, who)| {
-            let leaves = if who == SHERMAN { Leaves::TwoLevel } else { Leaves::Sorted };
-            let sized = who.system == System::Sherman;
+        SYSTEMS.into_iter().map(move |(_, compared)| {
+            let leaves = if compared == SHERMAN { Leaves::TwoLevel } else { Leaves::Sorted };
+            let sized = compared.system == System::Sherman;
             let node_bytes = sized.then(|| node_bytes((KEY_BYTES, value_bytes), leaves));
-            RunSpec { value_bytes, node_bytes, ..quiet(who, Workload::YcsbA, effort) }
+            RunSpec { value_bytes, node_bytes, ..quiet(compared, Workload::YcsbA, effort) }
         })
     };
     runs_of(VALUES.into_iter().flat_map(of_values))

@@ -1,8 +1,8 @@
-//! What lookups cost with less and less cache, of SMART and of Sherman.
+//! The cost of lookups over the size of the cache, in SMART and Sherman.
 
-use super::sherman_cluster::predicted;
-use super::smart_cluster::{Contestant, SHERMAN, by_panel, quiet, runs as runs_of, smart};
-use super::{Comparison, Effort, Figure, Run};
+use super::builders::{by_panel, predicted, runs_of};
+use super::figure::{Comparison, Effort, Figure, Run};
+use super::smart_cluster::{ComparedSystem, SHERMAN, quiet, smart};
 use crate::record::Record;
 use crate::run::RunSpec;
 use crate::workload::Workload;
@@ -11,18 +11,18 @@ pub(super) const FIGURE: Figure = Figure {
     name: "smart-cache",
     title: "SMART and Sherman: lookups over the size of the cache",
     setting: "Lookups of uniform integer keys by 8 clients of one compute node, with a cache for all inner nodes and \
-              with less. What all inner nodes take is what the largest cache holds at the end; the share of it that a \
-              cache is, is in the point's name. The slides show one size of cache; public measurements of the \
-              artifact find 2.6 to 5 round trips where caches are small.",
+              with smaller ones. The size of all inner nodes is that of the largest cache at the end; the name of each \
+              point has the share of the cache in it. The slides show one size of cache; public measurements of the \
+              artifact find 2.6 to 5 round trips with small caches.",
     runs,
     compare,
 };
 
-/// A system, and its caches in millibytes for each key: enough for all inner nodes, less and less of what they take,
-/// down to a thousandth, and none.
+/// A system, and its caches in thousandths of a byte per key: enough for all inner nodes, decreasing parts of that, and
+/// none.
 struct Curve {
     name: &'static str,
-    who: Contestant,
+    compared: ComparedSystem,
     caches: [u64; CACHES],
 }
 
@@ -30,17 +30,17 @@ const CACHES: usize = 9;
 const CURVES: [Curve; 2] = [
     Curve {
         name: "SMART",
-        who: smart("smart"),
+        compared: smart("smart"),
         caches: [400_000, 30_000, 12_000, 6_000, 3_000, 1_200, 600, 60, 0],
     },
-    Curve { name: "Sherman", who: SHERMAN, caches: [400_000, 350, 140, 70, 35, 14, 7, 1, 0] },
+    Curve { name: "Sherman", compared: SHERMAN, caches: [400_000, 350, 140, 70, 35, 14, 7, 1, 0] },
 ];
 const SOURCE: &str = "SMART, slides";
 
 fn runs(effort: Effort) -> Vec<Run> {
-    let of_curve = |Curve { who, caches, .. }: Curve| {
+    let of_curve = |Curve { compared, caches, .. }: Curve| {
         caches.into_iter().map(move |millibytes| {
-            let spec = quiet(who, Workload::YcsbC, effort);
+            let spec = quiet(compared, Workload::YcsbC, effort);
             let cache_bytes = (spec.keys.unwrap_or(0) * millibytes / 1000) as usize;
             RunSpec { cache_bytes: Some(cache_bytes), ..spec }
         })

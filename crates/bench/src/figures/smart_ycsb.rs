@@ -1,27 +1,27 @@
 //! SMART's evaluation: YCSB against Sherman and ART on far memory, integer and string keys.
 
-use super::sherman_cluster::predicted;
-use super::smart_cluster::{Contestant, KeyKind, SHERMAN, by_panel, runs as runs_of, smart, spec};
-use super::{Comparison, Effort, Figure, Run};
+use super::builders::{by_panel, predicted, runs_of};
+use super::figure::{Comparison, Effort, Figure, Run};
+use super::smart_cluster::{ComparedSystem, KeyKind, SHERMAN, smart, spec};
 use crate::record::Record;
 use crate::workload::Workload;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "smart-ycsb",
     title: "SMART: YCSB, against Sherman and ART",
-    setting: "16 compute nodes and 2 memory nodes, as the artifact has them, each compute node with 32 clients on 32 \
-              threads, which is our choice: the slides do not say it. Of the artifact's 60 million keys and 600 MB of \
-              cache a 60th, so that a key has as much cache as there; popularity (zipf 0.99) is drawn over 60 million \
-              ranks. String keys are the English words that come with Farwood, a few hundred thousand, as they are, \
-              and filled up to 32 B for Sherman, whose keys have one length. The slides print how far apart the \
-              systems are at most, and for A and C; what they plot is not printed. Latency is the median of all \
-              operations. LOAD counts the second half of the keys: the first thousands meet at a few nodes, which is a \
-              third of the time to a million keys and nothing of that to 60 million.",
+    setting: "16 compute nodes and 2 memory nodes, as in the artifact, each compute node with 32 clients on 32 \
+              threads, which the slides do not state. A 60th of the artifact's 60 million keys and 600 MB of cache, so \
+              that the cache per key is the same; popularity (zipf 0.99) is drawn over 60 million ranks. String keys \
+              are the English words of Farwood, a few hundred thousand, unchanged, and padded to 32 B for Sherman, \
+              whose keys have one length. The slides print the largest ratios of the systems, and those for A and C, \
+              but not the values of their plots. Latency is the median of all operations. LOAD measures the second \
+              half of the keys: the inserts of the first thousands conflict at a few nodes, which takes a third of the \
+              time for a million keys and a negligible part for 60 million.",
     runs,
     compare,
 };
 
-const SYSTEMS: [(&str, Contestant); 3] =
+const SYSTEMS: [(&str, ComparedSystem); 3] =
     [("Sherman", SHERMAN), ("ART", smart("art")), ("SMART", smart("smart"))];
 const SHERMANS: usize = 0;
 const ARTS: usize = 1;
@@ -33,7 +33,7 @@ const SOURCE: &str = "SMART, slides";
 fn runs(effort: Effort) -> Vec<Run> {
     let of_keys = |keys: KeyKind| {
         WORKLOADS.into_iter().flat_map(move |workload| {
-            SYSTEMS.into_iter().map(move |(_, who)| spec(who, workload, keys, effort))
+            SYSTEMS.into_iter().map(move |(_, compared)| spec(compared, workload, keys, effort))
         })
     };
     runs_of(KeyKind::ALL.into_iter().flat_map(of_keys))
@@ -77,7 +77,7 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
                         SOURCE,
                     ));
                 };
-                add("Throughput, million operations a second", record.mops);
+                add("Throughput, million operations per second", record.mops);
                 add("Median latency, us", record.latency_us.p50);
                 add("Round trips of an operation", trips);
             }

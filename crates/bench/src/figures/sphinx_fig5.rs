@@ -1,37 +1,36 @@
 //! Sphinx, Figure 5: throughput and latency over the number of workers.
 
-use super::sherman_cluster::predicted;
-use super::smart_cluster::by_panel;
-use super::sphinx_cluster::{CONTESTANTS, KeyKind, SOURCE, SPHINX, runs as runs_of, spec};
-use super::{Comparison, Effort, Figure, Run};
+use super::builders::{by_panel, predicted, runs_of};
+use super::figure::{Comparison, Effort, Figure, Run};
+use super::sphinx_cluster::{KeyKind, SOURCE, SPHINX, SYSTEMS, spec};
 use crate::record::Record;
 use crate::workload::Workload;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sphinx-fig5",
     title: "Sphinx, Figure 5: from 6 to 192 workers",
-    setting: "Set-up of Figure 4, YCSB-A, 6 to 192 workers on 3 machines. The paper prints how far apart Sphinx and \
-              the others are at most.",
+    setting: "Set-up of Figure 4, YCSB-A, 6 to 192 workers on 3 machines. The paper prints the largest ratios of \
+              Sphinx to the others.",
     runs,
     compare,
 };
 
 const WORKERS: [u64; 6] = [6, 12, 24, 48, 96, 192];
-/// Sphinx over the others at most, by the order of [`KeyKind::ALL`]: throughput, and mean latency.
+/// Largest ratio of Sphinx to the others, in the order of [`KeyKind::ALL`]: throughput, and mean latency.
 const PAPER: [[f64; 2]; 2] = [[2.6, 2.2], [6.1, 11.7]];
 
 fn runs(effort: Effort) -> Vec<Run> {
     let of_keys = |keys: KeyKind| {
         WORKERS.into_iter().flat_map(move |workers| {
-            CONTESTANTS.into_iter().map(move |who| spec(who, Workload::YcsbA, keys, workers, effort))
+            SYSTEMS.into_iter().map(move |compared| spec(compared, Workload::YcsbA, keys, workers, effort))
         })
     };
     runs_of(KeyKind::ALL.into_iter().flat_map(of_keys))
 }
 
 fn compare(records: &[Record]) -> Vec<Comparison> {
-    let of = |keys: usize, workers: usize, who: usize| {
-        &records[(keys * WORKERS.len() + workers) * CONTESTANTS.len() + who]
+    let of = |keys: usize, workers: usize, compared: usize| {
+        &records[(keys * WORKERS.len() + workers) * SYSTEMS.len() + compared]
     };
     let mut all = Vec::new();
     for (keys, kind) in KeyKind::ALL.into_iter().enumerate() {
@@ -50,9 +49,10 @@ fn compare(records: &[Record]) -> Vec<Comparison> {
     }
     for (keys, kind) in KeyKind::ALL.into_iter().enumerate() {
         for (at, workers) in WORKERS.into_iter().enumerate() {
-            for (who, contestant) in CONTESTANTS.into_iter().enumerate() {
-                let (record, point) = (of(keys, at, who), format!("{}, {workers} workers", contestant.name));
-                let panel = format!("Throughput, million operations a second, {}", kind.name());
+            for (at_system, compared) in SYSTEMS.into_iter().enumerate() {
+                let (record, point) =
+                    (of(keys, at, at_system), format!("{}, {workers} workers", compared.name));
+                let panel = format!("Throughput, million operations per second, {}", kind.name());
                 all.push(predicted(panel, point.clone(), None, record.mops, SOURCE));
                 let panel = format!("Mean latency, us, {}", kind.name());
                 all.push(predicted(panel, point, None, record.latency_us.mean, SOURCE));

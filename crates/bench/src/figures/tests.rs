@@ -1,9 +1,10 @@
-//! Tests of figures: every one runs, compares what it says, and is made again from its records.
+//! Tests of figures: each runs, compares its values, and is generated again from its records.
 
 use super::*;
+use crate::record::Record;
 
 #[test]
-fn every_figure_has_a_name_of_its_own_and_as_many_runs_for_each_effort() {
+fn every_figure_has_a_unique_name_and_equally_many_runs_for_each_effort() {
     for (at, figure) in FIGURES.iter().enumerate() {
         assert!(FIGURES[..at].iter().all(|other| other.name != figure.name));
         assert_eq!((figure.runs)(Effort::Quick).len(), (figure.runs)(Effort::Full).len(), "{}", figure.name);
@@ -13,7 +14,7 @@ fn every_figure_has_a_name_of_its_own_and_as_many_runs_for_each_effort() {
 }
 
 #[test]
-fn a_quick_run_yields_what_reports_are_made_of() {
+fn a_quick_run_yields_a_complete_report() {
     let figure = super::figure("sherman-on-chip").unwrap();
     let mut steps = Vec::new();
     let records = figure.run(Effort::Quick, &mut |done, all| steps.push((done, all))).unwrap();
@@ -41,7 +42,7 @@ fn a_quick_run_yields_what_reports_are_made_of() {
 }
 
 #[test]
-fn the_records_of_the_documents_are_of_these_figures() {
+fn the_records_in_the_documents_match_the_figures() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/records/figures");
     for figure in FIGURES {
         // One that was not run in full has none, and is not in the documents.
@@ -55,7 +56,7 @@ fn the_records_of_the_documents_are_of_these_figures() {
 }
 
 #[test]
-fn what_should_hold_and_does_not_is_marked() {
+fn deviations_beyond_the_bound_are_marked() {
     let comparison = |ours, standing| Comparison {
         panel: "rate".to_owned(),
         point: "here".to_owned(),

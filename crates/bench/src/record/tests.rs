@@ -2,9 +2,9 @@
 //! for the tests of tables and charts.
 
 use super::*;
-use crate::measure::{CostTotals, Measurement, OperationKind};
+use crate::record::measurement::{CostTotals, Measurement, OperationKind};
 
-/// A record with three kinds of operation, as the tour makes it.
+/// A record with several kinds of operation.
 pub(crate) fn sample() -> Record {
     let mut measurement = Measurement::new();
     let costs = |round_trips, bytes_read, bytes_written| CostTotals {
@@ -45,6 +45,7 @@ pub(crate) fn sample() -> Record {
         memory_node_bytes: Some(64 << 20),
         seed: 42,
         commit: "abc1234".to_owned(),
+        profile: "release".to_owned(),
         machine: Machine::default(),
         peer: Some("none".to_owned()),
         ratio: Some(1.5),
@@ -52,7 +53,7 @@ pub(crate) fn sample() -> Record {
     }
 }
 
-/// A record of a peer: what does not apply is absent.
+/// A record of a peer, without the fields that do not apply.
 pub(crate) fn peer() -> Record {
     let mut measurement = Measurement::new();
     for i in 0..8_000 {
@@ -73,13 +74,13 @@ pub(crate) fn peer() -> Record {
 }
 
 #[test]
-fn the_fields_are_those_that_readers_rely_on() {
+fn the_names_of_the_fields_are_stable() {
     let record = serde_json::to_value(sample()).unwrap();
     let names: Vec<&str> = record.as_object().unwrap().keys().map(String::as_str).collect();
     let mut expected = "index variant options consistency fabric workload distribution theta zipf_ranks keys \
         key_bytes value_bytes memory_nodes compute_nodes threads clients operations seconds mops latency_us \
-        round_trips verbs_per_op bytes_per_op retries cache memory_node_bytes by_operation seed commit machine \
-        peer ratio"
+        round_trips verbs_per_op bytes_per_op retries cache memory_node_bytes by_operation seed commit profile \
+        machine peer ratio"
         .split_whitespace()
         .collect::<Vec<_>>();
     expected.sort_unstable();
@@ -102,6 +103,13 @@ fn the_fields_are_those_that_readers_rely_on() {
 }
 
 #[test]
+fn records_without_a_profile_are_read_and_written_as_they_were() {
+    let line = Record { profile: String::new(), ..sample() }.to_json_line();
+    assert!(!line.contains("profile"));
+    assert_eq!(Record::from_json_line(&line).unwrap().to_json_line(), line);
+}
+
+#[test]
 fn records_survive_a_line_of_json() {
     for record in [sample(), peer()] {
         let line = record.to_json_line();
@@ -113,7 +121,7 @@ fn records_survive_a_line_of_json() {
 }
 
 #[test]
-fn what_does_not_apply_to_a_peer_is_absent() {
+fn the_record_of_a_peer_has_no_fields_of_far_memory() {
     let line = peer().to_json_line();
     for field in ["round_trips", "verbs_per_op", "memory_nodes", "cache", "ratio", "consistency"] {
         assert!(!line.contains(&format!("\"{field}\"")), "{field} in {line}");

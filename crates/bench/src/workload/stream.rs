@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Mix, Workload, WorkloadSpec};
-use crate::distribution::{Distribution, KeyChooser};
-use crate::random::Generator;
+use crate::workload::distribution::{Distribution, KeyChooser};
+use crate::workload::random::Generator;
 
 /// One operation, on keys by their rank and values by their version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum Operation {
         /// Version of the value to store.
         version: u64,
     },
-    /// Remove the key. No mix has it; the tour does.
+    /// Remove the key. No mix has removes; the demo has.
     Remove {
         /// Rank of the key.
         rank: u64,
@@ -38,7 +38,7 @@ pub enum Operation {
     Scan {
         /// Rank of the first key.
         rank: u64,
-        /// How many keys.
+        /// Number of keys.
         length: u32,
     },
     /// Read the key, then update it.
@@ -50,16 +50,16 @@ pub enum Operation {
     },
 }
 
-/// How many keys each client has inserted, shared by the clients of one process.
+/// The number of keys that each client has inserted, shared by the clients of one process.
 ///
-/// With it, `latest` reads what other clients inserted last; a client alone knows only its own inserts and
-/// reads those in their place (which is also what happens to keys of clients in other processes).
+/// With it, `latest` reads the last inserts of other clients. Without it, and for keys of other processes, a client
+/// reads its own inserts instead.
 #[derive(Debug)]
 pub struct InsertBoard {
     counts: Vec<Count>,
 }
 
-/// On a cache line of its own: every insert writes it.
+/// A counter on its own cache line, because every insert writes it.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Count(AtomicU64);
@@ -79,11 +79,10 @@ impl InsertBoard {
     }
 }
 
-/// The operations of one client: an endless iterator, except that `load` ends when the client has inserted
-/// its share, and inserts end when the ranks are used up.
+/// The operations of one client: an unbounded iterator, except that `load` ends when the client has inserted its share,
+/// and inserts end when the ranks are used up.
 ///
-/// The caller finishes each operation before it asks for the next one; inserts of the client count as done
-/// from then on.
+/// The caller finishes each operation before it takes the next one; only then does an insert count as done.
 #[derive(Clone, Debug)]
 pub struct OperationStream {
     generator: Generator,
@@ -140,15 +139,15 @@ impl OperationStream {
         }
     }
 
-    /// Shares what this client inserts, and learns what others of the board did. Runs with a board of several
-    /// clients are repeatable only where their clients run in a repeatable order.
+    /// Publishes this client's inserts on the board, and reads those of the other clients. Runs with a board of several
+    /// clients are repeatable only if their clients run in a repeatable order.
     #[must_use]
     pub fn with_board(mut self, board: Arc<InsertBoard>) -> OperationStream {
         self.board = Some(board);
         self
     }
 
-    /// Keys that this client has inserted so far (asked for, and finished but for the last one).
+    /// Keys that this client has inserted so far; the last insert may not be finished.
     pub fn inserts(&self) -> u64 {
         self.inserts
     }
@@ -162,7 +161,7 @@ impl OperationStream {
         Some(Operation::Insert { rank, version: self.version() })
     }
 
-    /// Versions of all clients differ (until they wrap); 0 is the version of loaded values.
+    /// The next version. Versions of all clients differ until they wrap; 0 is the version of loaded values.
     #[inline]
     fn version(&mut self) -> u64 {
         let version = 1 + self.writes * self.clients + self.client;
@@ -175,7 +174,7 @@ impl OperationStream {
         if self.latest { self.choose_latest() } else { self.chooser.choose(&mut self.generator) }
     }
 
-    /// The newest key is the most popular one, all clients being taken to have inserted as often as this one.
+    /// Chooses a rank by recency, under the assumption that all clients have inserted as many keys as this one.
     fn choose_latest(&mut self) -> u64 {
         let count = self.keys + self.inserts * self.clients;
         let rank = count - 1 - self.chooser.recency(&mut self.generator, count);
@@ -207,14 +206,14 @@ impl Iterator for OperationStream {
         if let Some(board) = &self.board {
             board.publish(self.client, self.inserts);
         }
-        let die = self.generator.next_u64() >> 1;
-        if die < self.bounds[0] {
+        let random = self.generator.next_u64() >> 1;
+        if random < self.bounds[0] {
             Some(Operation::Get { rank: self.choose() })
-        } else if die < self.bounds[1] {
+        } else if random < self.bounds[1] {
             Some(Operation::Put { rank: self.choose(), version: self.version() })
-        } else if die < self.bounds[2] {
+        } else if random < self.bounds[2] {
             Some(Operation::Scan { rank: self.choose(), length: self.scan_length() })
-        } else if die < self.bounds[3] {
+        } else if random < self.bounds[3] {
             Some(Operation::ReadModifyWrite { rank: self.choose(), version: self.version() })
         } else {
             self.insert()
@@ -222,7 +221,7 @@ impl Iterator for OperationStream {
     }
 }
 
-/// The bounds of a mix on a die of 2^63 faces; what is above the last is an insert.
+/// The bounds of a mix for a random number below 2^63; a number above the last bound is an insert.
 fn bounds(mix: Mix) -> [u64; 4] {
     let mut percent = 0u128;
     [mix.get, mix.put, mix.scan, mix.read_modify_write].map(|share| {

@@ -2,28 +2,28 @@
 
 use super::{Args, Progress, failure, show};
 use crate::{Context, Failure, Outcome, heap};
-use farwood_bench::rectangles::{Mix, Scale, Source};
-use farwood_bench::run::spatial::{RECTANGLES_DEFAULT, SpatialSpec, Variant, run_spatial};
 use farwood_bench::run::{Amount, FabricKind, WorkerCommand};
+use farwood_bench::run::{RECTANGLES_DEFAULT, SpatialSpec, Variant, run_spatial};
+use farwood_bench::workload::rectangles::{RectangleSource, Scale, SpatialMix};
 use std::path::PathBuf;
 
-/// What only spatial indexes have.
+/// Options of spatial indexes.
 #[derive(Debug, clap::Args)]
 pub(super) struct SpatialArgs {
-    /// Rectangles: the longest edge of a window, such as 0.00001 or 0.01; power-law; or hundred, windows that have
+    /// Rectangles: the longest edge of a window, such as 0.00001 or 0.01; power-law; or hundred, for windows with
     /// about a hundred results [default: 0.00001]
     #[arg(long, value_name = "SCALE")]
     scale: Option<String>,
-    /// Take the rectangles from the rows of this file: least x, least y, greatest x, greatest y
+    /// Rectangles: read them from the rows of this file: least x, least y, greatest x, greatest y
     #[arg(long, value_name = "FILE")]
     rectangles_file: Option<PathBuf>,
-    /// Rectangles: let each client wait so long between two requests
+    /// Rectangles: time that each client waits between two requests
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0.0, allow_negative_numbers = true)]
     think: f64,
 }
 
-/// Options that mean nothing for rectangles.
-const NOT_THEIRS: [&str; 14] = [
+/// Options that spatial indexes do not have.
+const NOT_SPATIAL: [&str; 14] = [
     "lock_width",
     "colocate",
     "distribution",
@@ -41,8 +41,10 @@ const NOT_THEIRS: [&str; 14] = [
 ];
 
 pub(super) fn run(args: Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    if let Some(flag) = context.first_given(&NOT_THEIRS) {
-        return Err(Failure::Usage(format!("bench: {flag}: rectangles have none; leave it out")));
+    if let Some(flag) = context.first_given(&NOT_SPATIAL) {
+        return Err(Failure::Usage(format!(
+            "bench: {flag}: spatial indexes do not have this option; omit it"
+        )));
     }
     let workload_is_given = context.is_given("workload");
     let spec = spec(args, workload_is_given)?;
@@ -63,8 +65,8 @@ fn spec(args: Args, workload_is_given: bool) -> Result<SpatialSpec, Failure> {
         return Err(Failure::Usage(format!("bench: --think {think}: give microseconds, 0 or more")));
     }
     let source = match rectangles_file {
-        Some(file) => Source::File(file, args.keys.unwrap_or(u64::MAX)),
-        None => Source::Uniform(args.keys.unwrap_or(RECTANGLES_DEFAULT)),
+        Some(file) => RectangleSource::File(file, args.keys.unwrap_or(u64::MAX)),
+        None => RectangleSource::Uniform(args.keys.unwrap_or(RECTANGLES_DEFAULT)),
     };
     let amount = match (args.seconds, args.operations) {
         (Some(seconds), _) => Some(Amount::Seconds(seconds)),
@@ -74,7 +76,7 @@ fn spec(args: Args, workload_is_given: bool) -> Result<SpatialSpec, Failure> {
         variant: args.variant.map_or(Ok(default.variant), |name| name.parse::<Variant>())?,
         fabric: args.fabric.parse::<FabricKind>()?,
         nic: args.nic,
-        mix: if workload_is_given { args.workload.parse::<Mix>()? } else { Mix::Search },
+        mix: if workload_is_given { args.workload.parse::<SpatialMix>()? } else { SpatialMix::Search },
         scale: scale.map_or(Ok(default.scale), |scale| scale.parse::<Scale>())?,
         source,
         compute_nodes: args.compute_nodes,

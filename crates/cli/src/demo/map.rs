@@ -1,12 +1,11 @@
-//! The tour of the map: a spatial index of coastlines.
+//! The demo of a spatial index of coastlines.
 
 use super::super::bench::{Progress, failure};
 use super::super::{Context, Failure, Format, Outcome, size};
 use super::{Args, show, write};
-use farwood_bench::chart;
+use farwood_bench::record::table::table;
 use farwood_bench::run::{FabricKind, WorkerCommand};
-use farwood_bench::table::table;
-use farwood_bench::tour::{Coast, MapOutcome, MapSpec, tour_map};
+use farwood_demo::{Coastlines, SpatialDemoOutcome, SpatialDemoSpec, map_png, map_svg, run_spatial_demo};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -17,26 +16,31 @@ pub(super) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     }
     let fabric = args.fabric.parse::<FabricKind>()?;
     let &Args { processes, seed, .. } = args;
-    let spec = MapSpec { fabric, processes, seconds: args.seconds(), seed, ..MapSpec::default() };
+    let spec =
+        SpatialDemoSpec { fabric, processes, seconds: args.seconds(), seed, ..SpatialDemoSpec::default() };
     let worker = WorkerCommand::this_program("worker").map_err(failure)?;
     writeln!(
-        context.words,
+        context.messages,
         "One spatial index of {} segments of coastlines, {} at work on it for {} s; every answer is checked.",
-        Coast::shipped().len(),
+        Coastlines::shipped().len(),
         size::count(processes as u64, "process", "processes"),
         spec.seconds
     )?;
     let progress = Progress::new(context);
-    let toured = tour_map(&spec, &worker, &mut |leg| show(&progress, leg)).map_err(failure)?;
+    let outcome = run_spatial_demo(&spec, &worker, &mut |phase| show(&progress, phase)).map_err(failure)?;
     progress.0.finish_and_clear();
-    let (svg, png) = (chart::map_svg(&toured), chart::map_png(&toured)?);
+    let (svg, png) = (map_svg(&outcome), map_png(&outcome)?);
     let files = write(&args.out, "map", svg.as_bytes(), &png)?;
-    report(context, &toured, &files)?;
-    Ok(if toured.wrong == 0 { Outcome::Done } else { Outcome::Negative })
+    report(context, &outcome, &files)?;
+    Ok(if outcome.wrong == 0 { Outcome::Done } else { Outcome::Negative })
 }
 
-fn report(context: &mut Context<'_>, toured: &MapOutcome, files: &[PathBuf; 2]) -> Result<(), Failure> {
-    let MapOutcome { record, answers, wrong, examples, walk, .. } = toured;
+fn report(
+    context: &mut Context<'_>,
+    outcome: &SpatialDemoOutcome,
+    files: &[PathBuf; 2],
+) -> Result<(), Failure> {
+    let SpatialDemoOutcome { record, answers, wrong, examples, walk, .. } = outcome;
     let nodes: u64 = walk.nodes.iter().sum();
     match context.format {
         Format::Json => {
@@ -57,16 +61,16 @@ fn report(context: &mut Context<'_>, toured: &MapOutcome, files: &[PathBuf; 2]) 
         Format::Text => write!(context.out, "{}", table(std::slice::from_ref(record)))?,
     }
     for example in examples {
-        writeln!(context.words, "wrong: {example}")?;
+        writeln!(context.messages, "wrong: {example}")?;
     }
     writeln!(
-        context.words,
+        context.messages,
         "{answers} answers checked, {wrong} wrong. {} rectangles at the end, in {nodes} nodes on {} levels; every \
          invariant checked, {} violated.",
         walk.entries,
         walk.nodes.len(),
         walk.problems.len()
     )?;
-    writeln!(context.words, "Map: {} and {}", files[0].display(), files[1].display())?;
+    writeln!(context.messages, "Map: {} and {}", files[0].display(), files[1].display())?;
     Ok(())
 }

@@ -284,7 +284,7 @@ fn a_memory_node_that_vanishes_and_comes_back_with_fresh_memory_is_not_used() {
         // It may take a moment until the way is there again; then it is told what happened.
         loop {
             let error = index.get(&1).expect_err("what the pool had there is lost");
-            if error.to_string().contains("its memory is fresh") {
+            if error.to_string().contains("fresh memory") {
                 break;
             }
             assert!(since.elapsed() < LOST_MAX, "{error}");

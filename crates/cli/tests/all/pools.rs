@@ -199,7 +199,7 @@ fn a_reserved_pool_that_does_not_fit_is_refused() {
     machine.refused(
         5,
         &["create", "shm://p", "--memory", "256GiB", "--reserve"],
-        &["create", "no room", "smaller"],
+        &["create", "not enough memory", "smaller"],
     );
     assert_eq!(machine.json(&["doctor"])[0]["pools"].as_array().unwrap().len(), 0, "something was left");
 }

@@ -179,10 +179,10 @@ fn what_is_no_rectangle_is_refused_with_its_place_or_passed_over() {
         machine.refused(
             2,
             &["search", "shm://p/s", "--bbox", window],
-            &["search shm://p/s", "is no rectangle"],
+            &["search shm://p/s", "is not a rectangle"],
         );
     }
-    machine.refused(2, &["search", "shm://p/s", "--at", "nan,1", "--nearest", "3"], &["is no rectangle"]);
+    machine.refused(2, &["search", "shm://p/s", "--at", "nan,1", "--nearest", "3"], &["is not a rectangle"]);
     machine.refused(2, &["search", "shm://p/s", "--bbox", "1,2,3"], &["4 numbers"]);
 }
 
@@ -302,8 +302,8 @@ fn single_rectangles_are_put_and_taken_out() {
         (&["put", "shm://p/s", "7", "1,2,3"][..], "neither x,y nor x1,y1,x2,y2"),
         (&["put", "shm://p/s", "seven", "1,2"], "no number of a rectangle"),
         (&["put", "shm://p/s", "7", "1,NaN"], "put shm://p/s"),
-        (&["put", "shm://p/s", "9", "170,0,-170,1"], "(170, 0) to (-170, 1) is no rectangle"),
-        (&["search", "shm://p/s", "--bbox", "9,9,8,8"], "(9, 9) to (8, 8) is no rectangle"),
+        (&["put", "shm://p/s", "9", "170,0,-170,1"], "(170, 0) to (-170, 1) is not a rectangle"),
+        (&["search", "shm://p/s", "--bbox", "9,9,8,8"], "(9, 9) to (8, 8) is not a rectangle"),
         (&["search", "shm://p/s", "--at", "1,1", "--nearest", "0"], "--nearest"),
         (&["load", "shm://p/s", "no.csv", "--value", "3"], "--value is of keys"),
         (&["put", "shm://p/s", "7", "1,2", "--if-absent"], "--if-absent is of keys"),

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 /// The number of Catfish in the directory.
-pub const KIND: u32 = 4;
+pub const KIND: u32 = params::KIND_CATFISH;
 
 /// The configuration of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -56,20 +56,22 @@ mod wire;
 
 pub use client::adaptive;
 pub use client::reader::{Issue, Reader};
-pub use client::ring_rpc::{Inbox, RingRpc as Messenger};
+pub use client::ring_rpc::{Inbox, RingRpc, RingRpc as Messenger};
+pub use client::rpc::{RequestTransport, SocketRpc, SpatialRpc};
 pub use client::rpc::{RequestTransport as Carrier, SocketRpc as Correspondent, SpatialRpc as Talk};
 pub use client::switch::Switch;
-pub use create::{CatfishConfig as Config, KIND, describe};
+pub use create::{CatfishConfig, CatfishConfig as Config, KIND, describe};
 pub use head::CONNECTIONS_MAX;
 pub use server::service::{Service, ServiceSettings};
 pub use server::worker::Worker;
-pub use server::{ServerSettings, StoreGranularity as Grain, TreeServer};
+pub use server::{ServerSettings, StoreGranularity, StoreGranularity as Grain, TreeServer};
 pub use tree::layout;
 pub use tree::nearest::Near;
-pub use tree::rectangle::{InvalidRectangle as NoRectangle, Item, Query, Rectangle, Relation};
-pub use verify::{CatfishProblem as Problem, CatfishReport as Walk};
-pub use wire::NotificationMode as Notice;
+pub use tree::rectangle::InvalidRectangle as NoRectangle;
+pub use tree::rectangle::{InvalidRectangle, Item, Query, Rectangle, Relation};
+pub use verify::{CatfishProblem, CatfishProblem as Problem, CatfishReport, CatfishReport as Walk};
 pub use wire::message::{Reply, Request};
+pub use wire::{NotificationMode, NotificationMode as Notice};
 
 use crate::sabotage::Sabotage;
 use farwood_fabric::Remote;

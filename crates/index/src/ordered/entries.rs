@@ -1,30 +1,30 @@
-//! What a scan of an index of any system found.
+//! The result of a scan of an index of any system.
 
 use crate::radix::tree;
 use crate::sherman;
 
-/// What a scan found, and room to find it in. Used again, it allocates nothing.
+/// The entries that a scan found. A scan that reuses it allocates nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Entries(Found);
+pub struct Entries(FoundEntries);
 
-/// The systems keep what they find as suits them: keys of one length need no table of where they end.
+/// The entries in the form of a system: keys of one length need no table of their ends.
 #[derive(Clone, Debug)]
-enum Found {
+enum FoundEntries {
     Sherman(sherman::Entries),
     Radix(tree::Entries),
 }
 
-impl Default for Found {
+impl Default for FoundEntries {
     fn default() -> Self {
         Self::Sherman(sherman::Entries::new())
     }
 }
 
-macro_rules! each {
+macro_rules! dispatch {
     ($entries:expr, $found:ident => $what:expr) => {
         match &$entries.0 {
-            Found::Sherman($found) => $what,
-            Found::Radix($found) => $what,
+            FoundEntries::Sherman($found) => $what,
+            FoundEntries::Radix($found) => $what,
         }
     };
 }
@@ -35,52 +35,52 @@ impl Entries {
         Self::default()
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
-        each!(self, found => found.len())
+        dispatch!(self, found => found.len())
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Bytes of all keys and values.
     pub fn bytes(&self) -> usize {
-        each!(self, found => found.bytes())
+        dispatch!(self, found => found.bytes())
     }
 
     /// Key and value number `at`, in the order of the scan.
     #[inline]
     pub fn get(&self, at: usize) -> Option<(&[u8], &[u8])> {
-        each!(self, found => found.get(at))
+        dispatch!(self, found => found.get(at))
     }
 
     /// Keys and values, in the order of the scan.
     #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + DoubleEndedIterator {
-        (0..self.len()).map(|at| self.get(at).expect("it is one of them"))
+        (0..self.len()).map(|at| self.get(at).expect("the position is below the length"))
     }
 
-    /// As room for what a [`Sherman`](crate::sherman::Sherman) finds.
+    /// The buffer for a scan of a [`Sherman`](crate::sherman::Sherman).
     pub(super) fn of_sherman(&mut self) -> &mut sherman::Entries {
-        if !matches!(self.0, Found::Sherman(_)) {
-            self.0 = Found::default();
+        if !matches!(self.0, FoundEntries::Sherman(_)) {
+            self.0 = FoundEntries::default();
         }
         match &mut self.0 {
-            Found::Sherman(found) => found,
-            Found::Radix(_) => unreachable!("it was made one"),
+            FoundEntries::Sherman(found) => found,
+            FoundEntries::Radix(_) => unreachable!("the variant was just set"),
         }
     }
 
-    /// As room for what a radix tree finds.
+    /// The buffer for a scan of a radix tree.
     pub(super) fn of_radix(&mut self) -> &mut tree::Entries {
-        if !matches!(self.0, Found::Radix(_)) {
-            self.0 = Found::Radix(tree::Entries::new());
+        if !matches!(self.0, FoundEntries::Radix(_)) {
+            self.0 = FoundEntries::Radix(tree::Entries::new());
         }
         match &mut self.0 {
-            Found::Radix(found) => found,
-            Found::Sherman(_) => unreachable!("it was made one"),
+            FoundEntries::Radix(found) => found,
+            FoundEntries::Sherman(_) => unreachable!("the variant was just set"),
         }
     }
 }

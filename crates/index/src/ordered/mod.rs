@@ -1,17 +1,17 @@
-//! An ordered index whose system is chosen at run time: what those use who open indexes by name.
+//! An ordered index whose system is chosen at run time, for callers that open indexes by name.
 //!
-//! Another system is one more variant of [`Ordered`], [`Config`], [`Value`] and [`Walk`], and the arms that the
-//! compiler then asks for; what all systems do alike is written once, under `each!`.
+//! A new system needs a variant of [`Ordered`], [`OrderedConfig`], [`Value`] and [`OrderedReport`], and the match arms
+//! that the compiler then requires. Operations that all systems provide are dispatched by `dispatch!`.
 
+mod create;
 mod entries;
-mod open;
-mod walk;
+mod report;
 
-pub use entries::Entries;
-pub use open::{
+pub use create::{
     OrderedConfig, OrderedConfig as Config, OrderedDescription, OrderedDescription as Description, describe,
 };
-pub use walk::Walk;
+pub use entries::Entries;
+pub use report::{OrderedReport, OrderedReport as Walk};
 
 use crate::error::IndexError;
 use crate::lock::{LockMemory, LockWidth};
@@ -31,9 +31,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
 
-/// An ordered index of one system or another, as a compute node has it open. Every operation takes the client that
-/// performs it. What operations cost and how they fail is said where the systems are: [`Sherman`], [`Smart`],
-/// [`Sphinx`].
+/// An open ordered index of any system. Every operation takes the client that executes it. Costs and errors of the
+/// operations are documented at the systems: [`Sherman`], [`Smart`], [`Sphinx`].
 #[derive(Debug)]
 pub enum Ordered {
     /// A B-link tree.
@@ -51,15 +50,15 @@ pub enum System {
     Sherman,
     /// A radix tree, for keys of any length.
     Smart,
-    /// A radix tree with hash tables, for keys of any length and little cache.
+    /// A radix tree with hash tables, for keys of any length and small caches.
     Sphinx,
 }
 
 impl System {
-    /// All systems, the recommended first.
+    /// All systems, the recommended one first.
     pub const ALL: [Self; 3] = [Self::Sherman, Self::Smart, Self::Sphinx];
 
-    /// The name that people use.
+    /// The name of the system in commands and records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sherman => "sherman",
@@ -68,9 +67,9 @@ impl System {
         }
     }
 
-    /// Budget of a compute node's index cache where nothing is said, bytes. A Sphinx tree has a filter, of less than
-    /// two bytes for each inner node: this one holds a million, which are those of some twenty million integers, or of
-    /// three million names.
+    /// Default budget of a compute node's index cache, bytes. A Sphinx tree has a filter, of less than two bytes for
+    /// each inner node: the default holds a million nodes, enough for about twenty million integers or three million
+    /// names.
     pub const fn cache_bytes_default(self) -> usize {
         match self {
             Self::Sherman | Self::Smart => 64 << 20,
@@ -78,7 +77,7 @@ impl System {
         }
     }
 
-    /// The number by which the directory knows its indexes.
+    /// The number of the system in the directory.
     pub const fn kind(self) -> u32 {
         match self {
             Self::Sherman => sherman::KIND,
@@ -93,7 +92,7 @@ impl FromStr for System {
 
     fn from_str(name: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|system| system.name() == name).ok_or_else(|| {
-            format!("no ordered index '{name}'; there are {}", Self::ALL.map(Self::name).join(", "))
+            format!("no ordered index '{name}'; choose one of {}", Self::ALL.map(Self::name).join(", "))
         })
     }
 }
@@ -104,24 +103,24 @@ impl fmt::Display for System {
     }
 }
 
-/// How long keys, or values, of an index are.
+/// The legal lengths of the keys, or the values, of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// So many bytes each.
+    /// This many bytes.
     Exactly(usize),
-    /// Up to so many.
+    /// At most this many bytes.
     UpTo(usize),
 }
 
 impl Length {
-    /// The most bytes that there can be.
+    /// The maximum, bytes.
     pub const fn most(self) -> usize {
         let (Self::Exactly(most) | Self::UpTo(most)) = self;
         most
     }
 }
 
-/// A value, in the copy that it was found in.
+/// A value, in the fetched copy that contains it.
 pub enum Value {
     /// Of a [`Sherman`].
     Sherman(sherman::Value),
@@ -148,7 +147,7 @@ impl fmt::Debug for Value {
 }
 
 /// Does the same with an index of any system.
-macro_rules! each {
+macro_rules! dispatch {
     ($ordered:expr, $index:ident => $what:expr) => {
         match $ordered {
             Ordered::Sherman($index) => $what,
@@ -170,15 +169,15 @@ impl Ordered {
 
     /// The index's entry in the pool's directory.
     pub fn entry(&self) -> &Entry {
-        each!(self, index => index.entry())
+        dispatch!(self, index => index.entry())
     }
 
-    /// What keys and values mean to whoever created the index.
+    /// What keys and values mean to the creator of the index.
     pub fn kinds(&self) -> [u8; 2] {
-        each!(self, index => index.kinds())
+        dispatch!(self, index => index.kinds())
     }
 
-    /// How long keys may be.
+    /// Legal lengths of keys.
     #[inline]
     pub fn key_length(&self) -> Length {
         match self {
@@ -187,7 +186,7 @@ impl Ordered {
         }
     }
 
-    /// How long values may be.
+    /// Legal lengths of values.
     #[inline]
     pub fn value_length(&self) -> Length {
         match self {
@@ -198,7 +197,7 @@ impl Ordered {
         }
     }
 
-    /// In which memory the locks of nodes lie, and how large they are.
+    /// The memory and the width of the locks of nodes.
     pub fn locks(&self) -> (LockMemory, LockWidth) {
         let lock = match self {
             Self::Sherman(index) => index.options().lock,
@@ -207,12 +206,12 @@ impl Ordered {
         (lock.memory, lock.width)
     }
 
-    /// What the index was created with, as pairs of names and values, for records.
+    /// The options of the index, as pairs of names and values, for records.
     pub fn describe(&self) -> Vec<(&'static str, String)> {
-        each!(self, index => index.options().describe())
+        dispatch!(self, index => index.options().describe())
     }
 
-    /// The name of the scheme by which readers tell a whole copy.
+    /// The name of the scheme by which readers detect torn copies.
     pub fn consistency(&self) -> &'static str {
         match self {
             Self::Sherman(index) => index.layout().consistency.name(),
@@ -232,7 +231,7 @@ impl Ordered {
         }
     }
 
-    /// Bytes that this compute node has taken for a radix tree, less those that it took out of it; 0 for others.
+    /// Bytes that this compute node has allocated for a radix tree, less those that it has freed; 0 for others.
     pub fn bytes_allocated(&self) -> i64 {
         match self {
             Self::Sherman(_) => 0,
@@ -241,23 +240,23 @@ impl Ordered {
         }
     }
 
-    /// How many locks were dropped instead of released: 0, unless operations were cancelled.
+    /// How many locks were dropped instead of released; 0 unless operations were cancelled.
     pub fn locks_dropped(&self) -> u64 {
-        each!(self, index => index.locks_dropped())
+        dispatch!(self, index => index.locks_dropped())
     }
 
-    /// How many locks this compute node may have left held when a memory node was lost.
+    /// How many locks this compute node may still hold because a memory node was lost.
     pub fn locks_in_doubt(&self) -> usize {
-        each!(self, index => index.locks_in_doubt())
+        dispatch!(self, index => index.locks_in_doubt())
     }
 
-    /// Breaks the index, as this compute node sees it: for tests that want to notice.
+    /// Turns on a fault of this handle, for tests.
     #[doc(hidden)]
     pub fn sabotage(&mut self, sabotage: Sabotage) {
-        each!(self, index => index.sabotage(sabotage));
+        dispatch!(self, index => index.sabotage(sabotage));
     }
 
-    /// The value of `key`, if it has one.
+    /// Finds the value of `key`.
     ///
     /// # Errors
     /// The system's.
@@ -270,7 +269,7 @@ impl Ordered {
         })
     }
 
-    /// Stores `value` under `key`; yields whether the key was there before.
+    /// Stores `value` under `key`; yields whether the key was present.
     ///
     /// # Errors
     /// The system's.
@@ -281,7 +280,7 @@ impl Ordered {
         key: &[u8],
         value: &[u8],
     ) -> Result<bool, IndexError> {
-        each!(self, index => index.put(client, key, value).await)
+        dispatch!(self, index => index.put(client, key, value).await)
     }
 
     /// Stores `value` if `key` is absent; yields whether it was.
@@ -295,7 +294,7 @@ impl Ordered {
         key: &[u8],
         value: &[u8],
     ) -> Result<bool, IndexError> {
-        each!(self, index => index.insert(client, key, value).await)
+        dispatch!(self, index => index.insert(client, key, value).await)
     }
 
     /// Stores `value` if `key` is present; yields whether it was.
@@ -309,19 +308,19 @@ impl Ordered {
         key: &[u8],
         value: &[u8],
     ) -> Result<bool, IndexError> {
-        each!(self, index => index.update(client, key, value).await)
+        dispatch!(self, index => index.update(client, key, value).await)
     }
 
-    /// Takes `key` out; yields whether it was there.
+    /// Removes `key`; yields whether it was present.
     ///
     /// # Errors
     /// The system's.
     #[inline]
     pub async fn remove<F: Fabric>(&self, client: &Client<F>, key: &[u8]) -> Result<bool, IndexError> {
-        each!(self, index => index.remove(client, key).await)
+        dispatch!(self, index => index.remove(client, key).await)
     }
 
-    /// Finds up to `limit` entries of `range`, in `direction`. `found` is emptied first.
+    /// Finds up to `limit` entries of `range`, in `direction`. Clears `found` first.
     ///
     /// # Errors
     /// The system's.
@@ -341,7 +340,7 @@ impl Ordered {
         }
     }
 
-    /// As [`scan`](Self::scan), all entries as they were at one moment, where the system can.
+    /// As [`scan`](Self::scan), with all entries as of one moment, where the system supports it.
     ///
     /// # Errors
     /// [`IndexError::NoSnapshot`]; the system's.
@@ -358,21 +357,21 @@ impl Ordered {
                 index.scan_snapshot(client, range, direction, limit, found.of_sherman()).await
             }
             Self::Smart(_) | Self::Sphinx(_) => Err(IndexError::NoSnapshot(
-                "a radix tree has no versions of what a range holds; scan it, or use a sherman index",
+                "a radix tree keeps no versions of a range; use scan, or a sherman index",
             )),
         }
     }
 
-    /// How many entries there are; not atomic, as a scan is not.
+    /// Counts the entries; not atomic, like a scan.
     ///
     /// # Errors
     /// The system's.
     pub async fn count<F: Fabric>(&self, client: &Client<F>) -> Result<u64, IndexError> {
-        each!(self, index => index.count(client).await)
+        dispatch!(self, index => index.count(client).await)
     }
 
-    /// Loads `entries`, whose keys are strictly increasing, into the empty index; nodes that can be fuller or emptier
-    /// are filled to the share `fill`. `progress` is called with the number of entries so far, now and then.
+    /// Loads `entries`, whose keys increase strictly, into the empty index, and fills Sherman's nodes to the share
+    /// `fill`. Calls `progress` from time to time with the number of entries so far.
     ///
     /// # Errors
     /// [`IndexError::NotEmpty`]; [`IndexError::NotSorted`]; the system's.
@@ -395,39 +394,40 @@ impl Ordered {
         }
     }
 
-    /// Walks the index, which nobody changes meanwhile, and reports every violated invariant.
+    /// Checks every invariant of the index, which no client may change meanwhile.
     ///
     /// # Errors
-    /// The fabric's. What is wrong with the index is in the [`Walk`].
-    pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<Walk, IndexError> {
+    /// The fabric's. Violations are in the [`OrderedReport`].
+    pub async fn walk<F: Fabric>(&self, client: &Client<F>) -> Result<OrderedReport, IndexError> {
         Ok(match self {
-            Self::Sherman(index) => Walk::Sherman(index.walk(client).await?),
-            Self::Smart(index) => Walk::Radix(index.walk(client).await?),
-            Self::Sphinx(index) => Walk::Radix(index.walk(client).await?),
+            Self::Sherman(index) => OrderedReport::Sherman(index.walk(client).await?),
+            Self::Smart(index) => OrderedReport::Radix(index.walk(client).await?),
+            Self::Sphinx(index) => OrderedReport::Radix(index.walk(client).await?),
         })
     }
 
-    /// Frees the locks in the pool's tables that clients left who are gone; yields how many there were.
+    /// Frees the locks of crashed clients in the tables of the pool; yields how many there were.
     ///
     /// # Errors
     /// The fabric's.
     pub async fn sweep_locks<F: Fabric>(&self, client: &Client<F>) -> Result<u64, IndexError> {
-        each!(self, index => index.sweep_locks(client).await)
+        dispatch!(self, index => index.sweep_locks(client).await)
     }
 
-    /// Gives back what this compute node has of the index's memory and does not use.
+    /// Returns the unused memory of this compute node to the index.
     ///
     /// # Errors
     /// The fabric's.
     pub async fn leave<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
-        each!(self, index => index.leave(client).await)
+        dispatch!(self, index => index.leave(client).await)
     }
 
-    /// Marks the index as closed by this compute node, so that others may drop it. Nobody here may use it any more.
+    /// Marks the index as closed by this compute node, so that other clients may drop it. The handle must not be used
+    /// any more.
     ///
     /// # Errors
     /// The fabric's.
     pub async fn close<F: Fabric>(&self, client: &Client<F>) -> Result<(), IndexError> {
-        each!(self, index => index.close(client).await)
+        dispatch!(self, index => index.close(client).await)
     }
 }

@@ -33,7 +33,7 @@ use farwood_fabric::{Capability, Client, Fabric, write};
 use std::ops::RangeInclusive;
 
 /// The number by which the directory knows Sherman trees.
-pub const KIND: u32 = 1;
+pub const KIND: u32 = params::KIND_SHERMAN;
 
 /// What a tree is created with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,6 +28,8 @@ use farwood_fabric::directory::{Entry, PARAMETER_BYTES};
 use farwood_fabric::{Client, Fabric};
 use std::sync::atomic::AtomicU64;
 
+/// Kind of SMART trees in the directory.
+pub const KIND: u32 = params::KIND_SMART;
 /// Version of the format of nodes and leaves.
 pub(super) const FORMAT: u32 = 3;
 

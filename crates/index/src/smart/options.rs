@@ -16,9 +16,6 @@ use crate::radix::tree;
 pub use crate::radix::tree::options::{Inserts, LeafLock, Rooms, Scans, Updates};
 use crate::variant::named;
 
-/// Kind of SMART trees in the directory.
-pub const KIND: u32 = 2;
-
 /// Whether clients of a compute node combine lookups of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {

@@ -25,6 +25,8 @@ use crate::radix::tree::create::{check_capabilities, create_root, open_root};
 use farwood_fabric::directory::{Entry, PARAMETER_BYTES};
 use farwood_fabric::{Client, Fabric};
 
+/// Kind of Sphinx trees in the directory.
+pub const KIND: u32 = params::KIND_SPHINX;
 /// Version of the format of nodes, leaves and tables.
 const FORMAT: u32 = 2;
 

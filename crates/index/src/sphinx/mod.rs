@@ -38,9 +38,9 @@ pub mod table;
 
 pub use crate::radix::tree::{Change, Direction, Entries, Problem, RadixReport, Range, Value, Walk};
 pub use coverage::MARKS;
-pub use create::{SphinxConfig, SphinxConfig as Config, describe};
+pub use create::{KIND, SphinxConfig, SphinxConfig as Config, describe};
 pub use options::{
-    Begins, Groups, KIND, SphinxOptions, SphinxOptions as Options, SphinxVariant, SphinxVariant as Variant,
+    Begins, Groups, SphinxOptions, SphinxOptions as Options, SphinxVariant, SphinxVariant as Variant,
 };
 
 use crate::cache::filter::Filter;

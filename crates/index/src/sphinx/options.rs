@@ -13,9 +13,6 @@ pub use crate::radix::tree::options::Scans;
 use crate::radix::tree::options::{Inserts, LeafLock, Rooms, Updates};
 use crate::variant::named;
 
-/// Kind of Sphinx trees in the directory.
-pub const KIND: u32 = 3;
-
 /// How a traversal finds its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {

@@ -2,14 +2,14 @@
 //! some use READs while it is busy.
 
 #[path = "../../examples/adaptive_lookups.rs"]
-mod adaptive_lookups;
+mod example;
 
-use adaptive_lookups::{Scheme, Seen, measure};
+use example::{LookupStats, Scheme, measure};
 
 #[test]
 fn lookups_are_offloaded_only_while_the_server_is_busy() {
     let seen = |scheme, clients| {
-        let seen: Seen = measure(scheme, clients).unwrap();
+        let seen: LookupStats = measure(scheme, clients).unwrap();
         assert_eq!(seen.wrong, 0, "{scheme:?}: {seen:?}");
         assert!(seen.lookups > 500, "{scheme:?}: {seen:?}");
         seen
@@ -25,5 +25,5 @@ fn lookups_are_offloaded_only_while_the_server_is_busy() {
 
 #[test]
 fn the_example_succeeds() {
-    adaptive_lookups::main().unwrap();
+    example::main().unwrap();
 }

@@ -1,8 +1,8 @@
-//! The heap of a compute node, where its caches lie, in huge pages.
+//! Huge pages for the heap of a compute node, where its caches lie.
 //!
-//! A cache is looked at in no order, so that with pages of 4 KiB the processor looks up a page for nearly each look.
-//! Allocators ask for no huge pages, and most systems give none unasked; but Linux 6.1 and later put into huge pages
-//! what is there already.
+//! Lookups in a cache are random, so that with pages of 4 KiB nearly each lookup misses the TLB. Allocators
+//! request no huge pages, and most systems give none by default; but Linux 6.1 and later can collapse
+//! existing pages into huge ones.
 
 #[allow(unsafe_code)]
 mod sys;
@@ -13,22 +13,23 @@ use std::io;
 use std::ops::Range;
 
 const HUGE_PAGE_BYTES: usize = shm::HUGE_PAGE_BYTES as usize;
-/// Where the kernel says what is mapped, and how much of it has pages.
+/// The kernel's list of mappings, with their resident bytes.
 const SMAPS: &str = "/proc/self/smaps";
 
-/// Puts this process's private memory into huge pages, as far as it is in use now; yields how many bytes have them.
-/// Worth its time (0.7 s for each GiB, while other threads go on) when large caches have been filled. Takes more memory
-/// only where less than all of a mapping is in use: of those in use by less than three quarters nothing is touched.
+/// Moves this process's private memory that is in use now into huge pages; returns the number of bytes in
+/// huge pages. Worth its time (0.7 s for each GiB, while other threads go on) after large caches have been
+/// filled. Takes more memory only for partly used mappings: a mapping that is less than three quarters in use
+/// is skipped.
 ///
 /// # Errors
-/// Where the system does not say what is mapped. A kernel that knows no such call is no error: it yields 0.
+/// If the system does not list the mappings. A kernel without the call is no error: it returns 0.
 pub fn into_huge_pages() -> io::Result<usize> {
     let smaps = fs::read_to_string(SMAPS)?;
     let pages = private(&smaps).flat_map(|range| range.step_by(HUGE_PAGE_BYTES));
     Ok(pages.filter(|page| sys::collapse(*page, HUGE_PAGE_BYTES).is_ok()).count() * HUGE_PAGE_BYTES)
 }
 
-/// The whole huge pages of private, writable, unnamed memory that is in use.
+/// The whole huge pages of private, writable, anonymous memory that is in use.
 fn private(smaps: &str) -> impl Iterator<Item = Range<usize>> {
     let mut mapping = None;
     smaps.lines().filter_map(move |line| {
@@ -44,7 +45,7 @@ fn private(smaps: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// The mapping that a line begins, if it does, and whether it is private, writable and nothing else's.
+/// Returns the mapping that a line begins, if it does, and whether it is private, writable and anonymous.
 fn mapping_of(line: &str) -> Option<(Range<usize>, bool)> {
     let mut words = line.split_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_use_and_nobody_elses_is_found() {
+    fn private_resident_memory_is_found() {
         let smaps = "\
             55d0c0000000-55d0c0800000 rw-p 00000000 00:00 0                          [heap]\n\
             Size:               8192 kB\n\
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_on_the_heap_stays_as_it_is() {
+    fn collapsing_keeps_the_contents_of_the_heap() {
         let numbers: Vec<u64> =
             (0..4 << 20).map(|number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
         into_huge_pages().unwrap();

@@ -2,10 +2,10 @@
 
 use std::io;
 
-/// Puts the pages of a range of addresses into huge pages, in whole. Whatever lies there stays as it is.
+/// Collapses the pages of a range of addresses into huge pages. The contents stay.
 pub(super) fn collapse(start: usize, bytes: usize) -> io::Result<()> {
-    // SAFETY: this advice moves contents to other memory behind the same addresses, and changes none, whoever uses
-    // them meanwhile; where nothing, or something unsuitable, is mapped the kernel refuses.
+    // SAFETY: this advice moves contents to other memory behind the same addresses and changes none, also
+    // during concurrent accesses; the kernel refuses unmapped and unsuitable ranges.
     let failed =
         unsafe { libc::madvise(std::ptr::without_provenance_mut(start), bytes, libc::MADV_COLLAPSE) };
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

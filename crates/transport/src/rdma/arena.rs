@@ -1,7 +1,7 @@
-//! Registered memory of a compute node's thread: where answers land, and what WRITEs are sent from.
+//! Registered memory of a compute node's thread: answers land in it, and WRITEs are sent from it.
 //!
-//! A card writes into it whenever an answer comes, so nobody has a reference into it: bytes are copied in before a
-//! request leaves and out when its completion is there. A copy of 1 KiB is some 30 ns, of the microseconds of a round
+//! A device writes into it at any time, so no reference into it exists: bytes are copied in before a request
+//! leaves, and out after its completion. A copy of 1 KiB takes about 30 ns of the microseconds of a round
 //! trip (`docs/decisions/0035-verbs.md` says why not in place).
 
 use super::abi::sys::numbers::LOCAL_WRITE;
@@ -11,16 +11,16 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-/// Size classes: powers of two, from [`PIECE_BYTES_MIN`] on.
+/// Size classes: powers of two, from [`BUFFER_BYTES_MIN`].
 const CLASSES: usize = 32;
-/// A line, so that no two pieces share one.
-const PIECE_BYTES_MIN: u64 = 64;
-/// Memory that is registered at once, unless a piece is larger: small enough for a limit on locked memory of 8 MiB.
+/// A cache line, so that no two buffers share one.
+const BUFFER_BYTES_MIN: u64 = 64;
+/// Memory registered at once, unless a buffer is larger: small enough for a limit on locked memory of 8 MiB.
 const SLAB_BYTES: u64 = 256 << 10;
 
-/// A piece of the arena, taken.
+/// An allocated buffer of the arena.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
+pub(super) struct Buffer {
     slab: u32,
     class: u8,
     offset: u64,
@@ -33,44 +33,44 @@ struct Slab {
     mapping: Arc<Mapping>,
 }
 
-/// Registered memory, by the piece.
+/// Registered memory in buffers.
 #[derive(Debug)]
 pub(super) struct Arena {
     domain: Arc<Domain>,
     slabs: Vec<Slab>,
-    free: [Vec<Piece>; CLASSES],
-    /// Where the last slab of the usual size goes on.
+    free: [Vec<Buffer>; CLASSES],
+    /// The unused rest of the last slab of the usual size.
     next: Option<(u32, u64)>,
 }
 
 impl Arena {
-    /// Without memory yet.
+    /// An arena without memory yet.
     pub(super) fn new(domain: Arc<Domain>) -> Self {
         Self { domain, slabs: Vec::new(), free: [const { Vec::new() }; CLASSES], next: None }
     }
 
-    /// Takes a piece of at least `bytes` bytes.
-    pub(super) fn take(&mut self, bytes: usize) -> io::Result<Piece> {
-        let size = (bytes as u64).max(PIECE_BYTES_MIN).next_power_of_two();
-        let class = (size / PIECE_BYTES_MIN).trailing_zeros() as u8;
+    /// Allocates a buffer of at least `bytes` bytes.
+    pub(super) fn take(&mut self, bytes: usize) -> io::Result<Buffer> {
+        let size = (bytes as u64).max(BUFFER_BYTES_MIN).next_power_of_two();
+        let class = (size / BUFFER_BYTES_MIN).trailing_zeros() as u8;
         match self.free[usize::from(class)].pop() {
-            Some(piece) => Ok(piece),
+            Some(buffer) => Ok(buffer),
             None => self.carve(class, size),
         }
     }
 
     #[cold]
-    fn carve(&mut self, class: u8, size: u64) -> io::Result<Piece> {
+    fn carve(&mut self, class: u8, size: u64) -> io::Result<Buffer> {
         if size > SLAB_BYTES {
             let slab = self.register(size)?;
-            return Ok(Piece { slab, class, offset: 0 });
+            return Ok(Buffer { slab, class, offset: 0 });
         }
         let (slab, offset) = match self.next {
             Some((slab, offset)) if offset + size <= SLAB_BYTES => (slab, offset),
             _ => (self.register(SLAB_BYTES)?, 0),
         };
         self.next = Some((slab, offset + size));
-        Ok(Piece { slab, class, offset })
+        Ok(Buffer { slab, class, offset })
     }
 
     fn register(&mut self, bytes: u64) -> io::Result<u32> {
@@ -82,28 +82,28 @@ impl Arena {
         Ok(self.slabs.len() as u32 - 1)
     }
 
-    /// Gives a piece back that no request names any more.
-    pub(super) fn give(&mut self, piece: Piece) {
-        self.free[usize::from(piece.class)].push(piece);
+    /// Frees a buffer that no request refers to.
+    pub(super) fn release(&mut self, buffer: Buffer) {
+        self.free[usize::from(buffer.class)].push(buffer);
     }
 
-    /// The first bytes of a piece, for a request.
+    /// Returns the first bytes of a buffer, for a request.
     #[inline]
-    pub(super) fn span(&self, piece: Piece, bytes: usize) -> Span {
-        self.slabs[piece.slab as usize].region.span(piece.offset, bytes)
+    pub(super) fn span(&self, buffer: Buffer, bytes: usize) -> Span {
+        self.slabs[buffer.slab as usize].region.span(buffer.offset, bytes)
     }
 
-    /// Copies bytes into a piece that is large enough.
+    /// Copies bytes into a buffer, which is large enough.
     #[inline]
-    pub(super) fn fill(&self, piece: Piece, bytes: &[u8]) {
-        let mapping = &self.slabs[piece.slab as usize].mapping;
-        mapping.write_up(piece.offset, bytes).expect("a piece is taken as large as what it is filled with");
+    pub(super) fn fill(&self, buffer: Buffer, bytes: &[u8]) {
+        let mapping = &self.slabs[buffer.slab as usize].mapping;
+        mapping.write_up(buffer.offset, bytes).expect("a buffer has at least the size of its contents");
     }
 
-    /// Copies whole words out of a piece that has as many.
+    /// Copies whole words out of a buffer.
     #[inline]
-    pub(super) fn copy_out(&self, piece: Piece, words: &mut [u64]) {
-        let mapping = &self.slabs[piece.slab as usize].mapping;
-        mapping.read_down(piece.offset, words).expect("a piece is taken as large as what is fetched into it");
+    pub(super) fn copy_out(&self, buffer: Buffer, words: &mut [u64]) {
+        let mapping = &self.slabs[buffer.slab as usize].mapping;
+        mapping.read_down(buffer.offset, words).expect("a buffer has at least the size of its answer");
     }
 }

@@ -1,55 +1,55 @@
-//! What can go wrong with a card: where, why, and what to do about it.
+//! Errors of RDMA devices, with remedies.
 
-use crate::tcp::TcpError;
+use crate::error::TcpError;
 use std::io;
 
-/// An error of a card, of a memory node with one, or of a pool over RDMA.
+/// An error of a device, of a memory node with one, or of a pool over RDMA.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RdmaError {
-    /// rdma-core is not there, or cannot be used.
+    /// rdma-core is missing or unusable.
     #[error("no RDMA on this machine: {0}")]
     NoLibrary(String),
-    /// There is no device at all.
+    /// The machine has no device.
     #[error(
-        "this machine has no RDMA device; without a card, Soft-RoCE makes one of a network interface: `modprobe \
+        "this machine has no RDMA device; without hardware, Soft-RoCE creates one on a network interface: `modprobe \
          rdma_rxe && rdma link add rxe0 type rxe netdev INTERFACE`"
     )]
     NoDevices,
-    /// There is no device of that name.
-    #[error("this machine has no RDMA device '{wanted}', only: [{}]", there.join(", "))]
+    /// The machine has no device of that name.
+    #[error("this machine has no RDMA device '{wanted}'; its devices: [{}]", there.join(", "))]
     NoDevice {
-        /// What was asked for.
+        /// The requested name.
         wanted: String,
-        /// What there is.
+        /// The existing devices.
         there: Vec<String>,
     },
-    /// That names no device.
+    /// The text names no device.
     #[error(
-        "'{text}' names no RDMA device: {why}; write DEVICE, DEVICE,PORT or DEVICE,PORT,GID, perhaps with ,mtu=BYTES \
-         or ,masked-cas"
+        "'{text}' names no RDMA device: {why}; write DEVICE, DEVICE,PORT or DEVICE,PORT,GID, optionally with \
+         ,mtu=BYTES or ,masked-cas"
     )]
     BadDevice {
-        /// What was given.
+        /// The text.
         text: String,
         /// What is wrong with it.
         why: String,
     },
-    /// The device is there, and cannot be used.
+    /// The device exists, and cannot be used.
     #[error("RDMA device {device}: {why}")]
     Unusable {
         /// Its name.
         device: String,
-        /// Why, and what would help.
+        /// The reason, and the remedy.
         why: String,
     },
-    /// The memory node, or the pool.
+    /// An error of the memory node or the pool.
     #[error(transparent)]
     Pool(#[from] TcpError),
 }
 
 impl RdmaError {
-    /// What to run about it.
+    /// Returns the command that helps.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::NoLibrary(_) => "apt-get install rdma-core ibverbs-providers && modprobe ib_uverbs",
@@ -62,7 +62,7 @@ impl RdmaError {
     }
 }
 
-/// What the system says, and what helps against its usual refusal, with what helps `besides`.
+/// Returns the system's message, with the remedy for its usual refusal, and a further remedy `besides`.
 pub(super) fn with_remedy(error: &io::Error, besides: &str) -> String {
     if error.raw_os_error() == Some(libc::ENOMEM) {
         return format!(
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_little_that_may_be_locked_is_told_with_its_remedy() {
+    fn a_limit_on_locked_memory_is_reported_with_its_remedy() {
         let words = |number| with_remedy(&io::Error::from_raw_os_error(number), ", or this");
         assert!(words(libc::ENOMEM).ends_with("LimitMEMLOCK=infinity), or this"));
         assert!(!words(libc::EINVAL).contains("ulimit"));

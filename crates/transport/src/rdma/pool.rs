@@ -1,56 +1,37 @@
-//! A pool over RDMA, and the memory nodes that it is made of.
+//! A pool over RDMA, and the memory nodes that serve it.
 
-use super::device::{CardKind, CardReport, Device, DeviceSpec, LinkKind, device_bytes, mtu_bytes};
+use super::device::{CardReport, Device, device_bytes, mtu_bytes};
 use super::error::RdmaError;
-use super::line::QueueLine;
+use super::queue_pairs::QueuePairs;
+use super::region::{NodeCard, NodeRegions, weakest};
+use super::shared::RdmaShared;
+use super::spec::DeviceSpec;
 use super::sys::keep_from_children;
-use super::target::{RegionWords, Target, weakest};
-use crate::tcp::card::Card;
-use crate::tcp::dial::{Dialled, control};
-use crate::tcp::wire::Control;
-use crate::tcp::{
-    Credentials, Fresh, MemoryNode, NodeSpec, PoolAddress, ServedFabric, ServedPool, TcpError, no_node,
-};
+use super::target::Target;
+use crate::client::dial::{AcceptedConnection, control};
+use crate::client::error::node_error;
+use crate::client::{Credentials, Fresh, PoolAddress, ServedFabric, ServedPool};
+use crate::daemon::verb_executor::VerbExecutor;
+use crate::daemon::{MemoryNode, NodeSpec};
+use crate::error::TcpError;
+use crate::wire::Control;
 use farwood_fabric::Capabilities;
 use std::cell::OnceCell;
 use std::num::NonZeroU16;
-use std::sync::Arc;
 
 /// A pool over RDMA.
-pub type RdmaPool = ServedPool<QueueLine>;
+pub type RdmaPool = ServedPool<QueuePairs>;
 /// One client's connection to a pool over RDMA.
-pub type RdmaFabric = ServedFabric<QueueLine>;
-
-/// What all threads of a compute node share.
-#[derive(Debug)]
-pub struct Ground {
-    pub(super) device: Arc<Device>,
-    pub(super) capabilities: Capabilities,
-    cards: Vec<NodeCard>,
-}
-
-/// What a memory node says of its card.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeCard {
-    /// What executes verbs there.
-    pub kind: CardKind,
-    /// Whether device memory is the card's own, or host memory in its place.
-    pub device_on_card: bool,
-    /// Device memory that the card has, used or not, bytes.
-    pub device_memory: u64,
-    /// Bytes of a packet's data.
-    pub mtu_bytes: u32,
-    /// What its port speaks.
-    pub link: LinkKind,
-}
+pub type RdmaFabric = ServedFabric<QueuePairs>;
 
 impl RdmaPool {
-    /// Attaches this process to a pool, as a new compute node, through the card that `device` names. What its memory
-    /// nodes are where all of them are fresh, `fresh` says. The clients of a thread share `queue_pairs` queue pairs at
-    /// each memory node; a client's requests keep their order, for it has one of them.
+    /// Attaches this process to a pool, as a new compute node, through the device that `device` names.
+    /// `fresh` decides what happens if all memory nodes are fresh. The clients of a thread share
+    /// `queue_pairs` queue pairs at each memory node; a client uses one of them, so its requests keep their
+    /// order.
     ///
     /// # Errors
-    /// [`RdmaError`]: there is no rdma-core or no such device; or as
+    /// [`RdmaError`]: rdma-core or the device is missing; or as
     /// [`TcpPool::open_with`](crate::tcp::TcpPool::open_with).
     pub fn open(
         address: &PoolAddress,
@@ -59,7 +40,8 @@ impl RdmaPool {
         queue_pairs: NonZeroU16,
         fresh: Fresh,
     ) -> Result<Self, RdmaError> {
-        // Compute nodes fork; memory nodes do not, and older kernels would then refuse what is less than a huge page.
+        // Compute nodes fork; memory nodes do not, and on older kernels this call would refuse registrations
+        // below a huge page.
         keep_from_children();
         let device = Device::open(device)?;
         Self::attach(address, credentials, queue_pairs, fresh, |nodes| {
@@ -74,62 +56,49 @@ impl RdmaPool {
                 promised = Some(promised.map_or(promises, |others| weakest(others, &promises)));
             }
             let mut capabilities = promised.expect("a pool has a memory node");
-            // Both ends must speak it.
+            // Both ends must support it.
             capabilities.masked_cas &= device.masked_cas;
             let packet = mtu_bytes(device.mtu) as usize;
             let survives = &mut capabilities.write_survives_writer_bytes_max;
             *survives = packet.min(*survives);
-            Ok(Ground { device, capabilities, cards })
+            Ok(RdmaShared { device, capabilities, cards })
         })
     }
 
-    /// The card of this process.
+    /// Returns the properties of this process's device.
     pub fn card(&self) -> CardReport {
-        self.ground().device.report()
+        self.shared().device.report()
     }
 
-    /// What each memory node says of its card.
+    /// Returns what each memory node reports of its device.
     pub fn cards(&self) -> &[NodeCard] {
-        &self.ground().cards
+        &self.shared().cards
     }
 }
 
-impl RegionWords {
-    fn card(&self) -> NodeCard {
-        NodeCard {
-            kind: self.kind,
-            device_on_card: self.device_on_card,
-            device_memory: self.of_card,
-            mtu_bytes: mtu_bytes(self.mtu),
-            link: self.link,
-        }
-    }
-}
-
-fn ask(node: &mut Dialled, address: &str) -> Result<RegionWords, TcpError> {
-    let words = control(&mut node.stream, Control::Region, [0; 4]).map_err(|why| no_node(address, why))?;
-    RegionWords::from_words(words).ok_or_else(|| TcpError::Unusable {
+fn ask(node: &mut AcceptedConnection, address: &str) -> Result<NodeRegions, TcpError> {
+    let words = control(&mut node.stream, Control::Region, [0; 4]).map_err(|why| node_error(address, why))?;
+    NodeRegions::from_words(words).ok_or_else(|| TcpError::Unusable {
         address: address.to_owned(),
-        why: "its card is of a kind that this program does not know; use the same version on both sides"
-            .to_owned(),
+        why: "its device is of an unknown kind; use the same version on both sides".to_owned(),
     })
 }
 
-/// Starts a memory node whose verbs the card that `device` names executes. Compute nodes find it where `spec` says that
-/// it listens; only what is no verb goes there.
+/// Starts a memory node whose verbs the device that `device` names executes. Compute nodes connect to the
+/// address in `spec` for everything but verbs.
 ///
 /// # Errors
 /// [`RdmaError`]; or as [`MemoryNode::start`].
 pub fn serve(spec: &NodeSpec, device: &DeviceSpec) -> Result<(MemoryNode, CardReport), RdmaError> {
     let device = Device::open(device)?;
     let device_bytes = spec.device_bytes.or_else(|| Some(device_bytes(device.limits.device_memory)));
-    let place = OnceCell::new();
-    let fit = |memory| -> Result<Box<dyn Card>, TcpError> {
-        let target = Target::fit(&device, memory)?;
-        // A memory node is fitted with one card.
-        let _ = place.set(target.place().clone());
+    let location = OnceCell::new();
+    let attach = |memory| -> Result<Box<dyn VerbExecutor>, TcpError> {
+        let target = Target::attach(&device, memory)?;
+        // A memory node has one device.
+        let _ = location.set(target.location().clone());
         Ok(Box::new(target))
     };
-    let node = MemoryNode::start_with(&NodeSpec { device_bytes, ..spec.clone() }, Some(&fit))?;
-    Ok((node, CardReport { serves: place.into_inner(), ..device.report() }))
+    let node = MemoryNode::start_with(&NodeSpec { device_bytes, ..spec.clone() }, Some(&attach))?;
+    Ok((node, CardReport { serves: location.into_inner(), ..device.report() }))
 }

@@ -1,18 +1,20 @@
 //! libibverbs, loaded at run time, behind safe objects. All unsafe code of this fabric.
 //!
-//! The library is a plugin here, not a dependency: a machine without rdma-core gets an error in words, and nothing of
-//! it is needed to build. It is loaded once and stays loaded, so its functions live as long as the process.
+//! The library is loaded on demand: a machine without rdma-core gets an error message, and the build needs
+//! nothing of it. It is loaded once and never unloaded, so its functions live as long as the process.
 //!
-//! **Ownership.** Each object owns its handle, ends it when dropped, and holds an `Arc` of all that the library needs
-//! longer than it: a queue pair its completion queues and its domain, a domain its context. So nothing ends too early,
-//! and the verbs' own rule "destroy children first" holds by construction.
+//! **Ownership.** Each object owns its handle, destroys it on drop, and holds an `Arc` of everything that the
+//! library needs longer: a queue pair holds its completion queues and its domain, a domain its context. So no
+//! object ends too early, and the rule of the verbs "destroy children first" holds by construction.
 //!
-//! **Threads.** libibverbs serialises what goes to one object, so handles may go anywhere (`ibv_post_send(3)` and its
-//! kin are thread safe). What this crate shares between threads is only what is registered and created once.
+//! **Threads.** libibverbs serialises calls on one object, so handles may move between threads
+//! (`ibv_post_send(3)` and its kin are thread safe). This crate shares between threads only objects that are
+//! created and registered once.
 //!
-//! **Memory.** A card reads and writes registered memory at any time. All of it is a [`Mapping`], which nobody has a
-//! reference into and which lives as long as its registration. Whatever key and address a request names, the card
-//! checks both against a registration that stands: a wrong one is a failed request, never a stray write.
+//! **Memory.** A device reads and writes registered memory at any time. All of it is a [`Mapping`], into
+//! which no reference exists and which lives as long as its registration. The device checks the key and the
+//! address of every request against a live registration: a wrong one is a failed request, never a stray
+//! write.
 
 use super::abi::sys::{self as abi, numbers};
 use crate::shm::Mapping;
@@ -22,10 +24,10 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Once, OnceLock};
 
-/// Where the library is looked for.
+/// The file name of the library.
 const LIBRARY: &CStr = c"libibverbs.so.1";
 
-/// Declares a table of a library's exported functions and how it is filled.
+/// Declares a table of a library's exported functions, and its loader.
 macro_rules! library {
     ($library:ident: $($name:ident: $symbol:literal, fn($($arg:ty),*) $(-> $ret:ty)?;)*) => {
         /// Exported functions of the library.
@@ -34,13 +36,13 @@ macro_rules! library {
         }
 
         impl Functions {
-            /// Loads the library, which is never unloaded, and finds them all.
+            /// Loads the library, which is never unloaded, and resolves all functions.
             fn load() -> Result<Self, String> {
                 let library = load($library)?;
                 $(
                     let found = symbol(library, $library, $symbol)?;
-                    // SAFETY: the symbol is that function of the library's header, whose type stands beside its name;
-                    // pointers to data and to functions are of one size on every system that has `dlsym`.
+                    // SAFETY: the symbol is that function of the library's header, whose type is beside its
+                    // name; pointers to data and to functions have one size on every system that has `dlsym`.
                     let $name = unsafe {
                         std::mem::transmute::<NonNull<c_void>, unsafe extern "C" fn($($arg),*) $(-> $ret)?>(found)
                     };
@@ -82,9 +84,12 @@ library! {
     qp_to_qp_ex: c"ibv_qp_to_qp_ex", fn(*mut abi::Qp) -> *mut abi::QpEx;
 }
 
-/// A library of rdma-core. In words where it is not there.
+/// Loads a library of rdma-core.
+///
+/// # Errors
+/// The reason, and the remedy.
 pub(super) fn load(library: &CStr) -> Result<NonNull<c_void>, String> {
-    // SAFETY: loading runs the library's initialisers, as linking it would; the name ends with a zero.
+    // SAFETY: loading runs the library's initialisers, as linking would; the name ends with a zero.
     let loaded = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     NonNull::new(loaded).ok_or_else(|| {
         let name = library.to_string_lossy();
@@ -92,7 +97,7 @@ pub(super) fn load(library: &CStr) -> Result<NonNull<c_void>, String> {
     })
 }
 
-/// A function of a library that [`load`] has loaded.
+/// Resolves a function of a library that [`load`] has loaded.
 pub(super) fn symbol(
     loaded: NonNull<c_void>,
     library: &CStr,
@@ -106,37 +111,41 @@ pub(super) fn symbol(
     })
 }
 
-/// The library, loaded once. In words where it is not there.
+/// Returns the library's functions, loaded once.
+///
+/// # Errors
+/// The reason why the library is missing.
 pub(super) fn functions() -> Result<&'static Functions, String> {
     static LOADED: OnceLock<Result<Functions, String>> = OnceLock::new();
     LOADED.get_or_init(Functions::load).as_ref().map_err(Clone::clone)
 }
 
-/// Has the library keep its memory, which cards write into, out of child processes: a fork would else move a process
-/// that posts to copies. To be called before a device is opened. Newer kernels do so by themselves, and a library
-/// without the function, or that refuses, is no failure: then a process with a pool must not fork.
+/// Excludes registered memory from child processes: after a fork, copy-on-write could otherwise move a
+/// posting process to copies of its pages. Must be called before a device is opened. Newer kernels do this by
+/// themselves, and a library that lacks or refuses the call is no error: then a process with a pool must not
+/// fork.
 pub(super) fn keep_from_children() {
     static CALLED: Once = Once::new();
     CALLED.call_once(|| {
         let found = load(LIBRARY).and_then(|library| symbol(library, LIBRARY, c"ibv_fork_init"));
         if let Ok(found) = found {
-            // SAFETY: the symbol is that function of the library's header; pointers to data and to functions are of one
-            // size.
+            // SAFETY: the symbol is that function of the library's header; pointers to data and to functions
+            // have one size.
             let init =
                 unsafe { std::mem::transmute::<NonNull<c_void>, unsafe extern "C" fn() -> c_int>(found) };
-            // SAFETY: it takes nothing, and may be called at any time before memory is registered.
+            // SAFETY: it takes no arguments, and may be called at any time before memory is registered.
             let _ = unsafe { init() };
         }
     });
 }
 
-/// The error of a call that returns a null pointer and sets `errno`.
-pub(super) fn made<T>(object: *mut T) -> io::Result<NonNull<T>> {
+/// Converts the result of a call that returns a null pointer and sets `errno`.
+pub(super) fn non_null<T>(object: *mut T) -> io::Result<NonNull<T>> {
     NonNull::new(object).ok_or_else(io::Error::last_os_error)
 }
 
-/// The error of a call that returns an error number.
-pub(super) fn done(number: c_int) -> io::Result<()> {
+/// Converts the result of a call that returns an error number.
+pub(super) fn check_errno(number: c_int) -> io::Result<()> {
     match number {
         0 => Ok(()),
         // Some calls return -1 and set `errno`.
@@ -149,7 +158,10 @@ pub(super) fn unsupported() -> io::Error {
     io::Error::from_raw_os_error(libc::EOPNOTSUPP)
 }
 
-/// The names of the machine's RDMA devices. `Err` in words where there is no rdma-core.
+/// Returns the names of the machine's RDMA devices.
+///
+/// # Errors
+/// The reason why rdma-core cannot list them.
 pub(super) fn device_names() -> Result<Vec<String>, String> {
     with_devices(|functions, devices| {
         devices.iter().map(|&device| name_of(functions, device)).collect::<Vec<_>>()
@@ -159,7 +171,7 @@ pub(super) fn device_names() -> Result<Vec<String>, String> {
 fn with_devices<T>(work: impl FnOnce(&Functions, &[*mut abi::Device]) -> T) -> Result<T, String> {
     let functions = functions()?;
     let mut count = 0;
-    // SAFETY: the call writes one number to the place it is given.
+    // SAFETY: the call writes one number through the pointer.
     let list = unsafe { (functions.get_device_list)(&raw mut count) };
     let Some(list) = NonNull::new(list) else {
         let why = io::Error::last_os_error();
@@ -167,22 +179,24 @@ fn with_devices<T>(work: impl FnOnce(&Functions, &[*mut abi::Device]) -> T) -> R
             "the system's RDMA devices cannot be listed: {why}; load ib_uverbs (modprobe ib_uverbs)"
         ));
     };
-    // SAFETY: the library returned an array of `count` devices, which stands until it is freed below.
+    // SAFETY: the library returned an array of `count` devices, which lives until it is freed below.
     let devices = unsafe { std::slice::from_raw_parts(list.as_ptr(), usize::try_from(count).unwrap_or(0)) };
     let result = work(functions, devices);
-    // SAFETY: the list came from the library and is freed once; contexts that were opened outlive it by its rules.
+    // SAFETY: the list came from the library and is freed once; open contexts outlive it by the library's
+    // rules.
     unsafe { (functions.free_device_list)(list.as_ptr()) };
     Ok(result)
 }
 
 fn name_of(functions: &Functions, device: *mut abi::Device) -> String {
-    // SAFETY: the device is of a list that stands.
+    // SAFETY: the device is of a live list.
     let name = unsafe { (functions.get_device_name)(device) };
     // SAFETY: the name is a string that ends with a zero and lives as long as the device.
     unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
 }
 
-/// A function of a context's extended table, if the library that made the context knows of it and the driver has it.
+/// Reads a function of a context's extended table, if the library that made the context knows it and the
+/// driver has it.
 macro_rules! table_entry {
     ($context:expr, $field:ident) => {
         $context.table(std::mem::offset_of!(abi::VerbsContext, $field)).and_then(|table| {
@@ -193,7 +207,7 @@ macro_rules! table_entry {
 }
 pub(super) use table_entry;
 
-/// Declares an object that owns a handle, may be used by any thread, and ends the handle when dropped.
+/// Declares an object that owns a handle, may be used by any thread, and destroys the handle on drop.
 macro_rules! owned {
     ($(#[$doc:meta])* $name:ident, $handle:ty, $end:ident, { $($field:ident: $type:ty),* $(,)? }) => {
         $(#[$doc])*
@@ -202,7 +216,7 @@ macro_rules! owned {
             $(pub(in crate::rdma) $field: $type,)*
         }
 
-        // SAFETY: the handle is tied to no thread, and the library serialises what goes to one object.
+        // SAFETY: the handle is not tied to a thread, and the library serialises calls on one object.
         unsafe impl Send for $name {}
         // SAFETY: as above: calls from several threads at once are allowed on every verbs object.
         unsafe impl Sync for $name {}
@@ -210,8 +224,8 @@ macro_rules! owned {
         impl Drop for $name {
             fn drop(&mut self) {
                 if let Ok(functions) = functions() {
-                    // SAFETY: the handle came from the library, is ended once, and nothing that needs it is left: all
-                    // that does holds an `Arc` of this object.
+                    // SAFETY: the handle came from the library, is destroyed once, and no object that needs
+                    // it is left: each such object holds an `Arc` of this one.
                     let failed = unsafe { (functions.$end)(self.handle.as_ptr()) };
                     debug_assert_eq!(failed, 0, stringify!($end));
                 }
@@ -232,7 +246,7 @@ owned! {
     Context, abi::Context, close_device, {}
 }
 
-/// What a device can do.
+/// The capabilities of a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DeviceLimits {
     pub(super) vendor: u32,
@@ -241,7 +255,7 @@ pub(super) struct DeviceLimits {
     pub(super) queue_max: u32,
     pub(super) completions_max: u32,
     pub(super) receives_max: u32,
-    /// READs and atomics under way that a queue pair takes, and that it may send.
+    /// READs and atomics that a queue pair accepts concurrently, and that it may send.
     pub(super) reads_in_max: u8,
     pub(super) reads_out_max: u8,
     pub(super) atomics: bool,
@@ -254,8 +268,8 @@ impl Context {
     pub(super) fn open(wanted: &str) -> Result<Option<Arc<Self>>, String> {
         let opened = with_devices(|functions, devices| {
             let device = devices.iter().find(|&&device| name_of(functions, device) == wanted)?;
-            // SAFETY: the device is of a list that stands.
-            Some(made(unsafe { (functions.open_device)(*device) }))
+            // SAFETY: the device is of a live list.
+            Some(non_null(unsafe { (functions.open_device)(*device) }))
         })?;
         match opened {
             None => Ok(None),
@@ -264,12 +278,12 @@ impl Context {
         }
     }
 
-    /// What the device can do.
+    /// Queries the capabilities of the device.
     pub(super) fn limits(&self) -> io::Result<DeviceLimits> {
         let functions = functions().map_err(io::Error::other)?;
         let mut attributes = std::mem::MaybeUninit::<abi::DeviceAttr>::zeroed();
-        // SAFETY: the call fills the structure it is given, whose layout is the header's.
-        done(unsafe { (functions.query_device)(self.handle.as_ptr(), attributes.as_mut_ptr()) })?;
+        // SAFETY: the call fills the structure, which has the header's layout.
+        check_errno(unsafe { (functions.query_device)(self.handle.as_ptr(), attributes.as_mut_ptr()) })?;
         // SAFETY: plain numbers: zeroes are valid, and the call has filled them.
         let attributes = unsafe { attributes.assume_init() };
         let count = |number: c_int| u32::try_from(number).unwrap_or(0);
@@ -288,21 +302,21 @@ impl Context {
         })
     }
 
-    /// Bytes of device memory; 0 where the device or its driver has none.
+    /// Returns the bytes of device memory; 0 if the device or its driver has none.
     fn device_memory(&self) -> u64 {
         let Some(query) = table_entry!(self, query_device_ex) else { return 0 };
         let mut attributes = std::mem::MaybeUninit::<abi::DeviceAttrEx>::zeroed();
         let bytes = size_of::<abi::DeviceAttrEx>();
-        // SAFETY: the driver fills at most the bytes it is told of; no input is a valid input.
+        // SAFETY: the driver fills at most the given number of bytes; no input is a valid input.
         let failed = unsafe { query(self.handle.as_ptr(), ptr::null(), attributes.as_mut_ptr(), bytes) };
         // SAFETY: plain numbers: zeroes are valid, whatever the call has filled.
         let attributes = unsafe { attributes.assume_init() };
         if failed == 0 { attributes.max_dm_size } else { 0 }
     }
 
-    /// The extended table that the context lies in, if it has one that reaches back to `offset`.
+    /// Returns the extended table that contains the context, if it reaches back to `offset`.
     pub(super) fn table(&self, offset: usize) -> Option<*const abi::VerbsContext> {
-        // SAFETY: the context is open; its fields are set when it is made.
+        // SAFETY: the context is open; its fields are set at creation.
         let extended = unsafe { (*self.handle.as_ptr()).abi_compat } == abi::ABI_IS_EXTENDED;
         if !extended {
             return None;
@@ -310,26 +324,27 @@ impl Context {
         let before = std::mem::offset_of!(abi::VerbsContext, context);
         // SAFETY: an extended context is the last field of a `VerbsContext`, at that distance from its front.
         let table = unsafe { self.handle.as_ptr().byte_sub(before) }.cast::<abi::VerbsContext>();
-        // SAFETY: `size` stands just before the context, whatever the library's version.
+        // SAFETY: `size` is just before the context, in every version of the library.
         let size = unsafe { (*table).size };
         (size >= size_of::<abi::VerbsContext>() - offset).then_some(table.cast_const())
     }
 
-    /// A port, counted from 1.
+    /// Queries a port, counted from 1.
     pub(super) fn port(&self, port: u8) -> io::Result<abi::PortAttr> {
         let functions = functions().map_err(io::Error::other)?;
         let mut attributes = abi::PortAttr::default();
-        // SAFETY: the exported call fills the first fields of the structure, those that are used here among them.
-        done(unsafe { (functions.query_port)(self.handle.as_ptr(), port, &raw mut attributes) })?;
+        // SAFETY: the exported call fills the first fields of the structure, among them those that are used
+        // here.
+        check_errno(unsafe { (functions.query_port)(self.handle.as_ptr(), port, &raw mut attributes) })?;
         Ok(attributes)
     }
 
-    /// An entry of a port's table of addresses; `None` where it is empty.
+    /// Returns an entry of a port's table of addresses; `None` if it is empty.
     pub(super) fn gid(&self, port: u8, index: u32) -> Option<abi::GidEntry> {
         let functions = functions().ok()?;
         let mut entry = abi::GidEntry::default();
         let (at, bytes) = (&raw mut entry, size_of::<abi::GidEntry>());
-        // SAFETY: the call fills one entry of the size it is told.
+        // SAFETY: the call fills one entry of the given size.
         let failed =
             unsafe { (functions.query_gid_ex)(self.handle.as_ptr(), port.into(), index, at, 0, bytes) };
         (failed == 0 && entry.gid != [0; 16]).then_some(entry)
@@ -337,30 +352,30 @@ impl Context {
 }
 
 owned! {
-    /// A protection domain: what its queue pairs may reach is registered in it.
+    /// A protection domain: the memory that its queue pairs may access is registered in it.
     Domain, abi::Pd, dealloc_pd, { context: Arc<Context> }
 }
 
 impl Domain {
-    /// A new one.
+    /// Creates a domain.
     pub(super) fn new(context: &Arc<Context>) -> io::Result<Arc<Self>> {
         let functions = functions().map_err(io::Error::other)?;
         // SAFETY: the context is open.
-        let handle = made(unsafe { (functions.alloc_pd)(context.handle.as_ptr()) })?;
+        let handle = non_null(unsafe { (functions.alloc_pd)(context.handle.as_ptr()) })?;
         Ok(Arc::new(Self { handle, context: Arc::clone(context) }))
     }
 }
 
 owned! {
-    /// Registered memory, on the host or on the card.
+    /// Registered memory, on the host or on the device.
     Region, abi::Mr, dereg_mr, { base: u64, bytes: u64, _domain: Arc<Domain>, _memory: Memory }
 }
 
-/// What a region keeps alive.
+/// The memory that a region keeps alive.
 #[derive(Debug)]
 pub(super) enum Memory {
     Host { _mapping: Arc<Mapping> },
-    Card { _memory: DeviceMemory },
+    Device { _memory: DeviceMemory },
 }
 
 impl Region {
@@ -378,46 +393,47 @@ impl Region {
         }
         let base = mapping.address() + offset;
         let at = ptr::with_exposed_provenance_mut::<c_void>(base as usize);
-        // SAFETY: the range is mapped, and stays so for as long as it is registered: the region holds the mapping,
-        // and is dropped, which ends the registration, before its fields are. Nobody has a reference into it.
-        let handle = made(unsafe {
+        // SAFETY: the range stays mapped as long as it is registered: the region holds the mapping, and its
+        // drop ends the registration before its fields are dropped. No reference into it exists.
+        let handle = non_null(unsafe {
             (functions.reg_mr)(domain.handle.as_ptr(), at, bytes as usize, access.cast_signed())
         })?;
         let memory = Memory::Host { _mapping: Arc::clone(mapping) };
         Ok(Self { handle, base, bytes, _domain: Arc::clone(domain), _memory: memory })
     }
 
-    /// Takes `bytes` of the card's own memory, zeroed, and registers them. Their addresses count from 0.
+    /// Allocates `bytes` of the device's own memory, zeroed, and registers them. Their addresses count from
+    /// 0.
     pub(super) fn of_card(domain: &Arc<Domain>, bytes: u64, access: u32) -> io::Result<Self> {
         let memory = DeviceMemory::take(&domain.context, bytes)?;
         let register = table_entry!(domain.context, reg_dm_mr).ok_or_else(unsupported)?;
         let (pd, dm, access) = (domain.handle.as_ptr(), memory.handle.as_ptr(), access | numbers::ZERO_BASED);
-        // SAFETY: domain and device memory are of one open context; the region keeps both.
-        let handle = made(unsafe { register(pd, dm, 0, bytes as usize, access) })?;
-        let memory = Memory::Card { _memory: memory };
+        // SAFETY: domain and device memory are of one open context; the region keeps both alive.
+        let handle = non_null(unsafe { register(pd, dm, 0, bytes as usize, access) })?;
+        let memory = Memory::Device { _memory: memory };
         Ok(Self { handle, base: 0, bytes, _domain: Arc::clone(domain), _memory: memory })
     }
 
-    /// Whether it is the card's own memory.
+    /// Returns whether it is the device's own memory.
     pub(super) fn is_on_card(&self) -> bool {
-        matches!(self._memory, Memory::Card { .. })
+        matches!(self._memory, Memory::Device { .. })
     }
 
-    /// The address of its first byte, as requests name it.
+    /// Returns the address of its first byte, for requests.
     pub(super) fn base(&self) -> u64 {
         self.base
     }
 
-    /// The key by which other machines' requests name it.
+    /// Returns the key for requests of other machines.
     pub(super) fn remote_key(&self) -> u32 {
-        // SAFETY: the registration stands, and its keys do not change.
+        // SAFETY: the registration is alive, and its keys do not change.
         unsafe { (*self.handle.as_ptr()).rkey }
     }
 
-    /// The part of it from `offset` on, for requests of this machine.
+    /// Returns the part of it from `offset` on, for requests of this machine.
     ///
     /// # Panics
-    /// Where it is not part of it.
+    /// If the part exceeds the region.
     pub(super) fn span(&self, offset: u64, bytes: usize) -> Span {
         assert!(offset + bytes as u64 <= self.bytes, "a span lies within its region");
         // SAFETY: as in `remote_key`.
@@ -430,45 +446,45 @@ impl Region {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span(pub(super) abi::Sge);
 
-/// The card's own memory; freed when dropped.
+/// The device's own memory; freed on drop.
 pub(super) struct DeviceMemory {
     handle: NonNull<abi::Dm>,
     context: Arc<Context>,
 }
 
-// SAFETY: as for all verbs objects: tied to no thread.
+// SAFETY: as for all verbs objects: not tied to a thread.
 unsafe impl Send for DeviceMemory {}
-// SAFETY: it is only freed, by whoever owns it.
+// SAFETY: it is only freed, by its owner.
 unsafe impl Sync for DeviceMemory {}
 
 impl DeviceMemory {
     fn take(context: &Arc<Context>, bytes: u64) -> io::Result<Self> {
-        /// Atomics want 8 bytes, and a line is fetched at once.
+        /// Atomics need 8 bytes, and a cache line is fetched at once.
         const LOG_ALIGN: u32 = 6;
         let allocate = table_entry!(context, alloc_dm).ok_or_else(unsupported)?;
         let mut wanted = abi::AllocDmAttr { length: bytes as usize, log_align_req: LOG_ALIGN, comp_mask: 0 };
-        // SAFETY: the context is open, and the structure is the header's.
-        let handle = made(unsafe { allocate(context.handle.as_ptr(), &raw mut wanted) })?;
+        // SAFETY: the context is open, and the structure has the header's layout.
+        let handle = non_null(unsafe { allocate(context.handle.as_ptr(), &raw mut wanted) })?;
         let memory = Self { handle, context: Arc::clone(context) };
         memory.clear(bytes)?;
         Ok(memory)
     }
 
-    /// What the last owner left is nobody's lock.
+    /// Clears it: the bytes of its last owner must not look like locks.
     fn clear(&self, bytes: u64) -> io::Result<()> {
-        // SAFETY: the object is allocated, and its functions are set when it is made.
+        // SAFETY: the object is allocated, and its functions are set at creation.
         let copy = unsafe { (*self.handle.as_ptr()).memcpy_to_dm }.ok_or_else(unsupported)?;
         let zeroes = vec![0_u8; bytes as usize];
-        // SAFETY: copies so many bytes of a buffer that has as many to the front of memory that is as large.
-        done(unsafe { copy(self.handle.as_ptr(), 0, zeroes.as_ptr().cast(), zeroes.len()) })
+        // SAFETY: copies `zeroes.len()` bytes to the front of memory of the same size.
+        check_errno(unsafe { copy(self.handle.as_ptr(), 0, zeroes.as_ptr().cast(), zeroes.len()) })
     }
 }
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
         if let Some(free) = table_entry!(self.context, free_dm) {
-            // SAFETY: it came from the same table, is freed once, and its registration ended before it: a region drops
-            // its handle before its fields.
+            // SAFETY: it came from the same table, is freed once, and its registration ended before it: a
+            // region destroys its handle before it drops its fields.
             let failed = unsafe { free(self.handle.as_ptr()) };
             debug_assert_eq!(failed, 0, "free_dm");
         }

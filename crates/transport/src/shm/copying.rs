@@ -12,7 +12,7 @@
 //! - **WRITE goes up**: words are stored in increasing address order, each with Release.
 //! - **READ goes down**: words are loaded in decreasing address order, each with Acquire.
 //!
-//! Eight aligned bytes are whole: a word is one 8-byte atomic, never anything smaller or larger.
+//! Eight aligned bytes are atomic: a word is one 8-byte atomic, never anything smaller or larger.
 //!
 //! # Proof, in the memory model of Rust (and C++20)
 //!
@@ -38,10 +38,10 @@
 //! A write may store less than the node (one entry, with versions of its own): the proof then covers the
 //! words between that pair of versions. What it does *not* cover:
 //!
-//! - **Versions that come round.** A reader that sleeps through exactly 2^bits writes sees an equal pair. The
+//! - **Versions that wrap around.** A reader that sleeps through exactly 2^bits writes sees an equal pair. The
 //!   width of a version is a bound on how long a READ may take (a process can be stopped for minutes):
 //!   4 bits are not safe here, 8 bits hardly, 32 are.
-//! - **A writer that died half-way** leaves `front != rear` for good: that is a torn node, not a race.
+//! - **A writer that crashed midway** leaves `front != rear` for good: that is a torn node, not a race.
 //! - **Atomics by other processes** are outside the letter of any language's memory model, which knows one program.
 //!   Lock-free atomics are address-free on the machines we run on; C++ says that they should be.
 //!
@@ -54,18 +54,18 @@
 //!
 //! # Why upward reads are not enough here
 //!
-//! On a network card a READ that starts before a WRITE stays ahead of it (a capability that published systems
+//! On a NIC a READ that starts before a WRITE stays ahead of it (a capability that published systems
 //! rely on). Two CPUs have no such rule: a reader going *up* loads `front = r`, is overtaken in the middle by
 //! write *r+1* that has stored its body but not yet its rear… and so far it still sees `rear = r`: equal
 //! versions around a body that is part *r*, part *r+1*. The litmus test below counts such reads.
 //!
 //! # Order between verbs, which this module does not give
 //!
-//! A WRITE that has been copied may still sit in the store buffer of its core. A later READ *by the same client*
-//! of other words can be served before that (store-load reordering, the one that TSO allows): two clients that
-//! each write one word and then read the other's may both see the old value. On a network card an executed WRITE
-//! is seen by whatever arrives afterwards. So the fabric puts a `fence(SeqCst)` between a WRITE and the next READ
-//! of its doorbell, and at the end of a doorbell that holds a WRITE and no READ after it.
+//! A WRITE that has been copied may still sit in the store buffer of its core. A later READ *by the same
+//! client* of other words can be served before that (store-load reordering, the one that TSO allows): two
+//! clients that each write one word and then read the other's may both see the old value. On a NIC an executed
+//! WRITE is visible to every verb that arrives afterwards. So the fabric puts a `fence(SeqCst)` between a WRITE
+//! and the next READ of its doorbell, and at the end of a doorbell that holds a WRITE and no READ after it.
 
 #[cfg(test)]
 mod tests {
@@ -76,7 +76,7 @@ mod tests {
 
     const WORDS: usize = 128;
 
-    /// One reader's tally: how many READs had equal versions, and how many of these held a mixed body.
+    /// One reader's counts: READs with equal versions, and those of them with a mixed body.
     #[derive(Debug, Default)]
     struct Tally {
         whole: u64,
@@ -96,8 +96,8 @@ mod tests {
         }
     }
 
-    /// A writer stores nodes full of one version, and a reader copies them with `read`, until one has been
-    /// missed, or `wanted` reads were whole and as many writes done, or the time is up.
+    /// A writer stores nodes full of one version, and a reader copies them with `read`, until it misses a
+    /// torn node, or `wanted` reads are done, or the time is up.
     fn race(wanted: u64, read: impl Fn(&Mapping, &mut [u64; WORDS]) + Sync) -> Tally {
         let map = anonymous(4096);
         let done = AtomicBool::new(false);
@@ -131,10 +131,10 @@ mod tests {
         assert!(tally.whole > 0, "the reader never saw a whole node: {tally:?}");
     }
 
-    /// Shows why the direction matters. Whether the race is lost in the time given depends on the machine, so
+    /// Shows why the direction matters. Whether the race is lost in the given time depends on the machine, so
     /// it is reported, not asserted.
     #[test]
-    fn reading_up_is_the_weaker_way() {
+    fn reading_upward_can_miss_a_torn_node() {
         let tally = race(2_000_000, |map, node| {
             for (index, word) in node.iter_mut().enumerate() {
                 *word = map.load(512 + 8 * index as u64).unwrap();
@@ -144,7 +144,7 @@ mod tests {
         super::super::testing::report(&format!("an upward reader {words}: {tally:?}"));
     }
 
-    /// The same race with what the proof needs taken away must be caught by the judge: a canary for the judge.
+    /// The same race without a requirement of the proof must be caught: a test of the judge.
     #[test]
     fn the_judge_catches_a_mixed_body() {
         let mut tally = Tally::default();
@@ -154,9 +154,10 @@ mod tests {
         assert_eq!((tally.whole, tally.torn, tally.missed), (0, 0, 1));
     }
 
-    /// Runs `write(version)` over and over beside `ends`, which returns (first word, last word) of what it saw of
-    /// them, last word first: so the first is at least as new, if `write` stores and `ends` loads as it should.
-    /// Ends when `ends` has seen many versions, or soon: on one processor each takes a switch between threads.
+    /// Runs `write(version)` repeatedly beside `ends`, which returns (first word, last word), last word
+    /// loaded first: so the first is at least as new, if `write` stores and `ends` loads in the right order.
+    /// Ends when `ends` has seen many versions, or after a second: on one processor each version takes a
+    /// thread switch.
     fn first_is_never_behind_last(write: impl Fn(u64) + Sync, mut ends: impl FnMut() -> (u64, u64)) {
         const VERSIONS_SEEN: u32 = 20_000;
         let done = AtomicBool::new(false);
@@ -212,9 +213,9 @@ mod tests {
         }
     }
 
-    /// Message passing: data written before a flag is seen by whoever has seen the flag.
+    /// Message passing: a reader that sees a flag also sees the data written before it.
     #[test]
-    fn what_was_written_before_a_flag_is_seen_after_it() {
+    fn a_reader_of_a_flag_sees_the_data_before_it() {
         const ROUNDS: u64 = 200_000;
         let map = anonymous(4096);
         std::thread::scope(|scope| {

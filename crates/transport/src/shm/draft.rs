@@ -1,7 +1,8 @@
-//! How a segment comes to be: built under a temporary name, published in one step, never half of it seen.
+//! The creation of a segment: it is built under a temporary name and published in one step, so that no process sees an
+//! incomplete segment.
 //!
 //! ```text
-//! .farwood.NAME.I.new   created exclusively, locked (flock)      the lock says: somebody is at it
+//! .farwood.NAME.I.new   created exclusively, locked (flock)      the lock says: its creator is alive
 //!        │ size, pages, contents
 //!        ▼
 //! farwood.NAME.I        hard link: fails if the name is taken    published
@@ -9,11 +10,11 @@
 //! .farwood.NAME.I.new   unlinked
 //! ```
 //!
-//! The kernel drops the lock when the process is gone, so an unlocked draft is a dead process's, and whoever
-//! comes next removes it. It is removed and never reused: the dead process may have linked it already.
+//! The kernel drops the lock when the process is gone, so an unlocked draft is stale, and the next creator removes it.
+//! It is never reused, because the crashed process may have linked it already.
 //!
-//! A segment in huge pages lives on another file system, with a draft of its own there. The draft in the ordinary
-//! directory is made first all the same: as the lock that makes creation of one name exclusive across both.
+//! A segment in huge pages lives on another file system, with its own draft there. The draft in the ordinary directory
+//! is created first in that case as well: its lock makes the creation of one name exclusive across both.
 
 use super::error::ShmError;
 use super::name::PoolName;
@@ -22,10 +23,10 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Losing a race for the draft more often than this means that something else is wrong.
+/// Losing the race for the draft more often than this indicates another error.
 const ATTEMPTS_MAX: u32 = 64;
 
-/// The exclusive right to create one segment, given back on drop together with the draft's name.
+/// The exclusive right to create one segment; released on drop together with the draft's name.
 #[derive(Debug)]
 pub(super) struct Draft {
     file: File,
@@ -39,7 +40,7 @@ impl Draft {
         for _ in 0..ATTEMPTS_MAX {
             match create_exclusively(&path, mode) {
                 Ok(file) => {
-                    // Somebody who took it for a dead process's may have come between the two calls.
+                    // Another process may have taken it for a stale draft between the two calls.
                     if try_lock(&file, &path)? && is_at(&file, &path) {
                         return Ok(Self { file, path });
                     }
@@ -55,12 +56,13 @@ impl Draft {
         Err(ShmError::BeingCreated { pool: name.to_string(), path })
     }
 
-    /// The draft itself: an empty file that is ours alone. The handle shares the draft's file description.
+    /// Returns the draft: an empty file that only this process uses. The handle shares the draft's file
+    /// description.
     pub(super) fn file(&self) -> Result<File, ShmError> {
         self.file.try_clone().map_err(ShmError::on("use", &self.path))
     }
 
-    /// The draft's name.
+    /// Returns the draft's name.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -68,21 +70,22 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // While we hold the lock, nobody else takes the name. If this fails, the next comer finds a dead draft.
+        // While this process holds the lock, no other takes the name. If this fails, the next creator finds a
+        // stale draft.
         let _ = fs::remove_file(&self.path);
         let _ = self.file.unlock();
     }
 }
 
-/// A file that did not exist before, open to us and, from now on, to whomever `mode` names.
+/// Creates a file that did not exist before, with exactly the permissions of `mode`.
 pub(super) fn create_exclusively(path: &Path, mode: u32) -> std::io::Result<File> {
     let file = File::options().read(true).write(true).create_new(true).mode(mode).open(path)?;
-    // The process's umask has had its say at the creation; the pool's mode is what was asked for.
+    // The process's umask restricted the mode at creation; the pool's mode is exact.
     file.set_permissions(fs::Permissions::from_mode(mode))?;
     Ok(file)
 }
 
-/// Gives `draft` its name, if the name is free.
+/// Publishes `draft` under its name, if the name is free.
 pub(super) fn publish(draft: &Path, path: &Path, name: &PoolName) -> Result<(), ShmError> {
     fs::hard_link(draft, path).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => ShmError::Exists { pool: name.to_string(), path: path.to_owned() },
@@ -90,27 +93,27 @@ pub(super) fn publish(draft: &Path, path: &Path, name: &PoolName) -> Result<(), 
     })
 }
 
-/// Whose a draft is.
-enum Found {
-    Nothing,
-    /// Its process is gone, and we hold its lock.
-    Dead(File),
-    /// Somebody is at work on it.
-    Alive,
+/// The state of a draft.
+enum DraftState {
+    Absent,
+    /// Its process is gone, and this process holds its lock.
+    Stale(File),
+    /// A live process holds its lock.
+    Live,
 }
 
-/// Whether there is a draft at `path` whose process is gone.
+/// Returns whether there is a draft at `path` whose process is gone.
 pub(super) fn is_dead(path: &Path) -> Result<bool, ShmError> {
-    Ok(matches!(find(path)?, Found::Dead(_)))
+    Ok(matches!(find(path)?, DraftState::Stale(_)))
 }
 
-/// Removes a draft whose process is gone. True: the name is free, false: somebody is at work on it.
+/// Removes a draft whose process is gone. True: the name is free, false: a live process holds the draft.
 pub(super) fn remove_if_dead(path: &Path) -> Result<bool, ShmError> {
     match find(path)? {
-        Found::Nothing => Ok(true),
-        Found::Alive => Ok(false),
-        // The lock is held until the name is gone, so that nobody else takes the draft for a dead one meanwhile.
-        Found::Dead(lock) => {
+        DraftState::Absent => Ok(true),
+        DraftState::Live => Ok(false),
+        // The lock is held until the name is gone, so that no other process takes the draft for a stale one.
+        DraftState::Stale(lock) => {
             if is_at(&lock, path) {
                 fs::remove_file(path).map_err(ShmError::on("remove", path))?;
             }
@@ -119,12 +122,12 @@ pub(super) fn remove_if_dead(path: &Path) -> Result<bool, ShmError> {
     }
 }
 
-fn find(path: &Path) -> Result<Found, ShmError> {
+fn find(path: &Path) -> Result<DraftState, ShmError> {
     let open = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
     match open {
-        Ok(file) if try_lock(&file, path)? => Ok(Found::Dead(file)),
-        Ok(_) => Ok(Found::Alive),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found::Nothing),
+        Ok(file) if try_lock(&file, path)? => Ok(DraftState::Stale(file)),
+        Ok(_) => Ok(DraftState::Live),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(DraftState::Absent),
         Err(error) => Err(ShmError::from_io("open", path, 0, error)),
     }
 }
@@ -137,7 +140,7 @@ fn try_lock(file: &File, path: &Path) -> Result<bool, ShmError> {
     }
 }
 
-/// Whether `path` names this very file.
+/// Returns whether `path` names this file.
 pub(super) fn is_at(file: &File, path: &Path) -> bool {
     let identity = |data: fs::Metadata| (data.dev(), data.ino());
     match (file.metadata(), fs::symlink_metadata(path)) {
@@ -168,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_draft_is_replaced_but_never_reused() {
+    fn a_stale_draft_is_replaced_but_never_reused() {
         let scratch = Scratch::new();
         let stale = scratch.file(".farwood.demo.0.new", 4096);
         // The process died after publishing: both names lead to the same file.

@@ -1,13 +1,13 @@
-//! What can go wrong with a pool's files: each error names the operation and the path, and says what to do.
+//! Errors of a pool's files: each names the operation, the path and the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a pool, or one of its segments, could not be made, found, used or removed.
+/// Why a pool, or one of its segments, could not be created, found, used or removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShmError {
-    /// There is no such pool.
+    /// The pool does not exist.
     #[error(
         "no pool '{pool}' on this machine ({} does not exist); create it with `farwood create shm://{pool}`",
         path.display()
@@ -15,10 +15,10 @@ pub enum ShmError {
     NotFound {
         /// The pool's name.
         pool: String,
-        /// Where its segment was expected.
+        /// The path of the missing segment.
         path: PathBuf,
     },
-    /// There is such a pool already.
+    /// The pool exists already.
     #[error(
         "pool '{pool}' exists already ({}); choose another name, or remove it with `farwood drop shm://{pool}`",
         path.display()
@@ -26,10 +26,10 @@ pub enum ShmError {
     Exists {
         /// The pool's name.
         pool: String,
-        /// The segment that is in the way.
+        /// The existing segment.
         path: PathBuf,
     },
-    /// Another process is creating the same segment at this moment.
+    /// Another process is creating the same segment now.
     #[error("pool '{pool}' is being created by another process right now ({}); try again", path.display())]
     BeingCreated {
         /// The pool's name.
@@ -37,21 +37,21 @@ pub enum ShmError {
         /// The other process's unfinished segment.
         path: PathBuf,
     },
-    /// The operating system forbids it.
+    /// The operating system denies permission.
     #[error(
         "not permitted to {operation} {}; ask the owner of the pool for access, or choose another name or \
          directory (FARWOOD_SHM_DIR)",
         path.display()
     )]
     Permission {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
     },
-    /// A segment is smaller than it must be.
+    /// A segment is smaller than required.
     #[error(
-        "{} has {bytes} bytes where {needed} are needed; it is damaged or no pool of farwood's: see \
+        "{} has {bytes} bytes where {needed} are needed; it is damaged, or not a pool of Farwood: run \
          `farwood doctor`",
         path.display()
     )]
@@ -63,26 +63,26 @@ pub enum ShmError {
         /// The least size, in bytes.
         needed: u64,
     },
-    /// Memory, or the file system, is full.
+    /// Memory or the file system is full.
     #[error(
-        "no room to {operation} {bytes} bytes for {}; make the pool smaller, free memory, or enlarge the file \
-         system (`mount -o remount,size=…`)",
+        "not enough memory to {operation} {bytes} bytes for {}; make the pool smaller, free memory, or enlarge the \
+         file system (`mount -o remount,size=…`)",
         path.display()
     )]
     NoSpace {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
-        /// For which file.
+        /// The file.
         path: PathBuf,
-        /// How much was asked for, in bytes.
+        /// The requested bytes.
         bytes: u64,
     },
-    /// The name cannot be a pool's.
+    /// The name is not valid for a pool.
     #[error("'{name}' cannot name a pool: {reason}; use 1 to 64 of A-Z a-z 0-9 . _ - and no dot in front")]
     BadName {
         /// The name.
         name: String,
-        /// The rule that it breaks.
+        /// The violated rule.
         reason: &'static str,
     },
     /// A pool cannot have these sizes.
@@ -90,31 +90,31 @@ pub enum ShmError {
     BadShape {
         /// The pool's name.
         pool: String,
-        /// What is wrong, and what would be right.
+        /// The reason, and a correct value.
         why: String,
     },
-    /// The segments are there, and the pool cannot be used.
+    /// The segments exist, and the pool cannot be used.
     #[error("pool '{pool}': {error}")]
     Pool {
         /// The pool's name.
         pool: String,
-        /// Why.
+        /// The reason.
         error: farwood_fabric::FabricError,
     },
-    /// Anything else that the operating system answered.
+    /// Any other error of the operating system.
     #[error("cannot {operation} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl ShmError {
-    /// Sorts what the system answered to `operation` on `path`; `bytes` is how much it asked for, if anything.
+    /// Classifies the system's error of `operation` on `path`; `bytes` is the requested size, if any.
     pub(super) fn from_io(operation: &'static str, path: &Path, bytes: u64, source: io::Error) -> Self {
         use io::ErrorKind as Kind;
         let path = path.to_owned();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_systems_answers_are_sorted() {
+    fn system_errors_are_classified() {
         for errno in [libc::ENOSPC, libc::EFBIG, libc::ENOMEM, libc::EDQUOT] {
             assert!(matches!(sorted(errno), ShmError::NoSpace { bytes: 4096, .. }), "{errno}");
         }

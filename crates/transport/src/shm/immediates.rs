@@ -1,4 +1,4 @@
-//! The queue of immediates of a memory node: many senders, one receiver, nobody's death blocks the others.
+//! The ring of immediates of a memory node: many senders, one receiver; the crash of one sender does not block others.
 //!
 //! ```text
 //! in the transport's own memory, 5 MiB into the segment
@@ -12,11 +12,10 @@
 //! +-----------------+---+---------------------------------+
 //! ```
 //!
-//! A slot of lap n is empty until a sender's CAS fills it, and is empty for lap n + 1 when the receiver has
-//! taken it. A sender that dies between filling a slot and moving the tail leaves a hint that the next one
-//! corrects.
+//! A slot of lap n is empty until a sender's CAS fills it, and is empty for lap n + 1 when the receiver has taken it. A
+//! sender that crashes between filling a slot and moving the tail leaves a stale hint, which the next sender corrects.
 
-use super::sys::{Access, Mapping, monotonic_nanoseconds};
+use super::sys::{AccessFault, Mapping, monotonic_nanoseconds};
 use farwood_fabric::superblock::{TRANSPORT_BYTES, TRANSPORT_OFFSET};
 use std::thread;
 
@@ -27,11 +26,11 @@ const FIRST_SLOT: u64 = TRANSPORT_OFFSET + 64;
 const FULL: u64 = 1 << 32;
 const LAP_SHIFT: u32 = 33;
 const LAPS: u64 = 1 << 31;
-/// How long a sender waits for room, nanoseconds.
-const PATIENCE: u64 = 10_000_000_000;
+/// How long a sender waits for a free slot, nanoseconds.
+const SEND_MAX: u64 = 10_000_000_000;
 
-/// One memory node's queue.
-pub(super) struct Immediates<'a> {
+/// One memory node's ring of immediates.
+pub(super) struct ImmediateRing<'a> {
     memory: &'a Mapping,
 }
 
@@ -43,15 +42,15 @@ fn slot_of(ticket: u64) -> u64 {
     FIRST_SLOT + 8 * (ticket % SLOTS)
 }
 
-impl<'a> Immediates<'a> {
-    /// The queue in a memory node's segment.
+impl<'a> ImmediateRing<'a> {
+    /// Returns the ring in a memory node's segment.
     pub(super) fn of(memory: &'a Mapping) -> Self {
         Self { memory }
     }
 
-    /// Adds an immediate; waits while the queue is full. `Ok(false)`: it stayed full for ten seconds.
-    pub(super) fn send(&self, immediate: u32) -> Result<bool, Access> {
-        let deadline = monotonic_nanoseconds() + PATIENCE;
+    /// Adds an immediate; waits while the ring is full. `Ok(false)`: it stayed full for ten seconds.
+    pub(super) fn send(&self, immediate: u32) -> Result<bool, AccessFault> {
+        let deadline = monotonic_nanoseconds() + SEND_MAX;
         loop {
             let ticket = self.memory.load(TAIL)?;
             let empty = empty(ticket);
@@ -62,7 +61,7 @@ impl<'a> Immediates<'a> {
                 return Ok(true);
             }
             if found & !(FULL - 1) == empty | FULL {
-                // Filled by another, who has not moved the tail yet, or never will.
+                // Another sender filled it, and has not moved the tail yet, or crashed.
                 self.memory.compare_exchange(TAIL, ticket, ticket + 1)?;
             } else {
                 // Full since the lap before: the receiver is behind, or gone.

@@ -1,43 +1,55 @@
 //! Shared memory as far memory: the memory nodes of a pool are files that every process of the machine maps.
 //!
-//! | file | what it knows |
+//! | file | contents |
 //! |---|---|
 //! | `sys.rs` | [`Mapping`]: READ, WRITE and the atomics on mapped words; `mmap`, `fallocate`, locks. All unsafe code |
 //! | [`copying`] | why a READ copies downward and a WRITE upward: the proof, and its litmus tests |
 //! | `segment.rs` | [`SegmentDir`], [`Segment`]: memory nodes as named files; create, open, list, remove |
-//! | `draft.rs` | how a segment comes to be: built under a temporary name, then published in one step |
-//! | `name.rs` | [`PoolName`], and which file belongs to which pool |
-//! | `pages.rs` | [`Pages`]: which page size a segment can have and has; how much memory is left |
-//! | `presence.rs` | [`Presence`]: which clients' processes are alive, proven by the kernel |
-//! | `pool.rs` | [`ShmPool`], [`ShmFabric`]: the pool as a fabric; [`ShmServer`]: a memory node's own role |
-//! | `journal.rs` | what a killed process was writing, for whoever proves it dead |
+//! | `draft.rs` | the creation of a segment: built under a temporary name, published in one step |
+//! | `name.rs` | [`PoolName`], and the names of a pool's files |
+//! | `pages.rs` | [`Pages`]: the page size of a segment, and the available memory |
+//! | `presence.rs` | [`Presence`]: the kernel's proof of which clients' processes are alive |
+//! | `create.rs` | [`PoolSpec`], [`create`]: creating a pool |
+//! | `nodes.rs` | the mapped memory nodes of a pool, and how verbs execute in them |
+//! | `attachment.rs` | the attachment of one process: client slot, journal buffers, end |
+//! | `pool.rs`, `fabric.rs` | [`ShmPool`], [`ShmFabric`]: the pool as a fabric |
+//! | `server.rs` | [`ShmServer`], [`ShmMemory`]: the server role of a memory node |
+//! | `journal.rs` | the WRITEs under way of each process, for a replay after a kill |
 //! | `immediates.rs` | the queue behind WRITE_WITH_IMM |
-//! | `error.rs` | [`ShmError`]: what can go wrong, where, and what to do about it |
+//! | `error.rs` | [`ShmError`] |
 
+mod attachment;
 pub mod copying;
+mod create;
 mod draft;
 mod error;
+mod fabric;
 mod immediates;
 mod journal;
 mod name;
+mod nodes;
 mod pages;
 mod pool;
 mod presence;
 mod segment;
+mod server;
 #[allow(unsafe_code)]
 mod sys;
 mod testing;
 
+pub use create::{PoolSpec, create};
 pub use error::ShmError;
+pub use fabric::ShmFabric;
 pub use name::PoolName;
-pub(crate) use pages::HUGE_PAGE_BYTES;
+pub use nodes::CAPABILITIES;
 pub use pages::Pages;
 #[cfg(feature = "tcp")]
 pub(crate) use pages::huge_bytes_free;
-pub use pool::{CAPABILITIES, PoolSpec, ShmFabric, ShmMemory, ShmPool, ShmServer, create};
+pub use pool::ShmPool;
 pub use presence::Presence;
 pub use segment::{Backing, Leftover, PoolFiles, Segment, SegmentDir, SegmentFile, SegmentSpec};
-pub(crate) use sys::monotonic_nanoseconds;
+pub use server::{ShmMemory, ShmServer};
 #[cfg(feature = "tcp")]
 pub(crate) use sys::provision;
-pub use sys::{Access, Mapping};
+pub use sys::{AccessFault, Mapping};
+pub(crate) use sys::{HUGE_PAGE_BYTES, monotonic_nanoseconds};

@@ -1,8 +1,8 @@
-//! The names of pools, and of their files: memory node `I` of pool `NAME` is the file `farwood.NAME.I`, and its
-//! journal `farwood.NAME.ID.journal`, with the pool's own number, 16 hexadecimal digits.
+//! The names of pools and their files: memory node `I` of pool `NAME` is the file `farwood.NAME.I`, and its journal
+//! `farwood.NAME.ID.journal`, with the pool's identity as 16 hexadecimal digits.
 //!
-//! A segment under construction is `.farwood.NAME.I.new`. Names may hold dots: the node is what
-//! follows the last one. As no name starts with a dot, a file belongs to at most one pool.
+//! A segment under construction is `.farwood.NAME.I.new`. Names may contain dots: the node follows the last one. As no
+//! name starts with a dot, a file belongs to at most one pool.
 
 use super::error::ShmError;
 use std::fmt;
@@ -19,44 +19,44 @@ const JOURNAL_SUFFIX: &str = ".journal";
 pub struct PoolName(String);
 
 impl PoolName {
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The file name of a published segment.
+    /// Returns the file name of a published segment.
     pub(super) fn segment_file(&self, node: u16) -> String {
         format!("{PREFIX}{self}.{node}")
     }
 
-    /// The file name of a segment under construction.
+    /// Returns the file name of a segment under construction.
     pub(super) fn draft_file(&self, node: u16) -> String {
         format!("{DRAFT_PREFIX}{self}.{node}{DRAFT_SUFFIX}")
     }
 
-    /// The file name of the journal of the pool that has this number.
+    /// Returns the file name of the journal of the pool with this identity.
     pub(super) fn journal_file(&self, pool: u64) -> String {
         format!("{PREFIX}{self}.{pool:016x}{JOURNAL_SUFFIX}")
     }
 
-    /// Whether a file is a journal of a pool of this name.
+    /// Returns whether a file is a journal of a pool of this name.
     pub(super) fn is_journal(&self, file: &str) -> bool {
         let number = file.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix(self.as_str()));
         let number = number.and_then(|rest| rest.strip_prefix('.')?.strip_suffix(JOURNAL_SUFFIX));
         number.is_some_and(|number| number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit()))
     }
 
-    /// Whose segment a file is, if it is one.
+    /// Returns the pool and the node of a segment's file name.
     pub(super) fn of_segment(file: &str) -> Option<(Self, u16)> {
         Self::with_node(file.strip_prefix(PREFIX)?)
     }
 
-    /// Whose segment under construction a file is, if it is one.
+    /// Returns the pool and the node of a draft's file name.
     pub(super) fn of_draft(file: &str) -> Option<(Self, u16)> {
         Self::with_node(file.strip_prefix(DRAFT_PREFIX)?.strip_suffix(DRAFT_SUFFIX)?)
     }
 
-    /// Parses `NAME.I`, where `I` is written in the only way in which we write it.
+    /// Parses `NAME.I`, where `I` has no leading zeros or signs.
     fn with_node(text: &str) -> Option<(Self, u16)> {
         let (name, digits) = text.rsplit_once('.')?;
         let node: u16 = digits.parse().ok()?;

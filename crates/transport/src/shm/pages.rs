@@ -1,42 +1,38 @@
-//! Which page size a segment can have: what the kernel's own tables (`/proc`, `/sys`) say.
+//! The page size of segments, as the kernel's tables (`/proc`, `/sys`) report it.
 //!
-//! A random READ of a node in a large segment mostly waits for memory twice: for the page table's entry, and
-//! for the node. Pages of 2 MiB make the first wait rare. There are three ways to get them:
+//! A random READ of a node in a large segment mostly waits for memory twice: for the page table entry, and for
+//! the node. Pages of 2 MiB make the first wait rare. There are three sources:
 //!
-//! - **hugetlbfs**: the administrator sets pages aside and mounts a file system of them. We use it where the whole
-//!   segment fits into its free pages.
-//! - **transparent**: the kernel builds them as it goes, if `shmem_enabled` allows that for shared memory (most
+//! - **hugetlbfs**: the administrator reserves pages and mounts a file system of them. It is used if the whole segment
+//!   fits into its free pages.
+//! - **transparent**: the kernel builds them on its own, if `shmem_enabled` allows that for shared memory (most
 //!   systems: never).
-//! - **collapsed**: Linux 6.1 and later put a range into huge pages when they are asked to (`MADV_COLLAPSE`), whatever
-//!   `shmem_enabled` says, unless it is `deny`. We ask when a range is provisioned; all processes that map it share the
-//!   outcome.
+//! - **collapsed**: Linux 6.1 and later collapse a range on request (`MADV_COLLAPSE`), whatever `shmem_enabled` says,
+//!   unless it is `deny`. The request follows the provisioning of a range; all processes that map it share the result.
 
-use super::sys;
+use super::sys::{self, HUGE_PAGE_BYTES};
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
-
-/// The size of the huge pages that we look for: the one that x86-64 and most arm64 systems have.
-pub(crate) const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
 const MOUNTS: &str = "/proc/mounts";
 const MEMINFO: &str = "/proc/meminfo";
 const HUGE_POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 const SHMEM_ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
 
-/// The pages that a segment lies in.
+/// The pages of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
-    /// The system's ordinary pages, of so many bytes.
+    /// Ordinary pages of the system, of that many bytes.
     Ordinary(u64),
-    /// Ordinary pages that the kernel may replace by huge ones, and has been asked to.
+    /// Ordinary pages that the kernel was asked to replace by huge ones.
     Transparent,
     /// Pages of 2 MiB from hugetlbfs.
     Huge,
 }
 
 impl Pages {
-    /// The size that the segment's length is a multiple of, in bytes.
+    /// Returns the unit of the segment's length, in bytes.
     pub fn bytes(self) -> u64 {
         match self {
             Self::Ordinary(bytes) => bytes,
@@ -56,12 +52,12 @@ impl fmt::Display for Pages {
     }
 }
 
-/// Where a file system of 2 MiB pages is mounted, if one is.
+/// Returns the mount point of a file system of 2 MiB pages, if there is one.
 pub(super) fn huge_mount() -> Option<PathBuf> {
     huge_mount_in(&fs::read_to_string(MOUNTS).ok()?)
 }
 
-/// How many bytes of 2 MiB pages are free and promised to nobody.
+/// Returns the bytes of 2 MiB pages that are free and not reserved.
 pub(crate) fn huge_bytes_free() -> u64 {
     let count = |file: &str| -> Option<u64> {
         fs::read_to_string(format!("{HUGE_POOL}/{file}")).ok()?.trim().parse().ok()
@@ -70,12 +66,13 @@ pub(crate) fn huge_bytes_free() -> u64 {
     free.saturating_sub(count("resv_hugepages").unwrap_or(0)).saturating_mul(HUGE_PAGE_BYTES)
 }
 
-/// Whether the kernel may give huge pages to shared memory that asks for them.
+/// Returns whether the kernel may give huge pages to shared memory on request.
 pub(super) fn transparent_allowed() -> bool {
     fs::read_to_string(SHMEM_ENABLED).is_ok_and(|text| transparent_allowed_in(&text))
 }
 
-/// How many bytes of memory can be taken before the kernel has to kill for more. `None` if it does not say.
+/// Returns the bytes of memory that can be allocated before the kernel has to kill processes. `None` if it
+/// does not say.
 pub(super) fn memory_bytes_available() -> Option<u64> {
     memory_bytes_available_in(&fs::read_to_string(MEMINFO).ok()?)
 }
@@ -85,7 +82,7 @@ fn huge_mount_in(mounts: &str) -> Option<PathBuf> {
         let mut fields = line.split(' ');
         let (_device, at, kind, options) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
         let mut options = options.split(',');
-        // A path with escaped characters in it (`\040`) is left alone rather than decoded.
+        // A path with escaped characters (`\040`) is skipped, not decoded.
         let usable =
             kind == "hugetlbfs" && options.any(|option| option == "pagesize=2M") && !at.contains('\\');
         usable.then(|| PathBuf::from(at))

@@ -1,5 +1,7 @@
-//! Tests of pools: their journals.
+//! Tests of pools and their journals.
 
+use super::super::create::{PoolSpec, create};
+use super::super::segment::Backing;
 use super::super::testing::Scratch;
 use super::*;
 use std::fs::{self, File};
@@ -17,12 +19,12 @@ fn journal(scratch: &Scratch) -> File {
 }
 
 #[test]
-fn a_damaged_journal_keeps_nobody_from_attaching() {
+fn a_damaged_journal_does_not_prevent_attaching() {
     let scratch = Scratch::new();
     create(&scratch.dir(), &spec()).unwrap();
     journal(&scratch).write_all_at(&u64::MAX.to_le_bytes(), 0).unwrap();
     let pool = ShmPool::open(&scratch.dir(), &spec().name).unwrap();
-    assert_eq!(pool.identity().slot, 1, "slot 0 waits for somebody who mends its journal");
+    assert_eq!(pool.identity().slot, 1, "slot 0 keeps its damaged journal");
 }
 
 #[test]
@@ -36,7 +38,7 @@ fn a_pool_that_exists_keeps_its_journal() {
 }
 
 #[test]
-fn journals_of_creators_that_died_go_with_the_next_pool() {
+fn journals_of_crashed_creators_are_removed_with_the_next_pool() {
     let scratch = Scratch::new();
     let orphan = scratch.path().join(spec().name.journal_file(7));
     fs::write(&orphan, []).unwrap();

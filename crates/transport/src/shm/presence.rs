@@ -1,28 +1,28 @@
-//! Presence: which clients' processes are alive, proven by the kernel and not by a clock.
+//! Presence: a proof by the kernel, not by a clock, of which clients' processes are alive.
 //!
-//! The locks of a client may be broken only when it is certain that it will never store again. A lease cannot tell
-//! a dead process from a slow one, and a process id means nothing in another PID namespace (containers that
-//! share `/dev/shm`). So the owner of client slot `i` holds a write lock on byte `2^62 + i` of the file of its
-//! pool's memory node 0, far behind its end: bytes that exist only as names of locks.
+//! A client's locks may be broken only when it is certain that it will never store again. A lease cannot tell a crashed
+//! process from a slow one, and a process id means nothing in another PID namespace (containers that share `/dev/shm`).
+//! So the owner of client slot `i` holds a write lock on byte `2^62 + i` of the file of its pool's memory node 0, far
+//! behind its end: those bytes exist only as names of locks.
 //!
-//! # Why a lock that is gone proves that the process cannot store
+//! # Why a released lock proves that the process cannot store
 //!
-//! It is an *open file description* lock (`F_OFD_SETLK`). The kernel drops it when the last reference to the
-//! description is gone, and the description is the very one that is **mapped**: each mapping made from it is such
-//! a reference, besides the descriptors. So for as long as anybody can store through this attachment, the lock is held:
+//! It is an *open file description* lock (`F_OFD_SETLK`). The kernel drops it with the last reference to the
+//! description, and that description is the **mapped** one: each mapping made from it is such a reference,
+//! besides the descriptors. So as long as a process can store through this attachment, the lock is held:
 //!
-//! - *A process that ends*, however it ends: its threads stop first, each gives up its share in the address space, and
-//!   only the last one's share unmaps the segment and lets the description go.
+//! - *A process that ends*, for any reason: its threads stop first, each releases its share of the address
+//!   space, and only the last release unmaps the segment and the description.
 //! - *A process that is stopped*, swapped out or merely slow keeps its mapping, and counts as alive.
-//! - *A forked child that has not called exec* has a copy of the mapping and could store: it counts as alive, and so
-//!   does the slot, which is the safe side. `exec` replaces the mapping, and descriptors are close-on-exec.
-//! - *A program that closes descriptors it does not know* (as daemons do) keeps its mapping, and its lock.
+//! - *A forked child before exec* has a copy of the mapping and could store: it counts as alive, and so does the slot,
+//!   which is safe. `exec` replaces the mapping, and descriptors are close-on-exec.
+//! - *A program that closes unknown descriptors* (as daemons do) keeps its mapping, and its lock.
 //!
-//! A lock on a file of its own would know only about descriptors, and would need a proof that it belongs to the
-//! same incarnation of the pool. When a pool is removed and made anew under its name, the new one is another file
-//! with other locks.
+//! A lock on a separate file would depend on descriptors only, and would need a proof that it belongs to the same
+//! incarnation of the pool. When a pool is removed and created again under its name, the new one is another file with
+//! other locks.
 //!
-//! The locks say nothing about the memory nodes 1, 2…: whoever leaves a pool unmaps node 0 last.
+//! The locks say nothing about the memory nodes 1, 2…: a process that leaves a pool unmaps node 0 last.
 
 use super::error::ShmError;
 use super::segment::Segment;
@@ -30,17 +30,17 @@ use super::sys;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where the bytes that stand for client slots begin: behind all data, and far from the largest offset.
+/// The offset of the lock bytes of client slots: behind all data, and far from the largest offset.
 const SLOTS_AT: i64 = 1 << 62;
 
-/// One attachment's view of who is alive in its pool. All methods may be called from any thread.
+/// One attachment's view of the live clients in its pool. All methods may be called from any thread.
 ///
-/// Slots are given back by [`Presence::release`], and when the attachment is gone; dropping this view alone does
-/// not give them back, because the process can still store.
+/// Slots are released by [`Presence::release`], and at the end of the attachment; dropping this view alone
+/// does not release them, because the process can still store.
 #[derive(Debug)]
 pub struct Presence {
     segment: Arc<Segment>,
-    /// The slots that this attachment holds: locks do not exclude those who share a description.
+    /// The slots of this attachment: locks do not exclude threads that share a file description.
     held: Mutex<BTreeSet<u32>>,
 }
 
@@ -51,8 +51,8 @@ impl Presence {
         Self { segment, held: Mutex::default() }
     }
 
-    /// Takes a client slot. False: a process that is alive has it (this one included). True: nobody had it, and
-    /// whoever had it before can never store again, so this is also the way to become the only one who cleans up.
+    /// Claims a client slot. False: a live process has it (also this one). True: it had no owner, or its
+    /// owner can never store again, so exactly one process cleans up after that owner.
     pub fn claim(&self, slot: u32) -> Result<bool, ShmError> {
         let mut held = self.held();
         if held.contains(&slot) {
@@ -65,7 +65,7 @@ impl Presence {
         Ok(claimed)
     }
 
-    /// Gives a client slot back. The caller has stopped using it: from now on anybody may break its locks.
+    /// Releases a client slot. The caller has stopped using it: from now on others may break its locks.
     pub fn release(&self, slot: u32) -> Result<(), ShmError> {
         let mut held = self.held();
         if held.contains(&slot) {
@@ -75,14 +75,15 @@ impl Presence {
         Ok(())
     }
 
-    /// Whether nobody holds the slot, this process included: its last owner has released it, or can never store
-    /// again. Also true of a slot that nobody has claimed yet, so claim first and announce the slot afterwards.
+    /// Returns whether no process holds the slot, including this one: its last owner has released it, or can
+    /// never store again. Also true of an unclaimed slot, so claim first and announce the slot afterwards.
     pub fn is_gone(&self, slot: u32) -> Result<bool, ShmError> {
         let locked = sys::is_byte_locked(self.segment.probe(), byte_of(slot)).map_err(self.on("probe"))?;
         Ok(!locked)
     }
 
-    /// The slots held, usable even if a thread panicked meanwhile: an entry follows its lock, never precedes it.
+    /// Locks the set of held slots, which stays usable if a thread panics: an entry follows its lock, never
+    /// precedes it.
     fn held(&self) -> MutexGuard<'_, BTreeSet<u32>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -130,7 +131,7 @@ mod tests {
         assert!(!b.is_gone(3).unwrap());
         assert!(b.claim(4).unwrap() && !a.is_gone(4).unwrap());
         b.release(3).unwrap();
-        assert!(!b.is_gone(3).unwrap(), "released by one who did not have it");
+        assert!(!b.is_gone(3).unwrap(), "released by a process that did not hold it");
         a.release(3).unwrap();
         assert!(a.is_gone(3).unwrap() && b.is_gone(3).unwrap());
         assert!(b.claim(3).unwrap());
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attachment_that_ends_gives_its_slots_back() {
+    fn an_attachment_that_ends_releases_its_slots() {
         let scratch = Scratch::new();
         let (a, b) = (create(&scratch), attach(&scratch.dir()));
         assert!(a.claim(1).unwrap());
@@ -156,7 +157,8 @@ mod tests {
         drop(a);
         assert!(!b.is_gone(1).unwrap(), "the segment is still mapped");
         drop(segment);
-        // Not at once: a test that starts a process meanwhile leaves it copies of all descriptors until it calls exec.
+        // Not at once: a test that starts a process in the meantime gives it copies of all descriptors until
+        // exec.
         eventually("the slot is given back", || b.is_gone(1).unwrap());
     }
 
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_threads_one_gets_the_slot() {
+    fn one_of_many_threads_claims_a_slot() {
         let scratch = Scratch::new();
         let presence = create(&scratch);
         let claims = || (0..200).filter(|slot| presence.claim(*slot).unwrap()).count();
@@ -195,7 +197,7 @@ mod tests {
         assert_eq!(total, 200);
     }
 
-    /// What the child processes of the tests below do: claim slot 5, and wait to be killed.
+    /// The work of the child processes of the tests below: claim slot 5, and wait for the kill.
     fn hold_slot_5(directory: PathBuf) {
         let presence = attach(&SegmentDir::at(directory));
         assert!(presence.claim(5).unwrap());

@@ -1,17 +1,17 @@
-//! Segments: the memory nodes of shared-memory pools, each a file that processes find by name and map.
+//! Segments: the memory nodes of shared-memory pools. Each is a file that processes find by name and map.
 //!
-//! Memory node `I` of pool `NAME` is `farwood.NAME.I` in `/dev/shm` (or `$FARWOOD_SHM_DIR`), or in a file system
-//! of huge pages, where one is mounted and the whole segment fits into its free pages. A segment appears under
-//! its name in one step, initialised by its creator; nobody truncates it afterwards.
+//! Memory node `I` of pool `NAME` is `farwood.NAME.I` in `/dev/shm` (or `$FARWOOD_SHM_DIR`), or in a file
+//! system of huge pages, if one is mounted and the whole segment fits into its free pages. A segment appears
+//! under its name in one step, initialised by its creator; it is never truncated afterwards.
 //!
-//! A pool of several nodes becomes visible node by node. Who opens a pool starts at node 0, so create node 0
-//! last; [`SegmentDir::remove`] takes it away first.
+//! A pool of several nodes becomes visible node by node. Opening a pool starts at node 0, so node 0 is created last;
+//! [`SegmentDir::remove`] removes it first.
 
 use super::draft::{self, Draft};
 use super::error::ShmError;
 use super::name::PoolName;
-use super::pages::{self, HUGE_PAGE_BYTES, Pages};
-use super::sys::{self, Mapping};
+use super::pages::{self, Pages};
+use super::sys::{self, HUGE_PAGE_BYTES, Mapping};
 use farwood_fabric::chunks::CHUNK_BYTES;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -23,21 +23,21 @@ const DIRECTORY: &str = "/dev/shm";
 const DIRECTORY_VARIABLE: &str = "FARWOOD_SHM_DIR";
 /// Only the owner's processes.
 const MODE: u32 = 0o600;
-/// The unit of `st_blocks`, whatever the file system.
+/// The unit of `st_blocks` on every file system.
 const BLOCK_BYTES: u64 = 512;
-/// Pools replaced between two calls of one `open` more often than this are somebody's mistake.
+/// More replacements of a pool during one `open` indicate an error.
 const OPEN_ATTEMPTS_MAX: u32 = 64;
 
-/// Where a segment's memory comes from.
+/// The allocation of a segment's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
-    /// A limit, not a promise: pages are taken when they are provisioned (or touched).
+    /// A limit, not a reservation: pages are allocated when they are provisioned or touched.
     Growable,
-    /// All pages are taken and mapped when the segment is created: nothing can run out later.
+    /// All pages are allocated and mapped at creation: the segment cannot run out of memory later.
     Reserved,
 }
 
-/// A segment to be created.
+/// The configuration of a segment to create.
 #[derive(Clone, Debug)]
 pub struct SegmentSpec {
     /// The pool.
@@ -46,9 +46,9 @@ pub struct SegmentSpec {
     pub node: u16,
     /// The size, rounded up to whole pages.
     pub bytes: u64,
-    /// Where its memory comes from.
+    /// The allocation of its memory.
     pub backing: Backing,
-    /// Who may attach, as file permissions.
+    /// The file permissions.
     pub mode: u32,
 }
 
@@ -61,57 +61,57 @@ impl SegmentSpec {
 
 /// A segment that this process has mapped.
 ///
-/// Its memory stays as long as anybody has it mapped, also when its name is removed.
+/// Its memory stays as long as a process has it mapped, even after its name is removed.
 #[derive(Debug)]
 pub struct Segment {
     name: PoolName,
     node: u16,
     path: PathBuf,
     pages: Pages,
-    /// Whether the kernel has put some of what was provisioned into huge pages.
+    /// Whether the kernel has collapsed provisioned pages into huge ones.
     has_collapsed: AtomicBool,
     mapping: Mapping,
-    /// The file description that is mapped: locks taken through it last as long as the mapping.
+    /// The mapped file description: locks taken through it last as long as the mapping.
     file: File,
     /// A second description of the same file, which sees the locks of the first.
     probe: File,
 }
 
 impl Segment {
-    /// The pool.
+    /// Returns the pool.
     pub fn name(&self) -> &PoolName {
         &self.name
     }
 
-    /// The memory node within the pool.
+    /// Returns the memory node within the pool.
     pub fn node(&self) -> u16 {
         self.node
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The pages it lies in.
+    /// Returns its pages.
     pub fn pages(&self) -> Pages {
         if self.has_collapsed.load(Relaxed) { Pages::Transparent } else { self.pages }
     }
 
-    /// Its words.
+    /// Returns its mapped words.
     #[inline]
     pub fn mapping(&self) -> &Mapping {
         &self.mapping
     }
 
-    /// How many bytes of it have pages.
+    /// Returns its bytes that have pages.
     pub fn bytes_resident(&self) -> Result<u64, ShmError> {
         let data = self.file.metadata().map_err(ShmError::on("examine", &self.path))?;
         Ok(data.blocks() * BLOCK_BYTES)
     }
 
-    /// Takes the pages of a range, zeroed unless they were there, and maps them: afterwards no access to it can
-    /// fail. Costs microseconds when they were there already, and about a second per GiB when not.
+    /// Allocates the pages of a range, zeroed if they are new, and maps them: afterwards no access to it can
+    /// fail. Costs microseconds for existing pages, and about a second per GiB for new ones.
     pub fn provision(&self, offset: u64, bytes: u64) -> Result<(), ShmError> {
         let fail = |error| ShmError::from_io("provision", &self.path, bytes, error);
         if bytes == 0 {
@@ -130,14 +130,14 @@ impl Segment {
         Ok(())
     }
 
-    /// Maps a range that has its pages already into this process, so that its first accesses do not fault.
+    /// Maps a range with existing pages into this process, so that its first accesses do not fault.
     pub fn prefault(&self, offset: u64, bytes: u64) -> Result<(), ShmError> {
         let fail = |error| ShmError::from_io("prefault", &self.path, bytes, error);
         if bytes == 0 { Ok(()) } else { self.mapping.prefault(offset, bytes).map_err(fail) }
     }
 
-    /// Refuses what memory has no room for. A file system in memory is often as large as the memory itself: then
-    /// it would not say "full", and the kernel would start to kill processes instead.
+    /// Refuses more bytes than are available. A file system in memory is often as large as the memory itself:
+    /// it would not report "full", and the kernel would start to kill processes.
     fn leave_memory_to_others(&self, bytes: u64) -> Result<(), ShmError> {
         let in_memory = sys::is_in_memory(&self.file).map_err(ShmError::on("examine", &self.path))?;
         let available = if in_memory { pages::memory_bytes_available() } else { None };
@@ -149,12 +149,12 @@ impl Segment {
         }
     }
 
-    /// The description that is mapped.
+    /// Returns the mapped description.
     pub(super) fn file(&self) -> &File {
         &self.file
     }
 
-    /// The description that is not.
+    /// Returns the other description.
     pub(super) fn probe(&self) -> &File {
         &self.probe
     }
@@ -169,7 +169,7 @@ pub struct SegmentFile {
     pub path: PathBuf,
     /// Its size, in bytes.
     pub bytes: u64,
-    /// How many bytes of it have pages.
+    /// Its bytes that have pages.
     pub bytes_resident: u64,
 }
 
@@ -178,29 +178,30 @@ pub struct SegmentFile {
 pub struct PoolFiles {
     /// The pool.
     pub name: PoolName,
-    /// Its segments, by memory node. Gaps mean that somebody is creating or removing it, or died doing so.
+    /// Its segments, by memory node. A gap means that a process is creating or removing the pool, or crashed
+    /// while doing so.
     pub segments: Vec<SegmentFile>,
 }
 
-/// A draft that a dead process left behind.
+/// A draft that a crashed process left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
-    /// The pool that was to be created.
+    /// The pool to create.
     pub name: PoolName,
     /// The memory node.
     pub node: u16,
     /// The file.
     pub path: PathBuf,
-    /// How many bytes it occupies.
+    /// Its bytes that have pages.
     pub bytes_resident: u64,
 }
 
-/// Where the segments of this machine are.
+/// The directories of this machine's segments.
 #[derive(Clone, Debug)]
 pub struct SegmentDir {
-    /// In ordinary pages.
+    /// The directory of ordinary pages.
     ordinary: PathBuf,
-    /// In huge pages, if there are any.
+    /// The directory of huge pages, if there is one.
     huge: Option<PathBuf>,
 }
 
@@ -211,7 +212,7 @@ impl Default for SegmentDir {
 }
 
 impl SegmentDir {
-    /// The directory named by `FARWOOD_SHM_DIR`, else the machine's.
+    /// Returns the directory of `FARWOOD_SHM_DIR`, or the machine's default.
     pub fn from_env() -> Self {
         match std::env::var_os(DIRECTORY_VARIABLE) {
             Some(path) if !path.is_empty() => Self::at(path),
@@ -219,25 +220,26 @@ impl SegmentDir {
         }
     }
 
-    /// One directory, without huge pages.
+    /// Returns one directory, without huge pages.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { ordinary: path.into(), huge: None }
     }
 
-    /// The directory that new segments of ordinary pages go to.
+    /// Returns the directory of new segments in ordinary pages.
     pub fn path(&self) -> &Path {
         &self.ordinary
     }
 
-    /// Creates a segment and maps it. It appears under its name, all at once, after `initialise` has succeeded; if
-    /// anything fails, nothing is left.
+    /// Creates a segment and maps it. It appears under its name in one step, after `initialise` has
+    /// succeeded; after a failure nothing is left.
     pub fn create<E: From<ShmError>>(
         &self,
         spec: &SegmentSpec,
         initialise: impl FnOnce(&Segment) -> Result<(), E>,
     ) -> Result<Segment, E> {
         let draft = Draft::begin(&self.ordinary, &spec.name, spec.node, spec.mode)?;
-        // Creators of this name take turns now, so what is found absent here stays absent until we publish.
+        // Creators of this name exclude each other now, so an absent segment stays absent until it is
+        // published here.
         self.refuse_existing(&spec.name, spec.node)?;
         if let Some((huge, segment)) = self.build_huge(spec) {
             initialise(&segment)?;
@@ -256,7 +258,7 @@ impl SegmentDir {
             let Some((path, pages)) = self.find(name, node)? else { break };
             let found = (open_file(&path), open_file(&path));
             match found {
-                // A pool that was replaced between the two is not the same pool.
+                // Both must be the same pool: it may have been replaced between the two calls.
                 (Ok(file), Ok(probe)) if same_file(&file, &probe) => {
                     return attach(name, node, path, pages, file, probe, bytes_min);
                 }
@@ -270,12 +272,12 @@ impl SegmentDir {
         Err(self.not_found(name, node))
     }
 
-    /// Removes a pool: its segments' names, node 0 first, and drafts that dead processes left. Processes that are
-    /// attached keep the memory until they leave. Returns how many segments there were.
+    /// Removes a pool: its segments' names, node 0 first, and the drafts of crashed processes. Attached
+    /// processes keep the memory until they leave. Returns the number of segments.
     pub fn remove(&self, name: &PoolName) -> Result<usize, ShmError> {
         let mut found: Vec<_> = self.list()?.into_iter().filter(|pool| pool.name == *name).collect();
         let pool = found.pop().ok_or_else(|| self.not_found(name, 0))?;
-        // Before the name is free: then come those of the next pool.
+        // Listed before the name is free: later the journals of the next pool appear.
         let journals = self.journals(name)?;
         for segment in &pool.segments {
             remove_file(&segment.path)?;
@@ -292,7 +294,8 @@ impl SegmentDir {
         remove_file(&self.ordinary.join(name.journal_file(pool)))
     }
 
-    /// The journals of pools of this name: of the one that there is, and of those whose creators died.
+    /// Returns the journals of pools of this name: that of the existing pool, and those whose creators
+    /// crashed.
     pub(super) fn journals(&self, name: &PoolName) -> Result<Vec<PathBuf>, ShmError> {
         let fail = ShmError::on("list", &self.ordinary);
         let mut entries: Vec<_> = fs::read_dir(&self.ordinary).and_then(Iterator::collect).map_err(fail)?;
@@ -302,18 +305,18 @@ impl SegmentDir {
         Ok(entries.iter().map(fs::DirEntry::path).collect())
     }
 
-    /// Removes one segment's name. For a creator who cannot finish a pool of several nodes.
+    /// Removes one segment's name, for a creator that cannot finish a pool of several nodes.
     pub fn remove_segment(&self, name: &PoolName, node: u16) -> Result<(), ShmError> {
         let (path, _) = self.find(name, node)?.ok_or_else(|| self.not_found(name, node))?;
         remove_file(&path)
     }
 
-    /// All pools, by name.
+    /// Returns all pools, by name.
     pub fn list(&self) -> Result<Vec<PoolFiles>, ShmError> {
         let mut pools: Vec<PoolFiles> = Vec::new();
         let mut found = self.scan(PoolName::of_segment)?;
         found.sort_by(|a, b| (&a.name, a.node).cmp(&(&b.name, b.node)));
-        for Found { name, node, path, data } in found {
+        for FoundFile { name, node, path, data } in found {
             let bytes_resident = data.blocks() * BLOCK_BYTES;
             let segment = SegmentFile { node, path, bytes: data.len(), bytes_resident };
             match pools.last_mut() {
@@ -324,12 +327,12 @@ impl SegmentDir {
         Ok(pools)
     }
 
-    /// What processes that died while creating a segment have left. Drafts of living processes, and of users
-    /// whose files we may not open, are not in it.
+    /// Returns the drafts of processes that crashed while creating a segment. It skips drafts of live
+    /// processes, and files that this process may not open.
     pub fn leftovers(&self) -> Result<Vec<Leftover>, ShmError> {
         let found = self.scan(PoolName::of_draft)?;
         let dead = found.into_iter().filter(|found| draft::is_dead(&found.path).unwrap_or(false));
-        let leftover = |found: Found| Leftover {
+        let leftover = |found: FoundFile| Leftover {
             name: found.name,
             node: found.node,
             path: found.path,
@@ -338,20 +341,20 @@ impl SegmentDir {
         Ok(dead.map(leftover).collect())
     }
 
-    /// Removes what a dead process left. False: somebody is at work there again.
+    /// Removes a draft of a crashed process. False: a live process uses it again.
     pub fn sweep(leftover: &Leftover) -> Result<bool, ShmError> {
         draft::remove_if_dead(&leftover.path)
     }
 
-    /// The places where a segment may be, in the order in which they are searched.
-    fn places(&self) -> impl Iterator<Item = (&Path, Pages)> {
+    /// Returns the directories that may hold a segment, in search order.
+    fn directories(&self) -> impl Iterator<Item = (&Path, Pages)> {
         let ordinary = (self.ordinary.as_path(), Pages::Ordinary(sys::page_bytes()));
         std::iter::once(ordinary).chain(self.huge.as_deref().map(|path| (path, Pages::Huge)))
     }
 
-    /// The file of a published segment.
+    /// Finds the file of a published segment.
     fn find(&self, name: &PoolName, node: u16) -> Result<Option<(PathBuf, Pages)>, ShmError> {
-        for (directory, pages) in self.places() {
+        for (directory, pages) in self.directories() {
             let path = directory.join(name.segment_file(node));
             match fs::symlink_metadata(&path) {
                 Ok(_) => return Ok(Some((path, pages))),
@@ -366,7 +369,7 @@ impl SegmentDir {
         ShmError::NotFound { pool: name.to_string(), path: self.ordinary.join(name.segment_file(node)) }
     }
 
-    /// Refuses a name that a pool has.
+    /// Refuses the name of an existing pool.
     pub(super) fn refuse_existing(&self, name: &PoolName, node: u16) -> Result<(), ShmError> {
         match self.find(name, node)? {
             Some((path, _)) => Err(ShmError::Exists { pool: name.to_string(), path }),
@@ -374,32 +377,34 @@ impl SegmentDir {
         }
     }
 
-    /// The segment in huge pages, where there are enough and we may have them. There is no other way to find out
-    /// than to try, and ordinary pages will do.
+    /// Builds the segment in huge pages, if enough are free and permitted. Only an attempt shows that;
+    /// ordinary pages are the fallback.
     fn build_huge(&self, spec: &SegmentSpec) -> Option<(HugeDraft, Segment)> {
         let draft = HugeDraft::begin(self.huge_for(spec.bytes)?, spec).ok()?;
         let segment = draft.build(spec).ok()?;
         Some((draft, segment))
     }
 
-    /// The directory of huge pages, if `bytes` fit into those that are free.
+    /// Returns the directory of huge pages, if `bytes` fit into the free ones.
     fn huge_for(&self, bytes: u64) -> Option<&Path> {
         let directory = self.huge.as_deref()?;
         let needed = bytes.checked_next_multiple_of(HUGE_PAGE_BYTES)?;
         (needed <= pages::huge_bytes_free()).then_some(directory)
     }
 
-    /// All files that `parse` takes for a pool's.
-    fn scan(&self, parse: impl Fn(&str) -> Option<(PoolName, u16)>) -> Result<Vec<Found>, ShmError> {
+    /// Returns all files that `parse` accepts.
+    fn scan(&self, parse: impl Fn(&str) -> Option<(PoolName, u16)>) -> Result<Vec<FoundFile>, ShmError> {
         let mut found = Vec::new();
-        for (directory, _) in self.places() {
+        for (directory, _) in self.directories() {
             let entries = fs::read_dir(directory).map_err(ShmError::on("list", directory))?;
             for entry in entries {
                 let entry = entry.map_err(ShmError::on("list", directory))?;
                 let Some((name, node)) = entry.file_name().to_str().and_then(&parse) else { continue };
-                // A file that vanishes meanwhile is none.
+                // A file that vanishes in the meantime is skipped.
                 match entry.metadata() {
-                    Ok(data) if data.is_file() => found.push(Found { name, node, path: entry.path(), data }),
+                    Ok(data) if data.is_file() => {
+                        found.push(FoundFile { name, node, path: entry.path(), data })
+                    }
                     _ => {}
                 }
             }
@@ -409,7 +414,7 @@ impl SegmentDir {
 }
 
 /// A file that belongs to a pool.
-struct Found {
+struct FoundFile {
     name: PoolName,
     node: u16,
     path: PathBuf,
@@ -424,7 +429,7 @@ struct HugeDraft {
 }
 
 impl HugeDraft {
-    /// The caller holds the ordinary draft, so a huge one that is here already is a dead process's.
+    /// The caller holds the ordinary draft, so an existing huge one belongs to a crashed process.
     fn begin(directory: &Path, spec: &SegmentSpec) -> io::Result<Self> {
         let path = directory.join(spec.name.draft_file(spec.node));
         match fs::remove_file(&path) {
@@ -462,7 +467,7 @@ fn build(
     let path = directory.join(spec.name.segment_file(spec.node));
     let bytes = spec.bytes.max(1).checked_next_multiple_of(pages.bytes()).unwrap_or(u64::MAX);
     file.set_len(bytes).map_err(|error| match error.kind() {
-        // More than a file can have.
+        // More than the largest file.
         ErrorKind::InvalidInput => ShmError::NoSpace { operation: "reserve", path: path.clone(), bytes },
         _ => ShmError::from_io("reserve", &path, bytes, error),
     })?;
@@ -486,7 +491,7 @@ fn attach(
 ) -> Result<Segment, ShmError> {
     let data = file.metadata().map_err(ShmError::on("examine", &path))?;
     if !data.is_file() {
-        let error = io::Error::new(ErrorKind::InvalidData, "it is no regular file");
+        let error = io::Error::new(ErrorKind::InvalidData, "it is not a regular file");
         return Err(ShmError::from_io("open", &path, 0, error));
     }
     let bytes = data.len() / pages.bytes() * pages.bytes();
@@ -499,13 +504,14 @@ fn attach(
     if pages != Pages::Huge && pages::transparent_allowed() && mapping.advise_huge_pages().is_ok() {
         pages = Pages::Transparent;
     }
-    // Where whoever made the pool has huge pages, this process has them too.
+    // If the creator of the pool has huge pages, this process has them too.
     let has_collapsed = pages != Pages::Huge && mapping.collapse(0, bytes.min(CHUNK_BYTES)).is_ok();
     let has_collapsed = AtomicBool::new(has_collapsed);
     Ok(Segment { name: name.clone(), node, path, pages, has_collapsed, mapping, file, probe })
 }
 
-/// Opens a segment's file; never follows a link that somebody may have put into a directory that all can write.
+/// Opens a segment's file; never follows a link, which another user may have put into a world-writable
+/// directory.
 fn open_file(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
 }
@@ -517,7 +523,7 @@ fn same_file(a: &File, b: &File) -> bool {
 
 pub(super) fn remove_file(path: &Path) -> Result<(), ShmError> {
     match fs::remove_file(path) {
-        // Somebody else has removed it: what was wanted.
+        // Another process has removed it: the result is the same.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         other => other.map_err(ShmError::on("remove", path)),
     }

@@ -1,4 +1,4 @@
-//! Tests of segments: how they appear, grow, are found and vanish, and what goes wrong.
+//! Tests of segments: creation, growth, discovery, removal, and errors.
 
 use super::super::testing::{Process, Scratch, as_child_in, eventually};
 use super::*;
@@ -19,7 +19,7 @@ fn create(dir: &SegmentDir, spec: &SegmentSpec) -> Result<Segment, ShmError> {
 }
 
 #[test]
-fn what_the_creator_writes_is_what_attachers_see() {
+fn attachers_see_the_bytes_of_the_creator() {
     let scratch = Scratch::new();
     let dir = scratch.dir();
     let made: Result<Segment, ShmError> = dir.create(&spec(3 * PAGE), |segment| {
@@ -39,7 +39,7 @@ fn what_the_creator_writes_is_what_attachers_see() {
 }
 
 #[test]
-fn nobody_sees_a_segment_before_it_is_initialised() {
+fn a_segment_is_invisible_before_it_is_initialised() {
     let scratch = Scratch::new();
     let dir = scratch.dir();
     let made: Result<Segment, ShmError> = dir.create(&spec(PAGE), |_| {
@@ -77,7 +77,7 @@ fn a_segment_is_never_overwritten() {
 }
 
 #[test]
-fn of_many_creators_one_succeeds() {
+fn one_of_many_creators_succeeds() {
     let scratch = Scratch::new();
     let dir = scratch.dir();
     for _ in 0..50 {
@@ -147,7 +147,7 @@ fn a_reserved_segment_has_all_its_pages() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_before_the_kernel_kills() {
+fn a_segment_beyond_the_available_memory_is_refused() {
     let scratch = Scratch::new();
     let dir = scratch.dir();
     for bytes in [1 << 44, 1 << 62, u64::MAX] {
@@ -163,7 +163,7 @@ fn what_does_not_fit_is_refused_before_the_kernel_kills() {
 }
 
 #[test]
-fn small_and_odd_files_are_no_segments() {
+fn small_and_irregular_files_are_refused() {
     let scratch = Scratch::new();
     let dir = scratch.dir();
     scratch.file("farwood.demo.0", 2 * PAGE + 100);
@@ -180,7 +180,7 @@ fn small_and_odd_files_are_no_segments() {
 
 #[test]
 fn a_directory_that_forbids_it_is_reported_as_such() {
-    // Nobody can make files in sysfs, not even root.
+    // No user, not even root, can create files in sysfs.
     let error = create(&SegmentDir::at("/sys/kernel"), &spec(PAGE)).unwrap_err();
     assert!(matches!(error, ShmError::Permission { .. }), "{error}");
 }
@@ -226,7 +226,7 @@ fn pools_are_listed_with_their_segments_and_sizes() {
 }
 
 #[test]
-fn a_removed_pool_stays_with_those_who_have_it() {
+fn a_removed_pool_stays_mapped_in_attached_processes() {
     let scratch = Scratch::new();
     let dir = scratch.dir();
     let node_1 = create(&dir, &SegmentSpec { node: 1, ..spec(PAGE) }).unwrap();
@@ -240,14 +240,14 @@ fn a_removed_pool_stays_with_those_who_have_it() {
 }
 
 #[test]
-fn what_a_dead_creator_left_is_found_and_swept() {
+fn the_draft_of_a_crashed_creator_is_found_and_removed() {
     let scratch = Scratch::new();
     let dir = scratch.dir();
     let draft = scratch.file(".farwood.demo.0.new", PAGE);
     let found = dir.leftovers().unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!((&found[0].name, found[0].node), (&demo(), 0));
-    // As long as its lock is held, a process is at work on it.
+    // While its lock is held, a process uses it.
     draft.lock().unwrap();
     assert!(dir.leftovers().unwrap().is_empty());
     assert!(!SegmentDir::sweep(&found[0]).unwrap());
@@ -257,7 +257,7 @@ fn what_a_dead_creator_left_is_found_and_swept() {
 }
 
 #[test]
-fn a_dead_draft_is_in_nobodys_way() {
+fn a_stale_draft_does_not_block_creation() {
     let scratch = Scratch::new();
     let dir = scratch.dir();
     scratch.file(".farwood.demo.0.new", PAGE);
@@ -269,7 +269,7 @@ fn a_dead_draft_is_in_nobodys_way() {
     assert_eq!(scratch.entries(), [".farwood.other.0.new"]);
 }
 
-/// What the child process of the test below does.
+/// The work of the child process of the test below.
 fn create_for_ever(dir: &SegmentDir) {
     let never: Result<Segment, ShmError> = dir.create(&spec(PAGE), |_| {
         std::thread::sleep(std::time::Duration::from_mins(1));
@@ -296,8 +296,8 @@ fn a_creator_killed_at_work_leaves_a_leftover() {
 }
 
 #[test]
-fn the_second_place_is_searched_as_well() {
-    // Huge pages are not there on every machine: another directory stands in for their mount.
+fn the_directory_of_huge_pages_is_searched_as_well() {
+    // Not every machine has huge pages: another directory replaces their mount.
     let (scratch, huge) = (Scratch::new(), Scratch::new());
     let dir = SegmentDir { ordinary: scratch.path().into(), huge: Some(huge.path().into()) };
     huge.file("farwood.demo.0", 2 * HUGE_PAGE_BYTES);
@@ -326,7 +326,7 @@ fn a_huge_draft_is_built_and_published_beside_the_ordinary_one() {
 fn without_free_huge_pages_ordinary_ones_are_used() {
     let (scratch, huge) = (Scratch::new(), Scratch::new());
     let dir = SegmentDir { ordinary: scratch.path().into(), huge: Some(huge.path().into()) };
-    // More than any machine has set aside.
+    // More than any machine has reserved.
     let segment = create(&dir, &spec(1 << 44)).unwrap();
     assert_ne!(segment.pages(), Pages::Huge);
     assert_eq!(segment.path().parent(), Some(scratch.path()));

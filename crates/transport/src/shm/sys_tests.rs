@@ -1,4 +1,4 @@
-//! Tests of mapped words: bounds, edges against a naive oracle, neighbours that must not lose anything.
+//! Tests of mapped words: bounds, edges against a naive oracle, concurrent neighbours.
 
 use super::super::testing::{Scratch, anonymous, report};
 use super::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 const BYTES: u64 = 4096;
 
-/// The whole mapping, byte by byte.
+/// Returns the whole mapping, byte by byte.
 fn contents(map: &Mapping) -> Vec<u8> {
     let mut words = vec![0; (map.bytes() / WORD_BYTES) as usize];
     map.read_down(0, &mut words).unwrap();
@@ -30,18 +30,18 @@ fn nothing_beyond_the_end_is_touched() {
     let map = anonymous(BYTES);
     let word = &mut [0];
     for offset in [BYTES, BYTES + 8, u64::MAX - 7, 1 << 63] {
-        assert_eq!(map.read_down(offset, word), Err(Access::OutOfRange), "{offset}");
-        assert_eq!(map.write_up(offset, &[1]), Err(Access::OutOfRange), "{offset}");
-        assert_eq!(map.load(offset), Err(Access::OutOfRange), "{offset}");
-        assert_eq!(map.compare_exchange(offset, 0, 1), Err(Access::OutOfRange), "{offset}");
-        assert_eq!(map.masked_compare_exchange(offset, 0, 0, 1, 1), Err(Access::OutOfRange), "{offset}");
-        assert_eq!(map.fetch_add(offset, 1), Err(Access::OutOfRange), "{offset}");
+        assert_eq!(map.read_down(offset, word), Err(AccessFault::OutOfRange), "{offset}");
+        assert_eq!(map.write_up(offset, &[1]), Err(AccessFault::OutOfRange), "{offset}");
+        assert_eq!(map.load(offset), Err(AccessFault::OutOfRange), "{offset}");
+        assert_eq!(map.compare_exchange(offset, 0, 1), Err(AccessFault::OutOfRange), "{offset}");
+        assert_eq!(map.masked_compare_exchange(offset, 0, 0, 1, 1), Err(AccessFault::OutOfRange), "{offset}");
+        assert_eq!(map.fetch_add(offset, 1), Err(AccessFault::OutOfRange), "{offset}");
         assert!(map.prefault(offset, 8).is_err(), "{offset}");
         map.prefetch(offset, 64);
     }
-    assert_eq!(map.read_down(BYTES - 8, &mut [0; 2]), Err(Access::OutOfRange));
-    assert_eq!(map.write_up(BYTES - 3, &[1; 4]), Err(Access::OutOfRange));
-    assert_eq!(map.write_up(u64::MAX, &[1; 4]), Err(Access::OutOfRange));
+    assert_eq!(map.read_down(BYTES - 8, &mut [0; 2]), Err(AccessFault::OutOfRange));
+    assert_eq!(map.write_up(BYTES - 3, &[1; 4]), Err(AccessFault::OutOfRange));
+    assert_eq!(map.write_up(u64::MAX, &[1; 4]), Err(AccessFault::OutOfRange));
     assert!(contents(&map).iter().all(|byte| *byte == 0), "a refused access stored something");
     assert_eq!(map.read_down(BYTES - 8, word), Ok(()));
     assert_eq!(map.write_up(BYTES - 1, &[1]), Ok(()));
@@ -50,7 +50,7 @@ fn nothing_beyond_the_end_is_touched() {
 }
 
 #[test]
-fn what_is_put_into_huge_pages_stays_as_it_is() {
+fn collapsed_pages_keep_their_contents() {
     let scratch = Scratch::new();
     let bytes = 4 * HUGE_PAGE_BYTES;
     let file = scratch.file("huge", bytes);
@@ -61,7 +61,7 @@ fn what_is_put_into_huge_pages_stays_as_it_is() {
     for at in (0..bytes).step_by(1000 * 8) {
         one.write_up(at, &number(at).to_ne_bytes()).unwrap();
     }
-    // Where the kernel has no such call, or no such pages, it says so, and all is as before.
+    // A kernel without the call, or without such pages, reports an error and changes nothing.
     let collapsed = one.collapse(HUGE_PAGE_BYTES - 8, 2 * HUGE_PAGE_BYTES + 16);
     if let Err(error) = &collapsed {
         report(&format!("no huge pages here: {error}\n"));
@@ -78,17 +78,17 @@ fn what_is_put_into_huge_pages_stays_as_it_is() {
 fn words_are_aligned() {
     let map = anonymous(BYTES);
     for offset in [1, 4, 7, 4081] {
-        assert_eq!(map.read_down(offset, &mut [0]), Err(Access::Misaligned), "{offset}");
-        assert_eq!(map.load(offset), Err(Access::Misaligned), "{offset}");
-        assert_eq!(map.compare_exchange(offset, 0, 1), Err(Access::Misaligned), "{offset}");
-        assert_eq!(map.masked_compare_exchange(offset, 0, 0, 1, 1), Err(Access::Misaligned), "{offset}");
-        assert_eq!(map.fetch_add(offset, 1), Err(Access::Misaligned), "{offset}");
+        assert_eq!(map.read_down(offset, &mut [0]), Err(AccessFault::Misaligned), "{offset}");
+        assert_eq!(map.load(offset), Err(AccessFault::Misaligned), "{offset}");
+        assert_eq!(map.compare_exchange(offset, 0, 1), Err(AccessFault::Misaligned), "{offset}");
+        assert_eq!(map.masked_compare_exchange(offset, 0, 0, 1, 1), Err(AccessFault::Misaligned), "{offset}");
+        assert_eq!(map.fetch_add(offset, 1), Err(AccessFault::Misaligned), "{offset}");
     }
     assert!(contents(&map).iter().all(|byte| *byte == 0));
 }
 
 #[test]
-fn atomics_answer_with_what_was_there() {
+fn atomics_return_the_old_word() {
     let map = anonymous(BYTES);
     assert_eq!(map.compare_exchange(8, 0, 5), Ok(0));
     assert_eq!(map.compare_exchange(8, 0, 6), Ok(5));
@@ -143,7 +143,7 @@ proptest! {
         let mut words = vec![0; count];
         let answer = map.read_down(8 * first as u64, &mut words);
         let expected = all.get(first..first + count);
-        prop_assert_eq!(answer, if expected.is_some() { Ok(()) } else { Err(Access::OutOfRange) });
+        prop_assert_eq!(answer, if expected.is_some() { Ok(()) } else { Err(AccessFault::OutOfRange) });
         let untouched = vec![0; count];
         prop_assert_eq!(words.as_slice(), expected.unwrap_or(&untouched));
     }
@@ -151,7 +151,7 @@ proptest! {
 
 /// Eight threads own one byte of a word each (and the edges of its neighbours), and write it over and over.
 #[test]
-fn neighbours_in_a_word_lose_nothing() {
+fn writers_of_neighbouring_bytes_lose_nothing() {
     const ROUNDS: u32 = 100_000;
     let map = anonymous(BYTES);
     std::thread::scope(|scope| {
@@ -213,7 +213,7 @@ fn partial_writes_and_atomics_on_one_word_lose_nothing() {
 }
 
 #[test]
-fn eight_aligned_bytes_are_whole() {
+fn eight_aligned_bytes_are_atomic() {
     const ROUNDS: u64 = 500_000;
     let map = anonymous(BYTES);
     std::thread::scope(|scope| {

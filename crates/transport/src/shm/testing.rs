@@ -1,4 +1,4 @@
-//! What the tests of this fabric share: directories that vanish, mappings of no name, child processes.
+//! Helpers of this fabric's tests: temporary directories, anonymous mappings, child processes.
 
 #![cfg(test)]
 
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// A directory of its own in shared memory, removed on drop.
+/// A temporary directory in shared memory, removed on drop.
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -33,7 +33,7 @@ impl Scratch {
         SegmentDir::at(&self.0)
     }
 
-    /// A new file of `bytes` zeroes.
+    /// Creates a file of `bytes` zeroes.
     pub(super) fn file(&self, name: &str, bytes: u64) -> File {
         let mut options = File::options();
         let file = options.read(true).write(true).create_new(true).open(self.0.join(name)).unwrap();
@@ -56,30 +56,30 @@ impl Drop for Scratch {
     }
 }
 
-/// Mapped zeroes that no other process can find.
+/// Maps zeroes that no other process can find.
 pub(super) fn anonymous(bytes: u64) -> Mapping {
     let scratch = Scratch::new();
     Mapping::new(&scratch.file("anonymous", bytes), bytes).unwrap()
 }
 
-/// Something to read in the test's output that is no verdict.
+/// Prints a measurement to the test's output.
 pub(super) fn report(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// The variable that tells a test that it runs in a child process, and in which directory.
+/// The variable that gives a test in a child process its directory.
 const CHILD: &str = "FARWOOD_TEST_CHILD";
 
-/// The directory that the test shall work in if it has been run by [`Process::run`].
+/// Returns the directory of the test if [`Process::run`] started it.
 pub(super) fn as_child_in() -> Option<PathBuf> {
     std::env::var_os(CHILD).map(PathBuf::from)
 }
 
-/// One test of this binary in a process of its own, killed on drop.
+/// One test of this binary in its own process, killed on drop.
 pub(super) struct Process(pub(super) Child);
 
 impl Process {
-    /// Runs the test of that full name, which asks [`as_child_in`] who it is.
+    /// Runs the test with that full name, which calls [`as_child_in`].
     pub(super) fn run(test: &str, directory: &Path) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "--nocapture", test]).env(CHILD, directory);
@@ -91,7 +91,7 @@ impl Process {
         assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success());
     }
 
-    /// The process's state in `/proc`: `T` is stopped.
+    /// Returns the process's state in `/proc`: `T` is stopped.
     pub(super) fn state(&self) -> char {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
         let (_, after_name) = stat.rsplit_once(')').unwrap();
@@ -106,7 +106,7 @@ impl Drop for Process {
     }
 }
 
-/// Waits until something holds, and fails if it never does.
+/// Waits until a condition holds, and fails if it never does.
 pub(super) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !holds() {

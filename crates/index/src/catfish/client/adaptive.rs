@@ -3,15 +3,16 @@
 //!
 //! The paper's listing and its prose disagree. As printed, a search that saw no new heartbeat sets the utilisation to
 //! 0 and so `r_busy` back, and with a heartbeat every 10 ms nearly every search does: the window never grows.
-//! [`Rule::Prose`] changes the window only when a heartbeat is taken: it grows with each consecutive busy one, without
-//! bound, and starts again at one window after an idle one. [`Rule::Printed`] is the listing.
+//! [`BackOffRule::Prose`] changes the window only when a heartbeat is taken: it grows with each consecutive busy one,
+//! without bound, and starts again at one window after an idle one. [`BackOffRule::Printed`] is the listing.
 
 pub use super::super::wire::heartbeat::{heartbeat, utilisation};
+pub use BackOffRule as Rule;
 pub use SearchPath as Way;
 
 /// A reading of Algorithm 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rule {
+pub enum BackOffRule {
     /// That of the text.
     #[default]
     Prose,
@@ -23,7 +24,7 @@ pub enum Rule {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackOffSettings {
     /// The reading of the algorithm.
-    pub rule: Rule,
+    pub rule: BackOffRule,
     /// Requests by which the window grows: N (Catfish §V-B: 8).
     pub window: u64,
     /// Utilisation above which the server is busy: T (Catfish §V-B: 95 %).
@@ -32,7 +33,7 @@ pub struct BackOffSettings {
 
 impl Default for BackOffSettings {
     fn default() -> Self {
-        Self { rule: Rule::Prose, window: 8, threshold: 0.95 }
+        Self { rule: BackOffRule::Prose, window: 8, threshold: 0.95 }
     }
 }
 
@@ -86,7 +87,7 @@ impl<P: FnMut(f64) -> f64> BackOff<P> {
                 self.offload = self.draw() % window + self.busy.saturating_mul(window);
                 self.busy += 1;
             }
-            (None, Rule::Prose) => {}
+            (None, BackOffRule::Prose) => {}
             _ => self.busy = 0,
         }
         self.requests += 1;
@@ -116,7 +117,7 @@ impl<P: FnMut(f64) -> f64> BackOff<P> {
 mod tests {
     use super::*;
 
-    fn share(rule: Rule, searches_per_heartbeat: u64, utilisation: f64) -> f64 {
+    fn share(rule: BackOffRule, searches_per_heartbeat: u64, utilisation: f64) -> f64 {
         let mut back_off = BackOff::new(BackOffSettings { rule, ..BackOffSettings::default() }, 7);
         for search in 0..searches_per_heartbeat * 100 {
             let heartbeat = search.is_multiple_of(searches_per_heartbeat).then_some(utilisation);
@@ -127,9 +128,9 @@ mod tests {
 
     #[test]
     fn a_busy_server_sheds_nearly_all_searches_by_the_prose_and_nearly_none_by_the_listing() {
-        assert!(share(Rule::Prose, 70, 1.0) > 0.85, "{}", share(Rule::Prose, 70, 1.0));
-        assert!(share(Rule::Printed, 70, 1.0) < 0.08, "{}", share(Rule::Printed, 70, 1.0));
-        for rule in [Rule::Prose, Rule::Printed] {
+        assert!(share(BackOffRule::Prose, 70, 1.0) > 0.85, "{}", share(BackOffRule::Prose, 70, 1.0));
+        assert!(share(BackOffRule::Printed, 70, 1.0) < 0.08, "{}", share(BackOffRule::Printed, 70, 1.0));
+        for rule in [BackOffRule::Prose, BackOffRule::Printed] {
             assert!(share(rule, 70, 0.95).abs() < f64::EPSILON, "at the threshold it is not busy");
         }
     }

@@ -23,6 +23,7 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
     pub(super) async fn execute(&self, words: &[u64]) -> Result<Outcome, IndexError> {
         let mut items: Vec<Item> = Vec::new();
         let mut count = Count::default();
+        let of_change = |found| if found { Status::Done } else { Status::NoSuchItem };
         let status = match Request::decode(words) {
             None => Ok(Status::Refused),
             Some(Request::Search(query)) => self.search(&query, &mut items).await.map(|()| Status::Done),
@@ -35,8 +36,8 @@ impl<F: Fabric, S: Server> Worker<'_, F, S> {
                 })
             }
             Some(Request::Insert(item)) => self.insert(&item).await.map(|()| Status::Done),
-            Some(Request::Remove(item)) => self.remove(&item).await.map(Status::of_change),
-            Some(Request::Update(item, bounds)) => self.update(&item, bounds).await.map(Status::of_change),
+            Some(Request::Remove(item)) => self.remove(&item).await.map(of_change),
+            Some(Request::Update(item, bounds)) => self.update(&item, bounds).await.map(of_change),
         };
         let count = count.0 + items.len() as u64;
         self.outcome(status, count, items)

@@ -62,11 +62,6 @@ pub(in crate::catfish) enum Status {
 }
 
 impl Status {
-    /// The status of a change; `there` says whether its item was found.
-    pub(in crate::catfish) fn of_change(there: bool) -> Self {
-        if there { Self::Done } else { Self::NoSuchItem }
-    }
-
     /// The result that a client returns for this status.
     ///
     /// # Errors

@@ -17,14 +17,14 @@ use std::task::Poll;
 
 pub(super) async fn run_reader(
     case: &SpatialCase,
-    me: u64,
+    number: u64,
     index: &Catfish,
     client: &Client<SimFabric>,
     world: &World,
     searching: ActiveSearcher<'_>,
 ) {
     let record = searching.0;
-    let mut random = TestRng::new(case.spec.seed ^ (0x7365_6172 + 7 * me));
+    let mut random = TestRng::new(case.spec.seed ^ (0x7365_6172 + 7 * number));
     let mut reader = Reader::new(index, client, case.issue);
     let mut found = Vec::new();
     while record.searches.get() < case.searches && record.failure.borrow().is_none() {
@@ -45,7 +45,7 @@ pub(super) async fn run_reader(
             Err(error) if is_node_lost(&error) && outage_explains_loss(world, began) => {
                 record.explained_errors.set(record.explained_errors.get() + 1);
             }
-            Err(error) => return record.fail(format!("client {me}: {error}")),
+            Err(error) => return record.fail(format!("client {number}: {error}")),
         }
     }
 }
@@ -53,7 +53,7 @@ pub(super) async fn run_reader(
 /// A client with a connection; it reconnects when its server is lost.
 pub(super) async fn run_messenger(
     case: &SpatialCase,
-    (me, talk): (u64, ServiceSettings),
+    (number, settings): (u64, ServiceSettings),
     index: &Catfish,
     client: &Client<SimFabric>,
     world: &World,
@@ -62,16 +62,16 @@ pub(super) async fn run_messenger(
     let record = searching.0;
     let machine = NodeId(client.fabric().seat().compute_node() as u16);
     let memory = world.server(machine);
-    let at = Remote::new(machine, Memory::Host, (16 << 20) + (64 << 10) * me).expect("a valid address");
+    let at = Remote::new(machine, Memory::Host, (16 << 20) + (64 << 10) * number).expect("a valid address");
     let inbox = Inbox { local: memory.local(), at: Some(at) };
-    let mut random = TestRng::new(case.spec.seed ^ (0x7461_6C6B + 7 * me));
+    let mut random = TestRng::new(case.spec.seed ^ (0x7461_6C6B + 7 * number));
     let mut own = Vec::new();
     while record.tree.borrow().is_none() && record.failure.borrow().is_none() && !world.crashed(0) {
         client.fabric().sleep(10_000).await;
     }
     while record.searches.get() < case.searches && record.failure.borrow().is_none() {
         let began = world.now();
-        let connected = Messenger::connect(index, client, inbox, talk.notice).await;
+        let connected = Messenger::connect(index, client, inbox, settings.notice).await;
         let done = match connected {
             Ok(connection) => {
                 send_requests(case, (index, client), connection, &mut random, &mut own, record).await
@@ -90,7 +90,7 @@ pub(super) async fn run_messenger(
                 record.explained_errors.set(record.explained_errors.get() + 1);
                 return;
             }
-            Err(error) => return record.fail(format!("client {me}: {error}")),
+            Err(error) => return record.fail(format!("client {number}: {error}")),
         }
     }
 }
@@ -116,7 +116,7 @@ pub(super) async fn send_requests<L: LocalMemory>(
             0 | 1 if own.len() < 40 => {
                 let item = Item { bounds: bounds(random), id: record.new_id() };
                 connection.insert(&item).await?;
-                check_committed(Commit::In(item), &begun, record);
+                check_committed(Commit::Inserted(item), &begun, record);
                 own.push(item);
             }
             0 | 2 if !own.is_empty() => {
@@ -124,7 +124,7 @@ pub(super) async fn send_requests<L: LocalMemory>(
                 let item = own.swap_remove(random.below(own.len() as u64) as usize);
                 if random.once_in(2) {
                     expect_found(connection.remove(&item).await, record)?;
-                    check_committed(Commit::Out(item), &begun, record);
+                    check_committed(Commit::Removed(item), &begun, record);
                 } else {
                     let to = Item { bounds: bounds(random), id: item.id };
                     expect_found(connection.update(&item, to.bounds).await, record)?;

@@ -50,21 +50,24 @@ fn run_in(case: &SpatialCase, world: &World) -> Result<SpatialReport, String> {
     let record = SearchRecord::new(first, case.clients);
     let servers: Vec<_> = (0..SERVERS).map(|node| world.client(node)).collect();
     let clients: Vec<_> = (0..case.clients)
-        .map(|me| world.client(SERVERS + me % (case.spec.compute_nodes - SERVERS)))
+        .map(|number| world.client(SERVERS + number % (case.spec.compute_nodes - SERVERS)))
         .collect();
     let indexes = open(case, world).map_err(|error| format!("opening: {error}"))?;
     let mut crew = world.crew();
     crew.spawn(&servers[0], serve(case, world, &indexes[0], &servers[0], &record));
     crew.spawn(&servers[1], serve_after_crash(case, world, &indexes[1], &servers[1], &record));
-    for (me, client) in clients.iter().enumerate() {
+    for (number, client) in clients.iter().enumerate() {
         // It counts from now on: its compute node may crash before it is polled.
         let searching = ActiveSearcher(&record);
         let index = &indexes[client.fabric().seat().compute_node()];
         match case.messages {
-            Some(talk) => {
-                crew.spawn(client, run_messenger(case, (me as u64, talk), index, client, world, searching));
+            Some(settings) => {
+                crew.spawn(
+                    client,
+                    run_messenger(case, (number as u64, settings), index, client, world, searching),
+                );
             }
-            None => crew.spawn(client, run_reader(case, me as u64, index, client, world, searching)),
+            None => crew.spawn(client, run_reader(case, number as u64, index, client, world, searching)),
         }
     }
     // The clients of a crashed compute node stop; the others continue.

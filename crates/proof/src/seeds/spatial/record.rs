@@ -8,16 +8,16 @@ use std::rc::Rc;
 /// One change of a commit.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Commit {
-    In(Item),
-    Out(Item),
+    Inserted(Item),
+    Removed(Item),
     Moved(Item, Item),
 }
 
 impl From<Request> for Commit {
     fn from(request: Request) -> Self {
         match request {
-            Request::Insert(item) => Self::In(item),
-            Request::Remove(item) => Self::Out(item),
+            Request::Insert(item) => Self::Inserted(item),
+            Request::Remove(item) => Self::Removed(item),
             Request::Update(from, bounds) => Self::Moved(from, Item { bounds, id: from.id }),
             other => unreachable!("{other:?} changes nothing"),
         }
@@ -30,9 +30,11 @@ pub(super) type Items = BTreeMap<u64, Rectangle>;
 impl Commit {
     pub(super) fn apply(&self, items: &mut Items) {
         match self {
-            Self::In(item) => assert_eq!(items.insert(item.id, item.bounds), None, "numbers are unique"),
-            Self::Out(item) => {
-                assert_eq!(items.remove(&item.id), Some(item.bounds), "a removed item was present")
+            Self::Inserted(item) => {
+                assert_eq!(items.insert(item.id, item.bounds), None, "numbers are unique")
+            }
+            Self::Removed(item) => {
+                assert_eq!(items.remove(&item.id), Some(item.bounds), "a removed item was present");
             }
             Self::Moved(from, to) => {
                 assert_eq!(items.insert(to.id, to.bounds), Some(from.bounds), "a moved item was present");
@@ -128,11 +130,11 @@ pub(super) struct SearchStart {
 }
 
 /// Checks that a change that the server acknowledged is among the commits since it was requested.
-pub(super) fn check_committed(change: Commit, begun: &SearchStart, record: &SearchRecord) {
+pub(super) fn check_committed(commit: Commit, begun: &SearchStart, record: &SearchRecord) {
     let commits = record.commits();
     let log = record.log.borrow();
-    if !log[begun.commits..commits].iter().any(|done| format!("{done:?}") == format!("{change:?}")) {
-        record.fail(format!("{change:?} was acknowledged and is not committed"));
+    if !log[begun.commits..commits].iter().any(|done| format!("{done:?}") == format!("{commit:?}")) {
+        record.fail(format!("{commit:?} was acknowledged and is not committed"));
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) async fn serve(
                 };
                 let tree = record.serve(tree);
                 return match case.messages {
-                    Some(talk) => answer(case, world, &tree, talk, client, record).await,
+                    Some(settings) => answer(case, world, &tree, settings, client, record).await,
                     None => work(case, world, &tree, client, record).await,
                 };
             }
@@ -57,7 +57,7 @@ pub(super) async fn work(
     client: &Client<SimFabric>,
     record: &SearchRecord,
 ) {
-    all((0..case.workers).map(|me| run_worker(case, me as u64, world, tree, client, record))).await;
+    all((0..case.workers).map(|number| run_worker(case, number as u64, world, tree, client, record))).await;
 }
 
 /// Runs several futures in one task until all are ready. Those that were woken are polled, in the order of the wakes.
@@ -83,12 +83,12 @@ pub(super) async fn answer(
     case: &SpatialCase,
     world: &World,
     tree: &TreeServer,
-    talk: ServiceSettings,
+    settings: ServiceSettings,
     client: &Client<SimFabric>,
     record: &SearchRecord,
 ) {
     let seat = client.fabric().seat().compute_node();
-    let service = Service::new(tree, talk);
+    let service = Service::new(tree, settings);
     let server = world.server(case.config.node);
     let clients: Vec<_> = (0..CONNECTIONS).map(|_| world.client(seat)).collect();
     let (service, server, failed) = (&service, &server, |what: &str, error: IndexError| {
@@ -129,7 +129,7 @@ pub(super) async fn answer(
 
 pub(super) async fn run_worker(
     case: &SpatialCase,
-    me: u64,
+    number: u64,
     world: &World,
     tree: &TreeServer,
     client: &Client<SimFabric>,
@@ -137,7 +137,7 @@ pub(super) async fn run_worker(
 ) {
     let server = world.server(case.config.node);
     let worker = tree.worker(client, &server);
-    let mut random = TestRng::new(case.spec.seed ^ (0x776F_726B + me) ^ record.commits() as u64);
+    let mut random = TestRng::new(case.spec.seed ^ (0x776F_726B + number) ^ record.commits() as u64);
     // Items that this worker inserted; no other worker removes them.
     let mut own: Vec<Item> = Vec::new();
     while record.searching.get() > 0 {
@@ -160,7 +160,7 @@ pub(super) async fn run_worker(
             _ => Ok(()),
         };
         if let Err(error) = result {
-            return record.fail(format!("worker {me}: {error}"));
+            return record.fail(format!("worker {number}: {error}"));
         }
         if random.once_in(8) {
             search_locally(&worker, &mut random, record).await;

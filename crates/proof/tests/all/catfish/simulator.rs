@@ -165,9 +165,9 @@ fn changing_a_line_without_its_version_is_noticed() {
 
 #[test]
 fn keeping_a_consumed_message_is_noticed() {
-    let talking = |seed| hasty(seed).with_messages();
+    let messages = |seed| hasty(seed).with_messages();
     let mutate = |case: &mut SpatialCase| case.mutant = Some(Sabotage::ConsumedStays);
-    mutants::expect_noticed("ConsumedStays", MUTANT_SEEDS, outcome, talking, mutate);
+    mutants::expect_noticed("ConsumedStays", MUTANT_SEEDS, outcome, messages, mutate);
 }
 
 /// Readers repeat their searches. A crash leaves a broken tree.

@@ -1,5 +1,5 @@
-//! libibverbs' objects as they lie in memory. The layouts name C functions, and calling these is unsafe: so they are
-//! in a file of that name, although nothing is called there.
+//! The memory layouts of libibverbs' objects. The layouts contain C function pointers, whose calls are
+//! unsafe, so they are in a file named `sys.rs` although nothing is called there.
 
 pub(super) mod sys;
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::process::Command;
 
 const HEADER: &str = "/usr/include/infiniband/verbs.h";
 
-/// What C says, as an expression, and what we say.
+/// A C expression, and its value in Rust.
 type Claim = (&'static str, usize);
 
 macro_rules! claims {
@@ -66,7 +66,8 @@ fn offsets() -> Vec<Claim> {
     }
 }
 
-/// The extended table grows at its front: what counts is the distance to its end. Its last field is the context.
+/// The extended table grows at its front, so its fields are compared by their distance to the end. Its last
+/// field is the context.
 fn distances() -> Vec<Claim> {
     let end = size_of::<abi::VerbsContext>();
     vec![
@@ -101,7 +102,7 @@ fn distances() -> Vec<Claim> {
     ]
 }
 
-/// Sizes of what is handed over as a whole, and numbers.
+/// Sizes of structures that are passed as a whole, and constants.
 fn numbers() -> Vec<Claim> {
     use abi::numbers as n;
     vec![
@@ -151,7 +152,7 @@ fn numbers() -> Vec<Claim> {
 }
 
 #[test]
-fn layouts_are_the_headers() {
+fn layouts_match_the_headers() {
     if need::file(need::VERBS_HEADER, Path::new(HEADER)).is_none() {
         return;
     }

@@ -1,10 +1,10 @@
-//! Masked compare-and-swap as mlx5 cards take it: a raw work request. **No card has seen one from here**, so it is
-//! posted only where somebody asked for it by name (`docs/rdma.md`), the card says that it has it, and a
-//! [trial](super::trial) on memory of this process went well.
+//! Masked compare-and-swap on mlx5 devices: a raw work request. **It has not been verified on hardware**, so it is
+//! posted only if the user requests it by name (`docs/rdma.md`), the device reports that it has it, and a
+//! [test](super::atomics_probe) on memory of this process succeeds.
 //!
-//! rdma-core has no verb for it; a request of 80 bytes, handed to `mlx5dv_wr_raw_wqe`, is the only way. Opcode and
-//! segments are those of `mlx5dv.h`; the operation modifier, the masked segment and the question what atomics a card
-//! has, which that header does not have, are as the kernel and UCX write them. `sys.rs` is the unsafe half.
+//! rdma-core has no verb for it; it needs a raw request of 80 bytes for `mlx5dv_wr_raw_wqe`. Opcode and segments are
+//! those of `mlx5dv.h`; the operation modifier, the masked segment and the query for atomics, which are not in that
+//! header, follow the kernel and UCX. `sys.rs` is the unsafe half.
 //!
 //! # Map
 //!
@@ -12,7 +12,7 @@
 //!
 //! ```text
 //! all numbers are big endian
-//! +  0   4   modifier 9 << 24 (extended atomic, 8 bytes) | index << 8, which the driver fills in | opcode 0x14
+//! +  0   4   modifier 9 << 24 (extended atomic, 8 bytes) | index << 8, set by the driver | opcode 0x14
 //! +  4   4   number of the queue pair << 8 | 5 units of 16 bytes
 //! +  8   3   0
 //! + 11   1   fence << 5 | completion << 2
@@ -25,18 +25,18 @@
 //! + 48   8   which bits are replaced
 //! + 56   8   which bits are compared
 //! + 64   4   8: bytes of the answer
-//! + 68   4   key of the memory where it lands
+//! + 68   4   key of the memory for the answer
 //! + 72   8   its address
 //! ```
 //!
-//! The question (`QUERY_HCA_CAP`), and what counts of the answer:
+//! The query (`QUERY_HCA_CAP`), and the relevant fields of its answer:
 //!
 //! ```text
 //! +  0   2   0x100
-//! +  6   2   atomics << 1 | as they are set now: 7
+//! +  6   2   atomics << 1 | current values: 7
 //!
 //! +  0   1   status; 0 is success
-//! + 24   1   how answers of 8 bytes come, in its upper two bits: not 0: as the machine writes numbers
+//! + 24   1   byte order of 8-byte answers, in its upper two bits; not 0: that of the host
 //! + 34   2   operations: 1 CAS, 2 fetch-and-add, 4 masked CAS, 8 masked fetch-and-add
 //! + 38   2   sizes, a bit for each in bytes: 8
 //! ```
@@ -49,30 +49,30 @@ use zerocopy::{Immutable, IntoBytes, Unaligned};
 
 /// Bytes of the request: five units of 16.
 pub(super) const REQUEST_BYTES: usize = 80;
-/// Bytes that a queue pair for such requests must be able to take inline, at least, although none of them does.
+/// Minimum inline size of a queue pair for such requests, although none of them is inline.
 ///
-/// libmlx5 lays a send queue out in strides, each as long as the longest request that it was told of, and counts a raw
-/// request as one, whatever its length. It was told of plain atomics only: their three segments and an answer are 64
-/// bytes, a stride, and a raw request would run into the next, or in a queue of one over its own beginning. With inline
-/// data of this length the stride is 192 bytes.
+/// libmlx5 divides a send queue into strides, each as long as the longest declared request, and counts a raw
+/// request as one, whatever its length. Only plain atomics are declared: their three segments and an answer
+/// fit one stride of 64 bytes, so a raw request would overlap the next one, or in a queue of one its own
+/// beginning. With inline data of this length the stride is 192 bytes.
 pub(super) const INLINE_BYTES_MIN: u32 = REQUEST_BYTES as u32;
 /// `MLX5_OPCODE_ATOMIC_MASKED_CS`
 pub(super) const OPCODE: u32 = 0x14;
 /// Extended atomic, log2 of its bytes less 2.
 const MODIFIER: u32 = 8 | (3 - 2);
-/// `MLX5_WQE_CTRL_FENCE`: wait for READs and atomics before it.
+/// `MLX5_WQE_CTRL_FENCE`: wait for earlier READs and atomics.
 pub(super) const FENCE: u8 = 4 << 5;
 /// `MLX5_WQE_CTRL_CQ_UPDATE`: with a completion.
 pub(super) const COMPLETION: u8 = 2 << 2;
 
-/// A masked compare-and-swap to be posted.
+/// A masked compare-and-swap to post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MaskedCasRequest {
     /// Number of the queue pair, 24 bits.
     pub(super) queue_pair: u32,
-    /// Whether it waits for READs and atomics before it.
+    /// Whether it waits for earlier READs and atomics.
     pub(super) fenced: bool,
-    /// Whether its end is told.
+    /// Whether it makes a completion.
     pub(super) signalled: bool,
     /// Address and key at the memory node.
     pub(super) remote: (u64, u32),
@@ -80,7 +80,7 @@ pub(super) struct MaskedCasRequest {
     pub(super) compare: (u64, u64),
     /// New bits and their mask.
     pub(super) swap: (u64, u64),
-    /// Address and key of the word that takes the answer.
+    /// Address and key of the word that receives the answer.
     pub(super) answer: (u64, u32),
 }
 
@@ -105,7 +105,7 @@ struct Layout {
 }
 
 impl MaskedCasRequest {
-    /// The bytes of the request.
+    /// Returns the bytes of the request.
     pub(super) fn bytes(&self) -> [u8; REQUEST_BYTES] {
         let units = (REQUEST_BYTES / 16) as u32;
         let fence = if self.fenced { FENCE } else { 0 };
@@ -130,7 +130,7 @@ impl MaskedCasRequest {
     }
 }
 
-/// What atomics the card has, as the card is asked.
+/// The query for the device's atomics.
 pub(super) const QUESTION: [u8; 16] = [1, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0];
 /// Bytes of the answer.
 pub(super) const ANSWER_BYTES: usize = 16 + 4096;
@@ -138,11 +138,14 @@ pub(super) const ANSWER_BYTES: usize = 16 + 4096;
 const MASKED_CAS: u16 = 4;
 const WORDS_OF_8: u16 = 8;
 
-/// Whether a card that answers so can be used for masked compare-and-swap. In words: why not.
+/// Checks that a device with this answer has masked compare-and-swap.
+///
+/// # Errors
+/// The reason.
 pub(super) fn check(answer: &[u8; ANSWER_BYTES]) -> Result<(), &'static str> {
     let half = |at: usize| u16::from_be_bytes([answer[at], answer[at + 1]]);
     if answer[0] != 0 {
-        return Err("it does not say what atomics it has");
+        return Err("it does not report its atomics");
     }
     if half(34) & MASKED_CAS == 0 || half(38) & WORDS_OF_8 == 0 {
         return Err("it has no masked compare-and-swap of 8 bytes");
@@ -153,8 +156,9 @@ pub(super) fn check(answer: &[u8; ANSWER_BYTES]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Bytes of a stride in a send queue of reliable connections whose requests have one piece of memory, or `inline` bytes
-/// in its place: control, address and atomic segment, and one of the two, in units of 64.
+/// Returns the bytes of a stride in a send queue of reliable connections whose requests have one memory
+/// segment, or `inline` bytes in its place: control, address and atomic segment, and one of the two, in units
+/// of 64.
 const fn stride(inline: u32) -> u32 {
     let (segments, piece, data) = (3 * 16, 16, (4 + inline).next_multiple_of(16));
     (segments + if data > piece { data } else { piece }).next_multiple_of(64)
@@ -168,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_is_at_its_place() {
+    fn every_field_has_its_offset() {
         let request = MaskedCasRequest {
             queue_pair: 0x0012_3456,
             fenced: true,
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_card_that_says_so_has_it() {
+    fn only_a_device_that_reports_it_has_masked_cas() {
         let mut answer = [0; ANSWER_BYTES];
         let why = |answer: &[u8; ANSWER_BYTES]| check(answer).unwrap_err();
         assert!(why(&answer).contains("no masked"));
@@ -215,6 +219,6 @@ mod tests {
             .contains("no masked")
         );
         answer[0] = 1;
-        assert!(why(&answer).contains("does not say"));
+        assert!(why(&answer).contains("does not report"));
     }
 }

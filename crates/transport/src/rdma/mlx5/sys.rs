@@ -1,14 +1,14 @@
-//! libmlx5, loaded when somebody asks for what only its cards have. The unsafe half; what is said of libraries,
-//! ownership and threads in [`super::super::sys`] holds here too.
+//! libmlx5, loaded on demand for features that only its devices have. The unsafe half; the notes on
+//! libraries, ownership and threads in [`super::super::sys`] apply here too.
 
 use super::super::abi::sys as abi;
-use super::super::sys::{Context, done, library, load, symbol};
+use super::super::sys::{Context, check_errno, library, load, symbol};
 use super::{ANSWER_BYTES, QUESTION, check};
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-/// Where the library is looked for.
+/// The file name of the library.
 const LIBRARY: &CStr = c"libmlx5.so.1";
 
 library! {
@@ -20,28 +20,34 @@ library! {
     qp_ex: c"mlx5dv_qp_ex_from_ibv_qp_ex", fn(*mut abi::QpEx) -> *mut abi::Mlx5QpEx;
 }
 
-/// The library, loaded once. In words where it is not there.
+/// Returns the library's functions, loaded once.
+///
+/// # Errors
+/// The reason why the library is missing.
 pub(in crate::rdma) fn functions() -> Result<&'static Functions, String> {
     static LOADED: OnceLock<Result<Functions, String>> = OnceLock::new();
     LOADED.get_or_init(Functions::load).as_ref().map_err(Clone::clone)
 }
 
 impl Context {
-    /// Whether the device is a card that has masked compare-and-swap. In words: why not.
+    /// Checks that the device has masked compare-and-swap.
+    ///
+    /// # Errors
+    /// The reason.
     pub(in crate::rdma) fn examine_masked_cas(&self) -> Result<(), String> {
         let mlx5 = functions()?;
-        // SAFETY: the context is open; its device is set when it is made.
+        // SAFETY: the context is open; its device is set at creation.
         let device = unsafe { (*self.handle.as_ptr()).device };
-        // SAFETY: the device of an open context stands.
+        // SAFETY: the device of an open context is alive.
         if !unsafe { (mlx5.is_supported)(device) } {
-            return Err("it is no card of mlx5".to_owned());
+            return Err("it is not an mlx5 device".to_owned());
         }
         let mut answer = [0_u8; ANSWER_BYTES];
         let (question, into) = (QUESTION.as_ptr().cast(), answer.as_mut_ptr().cast());
-        // SAFETY: the context is open and a card's of mlx5; both buffers are as long as is said.
+        // SAFETY: the context is open and of an mlx5 device; both buffers have the given lengths.
         let asked =
             unsafe { (mlx5.general_cmd)(self.handle.as_ptr(), question, QUESTION.len(), into, ANSWER_BYTES) };
-        done(asked).map_err(|error| format!("it cannot be asked what atomics it has: {error}"))?;
+        check_errno(asked).map_err(|error| format!("its atomics cannot be queried: {error}"))?;
         check(&answer).map_err(str::to_owned)
     }
 }
@@ -50,9 +56,9 @@ impl Context {
 mod tests {
     use farwood_testkit::need;
 
-    /// Where the library is, it has the functions, whatever cards there are.
+    /// If the library is installed, it has the functions, whatever devices exist.
     #[test]
-    fn the_library_has_what_is_asked_of_it() {
+    fn the_library_has_the_required_functions() {
         let found = super::functions();
         if let Err(why) = &found {
             assert!(why.contains("is not on this machine"), "{why}");

@@ -1,34 +1,35 @@
-//! Queue pairs: how two of them are connected, and what their completions mean.
+//! Queue pairs: connecting two of them, and the meaning of their completions.
 //!
 //! # Map
 //!
 //! ```text
-//! a queue pair, as it is described to the other side: four words
-//! + 0   16   GID, in the order in which it goes over the wire
+//! the description of a queue pair for the peer: four words
+//! + 0   16   GID, in network order
 //! +16    8   number << 0 (24 bits) | first PSN << 24 (24) | MTU << 48 (8) | READs and atomics under way << 56 (8)
-//! +24    8   LID << 0 (16 bits), else 0
+//! +24    8   LID << 0 (16 bits), the rest 0
 //! ```
 //!
-//! The MTU counts as the verbs do (1: 256 bytes, 5: 4096); of two, the smaller is used.
+//! The MTU is in the encoding of the verbs (1: 256 bytes, 5: 4096); the smaller of two is used.
 
 use super::abi::sys::{AhAttr, QpAttr, numbers};
 use super::device::Device;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 
 #[allow(unsafe_code)]
 pub(super) mod sys;
 
-/// A queue pair as the other side must know it.
+/// A queue pair, as it is described to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Endpoint {
     pub(super) gid: [u8; 16],
     pub(super) lid: u16,
     /// 24 bits.
     pub(super) number: u32,
-    /// 24 bits: where its packets begin to count.
+    /// 24 bits: the first packet sequence number.
     pub(super) first: u32,
     pub(super) mtu: u8,
-    /// READs and atomics that it takes, or sends, at a time.
+    /// READs and atomics that it accepts, or sends, concurrently.
     pub(super) reads: u8,
 }
 
@@ -38,17 +39,19 @@ const MTU_SHIFT: u32 = 48;
 const READS_SHIFT: u32 = 56;
 
 impl Endpoint {
-    /// As it goes over the wire.
+    /// Returns the words on the wire.
     pub(super) fn words(&self) -> [u64; 4] {
+        assert!(u64::from(self.number.max(self.first)) <= LOW_24, "numbers of 24 bits: {self:?}");
+        assert!((1..=5).contains(&self.mtu) && self.reads > 0, "an MTU and concurrent READs: {self:?}");
         let gid = u128::from_le_bytes(self.gid);
-        let numbers = u64::from(self.number) & LOW_24
-            | (u64::from(self.first) & LOW_24) << FIRST_SHIFT
+        let numbers = u64::from(self.number)
+            | u64::from(self.first) << FIRST_SHIFT
             | u64::from(self.mtu) << MTU_SHIFT
             | u64::from(self.reads) << READS_SHIFT;
         [gid as u64, (gid >> 64) as u64, numbers, u64::from(self.lid)]
     }
 
-    /// Reads it back. `None`: that is no queue pair.
+    /// Decodes the words. `None`: they describe no queue pair.
     pub(super) fn from_words([low, high, numbers, lid]: [u64; 4]) -> Option<Self> {
         let gid = (u128::from(low) | u128::from(high) << 64).to_le_bytes();
         let (mtu, reads) = ((numbers >> MTU_SHIFT) as u8, (numbers >> READS_SHIFT) as u8);
@@ -58,15 +61,25 @@ impl Endpoint {
     }
 }
 
-/// How long a request waits for its acknowledgement before it is sent again: 4.096 µs << 17, half a second. Seven
-/// times, and the memory node is lost.
+/// Inline bytes of a WRITE, if the device allows it: enough for an entry and an unlock.
+pub(super) const INLINE_BYTES: u32 = 128;
+
+/// Returns a random packet sequence number of 24 bits. It differs from that of the last queue pair of the
+/// same number with high probability, so that a late packet is dropped.
+pub(super) fn random_psn() -> u32 {
+    (RandomState::new().build_hasher().finish() & 0x00FF_FFFF) as u32
+}
+
+/// The acknowledgement timeout of a request: 4.096 µs << 17, half a second. After seven retries the memory
+/// node is lost.
 const TIMEOUT: u8 = 17;
 const RETRIES: u8 = 7;
-/// A WRITE_WITH_IMM that finds no receive is sent again without end (7); whoever posted it watches the clock.
+/// A WRITE_WITH_IMM without a receive is retried without limit (7); the client that posted it checks the
+/// clock.
 const RETRIES_NOT_READY: u8 = 7;
-/// After how long: 0.64 ms.
+/// The pause between such retries: 0.64 ms.
 const NOT_READY_TIMER: u8 = 12;
-/// Routers that a packet may pass.
+/// The hop limit of a packet.
 const HOPS_MAX: u8 = 64;
 
 // `enum ibv_qp_attr_mask`.
@@ -92,13 +105,13 @@ const READY_TO_RECEIVE: u32 = 2;
 const READY_TO_SEND: u32 = 3;
 const ERROR: u32 = 6;
 
-impl sys::Pair {
-    /// Describes it to the other side.
+impl sys::QueuePair {
+    /// Returns the description for the peer.
     pub(super) fn endpoint(&self, device: &Device, first: u32, reads: u8) -> Endpoint {
         Endpoint { gid: device.gid, lid: device.lid, number: self.number(), first, mtu: device.mtu, reads }
     }
 
-    /// Connects it: from now on it executes what the other side sends.
+    /// Connects it: from now on it executes the peer's requests.
     pub(super) fn receive_from(&self, device: &Device, other: &Endpoint, reads: u8) -> io::Result<()> {
         let qp_access_flags = numbers::REMOTE_READ | numbers::REMOTE_WRITE | numbers::REMOTE_ATOMIC;
         let init = QpAttr { qp_state: INIT, qp_access_flags, port_num: device.port, ..QpAttr::default() };
@@ -125,7 +138,7 @@ impl sys::Pair {
         self.modify(ready, STATE | PATH | PATH_MTU | OTHER | FIRST_IN | READS_IN | NOT_READY)
     }
 
-    /// Lets it send, from packet `first` on, once it is connected.
+    /// Enables sending, from packet `first` on, after it is connected.
     pub(super) fn send(&self, first: u32, reads: u8) -> io::Result<()> {
         let ready = QpAttr {
             qp_state: READY_TO_SEND,
@@ -140,16 +153,16 @@ impl sys::Pair {
         self.modify(ready, mask)
     }
 
-    /// Ends it: when this is `Ok`, whatever arrives for it is dropped, and so are answers to what it sent. `between` is
-    /// done when no completion of it is still to come: destroying it forgets those that nobody took.
+    /// Ends it: when this is `Ok`, arriving requests are dropped, and so are answers to its own. `between`
+    /// runs when no completion of it can arrive any more, because destroying it discards the remaining ones.
     ///
     /// # Errors
-    /// It can be brought to neither its error state nor its end: then it stands, and the card goes on with it.
+    /// It can be brought neither to its error state nor to its end: the device continues to serve it.
     pub(super) fn end(self, between: impl FnOnce()) -> Result<(), (Self, io::Error)> {
         let stopped = self.modify(QpAttr { qp_state: ERROR, ..QpAttr::default() }, STATE);
         between();
         match self.destroy() {
-            // It stays in its error state, and takes its memory along.
+            // It stays in its error state, and keeps its memory.
             Err((pair, _)) if stopped.is_ok() => {
                 std::mem::forget(pair);
                 Ok(())
@@ -159,23 +172,23 @@ impl sys::Pair {
     }
 }
 
-/// What an unsuccessful completion means, and what would help.
+/// Returns the meaning of an unsuccessful completion, and the remedy.
 pub(super) fn why(status: u32, vendor: u32) -> String {
     // `enum ibv_wc_status`.
     let words = match status {
         1 => "a request was longer than its queue pair allows",
-        2 => "the card refuses an operation on this queue pair",
-        4 => "the card refuses a local buffer: a bug of Farwood",
-        5 => "the queue pair was ended while it was under way",
-        7 => "the answer was not what was asked for",
-        9 => "the memory node's card takes no such request",
+        2 => "the device refuses an operation on this queue pair",
+        4 => "the device refuses a local buffer: a bug of Farwood",
+        5 => "the queue pair ended during the request",
+        7 => "the answer does not match the request",
+        9 => "the memory node's device does not accept the request",
         10 => {
-            "the memory node's card refuses the address or its key: it was started anew, or this is a bug of Farwood"
+            "the memory node's device refuses the address or its key: it was restarted, or this is a bug of Farwood"
         }
-        11 => "the memory node's card could not execute it",
-        12 => "the memory node does not answer: it is gone, or no packets come through (`farwood doctor`)",
-        13 => "its server takes no messages",
-        _ => "the card reports an error",
+        11 => "the memory node's device could not execute it",
+        12 => "the memory node does not answer: it is gone, or packets are lost (run `farwood doctor`)",
+        13 => "its server does not receive messages",
+        _ => "the device reports an error",
     };
     format!("{words} (verbs status {status}, vendor {vendor:#x})")
 }
@@ -190,7 +203,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_queue_pair_survives_its_words(
+        fn an_endpoint_round_trips(
             gid in any::<[u8; 16]>(), lid in any::<u16>(), number in 0_u32..1 << 24, first in 0_u32..1 << 24,
             mtu in 1_u8..=5, reads in 1_u8..,
         ) {
@@ -200,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_no_queue_pair_are_refused() {
+    fn words_that_describe_no_queue_pair_are_refused() {
         let good = Endpoint { gid: [1; 16], lid: 0, number: 17, first: 4, mtu: 3, reads: 16 }.words();
         assert!(Endpoint::from_words(good).is_some());
         for (at, word) in [
@@ -216,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_node_that_is_gone_is_told_from_a_wrong_key() {
+    fn a_lost_memory_node_and_a_wrong_key_have_different_errors() {
         assert!(why(12, 0).contains("does not answer") && why(10, 0x88).contains("0x88"));
     }
 }

@@ -1,9 +1,11 @@
-//! Queue pairs and what they complete into: the unsafe half. What is said of ownership, threads and memory in
-//! [`super::super::sys`] holds here too.
+//! Queue pairs and completion queues: the unsafe half. The notes on ownership, threads and memory in
+//! [`super::super::sys`] apply here too.
 
 use super::super::abi::sys::{self as abi, numbers};
 use super::super::mlx5::{self, MaskedCasRequest};
-use super::super::sys::{Context, Domain, Span, done, functions, made, owned, table_entry, unsupported};
+use super::super::sys::{
+    Context, Domain, Span, check_errno, functions, non_null, owned, table_entry, unsupported,
+};
 use std::ffi::c_int;
 use std::fmt;
 use std::io;
@@ -12,36 +14,36 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A function of a table that does not change while its object stands.
+/// Reads a function pointer of an object, which does not change while the object is alive.
 macro_rules! entry {
     ($object:expr, $field:ident) => {{
-        // SAFETY: the object stands, for its owner is borrowed; the field is set when it is made.
+        // SAFETY: the object is alive, because its owner is borrowed; the field is set at creation.
         unsafe { (*$object).$field }.ok_or_else(unsupported)
     }};
     ($object:expr, ops.$field:ident) => {{
-        // SAFETY: as above: a context stands as long as what was made of it.
+        // SAFETY: as above: a context lives as long as the objects made of it.
         unsafe { (*$object).ops.$field }.ok_or_else(unsupported)
     }};
 }
 
 owned! {
-    /// Where a thread sleeps until there are completions.
+    /// A completion channel: a thread sleeps on it until there are completions.
     Channel, abi::CompChannel, destroy_comp_channel, { _context: Arc<Context> }
 }
 
 impl Channel {
-    /// A new one.
+    /// Creates a channel.
     pub(in crate::rdma) fn new(context: &Arc<Context>) -> io::Result<Arc<Self>> {
         let functions = functions().map_err(io::Error::other)?;
         // SAFETY: the context is open.
-        let handle = made(unsafe { (functions.create_comp_channel)(context.handle.as_ptr()) })?;
+        let handle = non_null(unsafe { (functions.create_comp_channel)(context.handle.as_ptr()) })?;
         Ok(Arc::new(Self { handle, _context: Arc::clone(context) }))
     }
 
-    /// Waits for an event of a queue that was armed, and takes it. False: there was none in that time.
+    /// Waits for an event of an armed queue, and takes it. False: none arrived in time.
     pub(in crate::rdma) fn wait(&self, most: Duration) -> io::Result<bool> {
         let functions = functions().map_err(io::Error::other)?;
-        // SAFETY: the channel stands, and its descriptor does not change.
+        // SAFETY: the channel is alive, and its descriptor does not change.
         let fd = unsafe { (*self.handle.as_ptr()).fd };
         let mut ready = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let most = c_int::try_from(most.as_millis()).unwrap_or(c_int::MAX);
@@ -54,8 +56,11 @@ impl Channel {
         }
         let (mut cq, mut context) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: there is an event, so the call does not wait; it writes two pointers.
-        done(unsafe { (functions.get_cq_event)(self.handle.as_ptr(), &raw mut cq, &raw mut context) })?;
-        // SAFETY: the event is of a queue that stands: destroying one waits for its events to be acknowledged.
+        check_errno(unsafe {
+            (functions.get_cq_event)(self.handle.as_ptr(), &raw mut cq, &raw mut context)
+        })?;
+        // SAFETY: the queue of the event is alive: destroying one waits for the acknowledgement of its
+        // events.
         unsafe { (functions.ack_cq_events)(cq, 1) };
         Ok(true)
     }
@@ -66,14 +71,14 @@ owned! {
     Completions, abi::Cq, destroy_cq, { context: Arc<Context>, _channel: Option<Arc<Channel>> }
 }
 
-/// The same as C counts.
+/// [`TAKEN_MAX`] as a C integer.
 const COUNT_MAX: c_int = 16;
 const _: () = assert!(COUNT_MAX as usize == TAKEN_MAX);
-/// Completions that are taken at once.
+/// Completions taken at once.
 pub(in crate::rdma) const TAKEN_MAX: usize = 16;
 
 impl Completions {
-    /// A queue of `entries`, whose events go to `channel`.
+    /// Creates a queue of `entries`, whose events go to `channel`.
     pub(in crate::rdma) fn new(
         context: &Arc<Context>,
         entries: u32,
@@ -82,103 +87,105 @@ impl Completions {
         let functions = functions().map_err(io::Error::other)?;
         let to = channel.map_or(ptr::null_mut(), |channel| channel.handle.as_ptr());
         let entries = entries.cast_signed();
-        // SAFETY: context and channel stand, and the queue holds them; vector 0 is every device's.
-        let handle =
-            made(unsafe { (functions.create_cq)(context.handle.as_ptr(), entries, ptr::null_mut(), to, 0) })?;
+        // SAFETY: context and channel are alive, and the queue keeps them alive; every device has vector 0.
+        let handle = non_null(unsafe {
+            (functions.create_cq)(context.handle.as_ptr(), entries, ptr::null_mut(), to, 0)
+        })?;
         Ok(Arc::new(Self { handle, context: Arc::clone(context), _channel: channel.cloned() }))
     }
 
-    /// Takes completions, as many as are there and fit.
+    /// Takes the available completions, up to the size of `into`.
     #[inline]
     pub(in crate::rdma) fn poll(&self, into: &mut [abi::Wc; TAKEN_MAX]) -> io::Result<usize> {
         let poll = entry!(self.context.handle.as_ptr(), ops.poll_cq)?;
-        // SAFETY: the driver writes at most so many completions, for which there is room.
+        // SAFETY: the driver writes at most `COUNT_MAX` completions, and `into` has that many.
         let taken = unsafe { poll(self.handle.as_ptr(), COUNT_MAX, into.as_mut_ptr()) };
         usize::try_from(taken).map_err(|_| io::Error::other("the completion queue cannot be polled"))
     }
 
-    /// Has the next completion make an event.
+    /// Makes the next completion raise an event.
     pub(in crate::rdma) fn arm(&self) -> io::Result<()> {
         let arm = entry!(self.context.handle.as_ptr(), ops.req_notify_cq)?;
-        // SAFETY: the queue stands; 0: any completion will do.
-        done(unsafe { arm(self.handle.as_ptr(), 0) })
+        // SAFETY: the queue is alive; 0: any completion.
+        check_errno(unsafe { arm(self.handle.as_ptr(), 0) })
     }
 }
 
 owned! {
-    /// A receive queue that queue pairs share.
+    /// A shared receive queue.
     Receives, abi::Srq, destroy_srq, { context: Arc<Context>, _domain: Arc<Domain> }
 }
 
 impl Receives {
-    /// A queue for at most `count` receives.
+    /// Creates a queue of at most `count` receives.
     pub(in crate::rdma) fn new(domain: &Arc<Domain>, count: u32) -> io::Result<Arc<Self>> {
         let functions = functions().map_err(io::Error::other)?;
         let mut attributes =
             abi::SrqInitAttr { srq_context: ptr::null_mut(), max_wr: count, max_sge: 1, srq_limit: 0 };
-        // SAFETY: the domain stands, and the structure is the header's.
-        let handle = made(unsafe { (functions.create_srq)(domain.handle.as_ptr(), &raw mut attributes) })?;
+        // SAFETY: the domain is alive, and the structure has the header's layout.
+        let handle =
+            non_null(unsafe { (functions.create_srq)(domain.handle.as_ptr(), &raw mut attributes) })?;
         let context = Arc::clone(&domain.context);
         Ok(Arc::new(Self { handle, context, _domain: Arc::clone(domain) }))
     }
 
-    /// Posts a receive without memory: for the immediate of one WRITE_WITH_IMM.
+    /// Posts a receive without memory, for the immediate of one WRITE_WITH_IMM.
     pub(in crate::rdma) fn post(&self) -> io::Result<()> {
         let post = entry!(self.context.handle.as_ptr(), ops.post_srq_recv)?;
         let mut receive =
             abi::RecvWr { wr_id: 0, next: ptr::null_mut(), sg_list: ptr::null_mut(), num_sge: 0 };
         let mut bad = ptr::null_mut();
         // SAFETY: one request without memory, which the driver copies.
-        done(unsafe { post(self.handle.as_ptr(), &raw mut receive, &raw mut bad) })
+        check_errno(unsafe { post(self.handle.as_ptr(), &raw mut receive, &raw mut bad) })
     }
 }
 
 owned! {
     /// A queue pair.
-    Pair, abi::Qp, destroy_qp, {
+    QueuePair, abi::Qp, destroy_qp, {
         extended: Option<NonNull<abi::QpEx>>,
         raw: Option<NonNull<abi::Mlx5QpEx>>,
         inline_max: usize,
-        needs: Needs,
+        dependencies: Dependencies,
     }
 }
 
-/// What must outlive a queue pair.
-pub(in crate::rdma) struct Needs {
+/// The objects that must outlive a queue pair.
+pub(in crate::rdma) struct Dependencies {
     domain: Arc<Domain>,
     _sent: Arc<Completions>,
     _received: Arc<Completions>,
     _receives: Option<Arc<Receives>>,
 }
 
-/// What a queue pair is made with.
+/// The parameters of a queue pair.
 #[derive(Debug)]
-pub(in crate::rdma) struct PairSpec<'a> {
+pub(in crate::rdma) struct QueuePairSpec<'a> {
     pub(in crate::rdma) domain: &'a Arc<Domain>,
     pub(in crate::rdma) sent: &'a Arc<Completions>,
     pub(in crate::rdma) received: &'a Arc<Completions>,
     pub(in crate::rdma) receives: Option<&'a Arc<Receives>>,
-    /// Requests that its send queue holds.
+    /// Slots of its send queue.
     pub(in crate::rdma) requests: u32,
-    /// Bytes that a WRITE may carry in its request.
+    /// Bytes that a WRITE may carry inline.
     pub(in crate::rdma) inline: u32,
-    /// Whether masked compare-and-swap is posted on it: mlx5 cards only.
+    /// Whether it accepts masked compare-and-swap: mlx5 devices only.
     pub(in crate::rdma) masked_cas: bool,
 }
 
-/// A request, as it is posted.
+/// A request to post.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::rdma) struct Request<'a> {
-    /// What its completion says, if it has one.
+    /// The identifier in its completion, if it makes one.
     pub(in crate::rdma) signal: Option<u64>,
-    /// Whether it waits for the answers to READs and atomics before it.
+    /// Whether it waits for the answers to earlier READs and atomics.
     pub(in crate::rdma) fenced: bool,
     pub(in crate::rdma) at: u64,
     pub(in crate::rdma) key: u32,
     pub(in crate::rdma) work: Work<'a>,
 }
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::rdma) enum Work<'a> {
     Read(Span),
@@ -200,12 +207,12 @@ pub(in crate::rdma) enum Work<'a> {
     },
 }
 
-/// Where the bytes of a WRITE are.
+/// The source of a WRITE's bytes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::rdma) enum Source<'a> {
-    /// In the request: copied while it is posted.
+    /// Inline in the request: copied during the post.
     Inline(&'a [u8]),
-    /// In registered memory, which stays as it is until the completion.
+    /// In registered memory, which must not change until the completion.
     Span(Span),
 }
 
@@ -218,9 +225,9 @@ impl Request<'_> {
     }
 }
 
-impl Pair {
-    /// A queue pair without a connection; with the extended way to post where the driver has it.
-    pub(in crate::rdma) fn new(spec: &PairSpec<'_>) -> io::Result<Self> {
+impl QueuePair {
+    /// Creates an unconnected queue pair, with the extended interface if the driver has it.
+    pub(in crate::rdma) fn new(spec: &QueuePairSpec<'_>) -> io::Result<Self> {
         let cap = abi::QpCap {
             max_send_wr: spec.requests,
             max_recv_wr: 0,
@@ -238,7 +245,7 @@ impl Pair {
             sq_sig_all: 0,
             comp_mask: numbers::WITH_PD_AND_SEND_OPS,
         };
-        let made = if spec.masked_cas {
+        let created = if spec.masked_cas {
             Self::with_raw(spec, plain)?
         } else {
             match Self::extended(spec, plain) {
@@ -247,11 +254,11 @@ impl Pair {
             }
         };
         Ok(Self {
-            handle: made.handle,
-            extended: made.extended,
-            raw: made.raw,
-            inline_max: made.inline_max as usize,
-            needs: Needs {
+            handle: created.handle,
+            extended: created.extended,
+            raw: created.raw,
+            inline_max: created.inline_max as usize,
+            dependencies: Dependencies {
                 domain: Arc::clone(spec.domain),
                 _sent: Arc::clone(spec.sent),
                 _received: Arc::clone(spec.received),
@@ -260,36 +267,36 @@ impl Pair {
         })
     }
 
-    /// Destroys it, which waits for the card. Where that fails it stands.
+    /// Destroys it, and waits for the device. On failure it stays alive.
     pub(in crate::rdma) fn destroy(self) -> Result<(), (Self, io::Error)> {
         let functions = match functions() {
             Ok(functions) => functions,
             Err(why) => return Err((self, io::Error::other(why))),
         };
-        // SAFETY: the handle came from the library, and stands.
-        if let Err(error) = done(unsafe { (functions.destroy_qp)(self.handle.as_ptr()) }) {
+        // SAFETY: the handle came from the library, and is alive.
+        if let Err(error) = check_errno(unsafe { (functions.destroy_qp)(self.handle.as_ptr()) }) {
             return Err((self, error));
         }
-        // Its handle is gone, and must not end once more; what it needed goes now.
+        // The handle is gone and must not be destroyed again; its dependencies are dropped now.
         let mut pair = ManuallyDrop::new(self);
-        // SAFETY: it is dropped here only, and nobody uses the queue pair any more.
-        unsafe { ptr::drop_in_place(&raw mut pair.needs) };
+        // SAFETY: it is dropped here only, and the queue pair is unused.
+        unsafe { ptr::drop_in_place(&raw mut pair.dependencies) };
         Ok(())
     }
 
-    fn extended(spec: &PairSpec<'_>, plain: abi::QpInitAttr) -> Option<Made> {
+    fn extended(spec: &QueuePairSpec<'_>, plain: abi::QpInitAttr) -> Option<CreatedPair> {
         let (context, functions) = (&spec.domain.context, functions().ok()?);
         let create = table_entry!(context, create_qp_ex)?;
         let mut wanted = spec.extended(plain);
-        // SAFETY: all objects named stand and are of one context; the structure is the header's.
-        let handle = made(unsafe { create(context.handle.as_ptr(), &raw mut wanted) }).ok()?;
+        // SAFETY: all objects are alive and of one context; the structure has the header's layout.
+        let handle = non_null(unsafe { create(context.handle.as_ptr(), &raw mut wanted) }).ok()?;
         // SAFETY: the queue pair was made with send operations; the library returns its extended form.
         let extended = NonNull::new(unsafe { (functions.qp_to_qp_ex)(handle.as_ptr()) });
-        Some(Made { handle, extended, raw: None, inline_max: wanted.plain.cap.max_inline_data })
+        Some(CreatedPair { handle, extended, raw: None, inline_max: wanted.plain.cap.max_inline_data })
     }
 
-    /// With mlx5's way to post requests as the card reads them.
-    fn with_raw(spec: &PairSpec<'_>, plain: abi::QpInitAttr) -> io::Result<Made> {
+    /// Creates a queue pair with mlx5's interface for raw requests.
+    fn with_raw(spec: &QueuePairSpec<'_>, plain: abi::QpInitAttr) -> io::Result<CreatedPair> {
         let functions = functions().map_err(io::Error::other)?;
         let mlx5 = mlx5::sys::functions().map_err(io::Error::other)?;
         let mut wanted = spec.extended(plain);
@@ -301,56 +308,59 @@ impl Pair {
             send_ops_flags: numbers::MLX5_RAW_WQE,
         };
         let context = spec.domain.context.handle.as_ptr();
-        // SAFETY: all objects named stand and are of one context, a card's of mlx5; the structures are the headers'.
-        let handle = made(unsafe { (mlx5.create_qp)(context, &raw mut wanted, &raw mut raw) })?;
+        // SAFETY: all objects are alive and of one mlx5 context; the structures have the headers' layouts.
+        let handle = non_null(unsafe { (mlx5.create_qp)(context, &raw mut wanted, &raw mut raw) })?;
         // SAFETY: the queue pair was made with send operations; the library returns its extended form.
-        let extended = made(unsafe { (functions.qp_to_qp_ex)(handle.as_ptr()) })?;
-        // SAFETY: it was made by mlx5 with requests of its own.
-        let raw = made(unsafe { (mlx5.qp_ex)(extended.as_ptr()) })?;
+        let extended = non_null(unsafe { (functions.qp_to_qp_ex)(handle.as_ptr()) })?;
+        // SAFETY: mlx5 made it with raw requests.
+        let raw = non_null(unsafe { (mlx5.qp_ex)(extended.as_ptr()) })?;
         let inline_max = wanted.plain.cap.max_inline_data;
-        Ok(Made { handle, extended: Some(extended), raw: Some(raw), inline_max })
+        Ok(CreatedPair { handle, extended: Some(extended), raw: Some(raw), inline_max })
     }
 
-    fn plain(spec: &PairSpec<'_>, mut wanted: abi::QpInitAttr) -> io::Result<Made> {
+    fn plain(spec: &QueuePairSpec<'_>, mut wanted: abi::QpInitAttr) -> io::Result<CreatedPair> {
         let functions = functions().map_err(io::Error::other)?;
-        // SAFETY: all objects named stand and are of one context; the structure is the header's.
-        let handle = made(unsafe { (functions.create_qp)(spec.domain.handle.as_ptr(), &raw mut wanted) })?;
-        Ok(Made { handle, extended: None, raw: None, inline_max: wanted.cap.max_inline_data })
+        // SAFETY: all objects are alive and of one context; the structure has the header's layout.
+        let handle =
+            non_null(unsafe { (functions.create_qp)(spec.domain.handle.as_ptr(), &raw mut wanted) })?;
+        Ok(CreatedPair { handle, extended: None, raw: None, inline_max: wanted.cap.max_inline_data })
     }
 
-    /// Its number.
+    /// Returns its number.
     pub(in crate::rdma) fn number(&self) -> u32 {
-        // SAFETY: the queue pair stands, and its number does not change.
+        // SAFETY: the queue pair is alive, and its number does not change.
         unsafe { (*self.handle.as_ptr()).qp_num }
     }
 
-    /// Bytes that a WRITE may carry in its request.
+    /// Returns the bytes that a WRITE may carry inline.
     pub(in crate::rdma) fn inline_max(&self) -> usize {
         self.inline_max
     }
 
-    /// Moves it to another state, with what `mask` says of `attributes`.
+    /// Changes its state, with the `attributes` that `mask` selects.
     pub(in crate::rdma) fn modify(&self, mut attributes: abi::QpAttr, mask: i32) -> io::Result<()> {
         let functions = functions().map_err(io::Error::other)?;
-        // SAFETY: the queue pair stands, and the structure is the header's.
-        done(unsafe { (functions.modify_qp)(self.handle.as_ptr(), &raw mut attributes, mask) })
+        // SAFETY: the queue pair is alive, and the structure has the header's layout.
+        check_errno(unsafe { (functions.modify_qp)(self.handle.as_ptr(), &raw mut attributes, mask) })
     }
 
-    /// Posts requests as one doorbell; there is room for all of them in its queue.
+    /// Posts requests as one doorbell; its send queue has free slots for all of them.
     pub(in crate::rdma) fn post<'a>(
         &mut self,
         requests: impl Iterator<Item = Request<'a>>,
     ) -> io::Result<()> {
         match self.extended {
-            Some(extended) => ring(&Posting { at: extended, raw: self.raw, number: self.number() }, requests),
+            Some(extended) => {
+                post_extended(&Posting { at: extended, raw: self.raw, number: self.number() }, requests)
+            }
             None => self.post_list(requests),
         }
     }
 
-    /// The list of the plain interface.
+    /// Posts through the plain interface: a linked list.
     fn post_list<'a>(&mut self, requests: impl Iterator<Item = Request<'a>>) -> io::Result<()> {
-        let post = entry!(self.needs.domain.context.handle.as_ptr(), ops.post_send)?;
-        let list: io::Result<Vec<_>> = requests.map(|request| in_list(&request)).collect();
+        let post = entry!(self.dependencies.domain.context.handle.as_ptr(), ops.post_send)?;
+        let list: io::Result<Vec<_>> = requests.map(|request| list_entry(&request)).collect();
         let mut list = list?;
         let mut next = ptr::null_mut();
         for (entry, sge) in list.iter_mut().rev() {
@@ -358,63 +368,64 @@ impl Pair {
             next = &raw mut *entry;
         }
         let mut bad = ptr::null_mut();
-        // SAFETY: a list of requests, each with one piece of memory, that stands for the whole call; the driver copies
-        // what it needs. Inline data are borrowed by the requests until here.
-        done(unsafe { post(self.handle.as_ptr(), next, &raw mut bad) })
+        // SAFETY: a list of requests, each with one memory segment, that lives for the whole call; the driver
+        // copies what it needs. Inline data are borrowed by the requests until here.
+        check_errno(unsafe { post(self.handle.as_ptr(), next, &raw mut bad) })
     }
 }
 
-/// A queue pair, its extended forms, and bytes that its requests carry.
-struct Made {
+/// A created queue pair, its extended forms, and its inline limit.
+struct CreatedPair {
     handle: NonNull<abi::Qp>,
     extended: Option<NonNull<abi::QpEx>>,
     raw: Option<NonNull<abi::Mlx5QpEx>>,
     inline_max: u32,
 }
 
-impl PairSpec<'_> {
+impl QueuePairSpec<'_> {
     fn extended(&self, plain: abi::QpInitAttr) -> abi::QpInitAttrEx {
         let pd = self.domain.handle.as_ptr();
         abi::QpInitAttrEx { plain, pd, unused: [0; 7], send_ops_flags: numbers::SEND_OPS }
     }
 }
 
-/// A queue pair while requests are placed on it.
+/// A queue pair during a post.
 struct Posting {
     at: NonNull<abi::QpEx>,
     raw: Option<NonNull<abi::Mlx5QpEx>>,
     number: u32,
 }
 
-/// Posts through the extended interface: one doorbell for all that is between start and completion.
+/// Posts through the extended interface: one doorbell for all requests between start and completion.
 #[inline]
-fn ring<'a>(pair: &Posting, requests: impl Iterator<Item = Request<'a>>) -> io::Result<()> {
+fn post_extended<'a>(pair: &Posting, requests: impl Iterator<Item = Request<'a>>) -> io::Result<()> {
     let at = pair.at.as_ptr();
     let (start, complete) = (entry!(at, start)?, entry!(at, complete)?);
-    // SAFETY: nobody else posts: the owner is borrowed exclusively.
+    // SAFETY: no other thread posts: the owner is borrowed exclusively.
     unsafe { start(at) };
     let mut put = Ok(());
     for request in requests {
-        put = put.and_then(|()| place(pair, &request));
+        put = put.and_then(|()| append_request(pair, &request));
     }
-    // SAFETY: follows `start`. What was placed leaves; a driver that could not place something says so here.
-    done(unsafe { complete(at) }).and(put)
+    // SAFETY: follows `start`. The appended requests leave; a driver that could not append one reports it
+    // here.
+    check_errno(unsafe { complete(at) }).and(put)
 }
 
-/// Places one request between start and completion.
+/// Appends one request between start and completion.
 #[inline]
-fn place(pair: &Posting, request: &Request<'_>) -> io::Result<()> {
+fn append_request(pair: &Posting, request: &Request<'_>) -> io::Result<()> {
     let at = pair.at.as_ptr();
-    // SAFETY: fields that the caller sets, of a queue pair that stands and that nobody else posts to.
+    // SAFETY: fields that the caller sets, of a queue pair that is alive and to which no other thread posts.
     unsafe { (*at).wr_id = request.signal.unwrap_or(0) };
-    // With the mark of inline data: Soft-RoCE's driver in the kernel looks for it, others do not.
+    // With the flag of inline data: Soft-RoCE's kernel driver reads it, others do not.
     // SAFETY: as above.
     unsafe { (*at).wr_flags = request.flags() };
     let (key, address) = (request.key, request.at);
     match request.work {
         Work::Read(_) => {
             let read = entry!(at, rdma_read)?;
-            // SAFETY: between start and completion, with values that the card checks.
+            // SAFETY: between start and completion, with values that the device checks.
             unsafe { read(at, key, address) };
         }
         Work::Write(_, None) => {
@@ -432,7 +443,7 @@ fn place(pair: &Posting, request: &Request<'_>) -> io::Result<()> {
             // SAFETY: as above.
             unsafe { cas(at, key, address, compare, swap) };
         }
-        Work::MaskedCas { compare, swap, old } => return place_raw(pair, request, compare, swap, old),
+        Work::MaskedCas { compare, swap, old } => return append_raw(pair, request, compare, swap, old),
         Work::Faa { add, .. } => {
             let faa = entry!(at, atomic_fetch_add)?;
             // SAFETY: as above.
@@ -451,15 +462,15 @@ fn place(pair: &Posting, request: &Request<'_>) -> io::Result<()> {
         | Work::MaskedCas { old: span, .. }
         | Work::Faa { old: span, .. } => {
             let set = entry!(at, set_sge)?;
-            // SAFETY: numbers; the card checks key and range against a registration that stands.
+            // SAFETY: numbers; the device checks key and range against a live registration.
             unsafe { set(at, span.0.lkey, span.0.addr, span.0.length) };
         }
     }
     Ok(())
 }
 
-/// Places a masked compare-and-swap, as mlx5 cards read it.
-fn place_raw(
+/// Appends a masked compare-and-swap, in the format of mlx5 devices.
+fn append_raw(
     pair: &Posting,
     request: &Request<'_>,
     compare: (u64, u64),
@@ -478,13 +489,13 @@ fn place_raw(
     }
     .bytes();
     let post = entry!(raw, raw_wqe)?;
-    // SAFETY: between start and completion; the driver copies as many bytes as the request says that it has.
+    // SAFETY: between start and completion; the driver copies as many bytes as the request declares.
     unsafe { post(raw, bytes.as_ptr().cast()) };
     Ok(())
 }
 
-/// A request of the plain interface, not linked yet, and its piece of memory.
-fn in_list(request: &Request<'_>) -> io::Result<(abi::SendWr, abi::Sge)> {
+/// Returns a request of the plain interface, not linked yet, and its memory segment.
+fn list_entry(request: &Request<'_>) -> io::Result<(abi::SendWr, abi::Sge)> {
     let key = u64::from(request.key);
     let (opcode, immediate, sge, words) = match request.work {
         Work::Read(span) => (numbers::WR_READ, 0, span.0, [key, 0, 0]),
@@ -530,39 +541,39 @@ mod tests {
     use std::mem::MaybeUninit;
 
     thread_local! {
-        /// What a card that is none was told, in order.
-        static TOLD: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+        /// The calls of a fake device, in order.
+        static CALLS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     }
 
-    fn tell(what: impl Into<String>) {
-        TOLD.with_borrow_mut(|told| told.push(what.into()));
+    fn record(what: impl Into<String>) {
+        CALLS.with_borrow_mut(|calls| calls.push(what.into()));
     }
 
     unsafe extern "C" fn start(_: *mut abi::QpEx) {
-        tell("start");
+        record("start");
     }
 
     unsafe extern "C" fn complete(_: *mut abi::QpEx) -> c_int {
-        tell("complete");
+        record("complete");
         0
     }
 
     unsafe extern "C" fn cas(_: *mut abi::QpEx, _: u32, at: u64, _: u64, _: u64) {
-        tell(format!("cas {at:x}"));
+        record(format!("cas {at:x}"));
     }
 
     unsafe extern "C" fn set_sge(_: *mut abi::QpEx, _: u32, at: u64, bytes: u32) {
-        tell(format!("answer {at:x} {bytes}"));
+        record(format!("answer {at:x} {bytes}"));
     }
 
     unsafe extern "C" fn raw_wqe(_: *mut abi::Mlx5QpEx, request: *const c_void) {
-        // SAFETY: the caller hands over a request of so many bytes.
+        // SAFETY: the caller passes a request of that many bytes.
         let bytes = unsafe { *request.cast::<[u8; 80]>() };
-        tell(format!("raw {bytes:x?}"));
+        record(format!("raw {bytes:x?}"));
     }
 
     #[test]
-    fn a_masked_compare_and_swap_goes_between_others_as_its_bytes() {
+    fn a_masked_compare_and_swap_is_posted_as_a_raw_request() {
         // SAFETY: numbers, null pointers and no functions.
         let mut pair: abi::QpEx = unsafe { MaybeUninit::zeroed().assume_init() };
         pair.start = Some(start);
@@ -581,19 +592,19 @@ mod tests {
         ];
         let raw = Some(NonNull::from(&mut mlx5));
         let with = Posting { at: NonNull::from(&mut pair), raw, number: 0x11 };
-        ring(&with, requests.iter().copied()).unwrap();
+        post_extended(&with, requests.iter().copied()).unwrap();
         let (queue_pair, remote, answer) = (0x11, (0x2000, 9), (0x100, 7));
         let raw =
             MaskedCasRequest { queue_pair, fenced: true, signalled: true, remote, compare, swap, answer };
-        let told = TOLD.take();
+        let calls = CALLS.take();
         assert_eq!(
-            told,
+            calls,
             ["start", "cas 2000", "answer 100 8", &format!("raw {:x?}", raw.bytes()), "complete"]
         );
-        // Without mlx5's way it is an error, and no other request stands for it.
+        // Without mlx5's interface it is an error, and no other request replaces it.
         let without = Posting { raw: None, ..with };
-        assert!(ring(&without, requests[1..].iter().copied()).is_err());
-        assert_eq!(TOLD.take(), ["start", "complete"]);
-        assert!(in_list(&requests[1]).is_err());
+        assert!(post_extended(&without, requests[1..].iter().copied()).is_err());
+        assert_eq!(CALLS.take(), ["start", "complete"]);
+        assert!(list_entry(&requests[1]).is_err());
     }
 }

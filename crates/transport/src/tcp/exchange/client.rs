@@ -1,9 +1,8 @@
-//! The client's end of a connection.
+//! The client side of a connection.
 
-use super::super::dial::connect;
-use super::super::token::Token;
 use super::{READ_BYTES, WORDS_MAX, frame_of, push_frame, token_words};
-use crate::runtime::{Crank, Turned, add_crank, is_turning};
+use crate::runtime::{PollSource, Progress, add_poll_source, is_polled_by_executor};
+use crate::stream::{Token, connect};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -13,66 +12,66 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// A server that works on a large request says nothing meanwhile; one that is silent for this long is lost.
+/// A server that works on a large request is silent; one that is silent for this long is lost.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
-/// Looks without news after which the clock is looked at.
-const QUIET_LOOKS: u32 = 64;
+/// Silent polls between two looks at the clock.
+const SILENT_POLLS: u32 = 64;
 
-/// A connection that one thread's clients share. What several of them send before one waits goes out together, and the
-/// thread's executor looks for what comes, once for all.
+/// A connection that one thread's clients share. Requests of several clients leave together, and the thread's
+/// executor polls for all responses at once.
 #[derive(Clone, Debug)]
 pub struct Exchange {
-    line: Rc<Line>,
+    connection: Rc<SharedConnection>,
 }
 
-/// The connection, and what is turned.
+/// The connection, as a poll source.
 #[derive(Debug)]
-struct Line {
-    state: RefCell<State>,
+struct SharedConnection {
+    state: RefCell<ConnectionState>,
 }
 
-/// What became of a request.
+/// The state of a request.
 #[derive(Debug)]
-enum Place {
-    /// Its response has not come; who is to be woken then.
+enum RequestState {
+    /// No response yet; the waker of the waiting future.
     Waiting(Option<Waker>),
-    /// Its response has come.
+    /// The response has arrived.
     Answered(Vec<u64>),
-    /// Its response has not come, and nobody wants it any more.
-    Unwanted,
-    /// Nothing is left to be done.
-    Settled,
+    /// No response yet, and the future was dropped.
+    Abandoned,
+    /// Complete.
+    Done,
 }
 
 #[derive(Debug)]
-struct State {
+struct ConnectionState {
     stream: TcpStream,
     out: Vec<u8>,
     incoming: Vec<u8>,
-    /// Where reads land.
-    room: Box<[u8]>,
-    /// Requests in their order, from the first that is not settled on, and the number of that one.
-    places: VecDeque<Place>,
+    /// The read buffer.
+    buffer: Box<[u8]>,
+    /// Requests in order, from the first that is not complete, and the number of that one.
+    requests: VecDeque<RequestState>,
     first: u64,
     /// How many of them have been answered.
     answered: usize,
-    /// Looks without news, and when the first of them was.
-    quiet: u32,
-    heard: Instant,
+    /// Silent polls, and the time of the first of them.
+    silent_polls: u32,
+    silent_since: Instant,
     silence_max: Duration,
-    /// Why the connection is no good any more.
+    /// Why the connection is lost.
     lost: Option<(io::ErrorKind, String)>,
 }
 
-/// A request on its way; dropped before its response was taken, that is not wanted any more.
-struct Asked<'e> {
-    line: &'e Line,
+/// A request under way; if it is dropped before its response is taken, the response is discarded.
+struct PendingRequest<'e> {
+    connection: &'e SharedConnection,
     number: u64,
 }
 
-impl Drop for Asked<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
-        self.line.state.borrow_mut().forget(self.number);
+        self.connection.state.borrow_mut().abandon(self.number);
     }
 }
 
@@ -80,7 +79,7 @@ impl Exchange {
     /// Connects.
     ///
     /// # Errors
-    /// The system's; where nobody takes the connection, within 3 s for each address.
+    /// The system's; no server accepts the connection, within 3 s for each address.
     pub fn open(address: impl ToSocketAddrs, token: Option<&Token>) -> io::Result<Self> {
         Self::open_for(address, token, SILENCE_MAX)
     }
@@ -94,66 +93,71 @@ impl Exchange {
         stream.set_nonblocking(true)?;
         let mut out = Vec::new();
         push_frame(&mut out, &token_words(token));
-        let state = State {
+        let state = ConnectionState {
             stream,
             out,
             incoming: Vec::new(),
-            room: vec![0; READ_BYTES].into_boxed_slice(),
-            places: VecDeque::new(),
+            buffer: vec![0; READ_BYTES].into_boxed_slice(),
+            requests: VecDeque::new(),
             first: 0,
             answered: 0,
-            quiet: 0,
-            heard: Instant::now(),
+            silent_polls: 0,
+            silent_since: Instant::now(),
             silence_max,
             lost: None,
         };
-        let line = Rc::new(Line { state: RefCell::new(state) });
-        let crank: Weak<Line> = Rc::downgrade(&line);
-        add_crank(crank);
-        Ok(Self { line })
+        let connection = Rc::new(SharedConnection { state: RefCell::new(state) });
+        let source: Weak<SharedConnection> = Rc::downgrade(&connection);
+        add_poll_source(source);
+        Ok(Self { connection })
     }
 
-    /// Sends a request, and appends the response. A call that is dropped is answered all the same, and its response
-    /// thrown away.
+    /// Sends a request, and appends the response. A dropped call is still answered, and its response
+    /// discarded.
     ///
     /// # Errors
-    /// The system's; the connection is no good any more.
+    /// The system's; the connection is lost.
     pub async fn call(&self, request: &[u64], response: &mut Vec<u64>) -> io::Result<()> {
-        let number = self.line.state.borrow_mut().push(request)?;
-        let _asked = Asked { line: &self.line, number };
+        let number = self.connection.state.borrow_mut().push(request)?;
+        let _pending = PendingRequest { connection: &self.connection, number };
         let mut was_polled = false;
         let words = poll_fn(|context| {
-            // The others of the thread have their turn before the first look.
-            let looks = std::mem::replace(&mut was_polled, true);
-            self.line.poll(number, looks, context)
+            // The other futures of the thread run before the first exchange.
+            if std::mem::replace(&mut was_polled, true) {
+                self.connection.exchange(context);
+            }
+            self.connection.poll(number, context)
         });
         response.extend(words.await?);
         Ok(())
     }
 
-    /// Requests that are not settled.
+    /// Returns the number of incomplete requests.
     #[cfg(test)]
-    pub(super) fn unsettled(&self) -> usize {
-        self.line.state.borrow().places.len()
+    pub(super) fn unfinished(&self) -> usize {
+        self.connection.state.borrow().requests.len()
     }
 }
 
-impl Line {
-    /// Takes the response to a request, or waits for it: until the thread's executor has turned this line, or, where it
-    /// does not do that, until the next look.
-    fn poll(&self, number: u64, looks: bool, context: &Context<'_>) -> Poll<io::Result<Vec<u64>>> {
-        let state = &mut *self.state.borrow_mut();
-        let is_turned = is_turning(context);
-        if looks && !is_turned {
-            state.turn();
+impl SharedConnection {
+    /// Sends and receives, unless the thread's executor does so between polls.
+    fn exchange(&self, context: &Context<'_>) {
+        if !is_polled_by_executor(context) {
+            self.state.borrow_mut().advance();
         }
+    }
+
+    /// Takes the response to a request, or waits for it: until the thread's executor has polled this connection, or,
+    /// under another executor, until the next poll.
+    fn poll(&self, number: u64, context: &Context<'_>) -> Poll<io::Result<Vec<u64>>> {
+        let state = &mut *self.state.borrow_mut();
         if let Some(words) = state.take(number) {
             return Poll::Ready(Ok(words));
         }
         if let Err(error) = state.check() {
             return Poll::Ready(Err(error));
         }
-        if is_turned {
+        if is_polled_by_executor(context) {
             state.wait(number, context.waker());
         } else {
             context.waker().wake_by_ref();
@@ -162,14 +166,14 @@ impl Line {
     }
 }
 
-impl Crank for Line {
-    fn crank(&self) -> Turned {
-        self.state.borrow_mut().turn()
+impl PollSource for SharedConnection {
+    fn advance(&self) -> Progress {
+        self.state.borrow_mut().advance()
     }
 }
 
-impl State {
-    /// Why the connection is no good any more, if it is not.
+impl ConnectionState {
+    /// Returns the error of a lost connection.
     fn check(&self) -> io::Result<()> {
         match &self.lost {
             Some((kind, what)) => Err(io::Error::new(*kind, what.clone())),
@@ -177,50 +181,53 @@ impl State {
         }
     }
 
-    /// Puts a request into what goes out next; yields its number.
+    /// Queues a request; returns its number.
     fn push(&mut self, request: &[u64]) -> io::Result<u64> {
         self.check()?;
-        if !self.is_owed() {
-            // Nothing was asked: it had nothing to say.
-            self.quiet = 0;
+        if !self.awaits_response() {
+            // No request was pending, so the silence starts now.
+            self.silent_polls = 0;
         }
         push_frame(&mut self.out, request);
-        self.places.push_back(Place::Waiting(None));
-        Ok(self.first + self.places.len() as u64 - 1)
+        self.requests.push_back(RequestState::Waiting(None));
+        Ok(self.first + self.requests.len() as u64 - 1)
     }
 
-    /// Whether a response is still to come.
-    fn is_owed(&self) -> bool {
-        self.lost.is_none() && self.answered < self.places.len()
+    /// Returns whether a response is still to come.
+    fn awaits_response(&self) -> bool {
+        self.lost.is_none() && self.answered < self.requests.len()
     }
 
-    /// Sends what can be sent, takes what has come, and wakes those for whom it is.
-    fn turn(&mut self) -> Turned {
-        if !self.is_owed() {
-            return Turned::default();
+    /// Sends and receives without waiting, and wakes the futures whose responses have arrived.
+    fn advance(&mut self) -> Progress {
+        if !self.awaits_response() {
+            return Progress::default();
         }
         let before = self.answered;
         let stepped = self.step();
         let mut answered = self.answered > before;
         if let Err(error) = stepped {
             self.lost = Some((error.kind(), error.to_string()));
-            self.places.iter_mut().for_each(Place::wake);
+            self.requests.iter_mut().for_each(RequestState::wake);
             self.out.clear();
             answered = true;
         }
-        self.pass_settled();
-        let mut open = self.places.iter().skip(self.answered);
-        Turned { answered, waited_for: open.any(|place| matches!(place, Place::Waiting(_))) }
+        self.pop_done();
+        let mut open = self.requests.iter().skip(self.answered);
+        Progress {
+            answered,
+            awaited: open.any(|request_state| matches!(request_state, RequestState::Waiting(_))),
+        }
     }
 
     fn step(&mut self) -> io::Result<()> {
-        self.quiet = self.quiet.saturating_add(1);
+        self.silent_polls = self.silent_polls.saturating_add(1);
         while !self.out.is_empty() {
             match self.stream.write(&self.out) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(sent) => {
                     self.out.drain(..sent);
-                    self.quiet = 0;
+                    self.silent_polls = 0;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -228,12 +235,12 @@ impl State {
             }
         }
         loop {
-            match self.stream.read(&mut self.room) {
+            match self.stream.read(&mut self.buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(came) => {
-                    self.incoming.extend(&self.room[..came]);
-                    self.quiet = 0;
-                    if came < self.room.len() {
+                    self.incoming.extend(&self.buffer[..came]);
+                    self.silent_polls = 0;
+                    if came < self.buffer.len() {
                         break;
                     }
                 }
@@ -251,78 +258,80 @@ impl State {
         self.check_silence()
     }
 
-    /// The next response has come.
+    /// Assigns the next response.
     fn answer(&mut self, words: Vec<u64>) -> io::Result<()> {
-        let Some(place) = self.places.get_mut(self.answered) else {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a response that nobody asked for"));
+        let Some(request_state) = self.requests.get_mut(self.answered) else {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a response without a request"));
         };
-        place.wake();
-        *place = match place {
-            Place::Unwanted => Place::Settled,
-            _ => Place::Answered(words),
+        request_state.wake();
+        *request_state = match request_state {
+            RequestState::Abandoned => RequestState::Done,
+            _ => RequestState::Answered(words),
         };
         self.answered += 1;
         Ok(())
     }
 
-    /// Tells time now and then while nothing comes.
+    /// Checks the clock now and then while nothing arrives.
     fn check_silence(&mut self) -> io::Result<()> {
-        if self.quiet == 1 {
-            self.heard = Instant::now();
+        if self.silent_polls == 1 {
+            self.silent_since = Instant::now();
         }
-        if self.quiet > 0 && self.quiet.is_multiple_of(QUIET_LOOKS) && self.heard.elapsed() > self.silence_max
+        if self.silent_polls > 0
+            && self.silent_polls.is_multiple_of(SILENT_POLLS)
+            && self.silent_since.elapsed() > self.silence_max
         {
             return Err(io::ErrorKind::TimedOut.into());
         }
         Ok(())
     }
 
-    fn pass_settled(&mut self) {
-        while matches!(self.places.front(), Some(Place::Settled)) {
-            self.places.pop_front();
-            // Where the connection is lost, what was never answered is settled, too.
+    fn pop_done(&mut self) {
+        while matches!(self.requests.front(), Some(RequestState::Done)) {
+            self.requests.pop_front();
+            // After a loss, unanswered requests are complete as well.
             self.answered = self.answered.saturating_sub(1);
             self.first += 1;
         }
     }
 
-    fn place(&mut self, number: u64) -> Option<&mut Place> {
-        // One that is settled may have been passed.
+    fn request_state(&mut self, number: u64) -> Option<&mut RequestState> {
+        // A complete request may have been removed.
         let at = number.checked_sub(self.first)?;
-        self.places.get_mut(at as usize)
+        self.requests.get_mut(at as usize)
     }
 
-    /// The response to a request, if it has come.
+    /// Takes the response to a request, if it has arrived.
     fn take(&mut self, number: u64) -> Option<Vec<u64>> {
-        let place = self.place(number)?;
-        let words = match place {
-            Place::Answered(words) => std::mem::take(words),
-            Place::Waiting(_) | Place::Unwanted | Place::Settled => return None,
+        let request_state = self.request_state(number)?;
+        let words = match request_state {
+            RequestState::Answered(words) => std::mem::take(words),
+            RequestState::Waiting(_) | RequestState::Abandoned | RequestState::Done => return None,
         };
-        *place = Place::Settled;
-        self.pass_settled();
+        *request_state = RequestState::Done;
+        self.pop_done();
         Some(words)
     }
 
     fn wait(&mut self, number: u64, waker: &Waker) {
-        if let Some(Place::Waiting(waiting)) = self.place(number) {
+        if let Some(RequestState::Waiting(waiting)) = self.request_state(number) {
             *waiting = Some(waker.clone());
         }
     }
 
-    /// The response to a request is not wanted any more, if it was not taken.
-    fn forget(&mut self, number: u64) {
+    /// Discards the response to a request, unless it was taken.
+    fn abandon(&mut self, number: u64) {
         let is_lost = self.lost.is_some();
-        let Some(place) = self.place(number) else { return };
-        *place = match place {
-            Place::Waiting(_) | Place::Unwanted if !is_lost => Place::Unwanted,
-            _ => Place::Settled,
+        let Some(request_state) = self.request_state(number) else { return };
+        *request_state = match request_state {
+            RequestState::Waiting(_) | RequestState::Abandoned if !is_lost => RequestState::Abandoned,
+            _ => RequestState::Done,
         };
-        self.pass_settled();
+        self.pop_done();
     }
 }
 
-impl Place {
+impl RequestState {
     fn wake(&mut self) {
         if let Self::Waiting(waker) = self
             && let Some(waker) = waker.take()

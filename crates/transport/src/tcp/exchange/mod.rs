@@ -1,15 +1,15 @@
-//! Requests and responses over an ordinary socket: what a server that answers messages is compared with, and how
-//! clients without memory of their own talk to one.
+//! Requests and responses over an ordinary socket: the baseline for servers that answer messages, and the connection of
+//! clients that do not access memory.
 //!
 //! ```text
 //! frame, both ways: | words that follow, 4 | zero 4 | words, 8 each |      little endian
-//! the client's first frame is its token, in words with its length before it; empty: it has none
+//! the client's first frame is its token, in words with its length before it; empty: no token
 //! ```
 //!
-//! Responses come in the order of their requests. A client may have any number of requests on their way; the server
-//! answers what has come with one write. One thread of the server looks after one connection, as servers of the papers
-//! do; so there are at most 1024 of them. Who has not shown its token within 10 s is closed. A server that says nothing
-//! for 60 s, or whose machine is gone for 15 s, is lost.
+//! Responses arrive in the order of their requests. A client may have any number of requests under way; the server
+//! answers all available requests with one write. As in the papers' servers, one thread serves one connection, so there
+//! are at most 1024 of them. A client that has not sent its token within 10 s is disconnected. A server that is silent
+//! for 60 s, or whose machine is unreachable for 15 s, is lost.
 
 mod client;
 mod server;
@@ -17,23 +17,22 @@ mod server;
 pub use client::Exchange;
 pub use server::{CONNECTIONS_MAX, answer_requests, listen};
 
-use super::token::Token;
+use crate::stream::Token;
 use std::io;
 
-/// Most words of a frame: what a search of everything in the largest pools of tests has, and no more than memory
-/// allows.
+/// Longest frame, words: a search of everything in the largest pools of tests, within the limits of memory.
 const WORDS_MAX: usize = 1 << 27;
-/// Bytes that are read at a time.
+/// Bytes read at a time.
 const READ_BYTES: usize = 64 << 10;
 const HEAD_BYTES: usize = 8;
 
-/// A frame appended to `bytes`.
+/// Appends a frame to `bytes`.
 fn push_frame(bytes: &mut Vec<u8>, words: &[u64]) {
     bytes.extend((words.len() as u64).to_le_bytes());
     bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
 }
 
-/// The words of the first frame of `bytes`, at most `most`, and how long it is; `None`: it has not come whole.
+/// Returns the words of the first frame of `bytes`, at most `most`, and its length; `None`: it is incomplete.
 fn frame_of(bytes: &[u8], most: usize) -> io::Result<Option<(Vec<u64>, usize)>> {
     let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() else { return Ok(None) };
     let words = u64::from_le_bytes(*head) as usize;
@@ -46,7 +45,7 @@ fn frame_of(bytes: &[u8], most: usize) -> io::Result<Option<(Vec<u64>, usize)>> 
     Ok(Some((words, HEAD_BYTES + 8 * body.len())))
 }
 
-/// A token in words.
+/// Returns a token as words.
 fn token_words(token: Option<&Token>) -> Vec<u64> {
     let Some(token) = token.map(Token::bytes) else { return Vec::new() };
     let word = |part: &[u8]| {
@@ -57,7 +56,7 @@ fn token_words(token: Option<&Token>) -> Vec<u64> {
     [token.len() as u64].into_iter().chain(token.chunks(8).map(word)).collect()
 }
 
-/// The bytes of a token that came in words.
+/// Returns the bytes of a token from words.
 fn token_bytes(words: &[u64]) -> Vec<u8> {
     let Some((&length, words)) = words.split_first() else { return Vec::new() };
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -77,16 +76,16 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
-    /// Stops the server, also where the test panics.
-    struct Stops<'a>(&'a AtomicBool);
+    /// Stops the server, also if the test panics.
+    struct StopOnDrop<'a>(&'a AtomicBool);
 
-    impl Drop for Stops<'_> {
+    impl Drop for StopOnDrop<'_> {
         fn drop(&mut self) {
             self.0.store(true, Ordering::Release);
         }
     }
 
-    /// Lets `work` talk to a server that answers with the sum and the words.
+    /// Runs `work` against a server that answers with the sum and the words.
     fn with_server(token: Option<&Token>, work: impl FnOnce(SocketAddr)) {
         with_server_of(CONNECTIONS_MAX, token, work);
     }
@@ -104,9 +103,9 @@ mod tests {
                     }
                 })
             });
-            let stops = Stops(&stop);
+            let stop_on_drop = StopOnDrop(&stop);
             work(address);
-            drop(stops);
+            drop(stop_on_drop);
             serve.join().unwrap().unwrap();
         });
     }
@@ -119,7 +118,7 @@ mod tests {
                 let exchange = &exchange;
                 Box::pin(async move {
                     for round in 0..200 {
-                        // Now and then one that does not fit into a read.
+                        // Now and then one that exceeds a read.
                         let length = if round % 50 == 7 { 20_000 } else { round % 9 };
                         let request = vec![me; length];
                         let mut response = Vec::new();
@@ -133,7 +132,7 @@ mod tests {
         });
     }
 
-    /// Polls so often, or until it is done, and drops.
+    /// Polls that often, or until it is done, and drops.
     fn drop_after(call: impl Future, polls: u64) {
         let mut call = std::pin::pin!(call);
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -141,17 +140,17 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_dropped_leaves_nothing_and_misleads_nobody() {
+    fn a_dropped_call_leaves_nothing_and_does_not_shift_responses() {
         with_server(None, |address| {
             let exchange = Exchange::open(address, None).unwrap();
             for round in 0..200 {
-                // Some are dropped before they are sent, some when the response may have come.
+                // Some are dropped before they are sent, some when the response may have arrived.
                 drop_after(exchange.call(&[round, 1], &mut Vec::new()), round % 4 + 1);
                 let mut response = Vec::new();
                 block_on(exchange.call(&[round, 5], &mut response)).unwrap();
                 assert_eq!(response, [round + 5, round, 5]);
             }
-            assert_eq!(exchange.unsettled(), 0, "all are accounted for");
+            assert_eq!(exchange.unfinished(), 0, "all are accounted for");
         });
     }
 
@@ -164,13 +163,13 @@ mod tests {
                 let exchange = Exchange::open(address, None).unwrap();
                 block_on(exchange.call(&[1], &mut Vec::new())).unwrap();
             }
-            // Other tests of this process have files as well, and the last threads may still be on their way.
+            // Other tests of this process have files as well, and the last threads may still be running.
             assert!(open() < before + 150, "{} were open, {} are", before, open());
         });
     }
 
     #[test]
-    fn a_server_that_says_nothing_is_lost_in_time() {
+    fn a_silent_server_is_lost_after_the_limit() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = silent.local_addr().unwrap();
         let exchange = Exchange::open_for(address, None, Duration::from_secs(1)).unwrap();
@@ -182,11 +181,11 @@ mod tests {
             let again = block_on(exchange.call(&[1], &mut Vec::new())).unwrap_err();
             assert_eq!(again.kind(), io::ErrorKind::TimedOut, "it stays lost");
         }
-        assert_eq!(exchange.unsettled(), 0, "and keeps nothing");
+        assert_eq!(exchange.unfinished(), 0, "and keeps nothing");
     }
 
     #[test]
-    fn a_load_is_one_request_however_long_and_a_token_is_short() {
+    fn a_request_may_be_long_and_a_token_may_not() {
         with_server(None, |address| {
             let exchange = Exchange::open(address, None).unwrap();
             let (long, mut response) = (vec![1; 1 << 20], Vec::new());
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn who_drips_its_token_is_closed_as_well() {
+    fn a_client_that_sends_its_token_too_slowly_is_disconnected() {
         with_server(None, |address| {
             let mut stream = TcpStream::connect(address).unwrap();
             for _ in 0..3 {
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_takes_so_many_connections_and_no_more() {
+    fn a_server_refuses_connections_beyond_its_limit() {
         with_server_of(5, None, |address| {
             let works = || {
                 let exchange = Exchange::open(address, None).unwrap();
@@ -223,13 +222,13 @@ mod tests {
             all.pop();
             let end = Instant::now() + Duration::from_secs(10);
             while works().is_err() {
-                assert!(Instant::now() < end, "a place comes free");
+                assert!(Instant::now() < end, "a slot is released");
             }
         });
     }
 
     #[test]
-    fn who_has_not_the_token_gets_no_answer() {
+    fn a_client_without_the_token_gets_no_answer() {
         let (right, wrong) = ("0123456789abcdef_", "0123456789abcdef-");
         let token = Token::new(right).unwrap();
         with_server(Some(&token), |address| {
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_without_end_is_refused() {
+    fn a_frame_beyond_the_limit_is_refused() {
         assert!(frame_of(&u64::MAX.to_le_bytes(), WORDS_MAX).is_err());
         assert!(frame_of(&4_u64.to_le_bytes(), 3).is_err());
         assert!(frame_of(&3_u64.to_le_bytes(), 3).unwrap().is_none());

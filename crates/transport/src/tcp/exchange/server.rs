@@ -1,8 +1,7 @@
-//! The server's end: a thread for each connection.
+//! The server side: one thread per connection.
 
-use super::super::token::Token;
-use super::super::worker::keep_alive;
 use super::{READ_BYTES, WORDS_MAX, frame_of, push_frame, token_bytes};
+use crate::stream::{Token, keep_alive};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use std::collections::BTreeMap;
@@ -12,23 +11,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Most words of a token's frame.
+/// Longest frame of a token, words.
 pub(super) const TOKEN_WORDS_MAX: usize = 1 << 8;
 /// Connections of a server, each with a thread.
 pub const CONNECTIONS_MAX: usize = 1024;
-/// A client shows its token within this time, or is closed.
+/// A client that does not send its token within this time is disconnected.
 pub(super) const GREETING_MAX: Duration = Duration::from_secs(10);
-/// How long a connection's thread looks for the next request before it sleeps until that comes: to be woken takes
-/// longer than most requests.
-const LOOKING: Duration = Duration::from_micros(50);
-/// How long the server waits for the next connection before it looks whether it is to stop.
-const LOOK: Duration = Duration::from_millis(5);
+/// How long a connection's thread polls for the next request before it sleeps: a wake-up takes longer than
+/// most requests.
+const SPIN: Duration = Duration::from_micros(50);
+/// The pause of the server between two attempts to accept a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(5);
 
-/// Answers requests on all connections that `listener` accepts, `most` at a time, until `stop` is set. `make` makes
-/// what answers those of one connection, on a thread of its own; that yields `false` where the connection is to end.
+/// Answers requests on all connections that `listener` accepts, `most` at a time, until `stop` is set. `make`
+/// makes the handler of one connection, on that connection's thread; a handler that returns `false` ends its
+/// connection.
 ///
-/// Where a connection cannot be accepted (it is gone already, or there are no more file descriptors), the next is
-/// waited for.
+/// If a connection cannot be accepted (it is gone already, or no file descriptor is free), the server waits
+/// for the next.
 ///
 /// # Errors
 /// The system's, of the listener itself.
@@ -43,23 +43,23 @@ where
     H: FnMut(&[u64], &mut Vec<u64>) -> bool,
 {
     listener.set_nonblocking(true)?;
-    let open = Open { most, streams: Mutex::default() };
+    let open = OpenConnections { most, streams: Mutex::default() };
     std::thread::scope(|scope| {
         for number in 0.. {
             if stop.load(Ordering::Acquire) {
                 break;
             }
-            match listener.accept().and_then(|(stream, _)| open.hold(number, &stream).map(|()| stream)) {
+            match listener.accept().and_then(|(stream, _)| open.add(number, &stream).map(|()| stream)) {
                 Ok(stream) => {
                     let (make, open) = (&make, &open);
                     scope.spawn(move || {
-                        // The connection's end is the client's to notice.
-                        let _ = attend(&stream, token, make());
+                        // The client detects the end of the connection.
+                        let _ = serve_connection(&stream, token, make());
                         let _ = stream.shutdown(Shutdown::Both);
                         open.streams().remove(&number);
                     });
                 }
-                Err(_) => std::thread::sleep(LOOK),
+                Err(_) => std::thread::sleep(ACCEPT_PAUSE),
             }
         }
         for stream in open.streams().values() {
@@ -69,21 +69,21 @@ where
     Ok(())
 }
 
-/// The connections that are open, so that they can be ended.
+/// The open connections, so that the server can end them.
 #[derive(Debug)]
-struct Open {
-    /// As many there may be.
+struct OpenConnections {
+    /// The limit.
     most: usize,
     streams: Mutex<BTreeMap<u64, TcpStream>>,
 }
 
-impl Open {
+impl OpenConnections {
     fn streams(&self) -> MutexGuard<'_, BTreeMap<u64, TcpStream>> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses a stream where there are as many as may be.
-    fn hold(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
+    /// Refuses a stream beyond the limit.
+    fn add(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
         let stream = stream.try_clone()?;
         let mut streams = self.streams();
         if streams.len() >= self.most {
@@ -94,8 +94,8 @@ impl Open {
     }
 }
 
-/// Answers what comes over one connection.
-fn attend(
+/// Answers the requests of one connection.
+fn serve_connection(
     mut stream: &TcpStream,
     token: Option<&Token>,
     mut answer: impl FnMut(&[u64], &mut Vec<u64>) -> bool,
@@ -148,13 +148,13 @@ fn attend(
     }
 }
 
-/// Reads what has come, or waits for something to come.
+/// Reads what is available, or waits for more.
 fn read(mut stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
     let begun = Instant::now();
     loop {
         match recv(stream, &mut *bytes, RecvFlags::DONTWAIT) {
             Ok((came, _)) => return Ok(came),
-            Err(Errno::AGAIN) if begun.elapsed() < LOOKING => std::thread::yield_now(),
+            Err(Errno::AGAIN) if begun.elapsed() < SPIN => std::thread::yield_now(),
             Err(Errno::AGAIN) => return stream.read(bytes),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -162,7 +162,7 @@ fn read(mut stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Where a listener listens.
+/// Binds a listener, and returns its address.
 ///
 /// # Errors
 /// The system's.

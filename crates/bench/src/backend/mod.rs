@@ -1,0 +1,85 @@
+//! The systems that a run measures, behind one trait: ordered indexes, spatial indexes, Redis and other peers.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `interface.rs` | the trait of a system, and the end of its record |
+//! | `pool.rs`, `attachment.rs`, `memory_nodes.rs` | the pool of a run, and attachments to it |
+//! | `clients.rs`, `checked.rs` | the parameters of a process of clients; keys and values with their checks |
+//! | `ordered/` | Farwood's ordered indexes |
+//! | `spatial/` | Farwood's spatial index, and its peer rstar |
+//! | `redis/` | Redis over TCP |
+//! | `peers/` | LMDB, `BTreeMap`, congee and a skip list (feature `peers`) |
+//!
+//! Each compute node of a real fabric is a process, also if there is only one: it starts with empty caches and page
+//! tables, without traces of the loading.
+
+pub(crate) mod attachment;
+pub(crate) mod checked;
+pub(crate) mod clients;
+mod interface;
+pub(crate) mod memory_nodes;
+pub mod ordered;
+#[cfg(feature = "peers")]
+pub mod peers;
+pub mod pool;
+pub(crate) mod redis;
+pub mod spatial;
+
+pub use interface::finish;
+pub(crate) use interface::{Backend, Running};
+
+use crate::Result;
+use crate::driver::worker::JobKind;
+use crate::spec::REDIS;
+use crate::spec::ordered::RunSpec;
+
+/// The jobs of the worker processes of all backends.
+pub const JOBS: &[JobKind] = &[
+    JobKind::of::<crate::driver::program::ProgramJob>(),
+    JobKind::of::<memory_nodes::MemoryNodesJob>(),
+    JobKind::of::<pool::StoreCleanup>(),
+    JobKind::of::<ordered::process::OrderedJob>(),
+    JobKind::of::<spatial::process::SpatialJob>(),
+    JobKind::of::<redis::RedisJob>(),
+    #[cfg(feature = "peers")]
+    JobKind::of::<peers::process::PeerJob>(),
+    #[cfg(feature = "peers")]
+    JobKind::of::<spatial::rstar::RstarJob>(),
+];
+
+/// Refuses peers that `spec` cannot be compared with.
+pub(crate) fn check_peers(spec: &RunSpec) -> Result<()> {
+    spec.peers.iter().try_for_each(|peer| if peer == REDIS { redis::check(spec) } else { check_peer(peer) })
+}
+
+/// The peers of a run, in the order of the spec.
+pub(crate) fn peers_of(spec: &RunSpec, ours: &ordered::OrderedBackend) -> Result<Vec<Box<dyn Backend>>> {
+    let backend = |name: &String| {
+        Ok(if name == REDIS {
+            Box::new(redis::RedisBackend::new(spec, ours)) as Box<dyn Backend>
+        } else {
+            peer(name, spec, ours)?
+        })
+    };
+    spec.peers.iter().map(backend).collect()
+}
+
+#[cfg(feature = "peers")]
+fn check_peer(name: &str) -> Result<()> {
+    name.parse::<peers::PeerKind>().map(drop)
+}
+
+#[cfg(feature = "peers")]
+fn peer(name: &str, spec: &RunSpec, ours: &ordered::OrderedBackend) -> Result<Box<dyn Backend>> {
+    Ok(Box::new(peers::process::PeerBackend::new(name.parse()?, spec, ours)))
+}
+
+#[cfg(not(feature = "peers"))]
+fn check_peer(name: &str) -> Result<()> {
+    Err(interface::not_built(name))
+}
+
+#[cfg(not(feature = "peers"))]
+fn peer(name: &str, _: &RunSpec, _: &ordered::OrderedBackend) -> Result<Box<dyn Backend>> {
+    Err(interface::not_built(name))
+}

@@ -1,0 +1,60 @@
+//! Farwood's spatial index and its variants, and rstar as their peer.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `store.rs`, `server.rs`, `windows.rs` | the pool with the loaded index; its server; the windows of searches |
+//! | `process.rs`, `client.rs` | a compute node; one client, which checks every answer |
+//! | `access.rs` | how a client reaches the index |
+//! | `rstar.rs` | the peer |
+
+pub(crate) mod access;
+mod backend;
+pub(crate) mod client;
+mod describe;
+pub(crate) mod process;
+#[cfg(feature = "peers")]
+pub(crate) mod rstar;
+mod server;
+pub mod store;
+pub(crate) mod windows;
+
+pub(crate) use backend::SpatialBackend;
+pub(crate) use describe::{describe, spatial};
+
+use super::interface::Backend;
+use crate::spec::RSTAR;
+use crate::spec::spatial::SpatialSpec;
+use crate::{Error, Result};
+
+/// Refuses peers that a spatial index cannot be compared with.
+pub(crate) fn check_peers(spec: &SpatialSpec) -> Result<()> {
+    spec.peers.iter().try_for_each(|name| {
+        if name == RSTAR {
+            return Ok(());
+        }
+        let problem = format!("no such peer of a spatial index: {name}");
+        Err(Error::parameter("--peer", problem, "give rstar"))
+    })
+}
+
+/// The peers of a run, which have been checked.
+#[cfg(feature = "peers")]
+pub(crate) fn peers_of<'s>(
+    spec: &'s SpatialSpec,
+    ours: &SpatialBackend<'_>,
+) -> Result<Vec<Box<dyn Backend + 's>>> {
+    Ok(spec
+        .peers
+        .iter()
+        .map(|_| Box::new(rstar::RstarBackend::new(spec, ours)) as Box<dyn Backend>)
+        .collect())
+}
+
+/// The peers of a run in a program without peers.
+#[cfg(not(feature = "peers"))]
+pub(crate) fn peers_of<'s>(
+    spec: &'s SpatialSpec,
+    _: &SpatialBackend<'_>,
+) -> Result<Vec<Box<dyn Backend + 's>>> {
+    spec.peers.first().map_or(Ok(Vec::new()), |name| Err(super::interface::not_built(name)))
+}

@@ -1,0 +1,333 @@
+//! A compute node of a spatial index: a process that runs clients on threads.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use farwood::spatial::{Connection, Socket};
+use farwood_fabric::{Client, Fabric as _, NodeId, Server};
+use farwood_index::IndexError;
+use farwood_index::catfish::{
+    Catfish, Correspondent, Count, Inbox, Issue, Messenger, Query, Reader, Rectangle, ServerSettings,
+    TreeServer,
+};
+use farwood_transport::any::AnyPool;
+use farwood_transport::runtime::block_on;
+use farwood_transport::shm::{ShmPool, ShmServer};
+use farwood_transport::tcp::exchange::Exchange;
+use farwood_transport::tcp::{Credentials, TcpPool};
+use serde::{Deserialize, Serialize};
+
+use super::super::attachment::ComputeNode;
+use super::super::clients::WARM_UP_SEED;
+use super::super::pool::open_pool;
+use super::access::SpatialAccess;
+use super::client::next_request;
+use super::store::SpatialStore;
+use crate::driver::protocol::Amount;
+use crate::driver::round_robin::{StepClient, run_clients};
+use crate::driver::threads::{self, ThreadDriver};
+use crate::driver::worker::{Job, ParentConnection};
+use crate::record::measurement::{CostTotals, Measurement, OperationKind};
+use crate::spec::fabric::pool_place;
+use crate::spec::spatial::SpatialSpec;
+use crate::spec::spatial_variant::Variant;
+use crate::workload::rectangles::{RequestStream, Scale, SpatialMix};
+use crate::{Error, Result};
+
+/// A compute node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SpatialJob {
+    /// The URL of the pool.
+    pool: String,
+    /// The name of the index.
+    name: String,
+    variant: Variant,
+    pub(super) mix: SpatialMix,
+    scale: Scale,
+    /// Windows to choose from.
+    windows: Vec<[f64; 4]>,
+    /// Number of rectangles loaded.
+    loaded: u64,
+    pub(super) threads: usize,
+    /// The numbers of this process's clients among all clients of the run.
+    pub(super) clients: Range<u64>,
+    pub(super) all_clients: u64,
+    think_ns: u64,
+    pub(super) seed: u64,
+}
+
+impl SpatialJob {
+    /// All clients of a run, which its processes share.
+    pub(super) fn new(spec: &SpatialSpec, store: &SpatialStore, loaded: u64) -> SpatialJob {
+        SpatialJob {
+            pool: store.pool.place.to_string(),
+            name: store.pool.index.clone(),
+            variant: spec.variant,
+            mix: spec.mix,
+            scale: spec.scale,
+            windows: store.windows.clone(),
+            loaded,
+            threads: spec.threads(),
+            clients: 0..spec.clients(),
+            all_clients: spec.clients(),
+            think_ns: spec.think_ns,
+            seed: spec.seed,
+        }
+    }
+
+    /// The job of a process with these clients.
+    pub(super) fn with_clients(self, clients: Range<u64>) -> SpatialJob {
+        SpatialJob { clients, ..self }
+    }
+
+    /// The job of a process with all clients, on `threads` threads.
+    #[cfg(feature = "peers")]
+    pub(super) fn in_one_process(self, threads: usize) -> SpatialJob {
+        SpatialJob { threads, clients: 0..self.all_clients, ..self }
+    }
+
+    fn windows(&self) -> Arc<[Rectangle]> {
+        let window =
+            |&[min_x, min_y, max_x, max_y]: &[f64; 4]| Rectangle::new([min_x, min_y], [max_x, max_y]);
+        self.windows.iter().map(|edges| window(edges).expect("the edges are those of a window")).collect()
+    }
+
+    /// The streams of the clients of each thread.
+    pub(super) fn streams(&self, mix: SpatialMix, seed: u64) -> Vec<Vec<RequestStream>> {
+        let threads = self.threads.clamp(1, self.clients.clone().count().max(1));
+        let windows = self.windows();
+        let mut by_thread = vec![Vec::new(); threads];
+        for (number, client) in self.clients.clone().enumerate() {
+            let of = (client, self.all_clients);
+            let stream = RequestStream::new((mix, self.scale), Arc::clone(&windows), of, self.loaded, seed);
+            by_thread[number % threads].push(stream);
+        }
+        by_thread
+    }
+}
+
+impl Job for SpatialJob {
+    const KIND: &'static str = "spatial";
+
+    fn run(self, parent: &mut ParentConnection<'_>) -> Result<()> {
+        parent.follow();
+        match open_pool(&pool_place(&self.pool)?)? {
+            AnyPool::Shm(node) => serve(&node, &self, parent),
+            AnyPool::Tcp(node) => serve(&node, &self, parent),
+            AnyPool::Rdma(_) => unreachable!("the parent refuses spatial runs over RDMA"),
+        }
+    }
+}
+
+/// An attachment on which spatial clients can run.
+trait SpatialNode: ComputeNode {
+    /// The server's access to its memory.
+    type Server: Server;
+
+    /// The server's access to the memory of `node`, if this process has it.
+    fn server(&self, node: NodeId) -> Option<Self::Server>;
+
+    /// Opens a socket to the server of the index.
+    fn socket(&self, port: u16) -> std::io::Result<Exchange>;
+}
+
+impl SpatialNode for ShmPool {
+    type Server = ShmServer;
+
+    fn server(&self, node: NodeId) -> Option<ShmServer> {
+        ShmPool::server(self, node)
+    }
+
+    fn socket(&self, port: u16) -> std::io::Result<Exchange> {
+        Exchange::open(("127.0.0.1", port), None)
+    }
+}
+
+impl SpatialNode for TcpPool {
+    type Server = farwood_transport::tcp::TcpServer;
+
+    fn server(&self, _: NodeId) -> Option<Self::Server> {
+        None
+    }
+
+    fn socket(&self, port: u16) -> std::io::Result<Exchange> {
+        let node = self.address().nodes().first().map_or("", String::as_str);
+        let host = node.rsplit_once(':').map_or(node, |(host, _)| host).trim_matches(['[', ']']);
+        let credentials = Credentials::find(self.address()).map_err(std::io::Error::other)?;
+        Exchange::open((host, port), credentials.token.as_ref())
+    }
+}
+
+/// Serves the parent's orders on a fabric that is known at compile time.
+fn serve<N: SpatialNode>(node: &N, job: &SpatialJob, parent: &mut ParentConnection<'_>) -> Result<()> {
+    let client = node.client();
+    let index = block_on(Catfish::open(&client, &job.name))?;
+    let tree = match (job.variant, node.server(index.layout().node)) {
+        (Variant::Local, Some(server)) => {
+            Some(block_on(index.serve(&client, &server, ServerSettings::default()))?)
+        }
+        _ => None,
+    };
+    let streams = job.streams(job.mix, job.seed);
+    let warm_ups = job.streams(SpatialMix::Search, job.seed ^ WARM_UP_SEED);
+    let make = |thread: usize| {
+        let clients = streams[thread].iter().map(|_| node.client()).collect();
+        let server = node.server(index.layout().node);
+        let (streams, warm_ups) = (streams[thread].clone(), warm_ups[thread].clone());
+        Ok(SpatialDriver {
+            node,
+            job,
+            index: &index,
+            tree: tree.as_ref(),
+            clients,
+            server,
+            streams,
+            warm_ups,
+        })
+    };
+    threads::serve(parent, streams.len(), job.all_clients, make, || None)?;
+    if let Some(tree) = &tree {
+        block_on(tree.resign(&client))?;
+    }
+    Ok(block_on(index.close(&client))?)
+}
+
+/// The clients of one thread.
+struct SpatialDriver<'a, N: SpatialNode> {
+    node: &'a N,
+    job: &'a SpatialJob,
+    index: &'a Catfish,
+    tree: Option<&'a TreeServer>,
+    clients: Vec<Client<N::Fabric>>,
+    server: Option<N::Server>,
+    streams: Vec<RequestStream>,
+    warm_ups: Vec<RequestStream>,
+}
+
+/// A connection of a client on such a node.
+type NodeConnection<'t, N> =
+    Connection<'t, <N as ComputeNode>::Fabric, <<N as SpatialNode>::Server as Server>::Local>;
+
+/// The access of a client on such a node.
+type NodeAccess<'t, N> =
+    SpatialAccess<'t, <N as ComputeNode>::Fabric, NodeConnection<'t, N>, <N as SpatialNode>::Server>;
+
+impl<N: SpatialNode> ThreadDriver for SpatialDriver<'_, N> {
+    fn scan_all(&mut self) -> Result<()> {
+        let client = &self.clients[0];
+        let everything = Rectangle::new([f64::MIN; 2], [f64::MAX; 2]).expect("both are finite");
+        let mut count = Count::default();
+        let mut reader = Reader::new(self.index, client, Issue::Many);
+        block_on(reader.search(&Query::intersecting(everything), &mut count))?;
+        let _ = client.take_costs();
+        if count.0 < self.job.loaded {
+            let problem = format!("the index has {} of {} rectangles", count.0, self.job.loaded);
+            return Err(Error::WrongAnswer(problem));
+        }
+        Ok(())
+    }
+
+    fn warm_up(&mut self, seconds: f64) -> Result<()> {
+        let mut streams = std::mem::take(&mut self.warm_ups);
+        let done = self.run(&mut streams, Amount::Seconds(seconds));
+        self.warm_ups = streams;
+        done.map(drop)
+    }
+
+    fn measure(&mut self, amount: Amount) -> Result<Measurement> {
+        let mut streams = std::mem::take(&mut self.streams);
+        let done = self.run(&mut streams, amount);
+        self.streams = streams;
+        done
+    }
+}
+
+/// A client with its access and its requests.
+struct SpatialClient<'a, N: SpatialNode> {
+    client: &'a Client<N::Fabric>,
+    access: NodeAccess<'a, N>,
+    stream: &'a mut RequestStream,
+    think_ns: u64,
+}
+
+impl<N: SpatialNode> StepClient for SpatialClient<'_, N> {
+    fn think_ns(&self) -> u64 {
+        self.think_ns
+    }
+
+    async fn think(&mut self) {
+        self.client.fabric().sleep(self.think_ns).await;
+    }
+
+    async fn step(&mut self) -> Result<Option<(OperationKind, CostTotals)>> {
+        let (kind, counted) = next_request(&mut self.access, self.stream).await?;
+        let costs = CostTotals::from(self.client.take_costs());
+        Ok(Some((kind, CostTotals { offloaded: counted.offloaded, found: counted.found, ..costs })))
+    }
+}
+
+impl<N: SpatialNode> SpatialDriver<'_, N> {
+    /// Connects the clients, lets them do the requests of `streams`, and closes their connections.
+    fn run(&self, streams: &mut [RequestStream], amount: Amount) -> Result<Measurement> {
+        let connects = self.job.variant.connects(self.job.mix);
+        let socket = if connects { self.socket()? } else { None };
+        let mut clients = Vec::with_capacity(self.clients.len());
+        for (number, (client, stream)) in self.clients.iter().zip(streams).enumerate() {
+            let access = block_on(self.access(client, number, socket.clone()))?;
+            let _ = client.take_costs();
+            clients.push(SpatialClient::<N> { client, access, stream, think_ns: self.job.think_ns });
+        }
+        let measurement = run_clients(&mut clients, amount)?;
+        for client in clients {
+            if let Some(connection) = client.access.into_connection() {
+                block_on(connection.close())?;
+            }
+        }
+        Ok(measurement)
+    }
+
+    /// The socket that the thread's clients share, if the variant uses one.
+    fn socket(&self) -> Result<Option<Socket>> {
+        if self.server.is_some() && self.job.variant != Variant::Tcp {
+            return Ok(None);
+        }
+        let port = block_on(self.index.port(&self.clients[0]))?;
+        let Some(port) = port else {
+            return Err(IndexError::NotServed { name: self.job.name.clone() }.into());
+        };
+        let open = self.node.socket(port);
+        let exchange = open.map_err(|source| Error::Processes {
+            doing: format!("connect to the server at port {port}"),
+            source,
+        })?;
+        Ok(Some(Socket::new(exchange, &self.job.name)))
+    }
+
+    async fn access<'s>(
+        &'s self,
+        client: &'s Client<N::Fabric>,
+        number: usize,
+        socket: Option<Socket>,
+    ) -> Result<NodeAccess<'s, N>> {
+        if let (Some(tree), Some(server)) = (self.tree, &self.server) {
+            return Ok(SpatialAccess::InPlace(tree.worker(client, server)));
+        }
+        let connection = match (self.job.variant.connects(self.job.mix), socket) {
+            (false, _) => None,
+            (true, Some(socket)) => Some(Connection::Socket(Correspondent::new(socket))),
+            (true, None) => Some(self.rings(client).await?),
+        };
+        let reader = Reader::new(self.index, client, self.job.variant.issue());
+        let seed = self.job.seed ^ (self.job.clients.start + number as u64 + 1);
+        Ok(SpatialAccess::new(self.job.variant, reader, connection, seed))
+    }
+
+    async fn rings<'s>(&'s self, client: &'s Client<N::Fabric>) -> Result<NodeConnection<'s, N>> {
+        let Some(server) = &self.server else {
+            unreachable!("a process without the server's memory uses a socket")
+        };
+        let inbox = Inbox { local: server.local(), at: None };
+        let messenger = Messenger::connect(self.index, client, inbox, self.job.variant.notice()).await?;
+        Ok(Connection::Rings(Box::new(messenger)))
+    }
+}

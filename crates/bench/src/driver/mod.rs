@@ -1,0 +1,24 @@
+//! Worker processes, their threads and their clients, without any knowledge of the system under measurement.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `protocol.rs` | messages between the parent process and its workers |
+//! | `processes.rs`, `worker.rs` | the parent's side of the protocol; the worker's side |
+//! | `program.rs`, `cleanup.rs` | workers that run another program; workers that remove what a killed run leaves |
+//! | `threads.rs`, `round_robin.rs` | threads of a worker; several clients on one thread |
+//! | `cpu.rs`, `loopback.rs` | CPU pinning; the latency of the machine's loopback interface |
+//! | `clock.rs`, `stopwatch.rs` | real time; which operations of a simulated run count |
+//! | `progress.rs` | the phases of a run |
+
+pub(crate) mod cleanup;
+pub mod clock;
+pub(crate) mod cpu;
+pub(crate) mod loopback;
+pub mod processes;
+pub(crate) mod program;
+pub mod progress;
+pub mod protocol;
+pub mod round_robin;
+pub(crate) mod stopwatch;
+pub(crate) mod threads;
+pub mod worker;

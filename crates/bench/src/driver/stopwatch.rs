@@ -1,0 +1,140 @@
+//! Which operations of a simulated run count, and how fast the simulator ran.
+//!
+//! Clients work from the beginning of the warm-up. In a phase of a fixed time, an operation counts if it ends in the
+//! phase, whenever it began: as many operations are under way at the end of the phase as at its beginning. In a phase
+//! of a fixed number of operations, an operation counts if it begins in the phase. The phase of a load can begin once a
+//! given number of keys is inserted.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+
+use farwood_sim::{Crew, Ended, World};
+
+use super::clock::Clock;
+use super::protocol::Amount;
+use crate::record::measurement::{CostTotals, Measurement, OperationKind};
+use crate::{Error, Result};
+
+/// The measurement that all clients of a simulated run share.
+pub(crate) struct Stopwatch {
+    /// When the measured phase begins, in virtual nanoseconds; `u64::MAX` while unknown.
+    begin: Cell<u64>,
+    /// Operations that must still end before the phase begins.
+    warm_up_left: Cell<u64>,
+    /// When the phase ends; `u64::MAX` if it ends with an operation.
+    end: u64,
+    /// How much each client does in the phase.
+    amount: Amount,
+    /// The end of the last operation that counts.
+    last: Cell<u64>,
+    measurement: RefCell<Measurement>,
+    failed: RefCell<Option<Error>>,
+}
+
+/// The result of a simulated run.
+pub(crate) struct Timed {
+    pub(crate) measurement: Measurement,
+    /// Virtual seconds of the measured phase.
+    pub(crate) seconds: f64,
+    /// Verbs simulated per second of real time: in the measured phase, or in the whole run if operations precede it.
+    pub(crate) verbs_per_second: f64,
+}
+
+impl Stopwatch {
+    /// A phase in which every client does `amount`, and which begins after `warm_up_seconds` of virtual time.
+    pub(crate) fn new(world: &World, warm_up_seconds: f64, amount: Amount) -> Stopwatch {
+        let begin = world.now() + nanoseconds(warm_up_seconds);
+        let end = match amount {
+            Amount::Seconds(seconds) => begin + nanoseconds(seconds),
+            Amount::Operations(_) => u64::MAX,
+        };
+        Stopwatch {
+            begin: Cell::new(begin),
+            warm_up_left: Cell::new(0),
+            end,
+            amount,
+            last: Cell::new(0),
+            measurement: RefCell::default(),
+            failed: RefCell::default(),
+        }
+    }
+
+    /// Begins the phase after this many operations of all clients, if that is not 0.
+    pub(crate) fn after_operations(self, operations: u64) -> Stopwatch {
+        if operations > 0 {
+            self.begin.set(u64::MAX);
+        }
+        Stopwatch { warm_up_left: Cell::new(operations), ..self }
+    }
+
+    /// When the measured phase begins.
+    pub(crate) fn begin(&self) -> u64 {
+        self.begin.get()
+    }
+
+    /// Whether a client stops that has done `done` operations which count.
+    pub(crate) fn is_over(&self, now: u64, done: u64) -> bool {
+        now >= self.end
+            || matches!(self.amount, Amount::Operations(share) if done >= share)
+            || self.failed.borrow().is_some()
+    }
+
+    /// Records an operation if it counts; returns 1 if it does, and 0 if not.
+    pub(crate) fn record(&self, kind: OperationKind, time: Range<u64>, costs: &CostTotals) -> u64 {
+        let begin = self.begin.get();
+        let counts = match self.amount {
+            Amount::Seconds(_) => (begin..self.end).contains(&time.end),
+            Amount::Operations(_) => time.start >= begin,
+        };
+        if self.warm_up_left.get() > 0 {
+            self.warm_up_left.update(|left| left - 1);
+            if self.warm_up_left.get() == 0 {
+                self.begin.set(time.end);
+            }
+        }
+        if counts {
+            self.measurement.borrow_mut().record(kind, time.end - time.start, costs);
+            self.last.set(self.last.get().max(time.end));
+        }
+        u64::from(counts)
+    }
+
+    /// Ends the run with an error; the first one is kept.
+    pub(crate) fn fail(&self, error: impl Into<Error>) {
+        self.failed.borrow_mut().get_or_insert(error.into());
+    }
+
+    /// Runs all clients to their end.
+    pub(crate) fn run(&self, world: &World, mut crew: Crew<'_>) -> Result<Timed> {
+        if self.warm_up_left.get() == 0 {
+            run_until(&mut crew, self.begin.get())?;
+        }
+        let (clock, verbs) = (Clock::new(), world.counts().verbs());
+        let ended = run_until(&mut crew, self.end)?;
+        let (real, verbs) = (clock.now().max(1), world.counts().verbs() - verbs);
+        // Operations that have begun are finished, so that the index is consistent and every answer is checked.
+        run_until(&mut crew, u64::MAX)?;
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let begin = self.begin.get();
+        let end = if ended == Ended::Time { self.end } else { self.last.get().max(begin.saturating_add(1)) };
+        Ok(Timed {
+            measurement: self.measurement.take(),
+            // The phase has not begun if too few keys were inserted; its duration is then 0.
+            seconds: end.saturating_sub(begin) as f64 / 1e9,
+            verbs_per_second: verbs as f64 * 1e9 / real as f64,
+        })
+    }
+}
+
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9).round() as u64
+}
+
+fn run_until(crew: &mut Crew<'_>, time: u64) -> Result<Ended> {
+    match crew.run_until(time) {
+        Ended::Stuck(works) => Err(farwood_sim::Stuck(works).into()),
+        ended => Ok(ended),
+    }
+}

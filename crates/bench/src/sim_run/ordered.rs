@@ -1,0 +1,245 @@
+//! A simulated run of an ordered index.
+//!
+//! Each compute node opens the index once, and its clients share it. Loading, opening and the reads that fill the index
+//! caches take no virtual time. Then all clients begin the workload at once. The warm-up is the time before their
+//! operations count, in which queues and conflicts reach their steady state. An operation counts if it ends in the
+//! measured phase.
+
+use std::fs;
+use std::path::Path;
+
+use farwood_fabric::chunks::{self, CHUNK_BYTES};
+use farwood_fabric::{Fabric as _, NodeId};
+use farwood_index::ordered::{Ordered, Walk};
+use farwood_sim::{Card, SimFabric, World, WorldSpec, at_once};
+
+use crate::backend::checked::{CheckedBuffers, rank_and_kind};
+use crate::backend::clients::ClientsJob;
+use crate::backend::finish;
+use crate::backend::ordered::cache_warmup::{WarmUpRanks, warm_cache};
+use crate::backend::ordered::client::OrderedClient;
+use crate::backend::ordered::{describe, loaded_keys};
+use crate::backend::pool::bulk_load;
+use crate::driver::progress::Stage;
+use crate::driver::protocol::Round;
+use crate::driver::stopwatch::Stopwatch;
+use crate::record::Record;
+use crate::record::machine::{Machine, available_bytes};
+use crate::record::measurement::CostTotals;
+use crate::spec::ordered::{NIC_DEFAULT, RunSpec};
+use crate::workload::keys::Keys;
+use crate::workload::{Workload, WorkloadSpec};
+use crate::{Error, Result};
+
+/// The name of the run's index.
+const INDEX: &str = "bench";
+
+/// Simulates `spec`. The record depends on nothing but the spec, except for the machine and the speed of the simulator.
+///
+/// # Errors
+/// An invalid spec, errors of the index, a wrong answer.
+pub fn simulate(spec: &RunSpec, progress: &mut dyn FnMut(Stage<'_>)) -> Result<Record> {
+    spec.check()?;
+    let card = nic_model(spec.nic.as_deref().unwrap_or(NIC_DEFAULT))?;
+    let keys = spec.key_source.keys()?;
+    let workload = spec.workload(keys.ranks());
+    workload.check()?;
+    check_memory(spec, &keys, &workload)?;
+    let world = World::new(world_spec(spec, card, &keys, &workload))?;
+    let (record, nodes) = prepare(spec, &world, &keys, &workload, progress)?;
+    progress(Stage::Measuring { backend: &record.label(), round: 1, rounds: 1 });
+    let job = ClientsJob::new(spec, &keys, &workload);
+    let (round, verbs_per_second) = measure(spec, &world, &nodes, &keys, &job)?;
+    if round.measurement.operations() == 0 {
+        let problem = "no operation began and ended in the measured phase".to_owned();
+        let (flag, remedy) = match spec.warm_up_keys {
+            0 => ("--seconds", "give more virtual time, or fewer clients per thread"),
+            _ => ("--warmup-keys", "give fewer, more --keys, or more virtual time"),
+        };
+        return Err(Error::parameter(flag, problem, remedy));
+    }
+    let record = Record {
+        memory_node_bytes: Some(used_bytes(&world)?),
+        index_bytes: index_bytes(spec, &world, &nodes)?,
+        simulated_verbs_per_second: Some(verbs_per_second),
+        machine: Machine::here(),
+        ..record
+    };
+    let mut record = finish(record, &round);
+    round.measurement.count_into(&mut record);
+    Ok(record)
+}
+
+/// Refuses runs that need more memory than this machine has.
+fn check_memory(spec: &RunSpec, keys: &Keys, workload: &WorkloadSpec) -> Result<()> {
+    let entries = spec.entries_max(workload);
+    let needed = entries.saturating_mul(spec.entry_bytes(keys));
+    match available_bytes() {
+        Some(available) if needed > available => {
+            let gib = |bytes: u64| bytes as f64 / (1_u64 << 30) as f64;
+            let (needs, has) = (gib(needed), gib(available));
+            let problem =
+                format!("{entries} keys need about {needs:.0} GiB, and this machine has {has:.0} GiB free");
+            let remedy = "give fewer keys; if the workload inserts keys, fewer clients or less time";
+            Err(Error::parameter("--keys", problem, remedy))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The NIC model of this name, or in this file.
+///
+/// # Errors
+/// An unknown name, a file that cannot be read.
+pub fn nic_model(name: &str) -> Result<Card> {
+    let is_file =
+        name.contains('/') || Path::new(name).extension().is_some_and(|extension| extension == "toml");
+    let text = |source| Error::Read { file: name.into(), source };
+    let card =
+        if is_file { Card::from_toml(&fs::read_to_string(name).map_err(text)?) } else { Card::named(name) };
+    card.map_err(|error| Error::parameter("--nic", format!("{name}: {error}"), "see docs/nic-model.md"))
+}
+
+/// The name of a NIC model in records: its own name, and its file if that has another name.
+pub(super) fn nic_label(asked: Option<&str>, card: &Card) -> String {
+    let file = asked.map(Path::new).and_then(Path::file_stem).map(|stem| stem.to_string_lossy());
+    match (asked, file) {
+        (Some(asked), Some(file)) if file != card.name => format!("{} ({asked})", card.name),
+        _ => card.name.clone(),
+    }
+}
+
+fn world_spec(spec: &RunSpec, card: Card, keys: &Keys, workload: &WorkloadSpec) -> WorldSpec {
+    let entries = spec.entries_max(workload);
+    WorldSpec {
+        memory_nodes: spec.memory_nodes,
+        compute_nodes: spec.compute_nodes,
+        threads: spec.threads(),
+        host_bytes: spec.host_bytes(keys, entries),
+        colocate: spec.colocate,
+        seed: spec.seed,
+        ..WorldSpec::small(card)
+    }
+}
+
+/// Loads the index and opens it at every compute node, without virtual time.
+fn prepare(
+    spec: &RunSpec,
+    world: &World,
+    keys: &Keys,
+    workload: &WorkloadSpec,
+    progress: &mut dyn FnMut(Stage<'_>),
+) -> Result<(Record, Vec<Ordered>)> {
+    let loader = world.at_once(0);
+    let cache_bytes = spec.cache_bytes(keys, workload);
+    let index = at_once(Ordered::create(&loader, INDEX, spec.config(keys)?, cache_bytes))?;
+    let record = Record {
+        nic: Some(nic_label(spec.nic.as_deref(), &world.spec().card)),
+        colocate: Some(spec.colocate),
+        memory_nodes: Some(u64::from(spec.memory_nodes)),
+        warm_up_keys: Some(spec.warm_up_keys).filter(|keys| *keys > 0),
+        ..describe(spec, keys, workload, &index)?
+    };
+    let loaded = loaded_keys(workload);
+    at_once(bulk_load(&loader, &index, (keys, loaded), spec.value_bytes, &mut |done, all| {
+        progress(Stage::Loading { done, all });
+    }))?;
+    drop(index);
+    let loaded = if spec.warm_up_seconds() > 0.0 { loaded } else { 0 };
+    let ranks = WarmUpRanks::new(spec.index, loaded, cache_bytes);
+    progress(Stage::Warming { backend: &record.label() });
+    let open = |compute_node| {
+        let client = world.at_once(compute_node);
+        let index = at_once(Ordered::open(&client, INDEX, cache_bytes))?;
+        at_once(warm_cache(&client, &index, keys, ranks, || false))?;
+        Ok(index)
+    };
+    let nodes: Result<Vec<Ordered>> = (0..spec.compute_nodes).map(open).collect();
+    Ok((record, nodes?))
+}
+
+/// Runs the clients; yields their results, and the verbs simulated per second of real time.
+fn measure(
+    spec: &RunSpec,
+    world: &World,
+    nodes: &[Ordered],
+    keys: &Keys,
+    job: &ClientsJob,
+) -> Result<(Round, f64)> {
+    let warm_up = if spec.workload == Workload::Load { 0.0 } else { spec.warm_up_seconds() };
+    let amount = spec.amount().share(spec.clients());
+    let stopwatch = Stopwatch::new(world, warm_up, amount).after_operations(spec.warm_up_keys);
+    let mut crew = world.crew();
+    for (compute_node, job) in job.split(spec.compute_nodes).enumerate() {
+        for streams in job.streams()? {
+            let buffers = CheckedBuffers::new(keys, job.value_bytes, job.workload.workload.may_miss());
+            let client = world.client(compute_node);
+            let client = OrderedClient::new(client, &nodes[compute_node], streams, buffers);
+            crew.spawn_at(client.client.fabric().seat(), run_client(client, &stopwatch));
+        }
+    }
+    let timed = stopwatch.run(world, crew)?;
+    let bytes = nodes.iter().map(|index| index.cache_bytes().0 as u64).max();
+    let round = Round { measurement: timed.measurement, seconds: timed.seconds, bytes };
+    Ok((round, timed.verbs_per_second))
+}
+
+/// Runs one client until the measured phase ends.
+async fn run_client(mut client: OrderedClient<'_, SimFabric>, stopwatch: &Stopwatch) {
+    let mut done = 0;
+    while !stopwatch.is_over(client.client.fabric().now(), done) {
+        let Some(operation) = client.streams.measured.next() else { return };
+        let start = client.client.fabric().now();
+        client.client.fabric().spend_operation();
+        let (rank, kind) = rank_and_kind(operation);
+        if let Err(error) = client.execute(operation, rank).await {
+            return stopwatch.fail(error);
+        }
+        let costs = CostTotals::from(client.client.take_costs());
+        done += stopwatch.record(kind, start..client.client.fabric().now(), &costs);
+    }
+}
+
+/// Bytes of a radix tree after all its keys were loaded, whose invariants are checked.
+fn index_bytes(spec: &RunSpec, world: &World, nodes: &[Ordered]) -> Result<Option<u64>> {
+    if spec.workload != Workload::Load {
+        return Ok(None);
+    }
+    let walk = at_once(nodes[0].walk(&world.at_once(0)))?;
+    if let [problem, ..] = walk.problems() {
+        return Err(Error::WrongAnswer(format!("the index is damaged: {problem}")));
+    }
+    Ok(match walk {
+        Walk::Radix(walk) => Some(walk.node_bytes + walk.leaf_bytes + walk.value_bytes + walk.census.bytes),
+        Walk::Sherman(_) => None,
+    })
+}
+
+/// Bytes of all chunks in use.
+fn used_bytes(world: &World) -> Result<u64> {
+    let client = world.at_once(0);
+    let mut bytes = 0;
+    for node in 0..world.spec().memory_nodes {
+        let taken = at_once(chunks::taken(&client, NodeId(node))).map_err(farwood_index::IndexError::from)?;
+        bytes += taken * CHUNK_BYTES;
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_label_of_a_nic_names_a_file_with_another_name() {
+        let card = Card::named(NIC_DEFAULT).unwrap();
+        for (asked, label) in [
+            (None, "cx5-100g"),
+            (Some("cx5-100g"), "cx5-100g"),
+            (Some("cards/cx5-100g.toml"), "cx5-100g"),
+            (Some("/tmp/mine.toml"), "cx5-100g (/tmp/mine.toml)"),
+        ] {
+            assert_eq!(nic_label(asked, &card), label);
+        }
+    }
+}

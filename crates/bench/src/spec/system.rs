@@ -1,0 +1,162 @@
+//! What a run of each ordered index needs: its configuration, its variant and its memory.
+//!
+//! A new index adds one arm to each function.
+
+use farwood_fabric::chunks::CHUNK_BYTES;
+use farwood_fabric::superblock::HOST_BYTES_MIN;
+use farwood_index::lock::LockWidth;
+use farwood_index::ordered::{Config, System};
+use farwood_index::radix::inner::Size;
+use farwood_index::radix::leaf::{Class, Grain};
+use farwood_index::radix::tree::options::Scans;
+use farwood_index::sherman::layout::{NODE_BYTES_DEFAULT, Sizes};
+use farwood_index::sherman::{self, Variant};
+use farwood_index::{smart, sphinx};
+
+use super::ordered::RunSpec;
+use crate::workload::keys::Keys;
+use crate::{Error, Result};
+
+impl RunSpec {
+    /// The name of the variant.
+    pub fn variant_name(&self) -> Result<&'static str> {
+        Ok(match self.index {
+            System::Sherman => self.variant_of(Variant::RECOMMENDED)?.name(),
+            System::Smart => self.variant_of(smart::Variant::RECOMMENDED)?.name(),
+            System::Sphinx => self.variant_of(sphinx::Variant::RECOMMENDED)?.name(),
+        })
+    }
+
+    /// The variant by its name, or the recommended one.
+    fn variant_of<V: std::str::FromStr<Err = String>>(&self, recommended: V) -> Result<V> {
+        let Some(name) = self.variant.as_deref() else { return Ok(recommended) };
+        name.parse().map_err(|problem: String| {
+            Error::parameter("--variant", problem, "omit --variant for the recommended one")
+        })
+    }
+
+    /// The configuration with which the index is created.
+    pub fn config(&self, keys: &Keys) -> Result<Config> {
+        Ok(match self.index {
+            System::Sherman => {
+                let mut options = self.variant_of(Variant::RECOMMENDED)?.options();
+                options.lock.width = self.lock_width;
+                Config::Sherman(sherman::Config { sizes: self.sizes(keys), options, ..Default::default() })
+            }
+            System::Sphinx => {
+                let options = self.variant_of(sphinx::Variant::RECOMMENDED)?.options();
+                let scans = self.scans(options.scans);
+                let options = sphinx::Options { scans, ..options };
+                Config::Sphinx(sphinx::Config { options, ..Default::default() })
+            }
+            System::Smart => {
+                Config::Smart(smart::Config { options: self.smart_options()?, ..Default::default() })
+            }
+        })
+    }
+
+    fn smart_options(&self) -> Result<smart::Options> {
+        let options = self.variant_of(smart::Variant::RECOMMENDED)?.options();
+        let rooms = if self.preallocate { smart::Rooms::Preallocated } else { options.rooms };
+        Ok(smart::Options { rooms, scans: self.scans(options.scans), ..options })
+    }
+
+    /// How scans of a radix tree read, if the variant reads like `of_variant`.
+    fn scans(&self, of_variant: Scans) -> Scans {
+        if self.batched_scans { of_variant } else { Scans::OneByOne }
+    }
+
+    /// Sizes of keys, values and nodes of an index whose nodes have one size.
+    pub(crate) fn sizes(&self, keys: &Keys) -> Sizes {
+        let node_bytes = self.node_bytes.unwrap_or(NODE_BYTES_DEFAULT);
+        Sizes { key_bytes: keys.key_bytes(), value_bytes: self.value_bytes, node_bytes }
+    }
+
+    /// Refuses parameters that the system does not have.
+    pub(super) fn check_system(&self) -> Result<()> {
+        self.variant_name()?;
+        let refuse = |flag, problem: &str| Err(Error::parameter(flag, problem, format!("omit {flag}")));
+        match self.index {
+            System::Sherman | System::Sphinx if self.preallocate => {
+                refuse("--preallocate", "only smart can preallocate 256 slots per node")
+            }
+            System::Sherman if !self.batched_scans => {
+                refuse("--batched-scans", "only radix trees have scans in batches")
+            }
+            System::Smart | System::Sphinx if self.node_bytes.is_some() => {
+                refuse("--node-bytes", "the size of a radix tree's node follows from its children")
+            }
+            System::Smart | System::Sphinx if self.lock_width == LockWidth::Packed => {
+                refuse("--lock-width", "a radix tree's locks have 64 bits")
+            }
+            System::Sherman | System::Smart | System::Sphinx => Ok(()),
+        }
+    }
+
+    /// Upper bound on the bytes of an entry with its share of the nodes, from which the memory of a run follows.
+    pub(crate) fn entry_bytes(&self, keys: &Keys) -> u64 {
+        match self.index {
+            // Versions and checksums, and eight bytes for the order in which keys are loaded.
+            System::Sherman => (keys.key_bytes() + self.value_bytes + 16) as u64 * 3 / 2,
+            System::Smart | System::Sphinx => radix_entry_bytes(self, keys),
+        }
+    }
+
+    /// Host memory in bytes that each memory node of the run needs for `entries`.
+    pub fn host_bytes(&self, keys: &Keys, entries: u64) -> u64 {
+        match self.index {
+            System::Sherman => host_bytes(self.sizes(keys), entries, self.memory_nodes, self.compute_nodes),
+            System::Smart | System::Sphinx => {
+                // Each compute node has allocated a chunk at each memory node.
+                let chunks = (entries * radix_entry_bytes(self, keys)).div_ceil(CHUNK_BYTES) * 5 / 4;
+                let each = chunks.div_ceil(u64::from(self.memory_nodes)) + self.compute_nodes as u64;
+                (each + 8) * CHUNK_BYTES
+            }
+        }
+    }
+}
+
+/// Bytes of a leaf and half an inner node: a tree has at most one inner node per key.
+fn radix_entry_bytes(spec: &RunSpec, keys: &Keys) -> u64 {
+    let key_bytes = keys.key_bytes_mean().map_or(keys.key_bytes(), |mean| mean.ceil() as usize);
+    let grain = if spec.index == System::Sphinx { Grain::Lines } else { Grain::Words };
+    let leaf = Class::for_entry(grain, key_bytes, spec.value_bytes).map_or(0, Class::bytes);
+    let node = if spec.preallocate { Size::All } else { Size::Sixteen };
+    (leaf + node.bytes() / 2) as u64
+}
+
+/// Host memory in bytes that each of `memory_nodes` needs for `entries` entries of a B-link tree: half-full leaves,
+/// inner nodes, and the chunks that each compute node has allocated.
+fn host_bytes(sizes: Sizes, entries: u64, memory_nodes: u16, compute_nodes: usize) -> u64 {
+    let Sizes { key_bytes, value_bytes, node_bytes } = sizes;
+    let capacity =
+        (node_bytes.saturating_sub(44 + 2 * key_bytes) / (key_bytes + value_bytes + 16)).max(1) as u64;
+    let leaves = entries.div_ceil(capacity) * 2;
+    let children = (node_bytes.saturating_sub(44 + 2 * key_bytes) / (key_bytes + 8)).max(2) as u64;
+    let nodes = leaves + leaves * 3 / children + 64;
+    let chunks = (nodes * node_bytes as u64).div_ceil(CHUNK_BYTES) * 5 / 4 + 2 * compute_nodes as u64 + 4;
+    (chunks.div_ceil(u64::from(memory_nodes)) + 2) * CHUNK_BYTES.max(HOST_BYTES_MIN / 2)
+}
+
+/// The serialised form of a [`System`]: its name.
+pub mod by_name {
+    use super::System;
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    /// Writes the name.
+    ///
+    /// # Errors
+    /// As the serializer.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub fn serialize<S: Serializer>(system: &System, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(system.name())
+    }
+
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// As the deserializer, and an unknown name.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<System, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}

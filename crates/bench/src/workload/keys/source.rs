@@ -1,0 +1,52 @@
+//! The sources of a run's keys, and the English words that come with the program.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{FileKeys, KeyLength, Keys, emails};
+use crate::Result;
+
+/// The source of a run's keys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KeySource {
+    /// Integers spread over 64 bits, of this many bytes.
+    Integers(usize),
+    /// The lines of a file.
+    File(PathBuf, KeyLength),
+    /// The English words that come with the program.
+    Words(KeyLength),
+    /// This many generated keys that resemble e-mail addresses.
+    Emails(u32),
+}
+
+impl KeySource {
+    /// Reads or generates the keys.
+    ///
+    /// # Errors
+    /// A file that cannot be read, and lines that cannot be keys.
+    pub fn keys(&self) -> Result<Keys> {
+        match self {
+            KeySource::Integers(key_bytes) => Keys::integers(*key_bytes),
+            KeySource::File(file, length) => Keys::from_file(file, *length),
+            KeySource::Words(length) => Ok(words(*length)),
+            KeySource::Emails(count) => Ok(emails(*count)),
+        }
+    }
+
+    /// The same source with keys of a known length, so that worker processes need not determine it again.
+    #[must_use]
+    pub fn with_length(self, key_bytes: usize) -> KeySource {
+        match self {
+            KeySource::File(file, KeyLength::Longest) => KeySource::File(file, KeyLength::Padded(key_bytes)),
+            other => other,
+        }
+    }
+}
+
+/// The 274,937 English words that come with the program.
+pub fn words(length: KeyLength) -> Keys {
+    let text = include_bytes!("../../../../../data/english-words.txt");
+    let parsed = FileKeys::parse(Path::new("data/english-words.txt"), text, length);
+    Keys::File(parsed.expect("a test checks the file that comes with the program"))
+}

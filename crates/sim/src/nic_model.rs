@@ -1,0 +1,329 @@
+//! NIC models: the parameters of a NIC and of the machine around it, read from a file.
+//!
+//! `docs/nic-model.md` gives the source of every value. A file of a NIC model (card file) names every parameter. A
+//! missing, malformed or unknown parameter is refused with its name and line.
+
+use serde::Deserialize;
+
+/// The parameters of one NIC model.
+///
+/// ```
+/// let card = farwood_sim::Card::named("cx5-100g").unwrap();
+/// assert_eq!(card.atomics.slots, 512);
+/// let wrong = farwood_sim::Card::from_toml("name = 'mine'\n[cpu]\nposts = 3").unwrap_err().to_string();
+/// assert!(wrong.contains("posts"), "{wrong}");
+/// ```
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Card {
+    /// The name in benchmark records.
+    pub name: String,
+    /// CPU time of clients' threads.
+    pub cpu: Cpu,
+    /// Latency and bandwidth between two NICs.
+    pub wire: Wire,
+    /// Message rates per NIC and direction.
+    pub messages: Messages,
+    /// The client NIC's cache of requests in flight.
+    pub outstanding: Outstanding,
+    /// The path from the NIC to its machine's memory.
+    pub pcie: Pcie,
+    /// Processing units of a memory node's NIC.
+    pub units: Units,
+    /// Atomics.
+    pub atomics: Atomics,
+    /// The NIC's own memory.
+    pub memory: DeviceMemory,
+    /// A memory node's processor, for servers.
+    pub server: Server,
+}
+
+/// CPU time of clients' threads.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cpu {
+    /// One post to a memory node.
+    pub post_ns: f64,
+    /// Each further request of the same post.
+    pub chained_post_ns: f64,
+    /// Copying the bytes of a WRITE into the request, in addition.
+    pub payload_ns: f64,
+    /// Polling a completion.
+    pub poll_ns: f64,
+    /// An index operation, besides posts and polls; the benchmark driver charges it.
+    pub operation_ns: f64,
+    /// Waking another client of the same compute node.
+    pub hand_over_ns: f64,
+    /// Switching the thread to another client.
+    pub yield_ns: f64,
+}
+
+/// Latency and bandwidth between two NICs.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wire {
+    /// Wire and NIC pipelines, one way.
+    pub one_way_ns: f64,
+    /// Link, each direction.
+    pub link_bytes_per_ns: f64,
+    /// Bytes of a request on the link besides its payload.
+    pub request_header_bytes: u64,
+    /// Bytes of an answer on the link besides its payload.
+    pub response_header_bytes: u64,
+}
+
+/// Message rates.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Messages {
+    /// READs and atomics to host memory, per microsecond.
+    pub host_read_per_us: f64,
+    /// WRITEs to host memory, per microsecond.
+    pub host_write_per_us: f64,
+    /// Requests to device memory, per microsecond.
+    pub device_per_us: f64,
+    /// Largest number of READs and atomics in flight of one queue pair.
+    pub read_atomic_window: u32,
+}
+
+/// The cache of requests in flight.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outstanding {
+    /// Its capacity.
+    pub requests: u64,
+    /// Latency that a miss adds.
+    pub miss_ns: f64,
+    /// Time that a miss takes from the message engine.
+    pub miss_service_ns: f64,
+}
+
+/// PCIe.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pcie {
+    /// Latency of a read.
+    pub read_ns: f64,
+    /// Time until a posted write is visible.
+    pub write_ns: f64,
+    /// Bandwidth, each direction.
+    pub bytes_per_ns: f64,
+}
+
+/// Processing units.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Units {
+    /// Their number. Each queue pair is served by one of them.
+    pub count: u32,
+}
+
+/// Slots that serialise atomics, and the time for which an atomic holds its slot.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Atomics {
+    /// The number of slots, selected by address.
+    pub slots: usize,
+    /// A successful atomic in host memory.
+    pub host_success_ns: f64,
+    /// A failed comparison in host memory.
+    pub host_failure_ns: f64,
+    /// A successful atomic in device memory.
+    pub device_success_ns: f64,
+    /// A failed comparison in device memory.
+    pub device_failure_ns: f64,
+}
+
+/// Device memory.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceMemory {
+    /// Its size.
+    pub device_bytes: u64,
+}
+
+/// A memory node's processor.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// Cores.
+    pub cores: u32,
+    /// Time slice of a thread, if there are more runnable threads than cores.
+    pub quantum_ns: f64,
+    /// Switching from one thread to another.
+    pub switch_ns: f64,
+    /// From the arrival of an immediate to the execution of the task that waits for it.
+    pub wake_ns: f64,
+    /// Kernel time per request of a network through the kernel; 0: kernel bypass.
+    pub kernel_message_ns: f64,
+    /// Kernel time per byte.
+    pub kernel_byte_ns: f64,
+}
+
+/// Why a NIC model cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum NicModelError {
+    /// The file is not a NIC model.
+    #[error("the file is not a card (NIC model): {0}")]
+    Malformed(#[from] toml::de::Error),
+    /// A parameter is out of range.
+    #[error("card {card}: {key} is {value}; it must be {must}")]
+    Impossible {
+        /// The name of the NIC model.
+        card: String,
+        /// The key of the parameter.
+        key: &'static str,
+        /// Its value.
+        value: f64,
+        /// The allowed values.
+        must: &'static str,
+    },
+    /// No NIC model has this name.
+    #[error("there is no card `{name}`; there are {}, or give the path of a card file", Card::names().join(", "))]
+    Unknown {
+        /// The requested name.
+        name: String,
+    },
+}
+
+const BUILT_IN: [(&str, &str); 6] = [
+    ("cx5-100g", include_str!("../cards/cx5-100g.toml")),
+    ("cx6-100g", include_str!("../cards/cx6-100g.toml")),
+    ("cx6-200g", include_str!("../cards/cx6-200g.toml")),
+    ("ideal", include_str!("../cards/ideal.toml")),
+    ("tcp-1g", include_str!("../cards/tcp-1g.toml")),
+    ("tcp-40g", include_str!("../cards/tcp-40g.toml")),
+];
+
+impl Card {
+    /// The names of the built-in NIC models.
+    pub fn names() -> Vec<&'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// Returns a built-in NIC model.
+    ///
+    /// # Errors
+    /// [`NicModelError::Unknown`].
+    pub fn named(name: &str) -> Result<Self, NicModelError> {
+        let card = BUILT_IN.iter().find(|(built_in, _)| *built_in == name);
+        card.map_or_else(
+            || Err(NicModelError::Unknown { name: name.to_owned() }),
+            |(_, text)| Self::from_toml(text),
+        )
+    }
+
+    /// Parses the text of a card file.
+    ///
+    /// # Errors
+    /// [`NicModelError::Malformed`] with the line and the key; [`NicModelError::Impossible`].
+    pub fn from_toml(text: &str) -> Result<Self, NicModelError> {
+        let card: Self = toml::from_str(text)?;
+        card.check()?;
+        Ok(card)
+    }
+
+    fn check(&self) -> Result<(), NicModelError> {
+        let refuse =
+            |key, value, must| Err(NicModelError::Impossible { card: self.name.clone(), key, value, must });
+        for (key, rate) in self.rates() {
+            if rate.is_nan() || rate <= 0.0 {
+                return refuse(key, rate, "above 0 (`inf`: no limit)");
+            }
+        }
+        for (key, time) in self.times() {
+            if !(0.0..1e12).contains(&time) {
+                return refuse(key, time, "from 0 to 1e12 ns");
+            }
+        }
+        if self.cpu.yield_ns < 1.0 {
+            return refuse(
+                "cpu.yield_ns",
+                self.cpu.yield_ns,
+                "at least 1, so that a waiting client advances time",
+            );
+        }
+        if self.server.quantum_ns < 1.0 {
+            return refuse("server.quantum_ns", self.server.quantum_ns, "at least 1, so that work ends");
+        }
+        let counts = [
+            ("messages.read_atomic_window", u64::from(self.messages.read_atomic_window)),
+            ("outstanding.requests", self.outstanding.requests),
+            ("units.count", u64::from(self.units.count)),
+            ("atomics.slots", self.atomics.slots as u64),
+            ("server.cores", u64::from(self.server.cores)),
+        ];
+        counts
+            .iter()
+            .try_for_each(|&(key, count)| if count == 0 { refuse(key, 0.0, "at least 1") } else { Ok(()) })
+    }
+
+    fn rates(&self) -> [(&'static str, f64); 5] {
+        [
+            ("wire.link_bytes_per_ns", self.wire.link_bytes_per_ns),
+            ("messages.host_read_per_us", self.messages.host_read_per_us),
+            ("messages.host_write_per_us", self.messages.host_write_per_us),
+            ("messages.device_per_us", self.messages.device_per_us),
+            ("pcie.bytes_per_ns", self.pcie.bytes_per_ns),
+        ]
+    }
+
+    fn times(&self) -> [(&'static str, f64); 21] {
+        [
+            ("cpu.post_ns", self.cpu.post_ns),
+            ("cpu.chained_post_ns", self.cpu.chained_post_ns),
+            ("cpu.payload_ns", self.cpu.payload_ns),
+            ("cpu.poll_ns", self.cpu.poll_ns),
+            ("cpu.operation_ns", self.cpu.operation_ns),
+            ("cpu.hand_over_ns", self.cpu.hand_over_ns),
+            ("cpu.yield_ns", self.cpu.yield_ns),
+            ("wire.one_way_ns", self.wire.one_way_ns),
+            ("outstanding.miss_ns", self.outstanding.miss_ns),
+            ("outstanding.miss_service_ns", self.outstanding.miss_service_ns),
+            ("pcie.read_ns", self.pcie.read_ns),
+            ("pcie.write_ns", self.pcie.write_ns),
+            ("atomics.host_success_ns", self.atomics.host_success_ns),
+            ("atomics.host_failure_ns", self.atomics.host_failure_ns),
+            ("atomics.device_success_ns", self.atomics.device_success_ns),
+            ("atomics.device_failure_ns", self.atomics.device_failure_ns),
+            ("server.quantum_ns", self.server.quantum_ns),
+            ("server.switch_ns", self.server.switch_ns),
+            ("server.wake_ns", self.server.wake_ns),
+            ("server.kernel_message_ns", self.server.kernel_message_ns),
+            ("server.kernel_byte_ns", self.server.kernel_byte_ns),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_card_can_be_used() {
+        for name in Card::names() {
+            assert_eq!(Card::named(name).unwrap().name, name);
+        }
+        assert!(Card::named("cx7").unwrap_err().to_string().contains("cx5-100g"));
+    }
+
+    #[test]
+    fn a_wrong_card_is_refused_by_name() {
+        let good = BUILT_IN[0].1;
+        let without = good.replace("poll_ns = 400.0", "");
+        let unknown = good.replace("poll_ns", "pole_ns");
+        let text = good.replace("poll_ns = 400.0", "poll_ns = 'fast'");
+        let negative = good.replace("poll_ns = 400.0", "poll_ns = -1.0");
+        let none = good.replace("slots = 512", "slots = 0");
+        for (card, named) in [
+            (without, "poll_ns"),
+            (unknown, "pole_ns"),
+            (text, "fast"),
+            (negative, "cpu.poll_ns"),
+            (none, "slots"),
+        ] {
+            let why = Card::from_toml(&card).unwrap_err().to_string();
+            assert!(why.contains(named), "{named}: {why}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! One process's attachment to a pool: its identity, and the connections of its threads.
+
+use super::endpoints::{Endpoints, PRESENCE_CONNECTION};
+use super::membership::{Unregistered, fence};
+use super::transport::Way;
+use crate::runtime::block_on;
+use farwood_fabric::{Client, ClientId, client_table};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// One process's attachment to a pool.
+pub(super) struct Attachment<W: Way> {
+    pub(super) endpoints: Arc<Endpoints>,
+    pub(super) shared: Arc<W::Shared>,
+    pub(super) identity: ClientId,
+    pub(super) next_number: AtomicU64,
+    /// Connection sets per thread, at most.
+    pub(super) per_thread_max: usize,
+    /// Set once, when this compute node leaves the pool; afterwards none of its clients may post.
+    pub(super) left: AtomicBool,
+}
+
+impl<W: Way> Attachment<W> {
+    /// Returns a connection set of this thread for one more client: a new one up to the limit, then the one
+    /// with the fewest clients. A client keeps its set, and with it the order of its posts.
+    pub(super) fn connections(self: &Arc<Self>) -> Rc<W> {
+        let me: *const () = Arc::as_ptr(self).cast();
+        let fresh = || {
+            let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+            W::new(&self.shared, Arc::clone(&self.endpoints), Some(self.identity), number)
+        };
+        let kept = W::with_table(|sets| {
+            let mut sets = sets.borrow_mut();
+            sets.retain(|(_, connections)| connections.strong_count() > 0);
+            // A set that is alive has a client, and so has its attachment: no other attachment has this
+            // address.
+            let mine = || {
+                sets.iter().filter(|(attachment, _)| *attachment == me).map(|(_, connections)| connections)
+            };
+            let least = mine()
+                .min_by_key(|connections| connections.strong_count())
+                .filter(|_| mine().count() >= self.per_thread_max);
+            least.and_then(Weak::upgrade).unwrap_or_else(|| {
+                let connections = fresh();
+                sets.push((me, Rc::downgrade(&connections)));
+                connections
+            })
+        });
+        // At the end of the thread there is no table: the set serves this client only.
+        kept.unwrap_or_else(fresh)
+    }
+
+    /// Ends the identity at every memory node and then in the client table, once. If that fails, the identity
+    /// ends with its connections, and other clients detect it.
+    pub(super) fn leave(&self) {
+        if self.left.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let me: *const () = std::ptr::from_ref(self).cast();
+        let sets = W::with_table(|sets| {
+            let sets = sets.borrow();
+            let mine = sets.iter().filter(|(attachment, _)| *attachment == me);
+            mine.filter_map(|(_, connections)| connections.upgrade()).collect::<Vec<_>>()
+        });
+        for connections in sets.unwrap_or_default() {
+            connections.finish();
+        }
+        self.endpoints.end_presence();
+        let unregistered =
+            Unregistered(W::new(&self.shared, Arc::clone(&self.endpoints), None, PRESENCE_CONNECTION));
+        if block_on(fence(&*unregistered.0, &self.endpoints.shape, self.identity)).is_ok() {
+            let _ = block_on(client_table::expire(&Client::new(&unregistered), self.identity));
+        }
+    }
+}
+
+impl<W: Way> Drop for Attachment<W> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}

@@ -1,0 +1,76 @@
+//! The token and the certificates of a compute node.
+
+use super::address::PoolAddress;
+use super::options::AddressOptions;
+use crate::error::TcpError;
+use crate::stream::{ClientTls, Identity, Token};
+use std::path::PathBuf;
+
+/// What a compute node presents to memory nodes, and which authorities it trusts.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    /// The token, for memory nodes that require one.
+    pub token: Option<Token>,
+    /// The certificates, for memory nodes that speak TLS.
+    pub tls: Option<ClientTls>,
+}
+
+impl Credentials {
+    /// Returns the credentials that an address names, or those of the environment: `FARWOOD_TOKEN_FILE`,
+    /// `FARWOOD_TLS_CA`, `FARWOOD_TLS_CERT`, `FARWOOD_TLS_KEY`, `FARWOOD_TLS_NAME`.
+    ///
+    /// # Errors
+    /// [`TcpError::Token`], [`TcpError::Tls`].
+    pub fn find(address: &PoolAddress) -> Result<Self, TcpError> {
+        address.access().or_environment().credentials()
+    }
+
+    /// Returns the token as it goes over the wire.
+    pub(crate) fn token_bytes(&self) -> Vec<u8> {
+        self.token.as_ref().map_or_else(Vec::new, |token| token.bytes().to_vec())
+    }
+}
+
+impl From<Token> for Credentials {
+    fn from(token: Token) -> Self {
+        Self { token: Some(token), tls: None }
+    }
+}
+
+impl AddressOptions {
+    fn credentials(&self) -> Result<Credentials, TcpError> {
+        let [token, ca, cert, key, name, ..] = &self.values;
+        let token = token.as_deref().map(|file| Token::from_file(file.as_ref())).transpose()?;
+        let identity = match (cert, key) {
+            (Some(cert), Some(key)) => Some(Identity { cert: cert.as_ref(), key: key.as_ref() }),
+            (None, None) => None,
+            (Some(path), None) | (None, Some(path)) => {
+                let why = "a certificate and its key go together: give tls-cert and tls-key".to_owned();
+                return Err(TcpError::Tls { path: PathBuf::from(path), why });
+            }
+        };
+        let tls = match (ca, identity) {
+            (Some(ca), identity) => Some(ClientTls::from_files(ca.as_ref(), identity, name.clone())?),
+            (None, None) => None,
+            (None, Some(identity)) => {
+                let why = "a client certificate also needs trusted authorities: give tls-ca".to_owned();
+                return Err(TcpError::Tls { path: identity.cert.to_owned(), why });
+            }
+        };
+        Ok(Credentials { token, tls })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_needs_its_key_and_an_authority() {
+        let refused =
+            |text: &str| text.parse::<AddressOptions>().unwrap().credentials().unwrap_err().to_string();
+        assert!(refused("tls-ca=a&tls-cert=b").contains("tls-key"));
+        assert!(refused("tls-cert=a&tls-key=b").contains("give tls-ca"));
+        assert!(refused("tls-ca=/nonexistent/ca").contains("/nonexistent/ca"));
+    }
+}

@@ -1,0 +1,153 @@
+//! The endpoints of a pool's memory nodes, shared by all threads of a compute node, and the compute node's
+//! presence.
+
+use super::address::PoolAddress;
+use super::credentials::Credentials;
+use super::dial::{AcceptedConnection, dial};
+use super::error::ConnectError;
+use crate::stream::Stream;
+use crate::wire::{Code, Hello};
+use farwood_fabric::{ClientId, NodeId, PoolShape};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::io::{self, ErrorKind};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// The number of the connection by which a compute node is present at memory node 0.
+pub(crate) const PRESENCE_CONNECTION: u64 = 0;
+/// Pause before the second attempt to restore the presence; each further pause is twice as long, up to
+/// [`RETRY_PAUSE_MAX`].
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// The addresses, credentials and shape of a pool.
+#[derive(Debug)]
+pub struct Endpoints {
+    pub(crate) address: PoolAddress,
+    pub(crate) credentials: Credentials,
+    pub(crate) shape: PoolShape,
+    /// The incarnation of each memory node's memory at the time of attachment.
+    incarnations: Box<[u64]>,
+    /// Held open, idle, as long as the compute node is attached: while memory node 0 has this connection, the
+    /// compute node counts as alive even if no thread posts.
+    presence: Mutex<Option<Stream>>,
+}
+
+impl Endpoints {
+    pub(crate) fn new(
+        address: PoolAddress,
+        credentials: Credentials,
+        shape: PoolShape,
+        incarnations: Box<[u64]>,
+    ) -> Self {
+        Self { address, credentials, shape, incarnations, presence: Mutex::new(None) }
+    }
+
+    /// Connects to a memory node as `client`, with a connection number.
+    pub(crate) fn dial(
+        &self,
+        node: NodeId,
+        client: Option<ClientId>,
+        connection_number: u64,
+    ) -> Result<AcceptedConnection, ConnectError> {
+        let (pool, token) = (self.shape.pool, self.credentials.token_bytes());
+        let hello = Hello { pool, node: node.0, client, connection_number, token };
+        let at = usize::from(node.0);
+        let dialled = dial(&self.address.nodes()[at], &self.credentials, &hello)?;
+        if dialled.welcome.incarnation == self.incarnations[at] {
+            return Ok(dialled);
+        }
+        let why = "it crashed, and its last writes may be lost; run `farwood check` on the pool's \
+                   indexes, and open it again";
+        Err(ConnectError::Refused(Code::WrongPool, why.to_owned()))
+    }
+
+    fn presence(&self) -> MutexGuard<'_, Option<Stream>> {
+        self.presence.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the connection by which this compute node is present.
+    pub(crate) fn end_presence(&self) {
+        if let Some(stream) = self.presence().take() {
+            // Wakes the thread that monitors it. A stream that is closed already is not an error.
+            let _ = stream.tcp.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// Keeps `client` present by `stream`, and by a new stream whenever that breaks, until
+/// [`Endpoints::end_presence`]: an idle compute node must not be taken for a crashed one because its network
+/// failed for a minute.
+///
+/// # Errors
+/// The system's, if no thread can be started.
+pub(crate) fn keep_presence(endpoints: &Arc<Endpoints>, client: ClientId, stream: Stream) -> io::Result<()> {
+    let mut monitored = stream.tcp.try_clone()?;
+    *endpoints.presence() = Some(stream);
+    let endpoints = Arc::downgrade(endpoints);
+    let monitor = move || {
+        let mut pause = Duration::ZERO;
+        loop {
+            let since = Instant::now();
+            wait_for_end(&monitored);
+            if since.elapsed() > RETRY_PAUSE_MAX {
+                pause = Duration::ZERO;
+            }
+            match restore_presence(&endpoints, client, &mut pause) {
+                Some(other) => monitored = other,
+                None => return,
+            }
+        }
+    };
+    std::thread::Builder::new().name("farwood-presence".to_owned()).spawn(monitor).map(|_| ())
+}
+
+/// Waits until an idle stream ends, or its peer announces the end.
+fn wait_for_end(stream: &TcpStream) {
+    while let Err(rustix::io::Errno::INTR) = poll(&mut [PollFd::new(stream, PollFlags::IN)], None) {}
+}
+
+/// Restores the presence of `client` after its connection ended, after a pause that doubles. `None`: the
+/// client has left or was revoked.
+fn restore_presence(
+    endpoints: &Weak<Endpoints>,
+    client: ClientId,
+    pause: &mut Duration,
+) -> Option<TcpStream> {
+    if let Some(stream) = &*endpoints.upgrade()?.presence() {
+        // A memory node that stops waits for this.
+        let _ = stream.tcp.shutdown(Shutdown::Both);
+    }
+    loop {
+        std::thread::sleep(*pause);
+        *pause = (2 * *pause).clamp(RETRY_PAUSE, RETRY_PAUSE_MAX);
+        let endpoints = endpoints.upgrade()?;
+        if endpoints.presence().is_none() {
+            return None;
+        }
+        match endpoints.dial(NodeId(0), Some(client), PRESENCE_CONNECTION) {
+            Ok(dialled) => {
+                let monitored = dialled.stream.tcp.try_clone().ok()?;
+                // The compute node may have left in the meantime.
+                endpoints.presence().as_mut().map(|presence| *presence = dialled.stream)?;
+                return Some(monitored);
+            }
+            Err(ConnectError::Refused(Code::Revoked, _)) => return None,
+            // The operator may be repairing the memory node: try again.
+            Err(_) => {}
+        }
+    }
+}
+
+/// Returns whether the peer of an idle stream has neither closed it nor announced that it will, as far as
+/// this side knows.
+pub(crate) fn is_open(stream: &TcpStream) -> bool {
+    if stream.set_nonblocking(true).is_err() {
+        return false;
+    }
+    match stream.peek(&mut [0]) {
+        Ok(_) => false,
+        Err(error) => error.kind() == ErrorKind::WouldBlock,
+    }
+}

@@ -1,0 +1,42 @@
+//! Why a connection to a memory node fails.
+
+use crate::error::TcpError;
+use crate::wire::Code;
+use farwood_fabric::{ClientId, FabricError, NodeId};
+
+/// Why a connection to one memory node failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ConnectError {
+    /// The memory node does not answer, or not as a memory node does.
+    Lost(String),
+    /// The memory node refused it, with a code.
+    Refused(Code, String),
+    /// This machine lacks a resource.
+    Local(String),
+    /// One side does not trust the other, or only one side speaks TLS.
+    Untrusted(String),
+}
+
+impl ConnectError {
+    /// Converts it to the error of the fabric.
+    pub(crate) fn into_fabric_error(self, node: NodeId, client: Option<ClientId>) -> FabricError {
+        match (self, client) {
+            (Self::Refused(Code::Revoked, _), Some(client)) => FabricError::Revoked(client),
+            (Self::Refused(Code::WrongPool, why), _) => FabricError::NotAPool { node, why },
+            (Self::Local(why), _) => FabricError::CannotPost { node, why },
+            (Self::Lost(why) | Self::Refused(_, why) | Self::Untrusted(why), _) => {
+                FabricError::NodeLost { node, why }
+            }
+        }
+    }
+}
+
+pub(crate) fn node_error(address: &str, why: ConnectError) -> TcpError {
+    let address = address.to_owned();
+    match why {
+        ConnectError::Lost(why) => TcpError::NotThere { address, why },
+        ConnectError::Refused(Code::BadToken, why) => TcpError::BadToken { address, why },
+        ConnectError::Untrusted(why) => TcpError::Untrusted { address, why },
+        ConnectError::Refused(_, why) | ConnectError::Local(why) => TcpError::Unusable { address, why },
+    }
+}

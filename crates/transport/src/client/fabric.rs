@@ -1,0 +1,146 @@
+//! One client's connection to a pool that memory nodes serve, as a fabric.
+
+use super::attachment::Attachment;
+use super::membership::{fence, is_connected};
+use super::post::{DetachedError, Waiter, refuse};
+use super::transport::Way;
+use crate::runtime::{sleep, thread_number};
+use crate::shm::monotonic_nanoseconds;
+use crate::wire::Control;
+use farwood_fabric::{
+    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, PoolShape, Remote, Revocation,
+    client_table,
+};
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// One client's connection to a pool that memory nodes serve.
+pub struct ServedFabric<W: Way> {
+    // Before the attachment: pending posts land before the identity ends.
+    pub(super) connections: Rc<W>,
+    pub(super) pool: Arc<Attachment<W>>,
+    /// The error of a detached post.
+    pub(super) failed: DetachedError,
+}
+
+impl<W: Way> ServedFabric<W> {
+    /// Returns why a doorbell cannot leave, if it cannot.
+    #[inline]
+    fn refuse(&self, doorbell: &Doorbell, checks: Checks) -> Option<FabricError> {
+        if self.pool.left.load(Ordering::Relaxed) {
+            return Some(FabricError::Revoked(self.pool.identity));
+        }
+        let shape = &self.pool.endpoints.shape;
+        let all = checks == Checks::All || W::checks_all(doorbell);
+        let checked = |at: Address| all || at.node().0 >= shape.nodes;
+        let mut requests = doorbell.requests().iter().filter(|request| checked(request.at));
+        requests.find_map(|request| refuse(shape, W::capabilities(&self.pool.shared), request))
+    }
+}
+
+/// The checks of a doorbell before it leaves; the memory nodes check everything.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Checks {
+    /// That the memory node exists.
+    Nodes,
+    /// Everything that this side can check.
+    All,
+}
+
+impl<W: Way> Fabric for ServedFabric<W> {
+    #[inline]
+    fn capabilities(&self) -> &Capabilities {
+        W::capabilities(&self.pool.shared)
+    }
+
+    #[inline]
+    fn shape(&self) -> &PoolShape {
+        &self.pool.endpoints.shape
+    }
+
+    #[inline]
+    fn identity(&self) -> ClientId {
+        self.pool.identity
+    }
+
+    #[inline]
+    async fn submit(&self, doorbell: Doorbell) -> Result<Doorbell, FabricError> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        if let Some(error) = self.refuse(&doorbell, Checks::Nodes) {
+            return Err(error);
+        }
+        let post = self.connections.post(doorbell, Waiter::Future);
+        self.connections.wait(post).await
+    }
+
+    fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell> {
+        // So that a corrupt pointer fails at the very next post.
+        if let Some(error) = self.refuse(&doorbell, Checks::All) {
+            self.failed.replace(Some(error));
+            return Some(doorbell);
+        }
+        self.connections.post(doorbell, Waiter::Detached(Rc::clone(&self.failed)));
+        self.connections.flush();
+        None
+    }
+
+    fn now(&self) -> u64 {
+        monotonic_nanoseconds()
+    }
+
+    #[inline]
+    fn thread(&self) -> usize {
+        thread_number()
+    }
+
+    fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+        sleep(nanoseconds)
+    }
+
+    /// A client is gone when no memory node has a connection of it, and none accepts one again.
+    async fn revoke(&self, client: ClientId) -> Result<Revocation, FabricError> {
+        let table = Client::new(self);
+        if !client_table::look(&table, client.slot).await?.is(client) {
+            return Ok(Revocation::Gone);
+        }
+        if client == self.pool.identity {
+            return Ok(Revocation::Alive);
+        }
+        let shape = self.shape();
+        let fenced = match is_connected(&*self.connections, shape, client).await {
+            Ok(true) => return Ok(Revocation::Alive),
+            Ok(false) => fence(&*self.connections, shape, client).await,
+            Err(error) => Err(error),
+        };
+        match fenced {
+            Ok(()) => {}
+            Err(error @ FabricError::Revoked(_)) => return Err(error),
+            // It may still be connected to a memory node that cannot be asked.
+            Err(_) => return Ok(Revocation::Alive),
+        }
+        client_table::expire(&table, client).await?;
+        Ok(Revocation::Gone)
+    }
+
+    async fn provision(&self, at: Address, bytes: u64) -> Result<(), FabricError> {
+        let shape = &self.pool.endpoints.shape;
+        if at.node().0 >= shape.nodes || at.offset().saturating_add(bytes) > shape.host_bytes {
+            return Err(FabricError::OutOfRange { at, bytes: bytes as usize });
+        }
+        if W::MEMORY_IS_PROVISIONED {
+            return Ok(());
+        }
+        let words = [Remote::<u8>::at(at).word(), bytes, 0, 0];
+        self.connections.control(at.node(), Control::Provision, words).await.map(|_| ())
+    }
+}
+
+impl<W: Way> std::fmt::Debug for ServedFabric<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct(W::SCHEME).field("identity", &self.pool.identity).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,150 @@
+//! Forming a pool of memory nodes, or recognising the pool that they are.
+
+use super::address::PoolAddress;
+use super::credentials::Credentials;
+use super::dial::{AcceptedConnection, control, dial};
+use super::endpoints::PRESENCE_CONNECTION;
+use super::error::{ConnectError, node_error};
+use crate::error::TcpError;
+use crate::wire::{ANY_NODE, Code, Control, Formation, Hello, Welcome};
+use farwood_fabric::PoolShape;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::time::Duration;
+
+/// How an attaching process treats memory nodes that are all fresh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fresh {
+    /// It forms a pool of them.
+    Forms,
+    /// It fails: a process that only reads forms no pool.
+    IsNone,
+}
+
+/// The remedy where a memory node has lost the pool's data.
+const RESTART_REMEDY: &str =
+    "restart all its memory nodes, those with files on new files, and load the data again";
+
+/// The memory nodes of an address, each with a connection that has no identity.
+pub(super) struct CandidateNodes<'a> {
+    address: &'a PoolAddress,
+    scheme: &'static str,
+    pub(super) all: Vec<AcceptedConnection>,
+}
+
+impl<'a> CandidateNodes<'a> {
+    fn dial(
+        address: &'a PoolAddress,
+        credentials: &Credentials,
+        scheme: &'static str,
+    ) -> Result<Self, TcpError> {
+        let token = credentials.token_bytes();
+        let hello =
+            Hello { pool: 0, node: ANY_NODE, client: None, connection_number: PRESENCE_CONNECTION, token };
+        let dialled = |at: &String| dial(at, credentials, &hello).map_err(|why| node_error(at, why));
+        let all = address.nodes().iter().map(dialled).collect::<Result<_, _>>()?;
+        Ok(Self { address, scheme, all })
+    }
+
+    /// Connects, and returns the memory nodes and the pool that they are or become. While another process
+    /// forms the pool, its nodes can disagree for a short time, so this retries.
+    pub(super) fn form_in_time(
+        address: &'a PoolAddress,
+        credentials: &Credentials,
+        fresh: Fresh,
+        scheme: &'static str,
+    ) -> Result<(Self, PoolShape), TcpError> {
+        const ATTEMPTS_MAX: u32 = 5;
+        let mut attempt = 0;
+        loop {
+            let mut nodes = Self::dial(address, credentials, scheme)?;
+            match nodes.form(fresh) {
+                Ok(shape) => return Ok((nodes, shape)),
+                Err(TcpError::NotThisPool { .. }) if attempt < ATTEMPTS_MAX => {
+                    attempt += 1;
+                    std::thread::sleep(Duration::from_millis(4 << attempt));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn refuse(&self, why: String) -> TcpError {
+        TcpError::NotThisPool { pool: format!("{}://{}", self.scheme, self.address), why }
+    }
+
+    fn welcome(&self, at: usize) -> &Welcome {
+        &self.all[at].welcome
+    }
+
+    /// Returns the pool that these memory nodes are, or become.
+    ///
+    /// Node 0 decides which. A node with fresh memory joins the pool only until node 0 knows that the pool is
+    /// whole; from then on clients have used it, and a node with fresh memory has lost their data.
+    fn form(&mut self, fresh: Fresh) -> Result<PoolShape, TcpError> {
+        let nodes = self.all.len() as u16;
+        let first = *self.welcome(0);
+        for at in 1..self.all.len() {
+            let (other, address) = (self.welcome(at), &self.address.nodes()[at]);
+            if (other.host_bytes, other.device_bytes) != (first.host_bytes, first.device_bytes) {
+                let why = format!("{address} and {} have different sizes", self.address.nodes()[0]);
+                return Err(self.refuse(format!("{why}; all memory nodes of a pool must have one size")));
+            }
+            if other.formed != Formation::Blank && other.pool != first.pool {
+                return Err(self.refuse(self.mismatch(at)));
+            }
+            if other.formed == Formation::Blank && first.formed == Formation::Whole {
+                let why = format!("{address} has fresh memory: the pool's data there is lost");
+                return Err(self.refuse(format!("{why}; {RESTART_REMEDY}")));
+            }
+        }
+        if first.formed != Formation::Blank && (first.node, first.nodes) != (0, nodes) {
+            let why = format!("{} is node {} of {}", self.address.nodes()[0], first.node, first.nodes);
+            return Err(self.refuse(format!("{why}; name all memory nodes of the pool, in order")));
+        }
+        let pool = match (first.formed, fresh) {
+            (Formation::Blank, Fresh::Forms) => self.form_first()?,
+            (Formation::Blank, Fresh::IsNone) => {
+                return Err(TcpError::NoPool { pool: format!("{}://{}", self.scheme, self.address) });
+            }
+            _ => first.pool,
+        };
+        for at in 0..self.all.len() {
+            self.ask(at, Control::Form, [pool, at as u64, nodes.into(), 0])?;
+        }
+        for at in 0..self.all.len() {
+            self.ask(at, Control::FinishForming, [0; 4])?;
+        }
+        Ok(PoolShape { pool, nodes, host_bytes: first.host_bytes, device_bytes: first.device_bytes })
+    }
+
+    /// Returns why memory node `at` does not belong to the same pool as node 0.
+    fn mismatch(&self, at: usize) -> String {
+        let (first, address) = (&self.address.nodes()[0], &self.address.nodes()[at]);
+        match self.welcome(0).formed {
+            Formation::Blank => format!(
+                "{first} has fresh memory, and {address} belongs to a pool; the pool's data on {first} is lost: \
+                 {RESTART_REMEDY}"
+            ),
+            _ => format!("{address} belongs to another pool than {first}"),
+        }
+    }
+
+    /// Makes node 0 the first of a new pool. If several processes do so at once, node 0 keeps the identity of
+    /// the first.
+    fn form_first(&mut self) -> Result<u64, TcpError> {
+        let random = RandomState::new().build_hasher().finish().max(1);
+        let nodes = self.all.len() as u64;
+        match control(&mut self.all[0].stream, Control::Form, [random, 0, nodes, 0]) {
+            Ok(_) => Ok(random),
+            Err(ConnectError::Refused(Code::WrongPool, why)) => Err(self
+                .refuse(format!("{} does not have fresh memory any more: {why}", self.address.nodes()[0]))),
+            Err(why) => Err(node_error(&self.address.nodes()[0], why)),
+        }
+    }
+
+    fn ask(&mut self, at: usize, what: Control, words: [u64; 4]) -> Result<(), TcpError> {
+        control(&mut self.all[at].stream, what, words)
+            .map(|_| ())
+            .map_err(|why| node_error(&self.address.nodes()[at], why))
+    }
+}

@@ -1,0 +1,135 @@
+//! Entering the client table, fencing, and detecting connected clients.
+
+use super::dial::control;
+use super::endpoints::{Endpoints, PRESENCE_CONNECTION};
+use super::error::ConnectError;
+use super::post::Waiter;
+use super::transport::Way;
+use crate::runtime::{block_on, sleep};
+use crate::shm::monotonic_nanoseconds;
+use crate::stream::Stream;
+use crate::wire::{Code, Control};
+use farwood_fabric::{
+    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, NodeId, PoolShape, Revocation,
+    client_table,
+};
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Takes a slot of the client table: one that is not claimed at memory node 0, and whose last owner is gone
+/// from every memory node.
+pub(super) fn enter<W: Way>(
+    shared: &Arc<W::Shared>,
+    endpoints: &Arc<Endpoints>,
+    presence: &mut Stream,
+) -> Result<ClientId, FabricError> {
+    let node = NodeId(0);
+    let unregistered = Unregistered(W::new(shared, Arc::clone(endpoints), None, PRESENCE_CONNECTION));
+    let client = Client::new(&unregistered);
+    let process = u64::from(std::process::id());
+    for slot in 0..client_table::CLIENTS_MAX as u16 {
+        match control(presence, Control::Claim, [slot.into(), 0, 0, 0]) {
+            Ok(_) => {}
+            Err(ConnectError::Refused(Code::SlotTaken, _)) => continue,
+            Err(why) => return Err(why.into_fabric_error(node, None)),
+        }
+        let before = block_on(client_table::look(&client, slot))?;
+        if before.live && !block_on(is_gone(&*unregistered.0, &endpoints.shape, before.client))? {
+            continue;
+        }
+        let Some(identity) = block_on(client_table::enter(&client, slot, process))? else { continue };
+        let name = [identity.slot.into(), identity.epoch.into(), 0, 0];
+        control(presence, Control::Identify, name)
+            .map_err(|why| why.into_fabric_error(node, Some(identity)))?;
+        return Ok(identity);
+    }
+    Err(FabricError::NoClientSlot { slots: client_table::CLIENTS_MAX })
+}
+
+fn words_of(client: ClientId) -> [u64; 4] {
+    [client.slot.into(), client.epoch.into(), 0, 0]
+}
+
+/// Returns whether `client` has a connection to some memory node. Node 0 also counts a new claim of the slot.
+pub(super) async fn is_connected<W: Way>(
+    connections: &W,
+    shape: &PoolShape,
+    client: ClientId,
+) -> Result<bool, FabricError> {
+    for node in (0..shape.nodes).map(NodeId) {
+        if connections.control(node, Control::CountConnections, words_of(client)).await?[0] > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Ensures that no verb of `client` lands at any memory node any more.
+pub(super) async fn fence<W: Way>(
+    connections: &W,
+    shape: &PoolShape,
+    client: ClientId,
+) -> Result<(), FabricError> {
+    for node in (0..shape.nodes).map(NodeId) {
+        connections.control(node, Control::Fence, words_of(client)).await?;
+    }
+    Ok(())
+}
+
+/// For the process that has claimed the slot: returns whether its last owner is gone from the memory nodes 1
+/// and up; if so, fences it.
+async fn is_gone<W: Way>(connections: &W, shape: &PoolShape, client: ClientId) -> Result<bool, FabricError> {
+    for node in (1..shape.nodes).map(NodeId) {
+        if connections.control(node, Control::CountConnections, words_of(client)).await?[0] > 0 {
+            return Ok(false);
+        }
+    }
+    fence(connections, shape, client).await?;
+    Ok(true)
+}
+
+/// The connections of a compute node without an entry in the client table: while it enters, and while it
+/// leaves.
+pub(super) struct Unregistered<W: Way>(pub(super) Rc<W>);
+
+impl<W: Way> Fabric for Unregistered<W> {
+    fn capabilities(&self) -> &Capabilities {
+        unreachable!("entering and leaving the client table needs no capabilities")
+    }
+
+    fn shape(&self) -> &PoolShape {
+        unreachable!("entering and leaving the client table needs no shape")
+    }
+
+    fn identity(&self) -> ClientId {
+        unreachable!("entering and leaving the client table needs no identity")
+    }
+
+    async fn submit(&self, doorbell: Doorbell) -> Result<Doorbell, FabricError> {
+        let post = self.0.post(doorbell, Waiter::Future);
+        self.0.wait(post).await
+    }
+
+    fn submit_detached(&self, doorbell: Doorbell) -> Option<Doorbell> {
+        // No caller posts detached verbs here, so nothing can report their errors.
+        self.0.post(doorbell, Waiter::Gone);
+        None
+    }
+
+    fn now(&self) -> u64 {
+        monotonic_nanoseconds()
+    }
+
+    fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+        sleep(nanoseconds)
+    }
+
+    fn revoke(&self, _: ClientId) -> impl Future<Output = Result<Revocation, FabricError>> {
+        std::future::ready(Ok(Revocation::Alive))
+    }
+
+    fn provision(&self, _: Address, _: u64) -> impl Future<Output = Result<(), FabricError>> {
+        std::future::ready(Ok(()))
+    }
+}

@@ -1,0 +1,40 @@
+//! The compute-node half of pools that memory nodes serve, shared by TCP and RDMA.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `address.rs` | [`PoolAddress`]: the addresses of a pool's memory nodes |
+//! | `options.rs` | [`AddressOptions`]: the parameters of such an address |
+//! | `credentials.rs` | [`Credentials`]: the token and the certificates of a compute node |
+//! | `dial.rs`, `endpoints.rs` | connecting to memory nodes, and staying present at node 0 |
+//! | `formation.rs` | forming a pool of fresh memory nodes |
+//! | `membership.rs` | entering the client table, fencing |
+//! | `pool.rs`, `attachment.rs`, `fabric.rs` | [`ServedPool`], [`ServedFabric`]: the pool as a fabric |
+//! | `transport.rs` | [`Way`]: what differs between TCP and RDMA |
+//! | `post.rs`, `in_flight.rs` | posts, and those under way |
+//! | `framed/` | connections that carry frames |
+//! | `error.rs`, `timeouts.rs` | why a connection fails, and after what time |
+
+mod address;
+mod attachment;
+mod credentials;
+pub(crate) mod dial;
+pub(crate) mod endpoints;
+pub(crate) mod error;
+mod fabric;
+mod formation;
+pub(crate) mod framed;
+pub(crate) mod in_flight;
+mod membership;
+mod options;
+mod pool;
+pub(crate) mod post;
+pub(crate) mod timeouts;
+pub(crate) mod transport;
+
+pub use address::PoolAddress;
+pub use credentials::Credentials;
+pub use fabric::ServedFabric;
+pub use formation::Fresh;
+pub use options::AddressOptions;
+pub use pool::{NodeReport, ServedPool};
+pub use transport::Way;

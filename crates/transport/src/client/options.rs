@@ -1,0 +1,158 @@
+//! The parameters of a pool's address: credentials, device, queue pairs. The environment supplies those that
+//! the address leaves out.
+
+use std::fmt;
+use std::num::NonZeroU16;
+use std::str::FromStr;
+
+/// The files of a compute node's token and certificates, the RDMA device, and the queue pairs per thread.
+/// Part of a pool's address: `host:port?tls-ca=FILE&token-file=FILE`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AddressOptions {
+    pub(super) values: [Option<String>; KEYS.len()],
+    /// Whether the environment is ignored.
+    ignores_environment: bool,
+}
+
+/// The parameters of an address, in the order of display.
+const KEYS: [&str; 7] = ["token-file", "tls-ca", "tls-cert", "tls-key", "tls-name", DEVICE, QUEUE_PAIRS];
+const DEVICE: &str = "device";
+const QUEUE_PAIRS: &str = "queue-pairs";
+/// The parameter that ignores the environment; last in the order of display.
+const IGNORE_ENVIRONMENT: &str = "environment=no";
+/// The variables that supply the parameters, in the same order.
+const VARIABLES: [&str; KEYS.len()] = [
+    "FARWOOD_TOKEN_FILE",
+    "FARWOOD_TLS_CA",
+    "FARWOOD_TLS_CERT",
+    "FARWOOD_TLS_KEY",
+    "FARWOOD_TLS_NAME",
+    "FARWOOD_RDMA_DEVICE",
+    "FARWOOD_RDMA_QUEUE_PAIRS",
+];
+/// Queue pairs of a thread at each memory node, at most: a memory node accepts some thousand connections.
+const QUEUE_PAIRS_MAX: u16 = 64;
+
+impl FromStr for AddressOptions {
+    /// The reason.
+    type Err = String;
+
+    /// Reads `key=value&key=value`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut access = Self::default();
+        for pair in text.split('&') {
+            if pair == IGNORE_ENVIRONMENT {
+                access.ignores_environment = true;
+                continue;
+            }
+            let (key, value) =
+                pair.split_once('=').ok_or_else(|| format!("'{pair}' has no value: write KEY=VALUE"))?;
+            let at = KEYS.iter().position(|known| *known == key);
+            let at = at.ok_or_else(|| {
+                format!("there is no parameter '{key}', only {} and {IGNORE_ENVIRONMENT}", KEYS.join(", "))
+            })?;
+            if key == QUEUE_PAIRS {
+                queue_pairs(value)?;
+            }
+            if value.is_empty() || access.values[at].replace(value.to_owned()).is_some() {
+                return Err(format!("'{key}' is empty, or given twice"));
+            }
+        }
+        Ok(access)
+    }
+}
+
+impl AddressOptions {
+    /// Returns these parameters, completed from the environment.
+    pub(super) fn or_environment(&self) -> Self {
+        let mut all = self.clone();
+        let variables = VARIABLES.iter().filter(|_| !self.ignores_environment);
+        for (value, variable) in all.values.iter_mut().zip(variables) {
+            let other = || std::env::var(variable).ok().filter(|value| !value.is_empty());
+            *value = value.take().or_else(other);
+        }
+        all
+    }
+
+    /// Returns the RDMA device, or that of `FARWOOD_RDMA_DEVICE`: `DEVICE[,PORT[,GID]][,mtu=BYTES]`.
+    pub(crate) fn device(&self) -> Option<String> {
+        self.or_environment().values[5].take()
+    }
+
+    /// Returns the queue pairs of a thread at each memory node: this parameter, `FARWOOD_RDMA_QUEUE_PAIRS`,
+    /// or one.
+    ///
+    /// # Errors
+    /// The reason, if the environment's value is not such a number.
+    pub fn queue_pairs(&self) -> Result<NonZeroU16, String> {
+        self.or_environment().values[6].as_deref().map_or(Ok(NonZeroU16::MIN), queue_pairs)
+    }
+
+    /// Returns a parameter that applies to pools over RDMA only, if there is one.
+    pub fn for_rdma_only(&self) -> Option<&'static str> {
+        self.values.iter().zip(KEYS).skip(5).find_map(|(value, key)| value.is_some().then_some(key))
+    }
+}
+
+fn queue_pairs(text: &str) -> Result<NonZeroU16, String> {
+    let number = text.parse().ok().filter(|number: &NonZeroU16| number.get() <= QUEUE_PAIRS_MAX);
+    number.ok_or_else(|| format!("'{text}' is not a valid {QUEUE_PAIRS}: give 1 to {QUEUE_PAIRS_MAX}"))
+}
+
+const _: () =
+    assert!(matches!(KEYS[5].as_bytes(), b"device") && matches!(KEYS[6].as_bytes(), b"queue-pairs"));
+
+impl fmt::Display for AddressOptions {
+    /// With the question mark, if there are any.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = self.values.iter().zip(KEYS).filter_map(|(value, key)| Some((key, value.as_ref()?)));
+        let mut before = '?';
+        for (key, value) in values {
+            write!(f, "{before}{key}={value}")?;
+            before = '&';
+        }
+        if self.ignores_environment { write!(f, "{before}{IGNORE_ENVIRONMENT}") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_displayed_in_order() {
+        let text = "tls-ca=/etc/ca.pem&token-file=/run/token";
+        let access = text.parse::<AddressOptions>().unwrap();
+        assert_eq!(access.to_string(), "?token-file=/run/token&tls-ca=/etc/ca.pem");
+        assert_eq!(AddressOptions::default().to_string(), "");
+        for text in ["?environment=no", "?tls-ca=/c&environment=no"] {
+            assert_eq!(text[1..].parse::<AddressOptions>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn an_invalid_parameter_is_refused_with_its_reason() {
+        for (text, words) in [
+            ("", "no value"),
+            ("token-file", "no value"),
+            ("token-file=", "empty"),
+            ("password=x", "tls-ca"),
+            ("tls-ca=a&tls-ca=b", "twice"),
+            ("queue-pairs=0", "1 to 64"),
+            ("queue-pairs=65", "1 to 64"),
+            ("queue-pairs=many", "1 to 64"),
+            ("environment=yes", "environment=no"),
+        ] {
+            let why = text.parse::<AddressOptions>().unwrap_err();
+            assert!(why.contains(words), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn parameters_of_rdma_are_recognised() {
+        let only = |text: &str| text.parse::<AddressOptions>().unwrap().for_rdma_only();
+        assert_eq!(only("device=mlx5_0&queue-pairs=2"), Some("device"));
+        assert_eq!((only("queue-pairs=2"), only("token-file=/t")), (Some("queue-pairs"), None));
+        assert_eq!("queue-pairs=2".parse::<AddressOptions>().unwrap().queue_pairs().unwrap().get(), 2);
+    }
+}

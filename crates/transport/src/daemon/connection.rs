@@ -1,0 +1,567 @@
+//! One connection at the memory node: frames in, verbs executed in order, answers out.
+//!
+//! The memory of a connection is bounded: it keeps at most one frame beyond its input buffer, and executes no
+//! request while [`BACKLOG_BYTES`] of answers wait. So the memory node stops reading from a compute node that
+//! does not read its answers.
+
+use super::counters::{Counters, Done};
+use super::event::NodeEvent;
+use super::registry::{Peer, Refusal};
+use super::shared::{DRAIN_MAX, Shared};
+use super::store::WriteFence;
+use super::verb_executor::VerbExecutor;
+use crate::stream::Cipher;
+use crate::wire::{
+    Code, Control, FRAME_BYTES_MAX, Frame, GreetingError, HEADER_BYTES, Hello, Kind, Malformed, VERSION,
+    WireVerb, header_words, put_text, put_words,
+};
+use farwood_fabric::ClientId;
+use std::io::{self, ErrorKind, Read as _};
+use std::net::{Shutdown, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+use zerocopy::{FromBytes as _, IntoBytes as _};
+
+/// Answers that may wait before the next request of the connection is executed, bytes.
+const BACKLOG_BYTES: usize = 256 << 10;
+/// Initial size of the input buffer, bytes.
+const INPUT_BYTES: usize = 8 << 10;
+/// Size of the buffers that an idle connection keeps, bytes.
+const KEPT_BYTES: usize = 256 << 10;
+/// Longest frame before the connection is authenticated, bytes.
+const HELLO_BYTES_MAX: usize = 2 << 10;
+/// Answers that leave together, bytes. A compute node with many requests under way works on the first answers
+/// while the rest are executed; a system call for each answer would cost more than that gains.
+const BATCH_BYTES: usize = 32 << 10;
+/// Batches of one connection before the worker serves others.
+const BATCHES_MAX: usize = 16;
+
+/// The outcome of serving a connection once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TurnOutcome {
+    /// It waits for its stream.
+    Blocked,
+    /// It has more to do at once.
+    Ready,
+    /// It is closed.
+    Closed,
+}
+
+/// How far the shutdown of a connection has come when the memory node stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DrainPhase {
+    /// Received frames are executed.
+    Executing,
+    /// The goodbye is queued behind the answers.
+    GoodbyeQueued,
+    /// Everything has left; the peer reads it and closes.
+    Sent,
+}
+
+/// Why a connection ends early.
+enum CloseReason {
+    /// The peer closed it.
+    PeerClosed,
+    /// The peer sent a malformed or unexpected frame.
+    Malformed(Malformed),
+    /// The memory node refused it.
+    Refused(Refusal),
+    /// TLS failed, or the peer's certificate is not trusted.
+    Untrusted(String),
+}
+
+impl From<Malformed> for CloseReason {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    peer: Arc<Peer>,
+    cipher: Cipher,
+    /// The number of its worker thread.
+    worker: usize,
+    /// Executed requests that are not in the latency histogram yet.
+    requests: u64,
+    since: Instant,
+    greeted: bool,
+    /// The peer has closed its direction: the rest of the stream is read to the end.
+    is_peer_closed: bool,
+    drain: DrainPhase,
+    /// When requests were last executed.
+    busy: Option<Instant>,
+    connection_number: u64,
+    input: Vec<u8>,
+    start: usize,
+    end: usize,
+    out: Vec<u64>,
+    sent: usize,
+}
+
+impl Connection {
+    /// A connection before its hello.
+    pub(super) fn new(peer: Arc<Peer>, cipher: Cipher, worker: usize) -> Self {
+        let (input, out) = (vec![0; INPUT_BYTES], Vec::new());
+        Self {
+            peer,
+            cipher,
+            worker,
+            requests: 0,
+            since: Instant::now(),
+            greeted: false,
+            is_peer_closed: false,
+            drain: DrainPhase::Executing,
+            busy: None,
+            connection_number: 0,
+            input,
+            start: 0,
+            end: 0,
+            out,
+            sent: 0,
+        }
+    }
+
+    /// Returns the handle by which others may end it.
+    pub(super) fn peer(&self) -> &Arc<Peer> {
+        &self.peer
+    }
+
+    /// Returns when it arrived, if it is not authenticated yet.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        (!self.greeted).then_some(self.since)
+    }
+
+    /// Executes what has arrived and sends what the stream accepts.
+    pub(super) fn turn(&mut self, shared: &Shared) -> TurnOutcome {
+        match self.work(shared) {
+            Ok(outcome) => outcome,
+            Err(CloseReason::PeerClosed) => TurnOutcome::Closed,
+            Err(CloseReason::Malformed(malformed)) => {
+                self.counters(shared).bad_frame();
+                let (from, why) = (self.from(), malformed.to_string());
+                self.refuse(Code::Malformed, &why);
+                shared.log(|| NodeEvent::BadFrame { from, why });
+                TurnOutcome::Closed
+            }
+            Err(CloseReason::Refused((code, why))) => {
+                self.counters(shared).refused();
+                self.refuse(code, &why);
+                self.log_refusal(shared, code, why);
+                TurnOutcome::Closed
+            }
+            // TLS has sent its alert.
+            Err(CloseReason::Untrusted(why)) => {
+                self.counters(shared).refused();
+                self.log_refusal(shared, Code::BadToken, why);
+                TurnOutcome::Closed
+            }
+        }
+    }
+
+    /// Logs a refusal. The counter was incremented before the peer received the refusal.
+    fn log_refusal(&self, shared: &Shared, code: Code, why: String) {
+        shared.log(|| NodeEvent::Refused { from: self.from(), code, why });
+    }
+
+    fn counters<'s>(&self, shared: &'s Shared) -> &'s Counters {
+        &shared.counters[self.worker]
+    }
+
+    fn from(&self) -> Option<SocketAddr> {
+        self.peer.stream().peer_addr().ok()
+    }
+
+    /// Takes the number of executed requests, of a call that began at `start`.
+    #[inline]
+    pub(super) fn take_requests(&mut self, start: Instant) -> u64 {
+        let requests = std::mem::take(&mut self.requests);
+        if requests > 0 {
+            self.busy = Some(start);
+        }
+        requests
+    }
+
+    fn work(&mut self, shared: &Shared) -> Result<TurnOutcome, CloseReason> {
+        let mut may_have_more = true;
+        for _ in 0..BATCHES_MAX {
+            self.execute_batch(shared)?;
+            if self.flush()? && self.waiting_bytes() >= BACKLOG_BYTES {
+                // It continues when the stream accepts more.
+                return Ok(TurnOutcome::Blocked);
+            }
+            if self.has_frame()? {
+                continue;
+            }
+            if !may_have_more {
+                self.shrink_buffers();
+                return Ok(TurnOutcome::Blocked);
+            }
+            may_have_more = self.fill()?;
+        }
+        Ok(TurnOutcome::Ready)
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        8 * self.out.len() - self.sent
+    }
+
+    fn has_frame(&self) -> Result<bool, Malformed> {
+        Ok(Frame::first(&self.input[self.start..self.end])?.is_some())
+    }
+
+    /// Notes that the peer sends no more.
+    pub(super) fn peer_closed(&mut self) {
+        self.is_peer_closed = true;
+    }
+
+    /// Reads once. False: no more was available.
+    fn fill(&mut self) -> Result<bool, CloseReason> {
+        self.make_space()?;
+        let space = &mut self.input[self.end..];
+        let wanted = space.len();
+        match self.cipher.read(self.peer.stream(), space) {
+            Ok(0) => Err(CloseReason::PeerClosed),
+            Ok(bytes) => {
+                self.end += bytes;
+                // The end of a stream is reported once, perhaps together with its last bytes.
+                Ok(bytes == wanted || self.is_peer_closed || self.cipher.is_on())
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),
+            Err(error) => Err(broken(&error)),
+        }
+    }
+
+    /// Makes space for the rest of the incomplete frame, and a little more.
+    fn make_space(&mut self) -> Result<(), Malformed> {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+        let announced = Frame::announced(&self.input[self.start..self.end]);
+        let most = if self.greeted { FRAME_BYTES_MAX } else { HELLO_BYTES_MAX };
+        if announced > most {
+            return Err(Malformed::Length(announced as u32));
+        }
+        let full = self.end == self.input.len();
+        if self.start > 0 && (full || self.start + announced > self.input.len()) {
+            self.input.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if announced > self.input.len() {
+            self.input.resize(announced.next_power_of_two(), 0);
+        } else if full && self.end == self.input.len() && self.input.len() < KEPT_BYTES {
+            self.input.resize(2 * self.input.len(), 0);
+        }
+        Ok(())
+    }
+
+    /// Shrinks the buffers of an idle connection.
+    fn shrink_buffers(&mut self) {
+        if self.start == self.end && self.input.len() > KEPT_BYTES {
+            (self.start, self.end) = (0, 0);
+            self.input.truncate(KEPT_BYTES);
+            self.input.shrink_to_fit();
+        }
+        if self.out.is_empty() && 8 * self.out.capacity() > KEPT_BYTES {
+            self.out = Vec::new();
+        }
+    }
+
+    /// Sends the queued bytes. True: the stream accepts no more for now.
+    fn flush(&mut self) -> Result<bool, CloseReason> {
+        while self.waiting_bytes() > 0 {
+            match self.cipher.write(self.peer.stream(), &self.out.as_bytes()[self.sent..]) {
+                Ok(0) => return Err(CloseReason::PeerClosed),
+                Ok(bytes) => self.sent += bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(CloseReason::PeerClosed),
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        match self.cipher.flush(self.peer.stream()) {
+            Ok(()) => Ok(false),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
+            Err(_) => Err(CloseReason::PeerClosed),
+        }
+    }
+
+    /// Executes received frames until a batch of answers, or the backlog limit, is reached.
+    fn execute_batch(&mut self, shared: &Shared) -> Result<(), CloseReason> {
+        let enough = BACKLOG_BYTES.min(self.waiting_bytes() + BATCH_BYTES);
+        let peer = Arc::clone(&self.peer);
+        let (mut guard, mut write_fence, mut done) = (None, WriteFence::default(), Done::default());
+        while self.waiting_bytes() < enough {
+            let input = std::mem::take(&mut self.input);
+            let frame = Frame::first(&input[self.start..self.end]);
+            let executed = match frame {
+                Ok(Some(frame)) if frame.kind == Kind::Request && shared.executor.is_some() => {
+                    let why = "an RDMA device executes its verbs: open the pool as rdma://".to_owned();
+                    Err(CloseReason::Refused((Code::WrongTransport, why)))
+                }
+                Ok(Some(frame)) if frame.kind == Kind::Request && self.greeted => {
+                    if guard.is_none() {
+                        guard = peer.execution_guard();
+                    }
+                    // The client was fenced, or reconnected elsewhere.
+                    if guard.is_none() {
+                        Err(CloseReason::PeerClosed)
+                    } else {
+                        self.request(shared, &frame, &mut write_fence, &mut done)
+                    }
+                }
+                Ok(Some(frame)) => {
+                    // A control may end connections, also this one, and waits for their guards.
+                    guard = None;
+                    write_fence.flush();
+                    self.handle_frame(shared, &frame)
+                }
+                Ok(None) => Ok(0),
+                Err(malformed) => Err(malformed.into()),
+            };
+            self.input = input;
+            match executed? {
+                0 => break,
+                bytes => self.start += bytes,
+            }
+        }
+        write_fence.flush();
+        if done.requests > 0 {
+            self.requests += done.requests;
+            self.counters(shared).done(done);
+        }
+        Ok(())
+    }
+
+    /// Executes the remaining frames, as far as their answers may wait. True: all are executed.
+    fn execute_rest(&mut self, shared: &Shared) -> Result<bool, CloseReason> {
+        for _ in 0..BATCHES_MAX {
+            while self.has_frame()? && self.waiting_bytes() < BACKLOG_BYTES {
+                self.execute_batch(shared)?;
+            }
+            if self.waiting_bytes() >= BACKLOG_BYTES {
+                if self.flush()? {
+                    return Ok(false);
+                }
+            } else if !self.fill()? && !self.has_frame()? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Executes one request; returns its length.
+    #[inline]
+    fn request(
+        &mut self,
+        shared: &Shared,
+        frame: &Frame<'_>,
+        write_fence: &mut WriteFence,
+        done: &mut Done,
+    ) -> Result<usize, CloseReason> {
+        let start = self.out.len();
+        self.out.extend_from_slice(&[0; HEADER_BYTES / 8]);
+        let (mut executed, mut failed) = (0, None);
+        for verb in frame.verbs() {
+            let space = FRAME_BYTES_MAX - 8 * (self.out.len() - start);
+            let fits = |verb: &WireVerb<'_>| verb.op.answer_bytes() <= space;
+            let verb = match verb.and_then(|verb| if fits(&verb) { Ok(verb) } else { Err(Malformed::Verb) }) {
+                Ok(verb) => verb,
+                Err(malformed) => {
+                    // The answers before it leave; the answer to this frame does not.
+                    self.out.truncate(start);
+                    return Err(malformed.into());
+                }
+            };
+            let answered = self.out.len();
+            if let Err(code) = shared.store.execute(&verb, write_fence, &mut self.out) {
+                self.out.truncate(answered);
+                failed = Some(code);
+                break;
+            }
+            executed += 1;
+        }
+        let bytes = 8 * (self.out.len() - start);
+        let header = match failed {
+            None => header_words(bytes, Kind::Reply, 0, 0, frame.tag),
+            Some(code) => header_words(bytes, Kind::Failed, code as u8, executed, frame.tag),
+        };
+        self.out[start..start + header.len()].copy_from_slice(&header);
+        done.requests += 1;
+        done.verbs += u64::from(executed);
+        done.bytes_in += frame.bytes() as u64;
+        done.bytes_out += bytes as u64;
+        Ok(frame.bytes())
+    }
+
+    /// Handles any frame but a request; returns its length.
+    fn handle_frame(&mut self, shared: &Shared, frame: &Frame<'_>) -> Result<usize, CloseReason> {
+        match frame.kind {
+            Kind::Hello if !self.greeted => {
+                let hello = Hello::read(frame).map_err(|greeting| match greeting {
+                    GreetingError::Malformed(malformed) => CloseReason::Malformed(malformed),
+                    GreetingError::Version(version) => {
+                        let why = format!(
+                            "it speaks version {VERSION} of the protocol, not {version}; use the same version on both \
+                             sides"
+                        );
+                        CloseReason::Refused((Code::BadVersion, why))
+                    }
+                })?;
+                let welcome =
+                    shared.registry.admit(&shared.store, &self.peer, &hello).map_err(CloseReason::Refused)?;
+                (self.greeted, self.connection_number) = (true, hello.connection_number);
+                let mut bytes = Vec::new();
+                welcome.put(&mut bytes);
+                self.queue_bytes(&bytes);
+            }
+            Kind::Control if self.greeted => {
+                let mut bytes = Vec::new();
+                match self.control(shared, frame)? {
+                    Ok(words) => put_words(&mut bytes, Kind::Answer, 0, frame.tag, words),
+                    Err((code, why)) => put_text(&mut bytes, Kind::Answer, code, frame.tag, &why),
+                }
+                self.queue_bytes(&bytes);
+            }
+            kind => return Err(Malformed::UnexpectedFrame(kind).into()),
+        }
+        Ok(frame.bytes())
+    }
+
+    fn control(&self, shared: &Shared, frame: &Frame<'_>) -> Result<Result<[u64; 4], Refusal>, Malformed> {
+        let control = Control::from_byte(frame.code).ok_or(Malformed::Control(frame.code))?;
+        let words = frame.words()?;
+        let [a, b, c, _] = words;
+        let (store, registry) = (&shared.store, &shared.registry);
+        let in_words = |why| (Code::WrongPool, why);
+        let done = match control {
+            Control::Claim => registry.claim(&self.peer, a).map(|()| [0; 4]),
+            Control::Identify => client_of(words)
+                .and_then(|client| registry.identify(store, &self.peer, client, self.connection_number))
+                .map(|()| [0; 4]),
+            Control::CountConnections => {
+                client_of(words).map(|client| [registry.connections_of(client), 0, 0, 0])
+            }
+            Control::Fence => client_of(words).and_then(|client| {
+                registry.fence(store, client)?;
+                shared.log(|| NodeEvent::Gone(client));
+                Ok([0; 4])
+            }),
+            Control::Form => number_of(b)
+                .and_then(|node| store.form(a, node, number_of(c)?).map_err(in_words))
+                .map(|()| [0; 4]),
+            Control::FinishForming => store.finish_forming().map(|()| [0; 4]).map_err(in_words),
+            Control::Provision => store.provision(a, b).map(|()| [0; 4]),
+            Control::Region => executor(shared).map(VerbExecutor::region),
+            Control::ConnectQueuePair => executor(shared).and_then(|executor| self.connect(executor, words)),
+            Control::Stat => {
+                shared.stat(a).ok_or_else(|| (Code::OutOfRange, "there is no such page".to_owned()))
+            }
+        };
+        if let Err((Code::QueuePairStuck, why)) = &done {
+            shared.log(|| NodeEvent::Card(why.clone()));
+        }
+        Ok(done)
+    }
+
+    /// Lets the executor make a queue pair for this connection.
+    fn connect(&self, executor: &dyn VerbExecutor, other: [u64; 4]) -> Result<[u64; 4], Refusal> {
+        let made = self.peer.connect(|| executor.connect(other));
+        let made = made.unwrap_or_else(|| Err("its connection was ended".to_owned()));
+        made.map_err(|why| (Code::NoQueuePair, why))
+    }
+
+    fn queue_bytes(&mut self, bytes: &[u8]) {
+        let words = bytes.chunks_exact(8);
+        self.out.extend(words.map(|word| u64::read_from_bytes(word).expect("frames are made of words")));
+    }
+
+    /// Sends the reason of a refusal, if the stream accepts it at once.
+    pub(super) fn refuse(&mut self, code: Code, why: &str) {
+        let mut bytes = Vec::new();
+        put_text(&mut bytes, Kind::Refused, code, 0, why);
+        self.queue_bytes(&bytes);
+        let _ = self.flush();
+    }
+
+    /// Continues the shutdown of the connection: executes what has arrived, queues a goodbye, sends it, and
+    /// waits until the peer closes. Closing a stream with unread input would discard what was sent. True: it
+    /// is complete.
+    pub(super) fn finish(&mut self, shared: &Shared) -> bool {
+        if self.drain == DrainPhase::Executing {
+            let executed = self.execute_rest(shared);
+            match executed {
+                Ok(true) => self.queue_goodbye(),
+                // What was executed is answered.
+                Err(_) => self.drain = DrainPhase::GoodbyeQueued,
+                Ok(false) => {}
+            }
+        }
+        match self.flush() {
+            Ok(true) => return false,
+            Ok(false) => {}
+            Err(_) => return true,
+        }
+        if self.drain == DrainPhase::GoodbyeQueued {
+            self.drain = DrainPhase::Sent;
+            // The peer reads to the end, and then closes.
+            let _ = self.peer.stream().shutdown(Shutdown::Write);
+        }
+        self.drain == DrainPhase::Sent && (!self.was_busy() || self.has_hung_up())
+    }
+
+    /// Returns whether the peer may still be reading answers.
+    fn was_busy(&self) -> bool {
+        self.requests > 0 || self.busy.is_some_and(|at| at.elapsed() < DRAIN_MAX)
+    }
+
+    fn queue_goodbye(&mut self) {
+        let mut bytes = Vec::new();
+        put_text(&mut bytes, Kind::Goodbye, Code::Stopping, 0, "the memory node was stopped");
+        self.queue_bytes(&bytes);
+        self.drain = DrainPhase::GoodbyeQueued;
+    }
+
+    /// Discards further input. True: the peer sends no more.
+    fn has_hung_up(&mut self) -> bool {
+        for _ in 0..BATCHES_MAX {
+            match self.peer.stream().read(&mut self.input) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return true,
+            }
+        }
+        false
+    }
+}
+
+/// Returns the device that executes the memory node's verbs.
+fn executor(shared: &Shared) -> Result<&dyn VerbExecutor, Refusal> {
+    let why = || (Code::WrongTransport, "it has no RDMA device: open the pool as tcp://".to_owned());
+    shared.executor.as_deref().ok_or_else(why)
+}
+
+/// The client in the first two words of a control.
+fn client_of([slot, epoch, ..]: [u64; 4]) -> Result<ClientId, Refusal> {
+    let epoch = u32::try_from(epoch).map_err(|_| (Code::OutOfRange, format!("there is no epoch {epoch}")))?;
+    Ok(ClientId { slot: number_of(slot)?, epoch })
+}
+
+/// The number of a slot or a node in a word of a control.
+fn number_of(word: u64) -> Result<u16, Refusal> {
+    u16::try_from(word).map_err(|_| (Code::OutOfRange, format!("there is no slot or node {word}")))
+}
+
+/// Classifies an error of the stream.
+fn broken(error: &io::Error) -> CloseReason {
+    if error.kind() == ErrorKind::InvalidData {
+        CloseReason::Untrusted(error.to_string())
+    } else {
+        CloseReason::PeerClosed
+    }
+}

@@ -1,0 +1,30 @@
+//! The daemon half of a memory node, shared by TCP and RDMA: membership, fencing, and verbs that its threads execute.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `spec.rs` | [`NodeSpec`]: what a memory node is started with |
+//! | `node.rs` | [`MemoryNode`]: start and stop; [`TcpServer`]: the server role, [`TcpMemory`]: its memory |
+//! | `store.rs` | host and device memory, and how verbs execute in them |
+//! | `registry.rs` | the connections of a memory node, and the fenced clients |
+//! | `verb_executor.rs` | `VerbExecutor`: a device that executes verbs in place of the threads |
+//! | `shared.rs` | the state that all threads share |
+//! | `connection.rs` | one connection: frames in, answers out |
+//! | `worker.rs` | the threads |
+//! | `counters.rs`, `event.rs` | [`NodeCounts`], [`NodeEvent`]: counters, and events for the log |
+
+mod connection;
+mod counters;
+mod event;
+mod node;
+mod registry;
+mod shared;
+mod spec;
+mod store;
+pub(crate) mod verb_executor;
+mod worker;
+
+pub use counters::{LATENCY_BUCKETS, NodeCounts};
+pub use event::{NodeEvent, NodeEvents};
+pub use node::{MemoryNode, TcpMemory, TcpServer};
+pub use spec::{CONNECTIONS_MAX_DEFAULT, NodeSpec, SPIN_DEFAULT};
+pub use store::NodeFile;

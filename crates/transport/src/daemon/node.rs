@@ -1,0 +1,308 @@
+//! A memory node: start, state, stop.
+
+use super::counters::NodeCounts;
+use super::registry::Registry;
+use super::shared::Shared;
+use super::spec::NodeSpec;
+use super::store::Store;
+use super::verb_executor::Attach;
+use super::worker::{Worker, WorkerHandle};
+use crate::error::TcpError;
+use crate::runtime::{poll_until, sleep};
+use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
+use farwood_fabric::{Address, FabricError, LINE_WORDS, LocalMemory, Memory, NodeId, PoolShape, Server};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread::JoinHandle;
+
+/// A running memory node. Stops when dropped.
+#[derive(Debug)]
+pub struct MemoryNode {
+    shared: Arc<Shared>,
+    handles: Vec<WorkerHandle>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    address: SocketAddr,
+}
+
+impl MemoryNode {
+    /// Starts a memory node, with fresh memory or that of a file.
+    ///
+    /// # Errors
+    /// [`TcpError::BadShape`], [`TcpError::Memory`], [`TcpError::File`], [`TcpError::Unclean`],
+    /// [`TcpError::Listen`],
+    /// [`TcpError::System`].
+    pub fn start(spec: &NodeSpec) -> Result<Self, TcpError> {
+        Self::start_with(spec, None)
+    }
+
+    /// Starts a memory node, with a device that executes the verbs.
+    pub(crate) fn start_with(spec: &NodeSpec, attach: Option<Attach<'_>>) -> Result<Self, TcpError> {
+        let &NodeSpec { listen, host_bytes, .. } = spec;
+        let device_bytes = spec.device_bytes.unwrap_or(DEVICE_BYTES_DEFAULT);
+        let alone = PoolShape { pool: 1, nodes: 1, host_bytes, device_bytes };
+        if let Some(why) = alone.refuse() {
+            return Err(TcpError::BadShape(why));
+        }
+        let refuse = |source| TcpError::Listen { address: listen.to_string(), source };
+        let listener = TcpListener::bind(listen).map_err(refuse)?;
+        let address = listener.local_addr().map_err(refuse)?;
+        let memory = |source| TcpError::Memory { bytes: host_bytes + device_bytes, source };
+        let store = match &spec.file {
+            None if attach.is_some() => Store::in_huge_pages(host_bytes, device_bytes).map_err(memory)?,
+            None => Store::anonymous(host_bytes, device_bytes).map_err(memory)?,
+            Some(file) => {
+                if attach.is_some() {
+                    file.check_for_executor()?;
+                }
+                Store::in_file(file, host_bytes, device_bytes)?
+            }
+        };
+        let executor = attach.map(|attach| attach(store.memory())).transpose()?;
+        let registry = Registry::new(spec.token.clone(), spec.connections_max);
+        let threads = threads(spec.threads);
+        let shared = Arc::new(Shared::new(store, registry, executor, threads, spec));
+        let system = |operation| move |source| TcpError::System { operation, source };
+        let (mut workers, mut handles) = (Vec::new(), Vec::new());
+        for number in 0..threads {
+            let (worker, handle) =
+                Worker::new(Arc::clone(&shared), number).map_err(system("wait for streams"))?;
+            workers.push(worker);
+            handles.push(handle);
+        }
+        workers[0].listen(listener, handles.clone()).map_err(system("wait for connections"))?;
+        let mut node = Self { shared, handles, threads: Vec::new(), address };
+        for worker in workers {
+            let thread = std::thread::Builder::new().name("farwood-node".to_owned());
+            let all = StopOnDrop { shared: Arc::clone(&node.shared), handles: node.handles.clone() };
+            let work = move || {
+                // The end of one thread, for any reason, ends them all: a memory node needs all its threads.
+                let _all = all;
+                worker.run()
+            };
+            node.threads.push(thread.spawn(work).map_err(system("start a thread"))?);
+        }
+        Ok(node)
+    }
+
+    /// Returns the address that it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the size of device memory, bytes.
+    pub fn device_bytes(&self) -> u64 {
+        self.shared.store.device_bytes()
+    }
+
+    /// Returns its server role: its memory, and the immediates that clients send.
+    pub fn server(&self) -> TcpServer {
+        TcpServer { memory: TcpMemory(Arc::clone(&self.shared)) }
+    }
+
+    /// Returns its counters.
+    pub fn counts(&self) -> NodeCounts {
+        self.shared.counts()
+    }
+
+    /// Returns whether it is running: a failed thread ends it.
+    pub fn is_at_work(&self) -> bool {
+        !self.shared.stopping.load(SeqCst)
+    }
+
+    /// Finishes what it accepted, sends goodbye to its clients, and ends.
+    ///
+    /// # Errors
+    /// If one of its threads had failed.
+    pub fn stop(mut self) -> Result<(), TcpError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), TcpError> {
+        stop_all(&self.shared, &self.handles);
+        let (mut ended, all) = (Ok(()), self.threads.len());
+        for thread in self.threads.drain(..) {
+            let done = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
+            ended = ended.and(done);
+        }
+        if let Some(executor) = &self.shared.executor {
+            executor.end();
+        }
+        // Once, and only if every thread ended normally.
+        if all > 0 && ended.is_ok() {
+            ended = self.shared.store.close();
+        }
+        ended.map_err(|source| TcpError::System { operation: "serve", source })
+    }
+}
+
+impl Drop for MemoryNode {
+    fn drop(&mut self) {
+        // A caller that needs the result calls `stop`.
+        let _ = self.end();
+    }
+}
+
+/// Stops all threads of a memory node when it is dropped.
+struct StopOnDrop {
+    shared: Arc<Shared>,
+    handles: Vec<WorkerHandle>,
+}
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        stop_all(&self.shared, &self.handles);
+    }
+}
+
+fn stop_all(shared: &Shared, handles: &[WorkerHandle]) {
+    shared.stopping.store(true, SeqCst);
+    for handle in handles {
+        handle.wake();
+    }
+}
+
+fn threads(asked: usize) -> usize {
+    const THREADS_MAX: usize = 4;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if asked == 0 { processors.min(THREADS_MAX) } else { asked }
+}
+
+/// A memory node's own view of its memory.
+#[derive(Clone, Debug)]
+pub struct TcpMemory(Arc<Shared>);
+
+impl TcpMemory {
+    #[inline]
+    fn check(&self, offset: u64, bytes: u64) -> Result<(), FabricError> {
+        let fits = offset.is_multiple_of(8) && offset.saturating_add(bytes) <= self.0.store.host_bytes();
+        if fits { Ok(()) } else { self.refuse(offset, bytes as usize) }
+    }
+
+    #[cold]
+    fn refuse(&self, offset: u64, bytes: usize) -> Result<(), FabricError> {
+        let store = &self.0.store;
+        let address = |offset| Address::new(NodeId(store.membership().node), Memory::Host, offset);
+        // An offset beyond all addresses is reported as the last word.
+        let at = address(offset).or_else(|| address(store.host_bytes() & !7)).expect("memory has addresses");
+        let is_aligned = offset.is_multiple_of(8);
+        Err(if is_aligned { FabricError::OutOfRange { at, bytes } } else { FabricError::Misaligned { at } })
+    }
+}
+
+impl LocalMemory for TcpMemory {
+    #[inline]
+    fn load(&self, offset: u64) -> Result<u64, FabricError> {
+        self.check(offset, 8)?;
+        Ok(self.0.store.load(offset))
+    }
+
+    fn store(&self, offset: u64, word: u64) -> Result<(), FabricError> {
+        self.check(offset, 8)?;
+        self.0.store.store(offset, word);
+        Ok(())
+    }
+
+    #[inline]
+    fn load_line(&self, offset: u64) -> Result<[u64; LINE_WORDS], FabricError> {
+        self.check(offset, 8 * LINE_WORDS as u64)?;
+        Ok(self.0.store.load_line(offset))
+    }
+
+    #[inline]
+    fn fetch_ahead(&self, offset: u64, bytes: u64) {
+        self.0.store.fetch_ahead(offset, bytes);
+    }
+}
+
+/// The server role of one memory node, in its own process.
+#[derive(Clone, Debug)]
+pub struct TcpServer {
+    memory: TcpMemory,
+}
+
+impl Server for TcpServer {
+    type Local = TcpMemory;
+
+    fn local(&self) -> &TcpMemory {
+        &self.memory
+    }
+
+    async fn receive(&self) -> Result<u32, FabricError> {
+        Ok(poll_until(|| self.memory.0.store.receive()).await)
+    }
+
+    async fn compute(&self, _: u64) {}
+
+    fn look_on(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+        sleep(nanoseconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event::NodeEvent;
+    use super::super::store::NodeFile;
+    use super::super::verb_executor::{ExecutorQueuePair, VerbExecutor};
+    use super::*;
+    use std::net::Ipv4Addr;
+    use std::sync::mpsc::sync_channel;
+    use std::sync::{Mutex, atomic::AtomicBool};
+    use std::time::Duration;
+
+    /// A device that makes no queue pairs, and fails on request.
+    #[derive(Clone, Debug, Default)]
+    struct Idle {
+        why: Arc<Mutex<Option<String>>>,
+        ended: Arc<AtomicBool>,
+    }
+
+    impl VerbExecutor for Idle {
+        fn region(&self) -> [u64; 4] {
+            [0; 4]
+        }
+
+        fn connect(&self, _: [u64; 4]) -> Result<(Box<dyn ExecutorQueuePair>, [u64; 4]), String> {
+            Err("it makes none".to_owned())
+        }
+
+        fn failed(&self) -> Option<String> {
+            self.why.lock().unwrap().take()
+        }
+
+        fn end(&self) {
+            self.ended.store(true, SeqCst);
+        }
+    }
+
+    fn start(executor: &Idle, spec: &NodeSpec) -> Result<MemoryNode, TcpError> {
+        MemoryNode::start_with(spec, Some(&|_| Ok(Box::new(executor.clone()) as Box<dyn VerbExecutor>)))
+    }
+
+    fn spec() -> NodeSpec {
+        NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 16 << 20)
+    }
+
+    #[test]
+    fn a_memory_node_ends_when_its_device_fails() {
+        let (events, told) = sync_channel(8);
+        let executor = Idle::default();
+        let node = start(&executor, &NodeSpec { events: Some(events), ..spec() }).unwrap();
+        assert!(node.is_at_work());
+        *executor.why.lock().unwrap() = Some("it was pulled out".to_owned());
+        let event = told.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert!(matches!(&event, NodeEvent::Card(why) if why.contains("pulled out")), "{event}");
+        let why = node.stop().unwrap_err().to_string();
+        assert!(why.contains("pulled out"), "{why}");
+        assert!(executor.ended.load(SeqCst), "it releases the memory");
+    }
+
+    #[test]
+    fn a_device_refuses_a_file_on_a_disk() {
+        let path = std::path::PathBuf::from("/proc/self/farwood");
+        let file = Some(NodeFile { path, accept_unclean: false });
+        let why = start(&Idle::default(), &NodeSpec { file, ..spec() }).unwrap_err().to_string();
+        assert!(why.contains("tmpfs"), "{why}");
+    }
+}

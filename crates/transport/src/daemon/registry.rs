@@ -1,0 +1,351 @@
+//! The connections of a memory node, and the fenced clients.
+//!
+//! A connection may execute verbs as long as its [`Peer`] is alive. Ending a peer takes the lock under which
+//! its verbs execute: when [`Peer::end`] returns, none of them is under way and none will be.
+
+use super::store::Store;
+use super::verb_executor::ExecutorQueuePair;
+use crate::stream::Token;
+use crate::wire::{ANY_NODE, Code, Formation, Hello, Welcome};
+use farwood_fabric::ClientId;
+use farwood_fabric::client_table::CLIENTS_MAX;
+use std::collections::HashMap;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// One connection, as others may end it.
+#[derive(Debug)]
+pub(super) struct Peer {
+    /// Unique at this memory node.
+    number: u64,
+    stream: TcpStream,
+    /// Held while verbs of the connection execute.
+    alive: Mutex<bool>,
+    /// The queue pair whose verbs a device executes.
+    queue: Mutex<Option<Box<dyn ExecutorQueuePair>>>,
+}
+
+/// The right to execute verbs of a connection.
+pub(super) type ExecutionGuard<'a> = MutexGuard<'a, bool>;
+
+impl Peer {
+    /// Returns the connection's stream.
+    pub(super) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Returns the right to execute its verbs, unless it was ended.
+    pub(super) fn execution_guard(&self) -> Option<ExecutionGuard<'_>> {
+        let alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
+        alive.then_some(alive)
+    }
+
+    /// Assigns the connection its only queue pair, made by `make`. `None`: the connection was ended.
+    pub(super) fn connect<T>(
+        &self,
+        make: impl FnOnce() -> Result<(Box<dyn ExecutorQueuePair>, T), String>,
+    ) -> Option<Result<T, String>> {
+        // Held until the queue pair is stored: a thread that ends the connection finds it.
+        let _guard = self.execution_guard()?;
+        if self.queue().is_some() {
+            return Some(Err("its connection has a queue pair already".to_owned()));
+        }
+        Some(make().map(|(queue, answer)| {
+            *self.queue() = Some(queue);
+            answer
+        }))
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Option<Box<dyn ExecutorQueuePair>>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the connection: when this is `Ok`, no verb of it lands any more.
+    ///
+    /// # Errors
+    /// The reason why the device does not end the queue pair, which the connection keeps.
+    fn end(&self) -> Result<(), String> {
+        *self.alive.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        // Under the lock: of two threads that end it, neither returns before it is ended.
+        let mut queue = self.queue();
+        let ended = queue.as_mut().map_or(Ok(()), |queue| queue.end());
+        if ended.is_ok() {
+            *queue = None;
+        }
+        drop(queue);
+        // Wakes the thread that serves it. A stream that is closed already is not an error.
+        let _ = self.stream.shutdown(Shutdown::Both);
+        ended
+    }
+}
+
+/// A connection and its client.
+#[derive(Debug)]
+struct Entry {
+    peer: Arc<Peer>,
+    client: Option<ClientId>,
+    connection_number: u64,
+    /// The slot of the client table that it has claimed.
+    claim: Option<u16>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    next: u64,
+    all: HashMap<u64, Entry>,
+    /// Connections that are over, except for a queue pair that the device did not end.
+    stuck: Vec<Arc<Peer>>,
+}
+
+/// A refusal: its code and the reason.
+pub(super) type Refusal = (Code, String);
+
+/// The connections of a memory node.
+#[derive(Debug)]
+pub(super) struct Registry {
+    entries: Mutex<Entries>,
+    token: Option<Token>,
+    connections_max: usize,
+}
+
+impl Registry {
+    /// No connections yet.
+    pub(super) fn new(token: Option<Token>, connections_max: usize) -> Self {
+        Self { entries: Mutex::default(), token, connections_max }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the limit of connections.
+    pub(super) fn connections_max(&self) -> usize {
+        self.connections_max
+    }
+
+    /// Returns the number of connections.
+    pub(super) fn connections(&self) -> usize {
+        self.entries().all.len()
+    }
+
+    /// Adds a connection that is not authenticated. `Err`: the limit is reached.
+    pub(super) fn add(&self, stream: TcpStream) -> Result<Arc<Peer>, TcpStream> {
+        let mut entries = self.entries();
+        if entries.all.len() >= self.connections_max {
+            return Err(stream);
+        }
+        entries.next += 1;
+        let peer =
+            Arc::new(Peer { number: entries.next, stream, alive: Mutex::new(true), queue: Mutex::default() });
+        let entry = Entry { peer: Arc::clone(&peer), client: None, connection_number: 0, claim: None };
+        entries.all.insert(peer.number, entry);
+        Ok(peer)
+    }
+
+    /// Removes a connection that is over.
+    ///
+    /// # Errors
+    /// The reason why the device does not end its queue pair. The connection then stays listed, so that it
+    /// does not count as gone, until [`end_stuck`](Self::end_stuck) succeeds.
+    pub(super) fn remove(&self, peer: &Arc<Peer>) -> Result<(), String> {
+        let ended = peer.end();
+        let mut entries = self.entries();
+        entries.stuck.retain(|stuck| stuck.number != peer.number);
+        match &ended {
+            Ok(()) => drop(entries.all.remove(&peer.number)),
+            Err(_) => entries.stuck.push(Arc::clone(peer)),
+        }
+        ended
+    }
+
+    /// Ends connections that could not be ended before.
+    pub(super) fn end_stuck(&self) {
+        let stuck = self.entries().stuck.clone();
+        for peer in stuck {
+            // Its failure was logged the first time.
+            let _ = self.remove(&peer);
+        }
+    }
+
+    /// Authenticates a connection. An older connection that it replaces is over when this returns.
+    pub(super) fn admit(&self, store: &Store, peer: &Peer, hello: &Hello) -> Result<Welcome, Refusal> {
+        if self.token.as_ref().is_some_and(|token| !token.is(&hello.token)) {
+            let why =
+                if hello.token.is_empty() { "it requires a token" } else { "it requires another token" };
+            return Err((Code::BadToken, why.to_owned()));
+        }
+        let membership = store.membership();
+        let whichever = hello.pool == 0 && hello.node == ANY_NODE;
+        if !whichever && (hello.pool, hello.node) != (membership.pool, membership.node) {
+            let why = if membership.formed == Formation::Blank {
+                "it was restarted with fresh memory, and the pool's data there is lost; open the pool again"
+            } else {
+                "it belongs to another pool now; open the pool again"
+            };
+            return Err((Code::WrongPool, why.to_owned()));
+        }
+        if let Some(client) = hello.client {
+            self.identify(store, peer, client, hello.connection_number)?;
+        }
+        Ok(Welcome {
+            formed: membership.formed,
+            pool: membership.pool,
+            node: membership.node,
+            nodes: membership.nodes,
+            host_bytes: store.host_bytes(),
+            device_bytes: store.device_bytes(),
+            incarnation: store.incarnation(),
+        })
+    }
+
+    /// Gives a connection its identity, unless that client was fenced; an older connection of the same number
+    /// is over.
+    pub(super) fn identify(
+        &self,
+        store: &Store,
+        peer: &Peer,
+        client: ClientId,
+        connection_number: u64,
+    ) -> Result<(), Refusal> {
+        let mut entries = self.entries();
+        // Under the lock, as in `fence`: an identity is given before a fence, which then finds it, or refused
+        // after it.
+        if store.is_fenced(client) {
+            return Err((Code::Revoked, format!("client {client} was revoked")));
+        }
+        let old = entries.all.values().find(|entry| {
+            entry.client == Some(client)
+                && entry.connection_number == connection_number
+                && entry.peer.number != peer.number
+        });
+        let old = old.map(|entry| Arc::clone(&entry.peer));
+        if let Some(entry) = entries.all.get_mut(&peer.number) {
+            (entry.client, entry.connection_number) = (Some(client), connection_number);
+        }
+        drop(entries);
+        old.map_or(Ok(()), |old| self.remove(&old)).map_err(|why| not_ended(&why))
+    }
+
+    /// Claims a slot for a connection: no other can claim it until that connection is over.
+    pub(super) fn claim(&self, peer: &Peer, slot: u64) -> Result<(), Refusal> {
+        let slot = u16::try_from(slot).ok().filter(|&slot| usize::from(slot) < CLIENTS_MAX);
+        let slot = slot.ok_or_else(|| (Code::OutOfRange, "there is no such slot".to_owned()))?;
+        let mut entries = self.entries();
+        let taken = entries.all.values().any(|entry| {
+            let named = entry.client.is_some_and(|client| client.slot == slot);
+            entry.peer.number != peer.number && (named || entry.claim == Some(slot))
+        });
+        if taken {
+            return Err((Code::SlotTaken, format!("slot {slot} belongs to a live compute node")));
+        }
+        if let Some(entry) = entries.all.get_mut(&peer.number) {
+            entry.claim = Some(slot);
+        }
+        Ok(())
+    }
+
+    /// Returns the number of connections of `client`, and of those that have claimed its slot.
+    pub(super) fn connections_of(&self, client: ClientId) -> u64 {
+        let entries = self.entries();
+        let of = |entry: &&Entry| entry.client == Some(client) || entry.claim == Some(client.slot);
+        entries.all.values().filter(of).count() as u64
+    }
+
+    /// Fences `client` and the earlier owners of its slot: when this is `Ok`, none of their verbs lands any
+    /// more.
+    pub(super) fn fence(&self, store: &Store, client: ClientId) -> Result<(), Refusal> {
+        if usize::from(client.slot) >= CLIENTS_MAX {
+            return Err((Code::OutOfRange, "there is no such slot".to_owned()));
+        }
+        let entries = self.entries();
+        store.fence(client);
+        let fenced = |entry: &&Entry| {
+            entry.client.is_some_and(|named| named.slot == client.slot && store.is_fenced(named))
+        };
+        let ended: Vec<_> =
+            entries.all.values().filter(fenced).map(|entry| Arc::clone(&entry.peer)).collect();
+        drop(entries);
+        // Each stays listed until it is over: a concurrent fence or count must not take it for gone.
+        let mut result = Ok(());
+        for peer in &ended {
+            result = self.remove(peer).and(result);
+        }
+        result.map_err(|why| not_ended(&why))
+    }
+}
+
+/// The refusal where a queue pair cannot be ended: what may still land cannot be fenced or replaced.
+fn not_ended(why: &str) -> Refusal {
+    (
+        Code::QueuePairStuck,
+        format!("the RDMA device does not end a queue pair: {why}; restart the memory node"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::thread;
+    use std::time::Duration;
+
+    const CLIENT: ClientId = ClientId { slot: 3, epoch: 1 };
+
+    /// A registry with a connection of [`CLIENT`].
+    fn with_a_peer() -> (Store, Registry, Arc<Peer>) {
+        let store = Store::anonymous(16 << 20, 64).unwrap();
+        let registry = Registry::new(None, 8);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let peer = registry.add(stream).unwrap();
+        registry.identify(&store, &peer, CLIENT, 0).unwrap();
+        (store, registry, peer)
+    }
+
+    /// Two survivors fence the same compute node at once while verbs of it execute: neither fence returns
+    /// before they are done.
+    #[test]
+    fn a_fence_waits_for_executing_verbs() {
+        let (store, registry, peer) = with_a_peer();
+        let guard = peer.execution_guard().unwrap();
+        thread::scope(|scope| {
+            let fences = [(); 2].map(|()| scope.spawn(|| registry.fence(&store, CLIENT).unwrap()));
+            thread::sleep(Duration::from_millis(50));
+            assert!(
+                fences.iter().all(|fence| !fence.is_finished()),
+                "a fence returned while a verb executed"
+            );
+            assert_eq!(registry.connections_of(CLIENT), 1);
+            drop(guard);
+        });
+        assert_eq!((registry.connections_of(CLIENT), peer.execution_guard().is_none()), (0, true));
+        assert!(registry.identify(&store, &peer, CLIENT, 1).is_err(), "it does not come back");
+    }
+
+    /// A queue pair that ends at the given attempt.
+    #[derive(Debug)]
+    struct Stubborn(u32);
+
+    impl ExecutorQueuePair for Stubborn {
+        fn end(&mut self) -> Result<(), String> {
+            self.0 -= 1;
+            if self.0 == 0 { Ok(()) } else { Err("it does not answer".to_owned()) }
+        }
+    }
+
+    #[test]
+    fn a_client_with_a_stuck_queue_pair_is_not_gone() {
+        let (store, registry, peer) = with_a_peer();
+        let connect =
+            || peer.connect(|| Ok((Box::new(Stubborn(3)) as Box<dyn ExecutorQueuePair>, ()))).unwrap();
+        assert_eq!(connect(), Ok(()));
+        assert!(connect().unwrap_err().contains("has a queue pair already"));
+        let (code, why) = registry.fence(&store, CLIENT).unwrap_err();
+        assert!(code == Code::QueuePairStuck && why.contains("does not answer"), "{why}");
+        registry.end_stuck();
+        assert_eq!((registry.connections_of(CLIENT), registry.connections()), (1, 1), "it was tried twice");
+        registry.end_stuck();
+        assert_eq!((registry.connections_of(CLIENT), registry.connections()), (0, 0));
+        assert_eq!(registry.fence(&store, CLIENT), Ok(()));
+    }
+}

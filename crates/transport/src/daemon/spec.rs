@@ -1,0 +1,57 @@
+//! The configuration of a memory node.
+
+use super::event::NodeEvents;
+use super::store::NodeFile;
+use crate::stream::{ServerTls, Token};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// The default limit of connections.
+pub const CONNECTIONS_MAX_DEFAULT: usize = 10_000;
+/// How long a memory node's threads poll before they sleep, by default.
+pub const SPIN_DEFAULT: Duration = Duration::from_micros(50);
+
+/// The configuration of a memory node to start.
+#[derive(Clone, Debug)]
+pub struct NodeSpec {
+    /// The address to listen on.
+    pub listen: SocketAddr,
+    /// Host memory, bytes.
+    pub host_bytes: u64,
+    /// Device memory, bytes; `None`: 256 KiB, or the memory of the device that executes the verbs, if that is
+    /// less.
+    pub device_bytes: Option<u64>,
+    /// The file that keeps its memory; without a file, the memory ends with the memory node.
+    pub file: Option<NodeFile>,
+    /// The token that compute nodes must present.
+    pub token: Option<Token>,
+    /// The certificate that it presents, and the authorities that it trusts; without TLS, all bytes go in the
+    /// clear.
+    pub tls: Option<ServerTls>,
+    /// The channel for events.
+    pub events: Option<NodeEvents>,
+    /// Threads; 0: one for each processor, at most four.
+    pub threads: usize,
+    /// The limit of connections.
+    pub connections_max: usize,
+    /// How long its threads poll before they sleep.
+    pub spin: Duration,
+}
+
+impl NodeSpec {
+    /// A configuration with defaults.
+    pub fn new(listen: SocketAddr, host_bytes: u64) -> Self {
+        Self {
+            listen,
+            host_bytes,
+            device_bytes: None,
+            file: None,
+            token: None,
+            tls: None,
+            events: None,
+            threads: 0,
+            connections_max: CONNECTIONS_MAX_DEFAULT,
+            spin: SPIN_DEFAULT,
+        }
+    }
+}

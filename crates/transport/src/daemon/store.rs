@@ -1,0 +1,537 @@
+//! The memory of a memory node: host and device memory, the fenced clients, and the node's membership in a pool.
+//!
+//! # Map
+//!
+//! ```text
+//! 0                                  H                     H + D                      + 4096           + 36864
+//! +----------------------------------+---------------------+--------------------------+----------------+
+//! |        host memory, H bytes      | device memory, D    | header, one page         | fences         |
+//! +----------------------------------+---------------------+--------------------------+----------------+
+//!   verbs access these two                                   verbs do not access these
+//!
+//! header                                       fences
+//! +  0   8   magic "FARNODE\0"                 +  8 i   8   slot i of the client table: 0, or
+//! +  8   8   version, 1                                     1 << 32 | the newest fenced epoch
+//! + 16   8   host memory, bytes
+//! + 24   8   device memory, bytes
+//! + 32   8   identity of the pool, or 0
+//! + 40   8   number of the node | number of nodes in the pool << 16
+//! + 48   8   0: no pool, 1: a pool that is being formed, 2: a whole pool
+//! + 56   8   1: in use, 2: stopped cleanly
+//! + 64   8   incarnation: random for fresh memory, and renewed when a file that says "in use" is accepted
+//! ```
+//!
+//! The memory is anonymous and ends with its memory node, or it is a file, mapped shared, that a later memory node
+//! opens. An unlocked file that says "in use" is the result of a crash: it may hold an incomplete WRITE.
+
+use super::verb_executor::{ImmediateQueue, NodeMemory};
+use crate::error::{FileFault, TcpError};
+use crate::shm::{AccessFault, HUGE_PAGE_BYTES, Mapping, huge_bytes_free, provision};
+use crate::wire::{Code, Formation, WireOp, WireVerb};
+use farwood_fabric::chunks::CHUNK_BYTES;
+use farwood_fabric::client_table::CLIENTS_MAX;
+use farwood_fabric::superblock::HEADER_OFFSET;
+use farwood_fabric::{ClientId, LINE_WORDS, Memory, NodeId, PoolShape, Remote};
+use rustix::fs::MemfdFlags;
+use std::fs::{File, TryLockError};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"FARNODE\0");
+const VERSION: u64 = 1;
+const POOL: u64 = 32;
+const NUMBERS: u64 = 40;
+const FORMED: u64 = 48;
+const STATE: u64 = 56;
+const INCARNATION: u64 = 64;
+const IN_USE: u64 = 1;
+const STOPPED: u64 = 2;
+const HEADER_PAGE_BYTES: u64 = 4096;
+const FENCES_BYTES: u64 = 8 * CLIENTS_MAX as u64;
+const FENCED: u64 = 1 << 32;
+/// Immediates that wait for the server; a sender beyond this limit must retry.
+pub(crate) const IMMEDIATES_MAX: usize = 4096;
+/// Why a file is refused whose length or header does not match the requested sizes.
+const OTHER_SIZE: &str = "it is not a memory node's file, or of another size: give the --memory and --device-memory \
+                          that it was created with, or another file";
+/// The number of a node that belongs to no pool.
+const NO_NODE: u32 = u32::MAX;
+
+/// A file that keeps a memory node's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeFile {
+    /// The path. A missing file is created.
+    pub path: PathBuf,
+    /// Whether to accept a file whose last memory node did not stop cleanly. A WRITE at that time may be
+    /// incomplete; checking an index (`farwood check`) finds such nodes.
+    pub accept_unclean: bool,
+}
+
+impl NodeFile {
+    /// Checks that a device can execute verbs in it. The device pins the pages for good, which disk file
+    /// systems do not support, and what it writes might never reach the disk.
+    ///
+    /// # Errors
+    /// [`TcpError::File`].
+    pub(super) fn check_for_executor(&self) -> Result<(), TcpError> {
+        let refuse = |fault| Err(self.refused(fault));
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let there = if self.path.exists() { &*self.path } else { folder.unwrap_or(Path::new(".")) };
+        match rustix::fs::statfs(there) {
+            Ok(found) if found.f_type == libc::TMPFS_MAGIC => Ok(()),
+            Ok(_) => refuse(FileFault::Unfit(
+                "an RDMA device pins the pages of its memory, which only a tmpfs supports; name a file on one \
+                 (/dev/shm), which outlives the memory node but not the machine, or omit --file or --rdma"
+                    .to_owned(),
+            )),
+            Err(error) => refuse(FileFault::System(error.into())),
+        }
+    }
+
+    fn refused(&self, fault: FileFault) -> TcpError {
+        TcpError::File { path: self.path.clone(), fault }
+    }
+}
+
+/// Returns a random number for an identity.
+fn random_id() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+fn bytes_of(host_bytes: u64, device_bytes: u64) -> u64 {
+    host_bytes + device_bytes + HEADER_PAGE_BYTES + FENCES_BYTES
+}
+
+/// The pool and the node number of a memory node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Membership {
+    /// Identity of the pool.
+    pub(super) pool: u64,
+    /// Number of the node.
+    pub(super) node: u16,
+    /// Memory nodes of the pool.
+    pub(super) nodes: u16,
+    /// How far the formation of the pool has come, as this node knows.
+    pub(super) formed: Formation,
+}
+
+const NO_MEMBERSHIP: Membership = Membership { pool: 0, node: 0, nodes: 0, formed: Formation::Blank };
+
+/// A memory node's memory. Any number of threads execute verbs in it concurrently.
+#[derive(Debug)]
+pub(super) struct Store {
+    mapping: Arc<Mapping>,
+    file: File,
+    host_bytes: u64,
+    device_bytes: u64,
+    /// [`Membership::node`], for verbs, which take no lock.
+    number: AtomicU32,
+    membership: Mutex<Membership>,
+    immediates: Arc<ImmediateQueue>,
+}
+
+impl Store {
+    /// Creates fresh anonymous memory.
+    pub(super) fn anonymous(host_bytes: u64, device_bytes: u64) -> io::Result<Self> {
+        Self::in_memfd(host_bytes, device_bytes, MemfdFlags::empty(), 1)
+    }
+
+    /// Creates fresh anonymous memory in pages of 2 MiB, if enough are free; a device translates addresses by
+    /// the page.
+    pub(super) fn in_huge_pages(host_bytes: u64, device_bytes: u64) -> io::Result<Self> {
+        let bytes = bytes_of(host_bytes, device_bytes).next_multiple_of(HUGE_PAGE_BYTES);
+        let huge = MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+        if huge_bytes_free() >= bytes
+            && let Ok(store) = Self::in_memfd(host_bytes, device_bytes, huge, HUGE_PAGE_BYTES)
+        {
+            return Ok(store);
+        }
+        Self::anonymous(host_bytes, device_bytes)
+    }
+
+    fn in_memfd(host_bytes: u64, device_bytes: u64, pages: MemfdFlags, page_bytes: u64) -> io::Result<Self> {
+        let file: File = rustix::fs::memfd_create("farwood", MemfdFlags::CLOEXEC | pages)?.into();
+        let bytes = bytes_of(host_bytes, device_bytes).next_multiple_of(page_bytes);
+        file.set_len(bytes)?;
+        // Every operation accesses the superblock and the locks; and a lack of memory shows here.
+        provision(&file, 0, CHUNK_BYTES)?;
+        provision(&file, host_bytes, bytes - host_bytes)?;
+        let store = Self::map(file, host_bytes, device_bytes)?;
+        store.write_header();
+        Ok(store)
+    }
+
+    /// Opens the memory in a file; creates a missing file.
+    ///
+    /// # Errors
+    /// [`TcpError::File`]; [`TcpError::Unclean`] unless that is accepted.
+    pub(super) fn in_file(file: &NodeFile, host_bytes: u64, device_bytes: u64) -> Result<Self, TcpError> {
+        let system = |error| file.refused(FileFault::System(error));
+        let mut options = File::options();
+        let opened = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&file.path);
+        let opened = opened.map_err(system)?;
+        match opened.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(file.refused(FileFault::InUse)),
+            Err(TryLockError::Error(error)) => return Err(system(error)),
+        }
+        let (bytes, found) = (bytes_of(host_bytes, device_bytes), opened.metadata().map_err(system)?.len());
+        if found == 0 {
+            if let Err(error) = opened.set_len(bytes).and_then(|()| provision(&opened, 0, bytes)) {
+                // A half-made file would look like another's. If this fails as well, the first error is
+                // reported.
+                let _ = opened.set_len(0);
+                return Err(system(error));
+            }
+            let store = Self::map(opened, host_bytes, device_bytes).map_err(system)?;
+            store.write_header();
+            return Ok(store);
+        }
+        if found != bytes {
+            return Err(file.refused(FileFault::Unfit(OTHER_SIZE.to_owned())));
+        }
+        let store = Self::map(opened, host_bytes, device_bytes).map_err(system)?;
+        store.check_header().map_err(|why| file.refused(FileFault::Unfit(why)))?;
+        let was_stopped = store.header_word(STATE) == STOPPED;
+        if !was_stopped && !file.accept_unclean {
+            return Err(TcpError::Unclean { path: file.path.clone() });
+        }
+        if !was_stopped {
+            store.set_header_word(INCARNATION, random_id());
+        }
+        store.load_membership().map_err(|why| file.refused(FileFault::Damaged(why)))?;
+        store.set_header_word(STATE, IN_USE);
+        // Before anything else of it changes on the disk: after a machine failure the file says "in use".
+        store.file.sync_all().map_err(system)?;
+        Ok(store)
+    }
+
+    fn map(file: File, host_bytes: u64, device_bytes: u64) -> io::Result<Self> {
+        // The length of the file, which may end with a partial page.
+        let bytes = file.metadata()?.len();
+        Ok(Self {
+            mapping: Arc::new(Mapping::new(&file, bytes)?),
+            file,
+            host_bytes,
+            device_bytes,
+            number: AtomicU32::new(NO_NODE),
+            membership: Mutex::new(NO_MEMBERSHIP),
+            immediates: Arc::default(),
+        })
+    }
+
+    /// Returns what a verb executor works on.
+    pub(super) fn memory(&self) -> NodeMemory {
+        let (mapping, immediates) = (Arc::clone(&self.mapping), Arc::clone(&self.immediates));
+        NodeMemory { mapping, host_bytes: self.host_bytes, device_bytes: self.device_bytes, immediates }
+    }
+
+    /// Writes the header of fresh memory, the magic last: a header with the magic is complete.
+    fn write_header(&self) {
+        let sizes = [(16, self.host_bytes), (24, self.device_bytes)];
+        let states = [(STATE, IN_USE), (INCARNATION, random_id())];
+        for (at, word) in [(8, VERSION)].into_iter().chain(sizes).chain(states).chain([(0, MAGIC)]) {
+            self.set_header_word(at, word);
+        }
+    }
+
+    /// Checks that the header is that of a memory node of these sizes and of a known version; returns the
+    /// reason if not.
+    fn check_header(&self) -> Result<(), String> {
+        let [magic, version, host_bytes, device_bytes] = [0, 8, 16, 24].map(|at| self.header_word(at));
+        if magic == MAGIC && version != VERSION {
+            return Err(format!(
+                "it has version {version}, and this program reads {VERSION}; use the program that created it, or \
+                 another file"
+            ));
+        }
+        let fits = (magic, host_bytes, device_bytes) == (MAGIC, self.host_bytes, self.device_bytes);
+        if fits { Ok(()) } else { Err(OTHER_SIZE.to_owned()) }
+    }
+
+    /// Loads the membership from the header.
+    fn load_membership(&self) -> Result<(), String> {
+        let (pool, numbers) = (self.header_word(POOL), self.header_word(NUMBERS));
+        let formed = match self.header_word(FORMED) {
+            0 => return Ok(()),
+            1 => Formation::Part,
+            2 => Formation::Whole,
+            other => return Err(format!("its header is damaged: {other} is not a state of a pool")),
+        };
+        let (node, nodes) = (numbers as u16, (numbers >> 16) as u16);
+        if pool == 0 || node >= nodes || numbers >> 32 != 0 {
+            return Err(format!("its header is damaged: it names node {node} of {nodes} of pool {pool:#x}"));
+        }
+        *self.membership.lock().unwrap_or_else(PoisonError::into_inner) =
+            Membership { pool, node, nodes, formed };
+        self.number.store(node.into(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Records in the header that the memory is unused and complete.
+    pub(super) fn close(&self) -> io::Result<()> {
+        self.file.sync_all()?;
+        self.set_header_word(STATE, STOPPED);
+        self.file.sync_all()
+    }
+
+    /// Reads a word of the header.
+    fn header_word(&self, at: u64) -> u64 {
+        let at = self.host_bytes + self.device_bytes + at;
+        u64::from_le(self.mapping.load(at).expect("the header is mapped"))
+    }
+
+    /// Writes a word of the header.
+    fn set_header_word(&self, at: u64, word: u64) {
+        let at = self.host_bytes + self.device_bytes + at;
+        self.mapping.write_up(at, &word.to_le_bytes()).expect("the header is mapped");
+    }
+
+    /// Host memory, bytes.
+    pub(super) fn host_bytes(&self) -> u64 {
+        self.host_bytes
+    }
+
+    /// Device memory, bytes.
+    pub(super) fn device_bytes(&self) -> u64 {
+        self.device_bytes
+    }
+
+    /// Returns the bytes that have pages.
+    pub(super) fn resident_bytes(&self) -> u64 {
+        self.file.metadata().map_or(0, |file| file.blocks() * 512)
+    }
+
+    /// Returns the incarnation of the memory. Writes of an earlier incarnation may be lost.
+    pub(super) fn incarnation(&self) -> u64 {
+        self.header_word(INCARNATION)
+    }
+
+    /// Returns the pool and the node number.
+    pub(super) fn membership(&self) -> Membership {
+        *self.membership.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes fresh memory that node of that pool, and writes its superblock. Repeating the same call
+    /// succeeds.
+    ///
+    /// # Errors
+    /// The reason, if it is another node already, or the numbers are invalid.
+    pub(super) fn form(&self, pool: u64, node: u16, nodes: u16) -> Result<(), String> {
+        const WITHIN: &str = "the superblock is mapped";
+        let mut membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
+        let is = *membership;
+        if is.formed != Formation::Blank {
+            let same = (is.pool, is.node, is.nodes) == (pool, node, nodes);
+            return if same {
+                Ok(())
+            } else {
+                Err(format!("it is node {} of {} of another pool", is.node, is.nodes))
+            };
+        }
+        let (host_bytes, device_bytes) = (self.host_bytes, self.device_bytes);
+        let shape = PoolShape { pool, nodes, host_bytes, device_bytes };
+        if node >= nodes || pool == 0 {
+            return Err(format!("there is no node {node} of {nodes}"));
+        }
+        if let Some(why) = shape.refuse() {
+            return Err(why);
+        }
+        for (offset, word) in PoolShape::first_words() {
+            self.mapping.write_up(offset, &word.to_le_bytes()).expect(WITHIN);
+        }
+        self.mapping.write_up(HEADER_OFFSET, &shape.header(NodeId(node))).expect(WITHIN);
+        *membership = Membership { pool, node, nodes, formed: Formation::Part };
+        self.set_header_word(POOL, pool);
+        self.set_header_word(NUMBERS, u64::from(node) | u64::from(nodes) << 16);
+        self.set_header_word(FORMED, Formation::Part as u64);
+        self.number.store(node.into(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Records that all nodes of the pool are formed.
+    pub(super) fn finish_forming(&self) -> Result<(), String> {
+        let mut membership = self.membership.lock().unwrap_or_else(PoisonError::into_inner);
+        if membership.formed == Formation::Blank {
+            return Err("it belongs to no pool".to_owned());
+        }
+        membership.formed = Formation::Whole;
+        self.set_header_word(FORMED, Formation::Whole as u64);
+        Ok(())
+    }
+
+    /// Records that no verb of `client`, or of an earlier owner of its slot, may land any more.
+    pub(super) fn fence(&self, client: ClientId) {
+        let at = self.fence_of(client.slot);
+        let newest = self.fenced_epoch(client.slot).map_or(client.epoch, |epoch| epoch.max(client.epoch));
+        let word = (FENCED | u64::from(newest)).to_le_bytes();
+        self.mapping.write_up(at, &word).expect("the fences are mapped");
+    }
+
+    /// Returns whether `client` was fenced.
+    pub(super) fn is_fenced(&self, client: ClientId) -> bool {
+        usize::from(client.slot) >= CLIENTS_MAX
+            || self.fenced_epoch(client.slot).is_some_and(|epoch| client.epoch <= epoch)
+    }
+
+    fn fence_of(&self, slot: u16) -> u64 {
+        self.host_bytes + self.device_bytes + HEADER_PAGE_BYTES + 8 * (u64::from(slot) % CLIENTS_MAX as u64)
+    }
+
+    fn fenced_epoch(&self, slot: u16) -> Option<u32> {
+        let word = self.mapping.load(self.fence_of(slot)).expect("the fences are mapped");
+        let word = u64::from_le(word);
+        (word & FENCED != 0).then_some(word as u32)
+    }
+
+    /// Returns the offset in the mapping of `bytes` bytes at the remote pointer `at`.
+    #[inline]
+    fn locate(&self, at: u64, bytes: usize) -> Result<u64, Code> {
+        let at = Remote::<u8>::from_word(at).ok_or(Code::OutOfRange)?.address();
+        let (start, limit) = match at.memory() {
+            Memory::Host => (0, self.host_bytes),
+            Memory::Device => (self.host_bytes, self.device_bytes),
+        };
+        let here = u32::from(at.node().0) == self.number.load(Ordering::Acquire);
+        if here && at.offset() + bytes as u64 <= limit {
+            Ok(start + at.offset())
+        } else {
+            Err(Code::OutOfRange)
+        }
+    }
+
+    /// Provisions `bytes` at the remote pointer `at`.
+    pub(super) fn provision(&self, at: u64, bytes: u64) -> Result<(), (Code, String)> {
+        let out_of_range = || (Code::OutOfRange, "the address is not in its memory".to_owned());
+        let bytes = usize::try_from(bytes).ok().filter(|&bytes| bytes as u64 <= self.host_bytes);
+        let bytes = bytes.ok_or_else(out_of_range)?;
+        let offset = self.locate(at, bytes).map_err(|_| out_of_range())?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        provision(&self.file, offset, bytes as u64).map_err(|error| (Code::NoMemory, error.to_string()))
+    }
+
+    /// Executes one verb, and appends its answer to `out`.
+    #[inline]
+    pub(super) fn execute(
+        &self,
+        verb: &WireVerb<'_>,
+        write_fence: &mut WriteFence,
+        out: &mut Vec<u64>,
+    ) -> Result<(), Code> {
+        let refused = |access| match access {
+            AccessFault::OutOfRange => Code::OutOfRange,
+            AccessFault::Misaligned => Code::Misaligned,
+        };
+        match verb.op {
+            WireOp::Read(bytes) => {
+                let offset = self.locate(verb.at, bytes)?;
+                write_fence.before_read();
+                let start = out.len();
+                out.resize(start + bytes.div_ceil(8), 0);
+                self.mapping.read_down(offset, &mut out[start..]).map_err(refused)
+            }
+            WireOp::Write(data, immediate) => {
+                let offset = self.locate(verb.at, data.len())?;
+                write_fence.after_write();
+                match immediate {
+                    None => self.mapping.write_up(offset, data).map_err(refused),
+                    Some(immediate) => self.write_with_immediate(offset, data, immediate),
+                }
+            }
+            WireOp::Cas { compare, swap } => {
+                let offset = self.locate(verb.at, 8)?;
+                out.push(self.mapping.compare_exchange(offset, compare, swap).map_err(refused)?.to_le());
+                Ok(())
+            }
+            WireOp::MaskedCas { words: [compare, compare_mask, swap, swap_mask] } => {
+                let offset = self.locate(verb.at, 8)?;
+                let old =
+                    self.mapping.masked_compare_exchange(offset, compare, compare_mask, swap, swap_mask);
+                out.push(old.map_err(refused)?.to_le());
+                Ok(())
+            }
+            WireOp::Faa(add) => {
+                let offset = self.locate(verb.at, 8)?;
+                out.push(self.mapping.fetch_add(offset, add).map_err(refused)?.to_le());
+                Ok(())
+            }
+        }
+    }
+
+    /// Executes a WRITE and its immediate, or neither: a sender that must retry must not have written
+    /// already.
+    fn write_with_immediate(&self, offset: u64, data: &[u8], immediate: u32) -> Result<(), Code> {
+        let mut queue = self.immediates.queue();
+        if queue.len() >= IMMEDIATES_MAX {
+            return Err(Code::QueueFull);
+        }
+        self.mapping.write_up(offset, data).map_err(|_| Code::OutOfRange)?;
+        queue.push_back(immediate);
+        Ok(())
+    }
+
+    /// Takes the oldest immediate, if there is one.
+    pub(super) fn receive(&self) -> Option<u32> {
+        self.immediates.queue().pop_front()
+    }
+
+    /// Loads the word at `offset` of host memory, which the caller has checked.
+    pub(super) fn load(&self, offset: u64) -> u64 {
+        self.mapping.load(offset).expect("the offset was checked")
+    }
+
+    /// Loads the words of the line at `offset` of host memory, which the caller has checked, each atomically.
+    #[inline]
+    pub(super) fn load_line(&self, offset: u64) -> [u64; LINE_WORDS] {
+        self.mapping.load_line(offset).expect("the offset was checked")
+    }
+
+    /// Prefetches words that will be loaded.
+    #[inline]
+    pub(super) fn fetch_ahead(&self, offset: u64, bytes: u64) {
+        self.mapping.prefetch(offset, bytes);
+    }
+
+    /// Stores the word at `offset` of host memory, which the caller has checked.
+    pub(super) fn store(&self, offset: u64, word: u64) {
+        self.mapping.write_up(offset, &word.to_ne_bytes()).expect("the offset was checked");
+    }
+}
+
+/// Keeps the one order that a processor does not keep by itself: a store may wait in the store buffer while a
+/// later load executes. A client that arrives after a WRITE was executed must see it, and a WRITE counts as
+/// executed when it, or a READ behind it, is answered.
+#[derive(Debug, Default)]
+pub(super) struct WriteFence {
+    pending: bool,
+}
+
+impl WriteFence {
+    #[inline]
+    fn before_read(&mut self) {
+        self.flush();
+    }
+
+    #[inline]
+    fn after_write(&mut self) {
+        self.pending = true;
+    }
+
+    /// Must be called before answers leave.
+    #[inline]
+    pub(super) fn flush(&mut self) {
+        if self.pending {
+            fence(Ordering::SeqCst);
+            self.pending = false;
+        }
+    }
+}
+
+const _: () = assert!(STATE + 8 <= HEADER_PAGE_BYTES);
+const _: () = assert!(HEADER_PAGE_BYTES + FENCES_BYTES == 36_864);

@@ -1,0 +1,45 @@
+//! Errors of discovery through etcd.
+
+/// Errors of discovery through etcd.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EtcdError {
+    /// The text names no pool in etcd.
+    #[error("'{text}' names no pool in etcd: {why}; write HOST:PORT/POOL")]
+    BadAddress {
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// No etcd server answers, or not as etcd does.
+    #[error(
+        "etcd does not answer: {why}; check that the address is its client port, and that it speaks http"
+    )]
+    NoAnswer {
+        /// The reason, for each server.
+        why: String,
+    },
+    /// Some memory nodes have not registered.
+    #[error(
+        "the pool '{pool}' is incomplete in etcd: {found}; start its memory nodes with `farwood serve --etcd {at}`"
+    )]
+    Incomplete {
+        /// The pool.
+        pool: String,
+        /// What is missing.
+        found: String,
+        /// The address in etcd.
+        at: String,
+    },
+    /// Another memory node has this number.
+    #[error(
+        "etcd lists memory node {node} of the pool at {other} already; give another --node, or stop that one"
+    )]
+    Taken {
+        /// The number.
+        node: u16,
+        /// The address of the other one.
+        other: String,
+    },
+}

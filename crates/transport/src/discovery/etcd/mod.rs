@@ -1,0 +1,294 @@
+//! Discovery through etcd: memory nodes register under a lease, compute nodes look them up.
+//!
+//! # Entries
+//!
+//! ```text
+//! key    /farwood/POOL/NUMBER             NUMBER decimal, under a lease of 10 s
+//! value  {"address":"HOST:PORT","nodes":N}
+//! ```
+//!
+//! A memory node that stops ends its lease; the entry of a killed one expires after 10 s. As without etcd, the memory
+//! nodes decide which of them form a pool, and whether their memory belongs to it: etcd only stores their addresses.
+
+mod error;
+mod gateway;
+
+pub use error::EtcdError;
+
+use crate::client::{AddressOptions, PoolAddress};
+use gateway::{Gateway, KeyCreation};
+use serde_json::{Value, json};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A memory node that does not renew its lease for this long is removed, seconds.
+const LEASE_SECONDS: u64 = 10;
+/// The interval of renewals.
+const RENEW_INTERVAL: Duration = Duration::from_secs(LEASE_SECONDS / 4);
+/// How long a compute node waits until all memory nodes of a pool are registered.
+const COMPLETE_MAX: Duration = Duration::from_secs(5);
+/// The pause between two queries.
+const POLL_PAUSE: Duration = Duration::from_millis(200);
+
+/// A pool in etcd: `host:port,host:port/pool`, the servers of one etcd cluster and the pool's name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EtcdAddress {
+    servers: Vec<String>,
+    pool: String,
+    access: AddressOptions,
+}
+
+impl EtcdAddress {
+    /// Returns the pool's name.
+    pub fn pool(&self) -> &str {
+        &self.pool
+    }
+
+    /// Returns the servers and the pool, without parameters.
+    pub fn place(&self) -> String {
+        format!("{}/{}", self.servers.join(","), self.pool)
+    }
+
+    /// Returns the parameters: the files of the token and the certificates.
+    pub fn access(&self) -> &AddressOptions {
+        &self.access
+    }
+
+    fn prefix(&self) -> String {
+        format!("/farwood/{}/", self.pool)
+    }
+
+    /// Looks up the memory nodes. Waits for up to 5 s until all have registered.
+    ///
+    /// # Errors
+    /// [`EtcdError::NoAnswer`], [`EtcdError::Incomplete`].
+    pub fn discover(&self) -> Result<PoolAddress, EtcdError> {
+        let (gateway, end) = (Gateway::new(&self.servers), Instant::now() + COMPLETE_MAX);
+        loop {
+            let found = self.complete(&gateway.list(&self.prefix())?);
+            match found {
+                Ok(nodes) => {
+                    let text = format!("{}{}", nodes.join(","), self.access);
+                    return text.parse().map_err(|error| self.incomplete(format!("{error}")));
+                }
+                Err(why) if Instant::now() > end => return Err(self.incomplete(why)),
+                Err(_) => std::thread::sleep(POLL_PAUSE),
+            }
+        }
+    }
+
+    fn incomplete(&self, found: String) -> EtcdError {
+        EtcdError::Incomplete { pool: self.pool.clone(), found, at: format!("etcd://{}", self.place()) }
+    }
+
+    /// Returns the addresses of all memory nodes, in the order of their numbers, or what is missing.
+    fn complete(&self, entries: &[(String, String)]) -> Result<Vec<String>, String> {
+        let prefix = self.prefix();
+        let mut nodes = Vec::new();
+        for (key, value) in entries {
+            let number = key.strip_prefix(&prefix).and_then(|number| number.parse::<u16>().ok());
+            let (address, count) = read(value).ok_or_else(|| format!("{key} holds {value}"))?;
+            nodes.push((
+                number.ok_or_else(|| format!("{key} is not the key of a memory node"))?,
+                address,
+                count,
+            ));
+        }
+        nodes.sort_unstable();
+        let Some(wanted) = nodes.iter().map(|node| node.2).max() else {
+            return Err("no memory node has registered".to_owned());
+        };
+        let missing: Vec<_> =
+            (0..wanted).filter(|&number| nodes.iter().all(|node| node.0 != number)).collect();
+        match &missing[..] {
+            [] if nodes.iter().all(|node| node.2 == wanted && node.0 < wanted) => {}
+            [] => {
+                let says = nodes.iter().map(|node| format!("node {} says {}", node.0, node.2));
+                let says = says.collect::<Vec<_>>().join(", ");
+                return Err(format!("its memory nodes were started with different --nodes: {says}"));
+            }
+            [one] => return Err(format!("it has {wanted} memory nodes, and node {one} has not registered")),
+            several => {
+                let several = several.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+                return Err(format!("it has {wanted} memory nodes, and nodes {several} have not registered"));
+            }
+        }
+        Ok(nodes.into_iter().map(|node| node.1).collect())
+    }
+}
+
+/// Returns the address and the number of memory nodes in a value.
+fn read(value: &str) -> Option<(String, u16)> {
+    let value: Value = serde_json::from_str(value).ok()?;
+    Some((value["address"].as_str()?.to_owned(), u16::try_from(value["nodes"].as_u64()?).ok()?))
+}
+
+impl FromStr for EtcdAddress {
+    type Err = EtcdError;
+
+    fn from_str(text: &str) -> Result<Self, EtcdError> {
+        let refuse = |why: String| EtcdError::BadAddress { text: text.to_owned(), why };
+        let (location, access) = match text.split_once('?') {
+            None => (text, AddressOptions::default()),
+            Some((location, access)) => (location, access.parse().map_err(refuse)?),
+        };
+        let (servers, pool) =
+            location.split_once('/').ok_or_else(|| refuse("the pool's name is missing".into()))?;
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        if pool.is_empty() || !pool.bytes().all(fits) {
+            return Err(refuse(format!("'{pool}' is not the name of a pool: use A-Z a-z 0-9 . _ -")));
+        }
+        let servers: PoolAddress = servers.parse().map_err(|error| refuse(format!("{error}")))?;
+        Ok(Self { servers: servers.nodes().to_vec(), pool: pool.to_owned(), access })
+    }
+}
+
+impl fmt::Display for EtcdAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.place(), self.access)
+    }
+}
+
+/// A memory node to register.
+#[derive(Clone, Debug)]
+pub struct Registrant {
+    /// The pool, in etcd.
+    pub etcd: EtcdAddress,
+    /// Its number.
+    pub node: u16,
+    /// Memory nodes of the pool.
+    pub nodes: u16,
+    /// The address that compute nodes connect to.
+    pub address: String,
+}
+
+/// A registered memory node; its registration ends on drop.
+#[derive(Debug)]
+pub struct Registration {
+    stop: Option<Sender<()>>,
+    keeper: Option<JoinHandle<()>>,
+}
+
+impl Registrant {
+    fn key(&self) -> String {
+        format!("{}{}", self.etcd.prefix(), self.node)
+    }
+
+    fn value(&self) -> String {
+        json!({ "address": self.address, "nodes": self.nodes }).to_string()
+    }
+
+    /// Registers the memory node, and keeps it registered. Calls `tell` when a renewal fails, and when it
+    /// succeeds again.
+    ///
+    /// # Errors
+    /// [`EtcdError::NoAnswer`], [`EtcdError::Taken`].
+    pub fn register(self, report: impl Fn(String) + Send + 'static) -> Result<Registration, EtcdError> {
+        let gateway = Gateway::new(&self.etcd.servers);
+        let lease = self.enter(&gateway)?;
+        let (stop, stopped) = channel();
+        let keep = move || {
+            let (mut lease, mut is_registered) = (Some(lease), true);
+            while stopped.recv_timeout(RENEW_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                let kept = self.keep(&gateway, &mut lease);
+                match &kept {
+                    Err(error) if is_registered => report(error.to_string()),
+                    Ok(()) if !is_registered => report("registered in etcd again".to_owned()),
+                    _ => {}
+                }
+                is_registered = kept.is_ok();
+            }
+            if let Some(lease) = lease {
+                // If that fails, the lease expires.
+                let _ = gateway.revoke(&lease);
+            }
+        };
+        let keeper = std::thread::Builder::new().name("farwood-etcd".to_owned()).spawn(keep);
+        let keeper = keeper.map_err(|error| EtcdError::NoAnswer { why: error.to_string() })?;
+        Ok(Registration { stop: Some(stop), keeper: Some(keeper) })
+    }
+
+    /// Renews the lease, or registers again after it has expired.
+    fn keep(&self, gateway: &Gateway, lease: &mut Option<String>) -> Result<(), EtcdError> {
+        if let Some(granted) = lease
+            && gateway.keep(granted)?
+        {
+            return Ok(());
+        }
+        *lease = None;
+        *lease = Some(self.enter(gateway)?);
+        Ok(())
+    }
+
+    /// Creates the key under a new lease; returns the lease. A stale key with the same value is replaced.
+    fn enter(&self, gateway: &Gateway) -> Result<String, EtcdError> {
+        let (key, value) = (self.key(), self.value());
+        let lease = gateway.grant(LEASE_SECONDS)?;
+        match gateway.make(&key, &value, &lease)? {
+            KeyCreation::Created => {}
+            KeyCreation::Exists(there) if there == value => gateway.put(&key, &value, &lease)?,
+            KeyCreation::Exists(there) => {
+                let _ = gateway.revoke(&lease);
+                let other = read(&there).map_or(there, |(address, _)| address);
+                return Err(EtcdError::Taken { node: self.node, other });
+            }
+        }
+        Ok(lease)
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(keeper) = self.keeper.take() {
+            let _ = keeper.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_round_trip_and_invalid_ones_are_refused() {
+        for text in ["a:2379/words", "a:1,b:2/w.o-r_d?tls-ca=/etc/ca.pem"] {
+            assert_eq!(text.parse::<EtcdAddress>().unwrap().to_string(), text);
+        }
+        for (text, words) in [
+            ("a:1", "name is missing"),
+            ("a:1/", "not the name of a pool"),
+            ("a:1/x/y", "not the name of a pool"),
+            ("a/x", "no port"),
+            ("a:1/x?y=z", "no parameter"),
+        ] {
+            let error = text.parse::<EtcdAddress>().unwrap_err().to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_pool_is_complete_when_all_its_nodes_are_registered() {
+        let etcd: EtcdAddress = "a:1/p".parse().unwrap();
+        let entry = |number: &str, nodes: u16| {
+            (
+                format!("/farwood/p/{number}"),
+                json!({ "address": format!("h:{number}"), "nodes": nodes }).to_string(),
+            )
+        };
+        assert_eq!(etcd.complete(&[entry("1", 2), entry("0", 2)]).unwrap(), ["h:0", "h:1"]);
+        let why = |entries: &[(String, String)]| etcd.complete(entries).unwrap_err();
+        assert_eq!(why(&[]), "no memory node has registered");
+        assert_eq!(why(&[entry("1", 2)]), "it has 2 memory nodes, and node 0 has not registered");
+        assert_eq!(why(&[entry("1", 3)]), "it has 3 memory nodes, and nodes 0, 2 have not registered");
+        assert!(
+            why(&[entry("0", 1), entry("1", 2)]).contains("node 0 says 1, node 1 says 2"),
+            "they disagree"
+        );
+        assert!(etcd.complete(&[entry("x", 1)]).unwrap_err().contains("not the key of a memory node"));
+        assert!(etcd.complete(&[("/farwood/p/0".to_owned(), "{}".to_owned())]).is_err());
+    }
+}

@@ -1,0 +1,3 @@
+//! Discovery: how compute nodes find the memory nodes of a pool.
+
+pub mod etcd;

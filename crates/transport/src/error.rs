@@ -1,0 +1,170 @@
+//! Errors of memory nodes, and of the pools that they serve, with remedies.
+
+use farwood_fabric::FabricError;
+use std::io;
+use std::path::PathBuf;
+
+/// An error of a memory node to start, or of a pool to open.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TcpError {
+    /// The text is not a list of addresses.
+    #[error("'{text}' names no memory nodes: {why}; write HOST:PORT, or several with commas between them")]
+    BadAddress {
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A memory node cannot have these sizes.
+    #[error("a memory node cannot be started: {0}")]
+    BadShape(String),
+    /// A memory node could not listen.
+    #[error("cannot listen on {address}: {source}; is another memory node there? choose another port")]
+    Listen {
+        /// The address.
+        address: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// There is not enough memory.
+    #[error("cannot take {bytes} bytes of memory: {source}; give the memory node less (--memory)")]
+    Memory {
+        /// The requested bytes.
+        bytes: u64,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The device that executes a memory node's verbs failed.
+    #[error("the memory node's RDMA device: {why}")]
+    Card {
+        /// The reason, and the remedy.
+        why: String,
+    },
+    /// Any other system error of a memory node.
+    #[error("cannot {operation}: {source}")]
+    System {
+        /// The failed operation.
+        operation: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The file of a token is unreadable or holds no token.
+    #[error("{}: {why}; a token is a line of 16 to 1024 characters", path.display())]
+    Token {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// A file of TLS is unreadable or has the wrong content.
+    #[error("{}: {why}", path.display())]
+    Tls {
+        /// The file.
+        path: PathBuf,
+        /// The reason, and the remedy.
+        why: String,
+    },
+    /// A file cannot keep a memory node's memory.
+    #[error("{}: {fault}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The reason, and the remedy.
+        #[source]
+        fault: FileFault,
+    },
+    /// The last memory node of a file did not stop cleanly.
+    #[error(
+        "{}: the last memory node on this file crashed, so that its last writes may be incomplete; accept it with \
+         --accept-unclean and run `farwood check` on its indexes, or remove it",
+        path.display()
+    )]
+    Unclean {
+        /// The file.
+        path: PathBuf,
+    },
+    /// No memory node answers at the address.
+    #[error(
+        "no memory node answers at {address}: {why}; start one with `farwood serve --listen tcp://{address}`"
+    )]
+    NotThere {
+        /// The address.
+        address: String,
+        /// The reason.
+        why: String,
+    },
+    /// The memory node requires another token.
+    #[error(
+        "the memory node at {address} refuses the token: {why}; name the token's file in FARWOOD_TOKEN_FILE, or in the \
+         URL (?token-file=FILE), which takes precedence"
+    )]
+    BadToken {
+        /// The address.
+        address: String,
+        /// The memory node's message.
+        why: String,
+    },
+    /// The memory node and this program do not trust each other, or only one of them speaks TLS.
+    #[error(
+        "no TLS with the memory node at {address}: {why}; name its authority in tls-ca (or FARWOOD_TLS_CA), and a \
+         certificate in tls-cert and tls-key if it requires one; omit all of them if it does not speak TLS"
+    )]
+    Untrusted {
+        /// The address.
+        address: String,
+        /// The reason.
+        why: String,
+    },
+    /// The memory node at the address cannot be used.
+    #[error("the memory node at {address} cannot be used: {why}")]
+    Unusable {
+        /// The address.
+        address: String,
+        /// The reason, and the remedy.
+        why: String,
+    },
+    /// The memory nodes are fresh, and the caller forms no pool of them.
+    #[error(
+        "{pool}: there is no pool yet: its memory nodes are fresh; name all its memory nodes, and create an index in \
+         it (`farwood create`)"
+    )]
+    NoPool {
+        /// The pool's URL.
+        pool: String,
+    },
+    /// The memory nodes are not the pool that the address names.
+    #[error("{pool}: {why}")]
+    NotThisPool {
+        /// The pool's URL.
+        pool: String,
+        /// The mismatch.
+        why: String,
+    },
+    /// The pool exists, and cannot be used.
+    #[error("{pool}: {error}")]
+    Pool {
+        /// The pool's URL.
+        pool: String,
+        /// The reason.
+        error: FabricError,
+    },
+}
+
+/// Why a file cannot keep a memory node's memory.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileFault {
+    /// Another memory node uses it.
+    #[error("another memory node uses it; stop that one, or name another file")]
+    InUse,
+    /// The system cannot create, read or write it.
+    #[error("{0}")]
+    System(#[source] io::Error),
+    /// It has another kind, size or version.
+    #[error("{0}")]
+    Unfit(String),
+    /// Its header is invalid.
+    #[error("{0}; remove it, or restore it from a copy")]
+    Damaged(String),
+}

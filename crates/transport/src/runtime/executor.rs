@@ -1,0 +1,326 @@
+//! Executors that run clients' futures on the threads of real machines.
+//!
+//! Shared memory completes posts at once; futures wait only for lock queues, pauses before a retry, and empty
+//! message queues. So a future is polled in place, and only a pending one costs a waker. A post over TCP or
+//! RDMA waits for the connections of its thread, which make progress only while a thread polls them: these
+//! executors do so between polls of futures, and poll a future only when its answer has arrived. They poll
+//! continuously and yield in between; the thread of a single future naps after milliseconds. Pauses have
+//! timers. Without poll sources, a thread spins for microseconds and then sleeps until a waker wakes it.
+
+use super::poll_source::{advance_all, poll};
+use super::timers::{fire_timers, park};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+/// Consecutive polls before the thread yields its processor.
+const SPINS: u32 = 64;
+/// Yields before the thread naps.
+const YIELDS: u32 = 2_000;
+/// The length of a nap.
+const NAP: Duration = Duration::from_micros(50);
+
+/// A waker of one thread that remembers its wake-ups.
+struct ThreadWaker {
+    thread: Thread,
+    is_set: AtomicBool,
+}
+
+impl ThreadWaker {
+    fn is_woken(&self) -> bool {
+        self.is_set.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether it was woken, and resets it.
+    fn take(&self) -> bool {
+        self.is_woken() && self.is_set.swap(false, Ordering::Acquire)
+    }
+}
+
+impl Wake for ThreadWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.is_set.swap(true, Ordering::Release) {
+            self.thread.unpark();
+        }
+    }
+}
+
+/// How long a thread has been waiting.
+#[derive(Default)]
+struct Backoff(u32);
+
+impl Backoff {
+    /// Waits a little: longer, the longer it has waited.
+    fn wait(&mut self) {
+        self.0 = self.0.saturating_add(1);
+        if self.0 < SPINS {
+            std::hint::spin_loop();
+        } else if self.0 < SPINS + YIELDS {
+            thread::yield_now();
+        } else {
+            thread::sleep(NAP);
+        }
+    }
+}
+
+/// How long a thread has had nothing to poll.
+#[derive(Default)]
+struct ParkBackoff(u32);
+
+impl ParkBackoff {
+    /// Spins a little, then parks: another thread's work for this one may take less time than parking.
+    fn wait(&mut self) {
+        if self.0 < SPINS {
+            self.0 += 1;
+            std::hint::spin_loop();
+        } else {
+            park();
+        }
+    }
+}
+
+/// Runs a future to completion on this thread.
+#[inline]
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    match future.as_mut().poll(&mut context) {
+        Poll::Ready(output) => output,
+        Poll::Pending => block_on_pending(future),
+    }
+}
+
+#[cold]
+fn block_on_pending<T>(mut future: Pin<&mut impl Future<Output = T>>) -> T {
+    let waker_state = Arc::new(ThreadWaker { thread: thread::current(), is_set: AtomicBool::new(true) });
+    let waker = Waker::from(Arc::clone(&waker_state));
+    let mut backoff = Backoff::default();
+    let mut park_backoff = ParkBackoff::default();
+    loop {
+        fire_timers();
+        if waker_state.take() {
+            park_backoff = ParkBackoff::default();
+            if let Poll::Ready(output) = poll(future.as_mut(), &waker) {
+                return output;
+            }
+        }
+        let progress = advance_all();
+        if progress.answered {
+            backoff = Backoff::default();
+        } else if progress.awaited || waker_state.is_woken() {
+            backoff.wait();
+        } else {
+            park_backoff.wait();
+        }
+    }
+}
+
+/// The woken futures of a thread.
+struct ReadySet {
+    thread: Thread,
+    /// One bit for each future.
+    words: Box<[AtomicU64]>,
+}
+
+impl ReadySet {
+    /// All of `count` futures.
+    fn all(count: usize) -> Arc<Self> {
+        let word = |first: usize| AtomicU64::new(u64::MAX >> 64usize.saturating_sub(count - first));
+        let words = (0..count).step_by(64).map(word).collect();
+        Arc::new(Self { thread: thread::current(), words })
+    }
+
+    /// Takes the woken futures of word `word`, except those in `except`.
+    fn take(&self, word: usize, except: u64) -> u64 {
+        let word = &self.words[word];
+        let taken = word.load(Ordering::Relaxed) & !except;
+        if taken != 0 {
+            word.fetch_and(!taken, Ordering::Acquire);
+        }
+        taken
+    }
+
+    /// Like [`take`](Self::take), for the first word that has any; `None`: no future was woken. `except` has
+    /// all words.
+    fn take_any(&self, except: &[u64]) -> Option<(usize, u64)> {
+        let mut words = except.iter().enumerate().map(|(word, except)| (word, self.take(word, *except)));
+        words.find(|(_, taken)| *taken != 0)
+    }
+}
+
+/// The waker of one future.
+struct FutureWaker {
+    ready: Arc<ReadySet>,
+    at: usize,
+}
+
+impl Wake for FutureWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let bit = 1 << (self.at % 64);
+        if self.ready.words[self.at / 64].fetch_or(bit, Ordering::Release) & bit == 0 {
+            self.ready.thread.unpark();
+        }
+    }
+}
+
+/// Runs several futures on this thread to completion, in turn; returns their outputs in order. The thread
+/// does not sleep while a future asks to be polled again: it cannot tell whether that future waits or works.
+pub fn run_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T> {
+    let ready = ReadySet::all(futures.len());
+    let mut left = futures.len();
+    let mut outputs: Vec<Option<T>> = futures.iter().map(|_| None).collect();
+    let waker_of = |at| Waker::from(Arc::new(FutureWaker { ready: Arc::clone(&ready), at }));
+    let mut running: Vec<_> =
+        futures.into_iter().enumerate().map(|(at, future)| Some((future, waker_of(at)))).collect();
+    let mut polled: Box<[u64]> = ready.words.iter().map(|_| 0).collect();
+    let mut idle_rounds = 0;
+    let mut park_backoff = ParkBackoff::default();
+    while left > 0 {
+        let before = left;
+        polled.fill(0);
+        fire_timers();
+        // Futures that another future woke run before the sources are polled, so that the posts of both leave
+        // together: a client that receives a lock by handover need not wait for one more exchange. Each
+        // future runs once.
+        while let Some((word, indices)) = ready.take_any(&polled) {
+            polled[word] |= indices;
+            let mut indices = indices;
+            while indices != 0 {
+                let at = 64 * word + indices.trailing_zeros() as usize;
+                indices &= indices - 1;
+                // A completed future may be woken again.
+                let Some((future, waker)) = &mut running[at] else { continue };
+                if let Poll::Ready(output) = poll(future.as_mut(), waker) {
+                    (outputs[at], running[at]) = (Some(output), None);
+                    left -= 1;
+                }
+            }
+        }
+        let polled = polled.iter().any(|word| *word != 0);
+        if polled {
+            park_backoff = ParkBackoff::default();
+        }
+        let progress = advance_all();
+        if left < before || progress.answered {
+            idle_rounds = 0;
+        } else if !polled && !progress.awaited {
+            park_backoff.wait();
+        } else if idle_rounds < SPINS {
+            idle_rounds += 1;
+        } else {
+            thread::yield_now();
+        }
+    }
+    outputs.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::poll_source::{PollSource, Progress, add_poll_source};
+    use super::super::timers::give_way;
+    use super::*;
+    use std::cell::{Cell, RefCell};
+    use std::future::poll_fn;
+    use std::rc::Weak;
+    use std::sync::Mutex;
+
+    #[test]
+    fn a_future_woken_by_another_thread_goes_on() {
+        let shared: Arc<Mutex<(bool, Option<Waker>)>> = Arc::default();
+        let other = Arc::clone(&shared);
+        let thread = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(20));
+            let mut state = other.lock().unwrap();
+            state.0 = true;
+            state.1.take().map(Waker::wake)
+        });
+        block_on(poll_fn(|context| {
+            let mut state = shared.lock().unwrap();
+            state.1 = Some(context.waker().clone());
+            if state.0 { Poll::Ready(()) } else { Poll::Pending }
+        }));
+        assert!(thread.join().unwrap().is_some(), "the future was waiting");
+    }
+
+    #[test]
+    fn many_futures_of_one_thread_complete() {
+        for count in [0, 1, 63, 64, 65, 200] {
+            let future = |me: usize| {
+                Box::pin(async move {
+                    for _ in 0..me % 3 {
+                        give_way().await;
+                    }
+                    me
+                }) as Pin<Box<dyn Future<Output = usize>>>
+            };
+            assert_eq!(run_all((0..count).map(future).collect()), (0..count).collect::<Vec<_>>());
+        }
+    }
+
+    /// Counts its polls.
+    struct Counter(Cell<u32>);
+
+    impl PollSource for Counter {
+        fn advance(&self) -> Progress {
+            self.0.set(self.0.get() + 1);
+            Progress { answered: true, awaited: true }
+        }
+    }
+
+    #[test]
+    fn a_woken_future_runs_before_the_sources_are_polled() {
+        let counter = std::rc::Rc::new(Counter(Cell::new(0)));
+        add_poll_source(std::rc::Rc::downgrade(&counter) as Weak<dyn PollSource>);
+        let (handed, waiting) = (Cell::new(None), RefCell::new(None::<Waker>));
+        let (handed, waiting, turns) = (&handed, &waiting, &counter.0);
+        let receiver = Box::pin(poll_fn(move |context| {
+            if let Some(at) = handed.get() {
+                return Poll::Ready(turns.get() - at);
+            }
+            *waiting.borrow_mut() = Some(context.waker().clone());
+            Poll::Pending
+        })) as Pin<Box<dyn Future<Output = u32>>>;
+        let giver = Box::pin(async move {
+            for _ in 0..3 {
+                give_way().await;
+            }
+            handed.set(Some(turns.get()));
+            if let Some(waker) = waiting.borrow_mut().take() {
+                waker.wake();
+            }
+            0_u32
+        }) as Pin<Box<dyn Future<Output = u32>>>;
+        assert_eq!(run_all(vec![receiver, giver]), [0, 0], "turns between the hand-over and going on");
+        assert!(turns.get() >= 3);
+    }
+
+    #[test]
+    fn futures_of_one_thread_take_turns() {
+        let turn = Cell::new(0);
+        let future = |me: usize| {
+            let turn = &turn;
+            Box::pin(poll_fn(move |context| {
+                if turn.get() == me {
+                    turn.set(me + 1);
+                    return Poll::Ready(me);
+                }
+                context.waker().wake_by_ref();
+                Poll::Pending
+            })) as Pin<Box<dyn Future<Output = usize>>>
+        };
+        let outputs = run_all((0..5).rev().map(future).collect());
+        assert_eq!(outputs, [4, 3, 2, 1, 0]);
+    }
+}

@@ -1,0 +1,18 @@
+//! Runs clients' futures on the threads of real machines.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `executor.rs` | [`block_on`] for one future, [`run_all`] for several on one thread |
+//! | `poll_source.rs` | connections that the executors poll between futures |
+//! | `timers.rs` | sleeping, and [`give_way`] |
+
+mod executor;
+mod poll_source;
+mod timers;
+
+pub use executor::{block_on, run_all};
+pub(crate) use poll_source::thread_number;
+#[cfg(feature = "tcp")]
+pub(crate) use poll_source::{PollSource, Progress, add_poll_source, is_polled_by_executor};
+pub use timers::give_way;
+pub(crate) use timers::{poll_until, sleep};

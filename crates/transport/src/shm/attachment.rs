@@ -1,0 +1,130 @@
+//! One process's attachment to a pool: its client slot, its journal buffers, and its end.
+
+use super::error::ShmError;
+use super::journal::{Journal, JournalBuffers, WriteRefused, WriteTarget};
+use super::nodes::MappedNodes;
+use super::presence::Presence;
+use super::sys;
+use crate::runtime::{block_on, sleep};
+use farwood_fabric::{
+    Address, Capabilities, Client, ClientId, Doorbell, Fabric, FabricError, PoolShape, Revocation,
+    client_table,
+};
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One process's attachment to a pool.
+pub(super) struct Attachment {
+    pub(super) nodes: MappedNodes,
+    pub(super) presence: Presence,
+    pub(super) journal: Arc<Journal>,
+    pub(super) buffers: JournalBuffers,
+    pub(super) identity: ClientId,
+    /// Set once, when this compute node has left the pool; afterwards none of its clients may post.
+    pub(super) left: AtomicBool,
+}
+
+/// Takes a slot of the client table whose presence lock is free, which proves that it has no owner, or that
+/// its owner is gone. Replays the journal of that owner first.
+pub(super) fn enter(
+    nodes: &MappedNodes,
+    presence: &Presence,
+    journal: &Journal,
+) -> Result<ClientId, ShmError> {
+    let client = Client::new(Unregistered(nodes));
+    let process = u64::from(std::process::id());
+    let mut refused = None;
+    for slot in 0..client_table::CLIENTS_MAX as u16 {
+        if !presence.claim(u32::from(slot))? {
+            continue;
+        }
+        if let Err(error) = journal.replay(slot, &nodes.segments) {
+            // The journal of the crashed owner cannot be replayed: its slot stays claimed, and other slots
+            // are tried.
+            refused = Some(error);
+            presence.release(u32::from(slot))?;
+            continue;
+        }
+        let entered = block_on(client_table::enter(&client, slot, process));
+        if let Some(identity) = entered.map_err(|error| nodes.refuse(error))? {
+            return Ok(identity);
+        }
+        presence.release(u32::from(slot))?;
+    }
+    let full = nodes.refuse(FabricError::NoClientSlot { slots: client_table::CLIENTS_MAX });
+    Err(refused.unwrap_or(full))
+}
+
+impl Attachment {
+    /// Leaves the client table, once. If that fails, the end of the process has the same effect.
+    pub(super) fn leave(&self) {
+        if !self.left.swap(true, Ordering::SeqCst) {
+            let client = Client::new(Unregistered(&self.nodes));
+            let _ = block_on(client_table::expire(&client, self.identity));
+            let _ = self.presence.release(u32::from(self.identity.slot));
+        }
+    }
+
+    #[inline]
+    pub(super) fn execute(&self, buffer: usize, doorbell: &mut Doorbell) -> Result<(), FabricError> {
+        if self.left.load(Ordering::Relaxed) {
+            return Err(FabricError::Revoked(self.identity));
+        }
+        self.nodes.execute(doorbell, |to, bytes| self.buffers.write(buffer, to, bytes))
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// Executes a WRITE of a process without journal buffers: it writes single words.
+fn write_unjournaled(to: WriteTarget<'_>, bytes: &[u8]) -> Result<(), WriteRefused> {
+    to.mapping.write_up(to.offset, bytes).map_err(WriteRefused::AccessFault)
+}
+
+/// The connection of a process that is not in the client table: while it enters, and while it leaves.
+struct Unregistered<'a>(&'a MappedNodes);
+
+impl Fabric for Unregistered<'_> {
+    fn capabilities(&self) -> &Capabilities {
+        &self.0.capabilities
+    }
+
+    fn shape(&self) -> &PoolShape {
+        &self.0.shape
+    }
+
+    fn identity(&self) -> ClientId {
+        unreachable!("entering and leaving the client table needs no identity")
+    }
+
+    fn submit(&self, mut doorbell: Doorbell) -> impl Future<Output = Result<Doorbell, FabricError>> {
+        std::future::ready(self.0.execute(&mut doorbell, write_unjournaled).map(|()| doorbell))
+    }
+
+    fn submit_detached(&self, mut doorbell: Doorbell) -> Option<Doorbell> {
+        // No caller posts detached verbs here, so nothing can report their errors.
+        let _ = self.0.execute(&mut doorbell, write_unjournaled);
+        Some(doorbell)
+    }
+
+    fn now(&self) -> u64 {
+        sys::monotonic_nanoseconds()
+    }
+
+    fn sleep(&self, nanoseconds: u64) -> impl Future<Output = ()> {
+        sleep(nanoseconds)
+    }
+
+    fn revoke(&self, _: ClientId) -> impl Future<Output = Result<Revocation, FabricError>> {
+        std::future::ready(Ok(Revocation::Alive))
+    }
+
+    fn provision(&self, at: Address, bytes: u64) -> impl Future<Output = Result<(), FabricError>> {
+        std::future::ready(self.0.provision(at, bytes))
+    }
+}

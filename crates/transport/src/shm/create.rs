@@ -1,0 +1,79 @@
+//! Creating a pool of shared-memory nodes.
+
+use super::error::ShmError;
+use super::journal::Journal;
+use super::name::PoolName;
+use super::segment::{Backing, Segment, SegmentDir, SegmentSpec};
+use farwood_fabric::superblock::HEADER_OFFSET;
+use farwood_fabric::{NodeId, PoolShape};
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+/// The configuration of a pool to create.
+#[derive(Clone, Debug)]
+pub struct PoolSpec {
+    /// The name.
+    pub name: PoolName,
+    /// The number of memory nodes.
+    pub nodes: u16,
+    /// Host memory of each, bytes.
+    pub host_bytes: u64,
+    /// Device memory of each, bytes.
+    pub device_bytes: u64,
+    /// Whether all memory is allocated at once.
+    pub backing: Backing,
+}
+
+/// Creates the pool's segments, node 0 last: no process can open the pool before it is whole.
+///
+/// # Errors
+/// [`ShmError::Exists`], [`ShmError::NoSpace`], [`ShmError::BadShape`] and the system's.
+pub fn create(dir: &SegmentDir, spec: &PoolSpec) -> Result<(), ShmError> {
+    let shape = PoolShape {
+        pool: RandomState::new().build_hasher().finish(),
+        nodes: spec.nodes,
+        host_bytes: spec.host_bytes,
+        device_bytes: spec.device_bytes,
+    };
+    if let Some(why) = shape.refuse() {
+        return Err(ShmError::BadShape { pool: spec.name.to_string(), why });
+    }
+    // The creation of node 0, the last, checks this reliably; the early check saves the other nodes.
+    dir.refuse_existing(&spec.name, 0)?;
+    let mut made = Vec::new();
+    for node in (0..spec.nodes).rev() {
+        let segment = SegmentSpec {
+            backing: spec.backing,
+            ..SegmentSpec::new(spec.name.clone(), node, spec.host_bytes + spec.device_bytes)
+        };
+        let created = dir.create(&segment, |segment| {
+            if node == 0 {
+                Journal::create(dir, &spec.name, shape.pool)?;
+            }
+            initialise(segment, &shape, node)
+        });
+        match created {
+            Ok(segment) => made.push(segment),
+            Err(error) => {
+                for segment in made {
+                    dir.remove_segment(&spec.name, segment.node())?;
+                }
+                dir.remove_journal(&spec.name, shape.pool)?;
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes the superblock of a new memory node. Its chunk and the device memory get their pages.
+fn initialise(segment: &Segment, shape: &PoolShape, node: u16) -> Result<(), ShmError> {
+    segment.provision(0, farwood_fabric::chunks::CHUNK_BYTES)?;
+    segment.provision(shape.host_bytes, shape.device_bytes)?;
+    let header = shape.header(NodeId(node));
+    let mut writes = vec![(HEADER_OFFSET, header.to_vec())];
+    writes.extend(PoolShape::first_words().map(|(offset, word)| (offset, word.to_le_bytes().to_vec())));
+    for (offset, bytes) in writes {
+        segment.mapping().write_up(offset, &bytes).expect("the superblock lies within its segment");
+    }
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! TCP sockets: connecting, and detecting a peer that is gone.
+
+use std::io::{self, ErrorKind};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// A memory node that does not accept a connection within this time is lost.
+pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(3);
+/// A peer that acknowledges nothing for this long is gone.
+const SILENCE_MAX: Duration = Duration::from_secs(15);
+
+/// Connects to the first of the addresses that accepts the connection.
+pub(crate) fn connect(address: impl ToSocketAddrs) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
+    for address in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT_MAX) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                keep_alive(&stream)?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Makes the kernel probe an idle peer, and close the stream if the peer is gone.
+pub(crate) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    use rustix::net::sockopt;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, SILENCE_MAX / 3)?;
+    sockopt::set_tcp_keepintvl(stream, SILENCE_MAX / 3)?;
+    sockopt::set_tcp_keepcnt(stream, 2)?;
+    Ok(sockopt::set_tcp_user_timeout(stream, SILENCE_MAX.as_millis() as u32)?)
+}

@@ -1,0 +1,144 @@
+//! TLS 1.3 for both sides, from PEM files: the certificates that each side presents and trusts.
+
+use super::cipher::Cipher;
+use crate::error::TcpError;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A certificate with its private key.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity<'a> {
+    /// PEM file of the certificate, and of the intermediate certificates.
+    pub cert: &'a Path,
+    /// PEM file of its private key.
+    pub key: &'a Path,
+}
+
+type Chain = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+impl Identity<'_> {
+    fn read(&self) -> Result<Chain, TcpError> {
+        let certificates = certificates(self.cert)?;
+        let key = PrivateKeyDer::from_pem_file(self.key)
+            .map_err(|error| refuse(self.key, &format!("no private key in PEM form: {error}")))?;
+        Ok((certificates, key))
+    }
+
+    /// Returns the error of a certificate that does not match its key.
+    fn refuse(&self, error: &rustls::Error) -> TcpError {
+        refuse(self.cert, &format!("it does not match the key in {}: {error}", self.key.display()))
+    }
+}
+
+fn refuse(path: &Path, why: &str) -> TcpError {
+    TcpError::Tls { path: path.to_owned(), why: why.to_owned() }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TcpError> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let all = read.map_err(|error| refuse(path, &error.to_string()))?;
+    if all.is_empty() { Err(refuse(path, "it contains no certificate")) } else { Ok(all) }
+}
+
+fn authorities(path: &Path) -> Result<RootCertStore, TcpError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(|error| refuse(path, &error.to_string()))?;
+    }
+    Ok(roots)
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// The TLS configuration of a memory node.
+#[derive(Clone, Debug)]
+pub struct ServerTls {
+    config: Arc<ServerConfig>,
+    asks_for_certificates: bool,
+}
+
+impl ServerTls {
+    /// A memory node that presents `identity`. With `client_ca`, a PEM file of authorities, it accepts only
+    /// clients with a certificate of one of them.
+    ///
+    /// # Errors
+    /// [`TcpError::Tls`].
+    pub fn from_files(identity: Identity<'_>, client_ca: Option<&Path>) -> Result<Self, TcpError> {
+        let (chain, key) = identity.read()?;
+        let config = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
+        let config = config.map_err(|error| identity.refuse(&error))?;
+        let config = match client_ca {
+            None => config.with_no_client_auth(),
+            Some(path) => {
+                let roots = Arc::new(authorities(path)?);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).build();
+                config.with_client_cert_verifier(verifier.map_err(|error| refuse(path, &error.to_string()))?)
+            }
+        };
+        let mut config = config.with_single_cert(chain, key).map_err(|error| identity.refuse(&error))?;
+        // No unsolicited bytes: a compute node takes unread bytes for the end of a connection.
+        config.send_tls13_tickets = 0;
+        Ok(Self { config: Arc::new(config), asks_for_certificates: client_ca.is_some() })
+    }
+
+    /// Returns whether it requires client certificates.
+    pub fn asks_for_certificates(&self) -> bool {
+        self.asks_for_certificates
+    }
+
+    /// Returns the TLS layer of a new connection.
+    pub(crate) fn cipher(&self) -> Result<Cipher, rustls::Error> {
+        Ok(Cipher::tls(ServerConnection::new(Arc::clone(&self.config))?.into()))
+    }
+}
+
+/// The TLS configuration of a compute node.
+#[derive(Clone, Debug)]
+pub struct ClientTls {
+    config: Arc<ClientConfig>,
+    name: Option<String>,
+}
+
+impl ClientTls {
+    /// A compute node that trusts memory nodes with certificates of the authorities in the PEM file `ca`, and
+    /// presents `identity` to those that require one. Their certificates must be for `name`, or for the host
+    /// in their address.
+    ///
+    /// # Errors
+    /// [`TcpError::Tls`].
+    pub fn from_files(
+        ca: &Path,
+        identity: Option<Identity<'_>>,
+        name: Option<String>,
+    ) -> Result<Self, TcpError> {
+        let config = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
+        let config = config.map_err(|error| refuse(ca, &error.to_string()))?;
+        let config = config.with_root_certificates(authorities(ca)?);
+        let config = match identity {
+            None => config.with_no_client_auth(),
+            Some(identity) => {
+                let (chain, key) = identity.read()?;
+                config.with_client_auth_cert(chain, key).map_err(|error| identity.refuse(&error))?
+            }
+        };
+        Ok(Self { config: Arc::new(config), name })
+    }
+
+    /// Returns the TLS layer of a connection to `host:port`.
+    pub(crate) fn cipher(&self, address: &str) -> Result<Cipher, String> {
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let name = self.name.as_deref().unwrap_or(host).to_owned();
+        let server = ServerName::try_from(name.clone())
+            .map_err(|_| format!("'{name}' is not a valid name of a certificate"))?;
+        let connection = ClientConnection::new(Arc::clone(&self.config), server);
+        Ok(Cipher::tls(connection.map_err(|error| error.to_string())?.into()))
+    }
+}

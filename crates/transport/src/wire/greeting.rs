@@ -1,0 +1,207 @@
+//! Greetings: the first frame of each side.
+
+use super::frame::put_frame;
+use super::{Frame, Kind, MAGIC, Malformed, TOKEN_BYTES_MAX, VERSION};
+use farwood_fabric::ClientId;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// The first frame of a compute node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Identity of the pool; 0: any.
+    pub pool: u64,
+    /// Number of the memory node; [`ANY_NODE`](super::ANY_NODE): any.
+    pub node: u16,
+    /// The identity of the client, if it has one.
+    pub client: Option<ClientId>,
+    /// Of several connections with the same identity and number, the newest is valid.
+    pub connection_number: u64,
+    /// The token.
+    pub token: Vec<u8>,
+}
+
+/// A hello on the wire, without its token.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct HelloHead {
+    magic: U64,
+    version: U32,
+    zero: U32,
+    pool: U64,
+    node: U16,
+    named: U16,
+    slot: U16,
+    token_bytes: U16,
+    epoch: U32,
+    zero_too: U32,
+    connection_number: U64,
+}
+
+/// Why a hello or a welcome is invalid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GreetingError {
+    /// It is malformed.
+    Malformed(Malformed),
+    /// It has another version.
+    Version(u32),
+}
+
+impl From<Malformed> for GreetingError {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+impl Hello {
+    /// Appends the frame. A token beyond the limit is truncated, and therefore wrong.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let token = &self.token[..self.token.len().min(TOKEN_BYTES_MAX)];
+        let client = self.client.unwrap_or(ClientId { slot: 0, epoch: 0 });
+        let head = HelloHead {
+            magic: U64::new(MAGIC),
+            version: U32::new(VERSION),
+            zero: U32::ZERO,
+            pool: U64::new(self.pool),
+            node: U16::new(self.node),
+            named: U16::new(self.client.is_some().into()),
+            slot: U16::new(client.slot),
+            token_bytes: U16::new(token.len() as u16),
+            epoch: U32::new(client.epoch),
+            zero_too: U32::ZERO,
+            connection_number: U64::new(self.connection_number),
+        };
+        let body = [head.as_bytes(), token].concat();
+        put_frame(out, Kind::Hello, 0, 0, 0, &body);
+    }
+
+    /// Decodes the frame.
+    ///
+    /// # Errors
+    /// [`GreetingError`].
+    pub fn read(frame: &Frame<'_>) -> Result<Self, GreetingError> {
+        if frame.kind != Kind::Hello {
+            return Err(Malformed::UnexpectedFrame(frame.kind).into());
+        }
+        let (head, token) = HelloHead::ref_from_prefix(frame.body).map_err(|_| Malformed::Body)?;
+        check_magic(head.magic, head.version)?;
+        if head.zero != U32::ZERO || head.zero_too != U32::ZERO {
+            return Err(Malformed::Body.into());
+        }
+        let token_bytes = usize::from(head.token_bytes.get());
+        if token_bytes > TOKEN_BYTES_MAX || token_bytes.next_multiple_of(8) != token.len() {
+            return Err(Malformed::Body.into());
+        }
+        let client = match head.named.get() {
+            0 => None,
+            1 => Some(ClientId { slot: head.slot.get(), epoch: head.epoch.get() }),
+            _ => return Err(Malformed::Body.into()),
+        };
+        let (pool, node, connection_number) =
+            (head.pool.get(), head.node.get(), head.connection_number.get());
+        Ok(Self { pool, node, client, connection_number, token: token[..token_bytes].to_vec() })
+    }
+}
+
+fn check_magic(magic: U64, version: U32) -> Result<(), GreetingError> {
+    match (magic.get(), version.get()) {
+        (MAGIC, VERSION) => Ok(()),
+        (MAGIC, version) => Err(GreetingError::Version(version)),
+        (magic, _) => Err(Malformed::Magic(magic).into()),
+    }
+}
+
+/// How far the formation of a memory node's pool has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Formation {
+    /// Its memory is fresh.
+    Blank,
+    /// Another node of its pool may not belong to the pool yet.
+    Part,
+    /// All nodes of its pool are formed.
+    Whole,
+}
+
+/// The answer of a memory node to a hello.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// Whether it belongs to a pool.
+    pub formed: Formation,
+    /// Identity of its pool, or 0.
+    pub pool: u64,
+    /// Its number, or 0.
+    pub node: u16,
+    /// Memory nodes of its pool, or 0.
+    pub nodes: u16,
+    /// Host memory, bytes.
+    pub host_bytes: u64,
+    /// Device memory, bytes.
+    pub device_bytes: u64,
+    /// Random for fresh memory, and renewed after a crash.
+    pub incarnation: u64,
+}
+
+/// A welcome on the wire.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct WelcomeBody {
+    magic: U64,
+    version: U32,
+    formed: U32,
+    pool: U64,
+    node: U16,
+    nodes: U16,
+    zero: U32,
+    host_bytes: U64,
+    device_bytes: U64,
+    incarnation: U64,
+}
+
+impl Welcome {
+    /// Appends the frame.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let body = WelcomeBody {
+            magic: U64::new(MAGIC),
+            version: U32::new(VERSION),
+            formed: U32::new(self.formed as u32),
+            pool: U64::new(self.pool),
+            node: U16::new(self.node),
+            nodes: U16::new(self.nodes),
+            zero: U32::ZERO,
+            host_bytes: U64::new(self.host_bytes),
+            device_bytes: U64::new(self.device_bytes),
+            incarnation: U64::new(self.incarnation),
+        };
+        put_frame(out, Kind::Welcome, 0, 0, 0, body.as_bytes());
+    }
+
+    /// Decodes the frame.
+    ///
+    /// # Errors
+    /// [`GreetingError`].
+    pub fn read(frame: &Frame<'_>) -> Result<Self, GreetingError> {
+        let body = WelcomeBody::ref_from_bytes(frame.body).map_err(|_| Malformed::Body)?;
+        check_magic(body.magic, body.version)?;
+        if body.zero != U32::ZERO {
+            return Err(Malformed::Body.into());
+        }
+        let formed = match body.formed.get() {
+            0 => Formation::Blank,
+            1 => Formation::Part,
+            2 => Formation::Whole,
+            _ => return Err(Malformed::Body.into()),
+        };
+        Ok(Self {
+            formed,
+            pool: body.pool.get(),
+            node: body.node.get(),
+            nodes: body.nodes.get(),
+            host_bytes: body.host_bytes.get(),
+            device_bytes: body.device_bytes.get(),
+            incarnation: body.incarnation.get(),
+        })
+    }
+}
+
+const _: () = assert!(size_of::<HelloHead>() == 48);
+const _: () = assert!(size_of::<WelcomeBody>() == 56);

@@ -1,0 +1,98 @@
+//! The wire protocol of compute nodes and memory nodes, over a stream of bytes. Pure: bytes in, bytes out.
+//!
+//! Frames follow each other without gaps. All numbers are little endian. Frames are decoded in the receive buffer;
+//! only their execution copies data.
+//!
+//! # Map
+//!
+//! ```text
+//! every frame, both ways
+//! +  0   4   bytes of the frame, with this header: a multiple of 8, 16 to 1,048,576
+//! +  4   1   kind, below
+//! +  5   1   code: the control, or the reason of a refusal, failure or end; otherwise 0
+//! +  6   2   count: verbs of a request; verbs executed before the one that failed; bytes of a text; otherwise 0
+//! +  8   8   tag: chosen by the sender of a request, returned with the answer
+//! + 16  ..   body, by kind
+//!
+//! kind  body                                                                            sent by
+//!    1  hello: below. Only as the first frame of a connection                           compute node
+//!    2  welcome: below                                                                  memory node
+//!    3  refused: a text. The connection ends                                            memory node
+//!    4  request: `count` verbs for this memory node, executed in order                  compute node
+//!    5  reply: for each READ its bytes, padded to a multiple of 8; for each atomic      memory node
+//!       the old word, 8 bytes; for each WRITE nothing
+//!    6  failed: `count` verbs were executed, and the next one failed; the body is        memory node
+//!       the reply to the executed ones
+//!    7  control: selected by `code`; four words                                          compute node
+//!    8  answer to a control: code 0 and four words, or another code and a text          memory node
+//!    9  goodbye: everything before it was answered; the connection ends                 memory node
+//!
+//! hello, 48 bytes and the token
+//! +  0   8   magic "FARWIRE\0"
+//! +  8   4   version, 2
+//! + 12   4   0
+//! + 16   8   identity of the pool; 0: any
+//! + 24   2   number of the memory node in it; 65535: any
+//! + 26   2   1: the next two fields identify a client; 0: none yet
+//! + 28   2   slot of the client table
+//! + 30   2   bytes of the token
+//! + 32   4   epoch of the slot
+//! + 36   4   0
+//! + 40   8   connection number: of several connections with the same identity and number, the newest is valid
+//! + 48  ..   token, padded to a multiple of 8
+//!
+//! welcome, 56 bytes
+//! +  0   8   magic "FARWIRE\0"
+//! +  8   4   version, 2
+//! + 12   4   0: no pool yet, 1: part of a pool that is being formed, 2: part of a whole pool
+//! + 16   8   identity of the pool, or 0
+//! + 24   2   number of this memory node, or 0
+//! + 26   2   memory nodes of the pool, or 0
+//! + 28   4   0
+//! + 32   8   host memory, bytes
+//! + 40   8   device memory, bytes
+//! + 48   8   incarnation: random for fresh memory, and renewed after a crash
+//!
+//! verb, 16 bytes and its operands
+//! +  0   1   1 READ, 2 WRITE, 3 WRITE_WITH_IMM, 4 CAS, 5 masked CAS, 6 FAA
+//! +  1   3   0
+//! +  4   4   bytes that it reads or writes; 8 for atomics
+//! +  8   8   remote pointer
+//! + 16  ..   WRITE: the bytes, padded to a multiple of 8
+//!            WRITE_WITH_IMM: the immediate, 8 bytes, then as WRITE
+//!            CAS: compare 8, swap 8
+//!            masked CAS: compare 8, its mask 8, swap 8, its mask 8
+//!            FAA: add 8
+//! ```
+
+mod frame;
+mod greeting;
+mod numbers;
+mod request;
+#[cfg(test)]
+mod tests;
+
+pub use frame::{Frame, Malformed, header_words, put_frame, put_text, put_words};
+pub use greeting::{Formation, GreetingError, Hello, Welcome};
+pub use numbers::{Code, Control, Kind};
+pub use request::{RequestFrame, Verbs, WireOp, WireVerb};
+
+/// "FARWIRE\0", read as a little-endian word.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"FARWIRE\0");
+/// The version of the formats above.
+pub const VERSION: u32 = 2;
+/// Bytes of the largest frame. Bounds the memory that a connection takes on either side.
+pub const FRAME_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a frame's header.
+pub const HEADER_BYTES: usize = 16;
+/// Bytes of a verb without its operands.
+pub const VERB_BYTES: usize = 16;
+/// Bytes of the largest READ or WRITE of one verb; four fit into a frame with their headers.
+pub const VERB_DATA_MAX: usize = 240 << 10;
+/// Bytes of the longest token.
+pub const TOKEN_BYTES_MAX: usize = 1024;
+/// The number of an unknown node.
+pub const ANY_NODE: u16 = u16::MAX;
+
+const _: () = assert!(HEADER_BYTES + 4 * (VERB_BYTES + 8 + VERB_DATA_MAX) <= FRAME_BYTES_MAX);
+const _: () = assert!(VERB_DATA_MAX.is_multiple_of(8) && FRAME_BYTES_MAX.is_multiple_of(8));

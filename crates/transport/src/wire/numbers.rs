@@ -1,0 +1,111 @@
+//! The numbers on the wire: kinds of frames, codes of refusals, controls.
+
+/// Declares enums that go over the wire as a byte, counted from 1 without a gap.
+macro_rules! numbered {
+    ($($(#[$doc:meta])* pub enum $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $number:literal,)* })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+            #[repr(u8)]
+            pub enum $name {
+                $($(#[$variant_doc])* $variant = $number,)*
+            }
+
+            impl $name {
+                /// Returns the variant of that number.
+                pub fn from_byte(byte: u8) -> Option<Self> {
+                    match byte {
+                        $($number => Some(Self::$variant),)*
+                        _ => None,
+                    }
+                }
+            }
+        )*
+    };
+}
+
+numbered! {
+    /// The kind of a frame.
+    pub enum Kind {
+        /// The greeting of a compute node.
+        Hello = 1,
+        /// The memory node accepts the connection.
+        Welcome = 2,
+        /// The memory node refuses the connection.
+        Refused = 3,
+        /// Verbs.
+        Request = 4,
+        /// Their answers.
+        Reply = 5,
+        /// A verb could not be executed.
+        Failed = 6,
+        /// A request that is not a verb.
+        Control = 7,
+        /// The answer to a control.
+        Answer = 8,
+        /// The memory node is stopping.
+        Goodbye = 9,
+    }
+
+    /// Why a verb, a control or a connection was refused.
+    pub enum Code {
+        /// Outside the node's memory, or another node's.
+        OutOfRange = 1,
+        /// Not a multiple of eight.
+        Misaligned = 2,
+        /// The queue of immediates is full: the rest may be sent again.
+        QueueFull = 3,
+        /// No memory for the pages.
+        NoMemory = 4,
+        /// The token is wrong or missing.
+        BadToken = 5,
+        /// The version of the wire differs.
+        BadVersion = 6,
+        /// The node belongs to another pool, or to none.
+        WrongPool = 7,
+        /// The identity was revoked.
+        Revoked = 8,
+        /// A live compute node has claimed the slot.
+        SlotTaken = 9,
+        /// The memory node's limit of connections is reached.
+        TooManyConnections = 10,
+        /// The frame is malformed or unexpected.
+        Malformed = 11,
+        /// The memory node is stopping.
+        Stopping = 12,
+        /// Verbs use another transport.
+        WrongTransport = 13,
+        /// A queue pair cannot be created.
+        NoQueuePair = 14,
+        /// A queue pair cannot be ended: its verbs may still land.
+        QueuePairStuck = 15,
+    }
+
+    /// Requests to a memory node that are not verbs. The words are their arguments, and those of the answer.
+    pub enum Control {
+        /// `[slot]`: claims the slot of the client table for this connection; refused as [`Code::SlotTaken`].
+        Claim = 1,
+        /// `[slot, epoch]`: gives this connection the identity of that client.
+        Identify = 2,
+        /// `[slot, epoch]` to `[number of its connections]`.
+        CountConnections = 3,
+        /// `[slot, epoch]`: fences that client; after the answer none of its verbs lands any more.
+        Fence = 4,
+        /// `[pool, node, nodes]`: makes the memory node that node of that pool, unless it is one already.
+        Form = 5,
+        /// The pool is whole: all its nodes are formed.
+        FinishForming = 6,
+        /// `[pointer, bytes]`: provisions host memory.
+        Provision = 7,
+        /// `[page]` to, by page, 0: `[bytes that have pages, connections, requests, verbs]`, 1: `[bytes of
+        /// requests, bytes of replies, refused connections, connections closed for invalid frames]`, 2: the
+        /// microseconds below which 50, 90, 99 and 100 % of all requests were served.
+        Stat = 8,
+        /// Returns what a compute node must know to reach the memory through a device (module `rdma`);
+        /// refused as [`Code::WrongTransport`] without a device.
+        Region = 9,
+        /// `[a queue pair]` to `[the queue pair connected to it]`, which belongs to this connection and ends
+        /// with it.
+        ConnectQueuePair = 10,
+    }
+}

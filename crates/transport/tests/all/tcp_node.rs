@@ -1,0 +1,455 @@
+//! A memory node over TCP with correct and incorrect clients: refusals, counters, bounds.
+
+use farwood_fabric::{Address, Memory, NodeId, Remote};
+use farwood_transport::tcp::{MemoryNode, NodeCounts, NodeSpec, Token};
+use farwood_transport::wire::{
+    ANY_NODE, Code, Control, FRAME_BYTES_MAX, Frame, HEADER_BYTES, Hello, Kind, RequestFrame, WireOp,
+    WireVerb, put_frame, put_words,
+};
+use proptest::prelude::*;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+const HOST_BYTES: u64 = 16 << 20;
+const POOL: u64 = 77;
+
+fn spec() -> NodeSpec {
+    NodeSpec::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), HOST_BYTES)
+}
+
+fn hello() -> Hello {
+    Hello { pool: 0, node: ANY_NODE, client: None, connection_number: 0, token: Vec::new() }
+}
+
+/// A raw connection to a memory node.
+struct Caller(TcpStream);
+
+impl Caller {
+    fn connect(node: &MemoryNode) -> Self {
+        let stream = TcpStream::connect(node.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self(stream)
+    }
+
+    /// An authenticated connection to a node that is node 0 of pool [`POOL`].
+    fn greeted(node: &MemoryNode) -> Self {
+        let mut caller = Self::connect(node);
+        assert_eq!(caller.say_hello(&hello()).0, Kind::Welcome);
+        assert_eq!(caller.control(Control::Form, [POOL, 0, 1, 0]), Ok([0; 4]));
+        caller
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        // A memory node that closes during a write shows at the next read.
+        let _ = self.0.write_all(bytes);
+    }
+
+    /// Returns the next frame; `None`: the connection was closed.
+    fn frame(&mut self) -> Option<(Kind, u8, u16, u64, Vec<u8>)> {
+        let mut bytes = vec![0; HEADER_BYTES];
+        match self.0.read_exact(&mut bytes) {
+            Ok(()) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
+                return None;
+            }
+            Err(error) => panic!("neither a frame nor the end: {error}"),
+        }
+        bytes.resize(Frame::announced(&bytes), 0);
+        self.0.read_exact(&mut bytes[HEADER_BYTES..]).ok()?;
+        let frame = Frame::first(&bytes).unwrap().unwrap();
+        Some((frame.kind, frame.code, frame.count, frame.tag, frame.body.to_vec()))
+    }
+
+    fn say_hello(&mut self, hello: &Hello) -> (Kind, u8) {
+        let mut bytes = Vec::new();
+        hello.put(&mut bytes);
+        self.send(&bytes);
+        self.frame().map_or((Kind::Goodbye, 0), |(kind, code, ..)| (kind, code))
+    }
+
+    fn control(&mut self, control: Control, words: [u64; 4]) -> Result<[u64; 4], u8> {
+        let mut bytes = Vec::new();
+        put_words(&mut bytes, Kind::Control, control as u8, 9, words);
+        self.send(&bytes);
+        let (kind, code, _, tag, body) = self.frame().ok_or(0)?;
+        assert_eq!((kind, tag), (Kind::Answer, 9));
+        if code != 0 {
+            return Err(code);
+        }
+        let words: Vec<_> =
+            body.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
+        Ok(words.try_into().unwrap())
+    }
+
+    fn post(&mut self, verbs: &[WireVerb<'_>]) -> Option<(Kind, u8, u16, u64, Vec<u8>)> {
+        self.send(&request(verbs, 5));
+        self.frame()
+    }
+
+    fn read_word(&mut self, offset: u64) -> Option<u64> {
+        let (kind, _, _, _, body) = self.post(&[WireVerb { at: host(offset), op: WireOp::Read(8) }])?;
+        assert_eq!(kind, Kind::Reply);
+        Some(u64::from_le_bytes(body.try_into().unwrap()))
+    }
+}
+
+fn request(verbs: &[WireVerb<'_>], tag: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut frame = RequestFrame::begin(&mut bytes);
+    for verb in verbs {
+        frame.push(*verb);
+    }
+    frame.end(tag);
+    bytes
+}
+
+fn at(node: u16, memory: Memory, offset: u64) -> u64 {
+    Remote::<u8>::at(Address::new(NodeId(node), memory, offset).unwrap()).word()
+}
+
+fn host(offset: u64) -> u64 {
+    at(0, Memory::Host, offset)
+}
+
+/// Waits until the counts satisfy a condition.
+fn eventually(node: &MemoryNode, what: &str, holds: impl Fn(&NodeCounts) -> bool) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !holds(&node.counts()) {
+        assert!(Instant::now() < end, "never happened: {what}: {:?}", node.counts());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn bad_frames_close_only_their_connection_and_are_counted() {
+    let node = MemoryNode::start(&spec()).unwrap();
+    let mut good = Caller::greeted(&node);
+    let unfinished = |bytes: u32, kind: u8| [&bytes.to_le_bytes()[..], &[kind], &[0; 11], &[0; 8]].concat();
+    let mut wrong_count = request(&[WireVerb { at: host(64), op: WireOp::Faa(1) }], 1);
+    wrong_count[6] = 2;
+    let bad = [
+        unfinished(12, 4),
+        unfinished(20, 4),
+        unfinished(FRAME_BYTES_MAX as u32 + 8, 4),
+        unfinished(u32::MAX, 4),
+        unfinished(24, 0),
+        unfinished(24, 77),
+        unfinished(24, Kind::Welcome as u8),
+        unfinished(24, Kind::Control as u8),
+        wrong_count,
+    ];
+    for (number, bytes) in (1..).zip(&bad) {
+        let mut caller = Caller::greeted(&node);
+        caller.send(bytes);
+        let (kind, code, ..) = caller.frame().expect("the refusal has a reason");
+        assert_eq!((kind, code), (Kind::Refused, Code::Malformed as u8), "bad frame {number}");
+        assert_eq!(caller.frame(), None, "bad frame {number} ends its connection");
+        eventually(&node, "the bad frame is counted", |counts| counts.bad_frames == number);
+        assert!(good.read_word(64).is_some(), "others go on");
+    }
+    // An unauthenticated connection may send only a short hello.
+    for bytes in [request(&[WireVerb { at: host(64), op: WireOp::Read(8) }], 1), unfinished(1 << 16, 1)] {
+        let mut caller = Caller::connect(&node);
+        caller.send(&bytes);
+        assert_eq!(caller.frame().map(|frame| frame.0), Some(Kind::Refused));
+    }
+    eventually(&node, "only the good one is left", |counts| counts.connections == 1);
+}
+
+#[test]
+fn a_refused_client_gets_the_reason() {
+    let token = Token::new("0123456789abcdef").unwrap();
+    let node = MemoryNode::start(&NodeSpec { token: Some(token), ..spec() }).unwrap();
+    let mut version = Vec::new();
+    hello().put(&mut version);
+    version[HEADER_BYTES + 8] = 9;
+    let mut caller = Caller::connect(&node);
+    caller.send(&version);
+    let (kind, code, count, _, body) = caller.frame().unwrap();
+    assert_eq!((kind, code), (Kind::Refused, Code::BadVersion as u8));
+    let text = String::from_utf8(body[..usize::from(count)].to_vec()).unwrap();
+    assert!(text.contains("version 2") && text.contains('9'), "{text}");
+    for token in [&b""[..], b"0123456789abcdeg", b"0123456789abcdef0"] {
+        let reply = Caller::connect(&node).say_hello(&Hello { token: token.to_vec(), ..hello() });
+        assert_eq!(reply, (Kind::Refused, Code::BadToken as u8), "{token:?}");
+    }
+    let mut right = Caller::connect(&node);
+    let token = b"0123456789abcdef".to_vec();
+    assert_eq!(right.say_hello(&Hello { token: token.clone(), ..hello() }).0, Kind::Welcome);
+    assert_eq!(right.control(Control::Form, [POOL, 0, 1, 0]), Ok([0; 4]));
+    let other = Caller::connect(&node).say_hello(&Hello { token, pool: POOL + 1, node: 0, ..hello() });
+    assert_eq!(other, (Kind::Refused, Code::WrongPool as u8));
+    assert_eq!(node.counts().refused, 5);
+}
+
+#[test]
+fn connections_beyond_the_limit_are_refused() {
+    let node = MemoryNode::start(&NodeSpec { connections_max: 3, ..spec() }).unwrap();
+    let mut callers: Vec<_> = (0..3).map(|_| Caller::greeted(&node)).collect();
+    let mut late = Caller::connect(&node);
+    assert_eq!(late.frame().map(|frame| frame.1), Some(Code::TooManyConnections as u8));
+    callers.pop();
+    eventually(&node, "one has left", |counts| counts.connections == 2);
+    Caller::greeted(&node);
+}
+
+#[test]
+fn silent_connections_do_not_block_others() {
+    let node = MemoryNode::start(&NodeSpec { connections_max: 16, threads: 1, ..spec() }).unwrap();
+    let mut first = Caller::greeted(&node);
+    let mut silent: Vec<_> = (0..40).map(|_| Caller::connect(&node)).collect();
+    // Also when all its slots are taken for a moment.
+    let mut second = loop {
+        let mut second = Caller::connect(&node);
+        if second.say_hello(&hello()).0 == Kind::Welcome {
+            break second;
+        }
+    };
+    assert!(first.read_word(64).is_some() && second.read_word(64).is_some());
+    eventually(&node, "a quarter of its connections may be unauthenticated", |counts| {
+        counts.connections <= 2 + 4
+    });
+    let reply = silent.iter_mut().filter(|caller| is_over(&caller.0)).filter_map(Caller::frame);
+    assert!(reply.count() >= 36 - 4, "the oldest are refused");
+}
+
+/// Returns whether a stream has bytes, or its end, to read at once.
+fn is_over(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let peeked = stream.peek(&mut [0]);
+    stream.set_nonblocking(false).unwrap();
+    peeked.is_ok()
+}
+
+/// A connection whose hello is complete when the memory node serves it is accepted, however many arrive at
+/// once.
+#[test]
+fn clients_with_a_complete_hello_are_accepted_under_load() {
+    let node = MemoryNode::start(&NodeSpec { connections_max: 64, threads: 2, ..spec() }).unwrap();
+    for _ in 0..10 {
+        let mut callers: Vec<_> = (0..50).map(|_| Caller::connect(&node)).collect();
+        let mut bytes = Vec::new();
+        hello().put(&mut bytes);
+        for caller in &mut callers {
+            caller.send(&bytes);
+        }
+        let welcomed = |caller: &mut Caller| caller.frame().is_some_and(|frame| frame.0 == Kind::Welcome);
+        // Connections before their hello may exceed the limit for a moment; most must not.
+        let accepted = callers.iter_mut().filter_map(|caller| welcomed(caller).then_some(())).count();
+        assert!(accepted >= 16, "{accepted}");
+        drop(callers);
+        eventually(&node, "they have gone", |counts| counts.connections == 0);
+    }
+}
+
+#[test]
+fn invalid_verbs_fail_and_the_connection_continues() {
+    let node = MemoryNode::start(&spec()).unwrap();
+    let mut caller = Caller::greeted(&node);
+    let read = |at, bytes| WireVerb { at, op: WireOp::Read(bytes) };
+    for (at, op, code) in [
+        (0, WireOp::Read(8), Code::OutOfRange),
+        (host(HOST_BYTES), WireOp::Read(8), Code::OutOfRange),
+        (host(HOST_BYTES - 8), WireOp::Read(16), Code::OutOfRange),
+        (at(1, Memory::Host, 64), WireOp::Read(8), Code::OutOfRange),
+        (at(0, Memory::Device, 256 << 10), WireOp::Faa(1), Code::OutOfRange),
+        (host((1 << 47) - 8), WireOp::Write(&[1; 16], None), Code::OutOfRange),
+        (host(68), WireOp::Read(8), Code::Misaligned),
+        (host(68), WireOp::Cas { compare: 0, swap: 1 }, Code::Misaligned),
+        (host(65), WireOp::MaskedCas { words: [0; 4] }, Code::Misaligned),
+    ] {
+        let chain = [WireVerb { at: host(512), op: WireOp::Faa(1) }, WireVerb { at, op }, read(host(512), 8)];
+        let (kind, got, count, tag, body) = caller.post(&chain).expect("the connection goes on");
+        assert_eq!((kind, got, count, tag), (Kind::Failed, code as u8, 1, 5), "{op:?}");
+        assert_eq!(body.len(), 8, "what was executed before it is answered");
+    }
+    assert_eq!(caller.read_word(512), Some(9), "what was before the failure was executed, once");
+}
+
+#[test]
+fn a_client_that_does_not_read_its_answers_is_not_read_from() {
+    const READS: u64 = 400;
+    let node = MemoryNode::start(&NodeSpec { threads: 1, ..spec() }).unwrap();
+    let mut greedy = Caller::greeted(&node);
+    let mut other = Caller::greeted(&node);
+    let read = |tag| request(&[WireVerb { at: host(0x1000), op: WireOp::Read(200 << 10) }], tag);
+    for tag in 0..READS {
+        greedy.send(&read(tag));
+    }
+    // 80 MB of answers that no client reads: sockets hold a few of them, and the node hardly more.
+    let executed = || node.counts().requests;
+    let mut last = executed();
+    loop {
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(other.read_word(64).is_some(), "others go on");
+        if executed() == last + 1 {
+            break;
+        }
+        last = executed();
+    }
+    assert!(executed() < READS / 2, "{} of {READS} were executed ahead", executed());
+    for tag in 0..READS {
+        let (kind, _, _, got, body) = greedy.frame().expect("an answer");
+        assert_eq!((kind, got, body.len()), (Kind::Reply, tag, 200 << 10));
+    }
+}
+
+#[test]
+fn no_verb_of_a_fenced_client_lands_and_it_cannot_reconnect() {
+    let node = MemoryNode::start(&spec()).unwrap();
+    let mut judge = Caller::greeted(&node);
+    let named = |slot: u16, epoch: u32, connection_number| {
+        let client = Some(farwood_fabric::ClientId { slot, epoch });
+        Hello { pool: POOL, node: 0, client, connection_number, token: Vec::new() }
+    };
+    let mut callers: Vec<_> = (1..=3).map(|_| Caller::connect(&node)).collect();
+    for (connection_number, caller) in (1..).zip(&mut callers) {
+        assert_eq!(caller.say_hello(&named(4, 7, connection_number)).0, Kind::Welcome);
+    }
+    let mut next = Caller::connect(&node);
+    assert_eq!(next.say_hello(&named(4, 8, 1)).0, Kind::Welcome);
+    assert_eq!(judge.control(Control::CountConnections, [4, 7, 0, 0]), Ok([3, 0, 0, 0]));
+    assert_eq!(judge.control(Control::Claim, [4, 0, 0, 0]), Err(Code::SlotTaken as u8));
+    assert_eq!(judge.control(Control::Fence, [4, 7, 0, 0]), Ok([0; 4]));
+    let add = [WireVerb { at: host(256), op: WireOp::Faa(1) }];
+    for caller in &mut callers {
+        assert_eq!(caller.post(&add), None, "its connections are closed");
+    }
+    assert_eq!(judge.control(Control::CountConnections, [4, 7, 0, 0]), Ok([0; 4]));
+    assert_eq!(judge.read_word(256), Some(0), "nothing of it landed");
+    for epoch in [7, 6] {
+        let again = Caller::connect(&node).say_hello(&named(4, epoch, 9));
+        assert_eq!(again, (Kind::Refused, Code::Revoked as u8), "epoch {epoch}");
+    }
+    assert!(next.post(&add).is_some(), "the next owner of the slot goes on");
+    assert_eq!(Caller::connect(&node).say_hello(&named(4, 9, 1)).0, Kind::Welcome);
+}
+
+#[test]
+fn the_newest_connection_of_a_number_replaces_the_others() {
+    let node = MemoryNode::start(&spec()).unwrap();
+    let mut judge = Caller::greeted(&node);
+    let client = Some(farwood_fabric::ClientId { slot: 1, epoch: 1 });
+    let hello =
+        |connection_number| Hello { pool: POOL, node: 0, client, connection_number, token: Vec::new() };
+    let (mut old, mut new, mut other) =
+        (Caller::connect(&node), Caller::connect(&node), Caller::connect(&node));
+    assert_eq!(old.say_hello(&hello(3)).0, Kind::Welcome);
+    assert_eq!(other.say_hello(&hello(4)).0, Kind::Welcome);
+    assert_eq!(new.say_hello(&hello(3)).0, Kind::Welcome);
+    let add = [WireVerb { at: host(256), op: WireOp::Faa(1) }];
+    assert_eq!(old.post(&add), None, "nothing of the old connection lands after the new one was welcomed");
+    assert!(new.post(&add).is_some() && other.post(&add).is_some());
+    assert_eq!(judge.read_word(256), Some(2));
+}
+
+#[test]
+fn a_full_queue_of_immediates_refuses_verb_and_immediate_together() {
+    let node = MemoryNode::start(&spec()).unwrap();
+    let mut caller = Caller::greeted(&node);
+    let send = |word: &'static [u8; 8]| [WireVerb { at: host(512), op: WireOp::Write(word, Some(1)) }];
+    for _ in 0..4096 {
+        assert_eq!(caller.post(&send(&[1; 8])).unwrap().0, Kind::Reply);
+    }
+    let (kind, code, count, ..) = caller.post(&send(&[2; 8])).unwrap();
+    assert_eq!((kind, code, count), (Kind::Failed, Code::QueueFull as u8, 0));
+    assert_eq!(caller.read_word(512), Some(0x0101_0101_0101_0101), "a refused WRITE was not executed");
+}
+
+#[test]
+fn a_memory_node_that_stops_answers_and_says_goodbye() {
+    // More than its buffers hold: answers of 4 KiB that no client reads before it stops.
+    const REQUESTS: u64 = 2_000;
+    let node = MemoryNode::start(&spec()).unwrap();
+    let mut caller = Caller::greeted(&node);
+    let mut bytes = Vec::new();
+    for tag in 0..REQUESTS {
+        bytes.extend(request(&[WireVerb { at: host(256), op: WireOp::Read(4096) }], tag));
+    }
+    caller.send(&bytes);
+    std::thread::sleep(Duration::from_millis(50));
+    std::thread::scope(|scope| {
+        let stopped = scope.spawn(|| node.stop().unwrap());
+        // A client that continues to send is answered, or not, and loses no answered request.
+        let mut asker = caller.0.try_clone().unwrap();
+        scope.spawn(move || {
+            for tag in REQUESTS.. {
+                let more = request(&[WireVerb { at: host(256), op: WireOp::Read(4096) }], tag);
+                if asker.write_all(&more).is_err() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        for tag in 0..REQUESTS {
+            let (kind, _, _, got, _) = caller.frame().expect("accepted requests are answered");
+            assert_eq!((kind, got), (Kind::Reply, tag));
+        }
+        let last = std::iter::from_fn(|| caller.frame()).find(|frame| frame.0 != Kind::Reply);
+        assert_eq!(last.map(|frame| frame.0), Some(Kind::Goodbye));
+        assert_eq!(caller.frame(), None);
+        stopped.join().unwrap();
+        caller.0.shutdown(std::net::Shutdown::Both).unwrap_or(());
+    });
+}
+
+/// Raises this process's limit of descriptors.
+fn allow_descriptors(wanted: u64) {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < wanted) {
+        limit.current = Some(wanted);
+        setrlimit(Resource::Nofile, limit).expect("a process may have a few thousand descriptors");
+    }
+}
+
+#[test]
+fn a_thousand_idle_and_two_hundred_busy_connections_are_served() {
+    const IDLE: usize = 1000;
+    const BUSY: usize = 200;
+    const ROUNDS: u64 = 20;
+    // Both ends of all connections are in this process.
+    allow_descriptors(2 * (IDLE + BUSY) as u64 + 400);
+    let node = MemoryNode::start(&spec()).unwrap();
+    let idle: Vec<_> = (0..IDLE).map(|_| Caller::greeted(&node)).collect();
+    let mut busy: Vec<_> = (0..BUSY).map(|_| Caller::greeted(&node)).collect();
+    assert_eq!(node.counts().connections, (IDLE + BUSY) as u64);
+    for _ in 0..ROUNDS {
+        let add = WireVerb { at: host(512), op: WireOp::Faa(1) };
+        let add = [add, WireVerb { at: host(1024), op: WireOp::Read(1024) }];
+        for caller in &mut busy {
+            caller.send(&request(&add, 3));
+        }
+        for caller in &mut busy {
+            let (kind, _, _, tag, body) = caller.frame().expect("an answer");
+            assert_eq!((kind, tag, body.len()), (Kind::Reply, 3, 1032));
+        }
+    }
+    assert_eq!(busy[0].read_word(512), Some(ROUNDS * BUSY as u64));
+    drop(idle);
+    eventually(&node, "the idle ones have left", |counts| counts.connections == BUSY as u64);
+    assert_eq!(busy[1].read_word(512), Some(ROUNDS * BUSY as u64), "the busy ones have not");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    /// Arbitrary streams, some with a valid beginning.
+    #[test]
+    fn arbitrary_bytes_do_not_affect_other_connections(
+        greeted: bool, kind in 0..=10_u8, bytes in prop::collection::vec(any::<u8>(), 0..4000),
+    ) {
+        let node = MemoryNode::start(&NodeSpec { threads: 1, ..spec() }).unwrap();
+        let mut good = Caller::greeted(&node);
+        let mut bad = if greeted { Caller::greeted(&node) } else { Caller::connect(&node) };
+        let mut frame = Vec::new();
+        put_frame(&mut frame, Kind::Request, 0, bytes.len() as u16, 0, &bytes);
+        frame[4] = kind;
+        bad.send(if bytes.len() % 2 == 0 { &bytes } else { &frame });
+        drop(bad);
+        prop_assert!(good.read_word(64).is_some());
+        eventually(&node, "the bad one is gone", |counts| counts.connections == 1);
+    }
+}
