@@ -15,7 +15,7 @@
 //! + 22     zero
 //! ```
 
-use super::options::{Inserts, KIND, LeafLock, Reads, Rooms, Scans, SmartOptions, Updates, Writes};
+use super::options::{Inserts, LeafLock, Reads, Rooms, Scans, SmartOptions, Updates, Writes};
 use super::shortcuts::Shortcuts;
 use super::{Smart, SmartState};
 use crate::combine::{Combiner, Leader};

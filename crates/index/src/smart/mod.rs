@@ -25,9 +25,7 @@ mod shortcuts;
 pub use crate::radix::tree::{Change, Direction, Entries, Problem, RadixReport, Range, Value, Walk};
 pub use coverage::MARKS;
 pub use create::{KIND, SmartConfig, SmartConfig as Config, describe};
-pub use options::{
-    KIND, Rooms, SmartOptions, SmartOptions as Options, SmartVariant, SmartVariant as Variant,
-};
+pub use options::{Rooms, SmartOptions, SmartOptions as Options, SmartVariant, SmartVariant as Variant};
 
 use crate::combine::{Combiner, Role};
 use crate::error::IndexError;

@@ -12,7 +12,7 @@
 //! + 22     zero
 //! ```
 
-use super::options::{Begins, Groups, KIND, Scans, SphinxOptions};
+use super::options::{Begins, Groups, Scans, SphinxOptions};
 use super::table::layout::GROUPS_LOG2_MAX;
 use super::table::{self, HashTable};
 use super::{Sphinx, SphinxState};
