@@ -10,7 +10,8 @@ use std::time::Duration;
 
 /// Walk an index and verify every invariant
 ///
-/// Nobody may change the index meanwhile: what is half done looks like damage. Exit code 1 if there are problems.
+/// No process may change the index during the check: a change in progress looks like damage. Exit code 1 if the check
+/// finds problems.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  farwood check shm://demo/words\n  farwood check shm://demo/words --json"
@@ -37,34 +38,34 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     concluded(args, walk.problems().is_empty(), context)
 }
 
-/// What people see meanwhile. A node that cannot be read is tried for a second or two, and there may be many.
+/// The progress indicator. The check tries to read a damaged node for a second or two, and there may be many.
 fn walking(shown: bool) -> ProgressBar {
     if !shown {
         return ProgressBar::hidden();
     }
     let progress =
-        ProgressBar::new_spinner().with_message("walking through the index; a damaged node takes a while");
+        ProgressBar::new_spinner().with_message("checking the index; a damaged node takes a second or two");
     progress.tick();
     progress.enable_steady_tick(Duration::from_millis(200));
     progress
 }
 
-/// How it ended. What was changed meanwhile is no damage, and nobody can tell.
+/// The outcome of the check. A change that was in progress cannot be told from damage.
 fn concluded(args: &Args, whole: bool, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     if whole {
         return Ok(Outcome::Done);
     }
     if others_have_it_open(&args.url) {
         writeln!(
-            context.words,
-            "{}: changes during the check look like this, too: check once more while nobody changes it",
+            context.messages,
+            "{}: concurrent changes cause the same problems: check again while no process changes the index",
             args.url
         )?;
     }
     Ok(Outcome::Negative)
 }
 
-/// Whether another process than this one has the index open; who cannot ask takes it to be so.
+/// Whether another process has the index open; `true` if that is unknown.
 fn others_have_it_open(url: &Url) -> bool {
     let Ok(stats) = Pool::open(url.pool_url()).and_then(|pool| pool.stats()) else { return true };
     let own = stats.clients.iter().find(|client| client.asking).map(|client| client.process);
@@ -147,7 +148,7 @@ fn summary(args: &Args, walk: &Walk, context: &mut Context<'_>) -> Result<(), Fa
     if walk.locks_of_the_gone() > 0 {
         writeln!(
             out,
-            "  {} locks of processes that are gone, which the next writers take over",
+            "  {} locks of crashed processes, which the next writers take over",
             walk.locks_of_the_gone()
         )?;
     }
@@ -158,12 +159,13 @@ fn summary(args: &Args, walk: &Walk, context: &mut Context<'_>) -> Result<(), Fa
     if problems == 0 {
         writeln!(out, "every invariant holds")?;
     } else if problems as u64 == held {
-        let words = "the index is in use: check it again when nobody changes it (`farwood stat` names who has it open)";
-        writeln!(context.words, "check {}: {words}", args.url)?;
+        let words = "the index is in use: check it again when no process changes it (`farwood stat` lists the \
+         processes that have it open)";
+        writeln!(context.messages, "check {}: {words}", args.url)?;
     } else {
         writeln!(
-            context.words,
-            "check {}: problems: {problems}; drop the index and load it again",
+            context.messages,
+            "check {}: {problems} problems found; drop the index and load it again",
             args.url
         )?;
     }
@@ -178,10 +180,10 @@ fn sherman_summary(url: &Url, walk: &sherman::Walk, out: &mut dyn Write) -> io::
         writeln!(out, "  level {level}: {nodes} {what}")?;
     }
     for (count, what) in [
-        (walk.values_far, "values out of line"),
-        (walk.rooms_listed, "emptied rooms wait to be used again"),
-        (walk.half_linked, "nodes are linked by their left neighbour only, which is legal"),
-        (walk.half_merged, "nodes whose merge was not finished: whoever needs them takes it back"),
+        (walk.values_far, "values stored outside their leaf"),
+        (walk.rooms_listed, "free nodes, to be reused"),
+        (walk.half_linked, "nodes are linked by their left sibling only, which is legal"),
+        (walk.half_merged, "unfinished merges, which the next change of these nodes undoes"),
     ] {
         if count > 0 {
             writeln!(out, "  {count} {what}")?;
@@ -194,7 +196,7 @@ fn radix_summary(url: &Url, walk: &radix::Walk, out: &mut dyn Write) -> io::Resu
     let entries = walk.entries.max(1);
     writeln!(
         out,
-        "{url}: {} entries, {} bytes of leaves and {} of inner nodes for each; at most {} nodes on the way to one",
+        "{url}: {} entries; per entry {} bytes of leaves and {} bytes of inner nodes; height {}",
         walk.entries,
         walk.leaf_bytes / entries,
         walk.node_bytes / entries,
@@ -207,17 +209,17 @@ fn radix_summary(url: &Url, walk: &radix::Walk, out: &mut dyn Write) -> io::Resu
     if census.bytes > 0 {
         writeln!(
             out,
-            "  hash tables of {} bytes: {} of {} entries taken, in subtables: {}",
+            "  hash tables of {} bytes: {} of {} entries used, in subtables: {}",
             census.bytes, census.entries, census.entries_max, census.subtables
         )?;
     }
     if walk.values_far > 0 {
-        writeln!(out, "  {} values out of line", walk.values_far)?;
+        writeln!(out, "  {} values stored outside their leaf", walk.values_far)?;
     }
     if walk.unsettled > 0 {
         writeln!(
             out,
-            "  {} changes were left half-way: whoever comes by ends them, or takes them back",
+            "  {} unfinished changes, which the next operation on these nodes completes or undoes",
             walk.unsettled
         )?;
     }

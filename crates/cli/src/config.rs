@@ -1,7 +1,7 @@
-//! Flag over environment over configuration file over default.
+//! The configuration file: a flag overrides the environment, the environment the file, the file the default.
 //!
-//! The file has one table per command, whose keys are that command's long options, and the same at its top for
-//! options of all commands:
+//! The file has one table for each command, whose keys are the long options of that command. Keys at the top of the
+//! file set the options that all commands share:
 //!
 //! ```toml
 //! json = true
@@ -14,11 +14,12 @@
 //! words = "tcp://host-a:7470,host-b:7470?tls-ca=/etc/farwood/ca.pem"
 //! ```
 //!
-//! The table `pools` gives pools short names: `pool://words/INDEX` is an index of that one. An entry is read when it is
-//! named: what is wrong with another is no harm.
+//! The table `pools` defines short names for pools: `pool://words/INDEX` is an index of the pool `words`. An entry is
+//! read only when a command uses it, so an error in another entry does no harm.
 //!
-//! Each value takes the place of the option's default, so clap itself puts flags and environment above it. Where these
-//! say an option that excludes it, the file's is as if it were not there. An unknown table or key is an error.
+//! A value in the file replaces the default of its option, so clap gives flags and the environment precedence. If a
+//! flag or the environment sets a conflicting option, the value in the file is ignored. An unknown table or key is an
+//! error.
 
 use super::Failure;
 use clap::builder::{ArgPredicate, OsStr, Resettable};
@@ -27,35 +28,38 @@ use farwood::Url;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The file's name, in the current folder and in the user's configuration folder.
+/// The name of the file, in the current directory and in the user's configuration directory.
 const FILE: &str = "farwood.toml";
 
-/// Pools with short names.
+/// The short names of pools.
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
-    /// As they are in the file.
+    /// The table as it is in the file.
     table: toml::Table,
     /// The file.
     path: PathBuf,
 }
 
 impl Pools {
-    /// The pool of that name; `None`: there is none.
+    /// The pool of that name; `None` if there is none.
     fn pool(&self, name: &str) -> Option<Result<Url, String>> {
         let value = self.table.get(name)?;
         let read = |value: &toml::Value| {
-            let url =
-                value.as_str().ok_or_else(|| format!("the URL of '{name}' in [pools] must be a string"))?;
+            let url = value
+                .as_str()
+                .ok_or_else(|| format!("'{name}' in [pools] must be a string, the URL of a pool"))?;
             let url: Url = url.parse().map_err(|error| format!("'{name}' in [pools]: {error}"))?;
             match url.index() {
                 None => Ok(url),
-                Some(_) => Err(format!("'{name}' in [pools] must be a pool, and {url} is an index")),
+                Some(_) => {
+                    Err(format!("'{name}' in [pools] must be the URL of a pool, and {url} is an index"))
+                }
             }
         };
         Some(read(value))
     }
 
-    /// The arguments with URLs in the places of short names.
+    /// Replaces short names in the arguments by URLs.
     pub(crate) fn resolve(&self, arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
         let resolve = |argument: OsString| match argument.to_str().and_then(|text| text.split_once(SHORT)) {
             Some((before, rest))
@@ -68,7 +72,7 @@ impl Pools {
         arguments.into_iter().map(resolve).collect()
     }
 
-    /// The URL that `NAME` or `NAME/INDEX` stands for.
+    /// The URL for `NAME` or `NAME/INDEX`.
     fn url(&self, short: &str) -> Result<Url, Failure> {
         let (name, index) = short.split_once('/').map_or((short, None), |(name, index)| (name, Some(index)));
         let pool = self.pool(name).ok_or_else(|| {
@@ -81,10 +85,10 @@ impl Pools {
     }
 }
 
-/// How a short name begins.
+/// The prefix of a short name.
 const SHORT: &str = "pool://";
 
-/// Gives every option its variable, and the file's value as its default; yields the pools of the file, too.
+/// Gives every option its environment variable and its default from the file. Also returns the pools of the file.
 pub(crate) fn configure(command: Command, arguments: &[OsString]) -> Result<(Command, Pools), Failure> {
     let command = with_environment(command);
     let Some(path) = find(arguments) else { return Ok((command, Pools::default())) };
@@ -93,7 +97,8 @@ pub(crate) fn configure(command: Command, arguments: &[OsString]) -> Result<(Com
     apply(command, &path, &text)
 }
 
-/// Where the file is: as the command line says, as the environment says, here, or in the user's folder.
+/// Finds the file: named on the command line, named in the environment, in the current directory, or in the user's
+/// configuration directory.
 fn find(arguments: &[OsString]) -> Option<PathBuf> {
     let mut rest = arguments.iter().skip(1);
     while let Some(argument) = rest.next() {
@@ -116,7 +121,7 @@ fn find(arguments: &[OsString]) -> Option<PathBuf> {
     folders.into_iter().flatten().map(|folder| folder.join(FILE)).find(|path| path.is_file())
 }
 
-/// Options that can be set from elsewhere. Those of clap, `--config` and the hidden ones cannot.
+/// Whether the file and the environment can set the option: not those of clap, `--config` and hidden ones.
 fn settable(argument: &Arg) -> bool {
     !argument.is_hide_set()
         && argument.get_long().is_some_and(|long| !matches!(long, "help" | "version" | "config"))
@@ -138,7 +143,7 @@ fn with_environment(command: Command) -> Command {
     })
 }
 
-/// Makes the file's values the options' defaults.
+/// Makes the values in the file the defaults of their options.
 fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, Pools), Failure> {
     let refuse = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
     let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| refuse(error.to_string()))?;
@@ -147,7 +152,7 @@ fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, Pool
         Some(toml::Value::Table(pools)) => pools,
         Some(_) => return Err(refuse("'pools' must be a table".to_owned())),
     };
-    // With what commands have in common in each of them.
+    // `whole` also has the global options in each subcommand.
     let mut whole = command.clone();
     whole.build();
     for (key, value) in table {
@@ -156,7 +161,9 @@ fn apply(mut command: Command, path: &Path, text: &str) -> Result<(Command, Pool
                 let Some((subcommand, whole)) =
                     command.find_subcommand(&key).zip(whole.find_subcommand(&key))
                 else {
-                    return Err(refuse(format!("there is no command [{key}]; `farwood --help` lists them")));
+                    return Err(refuse(format!(
+                        "there is no command '{key}' for the table [{key}]; `farwood --help` lists the commands"
+                    )));
                 };
                 let set = apply_all((subcommand.clone(), whole), options, &key).map_err(refuse)?;
                 command.mut_subcommand(key, |_| set)
@@ -172,33 +179,34 @@ fn apply_all(
     options: toml::Table,
     name: &str,
 ) -> Result<Command, String> {
-    refuse_rivals(whole, &options, name)?;
+    refuse_conflicts(whole, &options, name)?;
     for (key, value) in options {
         command = set_default((command, whole), &key, &value, name)?;
     }
     Ok(command)
 }
 
-/// Refuses two options that exclude each other.
-fn refuse_rivals(whole: &Command, options: &toml::Table, of: &str) -> Result<(), String> {
+/// Refuses two options that conflict.
+fn refuse_conflicts(whole: &Command, options: &toml::Table, of: &str) -> Result<(), String> {
     let said = |option: &Arg| {
         let value = option.get_long().and_then(|long| options.get(long));
         value.is_some_and(|value| *value != toml::Value::Boolean(false))
     };
     for option in whole.get_arguments().filter(|option| said(option)) {
-        let rivals = rivals(whole, option.get_id());
-        let rival = whole
+        let conflicting = conflicts(whole, option.get_id());
+        let other = whole
             .get_arguments()
-            .find(|other| said(other) && rivals.iter().any(|(rival, _)| rival == other.get_id()));
-        if let (Some(one), Some(other)) = (option.get_long(), rival.and_then(Arg::get_long)) {
-            return Err(format!("'{one}' and '{other}' in [{of}] exclude each other"));
+            .find(|other| said(other) && conflicting.iter().any(|(id, _)| id == other.get_id()));
+        if let (Some(one), Some(other)) = (option.get_long(), other.and_then(Arg::get_long)) {
+            return Err(format!("'{one}' and '{other}' in [{of}] conflict; remove one of them"));
         }
     }
     Ok(())
 }
 
-/// The options that exclude that one, and when they do. One that has a default is always there, and so says nothing.
-fn rivals(whole: &Command, id: &Id) -> Vec<(Id, ArgPredicate)> {
+/// The options that conflict with the option `id`, and when they do. An option with a default value is always present
+/// and does not conflict.
+fn conflicts(whole: &Command, id: &Id) -> Vec<(Id, ArgPredicate)> {
     let excludes = |one: &Arg, other: &Id| {
         whole.get_arg_conflicts_with(one).into_iter().any(|excluded| excluded.get_id() == other)
     };
@@ -213,16 +221,16 @@ fn rivals(whole: &Command, id: &Id) -> Vec<(Id, ArgPredicate)> {
         return Vec::new();
     };
     let others = whole.get_arguments().filter(|other| other.get_id() != id);
-    let rivals = others
+    let conflicting = others
         .filter(|other| excludes(this, other.get_id()) || excludes(other, id) || grouped(other.get_id()));
-    let predicate = |rival: &Arg| match rival.get_action() {
+    let predicate = |other: &Arg| match other.get_action() {
         ArgAction::SetTrue => ArgPredicate::Equals("true".into()),
         _ => ArgPredicate::IsPresent,
     };
-    let says = |rival: &&Arg| {
-        matches!(rival.get_action(), ArgAction::SetTrue) || rival.get_default_values().is_empty()
+    let says = |other: &&Arg| {
+        matches!(other.get_action(), ArgAction::SetTrue) || other.get_default_values().is_empty()
     };
-    rivals.filter(says).map(|rival| (rival.get_id().clone(), predicate(rival))).collect()
+    conflicting.filter(says).map(|other| (other.get_id().clone(), predicate(other))).collect()
 }
 
 fn set_default(
@@ -238,7 +246,7 @@ fn set_default(
             of => (format!("in [{of}]"), format!("farwood {of}")),
         };
         return Err(format!(
-            "unknown key '{key}' {place}; keys are long options, `{command} --help` lists them"
+            "unknown key '{key}' {place}; the keys are the long options that `{command} --help` lists"
         ));
     };
     let text = |value: &toml::Value| match value {
@@ -250,15 +258,15 @@ fn set_default(
         toml::Value::Array(values) => values.iter().map(text).collect::<Result<Vec<_>, _>>()?,
         value => vec![text(value)?],
     };
-    let rivals = rivals(whole, &id);
+    let conflicting = conflicts(whole, &id);
     Ok(command.mut_arg(id, |argument| {
-        // No option that has a rival has several.
+        // An option that conflicts with another has at most one default.
         let own = argument.get_default_values().first().cloned();
         let flag = matches!(argument.get_action(), ArgAction::SetTrue).then(|| OsStr::from("false"));
         let without = own.or(flag);
-        let unless = rivals
+        let unless = conflicting
             .into_iter()
-            .map(|(rival, predicate)| (rival, predicate, Resettable::from(without.clone())));
+            .map(|(other, predicate)| (other, predicate, Resettable::from(without.clone())));
         argument.default_value_ifs(unless).default_values(values)
     }))
 }

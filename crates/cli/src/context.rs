@@ -1,30 +1,30 @@
-//! What every command is given, and how it opens the index that the command line names.
+//! The context of a command, and functions that open the index named on the command line.
 
 use crate::Failure;
 use farwood::spatial::Spatial;
 use farwood::{Error, Index, LockWidth, Pool, Url};
 use std::io::{self, Write};
 
-/// How data is printed.
+/// The format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// For people.
+    /// Text.
     Text,
     /// `--json`: one object, or one per line.
     Json,
 }
 
-/// What a command is given besides its arguments.
+/// The context of a command, besides its arguments.
 pub(crate) struct Context<'a> {
-    /// Data: stdout, buffered, flushed when the command is done.
+    /// Results: stdout, buffered, flushed when the command is done.
     pub(crate) out: &'a mut dyn Write,
-    /// Words: stderr.
-    pub(crate) words: &'a mut dyn Write,
-    /// How data is printed.
+    /// Messages: stderr.
+    pub(crate) messages: &'a mut dyn Write,
+    /// The format of results.
     pub(crate) format: Format,
-    /// Whether stderr is a terminal, so that progress may be shown there.
+    /// Whether stderr is a terminal, so that the command may show progress there.
     pub(crate) progress: bool,
-    /// The command's options that are on the command line, by their names in its `Args`.
+    /// The options on the command line, by their names in the command's `Args`.
     pub(crate) given: Vec<String>,
 }
 
@@ -34,38 +34,41 @@ impl Context<'_> {
         writeln!(self.out, "{value}")
     }
 
-    /// Whether the option is on the command line, and does not only come from the environment, the configuration
-    /// file or its default.
+    /// Whether the option is on the command line: not in the environment or the configuration file, and not a
+    /// default.
     pub(crate) fn is_given(&self, option: &str) -> bool {
         self.given.iter().any(|given| given == option)
     }
 
-    /// The first of these options that is on the command line, as it is written there.
+    /// The first of these options on the command line, as the user writes it.
     pub(crate) fn first_given(&self, options: &[&str]) -> Option<String> {
         let given = options.iter().find(|option| self.is_given(option))?;
         Some(format!("--{}", given.replace('_', "-")))
     }
 }
 
-/// An index whose types are known at run time.
+/// An index whose types are known only at run time.
 pub(crate) type Untyped = Index<Vec<u8>, Vec<u8>>;
 
-/// The index's name in a URL that must have one.
+/// The index in a URL that must name one.
 pub(crate) fn index_of(url: &Url) -> Result<&str, Failure> {
     url.index().ok_or_else(|| {
-        Failure::Usage(format!("{url} is a pool, and an index is meant: write {}", url.index_url("INDEX")))
+        Failure::Usage(format!(
+            "{url} names a pool, and this command needs an index: write {}",
+            url.index_url("INDEX")
+        ))
     })
 }
 
-/// An index of either kind.
+/// An ordered or spatial index.
 pub(crate) enum Opened {
-    /// Of keys and values.
+    /// An index of keys and values.
     Ordered(Untyped),
-    /// Of rectangles.
+    /// An index of rectangles.
     Spatial(Box<Spatial>),
 }
 
-/// Opens the index that the command line names, of whichever kind it is.
+/// Opens the index named on the command line, ordered or spatial.
 pub(crate) fn open_any(url: &Url, context: &mut Context<'_>) -> Result<Opened, Failure> {
     let name = index_of(url)?;
     let pool = Pool::find(url.pool_url())?;
@@ -77,30 +80,30 @@ pub(crate) fn open_any(url: &Url, context: &mut Context<'_>) -> Result<Opened, F
     Ok(Opened::Ordered(index))
 }
 
-/// Opens the ordered index that the command line names.
+/// Opens the ordered index named on the command line.
 pub(crate) fn open(url: &Url, context: &mut Context<'_>) -> Result<Untyped, Failure> {
     match open_any(url, context)? {
         Opened::Ordered(index) => Ok(index),
         Opened::Spatial(_) => Err(Failure::Usage(format!(
-            "{url}: it holds rectangles; `farwood search` finds them, put and del take NUMBER X1,Y1,X2,Y2"
+            "{url}: this index holds rectangles; use `farwood search`, or put and del with NUMBER X1,Y1,X2,Y2"
         ))),
     }
 }
 
-/// Tells whoever uses an index with 16-bit locks what these cannot do.
+/// Warns about the limits of an index with locks of 16 bits.
 pub(crate) fn warn_of_locks(index: &Untyped, context: &mut Context<'_>) -> io::Result<()> {
     if index.stats().layout.lock_width == LockWidth::Word {
         return Ok(());
     }
     writeln!(
-        context.words,
-        "{}: its locks of 16 bits name no epoch: one that a client dies with cannot be taken from it; for \
-         reproduction only",
+        context.messages,
+        "{}: this index has locks of 16 bits: the lock of a crashed client cannot be taken over; use them only to \
+         reproduce the paper",
         index.url()
     )
 }
 
-/// The bytes of a "key" or a "value" that the command line says.
+/// The "key" or "value" on the command line, as bytes.
 pub(crate) fn read(
     index: &Untyped,
     operation: &'static str,

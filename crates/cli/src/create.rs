@@ -13,21 +13,21 @@ Examples:
   farwood create shm://demo --memory 1GiB --nodes 2
   farwood create shm://demo/numbers
   farwood create shm://demo/words --keys text --key-bytes 64
-  farwood create shm://demo/packages --index smart --keys text      keys of any length, values too
+  farwood create shm://demo/packages --index smart --keys text      keys and values of any length
   farwood create shm://demo/art --index smart --variant art --preallocate
-  farwood create shm://demo/places --index catfish     rectangles: search, load, check
-  farwood create shm://scratch/t --memory 64MiB        the pool too, if it is not there
-  farwood create tcp://127.0.0.1:7470/numbers          where `farwood serve` runs";
+  farwood create shm://demo/places --index catfish     rectangles
+  farwood create shm://scratch/t --memory 64MiB        also creates the pool if it does not exist
+  farwood create tcp://127.0.0.1:7470/numbers          on a memory node that `farwood serve` runs";
 
 /// Create a pool, or an index in a pool
 ///
-/// `shm://NAME` creates a pool of memory nodes; `shm://NAME/INDEX` creates an index in it, and the pool as well if it
-/// is not there and --memory says how large it shall be. Pools over TCP are there while their memory nodes are:
-/// `farwood serve`.
+/// `shm://NAME` creates a pool of memory nodes. `shm://NAME/INDEX` creates an index in it; if the pool does not exist
+/// and --memory is given, the pool is created first. Pools over TCP consist of running memory nodes: see `farwood
+/// serve`.
 ///
-/// How much memory: each memory node gives 8 MiB to the superblock; each index takes 8 MiB per process that inserts
-/// into it at the same time, and then what its entries need, about 32 B each for keys and values of 8 bytes at 80 %
-/// fill. So 16MiB serve one writing process of one index.
+/// Memory: each memory node uses 8 MiB for its superblock. Each index uses 8 MiB for every process that inserts at the
+/// same time, plus the memory of its entries: about 32 B for each entry with keys and values of 8 bytes at 80 % fill.
+/// So 16MiB are enough for one writing process and one index.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -37,84 +37,84 @@ pub(crate) struct Args {
     /// Memory of each memory node, a multiple of 8 MiB [default: 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Pool")]
     memory: Option<u64>,
-    /// Memory nodes
+    /// Number of memory nodes
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Pool")]
     nodes: u16,
-    /// Device memory of each memory node, where locks lie
+    /// Device memory of each memory node, which holds the locks
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "256KiB", help_heading = "Pool")]
     device_memory: u64,
-    /// Take all memory at once: nothing can run out later
+    /// Allocate all memory now, so that the machine cannot run out of it later
     #[arg(long, help_heading = "Pool")]
     reserve: bool,
 
-    /// What the index is: sherman (ordered, keys of one length), smart or sphinx (ordered, keys of any length) or
-    /// catfish (spatial, of rectangles)
+    /// The kind of index: sherman (ordered, keys of one length), smart or sphinx (ordered, keys of any length) or
+    /// catfish (spatial, rectangles)
     #[arg(long, value_name = "KIND", value_enum, default_value_t = IndexKind::Sherman, help_heading = "Index")]
     index: IndexKind,
-    /// What keys are: u64, text or hex (byte strings). Texts and byte strings have up to 4096 bytes in smart and
-    /// sphinx, and as many as --key-bytes says in sherman
+    /// The type of the keys: u64, text or hex (byte strings). Texts and byte strings have at most 4096 bytes in smart
+    /// and sphinx, and at most --key-bytes in sherman
     #[arg(long, value_name = "KIND", default_value = "u64", help_heading = "Index")]
     keys: Kind,
-    /// What values are: u64, text or hex
+    /// The type of the values: u64, text or hex
     #[arg(long, value_name = "KIND", default_value = "u64", help_heading = "Index")]
     values: Kind,
-    /// Of sherman: bytes of a key, 8 to 1024; of a text, at most [default: 8, but texts need it]
+    /// sherman only: length of a key in bytes, 8 to 1024; for text, the longest key [default: 8; required for text]
     #[arg(long, value_name = "N", help_heading = "Index")]
     key_bytes: Option<usize>,
-    /// Of sherman: bytes of a value, 0 to 4096; of a text, at most [default: 8, but texts need it]. With --any-length:
-    /// bytes that an entry has for a value, 16 to 256 [default: 32]; those that are shorter by 4 lie there, others out
-    /// of line
+    /// sherman only: length of a value in bytes, 0 to 4096; for text, the longest value [default: 8; required for
+    /// text]. With --any-length: bytes that an entry reserves for its value, 16 to 256 [default: 32]; values that do
+    /// not fit into that, less 4 bytes, are stored outside the leaf
     #[arg(long, value_name = "N", help_heading = "Index")]
     value_bytes: Option<usize>,
-    /// Of sherman: values have any length up to 16 MiB, as those of smart always do
+    /// sherman only: values have any length up to 16 MiB, as they always have in smart and sphinx
     #[arg(long, help_heading = "Index")]
     any_length: bool,
-    /// Of sherman: bytes of a node, a multiple of 64
+    /// sherman only: size of a node, a multiple of 64 bytes
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1KiB", help_heading = "Index")]
     node_bytes: u64,
-    /// Of sherman: fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical, sherman or +lock-read [default:
-    /// +lock-read]; of smart: art, +lock-free, +in-place, +rear-lock, +read-delegation or +write-combining = smart
-    /// [default: smart]; of sphinx: art, +hash-table or sphinx [default: sphinx]
+    /// The variant. sherman: fg, fg+, +combine, +on-chip, +local, +queue, +hierarchical, sherman or +lock-read
+    /// [default: +lock-read]; smart: art, +lock-free, +in-place, +rear-lock, +read-delegation or +write-combining =
+    /// smart [default: smart]; sphinx: art, +hash-table or sphinx [default: sphinx]
     #[arg(long, value_name = "NAME", help_heading = "Index")]
     variant: Option<String>,
-    /// Of smart: give each inner node room for 256 children, as the paper's artifact does
+    /// smart only: reserve space for 256 children in each inner node, as the paper's published code does
     #[arg(long, help_heading = "Index")]
     preallocate: bool,
-    /// Of sherman: bits of a lock. Locks of 16 bits (the paper's) name no epoch, so a dead client's lock cannot be
-    /// taken: for reproduction only
+    /// sherman only: bits of a lock. A lock of 16 bits (as in the paper) does not name its holder's epoch, so the lock
+    /// of a crashed client cannot be taken over: for reproduction of the paper only
     #[arg(long, value_name = "BITS", value_enum, default_value_t = LockBits::Word, help_heading = "Index")]
     lock_width: LockBits,
-    /// Of sherman: how readers tell a whole copy
+    /// sherman only: how readers detect a torn copy of a node
     #[arg(long, value_enum, default_value_t = Scheme::Auto, help_heading = "Index")]
     consistency: Scheme,
 }
 
-/// Which system an index is.
+/// The kind of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum IndexKind {
-    /// A B-link tree, of keys of one length
+    /// A B-link tree for keys of one length
     Sherman,
-    /// A radix tree, of keys of any length
+    /// A radix tree for keys of any length
     Smart,
-    /// A radix tree with hash tables, of keys of any length
+    /// A radix tree with hash tables, for keys of any length
     Sphinx,
-    /// An R*-tree, of rectangles
+    /// An R*-tree for rectangles
     Catfish,
 }
 
-/// A consistency scheme, or the pool's choice.
+/// How readers detect a torn copy of a node.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Scheme {
-    /// What the pool's fabric allows
+    /// Versions where the transport of the pool permits them, otherwise a checksum
     Auto,
-    /// Versions in front and behind
+    /// Versions at the front and the end of each part
     Versions,
-    /// A hash
+    /// A checksum
     Checksum,
 }
 
-/// Options that mean nothing where only a pool is created.
-const OF_INDEXES: [&str; 11] = [
+/// Options that apply to an index only.
+const INDEX_OPTIONS: [&str; 11] = [
     "index",
     "keys",
     "values",
@@ -128,26 +128,23 @@ const OF_INDEXES: [&str; 11] = [
     "consistency",
 ];
 
-/// Options that an index of a system does not have, each time with why.
-fn strangers(index: IndexKind) -> &'static [(&'static [&'static str], &'static str)] {
+/// Options that do not apply to a kind of index, with the reason.
+fn inapplicable(index: IndexKind) -> &'static [(&'static [&'static str], &'static str)] {
     const OF_SHERMAN: &[&str] =
         &["key_bytes", "value_bytes", "any_length", "node_bytes", "lock_width", "consistency"];
-    const OF_KEYS: &[&str] = OF_INDEXES.split_at(1).1;
-    const WHY: &str = "about a B-link tree; a radix tree has keys and values of any length, nodes as large as they \
-                       need, 64-bit locks and checksums";
+    const OF_KEYS: &[&str] = INDEX_OPTIONS.split_at(1).1;
+    const WHY: &str = "an option of sherman; a radix tree has keys and values of any length, nodes of several \
+                       sizes, 64-bit locks and checksums";
     match index {
-        IndexKind::Sherman => &[(&["preallocate"], "about the nodes of a radix tree; add --index smart")],
+        IndexKind::Sherman => &[(&["preallocate"], "an option of smart; add --index smart")],
         IndexKind::Smart => &[(OF_SHERMAN, WHY)],
-        IndexKind::Sphinx => &[
-            (OF_SHERMAN, WHY),
-            (&["preallocate"], "about smart, whose artifact does so; sphinx has nodes as large as they need"),
-        ],
-        IndexKind::Catfish => &[(OF_KEYS, "about keys, and a spatial index has none")],
+        IndexKind::Sphinx => &[(OF_SHERMAN, WHY), (&["preallocate"], "an option of smart")],
+        IndexKind::Catfish => &[(OF_KEYS, "about keys, and a spatial index has no keys")],
     }
 }
 
-/// Options that only the making of a pool can follow.
-const OF_POOLS: [&str; 4] = ["memory", "nodes", "device_memory", "reserve"];
+/// Options that apply to the creation of a pool only.
+const POOL_OPTIONS: [&str; 4] = ["memory", "nodes", "device_memory", "reserve"];
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     match args.url.index() {
@@ -157,9 +154,9 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
 }
 
 fn create_pool(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    if let Some(option) = context.first_given(&OF_INDEXES) {
+    if let Some(option) = context.first_given(&INDEX_OPTIONS) {
         return Err(Failure::Usage(format!(
-            "create {}: {option} is about an index; write {}, or leave it out",
+            "create {}: {option} is an option of an index, and this URL names a pool; write {}, or omit the option",
             args.url,
             args.url.index_url("INDEX")
         )));
@@ -169,12 +166,12 @@ fn create_pool(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failur
 }
 
 fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<Outcome, Failure> {
-    for (options, why) in strangers(args.index) {
+    for (options, why) in inapplicable(args.index) {
         if let Some(option) = context.first_given(options) {
-            return Err(Failure::Usage(format!("create {}: {option} is {why}; leave it out", args.url)));
+            return Err(Failure::Usage(format!("create {}: {option} is {why}; omit it", args.url)));
         }
     }
-    let making = Making::of(args)?;
+    let new_index = NewIndex::of(args)?;
     let pool_url = args.url.pool_url();
     let (pool, made) = match Pool::open(&pool_url) {
         Err(error) if error.exit_code() == 3 && args.memory.is_some() => {
@@ -186,7 +183,7 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
     if !made {
         check_shape(&pool, args, context)?;
     }
-    match making.create(&pool, index, [args.keys, args.values]) {
+    match new_index.create(&pool, index, [args.keys, args.values]) {
         Ok(Some(index)) => warn_of_locks(&index, context)?,
         Ok(None) => {}
         Err(error) => {
@@ -201,15 +198,15 @@ fn create_index(args: &Args, index: &str, context: &mut Context<'_>) -> Result<O
     report(&urls, args, context)
 }
 
-/// What is wished for, understood.
-enum Making {
+/// The parsed options of the index.
+enum NewIndex {
     Sherman(IndexOptions),
     Smart(SmartOptions),
     Sphinx(SphinxOptions),
     Catfish,
 }
 
-impl Making {
+impl NewIndex {
     fn of(args: &Args) -> Result<Self, Failure> {
         Ok(match args.index {
             IndexKind::Sherman => Self::Sherman(index_options(args)?),
@@ -222,7 +219,7 @@ impl Making {
         })
     }
 
-    /// Creates the index; yields it if it has keys.
+    /// Creates the index; returns it if it has keys.
     fn create(&self, pool: &Pool, name: &str, kinds: [Kind; 2]) -> farwood::Result<Option<super::Untyped>> {
         match self {
             Self::Sherman(options) => pool.create_untyped(name, kinds, options).map(Some),
@@ -233,9 +230,9 @@ impl Making {
     }
 }
 
-/// Refuses options that contradict a pool that is there.
+/// Refuses options that contradict the existing pool.
 fn check_shape(pool: &Pool, args: &Args, context: &Context<'_>) -> Result<(), Failure> {
-    if !OF_POOLS.iter().any(|option| context.is_given(option)) {
+    if !POOL_OPTIONS.iter().any(|option| context.is_given(option)) {
         return Ok(());
     }
     let nodes = pool.stats()?.nodes;
@@ -244,15 +241,15 @@ fn check_shape(pool: &Pool, args: &Args, context: &Context<'_>) -> Result<(), Fa
         "memory" => args.memory == Some(node.memory_bytes),
         "nodes" => usize::from(args.nodes) == nodes.len(),
         "device_memory" => args.device_memory == node.device_bytes,
-        // Nobody can tell afterwards what was reserved.
+        // A pool does not record whether its memory was reserved.
         _ => false,
     };
-    let Some(option) = OF_POOLS.iter().find(|option| context.is_given(option) && !agrees(option)) else {
+    let Some(option) = POOL_OPTIONS.iter().find(|option| context.is_given(option) && !agrees(option)) else {
         return Ok(());
     };
     Err(Failure::Usage(format!(
-        "create {}: --{} cannot change the pool, which exists, with {} of {} and {} of device memory; leave the pool's \
-         options away",
+        "create {}: --{} cannot change the existing pool, which has {} of {} and {} of device memory; omit the options \
+         of the pool",
         args.url,
         option.replace('_', "-"),
         size::count(nodes.len() as u64, "memory node", "memory nodes"),
@@ -272,12 +269,12 @@ fn report(urls: &[&Url], args: &Args, context: &mut Context<'_>) -> Result<Outco
             None => {
                 let options = pool_options(args);
                 let nodes = size::count(options.nodes.into(), "memory node", "memory nodes");
-                writeln!(context.words, "created {url}: {nodes} of {}", size::show(options.memory_bytes))?;
+                writeln!(context.messages, "created {url}: {nodes} of {}", size::show(options.memory_bytes))?;
             }
             Some(_) if args.index == IndexKind::Catfish => {
-                writeln!(context.words, "created {url}: rectangles")?;
+                writeln!(context.messages, "created {url}: rectangles")?;
             }
-            Some(_) => writeln!(context.words, "created {url}: {} to {}", args.keys, args.values)?,
+            Some(_) => writeln!(context.messages, "created {url}: {} to {}", args.keys, args.values)?,
         }
     }
     Ok(Outcome::Done)
@@ -294,8 +291,8 @@ fn pool_options(args: &Args) -> PoolOptions {
 }
 
 fn index_options(args: &Args) -> Result<IndexOptions, Failure> {
-    /// Where the kind does not say the length, and nobody else does. Texts of so few bytes are nobody's wish: the
-    /// library asks for their length.
+    /// The length of byte strings without --key-bytes or --value-bytes. Texts have no default: the library asks for
+    /// their length.
     const BYTES_DEFAULT: usize = 8;
     let default = |kind: Kind| (kind != Kind::Text).then_some(BYTES_DEFAULT);
     let width = |kind: Kind, chosen: Option<usize>| chosen.or(kind.width()).or(default(kind));
@@ -323,7 +320,7 @@ fn smart_options(args: &Args) -> Result<SmartOptions, Failure> {
     Ok(SmartOptions { variant: options, ..SmartOptions::default() })
 }
 
-/// The system's variant of the name that was given, or the recommended one.
+/// The variant named on the command line, or the recommended one.
 fn variant<V: std::str::FromStr<Err = String>>(args: &Args, recommended: V) -> Result<V, Failure> {
     let Some(name) = &args.variant else { return Ok(recommended) };
     name.parse().map_err(|why| Failure::Usage(format!("create {}: --variant: {why}", args.url)))

@@ -1,4 +1,4 @@
-//! `farwood doctor`: this machine's shared memory, its pools, and what crashes left.
+//! `farwood doctor`: the shared memory and the pools of this machine, and what crashed processes left behind.
 
 use super::card::{card_json, card_text};
 use super::stat::pool_json;
@@ -14,18 +14,19 @@ Examples:
   farwood doctor --sweep        remove what crashed processes left
   FARWOOD_SHM_DIR=/mnt/shm farwood doctor";
 
-/// Show this machine's pools and memory, and what crashes left
+/// Show the pools and the memory of this machine, and what crashed processes left behind
 ///
-/// Names each leftover with the command that removes it. Looking at a pool means attaching to it for a moment, in the
-/// lowest client slot that nobody alive has. A client that died with that slot is mended by this and not shown; other
-/// dead clients are. Nothing else is changed without --sweep, and pools are never removed.
+/// Prints each problem with the command that resolves it. The command attaches to each pool for a moment, in the
+/// lowest client slot that no live process uses; if a crashed client had that slot, the slot is freed and the client
+/// is not listed. Other crashed clients are. Without --sweep, the command changes nothing else; it never removes a
+/// pool.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Pools to look at besides those of this machine's shared memory
+    /// Pools to examine in addition to those in shared memory of this machine
     #[arg(value_name = "URL")]
     pools: Vec<Url>,
-    /// Remove leftovers of dead processes: unfinished segments, their slots in client tables, and their locks
+    /// Remove what crashed processes left: unfinished segments, client slots, and locks
     #[arg(long)]
     sweep: bool,
 }
@@ -46,10 +47,10 @@ fn as_text(report: &Report, swept: Option<&Swept>, context: &mut Context<'_>) ->
             writeln!(context.out, "removed {}", draft.display())?;
         }
         for (url, clients) in &swept.clients {
-            writeln!(context.out, "{url}: freed the slots of {clients} dead clients")?;
+            writeln!(context.out, "{url}: freed the slots of {clients} crashed clients")?;
         }
         for (url, locks) in &swept.locks {
-            writeln!(context.out, "{url}: freed {locks} locks of dead clients")?;
+            writeln!(context.out, "{url}: freed {locks} locks of crashed clients")?;
         }
     }
     machine_text(report, context)?;
@@ -65,7 +66,7 @@ fn as_text(report: &Report, swept: Option<&Swept>, context: &mut Context<'_>) ->
     }
     for device in &report.rdma_asked {
         let text = device.card.as_ref().map_or_else(|_| "cannot be used".to_owned(), card_text);
-        writeln!(context.out, "RDMA, as asked for ({}): {text}", device.name)?;
+        writeln!(context.out, "RDMA, as requested ({}): {text}", device.name)?;
     }
     for pool in &report.pools {
         pool_text(pool, context)?;
@@ -76,10 +77,10 @@ fn as_text(report: &Report, swept: Option<&Swept>, context: &mut Context<'_>) ->
     }
     let unseen = report.pools.iter().filter(|pool| pool.state.is_err()).count() as u64;
     match (findings.is_empty(), unseen) {
-        (true, 0) => writeln!(context.out, "nothing to mend")?,
+        (true, 0) => writeln!(context.out, "no problems found")?,
         (true, unseen) => {
             let pools = size::count(unseen, "pool", "pools");
-            writeln!(context.out, "nothing to mend in what can be seen; {pools} cannot")?;
+            writeln!(context.out, "no problems in the pools that could be examined; {pools} could not")?;
         }
         _ => {}
     }
@@ -99,7 +100,7 @@ fn machine_text(report: &Report, context: &mut Context<'_>) -> Result<(), Failur
         None => "not mounted".to_owned(),
     };
     writeln!(out, "huge pages of 2 MiB: {free} free of {huge}, {mount}")?;
-    writeln!(out, "transparent huge pages for shared memory, unasked: {}", memory.transparent)?;
+    writeln!(out, "transparent huge pages for shared memory by default: {}", memory.transparent)?;
     for (name, limit) in &report.limits {
         let limit = limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
         writeln!(out, "limit on {name}: {limit}")?;

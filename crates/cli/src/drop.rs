@@ -18,7 +18,7 @@ Examples:
 pub(crate) struct Args {
     /// shm://POOL or shm://POOL/INDEX
     url: Url,
-    /// Remove the pool although processes are attached (they keep its memory until they end), or it is broken
+    /// Remove the pool even if processes are attached (they keep its memory until they end), or if it is damaged
     #[arg(long)]
     force: bool,
 }
@@ -27,7 +27,8 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     let dropped = match (args.url.index(), args.force) {
         (Some(_), true) => {
             return Err(Failure::Usage(format!(
-                "drop {}: --force is for pools; end the processes that have the index open (`farwood stat {}`)",
+                "drop {}: --force applies to pools; end the processes that have the index open (`farwood stat {}` \
+                 lists them)",
                 args.url,
                 args.url.pool_url().to_shell_word()
             )));
@@ -39,12 +40,12 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     dropped.map_err(|error| failure(&args.url, error))?;
     match context.format {
         Format::Json => context.json(&json!({ "dropped": args.url.to_string() }))?,
-        Format::Text => writeln!(context.words, "dropped {}", args.url)?,
+        Format::Text => writeln!(context.messages, "dropped {}", args.url)?,
     }
     Ok(Outcome::Done)
 }
 
-/// What is not there need not be created to be dropped: no such advice.
+/// Replaces the advice to create the pool or index, which makes no sense here.
 fn failure(url: &Url, error: Error) -> Failure {
     let text = match &error {
         Error::Pool { source: ShmError::NotFound { pool, path }, .. } => format!(

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// Store a value under a key
 ///
-/// Key and value are written as the index's kinds say: decimal numbers, text, or hexadecimal digits; of a spatial index
-/// they are a rectangle's number and its edges: X1,Y1,X2,Y2, or X,Y of a point.
+/// The types of the index determine how key and value are written: decimal numbers, text, or hexadecimal digits. In a
+/// spatial index, give a rectangle's number and its edges X1,Y1,X2,Y2, or X,Y for a point.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  farwood put shm://demo/numbers 7 42\n  \
     farwood put shm://demo/words --if-absent zebra 1\n  farwood put shm://demo/bytes 00ff00ff00ff00ff 0a\n  \
@@ -26,20 +26,21 @@ pub(crate) struct PutArgs {
     /// The value
     #[arg(allow_hyphen_values = true, required_unless_present = "value_file")]
     pub(super) value: Option<String>,
-    /// A file with the value's bytes as they are; - for standard input
+    /// Read the value from this file, byte for byte; - for stdin
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     value_file: Option<PathBuf>,
-    /// Only if the key is not there; exit code 1 if it is
+    /// Store only if the key does not exist; exit code 1 if it does
     #[arg(long)]
     pub(super) if_absent: bool,
-    /// Only if the key is there; exit code 1 if it is not
+    /// Store only if the key exists; exit code 1 if it does not
     #[arg(long)]
     pub(super) if_present: bool,
 }
 
 /// Print the value of a key
 ///
-/// Exit code 1 if the key is not there, and nothing on stdout; with --json the value is null.
+/// If the key does not exist, the command prints nothing on stdout and exits with code 1; with --json, the value is
+/// null.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  farwood get shm://demo/numbers 7\n  farwood get shm://demo/words zebra --json\n  \
@@ -51,14 +52,14 @@ pub(crate) struct GetArgs {
     /// The key
     #[arg(allow_hyphen_values = true)]
     key: String,
-    /// The value's bytes as they are, and no line's end
+    /// Print the bytes of the value unchanged, without a newline
     #[arg(long, conflicts_with = "json")]
     raw: bool,
 }
 
 /// Remove a key
 ///
-/// Exit code 1 if the key is not there. Of a spatial index, a rectangle goes by its number and its edges.
+/// Exit code 1 if the key does not exist. In a spatial index, give a rectangle's number and its edges.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  farwood del shm://demo/numbers 7\n  farwood del shm://demo/words zebra\n  \
@@ -70,17 +71,17 @@ pub(crate) struct DelArgs {
     /// The key
     #[arg(allow_hyphen_values = true)]
     pub(super) key: String,
-    /// The edges of a rectangle, as search prints them
+    /// The edges of the rectangle, as `farwood search` prints them
     #[arg(allow_hyphen_values = true)]
     pub(super) edges: Option<String>,
 }
 
-/// The bytes of the key that the command line says.
+/// The key on the command line, as bytes.
 fn key_of(index: &Untyped, words: &str, operation: &'static str) -> Result<Vec<u8>, Failure> {
     read(index, operation, "key", words)
 }
 
-/// All that a file has, or standard input.
+/// The contents of a file, or of stdin.
 fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
     let read = if path == Path::new("-") {
         let mut bytes = Vec::new();
@@ -105,7 +106,7 @@ pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, 
             index.kinds()[1].check(&bytes).map_err(unfit)?;
             bytes
         }
-        (None, None) => unreachable!("the command line has the one or the other"),
+        (None, None) => unreachable!("clap requires a value or a file"),
     };
     let (stored, existed) = if args.if_absent {
         let stored = index.insert(&key, &value)?;
@@ -119,8 +120,8 @@ pub(crate) fn put(args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, 
     if context.format == Format::Json {
         context.json(&json!({ "stored": stored, "existed": existed }))?;
     } else if !stored {
-        let why = if existed { "is there already" } else { "is not there" };
-        writeln!(context.words, "put {}: the key {} {why}; nothing was stored", args.url, args.key)?;
+        let why = if existed { "exists already" } else { "does not exist" };
+        writeln!(context.messages, "put {}: the key {} {why}; nothing was stored", args.url, args.key)?;
     }
     Ok(if stored { Outcome::Done } else { Outcome::Negative })
 }
@@ -133,7 +134,7 @@ pub(crate) fn get(args: &GetArgs, context: &mut Context<'_>) -> Result<Outcome, 
         if context.format == Format::Json {
             context.json(&json!({ "key": show::json(key_kind, &key), "value": null }))?;
         }
-        writeln!(context.words, "get {}: the key {} is not there", args.url, args.key)?;
+        writeln!(context.messages, "get {}: the key {} does not exist", args.url, args.key)?;
         return Ok(Outcome::Negative);
     };
     match context.format {
@@ -153,7 +154,8 @@ pub(crate) fn del(args: &DelArgs, context: &mut Context<'_>) -> Result<Outcome, 
         Opened::Ordered(index) => index,
     };
     if let Some(edges) = &args.edges {
-        let text = format!("del {}: a key is all that it takes, and not '{edges}'", args.url);
+        let text =
+            format!("del {}: give only a key, not '{edges}'; this index holds no rectangles", args.url);
         return Err(Failure::Usage(text));
     }
     let key = key_of(&index, &args.key, "del")?;
@@ -161,7 +163,7 @@ pub(crate) fn del(args: &DelArgs, context: &mut Context<'_>) -> Result<Outcome, 
     if context.format == Format::Json {
         context.json(&json!({ "existed": existed }))?;
     } else if !existed {
-        writeln!(context.words, "del {}: the key {} is not there", args.url, args.key)?;
+        writeln!(context.messages, "del {}: the key {} does not exist", args.url, args.key)?;
     }
     Ok(if existed { Outcome::Done } else { Outcome::Negative })
 }

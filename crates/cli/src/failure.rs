@@ -1,15 +1,15 @@
-//! How a command ends.
+//! The outcome of a command.
 
 use farwood::{RdmaError, TcpError, Url};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// A command that did what it was asked to.
+/// A command that completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Exit code 0.
     Done,
-    /// The answer is no: the key is not there, the check found problems. Exit code 1.
+    /// A negative answer: the key does not exist, or the check found problems. Exit code 1.
     Negative,
 }
 
@@ -23,7 +23,7 @@ impl Outcome {
     }
 }
 
-/// Why a command did not do what it was asked to.
+/// The reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// The library's error.
@@ -32,20 +32,20 @@ pub(crate) enum Failure {
     /// A benchmark's error.
     #[error(transparent)]
     Bench(#[from] farwood_bench::Error),
-    /// The command line, as clap says it. Help and version are among these.
+    /// An error of clap, including the requests for help and version.
     #[error(transparent)]
     CommandLine(#[from] clap::Error),
-    /// The command line, the configuration or the input makes no sense.
+    /// The command line, the configuration or the input is wrong.
     #[error("{0}")]
     Usage(String),
     /// A file cannot be read or written.
     #[error("cannot {operation} {}: {source}", path.display())]
     File {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// Stdout or stderr cannot be written.
@@ -54,14 +54,14 @@ pub(crate) enum Failure {
     /// Something else, with its own exit code.
     #[error("{text}")]
     Other {
-        /// What and why, and what to do.
+        /// The message, with the remedy.
         text: String,
         /// Exit code.
         exit_code: u8,
     },
 }
 
-/// Completes the commands that a remedy names, so that they can be copied.
+/// Adds the URL to the commands in a remedy, so that the user can copy them.
 fn with_url(text: &str, url: &str) -> String {
     let Ok(url) = url.parse::<Url>() else { return text.to_owned() };
     let pool = url.pool_url().to_shell_word();
@@ -86,7 +86,7 @@ impl Failure {
         }
     }
 
-    /// What went wrong, and what to do.
+    /// The message, with the remedy.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Farwood(
@@ -99,12 +99,12 @@ impl Failure {
         }
     }
 
-    /// Tells the user.
+    /// Prints the message.
     pub(crate) fn report(&self, words: &mut dyn Write) -> io::Result<()> {
         match self {
             // Help goes to stdout and errors to stderr, in color where there is any.
             Self::CommandLine(error) => error.print(),
-            // Whoever reads has read enough.
+            // The reader of the output has stopped reading.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             other => writeln!(words, "farwood: {}", other.text()),
         }

@@ -10,11 +10,11 @@ use serde_json::json;
 /// Adds a rectangle under its number.
 pub(crate) fn put(index: &Spatial, args: &PutArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     if let Some(given) = context.first_given(&["if_absent", "if_present", "value_file"]) {
-        let why = format!("{given} is of keys, and rectangles may be equal");
+        let why = format!("{given} applies to keys, and this index holds rectangles; omit it");
         return Err(refused("put", &args.url, &why));
     }
     let Some(edges) = &args.value else {
-        return Err(refused("put", &args.url, "it takes a rectangle's number and its edges"));
+        return Err(refused("put", &args.url, "give the number of a rectangle and its edges"));
     };
     index.insert(&item("put", &args.url, &args.key, edges)?)?;
     if context.format == Format::Json {
@@ -23,25 +23,25 @@ pub(crate) fn put(index: &Spatial, args: &PutArgs, context: &mut Context<'_>) ->
     Ok(Outcome::Done)
 }
 
-/// Takes a rectangle out.
+/// Removes a rectangle.
 pub(crate) fn del(index: &Spatial, args: &DelArgs, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     let Some(edges) = &args.edges else {
-        let why = "it takes the rectangle's number and its edges, as search prints them";
+        let why = "give the number of the rectangle and its edges, as `farwood search` prints them";
         return Err(refused("del", &args.url, why));
     };
     let existed = index.remove(&item("del", &args.url, &args.key, edges)?)?;
     if context.format == Format::Json {
         context.json(&json!({ "existed": existed }))?;
     } else if !existed {
-        writeln!(context.words, "del {}: there is no {} at {edges}", args.url, args.key)?;
+        writeln!(context.messages, "del {}: there is no rectangle {} at {edges}", args.url, args.key)?;
     }
     Ok(if existed { Outcome::Done } else { Outcome::Negative })
 }
 
-/// What a number and edges on the command line stand for.
+/// The item for the number and the edges on the command line.
 fn item(operation: &str, url: &Url, number: &str, edges: &str) -> Result<Item, Failure> {
     let id = number.parse().map_err(|_| {
-        refused(operation, url, &format!("'{number}' is no number of a rectangle, 0 to 2^64 - 1"))
+        refused(operation, url, &format!("'{number}' is not the number of a rectangle (0 to 2^64 - 1)"))
     })?;
     let bounds = match (edges.parse(), edges.parse()) {
         (Ok(Numbers(point)), _) => Rectangle::point(point),

@@ -1,7 +1,7 @@
-//! `farwood load`: fills an index from a file, or from stdin.
+//! `farwood load`: loads an index from a file, or from stdin.
 //!
-//! An empty index is bulk-loaded, if the entries fit into memory to be sorted there; any other gets them one by
-//! one. Of several entries with one key the last one counts, either way.
+//! An empty index is bulk-loaded if its entries fit into the memory for sorting. Otherwise the command puts the entries
+//! one by one. In both cases the last of several entries with the same key wins.
 
 mod flatgeobuf;
 mod geojson;
@@ -27,54 +27,54 @@ Examples:
   farwood load shm://demo/places buildings.fgb                           FlatGeobuf
   farwood load shm://demo/places boxes.csv --header                      x1,y1,x2,y2[,number] or x,y[,number]";
 
-/// Fill an index from a text, TSV, CSV, GeoJSON or FlatGeobuf file, or from stdin
+/// Load an index from a text, TSV, CSV, GeoJSON or FlatGeobuf file, or from stdin
 ///
-/// Text files have one key per line; the value is the line's number, or --value. A bad line ends the load with its
-/// number and what is wrong with it, unless --skip-bad counts and passes over it. Exit code 1 if all lines are bad.
+/// A text file has one key per line; the value is the line number, or --value. A bad line stops the load with the line
+/// number and the reason; with --skip-bad, the command counts and skips bad lines. Exit code 1 if every line is bad.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// shm://POOL/INDEX
     url: Url,
-    /// The file; `-` is stdin
+    /// The file, or `-` for stdin
     file: PathBuf,
-    /// How the file is written; auto goes by its name: .tsv, .csv (or .TSV, .CSV), into a spatial index also .json,
-    /// .geojson and .fgb, else text, or csv into a spatial index
+    /// Format of the file. auto decides by the extension: .tsv or .csv (in any case); for a spatial index also .json,
+    /// .geojson and .fgb. Other files, and stdin, are text, or CSV for a spatial index
     #[arg(long, value_enum, default_value_t = Layout::Auto)]
     format: Layout,
-    /// The first line of a TSV or CSV file names the columns
+    /// The first line of a TSV or CSV file holds the column names
     #[arg(long)]
     header: bool,
-    /// The column of the keys: its number from 1, or its name in the header
+    /// The column of the keys: its number, from 1, or its name in the header
     #[arg(long, value_name = "COLUMN", default_value = "1")]
     key_column: String,
-    /// The column of the values
+    /// The column of the values: its number, from 1, or its name in the header
     #[arg(long, value_name = "COLUMN", default_value = "2")]
     value_column: String,
-    /// The value of all keys, instead of a column or the line's number
+    /// The value of every key, instead of a column or the line number
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     value: Option<String>,
-    /// Pass over bad lines, and say how many there were
+    /// Skip bad lines and report their number
     #[arg(long)]
     skip_bad: bool,
-    /// How full a bulk load makes the nodes, 0.5 to 1
+    /// Fill factor of the nodes in a bulk load, 0.5 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.8, value_parser = share)]
     fill: f64,
-    /// Sort up to so many bytes of entries in memory for a bulk load; 0 never does
+    /// Maximum memory for sorting the entries of a bulk load; 0 disables bulk loading
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1GiB")]
     sort_memory: u64,
 }
 
-/// How a file is written.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Layout {
-    /// By the file's name
+    /// By the extension of the file
     Auto,
     /// One key per line
     Text,
-    /// Columns between tabs, nothing quoted
+    /// Columns separated by tabs, without quotes
     Tsv,
-    /// Columns between commas, quoted where need be
+    /// Columns separated by commas, with optional quotes
     Csv,
     /// Features, into a spatial index
     Geojson,
@@ -85,11 +85,11 @@ enum Layout {
 fn share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.5..=1.0).contains(&share) => Ok(share),
-        _ => Err("a share is a number from 0.5 to 1".to_owned()),
+        _ => Err("give a number from 0.5 to 1".to_owned()),
     }
 }
 
-/// What a load has done.
+/// The counts of a load.
 #[derive(Default)]
 struct Tally {
     /// Lines that became entries.
@@ -109,21 +109,21 @@ impl Tally {
         self.loaded == 0 && self.skipped > 0
     }
 
-    /// Says of what the pool refused how the load goes on.
+    /// Adds to an error of the pool how to continue the load.
     fn resumable(&self, failure: Failure) -> Failure {
         if !matches!(failure, Failure::Farwood(_)) || self.loaded == 0 {
             return failure;
         }
         let loaded = size::count(self.loaded, "entry is loaded", "entries are loaded");
         let text = format!(
-            "{}; {loaded} and stay: load the file again to go on, which puts them once more",
+            "{}; {loaded} and remain in the index: to continue, load the file again, which overwrites them",
             failure.text()
         );
         Failure::Other { text, exit_code: failure.exit_code() }
     }
 }
 
-/// A load under way.
+/// A load in progress.
 struct Load<'a> {
     args: &'a Args,
     index: &'a Untyped,
@@ -162,7 +162,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     } else {
         let how = if tally.bulk { "in bulk" } else { "one by one" };
         writeln!(
-            context.words,
+            context.messages,
             "loaded {} into {} {how}: {} replaced, {} skipped, {seconds:.1} s",
             size::count(tally.loaded, "entry", "entries"),
             args.url,
@@ -174,7 +174,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         return Ok(Outcome::Done);
     }
     let (file, first) = (args.file.display(), tally.first_bad.unwrap_or_default());
-    writeln!(context.words, "load {}: every line of {file} is bad; the first, {first}", args.url)?;
+    writeln!(context.messages, "load {}: every line of {file} is bad; the first is {first}", args.url)?;
     Ok(Outcome::Negative)
 }
 
@@ -185,7 +185,8 @@ fn layout_of(args: &Args) -> Result<Layout, Failure> {
         (Layout::Auto, Some("csv")) => Ok(Layout::Csv),
         (Layout::Auto, _) => Ok(Layout::Text),
         (Layout::Geojson | Layout::Flatgeobuf, _) => Err(Failure::Usage(format!(
-            "load {}: features go into a spatial index, and this one has keys; create one with --index catfish",
+            "load {}: GeoJSON and FlatGeobuf files need a spatial index, and this index has keys; create one with \
+             `farwood create URL --index catfish`",
             args.url
         ))),
         (layout, _) => Ok(layout),
@@ -197,7 +198,7 @@ fn extension(file: &Path) -> Option<String> {
     file.extension().and_then(|extension| extension.to_str()).map(str::to_lowercase)
 }
 
-/// Refuses what no line could make good.
+/// Refuses options that would make every line bad.
 fn check_values(args: &Args, layout: Layout, index: &Untyped) -> Result<(), Failure> {
     let [_, kind] = index.kinds();
     if let Some(value) = &args.value {
@@ -206,7 +207,8 @@ fn check_values(args: &Args, layout: Layout, index: &Untyped) -> Result<(), Fail
     let numbers = matches!(kind, Kind::U64 | Kind::Text) || index.value_width() == Width::Exactly(0);
     if layout == Layout::Text && !numbers {
         return Err(Failure::Usage(format!(
-            "load {}: its values are byte strings, for which a line's number will not do; give --value",
+            "load {}: the values of this index are byte strings, and a text file has line numbers as values; give \
+             --value",
             args.url
         )));
     }
@@ -290,9 +292,11 @@ impl Load<'_> {
                     return Err(Failure::File { operation: "read", path: self.args.file.clone(), source });
                 }
             };
-            // Whoever looks at a table's first line sees names or not; this program does not.
+            // Only the user knows whether the first line holds column names.
             let hint = match line {
-                1 if self.table && !self.args.header => "; if it names the columns, give --header",
+                1 if self.table && !self.args.header => {
+                    "; if this line holds the column names, give --header"
+                }
                 _ => "",
             };
             if !self.args.skip_bad {
@@ -302,7 +306,7 @@ impl Load<'_> {
                     loaded => format!("{loaded} entries are"),
                 };
                 return Err(Failure::Usage(format!(
-                    "load {}: {file}:{line}: {why}{hint}; mend the line, or pass over such lines with --skip-bad \
+                    "load {}: {file}:{line}: {why}{hint}; correct the line, or skip bad lines with --skip-bad \
                      ({loaded} loaded)",
                     self.args.url
                 )));
@@ -354,7 +358,7 @@ impl Load<'_> {
                 };
                 Ok(())
             }
-            // Somebody has put something meanwhile.
+            // Another process has inserted an entry.
             Err(error) if error.exit_code() == 4 => {
                 for (key, value) in sorter.in_order() {
                     self.put(key, value)?;
@@ -364,8 +368,7 @@ impl Load<'_> {
             Err(error) if error.exit_code() == 5 => Err(Failure::Other {
                 exit_code: 5,
                 text: format!(
-                    "{}; the index is empty as before, and keeps the memory that it took: `farwood drop {}` gives it \
-                     back",
+                    "{}; the index is still empty, and keeps the memory that it allocated: `farwood drop {}` frees it",
                     Failure::from(error).text(),
                     self.args.url.to_shell_word()
                 ),
@@ -375,7 +378,7 @@ impl Load<'_> {
     }
 }
 
-/// Entries on their way to be sorted.
+/// Entries to be sorted.
 #[derive(Default)]
 struct Sorter {
     bytes: Vec<u8>,

@@ -1,14 +1,14 @@
-//! `--lock-width`: how large a lock is, as people write it.
+//! The option `--lock-width`.
 
 use farwood::LockWidth;
 
-/// A width of locks, by its bits.
+/// The bits of a lock.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum LockBits {
-    /// Names its holder under an epoch: the lock of a dead client is taken from it
+    /// Names its holder and the holder's epoch, so that the lock of a crashed client can be taken over
     #[value(name = "64")]
     Word,
-    /// The paper's. Names no epoch: a dead client's lock cannot be taken. For reproduction only
+    /// As in the paper: does not name the epoch, so the lock of a crashed client cannot be taken over
     #[value(name = "16")]
     Packed,
 }

@@ -1,4 +1,4 @@
-//! What a memory node writes to stderr: one line for each thing that happened, as words or as JSON.
+//! The log of a memory node on stderr: one line per event, as text or as JSON.
 
 use farwood::NodeEvent;
 use serde_json::{Value, json};
@@ -6,15 +6,15 @@ use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Events that wait to be written; more are counted and dropped.
+/// Capacity of the event queue; further events are counted and dropped.
 const WAITING_MAX: usize = 1024;
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Style {
-    /// Words.
+    /// Text
     Text,
-    /// One JSON object on each line.
+    /// One JSON object per line
     Json,
 }
 
@@ -26,18 +26,18 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// A log, and where events go. `node` names the memory node in each line.
+    /// Creates a log and the sender for its events.
     pub(super) fn new(style: Style) -> (Self, farwood::NodeEvents) {
         let (sender, events) = sync_channel(WAITING_MAX);
         (Self { style, node: String::new(), events }, sender)
     }
 
-    /// Names the memory node in each line from now on.
+    /// Sets the name of the memory node in each line.
     pub(super) fn name(&mut self, node: &str) {
         node.clone_into(&mut self.node);
     }
 
-    /// Writes a line: what happened by its name, in words, and in fields.
+    /// Writes a line: the name of the event, its message, and its fields.
     pub(super) fn write(
         &self,
         out: &mut dyn Write,
@@ -57,7 +57,7 @@ impl Log {
         }
     }
 
-    /// Writes what the memory node has told since.
+    /// Writes the events in the queue.
     pub(super) fn write_events(&self, out: &mut dyn Write) -> io::Result<()> {
         for event in self.events.try_iter() {
             let from = event.from().map(|from| from.to_string());

@@ -1,11 +1,11 @@
 //! The `farwood` command: one file per command, each a `struct Args` for clap and a `run`.
 //!
-//! Every command is `run(args, context) -> Result<Outcome, Failure>`. Data goes to [`Context::out`], words to
-//! [`Context::words`]; a write that fails is passed up with `?`. The exit code comes from [`Outcome`] and
-//! [`Failure`]; the table is in `docs/cli.md` and in `--help`.
+//! Every command is `run(args, context) -> Result<Outcome, Failure>`. Results go to [`Context::out`], messages to
+//! [`Context::messages`]; a failed write is passed up with `?`. [`Outcome`] and [`Failure`] determine the exit code;
+//! `docs/cli.md` and `--help` have the table.
 //!
-//! Every option with a long name can also be set by the environment, `FARWOOD_<COMMAND>_<OPTION>`, and by the
-//! configuration file: `config` arranges that for all commands alike, so none has to.
+//! The environment (`FARWOOD_<COMMAND>_<OPTION>`) and the configuration file can set every option that has a long name:
+//! `config` implements that for all commands.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -45,26 +45,27 @@ use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
 
-/// What the exit codes mean, as `--help` shows it. `docs/cli.md` and `farwood::Error::exit_code` agree.
+/// The exit codes, as `--help` shows them. `docs/cli.md` and `farwood::Error::exit_code` agree.
 const EXIT_CODES: &str = "\
 Exit codes:
    0  done
-   1  the key was not there; check found problems; all lines of a load were bad
+   1  the key was not found; search found nothing; check found problems; every line of a load was bad
    2  the command line, the configuration or the input is wrong
    3  no such pool or index
-   4  it exists already
+   4  the pool or index exists already
    5  full: the pool, its tables, or memory
    6  no permission
    7  wrong magic, version, format or type
    8  damaged
-   9  busy: in use, or a lock is held
+   9  busy: the pool, the index or a lock is in use
   10  another error of the operating system
 
-Pools are URLs: shm://NAME in this machine's shared memory, tcp://HOST:PORT,HOST:PORT where `farwood serve` runs; \
-indexes have /INDEX behind it. Options can also be set by FARWOOD_<COMMAND>_<OPTION> in the environment and by \
-`farwood.toml`, in this folder or in ~/.config/farwood, whose table [pools] may give pools a short name: \
-pool://NAME. What memory nodes over TCP ask for is named in their URL (?token-file=FILE&tls-ca=FILE&tls-cert=FILE\
-&tls-key=FILE&tls-name=NAME) or in the environment: FARWOOD_TOKEN_FILE, FARWOOD_TLS_CA and so on.";
+A pool is named by a URL: shm://NAME is shared memory of this machine; tcp://HOST:PORT,HOST:PORT are memory nodes that \
+`farwood serve` runs. An index is the URL of its pool and /INDEX. Every option can also be set by the environment \
+variable FARWOOD_<COMMAND>_<OPTION> and in `farwood.toml`, in the current directory or in ~/.config/farwood; the table \
+[pools] of that file defines short names: pool://NAME. Credentials for memory nodes over TCP are parameters of the URL \
+(?token-file=FILE&tls-ca=FILE&tls-cert=FILE&tls-key=FILE&tls-name=NAME) or environment variables \
+(FARWOOD_TOKEN_FILE, FARWOOD_TLS_CA, FARWOOD_TLS_CERT, FARWOOD_TLS_KEY, FARWOOD_TLS_NAME).";
 
 /// Tree indexes for far memory.
 #[derive(Debug, Parser)]
@@ -81,7 +82,7 @@ struct Cli {
     command: Command,
 }
 
-/// The commands, in the order in which people meet them.
+/// The commands, in the order in which a new user needs them.
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Args),
@@ -106,22 +107,22 @@ enum Command {
 
 fn main() -> ExitCode {
     let mut out = BufWriter::new(io::stdout().lock());
-    // Not locked: a progress bar has a thread of its own that writes there, and so has whoever panics.
-    let mut words = io::stderr();
-    let done = run(std::env::args_os().collect(), &mut out, &mut words);
+    // Not locked: the thread of a progress bar and the panic handler write there, too.
+    let mut messages = io::stderr();
+    let done = run(std::env::args_os().collect(), &mut out, &mut messages);
     let flushed = out.flush();
     let code = match done.and_then(|outcome| flushed.map(|()| outcome).map_err(Failure::Output)) {
         Ok(outcome) => outcome.exit_code(),
         Err(failure) => {
-            // There is nobody left to tell if stderr is closed as well.
-            let _ = failure.report(&mut words);
+            // If stderr is closed as well, the message is lost.
+            let _ = failure.report(&mut messages);
             failure.exit_code()
         }
     };
     ExitCode::from(code)
 }
 
-fn run(arguments: Vec<OsString>, out: &mut dyn Write, words: &mut dyn Write) -> Result<Outcome, Failure> {
+fn run(arguments: Vec<OsString>, out: &mut dyn Write, messages: &mut dyn Write) -> Result<Outcome, Failure> {
     let command = with_plain_urls(<Cli as clap::CommandFactory>::command());
     let (command, pools) = config::configure(command, &arguments)?;
     let arguments = pools.resolve(arguments)?;
@@ -129,10 +130,10 @@ fn run(arguments: Vec<OsString>, out: &mut dyn Write, words: &mut dyn Write) -> 
     let cli = Cli::from_arg_matches(&matches)?;
     let format = if cli.json { Format::Json } else { Format::Text };
     let progress = io::stderr().is_terminal();
-    dispatch(cli.command, &mut Context { out, words, format, progress, given: given(&matches) })
+    dispatch(cli.command, &mut Context { out, messages, format, progress, given: given(&matches) })
 }
 
-/// Makes clap, which names the value itself, say only what is wrong with a URL.
+/// Makes clap print only the reason why a URL is invalid: clap prints the URL itself.
 fn with_plain_urls(command: clap::Command) -> clap::Command {
     let plain = |argument: clap::Arg| match argument.get_id().as_str() {
         "url" => argument.value_parser(plain_url),

@@ -1,6 +1,6 @@
-//! What a memory node tells those who watch it: `/metrics` in Prometheus' text format, and `/healthz`.
+//! The HTTP port of a memory node: `/metrics` in Prometheus' text format, and `/healthz`.
 //!
-//! One request at a time, each within a second, and nothing of it is taken but its first line.
+//! The server answers one request at a time, within a second each, and reads only the first line of a request.
 
 use farwood::NodeCounts;
 use std::fmt::Write as _;
@@ -8,12 +8,12 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Who takes longer is hung up on.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Bytes of a request that are looked at.
+/// The time limit for one request.
+const REQUEST_MAX: Duration = Duration::from_secs(1);
+/// Bytes of a request that the server reads.
 const REQUEST_BYTES_MAX: usize = 4096;
 
-/// Where a memory node can be watched.
+/// The HTTP listener.
 pub(super) struct Watch(TcpListener);
 
 impl Watch {
@@ -27,13 +27,13 @@ impl Watch {
         self.0.local_addr()
     }
 
-    /// Answers who has come meanwhile, for a while: the memory node looks for signals in between.
+    /// Answers waiting requests for at most a second, so that the caller can check for signals in between.
     pub(super) fn answer(&self, counts: impl Fn() -> NodeCounts) {
         let begun = Instant::now();
-        while begun.elapsed() < PATIENCE
+        while begun.elapsed() < REQUEST_MAX
             && let Ok((stream, _)) = self.0.accept()
         {
-            // Who hangs up or says nothing gets nothing.
+            // A client that disconnects or sends nothing gets no answer.
             let _ = answer(stream, &counts);
         }
     }
@@ -41,14 +41,14 @@ impl Watch {
 
 fn answer(mut stream: TcpStream, counts: impl Fn() -> NodeCounts) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(REQUEST_MAX))?;
+    stream.set_write_timeout(Some(REQUEST_MAX))?;
     let mut request = [0; REQUEST_BYTES_MAX];
     let bytes = stream.read(&mut request)?;
     stream.write_all(reply(&request[..bytes], counts).as_bytes())
 }
 
-/// The answer to a request: head, and body unless only the head is asked for.
+/// The response to a request: the head, and for GET the body.
 fn reply(request: &[u8], counts: impl Fn() -> NodeCounts) -> String {
     let line = request.split(|byte| *byte == b'\r' || *byte == b'\n').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
@@ -68,45 +68,56 @@ fn reply(request: &[u8], counts: impl Fn() -> NodeCounts) -> String {
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Status, kind and body of what there is under a path.
+/// Status, content type and body of the page at a path.
 fn page(path: &[u8], counts: impl Fn() -> NodeCounts) -> (&'static str, &'static str, String) {
     match path {
         b"/metrics" => ("200 OK", "text/plain; version=0.0.4", text(&counts())),
         b"/healthz" => ("200 OK", TEXT, "ok\n".to_owned()),
-        _ => ("404 Not Found", TEXT, "there are /metrics and /healthz\n".to_owned()),
+        _ => ("404 Not Found", TEXT, "this server has /metrics and /healthz\n".to_owned()),
     }
 }
 
 /// The counts in Prometheus' text format.
 fn text(counts: &NodeCounts) -> String {
     let rows = [
-        ("requests_total", "counter", "Frames of verbs that were executed.", counts.requests),
-        ("verbs_total", "counter", "Verbs that were executed.", counts.verbs),
-        ("received_bytes_total", "counter", "Bytes of requests.", counts.bytes_in),
-        ("sent_bytes_total", "counter", "Bytes of replies.", counts.bytes_out),
-        ("accepted_total", "counter", "Connections that were accepted.", counts.accepted),
-        ("refused_total", "counter", "Connections that were not let in.", counts.refused),
-        ("bad_frames_total", "counter", "Connections closed for what they sent.", counts.bad_frames),
-        ("connections", "gauge", "Connections now.", counts.connections),
+        ("requests_total", "counter", "Executed request frames.", counts.requests),
+        ("verbs_total", "counter", "Executed verbs.", counts.verbs),
+        ("received_bytes_total", "counter", "Bytes received in requests.", counts.bytes_in),
+        ("sent_bytes_total", "counter", "Bytes sent in replies.", counts.bytes_out),
+        ("accepted_total", "counter", "Accepted connections.", counts.accepted),
+        ("refused_total", "counter", "Refused connections.", counts.refused),
+        (
+            "bad_frames_total",
+            "counter",
+            "Connections closed because of malformed requests.",
+            counts.bad_frames,
+        ),
+        ("connections", "gauge", "Open connections.", counts.connections),
         ("memory_bytes", "gauge", "Bytes of host and device memory.", counts.memory_bytes),
-        ("memory_resident_bytes", "gauge", "Bytes of memory that have pages.", counts.resident_bytes),
+        (
+            "memory_resident_bytes",
+            "gauge",
+            "Bytes of memory that are backed by pages.",
+            counts.resident_bytes,
+        ),
     ];
     let text = rows.into_iter().fold(String::new(), |mut text, (name, kind, help, value)| {
         let name = format!("farwood_{name}");
         writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}")
-            .expect("a string takes all");
+            .expect("writing to a string cannot fail");
         text
     });
     text + &histogram(counts)
 }
 
-/// How long requests took, from when they were read until their answers were sent.
+/// The latency of requests, from reading the request to sending its answer.
 fn histogram(counts: &NodeCounts) -> String {
     const NAME: &str = "farwood_request_seconds";
     let mut text = format!(
-        "# HELP {NAME} From when a request was read until its answer was sent.\n# TYPE {NAME} histogram\n"
+        "# HELP {NAME} Time from reading a request to sending its answer.\n# TYPE {NAME} histogram\n"
     );
-    let mut write = |line: std::fmt::Arguments<'_>| text.write_fmt(line).expect("a string takes all");
+    let mut write =
+        |line: std::fmt::Arguments<'_>| text.write_fmt(line).expect("writing to a string cannot fail");
     let mut all = 0;
     for (at, count) in counts.latency.iter().enumerate() {
         all += count;
@@ -135,14 +146,14 @@ mod tests {
         (head[9..12].to_owned(), head.to_owned(), body.to_owned())
     }
 
-    fn told(request: &[u8]) -> (String, String) {
+    fn status_and_body(request: &[u8]) -> (String, String) {
         let (status, _, body) = answered(request);
         (status, body)
     }
 
     #[test]
-    fn what_is_asked_for_is_told_and_nothing_else() {
-        let (status, body) = told(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    fn each_page_has_its_contents() {
+        let (status, body) = status_and_body(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(status == "200" && body.contains("\nfarwood_verbs_total 42\n"), "{body}");
         assert_eq!(
             body.lines().count(),
@@ -154,19 +165,19 @@ mod tests {
         {
             assert!(body.contains(line), "{line}: {body}");
         }
-        assert_eq!(told(b"GET /healthz HTTP/1.0\n"), ("200".to_owned(), "ok\n".to_owned()));
-        assert_eq!(told(b"GET / HTTP/1.1\r\n").0, "404");
+        assert_eq!(status_and_body(b"GET /healthz HTTP/1.0\n"), ("200".to_owned(), "ok\n".to_owned()));
+        assert_eq!(status_and_body(b"GET / HTTP/1.1\r\n").0, "404");
         for request in [&b""[..], b"\r\n", b"\xFF\xFE /", b"GET", b"post /metrics"] {
-            assert_eq!(told(request).0, "400", "{request:?}");
+            assert_eq!(status_and_body(request).0, "400", "{request:?}");
         }
     }
 
     #[test]
-    fn a_head_is_that_of_the_page_and_other_methods_are_not_allowed() {
+    fn head_matches_get_and_other_methods_are_refused() {
         let head = |request: &[u8]| answered(request).1;
         for path in ["/metrics", "/healthz", "/"] {
             let request = format!("HEAD {path} HTTP/1.1\r\n\r\n");
-            assert_eq!(told(request.as_bytes()).1, "", "{path}");
+            assert_eq!(status_and_body(request.as_bytes()).1, "", "{path}");
             assert_eq!(head(request.as_bytes()), head(request.replace("HEAD", "GET").as_bytes()), "{path}");
         }
         for method in ["POST", "PUT", "DELETE", "OPTIONS"] {

@@ -15,30 +15,30 @@ Examples:
 
 /// Print entries in the order of their keys
 ///
-/// One entry per line: key, tab, value; with --json an object {"key", "value"}. Ends quietly when whoever reads
-/// has read enough.
+/// Prints one entry per line: key, tab, value; with --json an object {"key", "value"}. If the reader of the output
+/// stops reading, the command ends without an error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// shm://POOL/INDEX
     url: Url,
-    /// The first key
+    /// The first key of the range
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     from: Option<String>,
-    /// The end, itself not printed
+    /// The end of the range (exclusive)
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     to: Option<String>,
-    /// Only keys that begin with this: a text's beginning, or of byte strings so many hexadecimal digits. Instead of
-    /// --from and --to
+    /// Print only keys that begin with this text or, in an index of byte strings, with these hexadecimal digits.
+    /// Conflicts with --from and --to
     #[arg(long, value_name = "BEGINNING", conflicts_with_all = ["from", "to"], allow_hyphen_values = true)]
     prefix: Option<String>,
-    /// At most so many entries
+    /// Print at most this many entries
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// From the end of the range backwards
+    /// Print the range in reverse order
     #[arg(long)]
     reverse: bool,
-    /// Of sherman: all entries as they were at one moment; for ranges of up to 32 leaves
+    /// sherman only: print all entries as of one moment; for ranges of at most 32 leaves
     #[arg(long)]
     snapshot: bool,
 }
@@ -76,13 +76,13 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     Ok(Outcome::Done)
 }
 
-/// The bytes of the beginning of a key that the command line says.
+/// The prefix on the command line, as bytes.
 fn prefix(index: &Untyped, words: &str) -> Result<Vec<u8>, Failure> {
     let [kind, _] = index.kinds();
     let unfit = |why| Error::Unfit { operation: "scan", url: index.url(), what: "prefix", why };
     match kind {
         Kind::U64 => Err(Failure::Usage(format!(
-            "scan {}: --prefix {words}: numbers have no beginning; give --from and --to",
+            "scan {}: --prefix {words}: the keys are numbers, which have no prefix; give --from and --to",
             index.url()
         ))),
         _ => Ok(kind.read(words, Width::UpTo(index.key_width().most())).map_err(unfit)?),

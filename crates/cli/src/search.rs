@@ -1,4 +1,4 @@
-//! `farwood search`: what lies where, in a spatial index.
+//! `farwood search`: finds rectangles in a spatial index.
 
 use super::{Context, Failure, Format, Outcome, index_of, size};
 use farwood::spatial::{Item, Query, Rectangle, Relation, Spatial};
@@ -16,35 +16,35 @@ Examples:
 
 /// Search a spatial index for rectangles
 ///
-/// Prints the number and the edges (least x, least y, greatest x, greatest y) of each rectangle that is found, with
-/// --json a GeoJSON FeatureCollection. A window whose least x is above its greatest, both degrees, reaches across the
-/// antimeridian. Exit code 1 if nothing is found.
+/// Prints the number and the edges (smallest x, smallest y, largest x, largest y) of each rectangle found; with
+/// --json, a GeoJSON FeatureCollection. If the smallest x of the window is greater than its largest x, and both are
+/// degrees of longitude, the window crosses the antimeridian. Exit code 1 if the search finds nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The URL of a spatial index: shm://POOL/INDEX or tcp://HOST:PORT/INDEX
     url: Url,
-    /// The window
+    /// The window to search
     #[arg(long, value_name = "X1,Y1,X2,Y2", allow_hyphen_values = true)]
     bbox: Option<Numbers<4>>,
-    /// A point
+    /// The point to search at
     #[arg(long, value_name = "X,Y", allow_hyphen_values = true, conflicts_with = "bbox")]
     at: Option<Numbers<2>>,
-    /// Only what lies within the window
+    /// Find only rectangles inside the window
     #[arg(long, conflicts_with_all = ["contains", "nearest"])]
     within: bool,
-    /// Only what contains the window
+    /// Find only rectangles that contain the window
     #[arg(long, conflicts_with = "nearest")]
     contains: bool,
-    /// Only how many there are
+    /// Print only the number of rectangles
     #[arg(long, conflicts_with = "nearest")]
     count: bool,
-    /// The K that are nearest to the point, or to the window's centre, nearest first
+    /// Find the K rectangles nearest to the point or to the centre of the window, nearest first
     #[arg(long, value_name = "K", value_parser = size::at_least_one)]
     nearest: Option<usize>,
 }
 
-/// Numbers between commas.
+/// Numbers separated by commas.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbers<const N: usize>(pub(crate) [f64; N]);
 
@@ -54,19 +54,19 @@ impl<const N: usize> FromStr for Numbers<N> {
     fn from_str(text: &str) -> Result<Self, String> {
         let numbers: Result<Vec<f64>, _> = text.split(',').map(|number| number.trim().parse()).collect();
         let numbers = numbers.ok().and_then(|numbers| <[f64; N]>::try_from(numbers).ok());
-        numbers.map(Self).ok_or_else(|| format!("{N} numbers between commas are meant"))
+        numbers.map(Self).ok_or_else(|| format!("give {N} numbers separated by commas"))
     }
 }
 
 impl Args {
-    /// The window, in two parts where it reaches across the antimeridian.
+    /// The window, in two parts if it crosses the antimeridian.
     fn windows(&self) -> Result<(Rectangle, Option<Rectangle>), Failure> {
         let edges = match (self.bbox, self.at) {
             (Some(Numbers([x1, y1, x2, y2])), _) => ([x1, y1], [x2, y2]),
             (None, Some(Numbers(point))) => (point, point),
             (None, None) => {
                 return Err(Failure::Usage(format!(
-                    "search {}: --bbox says where, or --at; `farwood search --help` has examples",
+                    "search {}: give --bbox X1,Y1,X2,Y2 or --at X,Y; `farwood search --help` has examples",
                     self.url
                 )));
             }
@@ -108,8 +108,8 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     if args.count { report_count(items.len() as u64, context) } else { report(&items, context) }
 }
 
-/// What was found in the two parts of a window that reaches across the antimeridian. The window itself is contained by
-/// what contains both parts: one rectangle around the globe, or two of one number.
+/// Joins the results for the two parts of a window that crosses the antimeridian. A rectangle contains the window if it
+/// contains both parts: one rectangle around the globe, or two rectangles with one number.
 fn united(mut west: Vec<Item>, east: &[Item], relation: Relation) -> Vec<Item> {
     let again: Vec<_> = east.iter().filter(|item| !west.contains(item)).copied().collect();
     let ids = |items: &[Item]| items.iter().map(|item| item.id).collect::<BTreeSet<_>>();
@@ -121,7 +121,7 @@ fn united(mut west: Vec<Item>, east: &[Item], relation: Relation) -> Vec<Item> {
     west
 }
 
-/// The centre of a window that reaches across the antimeridian, on the side where most of it lies.
+/// The centre of a window that crosses the antimeridian, on the side of its larger part.
 fn centre_across(west: &Rectangle, east: &Rectangle) -> [f64; 2] {
     let x = f64::midpoint(west.min()[0], east.max()[0] + 360.0);
     [if x > 180.0 { x - 360.0 } else { x }, west.centre()[1]]
@@ -159,7 +159,7 @@ fn report(items: &[Item], context: &mut Context<'_>) -> Result<Outcome, Failure>
     Ok(found(!items.is_empty()))
 }
 
-/// A rectangle as GeoJSON (RFC 7946): a polygon, or a point where it is one.
+/// A rectangle as GeoJSON (RFC 7946): a polygon or a point.
 fn feature(item: &Item) -> Value {
     let ([x1, y1], [x2, y2]) = (item.bounds.min(), item.bounds.max());
     let is_point = Rectangle::point([x1, y1]) == Ok(item.bounds);

@@ -30,96 +30,99 @@ Examples:
   farwood serve --listen tcp://10.0.0.5:7470 --token-file token --etcd etcd://10.0.0.2:2379/words --node 0 --nodes 2
   farwood create tcp://127.0.0.1:7470,127.0.0.1:7471/words --keys text --key-bytes 64
 
-Memory nodes know of no pool. Whoever creates the first index in one or several of them makes them one: from then \
-on they are named together, in that order. What they hold is gone when they end, unless it is in a file (--file).";
+New memory nodes do not belong to a pool. The first `farwood create` that names one or several of them makes them a \
+pool; from then on, name the same memory nodes in the same order. Their contents are lost when they stop, unless they \
+are stored in a file (--file).";
 
-/// How often a memory node that only waits for its signal looks at itself.
+/// The interval at which the main thread checks for signals.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Run a memory node: memory that compute nodes reach over TCP or RDMA
+/// Run a memory node: memory that compute nodes access over TCP or RDMA
 ///
-/// It holds bytes and executes READ, WRITE and atomics on them; it knows no index. SIGTERM and SIGINT end it when it
-/// has answered what it had accepted. Beyond this machine it listens only where a token or certificates keep others
-/// out, or if told that nothing needs to. Without TLS everything goes over the wire as it is, the token too.
+/// A memory node stores bytes and executes READ, WRITE and atomic verbs on them; it does not know about indexes. On
+/// SIGTERM or SIGINT it answers the requests that it has accepted, and stops. On an address that other machines can
+/// reach, it starts only with a token or client certificates, or with --insecure. Without TLS all data travels
+/// unencrypted, including the token.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Args {
-    /// The pool of a spatial index that is to be served (--spatial): in shared memory, without a memory node; over TCP,
-    /// where it has other memory nodes than this one
+    /// With --spatial: the pool of the spatial index. In shared memory, the command serves the index without a memory
+    /// node; over TCP, give the URL if the pool has other memory nodes than this one
     url: Option<Url>,
-    /// Deal with the changes and messages of this spatial index, until SIGTERM or SIGINT. Over TCP it must lie on this
-    /// memory node, and may be created later
+    /// Serve this spatial index: apply the changes and answer the searches that clients send, until SIGTERM or SIGINT.
+    /// Over TCP the index must be on this memory node, and may be created later
     #[arg(long, value_name = "INDEX")]
     spatial: Option<String>,
-    /// Take the requests of a spatial index over a socket as well; over TCP always
+    /// Also accept requests for the spatial index over a socket (always on over TCP)
     #[arg(long, requires = "spatial")]
     requests: bool,
-    /// Look for messages again and again, instead of being woken by them
+    /// Poll for messages instead of waiting for notifications
     #[arg(long, requires = "spatial")]
     polling: bool,
-    /// Where to listen: tcp://HOST:PORT; port 0 is any that is free
+    /// Address to listen on: tcp://HOST:PORT; port 0 selects a free port
     #[arg(long, value_name = "URL", default_value = "tcp://127.0.0.1:7470")]
     listen: String,
-    /// Have this RDMA device execute the verbs, and listen for nothing else: DEVICE, DEVICE,PORT, DEVICE,PORT,GID, or
-    /// "auto" for the first that will do
+    /// Let this RDMA device execute the verbs: DEVICE, DEVICE,PORT, DEVICE,PORT,GID, or "auto" for the first usable
+    /// device. TCP then carries control messages only
     #[arg(long, value_name = "DEVICE", conflicts_with = "etcd")]
     rdma: Option<DeviceSpec>,
     /// Host memory, a multiple of 8 MiB
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1GiB")]
     memory: u64,
-    /// Device memory, where locks lie [default: 256KiB, or what the card has if that is less]; the card's own where it
-    /// has as much
+    /// Device memory, which holds the locks [default: 256KiB, or the size of the device memory of the NIC if that is
+    /// less]; allocated on the NIC if it has enough
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     device_memory: Option<u64>,
-    /// Keep the memory in this file, so that a memory node that is started anew with it goes on where this one stopped
+    /// Store the memory in this file, so that a memory node that is restarted with the same file continues with its
+    /// contents
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Take the file up although its last memory node was not stopped but ended: what was being written then may be
-    /// half-written
+    /// Open the file even if its last memory node did not shut down cleanly: writes that were in progress may be
+    /// incomplete
     #[arg(long, requires = "file")]
     accept_unclean: bool,
-    /// Let in only who shows the first line of this file, 16 to 1024 characters
+    /// Require the token in the first line of this file (16 to 1024 characters) from every client
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Speak TLS 1.3 only, and show this certificate (PEM, with those between it and its authority)
+    /// Accept only TLS 1.3, with this certificate (PEM, including intermediate certificates)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Let in only who shows a certificate of one of the authorities in this file (PEM)
+    /// Require a client certificate issued by one of the authorities in this file (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     client_ca: Option<PathBuf>,
-    /// Listen beyond this machine without token and client certificates: whoever reaches the port can read and change
-    /// everything
+    /// Listen on an address that other machines can reach without a token and without client certificates: every
+    /// client that reaches the port can read and change all data
     #[arg(long)]
     insecure: bool,
-    /// Tell who asks http://HOST:PORT/metrics (Prometheus) and /healthz how it does
+    /// Serve Prometheus metrics at http://HOST:PORT/metrics and a health check at /healthz
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
-    /// Tell an etcd where this memory node is, so that compute nodes find it as etcd://HOST:PORT/POOL
+    /// Register this memory node in etcd (etcd://HOST:PORT/POOL), so that compute nodes find the pool by that URL
     #[arg(long, value_name = "URL", requires = "node")]
     etcd: Option<String>,
-    /// Its number in that pool, from 0
+    /// With --etcd: the number of this memory node in the pool, from 0
     #[arg(long, value_name = "N", requires = "etcd")]
     node: Option<u16>,
-    /// Memory nodes of that pool
+    /// With --etcd: the number of memory nodes of the pool
     #[arg(long, value_name = "N", requires = "etcd", default_value_t = 1)]
     nodes: u16,
-    /// Where compute nodes reach it, if that is not where it listens
+    /// With --etcd: the address at which compute nodes reach this memory node, if it differs from --listen
     #[arg(long, value_name = "HOST:PORT", requires = "etcd")]
     advertise: Option<String>,
-    /// How what happens is written to stderr
+    /// Format of the log on stderr
     #[arg(long, value_name = "STYLE", value_enum, default_value_t = Style::Text)]
     log: Style,
-    /// Threads [default: one for each processor, at most 4]
+    /// Number of threads [default: one for each processor, at most 4]
     #[arg(long, value_name = "N", value_parser = size::at_least_one)]
     threads: Option<usize>,
-    /// Most connections at a time
+    /// Maximum number of connections
     #[arg(long, value_name = "N", value_parser = size::at_least_one, default_value_t = 10_000)]
     connections: usize,
-    /// How long its threads look for work before they sleep: shorter answers for more processor time
+    /// Time for which idle threads poll before they sleep; a longer time shortens the latency and uses more CPU
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 50)]
     spin: u64,
 }
@@ -133,8 +136,8 @@ impl Args {
         let closed = token.is_some() || tls.as_ref().is_some_and(ServerTls::asks_for_certificates);
         if !listen.ip().is_loopback() && !closed && !self.insecure {
             return Err(Failure::Usage(format!(
-                "serve {}: other machines reach that address, and nothing keeps them out; give --token-file, or \
-                 --tls-cert, --tls-key and --client-ca, or say --insecure if the network is yours alone",
+                "serve {}: other machines can reach that address without authentication; give --token-file, or \
+                 --tls-cert, --tls-key and --client-ca, or --insecure if you trust every machine of the network",
                 self.listen
             )));
         }
@@ -157,7 +160,7 @@ impl Args {
         ServerTls::from_files(Identity { cert, key }, self.client_ca.as_deref()).map(Some)
     }
 
-    /// What etcd is told of the memory node at `address`.
+    /// The entry in etcd for the memory node at `address`.
     fn registrant(&self, address: SocketAddr) -> Result<Option<Registrant>, Failure> {
         let (Some(etcd), Some(node)) = (&self.etcd, self.node) else { return Ok(None) };
         let refuse = |why: String| Failure::Usage(format!("serve: --etcd {etcd}: {why}"));
@@ -165,10 +168,15 @@ impl Args {
             etcd.strip_prefix("etcd://").ok_or_else(|| refuse("write etcd://HOST:PORT/POOL".to_owned()))?;
         let place: EtcdAddress = place.parse().map_err(|error| refuse(format!("{error}")))?;
         if node >= self.nodes {
-            return Err(refuse(format!("there is no node {node} of {}: they count from 0", self.nodes)));
+            return Err(refuse(format!(
+                "--node {node} is out of range: {} memory nodes are numbered from 0",
+                self.nodes
+            )));
         }
         if self.advertise.is_none() && address.ip().is_unspecified() {
-            return Err(refuse(format!("{address} is no address for others; give --advertise HOST:PORT")));
+            return Err(refuse(format!(
+                "compute nodes cannot connect to {address}; give --advertise HOST:PORT"
+            )));
         }
         let address = self.advertise.clone().unwrap_or_else(|| address.to_string());
         Ok(Some(Registrant { etcd: place, node, nodes: self.nodes, address }))
@@ -185,8 +193,8 @@ impl Args {
     }
 }
 
-/// Options that a server in shared memory has no use for.
-const OF_A_MEMORY_NODE: [&str; 17] = [
+/// Options that apply to a memory node only.
+const MEMORY_NODE_OPTIONS: [&str; 17] = [
     "listen",
     "rdma",
     "memory",
@@ -205,10 +213,10 @@ const OF_A_MEMORY_NODE: [&str; 17] = [
     "log",
     "spin",
 ];
-/// Options that only such a server has a use for.
-const OF_SHARED_MEMORY: [&str; 1] = ["polling"];
+/// Options that apply to a spatial server in shared memory only.
+const SHARED_MEMORY_OPTIONS: [&str; 1] = ["polling"];
 
-/// Refuses options on the command line that would change nothing.
+/// Refuses options that would have no effect.
 fn refuse_given(
     what: impl std::fmt::Display,
     options: &[&str],
@@ -222,17 +230,22 @@ fn refuse_given(
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     match &args.url {
         Some(url) if url.to_string().starts_with("shm://") => {
-            refuse_given(url, &OF_A_MEMORY_NODE, "is of a memory node, and shared memory has none", context)?;
+            refuse_given(
+                url,
+                &MEMORY_NODE_OPTIONS,
+                "applies to memory nodes over TCP, and a pool in shared memory has none; omit it",
+                context,
+            )?;
             return spatial::serve(url, args, context);
         }
         Some(url) if args.spatial.is_none() => return Err(spatial::nothing_to_serve(url)),
         _ => {}
     }
-    let why = "is of shared memory: over TCP requests come by a socket";
-    refuse_given(&args.listen, &OF_SHARED_MEMORY, why, context)?;
+    let why = "applies to shared memory only: over TCP requests arrive on a socket; omit it";
+    refuse_given(&args.listen, &SHARED_MEMORY_OPTIONS, why, context)?;
     let (mut log, events) = Log::new(args.log);
     let spec = NodeSpec { events: Some(events.clone()), ..args.spec()? };
-    // What is wrong with it is told before memory is taken.
+    // Report a wrong option before the memory is allocated.
     args.registrant(spec.listen)?;
     raise_descriptors(spec.connections_max);
     let failed = |source| Failure::Farwood(Error::Tcp { operation: "serve", source });
@@ -252,29 +265,29 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         if let Some(watch) = &watch {
             watch.answer(|| node.counts());
         }
-        // Whoever reads the log may be gone; the memory stays.
-        let _ = log.write_events(context.words);
+        // If stderr is closed, the memory node continues without a log.
+        let _ = log.write_events(context.messages);
         if let Some(spatial) = &mut spatial {
             let _ = spatial.tell(context);
         }
         std::thread::sleep(LOOK);
     }
-    // The memory is put in order however its index was served.
+    // The memory node stops cleanly even if the spatial server failed.
     let served = spatial.map(spatial::Beside::stop);
     let counts = node.counts();
-    // Nobody new is sent here from now on.
+    // From now on, etcd does not send new clients here.
     drop(registration);
     node.stop().map_err(failed)?;
-    log.write_events(context.words)?;
+    log.write_events(context.messages)?;
     let words = format!(
-        "stopped after {} verbs of {}; {} connections refused, {} closed for what they sent",
+        "stopped after {} verbs from {}; {} connections refused, {} closed because of malformed requests",
         counts.verbs,
         size::count(counts.accepted, "connection", "connections"),
         counts.refused,
         counts.bad_frames
     );
     let fields = json!({ "verbs": counts.verbs, "accepted": counts.accepted });
-    log.write(context.words, "stopped", &words, fields)?;
+    log.write(context.messages, "stopped", &words, fields)?;
     match served {
         Some(Err(panic)) => std::panic::resume_unwind(panic),
         Some(Ok(served)) => served?,
@@ -283,7 +296,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     Ok(Outcome::Done)
 }
 
-/// Starts the memory node, with a card if one is to execute its verbs.
+/// Starts the memory node, with an RDMA device if --rdma names one.
 fn start(args: &Args, spec: &NodeSpec) -> Result<(MemoryNode, Option<CardReport>), Failure> {
     match &args.rdma {
         None => {
@@ -298,7 +311,7 @@ fn start(args: &Args, spec: &NodeSpec) -> Result<(MemoryNode, Option<CardReport>
     }
 }
 
-/// Puts the memory node on etcd's list; what becomes of that later goes to the log.
+/// Registers the memory node in etcd. Later failures of the registration go to the log.
 fn register(registrant: Registrant, events: NodeEvents) -> Result<Registration, Failure> {
     let tell = move |what| {
         let _ = events.try_send(NodeEvent::Discovery(what));
@@ -306,7 +319,7 @@ fn register(registrant: Registrant, events: NodeEvents) -> Result<Registration, 
     registrant.register(tell).map_err(|source| Failure::Farwood(Error::Etcd { operation: "serve", source }))
 }
 
-/// Says that the memory node listens: whoever started it waits for this line.
+/// Prints the line that reports readiness. Scripts wait for it.
 fn introduce(
     (args, spec, device_bytes): (&Args, &NodeSpec, u64),
     url: &str,
@@ -330,22 +343,22 @@ fn introduce(
         }
         Format::Text => writeln!(
             context.out,
-            "{url}: {} and {} of device memory, for {}{tls}{}",
+            "{url}: {} and {} of device memory, open to {}{tls}{}",
             size::show(args.memory),
             size::show(device_bytes),
             match (spec.token.is_some(), certified) {
-                (true, true) => "who has the token and a certificate",
-                (true, false) => "who has the token",
-                (false, true) => "who has a certificate",
-                (false, false) => "everybody who reaches it",
+                (true, true) => "clients with the token and a certificate",
+                (true, false) => "clients with the token",
+                (false, true) => "clients with a certificate",
+                (false, false) => "every client that can connect",
             },
-            card.map_or_else(String::new, |card| format!("; verbs by {}", card_text(card)))
+            card.map_or_else(String::new, |card| format!("; verbs executed by {}", card_text(card)))
         )?,
     }
     Ok(context.out.flush()?)
 }
 
-/// Where the memory node can be watched.
+/// Opens the port for metrics.
 fn watch(at: &str) -> Result<Watch, Failure> {
     let listen = |source| {
         Failure::Farwood(Error::Tcp {
@@ -358,29 +371,29 @@ fn watch(at: &str) -> Result<Watch, Failure> {
     Watch::listen(address).map_err(listen)
 }
 
-/// Has the system allow as many descriptors as connections need, if it does.
+/// Raises the limit on open files to what the connections need, as far as the system permits.
 fn raise_descriptors(connections: usize) {
     use rustix::process::{Resource, getrlimit, setrlimit};
-    /// For everything that is no connection.
+    /// Descriptors for everything but connections.
     const OTHERS: u64 = 64;
     let mut limit = getrlimit(Resource::Nofile);
     let wanted = connections as u64 + OTHERS;
     if limit.current.is_some_and(|current| current < wanted) {
         limit.current = Some(limit.maximum.map_or(wanted, |maximum| maximum.min(wanted)));
-        // Where it does not, connections beyond the limit are not accepted.
+        // If the system refuses, connections beyond the limit are not accepted.
         let _ = setrlimit(Resource::Nofile, limit);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Args, OF_A_MEMORY_NODE, OF_SHARED_MEMORY};
+    use super::{Args, MEMORY_NODE_OPTIONS, SHARED_MEMORY_OPTIONS};
     use clap::Args as _;
 
     #[test]
-    fn what_is_refused_by_name_is_an_option() {
+    fn every_refused_option_exists() {
         let command = Args::augment_args(clap::Command::new("serve"));
-        for name in OF_A_MEMORY_NODE.iter().chain(&OF_SHARED_MEMORY) {
+        for name in MEMORY_NODE_OPTIONS.iter().chain(&SHARED_MEMORY_OPTIONS) {
             assert!(command.get_arguments().any(|option| option.get_id() == name), "{name}");
         }
     }

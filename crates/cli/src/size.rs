@@ -1,4 +1,4 @@
-//! Sizes as people write them: `8GiB`, `256KiB`, `4096`. And numbers of things.
+//! Sizes such as `8GiB`, `256KiB` or `4096`, and counts with their noun.
 
 /// The units, with their bytes.
 const UNITS: [(&str, u64); 9] = [
@@ -19,21 +19,21 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let (number, unit) = text.split_at(digits);
     let factor = UNITS.iter().find(|(name, _)| *name == unit.trim_start()).map(|(_, factor)| *factor);
     let (Ok(number), Some(factor)) = (number.parse::<u64>(), factor) else {
-        return Err("a size is a number with B, KiB, MiB, GiB or TiB behind it, such as 256KiB".to_owned());
+        return Err("give a number followed by B, KiB, MiB, GiB or TiB, such as 256KiB".to_owned());
     };
-    number.checked_mul(factor).ok_or_else(|| "more bytes than 64 bits can count".to_owned())
+    number.checked_mul(factor).ok_or_else(|| "the size exceeds 2^64 bytes".to_owned())
 }
 
-/// Reads a number of things of which there must be one. For clap's `value_parser`.
+/// Reads a count of at least 1. For clap's `value_parser`.
 pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) => Err("there must be at least 1; leave the option out for its default".to_owned()),
+        Ok(0) => Err("give at least 1, or omit the option".to_owned()),
         Ok(number) => Ok(number),
-        Err(_) => Err("that is no number".to_owned()),
+        Err(_) => Err("this is not a number".to_owned()),
     }
 }
 
-/// A size for people: in the largest unit that leaves a number of at least one.
+/// A size in the largest unit that gives a number of at least 1.
 pub(crate) fn show(bytes: u64) -> String {
     for (name, factor) in [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
         if bytes >= factor {
@@ -44,7 +44,7 @@ pub(crate) fn show(bytes: u64) -> String {
     format!("{bytes} B")
 }
 
-/// A number of things: "1 node", "2 nodes".
+/// A count with its noun: "1 node", "2 nodes".
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     let what = if number == 1 { one } else { many };
     format!("{number} {what}")
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused() {
+    fn other_texts_are_refused() {
         for text in ["", "GiB", "-1", "1.5GiB", "8GB", "1kib", "99999999999TiB"] {
             assert!(parse(text).is_err(), "{text}");
         }

@@ -1,4 +1,4 @@
-//! `farwood stat`: what a pool, or an index, looks like.
+//! `farwood stat`: the state of a pool or an index.
 
 use super::card::kind;
 use super::{Context, Failure, Format, Outcome, size, warn_of_locks};
@@ -9,7 +9,7 @@ use farwood::{
 };
 use serde_json::{Value, json};
 
-/// Bytes of a chunk, in which pools give memory to indexes.
+/// Bytes of a chunk, the unit in which a pool allocates memory to an index.
 pub(super) const CHUNK_BYTES: u64 = 8 << 20;
 
 const EXAMPLES: &str = "\
@@ -17,11 +17,11 @@ Examples:
   farwood stat shm://demo
   farwood stat shm://demo/words --json
   farwood stat tcp://127.0.0.1:7470
-  farwood stat shm://demo/words --count      its entries too, which means reading all of it";
+  farwood stat shm://demo/words --count      also counts its entries, which reads the whole index";
 
-/// Show a pool's memory, clients and indexes, or an index's layout and options
+/// Show the memory, clients and indexes of a pool, or the layout and options of an index
 ///
-/// No index is opened, unless its entries are counted.
+/// The command opens no index unless --count is given.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     }
     if context.is_given("count") {
         return Err(Failure::Usage(format!(
-            "stat {}: --count is about an index; write {}, or leave it out",
+            "stat {}: --count applies to an index, and this URL names a pool; write {}, or omit --count",
             args.url,
             args.url.index_url("INDEX")
         )));
@@ -89,7 +89,7 @@ fn stat_index(args: &Args, name: &str, context: &mut Context<'_>) -> Result<(), 
     layout_text(&layout, context)
 }
 
-/// A spatial index; with its entries, and whether somebody serves it, if these are asked for.
+/// Shows a spatial index; with --count also its entries, and whether a process serves it.
 fn stat_spatial(
     args: &Args,
     pool: &Pool,
@@ -117,7 +117,7 @@ fn stat_spatial(
     writeln!(out, "{url}")?;
     if let Some((entries, served)) = counted {
         writeln!(out, "  rectangles   {entries}")?;
-        writeln!(out, "  served       {}", if served { "yes" } else { "by nobody" })?;
+        writeln!(out, "  served       {}", if served { "yes" } else { "no" })?;
     }
     writeln!(out, "  memory       {}", size::show(chunks * CHUNK_BYTES))?;
     writeln!(out, "  index        catfish, an R*-tree on memory node {}", config.node.0)?;
@@ -166,14 +166,14 @@ fn layout_text(layout: &IndexLayout, context: &mut Context<'_>) -> Result<(), Fa
     Ok(())
 }
 
-/// A type, and that its values have any length where they do.
+/// A type, with a note if its length is not fixed.
 fn any_length(of: &Type) -> String {
     if of.bytes.is_some() { of.to_string() } else { format!("{of} of any length") }
 }
 
-/// The variant's name, where it has one.
+/// The name of the variant.
 fn variant(layout: &IndexLayout) -> &'static str {
-    layout.variant.unwrap_or("of its own")
+    layout.variant.unwrap_or("custom")
 }
 
 fn layout_json(layout: &IndexLayout) -> Value {
@@ -199,7 +199,7 @@ fn layout_json(layout: &IndexLayout) -> Value {
     })
 }
 
-/// An index of a pool; one that this program does not know has an error in the place of its layout.
+/// An index of a pool. An index that this version cannot read has an error instead of its layout.
 fn index_json(index: &IndexUse) -> Value {
     let mut value = match &index.entry.layout {
         Ok(EntryLayout::Ordered(layout)) => layout_json(layout),
@@ -211,7 +211,7 @@ fn index_json(index: &IndexUse) -> Value {
     value
 }
 
-/// What a memory node says of itself, as JSON.
+/// The report of a memory node, as JSON.
 fn report_json(report: &NodeReport) -> Value {
     let [p50, p90, p99, max] = report.latency_us;
     json!({
@@ -235,15 +235,15 @@ fn card_json(card: NodeCard) -> Value {
     })
 }
 
-/// What executes a memory node's verbs, and where its locks lie.
+/// The device that executes the verbs of a memory node, and where its locks are.
 fn card_text(card: NodeCard) -> String {
     let place = match (card.device_on_card, card.device_memory) {
-        (true, _) => "the card's own".to_owned(),
-        (false, 0) => "host memory, for the card has none".to_owned(),
-        (false, bytes) => format!("host memory, though the card has {}", size::show(bytes)),
+        (true, _) => "on the NIC".to_owned(),
+        (false, 0) => "in host memory, because the NIC has none".to_owned(),
+        (false, bytes) => format!("in host memory, because the NIC has only {}", size::show(bytes)),
     };
     let (kind, link, mtu) = (kind(card.kind), card.link, card.mtu_bytes);
-    format!(", verbs by {kind}, {link}, MTU {mtu}, device memory is {place}")
+    format!(", verbs executed by {kind}, {link}, MTU {mtu}, device memory {place}")
 }
 
 /// A memory node as JSON.
@@ -294,7 +294,7 @@ fn pool_text(url: &Url, stats: &PoolStats, context: &mut Context<'_>) -> Result<
             node.chunks.saturating_sub(1),
             node.pages.map_or_else(String::new, |pages| format!(", {pages}")),
             node.report.map_or_else(String::new, |report| format!(
-                ", {} connections, {} verbs, {} refused, {} closed for what they sent",
+                ", {} connections, {} verbs, {} refused, {} closed because of malformed requests",
                 report.connections, report.verbs, report.refused, report.bad_frames
             )),
             node.card.map_or_else(String::new, card_text)
@@ -304,7 +304,7 @@ fn pool_text(url: &Url, stats: &PoolStats, context: &mut Context<'_>) -> Result<
         let state = match (client.asking, client.alive) {
             (true, _) => "this command",
             (_, true) => "alive",
-            (_, false) => "gone",
+            (_, false) => "crashed",
         };
         let open = if client.open.is_empty() { "none".to_owned() } else { client.open.join(", ") };
         writeln!(out, "  client {}: process {}, {state}, open: {open}", client.client, client.process)?;

@@ -1,4 +1,4 @@
-//! `farwood top`: a pool at work, again and again.
+//! `farwood top`: the load of a pool, refreshed periodically.
 
 use super::stat::{CHUNK_BYTES, node_json};
 use super::{Context, Failure, Format, Outcome, size};
@@ -15,30 +15,33 @@ Examples:
   farwood top shm://demo --interval 5
   farwood top tcp://127.0.0.1:7470 --count 10 --json";
 
-/// Clears a terminal, and goes to its first line.
+/// Clears the terminal and moves the cursor to its first line.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// Show a pool at work: what its memory nodes do in a second, and who is there
+/// Show a pool at work: the load of its memory nodes and the number of clients
 ///
-/// Rates are those since the last time, with what the look itself asks for: some 330 requests. The times that requests
-/// take are those since a memory node was started. Where a memory node is not there, that is shown until it is there
-/// again. Ends with SIGINT, or after --count times.
+/// Rates are averages since the previous refresh, including about 330 requests for the refresh itself. Latencies are
+/// percentiles since the memory node started. If a memory node is lost, the command reports that until the node is
+/// back. It ends on SIGINT, or after --count refreshes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The URL of a pool
     url: Url,
-    /// Seconds between two looks
+    /// Seconds between two refreshes
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     interval: f64,
-    /// Look so often, and end [default: for ever]
+    /// End after this many refreshes [default: run until SIGINT]
     #[arg(long, value_name = "COUNT")]
     count: Option<u64>,
 }
 
 pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Failure> {
     if args.url.index().is_some() {
-        return Err(Failure::Usage(format!("top {}: a pool is meant, and this names an index", args.url)));
+        return Err(Failure::Usage(format!(
+            "top {}: this URL names an index; give the URL of its pool",
+            args.url
+        )));
     }
     if !(args.interval.is_finite() && (0.01..=86_400.0).contains(&args.interval)) {
         return Err(Failure::Usage(format!("top: --interval {}: give 0.01 to 86400", args.interval)));
@@ -65,15 +68,15 @@ pub(crate) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
     Ok(Outcome::Done)
 }
 
-/// A pool whose memory nodes may go and come back.
+/// A pool whose memory nodes may be lost and come back.
 struct Watched<'a> {
     url: &'a Url,
-    /// `None`: a memory node was not there at the last look.
+    /// `None` if a memory node was lost at the last refresh.
     pool: Option<Pool>,
 }
 
 impl Watched<'_> {
-    /// What the pool is like; `Err`: who is not there, in words.
+    /// The state of the pool; `Err` says which memory node is lost.
     fn look(&mut self) -> Result<Result<PoolStats, String>, Failure> {
         let pool = self.pool.take().map_or_else(|| Pool::find(self.url), Ok);
         match pool.and_then(|pool| Ok((pool.stats()?, pool))) {
@@ -87,7 +90,7 @@ impl Watched<'_> {
     }
 }
 
-/// Whether it is a memory node that is gone for the moment, or what comes of that.
+/// Whether the error comes from a lost memory node, which may come back.
 fn may_come_back(error: &Error) -> bool {
     match error {
         Error::Fabric { source, .. } => {
@@ -120,7 +123,7 @@ fn show(
     }
 }
 
-/// A look that saw no pool.
+/// Shows that the pool cannot be reached.
 fn show_lost(url: &Url, lost: &str, seconds: f64, context: &mut Context<'_>) -> Result<(), Failure> {
     match context.format {
         Format::Json => {
@@ -131,7 +134,7 @@ fn show_lost(url: &Url, lost: &str, seconds: f64, context: &mut Context<'_>) -> 
     Ok(())
 }
 
-/// What a memory node did in a second.
+/// The load of a memory node per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Rates {
     requests: f64,
@@ -140,7 +143,7 @@ struct Rates {
     bytes_out: f64,
 }
 
-/// Of two looks at one memory node. One that was started anew in between has counted from nothing.
+/// The rates between two refreshes. The counters of a restarted memory node begin at 0.
 fn rates(old: &NodeStats, new: &NodeStats, seconds: f64) -> Option<Rates> {
     let (old, new) = (old.report?, new.report?);
     let rate = |of: fn(&NodeReport) -> u64| of(&new).saturating_sub(of(&old)) as f64 / seconds;
@@ -193,7 +196,7 @@ fn text_look(
     let dead = stats.clients.iter().filter(|client| !client.alive).count();
     writeln!(
         out,
-        "{url}: {}, {} gone without leaving, {}",
+        "{url}: {}, {} crashed, {}",
         size::count(alive as u64, "client", "clients"),
         dead,
         size::count(stats.indexes.len() as u64, "index", "indexes")
@@ -231,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_what_was_done_since() {
+    fn rates_are_differences_per_second() {
         let node = |verbs| NodeStats {
             memory_bytes: 0,
             device_bytes: 0,
@@ -244,7 +247,7 @@ mod tests {
         };
         let verbs = |old, new| rates(&node(old), &node(new), 2.0).unwrap().verbs.round() as u64;
         assert_eq!(verbs(100, 300), 100);
-        assert_eq!(verbs(300, 100), 0, "started anew");
+        assert_eq!(verbs(300, 100), 0, "restarted");
         let silent = NodeStats { report: None, ..node(0) };
         assert_eq!(rates(&silent, &node(1), 1.0), None);
     }

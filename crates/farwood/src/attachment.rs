@@ -161,7 +161,7 @@ impl Attachment {
         }
     }
 
-    /// A client for the calling thread.
+    /// Creates a client for the calling thread.
     pub(crate) fn client(&self) -> Client<AnyFabric> {
         Client::new(match self {
             Self::Shm(pool, ..) => AnyFabric::Shm(pool.fabric()),
@@ -184,7 +184,7 @@ impl Attachment {
         each_pool!(self, pool => pool.identity())
     }
 
-    /// What is known of each memory node's memory.
+    /// The memory of each memory node.
     pub(crate) fn memory(&self) -> Result<Vec<NodeMemory>, Unseen> {
         Ok(match self {
             Self::Shm(pool, ..) => {

@@ -1,30 +1,30 @@
-//! How a program's types become the byte strings that trees hold.
+//! The encoding of a program's types as byte strings.
 //!
 //! | type | in the index | order | length |
 //! |---|---|---|---|
 //! | `u64` | big-endian | numeric | 8 |
 //! | `[u8; N]` | as it is | bytewise | N |
-//! | `Vec<u8>` ([`Bytes`]) | as it is | bytewise | exactly what was chosen at creation, or any |
-//! | `String` ([`Text`]) | UTF-8, filled up with zeros | by code points | at most what was chosen, or any |
+//! | `Vec<u8>` ([`Bytes`]) | as it is | bytewise | the length chosen at creation, or any |
+//! | `String` ([`Text`]) | UTF-8, padded with zeros | by code points | at most the length chosen at creation, or any |
 
 use crate::error::Unfit;
 use crate::kind::{Kind, check_text, unpad};
 use farwood_index::ordered::Length;
 
-/// Byte strings: of one length, chosen when the index is created, or of any.
+/// Byte strings of one length, chosen when the index is created, or of any length.
 pub type Bytes = Vec<u8>;
-/// UTF-8 text without NUL: up to a length chosen when the index is created, or of any.
+/// UTF-8 text without NUL, up to a length chosen when the index is created, or of any length.
 pub type Text = String;
 
-/// Bytes that are kept in place before they need memory of their own.
+/// The longest byte string that [`Padded`] stores without a heap allocation.
 const INLINE_BYTES: usize = 64;
 
-/// How many bytes an index has for a key or a value.
+/// The permitted length of a key or a value in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
-    /// As many as this.
+    /// Exactly this length.
     Exactly(usize),
-    /// Up to this.
+    /// At most this length.
     UpTo(usize),
 }
 
@@ -39,10 +39,10 @@ impl From<Length> for Width {
 }
 
 impl Width {
-    /// Whether so many bytes are as many as the index has.
+    /// Checks a length.
     ///
     /// # Errors
-    /// [`Unfit`] where they are not.
+    /// [`Unfit`] if it is not permitted.
     pub fn check(self, found: usize) -> Result<(), Unfit> {
         match self {
             Self::Exactly(expected) if found != expected => Err(Unfit::Length { expected, found }),
@@ -51,43 +51,43 @@ impl Width {
         }
     }
 
-    /// The most bytes that there can be.
+    /// The maximum length.
     pub fn most(self) -> usize {
         let (Self::Exactly(most) | Self::UpTo(most)) = self;
         most
     }
 }
 
-/// A type whose values an index can hold.
+/// A type that an index can store.
 ///
-/// Implement it, and [`Key`] or [`Value`], for types of your own; give them a [`Kind::Other`] of 128 or more.
+/// Implement it, and [`Key`] or [`Value`], for your own types, with a [`Kind::Other`] of 128 or more.
 pub trait Codec: Sized + 'static {
-    /// What calls take a reference to: `u64`, `[u8]`, `str`.
+    /// The borrowed form that calls take: `u64`, `[u8]`, `str`.
     type View: ?Sized;
-    /// The bytes on their way to the index.
+    /// The encoded bytes.
     type Encoded<'a>: AsRef<[u8]>;
-    /// What the index records, so that it is not opened with another type by mistake.
+    /// The type that the index records, so that it cannot be opened with another type by mistake.
     const KIND: Kind;
-    /// The length of all values, bytes; `None`: chosen when an index is created.
+    /// The length in bytes; `None` if it is chosen when an index is created.
     const WIDTH: Option<usize>;
 
-    /// The bytes of `view`, as many as `width` says.
+    /// Encodes `view` with a length that `width` permits.
     ///
     /// # Errors
-    /// [`Unfit`] where there are none.
+    /// [`Unfit`] if that is impossible.
     fn encode(view: &Self::View, width: Width) -> Result<Self::Encoded<'_>, Unfit>;
 
-    /// The value that the bytes stand for.
+    /// Decodes the bytes.
     ///
     /// # Errors
-    /// [`Unfit`] where they stand for none: somebody wrote them with another type.
+    /// [`Unfit`] if they are not valid for this type.
     fn decode(bytes: &[u8]) -> Result<Self, Unfit>;
 }
 
-/// A type that can be a key: the order of its bytes is the order of the index.
+/// A type for keys: the order of its encoded bytes is the order of the index.
 pub trait Key: Codec {}
 
-/// A type that can be a value.
+/// A type for values.
 pub trait Value: Codec {}
 
 impl Codec for u64 {
@@ -173,28 +173,28 @@ impl Value for Vec<u8> {}
 impl Key for String {}
 impl Value for String {}
 
-/// A byte string, filled up with zeros. Up to 64 bytes need no memory of their own.
+/// A byte string padded with zeros. Up to 64 bytes are stored without a heap allocation.
 #[derive(Clone, Debug)]
-pub struct Padded(Room);
+pub struct Padded(PaddedBytes);
 
 #[derive(Clone, Debug)]
-enum Room {
+enum PaddedBytes {
     Inline { bytes: [u8; INLINE_BYTES], width: u8 },
     Heap(Box<[u8]>),
 }
 
 impl Padded {
-    /// `bytes`, of which there are at most `width`, and zeros up to `width`.
+    /// Pads `bytes`, at most `width`, with zeros up to `width`.
     #[inline]
     pub fn new(bytes: &[u8], width: usize) -> Self {
         if width <= INLINE_BYTES {
             let mut inline = [0; INLINE_BYTES];
             inline[..bytes.len()].copy_from_slice(bytes);
-            return Self(Room::Inline { bytes: inline, width: width as u8 });
+            return Self(PaddedBytes::Inline { bytes: inline, width: width as u8 });
         }
         let mut heap = vec![0; width].into_boxed_slice();
         heap[..bytes.len()].copy_from_slice(bytes);
-        Self(Room::Heap(heap))
+        Self(PaddedBytes::Heap(heap))
     }
 }
 
@@ -202,8 +202,8 @@ impl AsRef<[u8]> for Padded {
     #[inline]
     fn as_ref(&self) -> &[u8] {
         match &self.0 {
-            Room::Inline { bytes, width } => &bytes[..usize::from(*width)],
-            Room::Heap(bytes) => bytes,
+            PaddedBytes::Inline { bytes, width } => &bytes[..usize::from(*width)],
+            PaddedBytes::Heap(bytes) => bytes,
         }
     }
 }

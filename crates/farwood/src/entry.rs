@@ -1,4 +1,4 @@
-//! Indexes as the pool's directory has them: what they are, without opening them.
+//! The indexes in the directory of a pool, described without opening them.
 
 use crate::error::Type;
 use crate::kind::Kind;
@@ -12,29 +12,29 @@ use farwood_index::sherman::layout::Values;
 use farwood_index::sherman::{self, Variant};
 use farwood_index::{smart, sphinx};
 
-/// An index as the pool's directory has it.
+/// An index in the directory of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
     /// The name.
     pub name: String,
-    /// Number of the index, never used twice in a pool.
+    /// The number of the index, unique in the pool.
     pub number: u64,
     /// The directory entry, 0 to 63.
     pub slot: u8,
-    /// Sizes, types and options; the error where it is no index of this version.
+    /// Sizes, types and options, or the error if this version cannot read the index.
     pub layout: Result<EntryLayout, IndexError>,
 }
 
-/// What a directory entry says of an index.
+/// The description of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryLayout {
-    /// One with keys.
+    /// An index with keys.
     Ordered(IndexLayout),
-    /// One of rectangles.
+    /// An index of rectangles.
     Spatial(Config),
 }
 
-/// What an index was created with.
+/// The types and options with which an index was created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexLayout {
     /// The system.
@@ -43,28 +43,28 @@ pub struct IndexLayout {
     pub keys: Type,
     /// The values.
     pub values: Type,
-    /// Sizes of nodes, where all nodes have one size.
+    /// Sizes of the nodes, if all nodes have the same size.
     pub nodes: Option<NodeSizes>,
-    /// How readers tell a whole copy.
+    /// How readers detect a torn copy.
     pub consistency: &'static str,
-    /// The variant's name, where its options have one. The width of locks is not among them.
+    /// The name of the variant, if its options have one. The size of locks does not matter for it.
     pub variant: Option<&'static str>,
-    /// How large a lock is.
+    /// The size of a lock.
     pub lock_width: LockWidth,
-    /// The options of the variant, as records have them.
+    /// The options of the variant, named as in benchmark records.
     pub options: Vec<(&'static str, String)>,
 }
 
-/// How large the nodes of a Sherman index are.
+/// The sizes of the nodes of a Sherman index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeSizes {
     /// Bytes of a node.
     pub node_bytes: usize,
-    /// Entries of a leaf, at most.
+    /// The maximum number of entries of a leaf.
     pub leaf_entries: usize,
-    /// Keys of an inner node, at most.
+    /// The maximum number of keys of an inner node.
     pub inner_keys: usize,
-    /// Bytes that an entry has for a value.
+    /// Bytes that an entry reserves for a value.
     pub value_slot_bytes: usize,
 }
 
@@ -120,7 +120,7 @@ fn of_radix(
 }
 
 impl IndexEntry {
-    /// The layout, where it is an index with keys.
+    /// The layout, if it is an index with keys.
     pub fn ordered(&self) -> Option<&IndexLayout> {
         match &self.layout {
             Ok(EntryLayout::Ordered(layout)) => Some(layout),

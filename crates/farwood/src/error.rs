@@ -1,4 +1,4 @@
-//! The library's error: what was tried, on what, why it failed and what to do about it.
+//! The error of the library: the operation, its object, the cause and the remedy.
 
 use crate::kind::Kind;
 use crate::url::shell_word;
@@ -18,12 +18,11 @@ use std::path::PathBuf;
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call did not do what it was asked to. The text names the operation, the pool or index, and the remedy.
+/// The error of a call. Its message names the operation, the pool or index, and the remedy.
 ///
-/// `Debug` prints the same sentence as `Display`, so that a `main` that returns this error shows it. What a program can
-/// do something about, it asks [`is_full`](Self::is_full) and [`is_not_found`](Self::is_not_found), or takes from the
-/// `source`: an [`IndexError`], [`FabricError`], [`ShmError`], [`TcpError`] or
-/// [`EtcdError`], which the crate re-exports.
+/// `Debug` prints the same message as `Display`, so that a `main` that returns this error shows it. To handle an error,
+/// use [`is_full`](Self::is_full) and [`is_not_found`](Self::is_not_found), or the `source`: an [`IndexError`],
+/// [`FabricError`], [`ShmError`], `TcpError`, `RdmaError` or `EtcdError`, which the crate re-exports.
 ///
 /// ```
 /// let error = farwood::Pool::open("shm://nowhere-at-all").unwrap_err();
@@ -33,31 +32,33 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// That is no URL of a pool, or of an index.
-    #[error("'{url}': {why}; pools are written shm://NAME or tcp://HOST:PORT, indexes with /INDEX behind it")]
+    /// The text is not the URL of a pool or an index.
+    #[error(
+        "'{url}': {why}; write shm://NAME or tcp://HOST:PORT for a pool, followed by /INDEX for an index"
+    )]
     Url {
-        /// What was given.
+        /// The text.
         url: String,
-        /// What is wrong with it.
+        /// The damage.
         why: String,
     },
-    /// Pools of that kind are planned, and not built yet.
+    /// The scheme of the URL is planned, but not implemented.
     #[error(
-        "'{url}': pools over {scheme}:// are not built yet; use shm://NAME, shared memory of this machine, or \
+        "'{url}': pools over {scheme}:// are not implemented; use shm://NAME (shared memory of this machine) or \
          tcp://HOST:PORT"
     )]
     NotBuilt {
-        /// What was given.
+        /// The text.
         url: String,
         /// `sim`.
         scheme: String,
     },
-    /// The pool's files could not be made, found, used or removed.
+    /// The files of a pool in shared memory could not be created, found, used or removed.
     #[error("{operation}: {source}")]
     Pool {
         /// The operation.
         operation: &'static str,
-        /// Why.
+        /// The cause.
         source: ShmError,
     },
     /// The memory nodes of a pool over TCP could not be found or used.
@@ -66,31 +67,31 @@ pub enum Error {
     Tcp {
         /// The operation.
         operation: &'static str,
-        /// Why.
+        /// The cause.
         source: TcpError,
     },
-    /// RDMA is not to be had here, or the memory nodes of a pool over it could not be found or used.
+    /// RDMA is not available, or the memory nodes of a pool over RDMA could not be found or used.
     #[error("{operation}: {source}")]
     #[cfg(feature = "rdma")]
     Rdma {
         /// The operation.
         operation: &'static str,
-        /// Why.
+        /// The cause.
         source: RdmaError,
     },
-    /// etcd has no such pool, or does not answer.
+    /// etcd does not know the pool, or does not answer.
     #[error("{operation}: {source}")]
     #[cfg(feature = "etcd")]
     Etcd {
         /// The operation.
         operation: &'static str,
-        /// Why.
+        /// The cause.
         source: EtcdError,
     },
-    /// A pool over TCP is made and removed where its memory nodes are.
+    /// A pool over TCP cannot be created or removed with a URL.
     #[error(
-        "{operation} {pool}: a pool over TCP is there while its memory nodes are; start each with `farwood serve`, end \
-         it with SIGTERM; whoever creates the first index there makes them a pool"
+        "{operation} {pool}: a pool over TCP consists of its running memory nodes; start each of them with \
+         `farwood serve`, and stop it with SIGTERM; creating the first index makes them a pool"
     )]
     Served {
         /// The operation.
@@ -105,7 +106,7 @@ pub enum Error {
         operation: &'static str,
         /// The pool's URL.
         pool: String,
-        /// Why.
+        /// The cause.
         source: FabricError,
     },
     /// The index failed.
@@ -115,13 +116,14 @@ pub enum Error {
         operation: &'static str,
         /// The index.
         url: String,
-        /// Why.
+        /// The cause.
         source: IndexError,
     },
-    /// The index has keys or values of another type than it was opened with.
+    /// The keys or values of the index have a type other than the one it was opened with.
     #[error(
-        "open {url}: its {what} are {found} and not {expected}; open it with the types that it was created with \
-         (`farwood stat {}`)",
+        "open {url}: its {what} have the type {found}, not {expected}; open it with the types with which it was \
+         created \
+         (`farwood stat {}` shows them)",
         shell_word(url)
     )]
     Type {
@@ -129,9 +131,9 @@ pub enum Error {
         url: String,
         /// "keys" or "values".
         what: &'static str,
-        /// The type that it was opened with.
+        /// The type with which it was opened.
         expected: Type,
-        /// The type that it has.
+        /// Its type.
         found: Type,
     },
     /// A key or a value does not fit the index.
@@ -143,7 +145,7 @@ pub enum Error {
         url: String,
         /// "key" or "value".
         what: &'static str,
-        /// Why, and what would fit.
+        /// The reason, and what would fit.
         why: Unfit,
     },
     /// An index cannot be created with these options.
@@ -151,7 +153,7 @@ pub enum Error {
     Options {
         /// The index.
         url: String,
-        /// What is wrong, and what would be right.
+        /// The reason and the remedy.
         why: String,
     },
     /// This process has the index open.
@@ -160,10 +162,10 @@ pub enum Error {
         /// The index.
         url: String,
     },
-    /// Living processes are attached to the pool.
+    /// Live processes are attached to the pool.
     #[error(
-        "remove shm://{pool}: processes are attached to it ({}); end them, or force it (`farwood drop shm://{pool} \
-         --force`): they then keep the memory until they end",
+        "remove shm://{pool}: processes are attached to it ({}); end them, or use `farwood drop shm://{pool} --force`: \
+         the processes then keep the memory until they end",
         list(processes)
     )]
     Attached {
@@ -172,41 +174,41 @@ pub enum Error {
         /// Process numbers.
         processes: Vec<u64>,
     },
-    /// The pool is broken, so nobody can say whether it is in use.
+    /// The pool is damaged, so it is unknown whether it is in use.
     #[error(
-        "remove shm://{pool}: {source}; to remove it all the same, force it (`farwood drop shm://{pool} --force`)"
+        "remove shm://{pool}: {source}; to remove the pool nevertheless, use `farwood drop shm://{pool} --force`"
     )]
     Unusable {
         /// The pool's name.
         pool: String,
-        /// What is wrong with it.
+        /// The damage.
         source: ShmError,
     },
-    /// The operating system refused something.
+    /// A call of the operating system failed.
     #[error("cannot {operation} {}: {source}", path.display())]
     System {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
 impl std::fmt::Debug for Error {
-    /// The sentence for people: what `main` prints of an error that it returns.
+    /// Prints the message, which is what a `main` that returns this error shows.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
     }
 }
 
-/// What keys or values are, for people.
+/// The type of keys or values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Type {
-    /// What the bytes mean.
+    /// The meaning of the bytes.
     pub kind: Kind,
-    /// How many there are; `None`: any number.
+    /// The number of bytes; `None` if it varies.
     pub bytes: Option<usize>,
 }
 
@@ -219,22 +221,22 @@ impl std::fmt::Display for Type {
     }
 }
 
-/// Why a key or a value does not fit an index.
+/// The reason why a key or a value does not fit an index.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unfit {
-    /// Its length is another than the index's.
-    #[error("has {found} bytes, and the index has {expected}; give exactly as many")]
+    /// It has the wrong length.
+    #[error("has {found} bytes, and this index needs exactly {expected}")]
     Length {
         /// The index's length, bytes.
         expected: usize,
         /// The length given, bytes.
         found: usize,
     },
-    /// A text is longer than the index has room for.
+    /// It is too long.
     #[error(
-        "is a text of {found} bytes, and the index has room for {most}; shorten it, or create an index with room for \
-         more, if there is one (`farwood create --help`)"
+        "has {found} bytes, and the limit of this index is {most}; shorten it, or create an index with a higher limit \
+         (`farwood create --help` lists the limits)"
     )]
     TooLong {
         /// The index's length, bytes.
@@ -242,26 +244,26 @@ pub enum Unfit {
         /// The length given, bytes.
         found: usize,
     },
-    /// A text holds a NUL, which stands for its end.
-    #[error("holds a NUL at byte {at}, which marks the end of a text; use byte strings for such data")]
+    /// It is a text that contains a NUL, which would mark its end.
+    #[error("contains a NUL at byte {at}, which marks the end of a text; use byte strings for such data")]
     Nul {
         /// Where, bytes.
         at: usize,
     },
-    /// Text is expected, and the bytes are none.
-    #[error("is no UTF-8 text; open the index with byte strings to see its bytes")]
+    /// It is not UTF-8 text.
+    #[error("is not UTF-8 text; open the index with byte strings to read the bytes")]
     NoText,
-    /// Words that cannot be read as what the index holds.
-    #[error("'{text}' is no {expected}")]
+    /// The text cannot be parsed as the type of the index.
+    #[error("'{text}' is not a {expected}")]
     Unreadable {
-        /// The words.
+        /// The text.
         text: String,
-        /// What was expected.
+        /// The expected type.
         expected: String,
     },
 }
 
-/// What gives a pool more memory, where that is what it lacks.
+/// The option that gives a full pool more memory.
 fn more_memory(url: &str, error: &FabricError) -> &'static str {
     match error {
         FabricError::PoolFull { .. } if url.starts_with("shm://") => " (`farwood create --memory`)",
@@ -290,18 +292,18 @@ impl From<Infallible> for Error {
     }
 }
 
-/// The exit code where a pool or an index is not there.
+/// The exit code for a missing pool or index.
 const NOT_FOUND: u8 = 3;
-/// The exit code where something is full.
+/// The exit code for a full pool, table or memory.
 const FULL: u8 = 5;
 
 impl Error {
-    /// Whether something is full: the pool, its directory or client table, or the machine's memory.
+    /// Whether the cause is a lack of space: in the pool, its directory or client table, or the memory of the machine.
     pub fn is_full(&self) -> bool {
         self.exit_code() == FULL
     }
 
-    /// Whether the pool or the index is not there.
+    /// Whether the pool or the index does not exist.
     pub fn is_not_found(&self) -> bool {
         self.exit_code() == NOT_FOUND
     }
@@ -350,7 +352,7 @@ fn of_etcd(error: &EtcdError) -> u8 {
         EtcdError::BadAddress { .. } => 2,
         EtcdError::NoAnswer { .. } | EtcdError::Incomplete { .. } => NOT_FOUND,
         EtcdError::Taken { .. } => 9,
-        // The type may get more.
+        // The type is non-exhaustive.
         _ => 10,
     }
 }
@@ -362,7 +364,7 @@ fn of_rdma(error: &RdmaError) -> u8 {
         RdmaError::NoLibrary(_) | RdmaError::NoDevices | RdmaError::NoDevice { .. } => NOT_FOUND,
         RdmaError::Unusable { .. } => 7,
         RdmaError::Pool(error) => of_tcp(error),
-        // The type may get more.
+        // The type is non-exhaustive.
         _ => 10,
     }
 }
@@ -392,7 +394,7 @@ fn of_file(fault: &FileFault) -> u8 {
         FileFault::Unfit(_) => 7,
         FileFault::Damaged(_) => 8,
         FileFault::System(source) => of_system(source),
-        // The type may get more.
+        // The type is non-exhaustive.
         _ => 10,
     }
 }
@@ -475,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn full_and_not_found_can_be_told() {
+    fn full_and_not_found_are_distinguished() {
         let index = |source| Error::Index { operation: "put", url: "shm://p/i".to_owned(), source };
         let full = index(IndexError::Fabric(FabricError::PoolFull { chunks: 2, chunk_bytes: 8 << 20 }));
         let missing = index(IndexError::NoSuchIndex("i".to_owned()));
@@ -485,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_full_is_made_larger_where_it_was_made() {
+    fn a_full_pool_names_the_command_that_created_it() {
         let full = || IndexError::Fabric(FabricError::PoolFull { chunks: 2, chunk_bytes: 8 << 20 });
         let text =
             |url: &str| Error::Index { operation: "put", url: url.to_owned(), source: full() }.to_string();
@@ -496,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_files_have_the_codes_of_what_they_are() {
+    fn file_faults_have_the_exit_codes_of_their_causes() {
         let code = |fault| {
             let source = TcpError::File { path: PathBuf::from("/f"), fault };
             Error::Tcp { operation: "serve", source }.exit_code()

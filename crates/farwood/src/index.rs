@@ -1,4 +1,4 @@
-//! Indexes with types, and their blocking calls.
+//! Typed handles of ordered indexes, with blocking calls.
 
 use crate::codec::{Codec, Key, Padded, Value, Width};
 use crate::error::{Error, Result, Type, Unfit};
@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
-/// One open index, shared by all its handles in this process.
+/// An open index, shared by all its handles in this process.
 pub(crate) struct Tree {
     ordered: Ordered,
     pool: Arc<Attached>,
@@ -57,13 +57,13 @@ impl Tree {
         Type { kind, bytes }
     }
 
-    /// How long keys may be.
+    /// The permitted length of keys.
     #[inline]
     pub(crate) fn key_width(&self) -> Width {
         self.ordered.key_length().into()
     }
 
-    /// How long values may be.
+    /// The permitted length of values.
     #[inline]
     pub(crate) fn value_width(&self) -> Width {
         self.ordered.value_length().into()
@@ -79,7 +79,7 @@ impl Tree {
         Error::Unfit { operation, url: self.url(), what, why }
     }
 
-    /// The bytes of a key.
+    /// Encodes a key.
     #[inline]
     pub(crate) fn key<'k, K: Key>(
         &self,
@@ -89,7 +89,7 @@ impl Tree {
         K::encode(key, self.key_width()).map_err(|why| self.unfit(operation, "key", why))
     }
 
-    /// The bytes of a value.
+    /// Encodes a value.
     #[inline]
     pub(crate) fn value<'v, V: Value>(
         &self,
@@ -99,7 +99,7 @@ impl Tree {
         V::encode(value, self.value_width()).map_err(|why| self.unfit(operation, "value", why))
     }
 
-    /// What the bytes of a value stand for.
+    /// Decodes a key or a value.
     #[inline]
     pub(crate) fn decode<T: Codec>(
         &self,
@@ -112,9 +112,9 @@ impl Tree {
 }
 
 impl Drop for Tree {
-    /// Gives back what this process has of the index's memory and does not use, and closes the index, so that others
-    /// may drop it. Should that fail, the pool's other users find both when this process has left. [at most 3 RT; no
-    /// operation waits for them]
+    /// Returns the memory that this process has allocated for the index and not used, and closes the index, so that
+    /// other processes can drop it. If that fails, other processes reclaim the memory after this process has detached.
+    /// [at most 3 RT; no operation waits for them]
     fn drop(&mut self) {
         let client = thread_client::client(&self.pool);
         let _ = block_on(self.ordered.leave(&client));
@@ -124,19 +124,18 @@ impl Drop for Tree {
     }
 }
 
-/// An ordered index from `K` to `V` in a pool, open in this process. Clones, and all handles that were opened
-/// through the same pool, share its cache and its local locks. When the last one is gone, with its scans and
-/// sessions, the index is closed, and other processes may drop it.
+/// A handle of an ordered index from `K` to `V`. Clones, and all handles opened through the same pool, share the index
+/// cache and the local locks. When the last handle, scan and session is dropped, the index is closed, and other
+/// processes can drop it.
 ///
-/// Calls block the calling thread, for about the time that their round trips take, and may come from any
-/// number of threads. For many operations at once on one thread there are [sessions](Self::session).
+/// Calls block the calling thread for the duration of their round trips. Any number of threads may use a handle. To run
+/// many operations concurrently on one thread, use [sessions](Self::session).
 ///
-/// A blocking call finds its thread's client by itself. That, and making the bytes a `u64` again, adds 6 to 8 ns to a
-/// lookup of 240 ns through a client at hand (10,000 keys, warm cache, a shared two-core machine;
-/// `cargo bench -p farwood` measures it).
+/// Each blocking call looks up the client of its thread. That and the conversion of the types take 6 to 8 ns of a
+/// lookup of 240 ns (10,000 keys, warm cache, a shared two-core machine; `cargo bench -p farwood` measures it).
 ///
-/// The round trips that methods tell are those of a Sherman index, of the variant that it has unless told
-/// (`docs/costs.md` has all variants); those of radix trees are in `docs/costs-smart.md` and `docs/costs-sphinx.md`.
+/// The costs of the methods are those of a Sherman index of the default variant. `docs/costs.md` has all variants;
+/// `docs/costs-smart.md` and `docs/costs-sphinx.md` have those of the radix trees.
 pub struct Index<K, V> {
     tree: Arc<Tree>,
     types: PhantomData<fn() -> (K, V)>,
@@ -153,31 +152,31 @@ impl<K: Key, V: Value> Index<K, V> {
         Self { tree, types: PhantomData }
     }
 
-    /// The index's URL.
+    /// The URL of the index.
     pub fn url(&self) -> String {
         self.tree.url()
     }
 
-    /// What keys and values are, as recorded in the index.
+    /// The types of keys and values, as recorded in the index.
     pub fn kinds(&self) -> [Kind; 2] {
         self.tree.kinds()
     }
 
-    /// How many bytes a key has.
+    /// The permitted length of a key, in bytes.
     pub fn key_width(&self) -> Width {
         self.tree.key_width()
     }
 
-    /// How many bytes a value has.
+    /// The permitted length of a value, in bytes.
     pub fn value_width(&self) -> Width {
         self.tree.value_width()
     }
 
-    /// The value of `key`, if it has one. [1 RT when the cache knows the leaf; 1 more for a value
-    /// out of line, 2 above 2 MiB]
+    /// Returns the value of `key`, or `None`. [1 RT if the leaf is cached; 1 more for a value stored outside its leaf,
+    /// 2 more above 2 MiB]
     ///
     /// # Errors
-    /// [`Error::Unfit`] where the key cannot be in this index; [`Error::Index`].
+    /// [`Error::Unfit`] if the key does not fit the index; [`Error::Index`].
     #[inline]
     pub fn get(&self, key: &K::View) -> Result<Option<V>> {
         let tree = &*self.tree;
@@ -190,17 +189,17 @@ impl<K: Key, V: Value> Index<K, V> {
         }
     }
 
-    /// Stores `value` under `key`; yields whether the key was there before.
-    /// [2 RT when the cache knows the leaf, 1 when a thread of this process hands the leaf's lock over; a split
-    /// adds 3 per level, and 1 where the sibling lies on another memory node; 1 more for a value out of line]
+    /// Stores `value` under `key`; returns whether the key existed before.
+    /// [2 RT if the leaf is cached, 1 if another thread of this process hands the lock of the leaf over; a split adds 3
+    /// per level, and 1 if the sibling is on another memory node; 1 more for a value stored outside its leaf]
     ///
     /// # Errors
-    /// [`Error::Unfit`]; [`Error::Index`], a full pool and a lock that is not to be had among these. The entry was then
-    /// not stored; only where the fabric itself failed (a lost memory node, a revoked client) is that unknown.
+    /// [`Error::Unfit`]; [`Error::Index`], including a full pool and a lock timeout. The entry is then not stored,
+    /// except that this is unknown after an error of the fabric (a lost memory node, a revoked client).
     ///
-    /// A split stores the entry first and tells the parent afterwards. Where the pool is full by then, or the parent's
-    /// lock is not to be had, this has succeeded all the same: the new leaf is found through its left neighbour, at the
-    /// cost of a step to the right, until a later operation tells the parent.
+    /// A split stores the entry first and updates the parent afterwards. If the pool is full at that moment, or the
+    /// parent's lock cannot be acquired, the call still succeeds: readers reach the new leaf through its left sibling,
+    /// at the cost of one more READ, until a later operation updates the parent.
     pub fn put(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
         let (key, value) = (tree.key::<K>("put", key)?, tree.value::<V>("put", value)?);
@@ -209,7 +208,7 @@ impl<K: Key, V: Value> Index<K, V> {
             .map_err(|error| tree.failed("put", error))
     }
 
-    /// Stores `value` under `key` unless the key is there; yields whether it was stored. Costs and errors as
+    /// Stores `value` under `key` if the key does not exist; returns whether it was stored. Costs and errors as
     /// [`put`](Self::put).
     pub fn insert(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
@@ -219,7 +218,7 @@ impl<K: Key, V: Value> Index<K, V> {
             .map_err(|error| tree.failed("insert", error))
     }
 
-    /// Replaces the value of `key` if the key is there; yields whether it was. Costs and errors as
+    /// Replaces the value of `key` if the key exists; returns whether it does. Costs and errors as
     /// [`put`](Self::put), without splits.
     pub fn update(&self, key: &K::View, value: &V::View) -> Result<bool> {
         let tree = &*self.tree;
@@ -229,7 +228,7 @@ impl<K: Key, V: Value> Index<K, V> {
             .map_err(|error| tree.failed("update", error))
     }
 
-    /// Removes `key`; yields whether it was there. Costs and errors as [`put`](Self::put), without splits.
+    /// Removes `key`; returns whether it existed. Costs and errors as [`put`](Self::put), without splits.
     pub fn remove(&self, key: &K::View) -> Result<bool> {
         let tree = &*self.tree;
         let key = tree.key::<K>("remove", key)?;
@@ -237,13 +236,13 @@ impl<K: Key, V: Value> Index<K, V> {
         block_on(tree.ordered.remove(&client, key.as_ref())).map_err(|error| tree.failed("remove", error))
     }
 
-    /// The entries whose keys lie in `range`, by increasing key, or by decreasing key after
-    /// [`reverse`](Scan::reverse). Leaves are fetched many at a time while the iterator moves on.
-    /// [1 RT for up to 32 leaves whose parent is cached; of a radix tree 1 for the node at which the scan begins, the
-    /// root unless cached copies lead further down, and 1 for each 64 nodes or leaves]
+    /// Iterates over the entries whose keys are in `range`, in increasing order, or in decreasing order after
+    /// [`reverse`](Scan::reverse). The iterator fetches many leaves at a time. [1 RT for up to 32 leaves whose parent
+    /// is cached; in a radix tree 1 for the node at which the scan starts (the root unless a deeper node is cached),
+    /// and 1 for each 64 nodes or leaves]
     ///
-    /// A scan is not atomic, but it never misses a key that is there throughout. For all entries, see
-    /// [`iter`](Self::iter).
+    /// A scan is not atomic, but it returns every key that exists during the whole scan. [`iter`](Self::iter) iterates
+    /// over all entries.
     ///
     /// ```
     /// # use farwood::{IndexOptions, Pool, PoolOptions};
@@ -264,12 +263,13 @@ impl<K: Key, V: Value> Index<K, V> {
     /// # Ok::<(), farwood::Error>(())
     /// ```
     ///
-    /// Where an end of the range does not fit the index, the iterator's first item is the error.
+    /// If a bound of the range does not fit the index, the first item of the iterator is the error.
     pub fn scan<Q: Borrow<K::View>>(&self, range: impl RangeBounds<Q>) -> Scan<K, V> {
         Scan::new(Arc::clone(&self.tree), &range)
     }
 
-    /// The entries whose keys begin with `prefix`, bytes as the index has them: of a text, its beginning.
+    /// Iterates over the entries whose encoded keys begin with the bytes `prefix`; for texts, these are its UTF-8
+    /// bytes.
     ///
     /// ```
     /// # use farwood::{Pool, PoolOptions, SmartOptions};
@@ -290,12 +290,12 @@ impl<K: Key, V: Value> Index<K, V> {
         Scan::of_prefix(Arc::clone(&self.tree), prefix.as_ref())
     }
 
-    /// All entries, as by [`scan`](Self::scan).
+    /// Iterates over all entries, as [`scan`](Self::scan) does.
     pub fn iter(&self) -> Scan<K, V> {
         Scan::all(Arc::clone(&self.tree))
     }
 
-    /// How many entries there are; not atomic, as a scan is not. [1 RT per 32 leaves]
+    /// Counts the entries; like a scan, this is not atomic. [1 RT per 32 leaves]
     ///
     /// # Errors
     /// [`Error::Index`].
@@ -304,13 +304,13 @@ impl<K: Key, V: Value> Index<K, V> {
         block_on(self.tree.ordered.count(&client)).map_err(|error| self.tree.failed("count", error))
     }
 
-    /// Loads `entries`, whose keys are strictly increasing, into the empty index, filling nodes to the share `fill`
-    /// (0 to 1; 0.8 leaves room for inserts). `progress` is called with the number of entries so far, now and
-    /// then. Yields how many there are. [1 RT per 64 nodes]
+    /// Loads `entries`, whose keys are strictly increasing, into the empty index; returns their number. `fill` is the
+    /// fill factor of the nodes (0 to 1; 0.8 leaves space for inserts). The call reports the number of entries so far
+    /// to `progress`. [1 RT per 64 nodes]
     ///
     /// # Errors
-    /// [`Error::Index`]: the index is not empty, the keys are not sorted, the pool is full; [`Error::Unfit`]. The
-    /// index is then empty as before, but keeps the memory that it took until it is dropped.
+    /// [`Error::Index`]: the index is not empty, the keys are not sorted, or the pool is full; [`Error::Unfit`]. The
+    /// index then is still empty, and keeps the memory that it has allocated until it is dropped.
     pub fn bulk_load<A, B>(
         &self,
         entries: impl IntoIterator<Item = (A, B)>,
@@ -323,7 +323,7 @@ impl<K: Key, V: Value> Index<K, V> {
     {
         let tree = &*self.tree;
         let mut unfit = None;
-        // What does not fit becomes an entry of no bytes, which ends the load before anything of it is seen.
+        // An entry that does not fit is replaced by an empty one, which ends the load before the index is visible.
         let encoded = entries.into_iter().map(|(key, value)| {
             let encoded = || -> Result<_> {
                 let key = tree.key::<K>("bulk load", key.borrow())?;
@@ -343,28 +343,28 @@ impl<K: Key, V: Value> Index<K, V> {
         }
     }
 
-    /// Walks the index, which nobody changes meanwhile, and verifies every invariant. [1 RT per node, and per KiB
-    /// of lock table]
+    /// Walks the index and verifies every invariant. No process may change the index during the walk. [1 RT per node,
+    /// and per KiB of lock table]
     ///
     /// # Errors
-    /// [`Error::Index`]. What is wrong with the index is in the [`Walk`].
+    /// [`Error::Index`]. The [`Walk`] lists violated invariants.
     pub fn check(&self) -> Result<Walk> {
         let client = thread_client::client(&self.tree.pool);
         block_on(self.tree.ordered.walk(&client)).map_err(|error| self.tree.failed("check", error))
     }
 
-    /// Sizes, options and cache of the index, as this process sees it. [0 RT]
+    /// Sizes, options and cache usage of the index in this process. [0 RT]
     pub fn stats(&self) -> IndexStats {
         IndexStats::of(&self.tree)
     }
 
-    /// A session: async calls for the current thread, with a client of its own. Not to be mixed with this handle's
-    /// blocking calls on one thread, see [`Session`].
+    /// Creates a session: async calls for the current thread, with a separate client. Do not interleave them with
+    /// blocking calls on the same thread, see [`Session`].
     pub fn session(&self) -> Session<K, V> {
         Session::new(Arc::clone(&self.tree))
     }
 
-    /// The tree itself and a client of the current thread, for those who measure.
+    /// The tree and a client for the current thread, for benchmarks.
     #[doc(hidden)]
     pub fn parts(&self) -> (&Ordered, Client<AnyFabric>) {
         (&self.tree.ordered, self.tree.pool.attachment().client())

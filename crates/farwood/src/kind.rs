@@ -1,11 +1,11 @@
-//! What the bytes of keys and values mean, as recorded in the index.
+//! The types of keys and values, as recorded in an index.
 
 use crate::codec::{Codec as _, Width};
 use crate::error::Unfit;
 use std::fmt;
 use std::str::FromStr;
 
-/// What keys, or values, of an index are. One byte of the index's parameters.
+/// The type of the keys or values of an index, one byte of its parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -14,14 +14,14 @@ pub enum Kind {
     Bytes,
     /// Unsigned numbers of 64 bits, big-endian, so that their order is the order of their bytes.
     U64,
-    /// UTF-8 text, filled up with zeros.
+    /// UTF-8 text, padded with zeros.
     Text,
-    /// A program's own, from 128 on; see [`Codec::KIND`](crate::Codec::KIND).
+    /// A type defined by the program, 128 or more; see [`Codec::KIND`](crate::Codec::KIND).
     Other(u8),
 }
 
 impl Kind {
-    /// The number in the index's parameters.
+    /// The number in the parameters of the index.
     pub const fn number(self) -> u8 {
         match self {
             Self::Bytes => 0,
@@ -41,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// The length that all values of this kind have, bytes.
+    /// The length of this type in bytes, if it is fixed.
     pub const fn width(self) -> Option<usize> {
         match self {
             Self::U64 => Some(8),
@@ -49,11 +49,10 @@ impl Kind {
         }
     }
 
-    /// The bytes, as many as `width` says, that people's words stand for: a decimal number, a text, or hexadecimal
-    /// digits.
+    /// Parses a decimal number, a text, or hexadecimal digits, and encodes it in `width` bytes.
     ///
     /// # Errors
-    /// [`Unfit`] where they stand for none.
+    /// [`Unfit`] if the text cannot be parsed or does not fit.
     pub fn read(self, words: &str, width: Width) -> Result<Vec<u8>, Unfit> {
         let unreadable = |expected: String| Unfit::Unreadable { text: words.to_owned(), expected };
         match self {
@@ -65,20 +64,20 @@ impl Kind {
             Self::Bytes | Self::Other(_) => match (read_hex(words), width) {
                 (Some(bytes), _) if width.check(bytes.len()).is_ok() => Ok(bytes),
                 (_, Width::Exactly(bytes)) => Err(unreadable(format!(
-                    "byte string of {bytes} bytes; write {} hexadecimal digits",
+                    "byte string of {bytes} bytes; give {} hexadecimal digits",
                     2 * bytes
                 ))),
                 (_, Width::UpTo(most)) => {
-                    Err(unreadable(format!("byte string; write up to {most} pairs of hexadecimal digits")))
+                    Err(unreadable(format!("byte string; give at most {most} pairs of hexadecimal digits")))
                 }
             },
         }
     }
 
-    /// Refuses bytes that are none of this kind.
+    /// Checks that the bytes are valid for this type.
     ///
     /// # Errors
-    /// [`Unfit`] that says why.
+    /// [`Unfit`] if they are not.
     pub fn check(self, bytes: &[u8]) -> Result<(), Unfit> {
         match self {
             Self::U64 => Width::Exactly(8).check(bytes.len()),
@@ -90,7 +89,7 @@ impl Kind {
         }
     }
 
-    /// The bytes as people's words.
+    /// Formats the bytes, as [`read`](Self::read) parses them.
     pub fn show(self, bytes: &[u8]) -> String {
         match (self, <[u8; 8]>::try_from(bytes)) {
             (Self::U64, Ok(bytes)) => u64::from_be_bytes(bytes).to_string(),
@@ -100,7 +99,7 @@ impl Kind {
     }
 }
 
-/// A text must end before the index's length does, and a NUL is how its end is told.
+/// Checks that a text fits and holds no NUL, which would mark its end.
 pub(crate) fn check_text(text: &str, width: usize) -> Result<(), Unfit> {
     if text.len() > width {
         return Err(Unfit::TooLong { most: width, found: text.len() });
@@ -111,7 +110,7 @@ pub(crate) fn check_text(text: &str, width: usize) -> Result<(), Unfit> {
     }
 }
 
-/// The bytes of a text in front of the zeros.
+/// Removes the padding zeros of a text.
 pub(crate) fn unpad(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     &bytes[..end]
@@ -150,7 +149,7 @@ impl FromStr for Kind {
             "hex" => Ok(Self::Bytes),
             "u64" => Ok(Self::U64),
             "text" => Ok(Self::Text),
-            _ => Err("keys and values are u64, text or hex".to_owned()),
+            _ => Err("the type must be u64, text or hex".to_owned()),
         }
     }
 }

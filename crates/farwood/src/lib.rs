@@ -1,10 +1,9 @@
 //! Farwood: tree indexes for far memory.
 //!
-//! An ordered index that any number of processes share, with no server between them and the data: the nodes of the
-//! tree lie in the memory of *memory nodes*, and every process reads and changes them with one-sided READ, WRITE
-//! and compare-and-swap. On one machine the memory nodes are shared memory (`shm://`); over a
-//! network they are daemons (`tcp://`, or `rdma://` where network cards execute the verbs; [`MemoryNode`],
-//! `farwood serve`).
+//! Any number of processes share an index without a server between them and the data: the nodes of the tree are in the
+//! memory of *memory nodes*, and every process reads and changes them with one-sided READ, WRITE and compare-and-swap.
+//! On one machine the memory nodes are shared memory (`shm://`); over a network they are daemons (`tcp://`, or
+//! `rdma://` if network cards execute the verbs; `MemoryNode`, `farwood serve`).
 //!
 //! ```
 //! use farwood::{IndexOptions, Pool, PoolOptions};
@@ -25,22 +24,23 @@
 //! # Ok::<(), farwood::Error>(())
 //! ```
 //!
-//! | you want | see |
+//! | topic | see |
 //! |---|---|
-//! | a pool of memory nodes, by URL | [`Pool`] |
-//! | an index with your types, from any thread | [`Index`] |
-//! | keys of any length: a radix tree instead of a B-link tree | [`SmartOptions`], [`SphinxOptions`] |
-//! | rectangles: an R*-tree | [`spatial`] |
-//! | a range, forwards or backwards | [`Index::scan`], [`Index::scan_prefix`], [`Scan`] |
-//! | many operations at once on one thread, async | [`Session`], [`run_all`] |
-//! | keys and values of your own types | [`Codec`], [`Key`], [`Value`] |
-//! | what an operation costs in round trips | `[n RT]` in each method's documentation, [`Session::take_costs`] |
-//! | what went wrong | [`Error`] |
-//! | a memory node of your own | [`MemoryNode`] |
-//! | a process's full caches in pages of 2 MiB | [`into_huge_pages`] |
-//! | pools and leftovers of the whole machine | [`doctor`] |
+//! | pools of memory nodes, named by URL | [`Pool`] |
+//! | typed indexes, usable from any thread | [`Index`] |
+//! | keys of any length: radix trees instead of a B-link tree | [`SmartOptions`], [`SphinxOptions`] |
+//! | rectangles: an R*-tree (feature `spatial`) | [`spatial`] |
+//! | range scans, forward or reverse | [`Index::scan`], [`Index::scan_prefix`], [`Scan`] |
+//! | concurrent async operations on one thread | [`Session`], [`run_all`] |
+//! | your own types as keys and values | [`Codec`], [`Key`], [`Value`] |
+//! | the cost of an operation in round trips | `[n RT]` in the documentation of each method, [`Session::take_costs`] |
+//! | errors | [`Error`] |
+//! | a memory node in your process (feature `tcp`) | `MemoryNode` |
+//! | huge pages for the caches of a process | [`into_huge_pages`] |
+//! | the pools of this machine, and what crashed processes left | [`doctor`] |
 //!
-//! The examples in `crates/farwood/examples` have one job each. The command `farwood` is built on this library alone.
+//! Features: `spatial` (default), `tcp`, `rdma` and `etcd`. Without them, the library has shared memory only. The
+//! examples in `crates/farwood/examples` show one task each.
 #![forbid(unsafe_code)]
 
 mod attachment;
@@ -98,23 +98,23 @@ pub use session::Session;
 pub use stats::{ClientStats, IndexStats, IndexUse, NodeStats, PoolStats};
 pub use url::Url;
 
-/// What is SMART's own of an index: the steps of the paper, and how large nodes are.
+/// The variants and options of SMART.
 pub mod smart {
     pub use farwood_index::smart::options::Scans;
     pub use farwood_index::smart::{Options, Rooms, Variant};
 }
 
-/// What is Sphinx's own of an index: its variants.
+/// The variants and options of Sphinx.
 pub mod sphinx {
     pub use farwood_index::sphinx::{Begins, Groups, Options, Variant};
 }
 
-/// What all radix trees have.
+/// Radix trees in general.
 pub mod radix {
     pub use farwood_index::radix::tree::Walk;
 }
 
-/// What is Sherman's own of an index.
+/// Sherman.
 pub mod sherman {
     pub use farwood_index::sherman::Walk;
 }

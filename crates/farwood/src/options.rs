@@ -1,4 +1,4 @@
-//! What indexes are created with: one type of options for each system.
+//! The options for creating an index: one type for each system.
 
 use crate::codec::Codec;
 use crate::kind::Kind;
@@ -10,40 +10,40 @@ use farwood_index::sherman::options::Leaves;
 use farwood_index::sherman::{self, Options, Variant};
 use farwood_index::{smart, sphinx};
 
-/// Budget of an index cache unless told, bytes: enough to find the leaf of any of 50 million 8-byte keys of a Sherman
-/// index.
+/// The default budget of an index cache in bytes: enough to find the leaf of each of 50 million 8-byte keys of a
+/// Sherman index.
 pub const CACHE_BYTES_DEFAULT: usize = System::Sherman.cache_bytes_default();
-/// Budget of a Sphinx index's filter unless told, bytes: 2 MiB, enough for the inner nodes of some 20 million integers,
-/// or of 3 million names.
+/// The default budget of a Sphinx index's filter in bytes: 2 MiB, enough for the inner nodes of about 20 million
+/// integers or 3 million names.
 pub const FILTER_BYTES_DEFAULT: usize = System::Sphinx.cache_bytes_default();
 
-/// What a Sherman index is created with: the system for keys of one length, and the one that most want.
+/// The options of a Sherman index: a B-link tree for keys of one length, the right choice for most uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexOptions {
-    /// Bytes of a key, 8 to 1024. Must be given where the type does not say it (texts, byte strings).
+    /// Bytes of a key, 8 to 1024. Required if the type does not determine it (texts, byte strings).
     pub key_bytes: Option<usize>,
-    /// Bytes of a value, 0 to 4096. Must be given where the type does not say it. Where values have any length, the
-    /// bytes that an entry has for one, 16 to 256; 32 unless told. Those that have 4 bytes less, or fewer, then lie in
-    /// their entries, others out of line.
+    /// Bytes of a value, 0 to 4096. Required if the type does not determine it. If values have any length: the bytes
+    /// that an entry reserves for its value, 16 to 256 (default 32). Values that fit into 4 bytes less are stored in
+    /// the entry, others outside the leaf.
     pub value_bytes: Option<usize>,
-    /// Whether all values have one length, or any up to 16 MiB. One unless told.
+    /// Whether all values have one length (the default), or any length up to 16 MiB.
     pub values: Values,
-    /// Bytes of a node, a multiple of 64. 1 KiB unless told, as in the paper.
+    /// Bytes of a node, a multiple of 64. The default is 1 KiB, as in the paper.
     pub node_bytes: usize,
-    /// The variant of the tree; `Variant::Fg.options()` and others make it the paper's baselines.
+    /// The variant of the tree; `Variant::Fg.options()` and others are the paper's baselines.
     pub variant: Options,
-    /// How large a lock is, whatever `variant` says of it: [`LockWidth::Word`] (64 bits) unless told.
-    /// [`LockWidth::Packed`] (16 bits) is the paper's, for reproduction only: such a lock names no epoch, so that of
-    /// a client that died cannot be taken from it. The indexes of a pool whose locks lie in the same memory have one
-    /// width.
+    /// The size of a lock, which overrides that of `variant`. The default is [`LockWidth::Word`] (64 bits).
+    /// [`LockWidth::Packed`] (16 bits, as in the paper) is for reproduction only: such a lock does not name its
+    /// holder's epoch, so the lock of a crashed client cannot be taken over. All indexes of a pool whose locks are in
+    /// the same memory have locks of one size.
     pub lock_width: LockWidth,
-    /// How readers tell a whole copy; `None`: the best that the pool's fabric allows.
+    /// How readers detect a torn copy; `None` selects the best scheme that the transport supports.
     pub consistency: Option<Consistency>,
-    /// Budget of this process's index cache, bytes. See [`CACHE_BYTES_DEFAULT`].
+    /// The budget of this process's index cache in bytes. See [`CACHE_BYTES_DEFAULT`].
     pub cache_bytes: usize,
 }
 
-/// Bytes that an entry of a Sherman index has for a value of any length unless told.
+/// The default bytes that an entry of a Sherman index reserves for a value of any length.
 const SLOT_BYTES_DEFAULT: usize = 32;
 
 impl Default for IndexOptions {
@@ -61,13 +61,13 @@ impl Default for IndexOptions {
     }
 }
 
-/// What a SMART index is created with: a radix tree, whose keys have any length up to 4 KiB, and whose values have any
+/// The options of a SMART index: a radix tree whose keys have any length up to 4 KiB and whose values have any length
 /// up to 16 MiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmartOptions {
-    /// The variant of the tree; `smart::Variant::Art.options()` and others make it the paper's baselines.
+    /// The variant of the tree; `smart::Variant::Art.options()` and others are the paper's baselines.
     pub variant: smart::Options,
-    /// Budget of this process's cache of inner nodes, bytes; 0: none. See [`CACHE_BYTES_DEFAULT`].
+    /// The budget of this process's cache of inner nodes in bytes; 0 disables it. See [`CACHE_BYTES_DEFAULT`].
     pub cache_bytes: usize,
 }
 
@@ -77,12 +77,12 @@ impl Default for SmartOptions {
     }
 }
 
-/// What a Sphinx index is created with: a radix tree whose nodes are found through a hash table, with little cache.
+/// The options of a Sphinx index: a radix tree whose inner nodes are found through a hash table, with a small cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SphinxOptions {
-    /// The variant of the tree; `sphinx::Variant::Art.options()` and others make it the paper's baselines.
+    /// The variant of the tree; `sphinx::Variant::Art.options()` and others are the paper's baselines.
     pub variant: sphinx::Options,
-    /// Budget of this process's filter, bytes: less than two for each inner node. See [`FILTER_BYTES_DEFAULT`].
+    /// The budget of this process's filter in bytes: less than two for each inner node. See [`FILTER_BYTES_DEFAULT`].
     pub cache_bytes: usize,
 }
 
@@ -92,16 +92,16 @@ impl Default for SphinxOptions {
     }
 }
 
-/// Options that say which system an index is. Sealed: the systems are the crate's.
+/// Options for creating an index of one system. The trait is sealed.
 pub trait CreateOptions: system::System {}
 
 impl<O: system::System> CreateOptions for O {}
 
-/// The type of the keys, or of the values, of an index that is to be.
+/// The type of the keys or the values of a new index.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     kind: Kind,
-    /// Bytes of each, where the type says it.
+    /// The length in bytes, if the type determines it.
     width: Option<usize>,
 }
 
@@ -114,12 +114,12 @@ impl Column {
         Self { kind, width: kind.width() }
     }
 
-    /// The length of a key or a value: the type's own, or the one that was chosen.
+    /// The length of a key or a value: that of the type, or the chosen one.
     fn bytes(self, what: &str, chosen: Option<usize>) -> Result<usize, String> {
         let Self { kind, width } = self;
         match (width, chosen) {
             (Some(own), Some(chosen)) if own != chosen => Err(format!(
-                "a {what} of type {kind} has {own} bytes, not {chosen}; leave the {what}'s length out"
+                "a {what} of type {kind} has {own} bytes, not {chosen}; omit the length of the {what}"
             )),
             (Some(own), _) => Ok(own),
             (None, Some(chosen)) => Ok(chosen),
@@ -133,12 +133,12 @@ impl Column {
 mod system {
     use super::{Column, Config};
 
-    /// What a system's options make of an index's types.
+    /// Combines the options of a system with the types of an index.
     pub trait System {
-        /// The configuration of an index of such keys and values; why there is none.
+        /// The configuration of an index with these keys and values, or the reason why there is none.
         fn config(&self, columns: [Column; 2]) -> Result<Config, String>;
 
-        /// Budget of the cache, bytes.
+        /// The budget of the cache in bytes.
         fn cache_bytes(&self) -> usize;
     }
 }
@@ -156,8 +156,8 @@ impl system::System for IndexOptions {
         };
         if self.variant.leaves == Leaves::Sorted && self.consistency == Some(Consistency::Versions) {
             return Err(
-                "sorted leaves (fg, fg+ and others) are guarded by checksums, not by versions; leave the consistency \
-                 scheme out, or choose checksums"
+                "variants with sorted leaves (fg, fg+ and others) need checksums, not versions; omit the consistency \
+                 scheme, or choose checksums"
                     .to_owned(),
             );
         }

@@ -26,20 +26,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 #[cfg(feature = "spatial")]
 use std::thread::ThreadId;
 
-/// What a pool is created with.
+/// The options for creating a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// Memory of each memory node, bytes: a multiple of 8 MiB, at least 16 MiB. 1 GiB unless told.
+    /// Memory of each memory node in bytes: a multiple of 8 MiB, at least 16 MiB. The default is 1 GiB.
     ///
-    /// Each memory node gives 8 MiB to the superblock. Of the rest of all memory nodes together, each index takes 8
-    /// MiB per process that inserts into it at the same time, and then what its entries need: about 32 B each for keys
-    /// and values of 8 bytes in leaves that are 80 % full. So 16 MiB serve one writing process of one index.
+    /// Each memory node uses 8 MiB for the superblock. From the remaining memory, each index uses 8 MiB for every
+    /// process that inserts at the same time, plus the memory of its entries: about 32 B for each entry with keys and
+    /// values of 8 bytes in leaves that are 80 % full. So 16 MiB are enough for one writing process and one index.
     pub memory_bytes: u64,
-    /// Memory nodes, 1 to 256. One unless told.
+    /// Number of memory nodes, 1 to 256. The default is 1.
     pub nodes: u16,
-    /// Device memory of each memory node, bytes, where locks lie. 256 KiB unless told, as on a ConnectX-5.
+    /// Device memory of each memory node in bytes, which holds the locks. The default is 256 KiB, as on a ConnectX-5.
     pub device_bytes: u64,
-    /// Whether memory is taken as it is needed, or all at once. As it is needed unless told.
+    /// Whether memory is allocated on demand (the default) or all at once.
     pub backing: Backing,
 }
 
@@ -54,9 +54,9 @@ impl Default for PoolOptions {
     }
 }
 
-/// A pool of memory nodes, as this process is attached to it. Clones share the attachment, which ends when the last
-/// handle of the pool and of its indexes is gone. Threads that used them and live on keep the pool's memory mapped
-/// until they use another pool, or end; they keep nobody from removing it.
+/// This process's attachment to a pool of memory nodes. Clones share the attachment, which ends when the last handle of
+/// the pool and of its indexes is dropped. Other threads that have used the pool keep its memory mapped until they use
+/// another pool, or end; this does not prevent the removal of the pool.
 ///
 /// ```
 /// use farwood::{IndexOptions, Pool, PoolOptions};
@@ -71,14 +71,14 @@ impl Default for PoolOptions {
 /// prices.put(&4711, &1999)?;
 /// assert_eq!(prices.get(&4711)?, Some(1999));
 /// # drop((prices, pool));
-/// // In the last:
+/// // When no process uses it any more:
 /// Pool::remove(url)?;
 /// # Ok::<(), farwood::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct Pool(Arc<Attached>);
 
-/// This process's attachment to a pool, shared by all handles.
+/// The attachment, shared by all handles of this process.
 pub(crate) struct Attached {
     place: Place,
     attachment: Attachment,
@@ -107,10 +107,10 @@ type OpenIndexes = BTreeMap<String, OpenIndex>;
 
 #[derive(Default)]
 struct OpenIndex {
-    /// The one that is handed out.
+    /// The tree that new handles share.
     tree: Weak<Tree>,
-    /// Trees that are not closed: more than one where the index was opened again before the drop of its last handle
-    /// came to closing it. The pool's client table has one mark for all of them.
+    /// Trees that are not closed: more than one if the index was opened again while its last handle was being dropped.
+    /// The client table of the pool has one bit for all of them.
     trees: usize,
 }
 
@@ -138,7 +138,7 @@ impl Attached {
         Url::of_index(&self.place, index).to_string()
     }
 
-    /// The error, with the address of the memory node that it is about.
+    /// Adds the address of the memory node to an error.
     #[cold]
     pub(crate) fn located(&self, error: FabricError) -> FabricError {
         let located = |node, why: String| match self.attachment.address_of(node) {
@@ -154,7 +154,7 @@ impl Attached {
         }
     }
 
-    /// What went wrong with the index `name`.
+    /// The error of an operation on the index `name`.
     #[cold]
     pub(crate) fn failed(&self, operation: &'static str, name: &str, source: IndexError) -> Error {
         let source = match source {
@@ -164,16 +164,16 @@ impl Attached {
         Error::Index { operation, url: self.index_url(name), source }
     }
 
-    /// Ends one tree of the index `name`, and does `close` where it was the last.
+    /// Removes one tree of the index `name`, and calls `close` if it was the last.
     pub(crate) fn close(&self, name: &str, close: impl FnOnce()) {
         let mut open = self.open();
         let Some(index) = open.get_mut(name) else {
-            unreachable!("a tree is in the table from its making to its close");
+            unreachable!("a tree is in the table until it is closed");
         };
         index.trees -= 1;
         if index.trees == 0 {
             open.remove(name);
-            // Under the table's lock: who opens the index next marks it as open after this.
+            // Under the lock of the table, so that the next open of the index sets its bit after this.
             close();
         }
     }
@@ -184,7 +184,7 @@ impl Attached {
 }
 
 impl Drop for Attached {
-    /// Every operation borrows a handle, and there is none left. What other threads keep cannot post any more.
+    /// Every operation borrows a handle, so no operation is running. Clients of other threads can no longer post.
     fn drop(&mut self) {
         self.attachment.leave();
         thread_client::leave(self);
@@ -192,11 +192,11 @@ impl Drop for Attached {
 }
 
 impl Pool {
-    /// Creates the pool. Takes the memory at once if `options` say so: about a second per GiB.
+    /// Creates the pool. With [`Backing::Reserved`], this takes about a second per GiB.
     ///
     /// # Errors
-    /// [`Error::Pool`]: it exists, or there is no room; [`Error::Url`]; [`Error::Served`]: pools over TCP are made by
-    /// starting their memory nodes.
+    /// [`Error::Pool`]: the pool exists, or the machine has too little memory; [`Error::Url`]; [`Error::Served`]: a
+    /// pool over TCP is created by starting its memory nodes.
     pub fn create<U>(url: U, options: &PoolOptions) -> Result<()>
     where
         U: TryInto<Url>,
@@ -214,13 +214,13 @@ impl Pool {
             .map_err(|source| Error::Pool { operation: "create", source })
     }
 
-    /// Attaches this process to the pool; memory nodes over TCP or RDMA that are all fresh become one. What they
-    /// may ask for is in files that the URL names, or else the environment (`FARWOOD_TOKEN_FILE`, `FARWOOD_TLS_CA` and
-    /// so on): `?token-file=FILE&tls-ca=FILE&tls-cert=FILE&tls-key=FILE&tls-name=NAME`.
+    /// Attaches this process to the pool. New memory nodes over TCP or RDMA become a pool. Their credentials are in
+    /// files that the URL names (`?token-file=FILE&tls-ca=FILE&tls-cert=FILE&tls-key=FILE&tls-name=NAME`) or the
+    /// environment (`FARWOOD_TOKEN_FILE`, `FARWOOD_TLS_CA` and so on).
     ///
     /// # Errors
-    /// [`Error::Pool`], [`Error::Tcp`]: there is none, it is another program's or another version's, or all client
-    /// slots are taken.
+    /// [`Error::Pool`], `Error::Tcp`: the pool does not exist, belongs to another program or version, or has no free
+    /// client slot.
     pub fn open<U>(url: U) -> Result<Self>
     where
         U: TryInto<Url>,
@@ -229,11 +229,10 @@ impl Pool {
         Self::open_with(url.try_into()?, FreshNodes::FormPool)
     }
 
-    /// As [`open`](Self::open), of a pool that is there: whoever only looks at memory nodes that are all fresh makes no
-    /// pool of them.
+    /// Attaches this process to an existing pool, as [`open`](Self::open), but does not make new memory nodes a pool.
     ///
     /// # Errors
-    /// As [`open`](Self::open); [`Error::Tcp`] also where the memory nodes are fresh.
+    /// As [`open`](Self::open); `Error::Tcp` also if the memory nodes are new.
     pub fn find<U>(url: U) -> Result<Self>
     where
         U: TryInto<Url>,
@@ -256,10 +255,10 @@ impl Pool {
         })))
     }
 
-    /// Removes a pool that no living process is attached to, this one included.
+    /// Removes a pool. No live process may be attached to it, including the calling one.
     ///
     /// # Errors
-    /// [`Error::Attached`]; [`Error::Unusable`] where the pool is broken; [`Error::Pool`] where there is none;
+    /// [`Error::Attached`]; [`Error::Unusable`] if the pool is damaged; [`Error::Pool`] if there is none;
     /// [`Error::Served`].
     pub fn remove<U>(url: U) -> Result<()>
     where
@@ -273,7 +272,7 @@ impl Pool {
             Err(source @ (ShmError::Permission { .. } | ShmError::BadName { .. })) => {
                 return Err(Error::Pool { operation: "remove", source });
             }
-            // Segments without the first one are what a crash left, and not "no such pool".
+            // If only the first segment is missing, a crash has left the others: the pool is damaged, not missing.
             Err(source @ ShmError::NotFound { .. }) if !has_segments(&dir, &name) => {
                 return Err(Error::Pool { operation: "remove", source });
             }
@@ -290,10 +289,10 @@ impl Pool {
         remove_files(&dir, &name)
     }
 
-    /// Removes a pool in whatever state it is. Processes that are attached keep its memory until they end.
+    /// Removes a pool in any state. Attached processes keep its memory until they end.
     ///
     /// # Errors
-    /// [`Error::Pool`] where there is none, or the operating system forbids it; [`Error::Served`].
+    /// [`Error::Pool`] if there is none, or the operating system refuses; [`Error::Served`].
     pub fn remove_by_force<U>(url: U) -> Result<()>
     where
         U: TryInto<Url>,
@@ -307,14 +306,14 @@ impl Pool {
         self.0.place.to_string()
     }
 
-    /// Creates an index and opens it. `K` and `V` are recorded in it. The options say which system it is:
-    /// [`IndexOptions`](crate::IndexOptions) are Sherman's, [`SmartOptions`](crate::SmartOptions) SMART's,
-    /// [`SphinxOptions`](crate::SphinxOptions) Sphinx's. [about 140 RT]
+    /// Creates an index with keys of type `K` and values of type `V`, and opens it. The type of the options selects the
+    /// system: [`IndexOptions`](crate::IndexOptions) for Sherman, [`SmartOptions`](crate::SmartOptions) for SMART,
+    /// [`SphinxOptions`](crate::SphinxOptions) for Sphinx. [about 140 RT]
     ///
     /// # Errors
-    /// [`Error::Index`]: it exists, the name or the sizes cannot be, the pool or its directory is full, another
-    /// index of the pool has locks of another width in the same memory;
-    /// [`Error::Options`] where a length is missing, or contradicts the type, or sorted leaves are to have versions.
+    /// [`Error::Index`]: the index exists, the name or the sizes are invalid, the pool or its directory is full, or
+    /// another index of the pool has locks of another size in the same memory; [`Error::Options`]: a length is missing,
+    /// a length contradicts the type, or the options combine sorted leaves with versions.
     pub fn create_index<K: Key, V: Value>(
         &self,
         name: &str,
@@ -323,8 +322,8 @@ impl Pool {
         Ok(Index::of(self.create_tree(name, [Column::of::<K>(), Column::of::<V>()], options)?))
     }
 
-    /// As [`create_index`](Self::create_index), for types that are known at run time only. The handle takes and
-    /// gives the plain bytes.
+    /// Creates an index as [`create_index`](Self::create_index), with types that are known only at run time. The handle
+    /// takes and returns encoded bytes.
     ///
     /// # Errors
     /// As [`create_index`](Self::create_index).
@@ -342,13 +341,13 @@ impl Pool {
     /// locks. [at most 70 RT]
     ///
     /// # Errors
-    /// [`Error::Index`]: there is none, or it has another format; [`Error::Type`].
+    /// [`Error::Index`]: the index does not exist, or has an unknown format; [`Error::Type`].
     pub fn open_index<K: Key, V: Value>(&self, name: &str) -> Result<Index<K, V>> {
         self.open_typed(name, None)
     }
 
-    /// As [`open_index`](Self::open_index), with an index cache of `cache_bytes`, unless this process has the index
-    /// open already.
+    /// Opens an index as [`open_index`](Self::open_index), with an index cache of `cache_bytes` unless this process has
+    /// it open already.
     ///
     /// # Errors
     /// As [`open_index`](Self::open_index).
@@ -367,16 +366,16 @@ impl Pool {
         Ok(Index::of(tree))
     }
 
-    /// Opens an index of any types. The handle takes and gives the plain bytes; [`Index::kinds`] says what they
-    /// mean.
+    /// Opens an index of any types. The handle takes and returns encoded bytes; [`Index::kinds`] returns their types.
     ///
     /// # Errors
-    /// [`Error::Index`]: there is none, or it has another format.
+    /// [`Error::Index`]: the index does not exist, or has an unknown format.
     pub fn open_untyped(&self, name: &str) -> Result<Index<Vec<u8>, Vec<u8>>> {
         Ok(Index::of(self.open_tree(name, None)?))
     }
 
-    /// Opens the index, or creates it where there is none. Of several processes that do this at once, one creates.
+    /// Opens the index, or creates it if it does not exist. If several processes do this at once, one of them creates
+    /// it.
     ///
     /// # Errors
     /// As [`open_index`](Self::open_index) and [`create_index`](Self::create_index).
@@ -390,7 +389,7 @@ impl Pool {
             opened => return opened,
         }
         match self.create_index(name, options) {
-            // Another process was faster.
+            // Another process has created it.
             Err(Error::Index { source: IndexError::IndexExists(_), .. }) => {
                 self.open_index_with_cache(name, options.cache_bytes())
             }
@@ -401,7 +400,7 @@ impl Pool {
     /// Drops an index and frees its memory.
     ///
     /// # Errors
-    /// [`Error::OpenHere`] where this process has it open; [`Error::Index`]: there is none, or another process has it
+    /// [`Error::OpenHere`] if this process has it open; [`Error::Index`]: it does not exist, or another process has it
     /// open.
     pub fn drop_index(&self, name: &str) -> Result<()> {
         let open = self.0.open();
@@ -411,7 +410,7 @@ impl Pool {
         block_on(drop_index(&self.client(), name)).map_err(|error| self.failed("drop", name, error))
     }
 
-    /// The indexes of the pool, by name, with their sizes and types. None of them is opened. [64 RT]
+    /// Lists the indexes of the pool by name, with their sizes and types, without opening them. [64 RT]
     ///
     /// # Errors
     /// [`Error::Fabric`].
@@ -472,7 +471,7 @@ impl Pool {
     }
 }
 
-/// The name of a pool in shared memory, which alone can be created and removed from here.
+/// The name of a pool in shared memory. Other pools cannot be created or removed with a URL.
 fn expect_shm(url: Url, operation: &'static str) -> Result<PoolName> {
     // Every pool of a build without `tcp` is in shared memory.
     let _ = operation;

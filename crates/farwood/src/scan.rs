@@ -1,4 +1,4 @@
-//! Scans as iterators: batches behind, entries in front.
+//! Scans as iterators, which fetch entries in batches.
 
 use crate::codec::{Codec, Key, Value, Width};
 use crate::error::{Error, Result};
@@ -18,24 +18,24 @@ use std::sync::Arc;
 const BATCH_FIRST: usize = 64;
 /// Entries of the largest batch.
 const BATCH_MAX: usize = 4096;
-/// Entries of the first batch where values have any length, and may have 16 MiB each.
+/// Entries of the first batch if values have any length (up to 16 MiB each).
 const BATCH_FIRST_ANY: usize = 4;
-/// Bytes that a batch is meant to have at most, where values have any length.
+/// The target size of a batch in bytes, if values have any length.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// A scan under way: an iterator over entries. An error is its last item.
-#[must_use = "an iterator does nothing unless it is asked"]
+/// An iterator over entries. An error ends the iteration.
+#[must_use = "iterators are lazy and do nothing unless consumed"]
 pub struct Scan<K, V> {
     tree: Arc<Tree>,
     span: Span,
     direction: Direction,
-    /// Entries that may still be fetched.
-    left: usize,
+    /// The remaining entries up to the limit.
+    remaining: usize,
     batch_max: usize,
-    /// The batch.
+    /// The present batch.
     entries: Entries,
-    /// How many of its entries were handed out.
-    passed: usize,
+    /// Entries of the batch that the iterator has returned.
+    returned: usize,
     failed: Option<Error>,
     done: bool,
     types: PhantomData<fn() -> (K, V)>,
@@ -52,7 +52,7 @@ impl<K: Key, V: Value> Scan<K, V> {
         scan
     }
 
-    /// Of the keys that begin with `prefix`.
+    /// A scan of the keys that begin with `prefix`.
     pub(crate) fn of_prefix(tree: Arc<Tree>, prefix: &[u8]) -> Self {
         let span = Span::of_prefix(tree.key_width(), prefix);
         Self { span, ..Self::all(tree) }
@@ -67,44 +67,44 @@ impl<K: Key, V: Value> Scan<K, V> {
             span: Span::all(tree.key_width()),
             tree,
             direction: Direction::Forward,
-            left: usize::MAX,
+            remaining: usize::MAX,
             batch_max,
             entries: Entries::new(),
-            passed: 0,
+            returned: 0,
             failed: None,
             done: false,
             types: PhantomData,
         }
     }
 
-    /// At most `limit` entries. Nothing beyond them is fetched, so prefer it to [`Iterator::take`].
+    /// Limits the scan to `limit` entries. The scan fetches no further entries, so prefer it to [`Iterator::take`].
     pub fn limit(mut self, limit: usize) -> Self {
-        self.left = self.left.min(limit);
+        self.remaining = self.remaining.min(limit);
         self
     }
 
-    /// By decreasing key, from the end of the range.
+    /// Reverses the order: from the end of the range, by decreasing key.
     pub fn reverse(mut self) -> Self {
         self.direction = Direction::Backward;
         self
     }
 
-    /// All entries of the scan as they were at one moment during this call, of a range that lies in at most 32 leaves
-    /// (about 900 entries of 8-byte keys and values). [2 RT where the leaves' parent is cached, 1 more for values out
-    /// of line; all of it again each time that somebody changes one of the leaves meanwhile]
+    /// Returns all entries of the scan as of one moment during this call. The range must lie in at most 32 leaves
+    /// (about 900 entries of 8-byte keys and values). [2 RT if the parent of the leaves is cached, 1 more for values
+    /// stored outside their leaf; the same again each time that a client changes one of the leaves during the call]
     ///
     /// # Errors
-    /// [`Error::Unfit`]; [`Error::Index`]: the range is too wide, the index guards its entries by hashes, or its
-    /// leaves change all the time.
+    /// [`Error::Unfit`]; [`Error::Index`]: the range is too wide, the entries are guarded by checksums, or the leaves
+    /// change too often.
     pub fn snapshot(mut self) -> Result<Vec<(K, V)>> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        if self.left == 0 || self.span.is_void() {
+        if self.remaining == 0 || self.span.is_void() {
             return Ok(Vec::new());
         }
         let (tree, client) = (&*self.tree, thread_client::client(self.tree.pool()));
-        let (range, limit) = (self.span.range(), self.left);
+        let (range, limit) = (self.span.range(), self.remaining);
         block_on(tree.ordered().scan_snapshot(&client, range, self.direction, limit, &mut self.entries))
             .map_err(|error| tree.failed("snapshot", error))?;
         self.entries.iter().map(|entry| decode(tree, entry)).collect()
@@ -112,7 +112,7 @@ impl<K: Key, V: Value> Scan<K, V> {
 
     /// Fetches the next batch.
     fn fetch(&mut self) -> Result<()> {
-        let limit = self.left.min(self.batch_max);
+        let limit = self.remaining.min(self.batch_max);
         if limit == 0 || self.span.is_void() {
             self.done = true;
             return Ok(());
@@ -121,10 +121,10 @@ impl<K: Key, V: Value> Scan<K, V> {
         let client = thread_client::client(tree.pool());
         block_on(tree.ordered().scan(&client, self.span.range(), self.direction, limit, &mut self.entries))
             .map_err(|error| tree.failed("scan", error))?;
-        self.passed = 0;
+        self.returned = 0;
         let entry_bytes = (self.entries.bytes() / self.entries.len().max(1)).max(1);
         self.batch_max = (self.batch_max * 4).min(BATCH_MAX).min((BATCH_BYTES / entry_bytes).max(1));
-        self.left -= self.entries.len();
+        self.remaining -= self.entries.len();
         self.done = self.entries.len() < limit;
         if let Some((last, _)) = self.entries.iter().next_back() {
             self.span.pass(last, self.direction);
@@ -133,7 +133,7 @@ impl<K: Key, V: Value> Scan<K, V> {
     }
 }
 
-/// An entry, as the program sees it.
+/// Decodes an entry.
 #[inline]
 pub(crate) fn decode<K: Codec, V: Codec>(tree: &Tree, (key, value): (&[u8], &[u8])) -> Result<(K, V)> {
     Ok((tree.decode("scan", "key", key)?, tree.decode("scan", "value", value)?))
@@ -145,9 +145,9 @@ impl<K: Key, V: Value> Iterator for Scan<K, V> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(entry) = self.entries.get(self.passed) {
+            if let Some(entry) = self.entries.get(self.returned) {
                 let entry = decode(&self.tree, entry);
-                self.passed = if entry.is_ok() { self.passed + 1 } else { self.entries.len() };
+                self.returned = if entry.is_ok() { self.returned + 1 } else { self.entries.len() };
                 self.done |= entry.is_err();
                 return Some(entry);
             }

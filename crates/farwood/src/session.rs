@@ -1,4 +1,4 @@
-//! Sessions: async calls, many at once on one thread.
+//! Sessions: concurrent async calls on one thread.
 
 use crate::codec::{Key, Value};
 use crate::error::Result;
@@ -16,19 +16,19 @@ use std::ops::RangeBounds;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// One flow of operations on an index, for the current thread: async calls, and what they cost.
+/// Async calls on an index for the current thread, with their costs.
 ///
-/// Neither it nor its futures can be sent to another thread. Run them with [`block_on`](crate::block_on), with
-/// [`run_all`](crate::run_all), in a `tokio::task::LocalSet`, or in any other executor of local futures. A future that
-/// waits for a lock or pauses before a retry wakes its task by itself; no reactor is needed.
+/// A session and its futures stay on the thread that created them. Run the futures with [`block_on`](crate::block_on),
+/// with [`run_all`](crate::run_all), in a `tokio::task::LocalSet`, or in any other executor for local futures. A future
+/// that waits for a lock or pauses before a retry wakes its task itself; no reactor is needed.
 ///
-/// Do not mix them with blocking calls ([`Index`](crate::Index)'s) on one thread: an operation of a session that is
-/// suspended may hold a leaf's lock, or be the next whose turn it is, and a blocking call that changes the same leaf
-/// waits for its own turn without ever letting the other go on. It may wait for ever. The same holds for a
-/// [`block_on`](crate::block_on) within a future. Before a blocking call, finish the session's operations of this
-/// thread; blocking calls of other threads are no harm.
+/// Do not interleave them with blocking calls of [`Index`](crate::Index) on the same thread: a suspended operation of a
+/// session may hold the lock of a leaf or be the next to receive it, and a blocking call that changes the same leaf
+/// waits for that lock while it keeps the other operation from running. It may wait forever. The same holds for a
+/// [`block_on`](crate::block_on) inside a future. Before a blocking call, complete the session's operations on this
+/// thread. Blocking calls on other threads do no harm.
 ///
-/// Clones share the client. For flows of their own, with costs of their own, ask the index for another session.
+/// Clones share the client. For a separate client with separate costs, create another session.
 ///
 /// ```
 /// # use farwood::{IndexOptions, Pool, PoolOptions, block_on};
@@ -49,7 +49,7 @@ use std::sync::Arc;
 /// # Ok::<(), farwood::Error>(())
 /// ```
 pub struct Session<K, V> {
-    // Before the tree: the client goes before the pool does.
+    // Dropped before the tree: the client must end before the pool does.
     client: Rc<Client<AnyFabric>>,
     tree: Arc<Tree>,
     types: PhantomData<fn() -> (K, V)>,
@@ -110,7 +110,7 @@ impl<K: Key, V: Value> Session<K, V> {
         done.map_err(|error| tree.failed("remove", error))
     }
 
-    /// Up to `limit` entries of `range`, in `direction`, as [`Index::scan`](crate::Index::scan) finds them.
+    /// Returns up to `limit` entries of `range`, in `direction`; as [`Index::scan`](crate::Index::scan).
     pub async fn scan<Q: Borrow<K::View>>(
         &self,
         range: impl RangeBounds<Q>,
@@ -128,7 +128,7 @@ impl<K: Key, V: Value> Session<K, V> {
         entries.iter().map(|entry| decode(tree, entry)).collect()
     }
 
-    /// The same as they were at one moment, as [`Scan::snapshot`](crate::Scan::snapshot) finds them.
+    /// Returns these entries as of one moment; as [`Scan::snapshot`](crate::Scan::snapshot).
     pub async fn scan_snapshot<Q: Borrow<K::View>>(
         &self,
         range: impl RangeBounds<Q>,
@@ -152,7 +152,7 @@ impl<K: Key, V: Value> Session<K, V> {
         done.map_err(|error| self.tree.failed("count", error))
     }
 
-    /// What this session's operations have cost since this was last asked.
+    /// Returns the costs of this session's operations since the last call.
     pub fn take_costs(&self) -> Costs {
         self.client.take_costs()
     }

@@ -1,4 +1,4 @@
-//! What is left of a range of keys.
+//! The remaining range of a scan.
 
 use crate::codec::{Key, Width};
 use crate::error::{Error, Result};
@@ -7,14 +7,14 @@ use farwood_index::sherman::{Direction, Range};
 use std::borrow::Borrow;
 use std::ops::{Bound, RangeBounds};
 
-/// What is left of a range: keys from `from` on, and below `to`.
+/// The remaining range of a scan: keys at or above `from` and below `to`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     from: Option<Vec<u8>>,
     to: Option<Vec<u8>>,
-    /// No key lies in it: it begins behind the largest.
+    /// The range is empty because it begins after the largest possible key.
     void: bool,
-    /// How long keys may be.
+    /// The permitted length of keys.
     keys: Width,
 }
 
@@ -35,7 +35,7 @@ impl Span {
         match range.end_bound() {
             Bound::Unbounded => {}
             Bound::Excluded(key) => span.to = Some(bytes(key)?),
-            // There is none behind the largest key, so nothing ends there.
+            // The largest possible key has no successor: the range is then unbounded.
             Bound::Included(key) => span.to = successor(bytes(key)?, span.keys),
         }
         Ok(span)

@@ -1,4 +1,4 @@
-//! What pools and indexes look like from here.
+//! Statistics of pools and indexes.
 
 use crate::attachment::Unseen;
 use crate::entry::{IndexEntry, IndexLayout};
@@ -16,7 +16,7 @@ use farwood_transport::shm::Pages;
 #[cfg(feature = "tcp")]
 use farwood_transport::tcp::NodeReport;
 
-/// A pool, as the tables in it show it.
+/// The state of a pool, from its tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolStats {
     /// The memory nodes.
@@ -34,58 +34,58 @@ pub struct NodeStats {
     pub memory_bytes: u64,
     /// Device memory, bytes.
     pub device_bytes: u64,
-    /// Bytes of both that have pages.
+    /// Bytes of both that are backed by pages.
     pub resident_bytes: u64,
-    /// The pages, where they can be seen from here.
+    /// The pages, if this process can inspect them.
     pub pages: Option<Pages>,
-    /// What it says of itself, where it is a process that can.
+    /// The report of the memory node, if it is a process.
     #[cfg(feature = "tcp")]
     pub report: Option<NodeReport>,
-    /// What executes its verbs, where a card does.
+    /// The NIC that executes its verbs, if there is one.
     #[cfg(feature = "rdma")]
     pub card: Option<NodeCard>,
-    /// Chunks, with the superblock's.
+    /// Chunks, including that of the superblock.
     pub chunks: u64,
-    /// Chunks that serve indexes.
+    /// Chunks that belong to indexes.
     pub chunks_used: u64,
 }
 
-/// One client of a pool: an attachment of a process.
+/// A client of a pool: the attachment of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientStats {
     /// Its identity.
     pub client: ClientId,
     /// Its process.
     pub process: u64,
-    /// Whether it is the one that asks.
+    /// Whether it is the calling process.
     pub asking: bool,
-    /// Whether the process is there; one that is not has died without leaving.
+    /// Whether the process is alive; if not, it has crashed.
     pub alive: bool,
-    /// The indexes that it has open.
+    /// The indexes that the process has open.
     pub open: Vec<String>,
 }
 
-/// An index, and how much of the pool it uses.
+/// An index and its use of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexUse {
     /// The index.
     pub entry: IndexEntry,
-    /// Its chunks, of all memory nodes.
+    /// Its chunks on all memory nodes.
     pub chunks: u64,
 }
 
-/// An index, as a process that has it open sees it.
+/// The state of an index in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexStats {
-    /// The index.
+    /// The URL of the index.
     pub url: String,
-    /// What it was created with.
+    /// The types and options with which it was created.
     pub layout: IndexLayout,
     /// Bytes of this process's index cache in use.
     pub cache_bytes: usize,
     /// Its budget.
     pub cache_bytes_max: usize,
-    /// Locks that were dropped instead of released, by operations that were cancelled.
+    /// Locks that cancelled operations dropped instead of releasing.
     pub locks_dropped: u64,
 }
 
@@ -115,7 +115,7 @@ impl IndexStats {
 }
 
 impl Pool {
-    /// What the pool's tables say. [about 330 RT, and 1 per 128 chunks]
+    /// Reads the tables of the pool. [about 330 RT, and 1 per 128 chunks]
     ///
     /// # Errors
     /// [`Error::Fabric`], [`Error::Pool`].
@@ -127,10 +127,10 @@ impl Pool {
         Ok(PoolStats { nodes, clients, indexes })
     }
 
-    /// What the pool's tables say of one index, which is not opened. [at most 64 RT, and 1 per 128 chunks]
+    /// Reads the entry of one index without opening it. [at most 64 RT, and 1 per 128 chunks]
     ///
     /// # Errors
-    /// [`Error::Index`] where there is none; [`Error::Fabric`], [`Error::Pool`].
+    /// [`Error::Index`] if there is none; [`Error::Fabric`], [`Error::Pool`].
     pub fn index_use(&self, name: &str) -> Result<IndexUse> {
         let found = block_on(directory::find(&self.client(), name))
             .map_err(|source| self.fabric_failed("examine", source))?;
@@ -141,7 +141,7 @@ impl Pool {
         Ok(IndexUse::new(entry.into(), &entries))
     }
 
-    /// The memory nodes, and for each chunk in use the directory entry that it serves.
+    /// The memory nodes, and the directory entry of each chunk in use.
     fn node_stats(&self) -> Result<(Vec<NodeStats>, Vec<u8>)> {
         let attachment = self.attached().attachment();
         let shape = attachment.shape();
@@ -199,7 +199,7 @@ impl Pool {
         }
     }
 
-    /// Takes the slots of clients whose processes died without leaving; yields how many there were.
+    /// Frees the slots of clients whose processes have crashed; returns their number.
     ///
     /// # Errors
     /// [`Error::Fabric`].
@@ -214,22 +214,22 @@ impl Pool {
         Ok(swept)
     }
 
-    /// Frees the locks that dead clients have left in the pool's tables; yields how many there were. Nobody has to:
-    /// whoever needs such a lock takes it over. Locks of 16 bits do not say whose they are, and stay. [at most 70 RT
-    /// for each index, and 1 RT per KiB of lock table for each way in which they lock]
+    /// Frees the locks of crashed clients in the lock tables of the pool; returns their number. This is optional: a
+    /// client that needs such a lock takes it over. Locks of 16 bits do not name their holder and remain. [at most 70
+    /// RT for each index, and 1 RT per KiB of each lock table]
     ///
     /// # Errors
     /// [`Error::Fabric`], [`Error::Index`].
     pub fn sweep_locks(&self) -> Result<u64> {
-        let (mut freed, mut ways) = (0, Vec::new());
+        let (mut freed, mut swept_options) = (0, Vec::new());
         for index in self.indexes()? {
-            // One that cannot be opened is the affair of whoever wants to use it.
+            // The locks of an index that cannot be opened remain.
             let Ok(tree) = self.open_tree(&index.name, Some(0)) else { continue };
-            let way = tree.ordered().locks();
-            if ways.contains(&way) {
+            let options = tree.ordered().locks();
+            if swept_options.contains(&options) {
                 continue;
             }
-            ways.push(way);
+            swept_options.push(options);
             let swept = block_on(tree.ordered().sweep_locks(&self.client()));
             freed += swept.map_err(|error| self.failed("sweep", &index.name, error))?;
         }

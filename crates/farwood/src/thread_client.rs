@@ -1,10 +1,9 @@
-//! One client per thread and pool, kept by the thread.
+//! One client per thread and pool, stored in a thread-local list.
 //!
-//! A client belongs to one thread: its buffers and its ledger are free of atomic instructions. Blocking calls may
-//! come from any thread, so each thread keeps a client for each pool that it has used. What is kept ends with the
-//! thread, or with the pool: the thread that drops the pool's last handle drops its own client there and then, other
-//! threads when they first use another pool, or end. Until then such a client keeps the pool's memory mapped, and
-//! nothing else: the process has left the pool.
+//! A client belongs to one thread: its buffers and cost counters need no atomic instructions. Blocking calls may come
+//! from any thread, so each thread keeps a client for each pool that it has used. The thread that drops the last handle
+//! of a pool drops its client at once; other threads drop theirs when they first use another pool, or end. Until then,
+//! such a client keeps only the memory of the pool mapped: the process has already detached.
 
 use crate::pool::Attached;
 use farwood_fabric::Client;
@@ -16,7 +15,7 @@ use std::sync::{Arc, Weak};
 
 /// A thread's client of one pool.
 struct ThreadClient {
-    /// Dead when no handle of the pool is left. Its address is the pool's for as long as it is here.
+    /// Cannot be upgraded when the last handle of the pool is gone. Its address identifies the pool.
     pool: Weak<Attached>,
     client: Rc<Client<AnyFabric>>,
 }
@@ -49,7 +48,7 @@ pub(crate) fn client(pool: &Arc<Attached>) -> Rc<Client<AnyFabric>> {
 fn add_client(pool: &Arc<Attached>) -> Rc<Client<AnyFabric>> {
     let client = Rc::new(pool.attachment().client());
     let kept = ThreadClient { pool: Arc::downgrade(pool), client: Rc::clone(&client) };
-    // At the thread's end there is nowhere to keep it; then it serves this once.
+    // While the thread ends, its list is gone; the client then serves this call only.
     let _ = CLIENTS.try_with(|clients| {
         let gone = take_where(clients, |kept| kept.pool.strong_count() == 0);
         clients.borrow_mut().push(kept);
@@ -63,7 +62,8 @@ pub(crate) fn leave(pool: &Attached) {
     let _ = CLIENTS.try_with(|clients| drop(take_where(clients, |kept| kept.is_in(pool))));
 }
 
-/// Takes clients out, to be dropped when nothing is borrowed: a client may be the last that holds a pool's memory.
+/// Removes clients from the list. The caller drops them when the list is not borrowed: dropping the last client of a
+/// pool unmaps its memory.
 fn take_where(
     clients: &RefCell<Vec<ThreadClient>>,
     leaves: impl Fn(&ThreadClient) -> bool,
@@ -84,7 +84,7 @@ mod tests {
         let url = format!("shm://clients-{name}-{}", std::process::id());
         Pool::create(&url, &PoolOptions { memory_bytes: 16 << 20, ..PoolOptions::default() }).unwrap();
         let pool = Pool::open(&url).unwrap();
-        // Its memory stays while it is attached; so nothing is left of it if the test fails.
+        // The memory stays mapped while the pool is open; the test leaves no file behind even if it fails.
         Pool::remove_by_force(&url).unwrap();
         pool
     }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn another_threads_client_goes_when_that_thread_moves_on() {
+    fn another_thread_drops_its_client_when_it_uses_another_pool() {
         let (a, b) = (pool("c"), pool("d"));
         let (go, gone) = std::sync::mpsc::channel();
         let weak = Arc::downgrade(a.attached());

@@ -1,5 +1,5 @@
-//! Where pools and indexes are: `shm://POOL` and `shm://POOL/INDEX`, `tcp://HOST:PORT,…` and `tcp://HOST:PORT,…/INDEX`,
-//! the same with `rdma://`, and the last perhaps with parameters: `tcp://HOST:PORT/INDEX?tls-ca=FILE&token-file=FILE`.
+//! URLs of pools and indexes: `shm://POOL` and `shm://POOL/INDEX`; `tcp://HOST:PORT,…` and `tcp://HOST:PORT,…/INDEX`,
+//! or `rdma://`, with optional parameters: `tcp://HOST:PORT/INDEX?tls-ca=FILE&token-file=FILE`.
 
 use crate::error::Error;
 use farwood_transport::any::Place;
@@ -8,10 +8,10 @@ use farwood_transport::tcp::PoolAddress;
 use std::fmt;
 use std::str::FromStr;
 
-/// Kinds of pools that are planned.
+/// Schemes that are planned.
 const PLANNED: [&str; 1] = ["sim"];
 
-/// The address of a pool, or of an index in it.
+/// The URL of a pool, or of an index in it.
 ///
 /// ```
 /// let url: farwood::Url = "shm://demo/words".parse()?;
@@ -29,7 +29,7 @@ pub struct Url {
 }
 
 impl Url {
-    /// The pool's name, or where its memory nodes are.
+    /// The name of the pool, or the addresses of its memory nodes.
     pub fn pool(&self) -> String {
         match &self.pool {
             Place::Shm(name) => name.to_string(),
@@ -42,7 +42,7 @@ impl Url {
         }
     }
 
-    /// The index's name, if the URL has one.
+    /// The name of the index, if the URL has one.
     pub fn index(&self) -> Option<&str> {
         self.index.as_deref()
     }
@@ -59,7 +59,7 @@ impl Url {
         Self { pool: self.pool.clone(), index: Some(name.to_owned()) }
     }
 
-    /// The URL as a word of a shell's command line: in quotes where it has parameters.
+    /// The URL quoted for a shell: in quotes if it has parameters.
     pub fn to_shell_word(&self) -> String {
         shell_word(&self.to_string())
     }
@@ -69,25 +69,25 @@ impl Url {
         Self { pool: place.clone(), index: Some(name.to_owned()) }
     }
 
-    /// What it names, or where the index lies that it names.
+    /// The location of the pool.
     #[cfg(feature = "rdma")]
     pub(crate) fn place(&self) -> &Place {
         &self.pool
     }
 
-    /// The URL, which must be a pool's.
+    /// The location of the pool; an error if the URL names an index.
     pub(crate) fn expect_pool(self) -> Result<Place, Error> {
         match &self.index {
             None => Ok(self.pool),
             Some(index) => {
-                let why = format!("this names the index '{index}', and a pool is meant");
+                let why = format!("this URL names the index '{index}'; give the URL of its pool");
                 Err(Error::Url { url: self.to_string(), why })
             }
         }
     }
 }
 
-/// A URL as a word of a shell's command line.
+/// A URL quoted for a shell.
 pub(crate) fn shell_word(url: &str) -> String {
     if url.contains('?') { format!("'{}'", url.replace('\'', r"'\''")) } else { url.to_owned() }
 }
@@ -98,26 +98,28 @@ impl FromStr for Url {
     fn from_str(url: &str) -> Result<Self, Error> {
         let refuse = |why: &str| Err(Error::Url { url: url.to_owned(), why: why.to_owned() });
         let Some((scheme, rest)) = url.split_once("://") else {
-            return refuse("this is no URL");
+            return refuse("this is not a URL");
         };
         if PLANNED.contains(&scheme) {
             return Err(Error::NotBuilt { url: url.to_owned(), scheme: scheme.to_owned() });
         }
         if !["shm", "tcp", "rdma", "etcd"].contains(&scheme) {
-            return refuse(&format!("there are no pools over {scheme}://"));
+            return refuse(&format!("unknown scheme {scheme}://"));
         }
         let (rest, access) = match rest.split_once('?') {
-            Some(_) if scheme == "shm" => return refuse("shared memory has no parameters"),
+            Some(_) if scheme == "shm" => return refuse("a pool in shared memory has no parameters"),
             Some((rest, access)) => (rest, Some(access)),
             None => (rest, None),
         };
-        // In etcd a pool has a server and a name.
+        // An etcd URL has the server and the name of the pool.
         let pool_end = rest.find('/').filter(|_| scheme == "etcd").map_or(0, |slash| slash + 1);
         let split = rest[pool_end..].split_once('/');
         let (pool, index) = match split.map(|(name, index)| (&rest[..pool_end + name.len()], index)) {
             None => (rest, None),
-            Some((_, "")) => return refuse("the name of the index is missing behind the '/'"),
-            Some((_, index)) if index.contains('/') => return refuse("the name of an index holds no '/'"),
+            Some((_, "")) => return refuse("the name of the index is missing after the '/'"),
+            Some((_, index)) if index.contains('/') => {
+                return refuse("the name of an index must not contain '/'");
+            }
             Some((pool, index)) => (pool, Some(index.to_owned())),
         };
         let address = access.map_or_else(|| pool.to_owned(), |access| format!("{pool}?{access}"));
@@ -137,7 +139,7 @@ fn place(url: &str, scheme: &str, address: &str) -> Result<Place, Error> {
             let address = pool_address(address)?;
             match address.access().for_rdma_only() {
                 Some(key) => {
-                    let why = format!("'{key}' is for pools over rdma://");
+                    let why = format!("the parameter '{key}' is for pools over rdma://");
                     Err(Error::Url { url: url.to_owned(), why })
                 }
                 None => Ok(Place::Tcp(address)),
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_stands_before_the_parameters_and_a_shell_takes_it_as_one_word() {
+    fn an_index_comes_before_the_parameters_and_the_url_is_quoted_for_a_shell() {
         let url: Url = "tcp://a:1,b:2?token-file=/t/x&tls-ca=/c".parse().unwrap();
         let index = url.index_url("words");
         assert_eq!(index.to_string(), "tcp://a:1,b:2/words?token-file=/t/x&tls-ca=/c");
@@ -241,9 +243,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused_with_the_right_words() {
+    fn each_invalid_url_is_refused_with_its_reason() {
         for (text, words) in [
-            ("demo", "no URL"),
+            ("demo", "not a URL"),
             ("http://demo", "http://"),
             ("tcp://host", "no port"),
             ("tcp://", "no port"),
@@ -272,6 +274,6 @@ mod tests {
     #[test]
     fn a_pool_is_not_an_index() {
         let url: Url = "shm://demo/words".parse().unwrap();
-        assert!(url.expect_pool().unwrap_err().to_string().contains("a pool is meant"));
+        assert!(url.expect_pool().unwrap_err().to_string().contains("the URL of its pool"));
     }
 }

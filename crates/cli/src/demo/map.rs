@@ -20,7 +20,7 @@ pub(super) fn run(args: &Args, context: &mut Context<'_>) -> Result<Outcome, Fai
         SpatialDemoSpec { fabric, processes, seconds: args.seconds(), seed, ..SpatialDemoSpec::default() };
     let worker = WorkerCommand::this_program("worker").map_err(failure)?;
     writeln!(
-        context.words,
+        context.messages,
         "One spatial index of {} segments of coastlines, {} at work on it for {} s; every answer is checked.",
         Coastlines::shipped().len(),
         size::count(processes as u64, "process", "processes"),
@@ -61,16 +61,16 @@ fn report(
         Format::Text => write!(context.out, "{}", table(std::slice::from_ref(record)))?,
     }
     for example in examples {
-        writeln!(context.words, "wrong: {example}")?;
+        writeln!(context.messages, "wrong: {example}")?;
     }
     writeln!(
-        context.words,
+        context.messages,
         "{answers} answers checked, {wrong} wrong. {} rectangles at the end, in {nodes} nodes on {} levels; every \
          invariant checked, {} violated.",
         walk.entries,
         walk.nodes.len(),
         walk.problems.len()
     )?;
-    writeln!(context.words, "Map: {} and {}", files[0].display(), files[1].display())?;
+    writeln!(context.messages, "Map: {} and {}", files[0].display(), files[1].display())?;
     Ok(())
 }

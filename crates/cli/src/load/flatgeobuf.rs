@@ -13,11 +13,11 @@ use std::io::BufRead;
 pub(super) fn read(args: &Args, reader: impl BufRead) -> Result<Found, Failure> {
     let refuse = |what: String| Failure::Usage(format!("load {}: {}: {what}", args.url, args.file.display()));
     let failed = |error: Error| match error {
-        Error::MissingMagicBytes => refuse("it is no FlatGeobuf file".to_owned()),
+        Error::MissingMagicBytes => refuse("the file is not in FlatGeobuf format".to_owned()),
         Error::IO(source) if source.kind() != std::io::ErrorKind::UnexpectedEof => {
             Failure::File { operation: "read", path: args.file.clone(), source }
         }
-        error => refuse(format!("it is a damaged FlatGeobuf file: {error}")),
+        error => refuse(format!("the FlatGeobuf file is damaged: {error}")),
     };
     let mut features = FgbReader::open(reader).and_then(FgbReader::select_all_seq).map_err(failed)?;
     let (kind, promised) = (features.header().geometry_type(), features.header().features_count());
@@ -28,17 +28,17 @@ pub(super) fn read(args: &Args, reader: impl BufRead) -> Result<Found, Failure> 
     }
     // 0 is a file whose writer did not know.
     if promised > number {
-        return Err(refuse(format!("it ends after {number} of {promised} features")));
+        return Err(refuse(format!("the file ends after {number} of {promised} features")));
     }
     Ok(found)
 }
 
 /// Where feature `number` is.
 fn placed(number: u64, kind: GeometryType, feature: &FgbFeature) -> Result<Placed, String> {
-    let geometry = feature.geometry().ok_or("it has no geometry")?;
+    let geometry = feature.geometry().ok_or("the feature has no geometry")?;
     let mut bounds = None;
     bounds_of(&geometry, kind, &mut bounds)?;
-    let bounds = bounds.ok_or("its geometry has no coordinates")?;
+    let bounds = bounds.ok_or("the geometry has no coordinates")?;
     Ok((Item { bounds, id: number }, None))
 }
 
@@ -50,7 +50,7 @@ fn bounds_of(
 ) -> Result<(), String> {
     let kind = if kind == GeometryType::Unknown { geometry.type_() } else { kind };
     if (GeometryType::CircularString.0..=GeometryType::Surface.0).contains(&kind.0) {
-        return Err(format!("{kind:?}s have curves, which are not supported"));
+        return Err(format!("{kind:?} geometries contain curves, which are not supported"));
     }
     let mut edges = geometry.xy().into_iter().flat_map(|edges| edges.iter());
     while let (Some(x), Some(y)) = (edges.next(), edges.next()) {

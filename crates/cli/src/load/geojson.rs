@@ -12,14 +12,14 @@ use std::io::BufRead;
 pub(super) fn read(args: &Args, reader: impl BufRead) -> Result<Found, Failure> {
     let refuse = |what: String| Failure::Usage(format!("load {}: {}: {what}", args.url, args.file.display()));
     let value: Value =
-        serde_json::from_reader(reader).map_err(|error| refuse(format!("it is no JSON: {error}")))?;
+        serde_json::from_reader(reader).map_err(|error| refuse(format!("the file is not JSON: {error}")))?;
     let features = match value.get("type").and_then(Value::as_str) {
         Some("FeatureCollection") => value.get("features").and_then(Value::as_array).cloned(),
         Some(_) => Some(vec![value.clone()]),
         None => None,
     };
-    let features =
-        features.ok_or_else(|| refuse("it is no GeoJSON: an object with a type is meant".to_owned()))?;
+    let features = features
+        .ok_or_else(|| refuse("the file is not GeoJSON: it must be an object with a type".to_owned()))?;
     let mut found = Found::default();
     for (number, feature) in (1..).zip(&features) {
         found.add(args, &format!("feature {number}"), placed(number, feature))?;
@@ -35,13 +35,13 @@ fn placed(number: u64, feature: &Value) -> Result<Placed, String> {
         return Ok((item(bounds), beyond.map(item)));
     }
     let geometry = match feature.get("geometry") {
-        Some(Value::Null) => return Err("it has no geometry".to_owned()),
+        Some(Value::Null) => return Err("the feature has no geometry".to_owned()),
         Some(geometry) => geometry,
         None => feature,
     };
     let mut bounds = None;
     bounds_of(geometry, &mut bounds)?;
-    let bounds = bounds.ok_or_else(|| "its geometry has no coordinates".to_owned())?;
+    let bounds = bounds.ok_or_else(|| "the geometry has no coordinates".to_owned())?;
     Ok((item(bounds), None))
 }
 
@@ -57,7 +57,7 @@ fn across_antimeridian(feature: &Value) -> Result<Option<(Rectangle, Option<Rect
         }
         _ => return Ok(None),
     };
-    Rectangle::around_globe(min, max).map(Some).map_err(|error| format!("its bbox: {error}"))
+    Rectangle::around_globe(min, max).map(Some).map_err(|error| format!("the bbox: {error}"))
 }
 
 /// Adds the bounds of a geometry, or of some coordinates.

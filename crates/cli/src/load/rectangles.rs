@@ -27,7 +27,8 @@ pub(super) fn run(index: &Spatial, args: &Args, context: &mut Context<'_>) -> Re
     let start = Instant::now();
     if let Some(option) = context.first_given(&["key_column", "value_column", "value", "sort_memory"]) {
         return Err(Failure::Usage(format!(
-            "load {}: {option} is of keys; of rectangles the columns are x,y or x1,y1,x2,y2, and perhaps a number",
+            "load {}: {option} applies to keys, and this index holds rectangles; omit it (the columns of a rectangle \
+             are x,y or x1,y1,x2,y2, optionally followed by its number)",
             args.url
         )));
     }
@@ -74,7 +75,8 @@ fn insert_each(index: &Spatial, items: &[Item], progress: &ProgressBar) -> Resul
         }
         let were = size::count(inserted, "rectangle was inserted", "rectangles were inserted");
         let text = format!(
-            "{}; {were} and stay, the first ones of the file: who loads it again has them twice",
+            "{}; {were} and remain in the index, the first ones of the file: loading the file again would insert \
+             them twice",
             failure.text()
         );
         Failure::Other { text, exit_code: failure.exit_code() }
@@ -135,7 +137,8 @@ impl Found {
             }
             Err(what) => {
                 let file = args.file.display();
-                let text = format!("load {}: {file}, {place}: {what}; --skip-bad passes over it", args.url);
+                let text =
+                    format!("load {}: {file}, {place}: {what}; to skip such rows, give --skip-bad", args.url);
                 return Err(Failure::Usage(text));
             }
         }
@@ -146,19 +149,22 @@ impl Found {
 fn item_of_row(number: u64, row: &csv::StringRecord) -> Result<Item, String> {
     let edge = |at: usize| {
         let text = row.get(at).unwrap_or_default();
-        text.parse::<f64>().map_err(|_| format!("column {}: '{text}' is no number", at + 1))
+        text.parse::<f64>().map_err(|_| format!("column {}: '{text}' is not a number", at + 1))
     };
     let corners = match row.len() {
         2 | 3 => ([edge(0)?, edge(1)?], [edge(0)?, edge(1)?]),
         4 | 5 => ([edge(0)?, edge(1)?], [edge(2)?, edge(3)?]),
         columns => {
-            return Err(format!("{columns} columns; a point has 2, a rectangle 4, and 1 more its number"));
+            return Err(format!(
+                "the row has {columns} columns; give 2 for a point or 4 for a rectangle, optionally followed by a \
+                 number"
+            ));
         }
     };
     let id = match row.len() {
         3 | 5 => {
             let text = row.get(row.len() - 1).unwrap_or_default();
-            text.parse().map_err(|_| format!("'{text}' is no number from 0 to 2^64 - 1"))?
+            text.parse().map_err(|_| format!("'{text}' is not a number from 0 to 2^64 - 1"))?
         }
         _ => number,
     };
@@ -184,11 +190,11 @@ fn report(
     }
     let how = if bulk { "bulk-loaded" } else { "inserted" };
     let rectangles = size::count(loaded, "rectangle", "rectangles");
-    writeln!(context.words, "{}: {how} {rectangles} in {seconds:.1} s", args.url)?;
+    writeln!(context.messages, "{}: {how} {rectangles} in {seconds:.1} s", args.url)?;
     if let Some(first) = &found.first_bad {
         writeln!(
-            context.words,
-            "passed over {}; the first was {first}",
+            context.messages,
+            "skipped {}; the first was {first}",
             size::count(found.skipped, "row", "rows")
         )?;
     }

@@ -46,7 +46,7 @@ pub(crate) fn lines(reader: Box<dyn BufRead>) -> impl Iterator<Item = Result<Row
         }
         Some(match String::from_utf8(text) {
             Ok(key) => Ok(Row { line, key, value: None }),
-            Err(_) => Err(Trouble::Line { line, why: "it is no UTF-8 text".to_owned() }),
+            Err(_) => Err(Trouble::Line { line, why: "the line is not UTF-8 text".to_owned() }),
         })
     })
 }
@@ -95,8 +95,8 @@ fn column(name: &str, names: &[String], header: bool) -> Result<usize, String> {
     }
     match name.parse::<usize>() {
         Ok(number) if number > 0 => Ok(number - 1),
-        _ if header => Err(format!("there is no column '{name}'; its header has {}", names.join(", "))),
-        _ => Err(format!("'{name}' is no number of a column (from 1); for names, give --header")),
+        _ if header => Err(format!("there is no column '{name}'; the header has {}", names.join(", "))),
+        _ => Err(format!("'{name}' is not a column number (from 1); to use names, give --header")),
     }
 }
 
@@ -104,10 +104,10 @@ fn row(record: &csv::ByteRecord, key: usize, value: Option<usize>) -> Result<Row
     let line = record.position().map_or(0, csv::Position::line);
     let field = |at: usize| match record.get(at).map(|field| String::from_utf8(field.to_vec())) {
         Some(Ok(field)) => Ok(field),
-        Some(Err(_)) => Err(Trouble::Line { line, why: format!("column {} is no UTF-8 text", at + 1) }),
+        Some(Err(_)) => Err(Trouble::Line { line, why: format!("column {} is not UTF-8 text", at + 1) }),
         None => {
             let columns = size::count(record.len() as u64, "column", "columns");
-            let why = format!("it has {columns}, and column {} is wanted", at + 1);
+            let why = format!("the line has {columns}, and column {} is needed", at + 1);
             Err(Trouble::Line { line, why })
         }
     };

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// A pool that needs no server, without an index that does.
+/// The error for a pool without --spatial: only a spatial index needs a server.
 pub(super) fn nothing_to_serve(url: &Url) -> Failure {
     Failure::Usage(format!(
-        "serve {url}: a pool's memory needs no server but its memory nodes; a spatial index does: give --spatial INDEX"
+        "serve {url}: the pool exists already and needs no server; to serve a spatial index in it, give --spatial INDEX"
     ))
 }
 
@@ -56,11 +56,11 @@ pub(super) fn serve(url: &Url, args: &Args, context: &mut Context<'_>) -> Result
     let mut told = Ok(());
     index.serve(&options, &stop, || told = tell(&at, context))?;
     told?;
-    writeln!(context.words, "{at}: stopped")?;
+    writeln!(context.messages, "{at}: stopped")?;
     Ok(Outcome::Done)
 }
 
-/// Says that the index is served: whoever started the server waits for this line.
+/// Prints the line that reports readiness. Scripts wait for it.
 fn tell(at: &str, context: &mut Context<'_>) -> Result<(), Failure> {
     match context.format {
         Format::Json => context.json(&json!({ "serving": at }))?,
@@ -86,8 +86,7 @@ impl Beside {
     pub(super) fn start(args: &Args, name: &str, listen: &str, node: &MemoryNode) -> Result<Self, Failure> {
         if args.tls_cert.is_some() {
             return Err(Failure::Usage(
-                "serve: requests of a spatial index do not go over TLS; leave --spatial or --tls-cert out"
-                    .to_owned(),
+                "serve: a spatial index cannot be served over TLS; omit --spatial or --tls-cert".to_owned(),
             ));
         }
         let pool = pool_of(args, listen);
@@ -114,7 +113,7 @@ impl Beside {
                 Ok(Err(error)) => format!(": {error}"),
                 Err(_) => ": its thread panicked".to_owned(),
             };
-            writeln!(context.words, "{}: not served any more{why}; the memory node goes on", self.at)?;
+            writeln!(context.messages, "{}: no longer served{why}; the memory node continues", self.at)?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The doctor: what shared memory, its pools, and what crashes left of them look like on this machine.
+//! Examination of this machine: shared memory, its pools, and what crashed processes left behind.
 
 #[cfg(feature = "rdma")]
 mod rdma;
@@ -17,50 +17,50 @@ pub use rdma::Rdma;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the doctor saw.
+/// The result of an examination.
 #[derive(Debug)]
 pub struct Report {
-    /// Where segments lie.
+    /// The directory of the segments.
     pub directory: Space,
     /// The machine's memory.
     pub memory: Memory,
-    /// This process's limits that matter, with their values; `None`: unlimited.
+    /// The relevant limits of this process; `None` if unlimited.
     pub limits: Vec<(&'static str, Option<u64>)>,
     /// The pools.
     pub pools: Vec<PoolReport>,
-    /// Segments that processes died creating.
+    /// Segments whose creator crashed.
     pub drafts: Vec<Draft>,
-    /// Each RDMA device, or why it cannot be used; `Err`: there is no RDMA at all.
+    /// The RDMA devices; `Err` if RDMA is not available.
     #[cfg(feature = "rdma")]
     pub rdma: std::result::Result<Vec<Rdma>, RdmaError>,
-    /// The devices that are asked for: by `FARWOOD_RDMA_DEVICE`, and by the pools over RDMA that were named.
+    /// The devices named by `FARWOOD_RDMA_DEVICE` and by the examined pools over RDMA.
     #[cfg(feature = "rdma")]
     pub rdma_asked: Vec<Rdma>,
 }
 
-/// A file system's size.
+/// The size of a file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Where.
+    /// The path.
     pub path: PathBuf,
-    /// All of it, bytes.
+    /// Total bytes.
     pub bytes: u64,
-    /// What is free, bytes.
+    /// Free bytes.
     pub free_bytes: u64,
 }
 
 /// The machine's memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// All of it, bytes.
+    /// Total bytes.
     pub bytes: u64,
-    /// What can be taken, bytes.
+    /// Available bytes.
     pub available_bytes: u64,
-    /// Pages of 2 MiB that are set aside, and how many of them are free.
+    /// Reserved pages of 2 MiB, and how many of them are free.
     pub huge_pages: (u64, u64),
-    /// Where a file system of huge pages is mounted.
+    /// The mount point of a file system of huge pages.
     pub huge_mount: Option<PathBuf>,
-    /// Whether shared memory gets transparent huge pages: the kernel's own word for it.
+    /// The kernel's setting for transparent huge pages in shared memory.
     pub transparent: String,
 }
 
@@ -71,7 +71,7 @@ pub struct PoolReport {
     pub url: String,
     /// Its segments.
     pub segments: Vec<Segment>,
-    /// What it says of itself, or why it cannot be opened.
+    /// The state of the pool, or the reason why it cannot be opened.
     pub state: Result<PoolStats>,
 }
 
@@ -82,55 +82,55 @@ pub struct Segment {
     pub path: PathBuf,
     /// Its size, bytes.
     pub bytes: u64,
-    /// How much of it has pages, bytes.
+    /// Bytes that are backed by pages.
     pub resident_bytes: u64,
 }
 
-/// A segment that was never finished.
+/// An unfinished segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
-    /// The pool that was to be.
+    /// The URL of the pool that was being created.
     pub url: String,
     /// The file.
     pub path: PathBuf,
-    /// How much memory it takes, bytes.
+    /// Bytes of memory that it uses.
     pub resident_bytes: u64,
 }
 
-/// Something that is not as it should be, and the command that mends it.
+/// A problem, and the command that resolves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What.
+    /// The problem.
     pub what: String,
-    /// What to run.
+    /// The command.
     pub remedy: String,
 }
 
-/// What a sweep removed.
+/// The result of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Drafts of dead processes, by file.
+    /// Removed unfinished segments.
     pub drafts: Vec<PathBuf>,
-    /// Client slots of dead processes, by pool.
+    /// Freed client slots of crashed processes, by pool.
     pub clients: Vec<(String, usize)>,
-    /// Locks that they had, by pool.
+    /// Freed locks of crashed processes, by pool.
     pub locks: Vec<(String, u64)>,
 }
 
-/// Examines the machine. Attaches to each pool for a moment, as every process must that looks at its tables: that takes
-/// the lowest slot of the pool's client table that nobody alive has. Where this was a dead client's, that one is gone
-/// for good and is not in the report; the others are. Nothing else is changed.
+/// Examines the machine. The function attaches to each pool for a moment, in the lowest slot of its client table that
+/// no live process uses. If a crashed client had that slot, the slot is reused and the client is not in the report;
+/// other crashed clients are. The function changes nothing else.
 ///
 /// # Errors
-/// [`Error::Pool`], [`Error::System`] where the directory of segments cannot be read.
+/// [`Error::Pool`], [`Error::System`] if the directory of segments cannot be read.
 pub fn examine() -> Result<Report> {
     examine_with(&[])
 }
 
-/// As [`examine`], and the pools `others` as well, which may be over TCP.
+/// Examines the machine as [`examine`], and also the pools `others`, which may be over TCP.
 ///
 /// # Errors
-/// As [`examine`]; what is wrong with a pool is in the report.
+/// As [`examine`]. The report lists errors of single pools.
 pub fn examine_with(others: &[Url]) -> Result<Report> {
     let dir = SegmentDir::from_env();
     let examine = |source| Error::Pool { operation: "examine", source };
@@ -154,8 +154,8 @@ pub fn examine_with(others: &[Url]) -> Result<Report> {
     })
 }
 
-/// Removes what crashes left: unfinished segments, and client slots and locks of processes that are gone. Pools stay.
-/// The slot that [attaching](examine) takes is not counted.
+/// Removes what crashed processes left: unfinished segments, client slots and locks. It removes no pool. The slot that
+/// [attaching](examine) reuses is not counted.
 ///
 /// # Errors
 /// [`Error::Pool`], [`Error::Fabric`].
@@ -163,7 +163,7 @@ pub fn sweep() -> Result<Swept> {
     sweep_with(&[])
 }
 
-/// As [`sweep`], and in the pools `others` as well, which may be over TCP.
+/// Sweeps as [`sweep`], and also the pools `others`, which may be over TCP.
 ///
 /// # Errors
 /// As [`sweep`].
@@ -178,7 +178,7 @@ pub fn sweep_with(others: &[Url]) -> Result<Swept> {
     }
     let here = dir.list().map_err(failed)?.into_iter().map(|pool| format!("shm://{}", pool.name));
     for url in here.chain(others.iter().map(|url| url.pool_url().to_string())) {
-        // A pool that cannot be opened is the report's business.
+        // The report lists pools that cannot be opened.
         let Ok(pool) = Pool::find(&url) else { continue };
         let clients = pool.sweep_clients()?;
         if clients > 0 {
@@ -193,10 +193,10 @@ pub fn sweep_with(others: &[Url]) -> Result<Swept> {
 }
 
 impl Report {
-    /// What is not as it should be, each with the command that mends it.
+    /// The problems, each with the command that resolves it.
     pub fn findings(&self) -> Vec<Finding> {
         let drafts = self.drafts.iter().map(|draft| Finding {
-            what: format!("a process died while it created {}: {}", draft.url, draft.path.display()),
+            what: format!("a process crashed while it created {}: {}", draft.url, draft.path.display()),
             remedy: "farwood doctor --sweep".to_owned(),
         });
         let pools = self.pools.iter().filter_map(PoolReport::finding);
@@ -215,7 +215,7 @@ impl PoolReport {
         !self.url.starts_with("shm://")
     }
 
-    /// What is wrong with the pool, if anything is.
+    /// The problem of the pool, if it has one.
     pub fn finding(&self) -> Option<Finding> {
         match &self.state {
             #[cfg(feature = "tcp")]
@@ -223,7 +223,7 @@ impl PoolReport {
                 what: format!("{} cannot be used: {error}", self.url),
                 remedy: self.remedy(error),
             }),
-            // Another user's pool is that user's affair.
+            // A pool of another user is not a problem of this one.
             Err(error) if error.exit_code() == 6 => None,
             Err(error) => Some(Finding {
                 what: format!("{} cannot be used: {error}", self.url),
@@ -233,7 +233,10 @@ impl PoolReport {
                 let gone = stats.clients.iter().filter(|client| !client.alive).count();
                 let which = if self.is_served() { shell_word(&self.url) } else { String::new() };
                 (gone > 0).then(|| Finding {
-                    what: format!("{}: {gone} clients died without leaving; their locks come free", self.url),
+                    what: format!(
+                        "{}: {gone} clients have crashed; other clients take their locks over",
+                        self.url
+                    ),
                     remedy: format!("farwood doctor --sweep {which}").trim_end().to_owned(),
                 })
             }
@@ -299,7 +302,7 @@ fn huge_mount(mounts: &str) -> Option<PathBuf> {
     })
 }
 
-/// The word in brackets, as the kernel marks a choice.
+/// The word in brackets, which is how the kernel marks the selected option.
 fn chosen(text: &str) -> String {
     let word = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     word.map_or("unknown", |(word, _)| word).to_owned()
@@ -321,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_tables_are_understood() {
+    fn the_tables_of_the_kernel_are_parsed() {
         assert_eq!(meminfo_value("MemTotal:  16 kB\nMemAvailable:   12 kB\n", "MemAvailable"), Some(12));
         assert_eq!(meminfo_value("", "MemTotal"), None);
         assert_eq!(huge_mount("a /x tmpfs rw 0 0\nb /huge hugetlbfs rw 0 0\n"), Some("/huge".into()));

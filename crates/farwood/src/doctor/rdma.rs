@@ -7,19 +7,19 @@ use farwood_transport::rdma::{
     CardKind, CardReport, DeviceSpec, RdmaError, device_of_environment, devices, examine as examine_card,
 };
 
-/// Bytes of a packet, as large as cards make them.
+/// The largest MTU of RDMA, in bytes.
 const LARGE_MTU: u32 = 4096;
 
 /// An RDMA device.
 #[derive(Debug)]
 pub struct Rdma {
-    /// Its name, or what asks for it: `DEVICE,PORT,GID`.
+    /// Its name, or the text that requests it: `DEVICE,PORT,GID`.
     pub name: String,
-    /// What it is like, or why it cannot be used.
+    /// Its properties, or the reason why it cannot be used.
     pub card: std::result::Result<CardReport, RdmaError>,
 }
 
-/// The machine's RDMA devices.
+/// The RDMA devices of the machine.
 pub(super) fn all() -> std::result::Result<Vec<Rdma>, RdmaError> {
     let examine = |name: String| {
         let spec = DeviceSpec { device: Some(name.clone()), ..DeviceSpec::default() };
@@ -28,7 +28,7 @@ pub(super) fn all() -> std::result::Result<Vec<Rdma>, RdmaError> {
     Ok(devices()?.into_iter().map(examine).collect())
 }
 
-/// The devices that the environment and pools over RDMA ask for.
+/// The devices that the environment and the URLs of pools over RDMA name.
 pub(super) fn requested(pools: &[Url]) -> Vec<Rdma> {
     let of_pool = |url: &Url| match url.place() {
         Place::Rdma(address) => {
@@ -49,7 +49,7 @@ pub(super) fn requested(pools: &[Url]) -> Vec<Rdma> {
 }
 
 impl Report {
-    /// What would hinder memory nodes and compute nodes over RDMA here. A machine without a device lacks nothing.
+    /// Problems of RDMA on this machine. A machine without a device has none.
     pub(super) fn rdma_findings(&self) -> Vec<Finding> {
         let finding = |what: String, remedy: &str| Finding { what, remedy: remedy.to_owned() };
         let failed = |device: &Rdma| {
@@ -61,17 +61,17 @@ impl Report {
             if let Ok(CardReport { kind: CardKind::Hardware, device_memory: 0, name, .. }) = &device.card {
                 findings.push(finding(
                     format!(
-                        "{name}: no device memory, so that locks of a memory node with it lie in host memory"
+                        "{name}: the device has no device memory, so the locks of a memory node are in host memory"
                     ),
-                    "farwood serve --rdma DEVICE, with a card that has some (ConnectX-5 or newer)",
+                    "use a NIC with device memory (ConnectX-5 or newer): farwood serve --rdma DEVICE",
                 ));
             }
             match &device.card {
                 Err(error) => findings.push(finding(error.to_string(), error.remedy())),
                 Ok(card) if card.link.is_ethernet() && card.mtu_bytes < LARGE_MTU => findings.push(finding(
                     format!(
-                        "{}: packets carry {} bytes, so that entries of more are not changed in place, and \
-                         Sherman's nodes may not be larger",
+                        "{}: the MTU is {} bytes; larger entries cannot be changed in place, and nodes of Sherman \
+                         cannot be larger",
                         card.name, card.mtu_bytes
                     ),
                     "ip link set dev INTERFACE mtu 4200",
@@ -84,13 +84,13 @@ impl Report {
             && *bytes < self.memory.bytes
         {
             let what = format!(
-                "{bytes} bytes of memory may be locked, and a memory node over RDMA locks all of its own"
+                "this process may lock {bytes} bytes of memory, and a memory node over RDMA locks all its memory"
             );
             findings.push(finding(what, "ulimit -l unlimited (LimitMEMLOCK=infinity in a service)"));
         }
         if !devices.is_empty() && self.memory.huge_pages.0 == 0 {
             let what =
-                "no huge pages: a card then translates many more addresses of a memory node".to_owned();
+                "no huge pages: the NIC needs many more address translations for a memory node".to_owned();
             findings.push(finding(what, "sysctl vm.nr_hugepages=COUNT (2 MiB each)"));
         }
         findings

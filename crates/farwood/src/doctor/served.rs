@@ -8,7 +8,7 @@ use farwood_transport::rdma::RdmaError;
 use farwood_transport::tcp::TcpError;
 
 impl PoolReport {
-    /// What makes memory nodes a pool that can be used, or lets this user see it.
+    /// The command that resolves the error.
     pub(super) fn remedy(&self, error: &Error) -> String {
         let source = match error {
             Error::Tcp { source, .. } => source,
@@ -29,7 +29,8 @@ impl PoolReport {
         }
     }
 
-    /// The same look with another file: in the URL where that names one, for it comes before the environment.
+    /// The same examination with another file: in the URL if it names one, because the URL has precedence over the
+    /// environment.
     fn with(&self, parameter: &str, variable: &str) -> String {
         match self.url.split_once(&format!("{parameter}=")) {
             None => format!("{variable}=FILE farwood doctor {}", shell_word(&self.url)),

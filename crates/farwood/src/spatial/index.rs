@@ -25,7 +25,8 @@ const SERVER_START_MAX: Duration = Duration::from_secs(1);
 /// The pause between two attempts to connect to it.
 const CONNECT_PAUSE: Duration = Duration::from_millis(20);
 
-/// A spatial index, open in this process until it leaves the pool. Handles may be used by any number of threads.
+/// A handle of a spatial index, which is open until this process detaches from the pool. Any number of threads may use
+/// it.
 ///
 /// ```
 /// use farwood::spatial::{Item, Query, Rectangle};
@@ -54,7 +55,7 @@ impl Pool {
     /// Creates a spatial index and opens it.
     ///
     /// # Errors
-    /// [`Error::Index`]: it exists, the name or the sizes cannot be, the pool or its directory is full.
+    /// [`Error::Index`]: it exists, the name or the sizes are invalid, or the pool or its directory is full.
     pub fn create_spatial(&self, name: &str, config: &Config) -> Result<Spatial> {
         let client = thread_client::client(self.attached());
         let created = block_on(Catfish::create(&client, name, *config));
@@ -64,17 +65,17 @@ impl Pool {
     /// Opens a spatial index.
     ///
     /// # Errors
-    /// [`Error::Index`]: there is none of that name, or it is of another kind.
+    /// [`Error::Index`]: it does not exist, or is not a spatial index.
     pub fn open_spatial(&self, name: &str) -> Result<Spatial> {
         let client = thread_client::client(self.attached());
         let opened = block_on(Catfish::open(&client, name));
         self.spatial(name, "open", opened)
     }
 
-    /// Whether the index of that name is a spatial one.
+    /// Whether the index of that name is a spatial index.
     ///
     /// # Errors
-    /// [`Error::Index`]: there is none.
+    /// [`Error::Index`]: it does not exist.
     pub fn is_spatial(&self, name: &str) -> Result<bool> {
         let client = thread_client::client(self.attached());
         let found = block_on(farwood_fabric::directory::find(&client, name));
@@ -100,13 +101,13 @@ impl Spatial {
         self.pool.failed(operation, &self.index.entry().name, source)
     }
 
-    /// The index's URL.
+    /// The URL of the index.
     pub fn url(&self) -> String {
         self.pool.index_url(&self.index.entry().name)
     }
 
-    /// What the query is for, of the index at one moment during the call, in no order. The caller reads the tree by
-    /// itself. [1 RT for each level; see [`Reader::search`]]
+    /// Returns the items that match the query, as of one moment during the call, in no particular order. The caller
+    /// traverses the tree with READs. [1 RT for each level; see [`Reader::search`]]
     ///
     /// # Errors
     /// [`Error::Index`].
@@ -116,7 +117,7 @@ impl Spatial {
         searched.map(|()| found).map_err(|error| self.failed("search", error))
     }
 
-    /// How much matches. Costs and errors as [`search`](Self::search).
+    /// Counts the items that match the query. Costs and errors as [`search`](Self::search).
     ///
     /// # Errors
     /// As [`search`](Self::search).
@@ -126,7 +127,7 @@ impl Spatial {
         searched.map(|()| count.0).map_err(|error| self.failed("count", error))
     }
 
-    /// How many items there are. Costs and errors as [`search`](Self::search): all leaves are read.
+    /// Counts all items. Costs and errors as [`search`](Self::search): the call reads all leaves.
     ///
     /// # Errors
     /// As [`search`](Self::search).
@@ -135,7 +136,7 @@ impl Spatial {
         self.count(&Query::intersecting(everything))
     }
 
-    /// The `count` items that are nearest to `point`, nearest first. [1 RT for each 4 nodes that may have one]
+    /// Returns the `count` items nearest to `point`, nearest first. [1 RT for each 4 nodes that may hold one]
     ///
     /// # Errors
     /// As [`search`](Self::search).
@@ -145,8 +146,8 @@ impl Spatial {
         found.map_err(|error| self.failed("nearest", error))
     }
 
-    /// Whether another process serves the index, so that only messages change it. [at most 2 RT, and what it takes to
-    /// ask whether it lives]
+    /// Whether another process serves the index, so that changes must be sent as messages. [at most 2 RT, and those of
+    /// the check whether that process is alive]
     ///
     /// # Errors
     /// [`Error::Index`].
@@ -171,12 +172,12 @@ impl Spatial {
     }
 
     fn holder(&self, client: &Client<AnyFabric>) -> Result<Option<ClientId>> {
-        block_on(self.index.served_by(client)).map_err(|error| self.failed("look who serves", error))
+        block_on(self.index.served_by(client)).map_err(|error| self.failed("examine the server", error))
     }
 
-    /// Whether a live process serves the index.
+    /// Whether a live process serves the index, this one included.
     pub(super) fn has_live_server(&self, client: &Client<AnyFabric>) -> Result<bool> {
-        let failed = |error| self.failed("look who serves", error);
+        let failed = |error| self.failed("examine the server", error);
         let Some(holder) = self.holder(client)? else { return Ok(false) };
         if holder == client.fabric().identity() {
             return Ok(true);
@@ -185,11 +186,12 @@ impl Spatial {
         Ok(lives == Revocation::Alive)
     }
 
-    /// Loads items into the empty index, filling nodes to the share `fill` (0 to 1), as its server for the moment; over
-    /// TCP, by sending them to its server.
+    /// Loads items into the empty index with the fill factor `fill` (0 to 1): in shared memory as its server for the
+    /// duration of the call, over TCP by sending them to its server.
     ///
     /// # Errors
-    /// [`Error::Index`]: it is not empty, the pool is full, in shared memory somebody serves it, over TCP nobody does.
+    /// [`Error::Index`]: it is not empty, or the pool is full; in shared memory, another process serves it; over TCP,
+    /// no process serves it.
     pub fn bulk_load(&self, items: &[Item], fill: f64) -> Result<()> {
         let client = self.pool.attachment().client();
         let failed = |error| self.failed("bulk load", error);
@@ -213,7 +215,7 @@ impl Spatial {
         loaded.map_err(failed)
     }
 
-    /// Whether nothing is in the index. [as `nearest`]
+    /// Whether the index holds no items. [as `nearest`]
     ///
     /// # Errors
     /// As [`search`](Self::search).
@@ -221,16 +223,16 @@ impl Spatial {
         Ok(self.nearest([0.0, 0.0], 1)?.is_empty())
     }
 
-    /// Walks the index, which nobody changes meanwhile, and verifies every invariant. [1 RT per node]
+    /// Walks the index and verifies every invariant. No process may change the index during the walk. [1 RT per node]
     ///
     /// # Errors
-    /// [`Error::Index`]. What is wrong with the index is in the [`Walk`].
+    /// [`Error::Index`]. The [`Walk`] lists violated invariants.
     pub fn check(&self) -> Result<Walk> {
         let client = thread_client::client(&self.pool);
         block_on(self.index.walk(&client)).map_err(|error| self.failed("check", error))
     }
 
-    /// The server role of the index's memory node, which this process can play in shared memory only.
+    /// The server of the index's memory node, which this process can be only in shared memory.
     pub(crate) fn server(&self, operation: &'static str) -> Result<AnyServer> {
         // Every pool of a build without `tcp` is in shared memory.
         let _ = operation;
@@ -247,8 +249,8 @@ impl Spatial {
         }
     }
 
-    /// Whether it can be [loaded](Self::bulk_load) at once: it is empty, and nobody else would have to do it but a
-    /// server that can be sent everything. [as `nearest`, and `is_served`]
+    /// Whether [`bulk_load`](Self::bulk_load) is possible: the index is empty, and no process serves it, except over
+    /// TCP, where the server receives the items. [as `nearest`, and `is_served`]
     ///
     /// # Errors
     /// As [`search`](Self::search).
@@ -257,8 +259,8 @@ impl Spatial {
         Ok((by_socket || !self.is_served()?) && self.is_empty()?)
     }
 
-    /// A connection to the server of the index: rings in shared memory, a socket over TCP, where a server that has just
-    /// begun may not have found the index yet.
+    /// Connects to the server of the index: through rings in shared memory, through a socket over TCP. A server over
+    /// TCP that has just started may need a moment to find the index.
     pub(super) fn connect<'c>(
         &'c self,
         client: &'c Client<AnyFabric>,
@@ -288,7 +290,7 @@ impl fmt::Debug for Spatial {
     }
 }
 
-/// A client and a reader's parts, for those who measure.
+/// The index and a client, for benchmarks.
 #[doc(hidden)]
 pub fn parts(spatial: &Spatial) -> (&Catfish, Client<AnyFabric>) {
     (&spatial.index, spatial.pool.attachment().client())

@@ -1,4 +1,4 @@
-//! Serving a spatial index: the threads that answer messages, by rings and over a socket.
+//! The server of a spatial index: threads that answer messages in rings and over sockets.
 
 use crate::error::Result;
 use crate::spatial::Spatial;
@@ -18,22 +18,22 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How an index is served.
+/// The options of a server.
 #[derive(Debug)]
 pub struct ServeOptions {
-    /// Threads that answer what comes by rings.
+    /// Threads that answer messages in rings.
     pub threads: usize,
-    /// Connections by rings at a time, at most 512.
+    /// The maximum number of connections through rings, at most 512.
     pub connections: usize,
-    /// How the server learns of requests in rings.
+    /// How the server detects requests in rings.
     pub notice: Notice,
-    /// Where requests come over an ordinary socket as well, a thread for each connection.
+    /// A listener for requests over sockets, each served by its own thread.
     #[cfg(feature = "tcp")]
     pub listener: Option<TcpListener>,
-    /// What those who come over the socket have to show.
+    /// The token that clients must send over the socket.
     #[cfg(feature = "tcp")]
     pub token: Option<Token>,
-    /// Over TCP: the memory node, which must be in this process.
+    /// Over TCP: the memory node of the index, which must be in this process.
     #[cfg(feature = "tcp")]
     pub memory_node: Option<TcpServer>,
 }
@@ -67,10 +67,10 @@ impl ServeOptions {
 /// The pause between two checks whether the server must stop.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// One flow of a server's work.
+/// One task of a server.
 type Flow<'f> = Pin<Box<dyn Future<Output = std::result::Result<(), IndexError>> + 'f>>;
 
-/// What the threads of a server share.
+/// The state that the threads of a server share.
 pub(super) struct Serving<'s> {
     pub(super) spatial: &'s Spatial,
     #[cfg(feature = "tcp")]
@@ -80,12 +80,12 @@ pub(super) struct Serving<'s> {
 }
 
 impl Spatial {
-    /// Serves the index until `stop` is set: answers messages and makes the changes that they ask for. `ready` is
-    /// called when it does.
+    /// Serves the index until `stop` is set: answers messages and applies the changes that they request. Calls `ready`
+    /// when the server is ready.
     ///
     /// # Errors
-    /// [`Error::Index`](crate::Error::Index): another serves it, or the pool is full; over TCP, this process is not
-    /// its memory node.
+    /// [`Error::Index`](crate::Error::Index): another process serves the index, or the pool is full; over TCP, this
+    /// process is not its memory node.
     pub fn serve(&self, options: &ServeOptions, stop: &AtomicBool, ready: impl FnOnce()) -> Result<()> {
         let client = self.client();
         let server = self.server_role(options)?;
@@ -118,7 +118,7 @@ impl Spatial {
         self.pool.attachment().client()
     }
 
-    /// The server role, which over TCP is the memory node's.
+    /// The server of the memory node: over TCP, the memory node itself.
     pub(super) fn server_role(&self, options: &ServeOptions) -> Result<AnyServer> {
         #[cfg(feature = "tcp")]
         if let Some(node) = &options.memory_node {
@@ -136,7 +136,7 @@ impl Spatial {
 }
 
 impl Serving<'_> {
-    /// All threads, until `stop` is set or one of them fails.
+    /// Runs all threads until `stop` is set or one of them fails.
     fn run(&self, stop: &AtomicBool) -> std::result::Result<(), IndexError> {
         let threads = self.options.threads.max(1);
         let ended = AtomicBool::new(false);
@@ -153,7 +153,7 @@ impl Serving<'_> {
                 self.service.end();
             });
             let mut done = self.rings(0, threads);
-            // One that failed ends the others.
+            // A failed thread ends the others.
             self.service.end();
             ended.store(true, Ordering::Release);
             for other in others {
@@ -166,12 +166,12 @@ impl Serving<'_> {
         })
     }
 
-    /// One thread's share of the rings; thread 0 also takes immediates and sends heartbeats. Over TCP nobody looks
-    /// after rings: clients talk over the socket there.
+    /// Serves one thread's share of the rings; thread 0 also receives immediates and sends heartbeats. Over TCP there
+    /// are no rings: clients use the socket.
     fn rings(&self, thread: usize, threads: usize) -> std::result::Result<(), IndexError> {
         let (service, options) = (self.service, self.options);
         let Ok(server) = self.spatial.server_role(options) else {
-            unreachable!("whoever serves has found the server role")
+            unreachable!("the server role was found when the server started")
         };
         let has_rings = options.has_rings();
         let connections = if has_rings { options.connections.min(CONNECTIONS_MAX) } else { 0 };
@@ -200,7 +200,7 @@ impl Serving<'_> {
         run_all(flows.collect()).into_iter().collect()
     }
 
-    /// Tells what share of their time the threads have worked since it was last asked.
+    /// Returns the share of time for which the threads have worked since the last call.
     fn busy(&self, threads: usize) -> impl FnMut() -> f64 {
         let (service, mut last) = (self.service, (Instant::now(), self.service.worked_ns()));
         move || {

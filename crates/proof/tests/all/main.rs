@@ -12,6 +12,7 @@ mod catfish {
 mod coverage_marks;
 mod damage;
 mod fabric {
+    mod rdma;
     mod shm;
     mod shm_processes;
     mod simulator;
@@ -19,7 +20,6 @@ mod fabric {
 }
 mod killed_writers;
 mod radix;
-mod rdma;
 mod sherman {
     mod adverse_schedules;
     mod churn;

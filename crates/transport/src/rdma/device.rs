@@ -1,6 +1,6 @@
 //! An open RDMA device: its port, its address, and what it can do.
 
-use super::abi::sys::GidEntry;
+use super::abi::sys::{GidEntry, numbers};
 use super::sys::{Context, DeviceLimits, Domain};
 use farwood_fabric::superblock::DEVICE_BYTES_DEFAULT;
 use std::fmt;
@@ -28,8 +28,8 @@ pub enum LinkKind {
 }
 
 impl LinkKind {
-    pub(super) fn of(is_ethernet: bool, gid: &GidEntry) -> Self {
-        match (is_ethernet, gid.gid_type) {
+    pub(super) fn of(link_layer: u8, gid: &GidEntry) -> Self {
+        match (link_layer == numbers::ETHERNET, gid.gid_type) {
             (false, _) => Self::InfiniBand,
             (true, ROCE_V2) => Self::RoceV2,
             (true, _) => Self::RoceV1,
@@ -169,9 +169,9 @@ mod tests {
     #[test]
     fn a_link_is_recognised_by_its_layer_and_its_address() {
         let entry = |gid_type| GidEntry { gid_type, ..GidEntry::default() };
-        assert_eq!(LinkKind::of(false, &entry(0)), LinkKind::InfiniBand);
-        assert_eq!(LinkKind::of(true, &entry(1)), LinkKind::RoceV1);
-        assert_eq!(LinkKind::of(true, &entry(2)), LinkKind::RoceV2);
+        assert_eq!(LinkKind::of(1, &entry(0)), LinkKind::InfiniBand);
+        assert_eq!(LinkKind::of(numbers::ETHERNET, &entry(1)), LinkKind::RoceV1);
+        assert_eq!(LinkKind::of(numbers::ETHERNET, &entry(2)), LinkKind::RoceV2);
         assert_eq!(LinkKind::from_byte(3), None);
     }
 }

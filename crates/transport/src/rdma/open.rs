@@ -51,14 +51,15 @@ impl Device {
         }
         let port = find_port(&context, &limits, spec, name)?;
         let attributes = context.port(port).map_err(system)?;
-        let is_ethernet = attributes.link_layer == numbers::ETHERNET;
-        let (gid_index, entry) = find_gid(&context, port, attributes.gid_tbl_len, spec, is_ethernet)
-            .ok_or_else(|| {
-                unusable(format!(
-                    "port {port} has no such GID; give its interface an IP address, or name \
+        let (gid_index, entry) =
+            find_gid(&context, port, attributes.gid_tbl_len, spec, attributes.link_layer).ok_or_else(
+                || {
+                    unusable(format!(
+                        "port {port} has no such GID; give its interface an IP address, or name \
                                              another (`DEVICE,PORT,GID`; `ibv_devinfo -v` lists them)"
-                ))
-            })?;
+                    ))
+                },
+            )?;
         if spec.masked_cas {
             let remedy = "use another device, or omit masked-cas";
             context.examine_masked_cas().map_err(|why| unusable(format!("{why}; {remedy}")))?;
@@ -74,7 +75,7 @@ impl Device {
                 .and_then(mtu_of)
                 .unwrap_or(u8::MAX)
                 .min(attributes.active_mtu.clamp(1, 5) as u8),
-            link: LinkKind::of(is_ethernet, &entry),
+            link: LinkKind::of(attributes.link_layer, &entry),
             kind: if limits.vendor == SOFT_ROCE_VENDOR { CardKind::SoftRoce } else { CardKind::Hardware },
             limits,
             masked_cas: spec.masked_cas,
@@ -124,10 +125,10 @@ fn find_gid(
     port: u8,
     entries: i32,
     spec: &DeviceSpec,
-    is_ethernet: bool,
+    link_layer: u8,
 ) -> Option<(u8, GidEntry)> {
     let at = |index: u8| context.gid(port, index.into()).map(|entry| (index, entry));
-    let wanted = spec.gid.or((!is_ethernet).then_some(0));
+    let wanted = spec.gid.or((link_layer != numbers::ETHERNET).then_some(0));
     if let Some(index) = wanted {
         at(index)
     } else {

@@ -172,8 +172,8 @@ fn a_refused_client_gets_the_reason() {
     let text = String::from_utf8(body[..usize::from(count)].to_vec()).unwrap();
     assert!(text.contains("version 2") && text.contains('9'), "{text}");
     for token in [&b""[..], b"0123456789abcdeg", b"0123456789abcdef0"] {
-        let told = Caller::connect(&node).say_hello(&Hello { token: token.to_vec(), ..hello() });
-        assert_eq!(told, (Kind::Refused, Code::BadToken as u8), "{token:?}");
+        let reply = Caller::connect(&node).say_hello(&Hello { token: token.to_vec(), ..hello() });
+        assert_eq!(reply, (Kind::Refused, Code::BadToken as u8), "{token:?}");
     }
     let mut right = Caller::connect(&node);
     let token = b"0123456789abcdef".to_vec();
@@ -211,8 +211,8 @@ fn silent_connections_do_not_block_others() {
     eventually(&node, "a quarter of its connections may be unauthenticated", |counts| {
         counts.connections <= 2 + 4
     });
-    let told = silent.iter_mut().filter(|caller| is_over(&caller.0)).filter_map(Caller::frame);
-    assert!(told.count() >= 36 - 4, "the oldest are refused");
+    let reply = silent.iter_mut().filter(|caller| is_over(&caller.0)).filter_map(Caller::frame);
+    assert!(reply.count() >= 36 - 4, "the oldest are refused");
 }
 
 /// Returns whether a stream has bytes, or its end, to read at once.
@@ -237,8 +237,8 @@ fn clients_with_a_complete_hello_are_accepted_under_load() {
         }
         let welcomed = |caller: &mut Caller| caller.frame().is_some_and(|frame| frame.0 == Kind::Welcome);
         // Connections before their hello may exceed the limit for a moment; most must not.
-        let let_in = callers.iter_mut().filter_map(|caller| welcomed(caller).then_some(())).count();
-        assert!(let_in >= 16, "{let_in}");
+        let accepted = callers.iter_mut().filter_map(|caller| welcomed(caller).then_some(())).count();
+        assert!(accepted >= 16, "{accepted}");
         drop(callers);
         eventually(&node, "they have gone", |counts| counts.connections == 0);
     }

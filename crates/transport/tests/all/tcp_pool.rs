@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 const HOST_BYTES: u64 = 32 << 20;
 /// An offset beyond all tables.
-const GROUND: u64 = 9 << 20;
+const DATA_OFFSET: u64 = 9 << 20;
 
 fn start() -> MemoryNode {
     start_at(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
@@ -33,7 +33,7 @@ fn address(nodes: &[&MemoryNode]) -> PoolAddress {
 }
 
 fn word(node: u16, offset: u64) -> Remote<u64> {
-    raw_address(NodeId(node), Memory::Host, GROUND + offset).part(0)
+    raw_address(NodeId(node), Memory::Host, DATA_OFFSET + offset).part(0)
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_post_beyond_one_frame_is_sent_in_several() {
     let client = pool.client();
     let data: Vec<u8> = (0..BYTES).map(|at| ((at * 31) >> 3) as u8).collect();
     block_on(async {
-        let at = |node| raw_address(NodeId(node), Memory::Host, GROUND);
+        let at = |node| raw_address(NodeId(node), Memory::Host, DATA_OFFSET);
         client.post(write(at(0), &data).and(write(at(1), &data[8..]))).await.unwrap();
         let (both, counted) =
             client.post(read_bytes(at(0), BYTES).then(faa(word(0, 6 << 20), 3))).await.unwrap();
@@ -288,8 +288,8 @@ fn a_silent_memory_node_is_lost_after_the_limit() {
     let posts = clients
         .iter()
         .map(|client| Box::pin(read_word(client, word(0, 0))) as Pin<Box<dyn Future<Output = _>>>);
-    for told in run_all(posts.collect()) {
-        assert!(matches!(told, Err(FabricError::NodeLost { .. })), "{told:?}");
+    for reply in run_all(posts.collect()) {
+        assert!(matches!(reply, Err(FabricError::NodeLost { .. })), "{reply:?}");
     }
     assert!(
         (REPLY_MAX..REPLY_MAX + Duration::from_secs(6)).contains(&start.elapsed()),
@@ -301,7 +301,7 @@ fn a_silent_memory_node_is_lost_after_the_limit() {
 /// The two connections of the attachment work; all others receive a welcome and no answer.
 fn silent_after(listener: &TcpListener, to: SocketAddr) {
     use std::net::TcpStream;
-    let mut kept = Vec::new();
+    let mut start_on_file = Vec::new();
     for (number, stream) in (0..).zip(listener.incoming()) {
         let mut stream = stream.unwrap();
         if number < 2 {
@@ -319,9 +319,9 @@ fn silent_after(listener: &TcpListener, to: SocketAddr) {
             other.write_all(&hello).unwrap();
             other.read_exact(&mut welcome).unwrap();
             let _ = stream.write_all(&welcome);
-            kept.push(other);
+            start_on_file.push(other);
         }
-        kept.push(stream);
+        start_on_file.push(stream);
     }
 }
 
@@ -445,7 +445,11 @@ fn an_empty_read_and_an_empty_post_are_answered() {
 }
 
 /// Starts a memory node on the file `path`, at `listen`.
-fn kept(path: &std::path::Path, listen: SocketAddr, accept_unclean: bool) -> Result<MemoryNode, TcpError> {
+fn start_on_file(
+    path: &std::path::Path,
+    listen: SocketAddr,
+    accept_unclean: bool,
+) -> Result<MemoryNode, TcpError> {
     let file = Some(NodeFile { path: path.to_owned(), accept_unclean });
     MemoryNode::start(&NodeSpec { file, ..NodeSpec::new(listen, HOST_BYTES) })
 }
@@ -454,20 +458,20 @@ fn kept(path: &std::path::Path, listen: SocketAddr, accept_unclean: bool) -> Res
 fn a_memory_node_with_a_file_continues_where_it_stopped() {
     let path = std::env::temp_dir().join(format!("farwood-test-node-{}", std::process::id()));
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let node = kept(&path, any, false).unwrap();
+    let node = start_on_file(&path, any, false).unwrap();
     let (at, address) = (node.address(), address(&[&node]));
     let pool = TcpPool::open(&address, Credentials::default()).unwrap();
     let client = pool.client();
     block_on(write_word(&client, word(0, 0), 7)).unwrap();
     fence(&node, 9, 4);
-    let twice = kept(&path, any, true).unwrap_err();
+    let twice = start_on_file(&path, any, true).unwrap_err();
     assert!(twice.to_string().contains("another memory node uses it"), "{twice}");
     node.stop().unwrap();
     let other = NodeSpec { host_bytes: 2 * HOST_BYTES, ..NodeSpec::new(any, HOST_BYTES) };
     let file = Some(NodeFile { path: path.clone(), accept_unclean: true });
     let error = MemoryNode::start(&NodeSpec { file, ..other }).unwrap_err();
     assert!(matches!(error, TcpError::File { .. }), "{error}");
-    let node = kept(&path, at, false).unwrap();
+    let node = start_on_file(&path, at, false).unwrap();
     let errors = errors_until_it_works(&client);
     assert!(errors.iter().all(|error| matches!(error, FabricError::NodeLost { .. })), "{errors:?}");
     assert_eq!(block_on(read_word(&client, word(0, 0))), Ok(7), "the same memory for the old client");
@@ -498,7 +502,7 @@ fn a_memory_node_with_a_file_continues_where_it_stopped() {
 #[test]
 fn a_client_does_not_continue_on_the_memory_of_a_crash() {
     let path = std::env::temp_dir().join(format!("farwood-test-crash-{}", std::process::id()));
-    let node = kept(&path, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), false).unwrap();
+    let node = start_on_file(&path, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), false).unwrap();
     let (at, address) = (node.address(), address(&[&node]));
     let pool = TcpPool::open(&address, Credentials::default()).unwrap();
     let client = pool.client();
@@ -507,8 +511,8 @@ fn a_client_does_not_continue_on_the_memory_of_a_crash() {
     let left = std::fs::read(&path).unwrap();
     drop(node);
     std::fs::write(&path, left).unwrap();
-    assert!(matches!(kept(&path, at, false), Err(TcpError::Unclean { .. })));
-    let node = kept(&path, at, true).unwrap();
+    assert!(matches!(start_on_file(&path, at, false), Err(TcpError::Unclean { .. })));
+    let node = start_on_file(&path, at, true).unwrap();
     let end = Instant::now() + Duration::from_secs(10);
     let why = loop {
         match block_on(read_word(&client, word(0, 0))) {

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 const HOST_BYTES: u64 = 32 << 20;
 /// An offset beyond all tables.
-const GROUND: u64 = 9 << 20;
+const DATA_OFFSET: u64 = 9 << 20;
 
 /// An authority, and files of the certificates that it issued.
 struct Authority {
@@ -83,7 +83,7 @@ fn refused(node: &MemoryNode, credentials: Credentials) -> TcpError {
 }
 
 fn word(offset: u64) -> Remote<u64> {
-    raw_address(NodeId(0), Memory::Host, GROUND + offset).part(0)
+    raw_address(NodeId(0), Memory::Host, DATA_OFFSET + offset).part(0)
 }
 
 /// Adds to a word in far memory; returns the old value.
@@ -103,7 +103,7 @@ fn both_sides_authenticate_and_large_posts_pass() {
     assert_eq!(block_on(add(&client, 0, 1)), 42);
     // Larger than a frame, and than the buffer of TLS.
     let bytes: Vec<u8> = (0..3 << 20).map(|at: u32| (at % 251) as u8).collect();
-    let at = raw_address(NodeId(0), Memory::Host, GROUND + 64);
+    let at = raw_address(NodeId(0), Memory::Host, DATA_OFFSET + 64);
     block_on(client.post(write(at, &bytes))).unwrap();
     let read = block_on(client.post(read_bytes(at, bytes.len()))).unwrap();
     assert!(*read.check(&()).unwrap() == bytes[..], "the written bytes are read");

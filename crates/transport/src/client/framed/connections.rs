@@ -164,7 +164,7 @@ impl FrameConnections {
                 }
                 ConnectionEvent::Broken | ConnectionEvent::Connected(None) => {}
                 ConnectionEvent::Connected(Some(why)) => {
-                    state.fail_parts(at, &ConnectError::Lost(why), LostFrames::Earlier)
+                    state.fail_parts(at, &ConnectError::Lost(why), LostFrames::Earlier);
                 }
                 ConnectionEvent::Failed(why) => state.fail_parts(at, &why, LostFrames::All),
             }
@@ -390,9 +390,8 @@ impl State {
             self.retries += 1;
             return Ok(());
         }
-        let misaligned = code == Code::Misaligned;
         let doorbell = self.posts.doorbell(part.post);
-        let error = part.from.failed(part.node, doorbell, misaligned).ok_or(Malformed::Body)?;
+        let error = part.from.failed(part.node, doorbell, code).ok_or(Malformed::Body)?;
         self.posts.fail(part.post, error);
         self.end_part(key, None);
         Ok(())

@@ -5,7 +5,7 @@
 //! WRITE that exceeds the limit of one verb goes in pieces, by increasing address.
 
 use crate::client::post::bytes_of;
-use crate::wire::{Malformed, RequestFrame, VERB_DATA_MAX, WireOp, WireVerb};
+use crate::wire::{Code, Malformed, RequestFrame, VERB_DATA_MAX, WireOp, WireVerb};
 use farwood_fabric::{Doorbell, FabricError, NodeId, Op, Remote, Request};
 
 /// How far the verbs for one memory node were sent: the next request, and its next byte.
@@ -108,15 +108,14 @@ impl Cursor {
     }
 
     /// Returns the error of the verb at the cursor.
-    pub(crate) fn failed(
-        mut self,
-        node: NodeId,
-        doorbell: &Doorbell,
-        misaligned: bool,
-    ) -> Option<FabricError> {
+    pub(crate) fn failed(mut self, node: NodeId, doorbell: &Doorbell, code: Code) -> Option<FabricError> {
         let request = self.seek(node, doorbell.requests())?;
         let (at, bytes) = (request.at, bytes_of(&request.op));
-        Some(if misaligned { FabricError::Misaligned { at } } else { FabricError::OutOfRange { at, bytes } })
+        Some(if code == Code::Misaligned {
+            FabricError::Misaligned { at }
+        } else {
+            FabricError::OutOfRange { at, bytes }
+        })
     }
 }
 

@@ -123,8 +123,10 @@ impl Exchange {
         let mut was_polled = false;
         let words = poll_fn(|context| {
             // The other futures of the thread run before the first exchange.
-            let exchanges = std::mem::replace(&mut was_polled, true);
-            self.connection.poll(number, exchanges, context)
+            if std::mem::replace(&mut was_polled, true) {
+                self.connection.exchange(context);
+            }
+            self.connection.poll(number, context)
         });
         response.extend(words.await?);
         Ok(())
@@ -138,21 +140,24 @@ impl Exchange {
 }
 
 impl SharedConnection {
-    /// Takes the response to a request, or waits for it: until the thread's executor has polled this
-    /// connection, or, under another executor, until the next poll.
-    fn poll(&self, number: u64, exchanges: bool, context: &Context<'_>) -> Poll<io::Result<Vec<u64>>> {
-        let state = &mut *self.state.borrow_mut();
-        let is_executor = is_polled_by_executor(context);
-        if exchanges && !is_executor {
-            state.advance();
+    /// Sends and receives, unless the thread's executor does so between polls.
+    fn exchange(&self, context: &Context<'_>) {
+        if !is_polled_by_executor(context) {
+            self.state.borrow_mut().advance();
         }
+    }
+
+    /// Takes the response to a request, or waits for it: until the thread's executor has polled this connection, or,
+    /// under another executor, until the next poll.
+    fn poll(&self, number: u64, context: &Context<'_>) -> Poll<io::Result<Vec<u64>>> {
+        let state = &mut *self.state.borrow_mut();
         if let Some(words) = state.take(number) {
             return Poll::Ready(Ok(words));
         }
         if let Err(error) = state.check() {
             return Poll::Ready(Err(error));
         }
-        if is_executor {
+        if is_polled_by_executor(context) {
             state.wait(number, context.waker());
         } else {
             context.waker().wake_by_ref();
