@@ -1,4 +1,4 @@
-//! `farwood reproduce`: figures of the papers, made again in the laboratory.
+//! `farwood reproduce`: figures of the papers, reproduced in the simulator.
 
 use super::bench::{Progress, failure};
 use super::{Context, Failure, Format, Outcome, heap};
@@ -15,20 +15,20 @@ Examples:
   farwood reproduce all --quick --out /tmp/figures
   farwood reproduce sherman-fig16 --json
 
-Each figure gets a folder of its own: records.jsonl, figure.svg, figure.png, and report.md with the paper's values \
-beside ours, which of them calibrated the model, and which are predictions.";
+The folder of a figure holds records.jsonl, figure.svg, figure.png and report.md. The report shows the values of the \
+paper beside ours, and says which values calibrated the model and which are predictions.";
 
-/// Make the papers' figures again, in the laboratory
+/// Reproduce the papers' figures in the simulator
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// list, all, or names of figures
+    /// list, all, or the names of figures
     #[arg(required = true, value_name = "FIGURE")]
     figures: Vec<String>,
-    /// Fewer keys and less virtual time
+    /// Use fewer keys and less virtual time
     #[arg(long)]
     quick: bool,
-    /// Where the folders of the figures go
+    /// Folder for the results, with one folder for each figure
     #[arg(long, default_value = "farwood-figures", value_name = "FOLDER")]
     out: PathBuf,
 }
@@ -62,7 +62,7 @@ fn list(context: &mut Context<'_>) -> Result<Outcome, Failure> {
 fn reproduce(args: &Args, figure: &Figure, context: &mut Context<'_>) -> Result<(), Failure> {
     let effort = if args.quick { Effort::Quick } else { Effort::Full };
     let folder = args.out.join(figure.name);
-    // A folder that cannot be made is known before minutes of work.
+    // Create the folder first: an error here must not cost minutes of work.
     let made = fs::create_dir_all(&folder);
     made.map_err(|source| Failure::File { operation: "create", path: folder.clone(), source })?;
     let progress = Progress::new(context);
